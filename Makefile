@@ -1,0 +1,82 @@
+# kube-migrator. `make help` lists the targets. Everything needs Go and git alone.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X github.com/kube-migrator/kube-migrator/internal/cli.version=$(VERSION)
+
+# Real binaries, built once into a cache folder: release/command.
+DEMO_BINARIES := v1.37.0/etcd v1.37.0/kube-apiserver v1.37.0/kubectl
+TEST_BINARIES := $(DEMO_BINARIES) v1.36.3/etcd v1.36.3/kube-apiserver
+BENCH_BINARIES := $(DEMO_BINARIES) v1.37.0/kube-controller-manager
+TESTBED_BUILD := go run ./internal/testbed/cmd/testbed-build
+
+# A lint run with a module file of its own: the linter's dependencies never reach our go.mod.
+LINT := go tool -modfile=tools/go.mod golangci-lint
+
+# Arguments for the benchmark, e.g. BENCH_ARGS='--objects=1000 --rounds=1'.
+BENCH_ARGS ?=
+
+##@ Use
+
+.PHONY: build
+build: ## build bin/kube-migrator
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/kube-migrator.new$$$$ ./cmd/kube-migrator && mv -f bin/kube-migrator.new$$$$ bin/kube-migrator
+
+.PHONY: demo
+demo: build ## a real control plane with old data: upgrade it, migrate it, show the proof
+	@$(TESTBED_BUILD) $(DEMO_BINARIES) >/dev/null
+	@go build -o bin/demo.$$$$ ./test/demo && mv -f bin/demo.$$$$ bin/demo && exec bin/demo --binary=bin/kube-migrator
+
+##@ Develop
+
+.PHONY: test
+test: ## all tests, against real API servers (under 15 minutes once those are built)
+	@$(TESTBED_BUILD) $(TEST_BINARIES)
+	go vet ./...
+	go test -timeout 25m -p 1 ./...
+
+.PHONY: test-long
+test-long: ## the tests that take longer too (build tag "long")
+	@$(TESTBED_BUILD) $(TEST_BINARIES)
+	go vet -tags long ./...
+	go test -tags long -timeout 120m -p 1 ./...
+
+.PHONY: lint
+lint: ## golangci-lint with .golangci.yml (built on first use: minutes)
+	$(LINT) run ./...
+
+.PHONY: fmt
+fmt: ## format the code and sort its imports
+	$(LINT) fmt ./...
+
+.PHONY: generate
+generate: ## write everything that is generated (docs/cli) and tidy the module files
+	go generate ./...
+	go mod tidy
+	go -C tools mod tidy
+
+.PHONY: check-generated
+check-generated: ## make generate must change nothing
+	@state() { git status --porcelain --untracked-files=all; git diff HEAD; }; \
+	before=$$(state); $(MAKE) generate; after=$$(state); \
+	if [[ "$$before" != "$$after" ]]; then \
+		echo 'make generate changed the tree; run it and commit the result:' >&2; git status --short >&2; git --no-pager diff --stat >&2; exit 1; \
+	fi
+
+.PHONY: check
+check: check-generated lint test ## what CI runs: generated files are current, lint, test
+
+.PHONY: bench
+bench: build ## measure against the peers and the ceiling; writes bench/results (about half an hour)
+	@$(TESTBED_BUILD) $(BENCH_BINARIES)
+	go run ./bench $(BENCH_ARGS)
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

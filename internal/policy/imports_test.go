@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/kube-migrator/kube-migrator"
+
+// allowed lists, for each package, the packages of this module that its code outside tests may import. Imports run
+// downwards only: cmd → cli → what decides and does → what reads. A new package gets a line here, and one that
+// disappears loses it.
+var allowed = map[string][]string{
+	"bench":             {"internal/testbed", "migrate"},
+	"cmd/kube-migrator": {"internal/cli"},
+	"agreement":         {"internal/crd", "migrate", "storageversion"},
+	"internal/cli": {
+		"agreement", "internal/cli/render", "internal/crd", "internal/etcdaudit", "internal/inventory",
+		"internal/storedversions", "migrate",
+	},
+	"internal/cli/cmd/cli-reference":     {"internal/cli"},
+	"internal/cli/render":                {"internal/etcdaudit", "internal/inventory", "migrate"},
+	"internal/crd":                       nil,
+	"internal/etcdaudit":                 nil,
+	"internal/inventory":                 {"internal/crd", "migrate", "storageversion"},
+	"internal/pace":                      nil,
+	"internal/policy":                    nil,
+	"internal/storedversions":            {"internal/crd", "migrate"},
+	"internal/testbed":                   nil,
+	"internal/testbed/cmd/testbed-build": {"internal/testbed"},
+	"migrate":                            {"internal/crd", "internal/pace"},
+	"storageversion":                     nil,
+	"test/demo":                          {"internal/cli/render", "internal/etcdaudit", "internal/testbed"},
+	"test/e2e":                           {"internal/testbed"},
+}
+
+// forbidden lists packages of others that only some of ours may import, and why.
+var forbidden = []rule{
+	{
+		prefix:   "k8s.io/client-go/kubernetes",
+		within:   []string{"internal/testbed", "test"},
+		binaries: true,
+		reason:   "typed clients of every API group cost tens of MiB of memory; send absolute paths through a rest.Interface",
+	},
+	{
+		prefix:      "k8s.io/kubectl",
+		within:      []string{"internal/testbed", "test"},
+		binaries:    true,
+		notRequired: true,
+		reason:      "kubectl's packages are made for kubectl and bring its memory along",
+	},
+	{
+		prefix: "go.etcd.io/etcd/client/v3",
+		within: []string{"internal/etcdaudit", "internal/testbed"},
+		reason: "only the audit looks behind the API server; everything else goes through it",
+	},
+	{
+		prefix: "go.etcd.io/bbolt",
+		within: []string{"internal/etcdaudit", "internal/testbed"},
+		reason: "only the audit reads snapshot files",
+	},
+	{
+		prefix:      "sigs.k8s.io/controller-runtime",
+		within:      []string{"cmd", "internal"},
+		notRequired: true,
+		reason:      "the public packages migrate and storageversion work in programs without controllers",
+	},
+}
+
+// rule keeps packages of others out of most of ours.
+type rule struct {
+	// prefix is an import path; packages below it are meant too. It names a package or a module that exists.
+	prefix string
+	// within lists our folders whose code may import it.
+	within []string
+	// binaries: it must not reach a command in cmd/ through other packages either.
+	binaries bool
+	// notRequired: no module of ours requires it today, so that there is no package to check the prefix against.
+	notRequired bool
+	reason      string
+}
+
+func (r rule) covers(importPath string) bool { return below(importPath, r.prefix) }
+
+func (r rule) permits(pkg string) bool {
+	return slices.ContainsFunc(r.within, func(folder string) bool { return below(pkg, folder) })
+}
+
+// listed is what `go list -json` says about a package.
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+func (l listed) name() string { return strings.TrimPrefix(l.ImportPath, module+"/") }
+
+func TestEveryPackageImportsOnlyWhatTheTableAllows(t *testing.T) {
+	for _, problem := range importProblems(goList(t, "./..."), allowed) {
+		t.Error(problem)
+	}
+}
+
+func TestNoPackageImportsWhatIsForbiddenToIt(t *testing.T) {
+	packages := goList(t, "./...")
+	for _, problem := range forbiddenProblems(packages, forbidden) {
+		t.Error(problem)
+	}
+}
+
+func TestEveryForbiddenImportNamesSomethingReal(t *testing.T) {
+	var requirements struct {
+		Require []struct{ Path string }
+	}
+	if err := json.Unmarshal(command(t, "go", "mod", "edit", "-json"), &requirements); err != nil {
+		t.Fatalf("read go.mod: %v", err)
+	}
+	for _, r := range forbidden {
+		required := slices.ContainsFunc(requirements.Require, func(m struct{ Path string }) bool { return below(r.prefix, m.Path) || below(m.Path, r.prefix) })
+		switch {
+		case r.notRequired && required:
+			t.Errorf("go.mod requires the module of %s now: remove notRequired from its rule and name a package of it", r.prefix)
+		case !r.notRequired && !required:
+			t.Errorf("go.mod does not require a module of %s: the rule forbids nothing", r.prefix)
+		case !r.notRequired:
+			if out, err := inRoot("go", "list", "-find", r.prefix).CombinedOutput(); err != nil {
+				t.Errorf("%s is no package: %v\n%s", r.prefix, err, out)
+			}
+		}
+	}
+}
+
+func TestImportTableNoticesEveryKindOfProblem(t *testing.T) {
+	table := map[string][]string{"a": {"b"}, "b": nil, "gone": nil}
+	packages := []listed{
+		{ImportPath: module + "/a", Imports: []string{module + "/b", "fmt"}},
+		{ImportPath: module + "/b", Imports: []string{module + "/a"}},
+		{ImportPath: module + "/new"},
+	}
+	want := []string{
+		"b imports a, which the table does not allow",
+		"new is not in the table of allowed imports: add it, with what it may import",
+		"the table has a line for gone, which is no package of this module",
+	}
+	if got := importProblems(packages, table); !slices.Equal(got, want) {
+		t.Errorf("problems:\n got %q\nwant %q", got, want)
+	}
+}
+
+func TestForbiddenImportsAreFoundDirectlyAndThroughOthers(t *testing.T) {
+	rules := []rule{{prefix: "example.com/heavy", within: []string{"internal/testbed"}, binaries: true, reason: "heavy"}}
+	packages := []listed{
+		{ImportPath: module + "/cmd/tool", Deps: []string{"example.com/light", "example.com/heavy/inner"}},
+		{ImportPath: module + "/internal/testbed/faults", Imports: []string{"example.com/heavy"}},
+		{ImportPath: module + "/internal/testbedding", Imports: []string{"example.com/heavy"}},
+		{ImportPath: module + "/migrate", Imports: []string{"example.com/heavyweight"}},
+	}
+	want := []string{
+		"cmd/tool is linked with example.com/heavy/inner: heavy",
+		"internal/testbedding imports example.com/heavy: heavy",
+	}
+	if got := forbiddenProblems(packages, rules); !slices.Equal(got, want) {
+		t.Errorf("problems:\n got %q\nwant %q", got, want)
+	}
+}
+
+// importProblems compares packages with the table, sorted.
+func importProblems(packages []listed, table map[string][]string) []string {
+	var problems []string
+	gone := maps.Clone(table)
+	for _, pkg := range packages {
+		delete(gone, pkg.name())
+		permitted, ok := table[pkg.name()]
+		if !ok {
+			problems = append(problems, pkg.name()+" is not in the table of allowed imports: add it, with what it may import")
+			continue
+		}
+		for _, path := range pkg.Imports {
+			if name, ours := strings.CutPrefix(path, module+"/"); ours && !slices.Contains(permitted, name) {
+				problems = append(problems, pkg.name()+" imports "+name+", which the table does not allow")
+			}
+		}
+	}
+	for name := range gone {
+		problems = append(problems, "the table has a line for "+name+", which is no package of this module")
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+// forbiddenProblems applies the rules to packages, sorted.
+func forbiddenProblems(packages []listed, rules []rule) []string {
+	var problems []string
+	for _, pkg := range packages {
+		for _, r := range rules {
+			for _, path := range pkg.Imports {
+				if r.covers(path) && !r.permits(pkg.name()) {
+					problems = append(problems, pkg.name()+" imports "+path+": "+r.reason)
+				}
+			}
+			if i := slices.IndexFunc(pkg.Deps, r.covers); i >= 0 && r.binaries && below(pkg.name(), "cmd") {
+				problems = append(problems, pkg.name()+" is linked with "+pkg.Deps[i]+": "+r.reason)
+			}
+		}
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+// below reports whether path is prefix or lies in it.
+func below(path, prefix string) bool {
+	rest, ok := strings.CutPrefix(path, prefix)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+func goList(t *testing.T, pattern string) []listed {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(command(t, "go", "list", "-json=ImportPath,Imports,Deps", pattern)))
+	var packages []listed
+	for {
+		var pkg listed
+		err := decoder.Decode(&pkg)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("decode go list: %v", err)
+		}
+		packages = append(packages, pkg)
+	}
+	if len(packages) == 0 {
+		t.Fatalf("go list %s found no packages", pattern)
+	}
+	return packages
+}
+
+// command runs a command in the repository's root and returns what it prints.
+func command(t *testing.T, name string, args ...string) []byte {
+	t.Helper()
+	cmd := inRoot(name, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, stderr.Bytes())
+	}
+	return out
+}
+
+func inRoot(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = root
+	return cmd
+}
