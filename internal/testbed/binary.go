@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Release is a Kubernetes release whose binaries can be built: its version, such as "v1.37.0".
+// Each has a go.mod of its own in the repository's folder testbed/<major>.<minor>.
+type Release string
+
+// The releases that the repository pins.
+const (
+	V137 Release = "v1.37.0"
+	V136 Release = "v1.36.3"
+)
+
+// cacheEnv names the folder that built binaries are kept in; unset, it is in the user's cache folder.
+const cacheEnv = "KUBE_MIGRATOR_TESTBED"
+
+// modulePath is how the root of the repository is recognized.
+const modulePath = "github.com/kube-migrator/kube-migrator"
+
+// command is a binary that can be built: its package, and what to tell a person who waits for it.
+type command struct {
+	pkg, patience string
+}
+
+var commands = map[string]command{
+	"etcd":                    {"go.etcd.io/etcd/server/v3", "about 1 minute once, seconds afterwards"},
+	"etcdctl":                 {"go.etcd.io/etcd/etcdctl/v3", "less than 1 minute once, seconds afterwards"},
+	"kube-apiserver":          {"k8s.io/kubernetes/cmd/kube-apiserver", "about 8 minutes once, seconds afterwards"},
+	"kube-controller-manager": {"k8s.io/kubernetes/cmd/kube-controller-manager", "about 3 minutes once, seconds afterwards"},
+	"kube-scheduler":          {"k8s.io/kubernetes/cmd/kube-scheduler", "about 3 minutes once, seconds afterwards"},
+	"kubelet":                 {"k8s.io/kubernetes/cmd/kubelet", "about 3 minutes once, seconds afterwards"},
+	"kube-proxy":              {"k8s.io/kubernetes/cmd/kube-proxy", "about 1 minute once, seconds afterwards"},
+	"kubectl":                 {"k8s.io/kubernetes/cmd/kubectl", "about 1 minute once, seconds afterwards"},
+}
+
+// majorMinor returns "1.37" for "v1.37.0".
+func (r Release) majorMinor() (string, error) {
+	parts := strings.Split(strings.TrimPrefix(string(r), "v"), ".")
+	if len(parts) != 3 || !strings.HasPrefix(string(r), "v") {
+		return "", fmt.Errorf("release %q is not of the form v1.37.0", r)
+	}
+	return parts[0] + "." + parts[1], nil
+}
+
+// Binary returns the path of a release's binary and builds it first where the cache does not hold it, or holds one that was built
+// from another go.mod. Processes that ask for the same binary at the same time build it once. A build writes one line to progress
+// before it begins and one when it is done.
+func Binary(ctx context.Context, release Release, name string, progress io.Writer) (string, error) {
+	b, err := newBuild(release, name)
+	if err != nil {
+		return "", err
+	}
+	if b.current() {
+		return b.path, nil
+	}
+	unlock, err := lock(ctx, b.path+".lock", func() {
+		fmt.Fprintf(progress, "waiting for another process that builds %s %s\n", name, release)
+	})
+	if err != nil {
+		return "", fmt.Errorf("lock build of %s: %w", name, err)
+	}
+	defer unlock()
+	if b.current() {
+		return b.path, nil
+	}
+	fmt.Fprintf(progress, "building %s %s: %s\n", name, release, commands[name].patience)
+	begin := time.Now()
+	if err := b.run(ctx); err != nil {
+		return "", fmt.Errorf("build %s %s: %w", name, release, err)
+	}
+	fmt.Fprintf(progress, "built %s %s in %s\n", name, release, time.Since(begin).Round(time.Second))
+	return b.path, nil
+}
+
+// build is one binary: where it is built from, with what, and where it goes.
+type build struct {
+	dir, pkg, ldflags string
+	path, digest      string
+}
+
+func newBuild(release Release, name string) (*build, error) {
+	cmd, ok := commands[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no binary named %q", name)
+	}
+	majorMinor, err := release.majorMinor()
+	if err != nil {
+		return nil, err
+	}
+	root, err := repositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := cacheFolder()
+	if err != nil {
+		return nil, err
+	}
+	major, minor, _ := strings.Cut(majorMinor, ".")
+	const version = "k8s.io/component-base/version."
+	b := &build{
+		dir: filepath.Join(root, "testbed", "v"+majorMinor),
+		pkg: cmd.pkg,
+		ldflags: "-s -w -X " + version + "gitVersion=" + string(release) +
+			" -X " + version + "gitMajor=" + major + " -X " + version + "gitMinor=" + minor,
+		path: filepath.Join(cache, string(release), name),
+	}
+	hash := sha256.New()
+	for _, file := range []string{"go.mod", "go.sum"} {
+		raw, err := os.ReadFile(filepath.Join(b.dir, file))
+		if err != nil {
+			return nil, fmt.Errorf("read pinned modules of %s: %w", release, err)
+		}
+		hash.Write(raw)
+	}
+	fmt.Fprintln(hash, strings.Join(b.args("-"), " "), runtime.GOOS, runtime.GOARCH)
+	b.digest = hex.EncodeToString(hash.Sum(nil)[:8])
+	return b, nil
+}
+
+func (b *build) args(output string) []string {
+	return []string{"build", "-trimpath", "-ldflags", b.ldflags, "-o", output, b.pkg}
+}
+
+func (b *build) stamp() string { return b.path + ".stamp" }
+
+// current tells whether the cache holds the binary that the present go.mod describes.
+func (b *build) current() bool {
+	stamp, err := os.ReadFile(b.stamp())
+	if err != nil || string(stamp) != b.digest {
+		return false
+	}
+	_, err = os.Stat(b.path)
+	return err == nil
+}
+
+func (b *build) run(ctx context.Context) error {
+	temporary := b.path + ".tmp"
+	defer func() { _ = os.Remove(temporary) }() // gone already after a success
+	cmd := exec.CommandContext(ctx, "go", b.args(temporary)...)
+	cmd.Dir = b.dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w\n%s", errors.Join(err, ctx.Err()), lastLines(output.Bytes(), 15))
+	}
+	if err := os.Rename(temporary, b.path); err != nil {
+		return err
+	}
+	return os.WriteFile(b.stamp(), []byte(b.digest), 0o644)
+}
+
+func cacheFolder() (string, error) {
+	if dir := os.Getenv(cacheEnv); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find cache folder (or set %s): %w", cacheEnv, err)
+	}
+	return filepath.Join(dir, "kube-migrator", "testbed"), nil
+}
+
+// repositoryRoot finds the folder of the repository's go.mod above the working directory.
+func repositoryRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.Contains(append([]byte("\n"), raw...), []byte("\nmodule "+modulePath+"\n")) {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("find the go.mod of %s: none in %s or above", modulePath, start)
+		}
+	}
+}
+
+// lock takes an exclusive lock that ends with the process at the latest; busy is called once if it has to wait.
+func lock(ctx context.Context, path string, busy func()) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for waited := false; ; waited = true {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			_ = file.Close()
+			return nil, err
+		}
+		if !waited {
+			busy()
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			_ = file.Close()
+			return nil, err
+		}
+	}
+}
+
+// pause waits, or returns the context's error as soon as it ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// lastLines returns the last n lines of a text.
+func lastLines(text []byte, n int) string {
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

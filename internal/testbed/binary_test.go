@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// fakeRepository makes the working directory a repository whose etcd is a program of a few lines, and the cache empty.
+func fakeRepository(t *testing.T, program string) (pinned string) {
+	t.Helper()
+	root := t.TempDir()
+	pinned = filepath.Join(root, "testbed", "v1.37")
+	below := filepath.Join(root, "internal", "some", "package")
+	for _, dir := range []string{pinned, below} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(root, "go.mod"), "module "+modulePath+"\n")
+	write(t, filepath.Join(pinned, "go.mod"), "module go.etcd.io/etcd/server/v3\n\ngo 1.26\n")
+	write(t, filepath.Join(pinned, "go.sum"), "")
+	write(t, filepath.Join(pinned, "main.go"), program)
+	t.Setenv(cacheEnv, filepath.Join(root, "cache"))
+	t.Chdir(below)
+	return pinned
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const helloProgram = "package main\n\nfunc main() { println(`hello`) }\n"
+
+func TestBinaryIsBuiltOnceForAllWhoAskAtTheSameTime(t *testing.T) {
+	fakeRepository(t, helloProgram)
+	var progress [4]bytes.Buffer
+	var all sync.WaitGroup
+	for i := range progress {
+		all.Go(func() {
+			path, err := Binary(t.Context(), V137, "etcd", &progress[i])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if out, err := exec.Command(path).CombinedOutput(); err != nil || string(out) != "hello\n" {
+				t.Errorf("the binary says %q (%v), want hello", out, err)
+			}
+		})
+	}
+	all.Wait()
+	text := ""
+	for i := range progress {
+		text += progress[i].String()
+	}
+	if n := strings.Count(text, "building etcd v1.37.0: about 1 minute once"); n != 1 {
+		t.Errorf("%d builds were announced, want 1:\n%s", n, text)
+	}
+	if n := strings.Count(text, "built etcd v1.37.0 in "); n != 1 {
+		t.Errorf("%d builds were reported, want 1:\n%s", n, text)
+	}
+}
+
+func TestBinaryIsRebuiltWhenThePinnedModulesChange(t *testing.T) {
+	pinned := fakeRepository(t, helloProgram)
+	for _, step := range []struct {
+		name    string
+		change  func()
+		rebuilt bool
+	}{
+		{"the first time it is built", func() {}, true},
+		{"nothing has changed", func() {}, false},
+		{"another requirement in go.mod", func() {
+			write(t, filepath.Join(pinned, "go.mod"), "module go.etcd.io/etcd/server/v3\n\ngo 1.26\n\n// changed\n")
+		}, true},
+		{"another checksum in go.sum", func() {
+			write(t, filepath.Join(pinned, "go.sum"), "example.com/x v1.0.0 h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n")
+		}, true},
+		{"still nothing", func() {}, false},
+	} {
+		step.change()
+		var progress bytes.Buffer
+		if _, err := Binary(t.Context(), V137, "etcd", &progress); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if rebuilt := progress.Len() > 0; rebuilt != step.rebuilt {
+			t.Errorf("%s: rebuilt is %t, want %t", step.name, rebuilt, step.rebuilt)
+		}
+	}
+}
+
+func TestBinaryThatDoesNotCompileShowsTheCompilersWords(t *testing.T) {
+	fakeRepository(t, "package main\n\nfunc main() { nonsense() }\n")
+	_, err := Binary(t.Context(), V137, "etcd", &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "undefined: nonsense") {
+		t.Errorf("error is %v, want the compiler's", err)
+	}
+}
+
+func TestBinaryRefusesWhatIsNotPinned(t *testing.T) {
+	for name, ask := range map[string][2]string{
+		"a release without a folder":  {"v1.2.3", "etcd"},
+		"a release of another form":   {"1.37", "etcd"},
+		"a binary that nobody builds": {"v1.37.0", "kubeadm"},
+	} {
+		if path, err := Binary(t.Context(), Release(ask[0]), ask[1], &bytes.Buffer{}); err == nil {
+			t.Errorf("%s: got %s, want an error", name, path)
+		}
+	}
+}

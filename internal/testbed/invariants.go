@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const definitionsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+
+// definition is what of a CustomResourceDefinition the invariants speak about.
+type definition struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Group string `json:"group"`
+		Names struct {
+			Plural string `json:"plural"`
+		} `json:"names"`
+		Versions []struct {
+			Name    string `json:"name"`
+			Storage bool   `json:"storage"`
+		} `json:"versions"`
+	} `json:"spec"`
+	Status struct {
+		StoredVersions []string `json:"storedVersions"`
+	} `json:"status"`
+}
+
+// prefix is where the objects are stored.
+func (d *definition) prefix() string {
+	return "/registry/" + d.Spec.Group + "/" + d.Spec.Names.Plural + "/"
+}
+
+// CheckInvariants compares, as of one moment, what etcd holds with what every CustomResourceDefinition claims: status.storedVersions
+// names every version that an object is stored in (I1), and is never empty nor without the storage version (I2). Encrypted objects
+// cannot be looked into. It needs no API server, and starts etcd if a test has left it stopped.
+// The error names every violation.
+func (c *Cluster) CheckInvariants(ctx context.Context) error {
+	if !c.Etcd.Running() {
+		if err := c.Etcd.Start(ctx); err != nil {
+			return fmt.Errorf("check invariants: %w", err)
+		}
+	}
+	var definitions []definition
+	var violations []error
+	revision, err := c.eachRaw(ctx, definitionsPrefix, 0, func(key string, value []byte, _ int64) {
+		if strings.HasPrefix(storedVersion(value), "enc:") {
+			return // and so are its objects, for only a wildcard encrypts definitions
+		}
+		var d definition
+		if err := json.Unmarshal(value, &d); err != nil {
+			violations = append(violations, fmt.Errorf("decode %s: %w", key, err))
+			return
+		}
+		definitions = append(definitions, d)
+	})
+	if err != nil {
+		return fmt.Errorf("check invariants: %w", err)
+	}
+	for _, d := range definitions {
+		held := map[string]int{}
+		_, err := c.eachRaw(ctx, d.prefix(), revision, func(_ string, value []byte, _ int64) { held[storedVersion(value)]++ })
+		if err != nil {
+			return fmt.Errorf("check invariants: %w", err)
+		}
+		violations = append(violations, violationsOf(&d, held)...)
+	}
+	return errors.Join(violations...)
+}
+
+// violationsOf judges one definition; held counts its objects by stored version.
+func violationsOf(d *definition, held map[string]int) []error {
+	var violations []error
+	claimed := d.Status.StoredVersions
+	if len(claimed) == 0 {
+		violations = append(violations, fmt.Errorf("I2 violated: %s: status.storedVersions is empty", d.Metadata.Name))
+	}
+	for _, v := range d.Spec.Versions {
+		if v.Storage && !slices.Contains(claimed, v.Name) {
+			violations = append(violations, fmt.Errorf("I2 violated: %s: status.storedVersions %v lacks the storage version %s",
+				d.Metadata.Name, claimed, v.Name))
+		}
+	}
+	for _, stored := range slices.Sorted(maps.Keys(held)) {
+		if strings.HasPrefix(stored, "enc:") {
+			continue
+		}
+		version, ok := strings.CutPrefix(stored, d.Spec.Group+"/")
+		if !ok || !slices.Contains(claimed, version) {
+			violations = append(violations, fmt.Errorf("I1 violated: %s: etcd holds %d objects as %s, status.storedVersions is %v",
+				d.Metadata.Name, held[stored], stored, claimed))
+		}
+	}
+	return violations
+}

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// Server is one kube-apiserver of a cluster. Its methods may not be called concurrently.
+type Server struct {
+	cluster *Cluster
+	index   int
+	options ServerOptions
+	address string
+	port    int
+	held    *reservation // nil where the cluster is isolated
+	process *process
+}
+
+// securePort is where API servers listen in a network namespace of the cluster's own, each on its own address.
+const securePort = 6443
+
+// URL returns the address of the server, such as https://127.0.0.1:34567.
+func (s *Server) URL() string { return "https://" + s.Host() }
+
+// Host returns address and port of the server.
+func (s *Server) Host() string { return net.JoinHostPort(s.address, strconv.Itoa(s.port)) }
+
+// Address returns the IP address that the server listens on.
+func (s *Server) Address() string { return s.address }
+
+// Release returns the Kubernetes release that the server runs.
+func (s *Server) Release() Release { return s.options.Release }
+
+// Log returns the path of the log.
+func (s *Server) Log() string { return filepath.Join(s.cluster.dir, s.name()+".log") }
+
+// Running tells whether the process lives.
+func (s *Server) Running() bool { return s.process.running() }
+
+// PID returns the process ID; 0 before the first start.
+func (s *Server) PID() int {
+	if s.process == nil {
+		return 0
+	}
+	return s.process.cmd.Process.Pid
+}
+
+// Usage tells what the process has used since it was started last.
+func (s *Server) Usage() (Usage, error) { return s.process.usage() }
+
+// Config returns a configuration of a client that is an administrator, talks to this server and has no rate limit.
+func (s *Server) Config() *rest.Config { return s.cluster.config(s.URL(), Admin) }
+
+// ConfigAs is Config for one of Options.Users.
+func (s *Server) ConfigAs(user string) *rest.Config { return s.cluster.config(s.URL(), user) }
+
+// Kubeconfig returns the path of an administrator's kubeconfig for this server.
+func (s *Server) Kubeconfig() (string, error) { return s.cluster.KubeconfigFor(s.URL(), Admin) }
+
+// Start starts the server after Kill or Stop and waits until it is ready.
+func (s *Server) Start(ctx context.Context) error {
+	if s.Running() {
+		return fmt.Errorf("start %s: it runs already", s.name())
+	}
+	binary, err := Binary(ctx, s.options.Release, "kube-apiserver", s.cluster.options.Progress)
+	if err != nil {
+		return err
+	}
+	flags := mergeFlags(s.baseFlags(), s.cluster.options.Flags, s.options.Flags)
+	process, err := launch(s.cluster.ns, s.options.Hostname, s.name(), s.Log(), binary, flags...)
+	if err != nil {
+		return err
+	}
+	s.process = process
+	return process.await(ctx, s.cluster.options.ReadyTimeout, s.ready)
+}
+
+// Kill ends the server as a crash would (SIGKILL).
+func (s *Server) Kill() { s.process.kill() }
+
+// Stop ends the server in an orderly way.
+func (s *Server) Stop(ctx context.Context) error { return s.process.terminate(ctx) }
+
+// Restart stops the server in an orderly way, starts it with the same flags and waits until it is ready.
+func (s *Server) Restart(ctx context.Context) error { return s.RestartWith(ctx, s.options) }
+
+// RestartWith restarts the server with other options of its own: an upgrade, a downgrade or a change of flags.
+// The flags replace those that the server had of its own; an empty release or host name is left as it was.
+func (s *Server) RestartWith(ctx context.Context, options ServerOptions) error {
+	if err := s.Stop(ctx); err != nil {
+		return err
+	}
+	if options.Release == "" {
+		options.Release = s.options.Release
+	}
+	if options.Hostname == "" {
+		options.Hostname = s.options.Hostname
+	}
+	s.options = options
+	return s.Start(ctx)
+}
+
+func (s *Server) name() string { return "kube-apiserver-" + strconv.Itoa(s.index) }
+
+func (s *Server) baseFlags() []string {
+	file := func(name string) string { return filepath.Join(s.cluster.dir, name) }
+	flags := []string{
+		"--etcd-servers=" + s.cluster.Etcd.Endpoint(),
+		"--bind-address=" + s.address, "--advertise-address=" + s.address, "--secure-port=" + strconv.Itoa(s.port),
+		"--permit-port-sharing=true",
+		"--tls-cert-file=" + file("apiserver.crt"), "--tls-private-key-file=" + file("apiserver.key"),
+		"--client-ca-file=" + file("ca.crt"), "--token-auth-file=" + file("tokens.csv"), "--authorization-mode=RBAC",
+		"--service-account-key-file=" + file("sa.key"), "--service-account-signing-key-file=" + file("sa.key"),
+		"--service-account-issuer=https://kubernetes.default.svc", "--disable-admission-plugins=ServiceAccount",
+		"--requestheader-client-ca-file=" + file("front-proxy-ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + file("front-proxy.crt"), "--proxy-client-key-file=" + file("front-proxy.key"),
+		"--service-cluster-ip-range=10.0.0.0/24",
+	}
+	if s.cluster.ns == nil {
+		// Loopback addresses are refused in the EndpointSlice default/kubernetes.
+		flags = append(flags, "--endpoint-reconciler-type=none")
+	}
+	if s.cluster.options.EncryptionConfig != "" {
+		flags = append(flags, "--encryption-provider-config="+file(encryptionFile))
+	}
+	return flags
+}
+
+func (s *Server) ready(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+s.cluster.tokens[Admin])
+	response, err := s.cluster.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return errors.New("/readyz: " + response.Status + "\n" + string(body))
+	}
+	return nil
+}
+
+// mergeFlags joins lists of flags. A flag in a later list takes the place of those of the same name in earlier ones; within one list
+// a flag may be repeated. "--name-" removes a flag of the earlier lists.
+func mergeFlags(lists ...[]string) []string {
+	var merged []string
+	for _, list := range lists {
+		for _, flag := range list {
+			name := strings.TrimSuffix(flagName(flag), "-")
+			merged = slices.DeleteFunc(merged, func(earlier string) bool { return flagName(earlier) == name })
+		}
+		for _, flag := range list {
+			if !strings.HasSuffix(flagName(flag), "-") {
+				merged = append(merged, flag)
+			}
+		}
+	}
+	return merged
+}
+
+func flagName(flag string) string {
+	name, _, _ := strings.Cut(flag, "=")
+	return name
+}
