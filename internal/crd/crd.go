@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crd reads the parts of a CustomResourceDefinition that decide what is stored, and leaves its schemas,
+// which are megabytes in some clusters, where they are.
+//
+// It owns the reading of CustomResourceDefinitions for every other package. It never writes one.
+package crd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// pageSize bounds how many definitions, with their schemas, the API server has to hold for one answer.
+const pageSize = 20
+
+// Definition is a CustomResourceDefinition without its schemas.
+type Definition struct {
+	Metadata struct {
+		Name            string                      `json:"name"`
+		UID             types.UID                   `json:"uid"`
+		ResourceVersion string                      `json:"resourceVersion"`
+		Generation      int64                       `json:"generation"`
+		ManagedFields   []metav1.ManagedFieldsEntry `json:"managedFields"`
+	} `json:"metadata"`
+	Spec struct {
+		Group string `json:"group"`
+		Names struct {
+			Plural     string   `json:"plural"`
+			Singular   string   `json:"singular"`
+			ShortNames []string `json:"shortNames"`
+			Kind       string   `json:"kind"`
+		} `json:"names"`
+		Scope      string    `json:"scope"`
+		Versions   []Version `json:"versions"`
+		Conversion struct {
+			Strategy string `json:"strategy"`
+		} `json:"conversion"`
+	} `json:"spec"`
+	Status struct {
+		StoredVersions []string    `json:"storedVersions"`
+		Conditions     []Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// Version is one entry of spec.versions.
+type Version struct {
+	Name    string `json:"name"`
+	Served  bool   `json:"served"`
+	Storage bool   `json:"storage"`
+}
+
+// Condition is one entry of status.conditions.
+type Condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Message string `json:"message"`
+}
+
+// Name returns the name of the definition of a resource.
+func Name(r schema.GroupResource) string { return r.Resource + "." + r.Group }
+
+// Get reads one definition.
+// Errors are those of the API server: apierrors.IsNotFound where the resource is not a custom one.
+func Get(ctx context.Context, client rest.Interface, name string) (*Definition, error) {
+	result := request(client).AbsPath(path, name).Do(ctx)
+	raw, err := result.Raw()
+	if err != nil {
+		return nil, result.Error() // unlike err with what the API server said
+	}
+	d := new(Definition)
+	if err := json.Unmarshal(raw, d); err != nil {
+		return nil, fmt.Errorf("decode CustomResourceDefinition %s: %w", name, err)
+	}
+	return d, nil
+}
+
+// Each calls f with every definition of the cluster. A page is decoded while it arrives, one definition at a time:
+// with their schemas, a page of them may not fit into the memory we allow ourselves (I6).
+func Each(ctx context.Context, client rest.Interface, f func(*Definition)) error {
+	for token := ""; ; {
+		body, err := request(client).AbsPath(path).Param("limit", strconv.Itoa(pageSize)).Param("continue", token).Stream(ctx)
+		if err != nil {
+			return fmt.Errorf("list CustomResourceDefinitions: %w", err)
+		}
+		token, err = decodeList(body, f)
+		body.Close()
+		if err != nil {
+			return fmt.Errorf("decode CustomResourceDefinitions: %w", err)
+		}
+		if token == "" {
+			return nil
+		}
+	}
+}
+
+// decodeList reads one page and returns its continue token.
+func decodeList(page io.Reader, f func(*Definition)) (token string, err error) {
+	d := json.NewDecoder(page)
+	if _, err := d.Token(); err != nil { // {
+		return "", err
+	}
+	for d.More() {
+		field, err := d.Token()
+		if err != nil {
+			return "", err
+		}
+		switch field {
+		case "metadata":
+			var metadata metav1.ListMeta
+			if err := d.Decode(&metadata); err != nil {
+				return "", err
+			}
+			token = metadata.Continue
+		case "items":
+			if err := decodeItems(d, f); err != nil {
+				return "", err
+			}
+		default:
+			var ignored json.RawMessage
+			if err := d.Decode(&ignored); err != nil {
+				return "", err
+			}
+		}
+	}
+	// The closing brace: a page that was cut off must not look like a short one.
+	_, err = d.Token()
+	return token, err
+}
+
+func decodeItems(d *json.Decoder, f func(*Definition)) error {
+	start, err := d.Token()
+	if err != nil || start == nil { // null
+		return err
+	}
+	for d.More() {
+		definition := new(Definition)
+		if err := d.Decode(definition); err != nil {
+			return err
+		}
+		f(definition)
+	}
+	_, err = d.Token() // ]
+	return err
+}
+
+func request(client rest.Interface) *rest.Request {
+	return client.Get().SetHeader("Accept", "application/json")
+}
+
+// StorageVersion returns the version that spec marks as the storage version, "" where it marks none.
+func (d *Definition) StorageVersion() string {
+	for _, v := range d.Spec.Versions {
+		if v.Storage {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+// Served reports whether spec serves the version.
+func (d *Definition) Served(version string) bool {
+	for _, v := range d.Spec.Versions {
+		if v.Name == version {
+			return v.Served
+		}
+	}
+	return false
+}
+
+// Established reports whether the API server serves the resource; the message says why not.
+func (d *Definition) Established() (bool, string) {
+	for _, c := range d.Status.Conditions {
+		if c.Type == "Terminating" && c.Status == "True" {
+			return false, c.Message
+		}
+	}
+	message := "its condition Established is missing"
+	for _, c := range d.Status.Conditions {
+		if c.Type == "Established" {
+			if c.Status == "True" {
+				return true, ""
+			}
+			message = c.Message
+		}
+	}
+	return false, message
+}
+
+// SpecWritten returns the latest moment, by the API server's clock, at which the spec can have been written last,
+// so no storage version has moved since. It is the newest time among the managers of spec.versions; ok is false
+// where none is recorded, and then nothing is known.
+func (d *Definition) SpecWritten() (latest time.Time, ok bool) {
+	for _, m := range d.Metadata.ManagedFields {
+		if m.Subresource != "" || m.FieldsV1 == nil || m.Time == nil {
+			continue
+		}
+		if strings.Contains(m.FieldsV1.GetRawString(), `"f:versions"`) {
+			ok = true
+		}
+		if m.Time.After(latest) {
+			latest = m.Time.Time
+		}
+	}
+	return latest, ok
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// Verdict says whether a resource needs to be migrated.
+type Verdict string
+
+// The verdicts.
+const (
+	// Needed: old versions are claimed to be stored.
+	Needed Verdict = "yes"
+	// NotNeeded: nothing old is stored, or nothing at all.
+	NotNeeded Verdict = "no"
+	// Undetermined: nothing in the cluster records what is stored.
+	Undetermined Verdict = "unknown"
+)
+
+// Need is a verdict and its reason, for people.
+type Need struct {
+	Verdict Verdict
+	Why     string
+}
+
+// Need decides whether the resource needs to be migrated; objects is nil where they could not be counted. It is pure.
+//
+// Only a definition's storedVersions record what is stored: the API server adds a version before the first object is
+// written in it. For other resources nothing does, and that one version is served proves nothing either: another
+// one may have been stored long after it was served last.
+func (r Resource) Need(objects *Objects) Need {
+	stale := r.Stale()
+	empty := objects != nil && objects.Count == 0
+	switch {
+	case r.Problem != nil && len(stale) > 0:
+		return Need{Needed, claim(stale) + "; but cannot: " + r.Problem.Message}
+	case r.Problem != nil && r.Problem.Reason == NotPersisted:
+		return Need{NotNeeded, r.Problem.Message}
+	case r.Problem != nil && r.CRD != nil && len(r.CRD.StoredVersions) > 0:
+		return Need{NotNeeded, "cannot: " + r.Problem.Message}
+	case r.Problem != nil:
+		return Need{Undetermined, "cannot: " + r.Problem.Message}
+	case len(stale) > 0 && empty:
+		return Need{Needed, claim(stale) + ", though there are no objects"}
+	case len(stale) > 0:
+		return Need{Needed, claim(stale)}
+	case r.CRD != nil && len(r.CRD.StoredVersions) == 0:
+		return Need{Undetermined, "its definition claims no stored version yet"}
+	case r.CRD != nil:
+		return Need{NotNeeded, "stored versions claim " + r.CRD.StorageVersion + " only"}
+	case empty:
+		return Need{NotNeeded, "there are no objects"}
+	}
+	return Need{Undetermined, "nothing records what is stored: run migrate or audit"}
+}
+
+func claim(stale []string) string {
+	return "stored versions claim " + strings.Join(stale, ", ") + " too"
+}
+
+// Objects is how many objects a resource has.
+type Objects struct {
+	Count int64
+	// Estimated: the API server says how many follow the first, without a promise to be exact.
+	Estimated bool
+}
+
+// Count asks how many objects a resource has, with one request that reads the metadata of at most one of them (I9).
+// Errors are those of the API server. It makes sense only where Problem is nil.
+func Count(ctx context.Context, client rest.Interface, r Resource) (Objects, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	path := []string{"/apis", r.Group, r.Endpoint, r.Resource}
+	if r.Group == "" {
+		path = []string{"/api", r.Endpoint, r.Resource}
+	}
+	result := client.Get().AbsPath(path...).Param("limit", "1").MaxRetries(documentRetries).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").Do(ctx)
+	raw, err := result.Raw()
+	if err != nil {
+		return Objects{}, result.Error() // unlike err with what the API server said
+	}
+	var list struct {
+		Metadata struct {
+			Continue           string `json:"continue"`
+			RemainingItemCount *int64 `json:"remainingItemCount"`
+		} `json:"metadata"`
+		Items []struct{} `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return Objects{}, fmt.Errorf("decode list of %s: %w", r.GroupResource, err)
+	}
+	n := Objects{Count: int64(len(list.Items))}
+	switch {
+	case list.Metadata.RemainingItemCount != nil:
+		n.Count += *list.Metadata.RemainingItemCount
+		n.Estimated = true
+	case list.Metadata.Continue != "":
+		return Objects{}, fmt.Errorf("count %s: its API server does not say how many there are", r.GroupResource)
+	}
+	return n, nil
+}

@@ -1,0 +1,287 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+)
+
+const (
+	// concurrency bounds the discovery documents that are asked for at once.
+	concurrency = 8
+	// documentTimeout bounds one document: an aggregated API server that hangs must not hang us.
+	documentTimeout = 20 * time.Second
+	// documentRetries bounds what the client repeats when an answer carries Retry-After.
+	documentRetries = 2
+)
+
+// Take looks at the cluster's discovery, CustomResourceDefinitions and APIServices. What only a part of them is
+// missing for is in Failures; an error means that there is no inventory.
+//
+// Discovery is the legacy one, a document per group and version: the aggregated document has no
+// storageVersionHash (https://github.com/kubernetes/kubernetes/issues/116108).
+func Take(ctx context.Context, client rest.Interface) (*Inventory, error) {
+	f, err := gather(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	return assemble(f), nil
+}
+
+// facts is what the API server says, before it is put together.
+type facts struct {
+	// groups are in the order of preference, each with its versions in order of preference.
+	groups []metav1.APIGroup
+	// resources are those of each group and version that could be read.
+	resources map[schema.GroupVersion][]metav1.APIResource
+	// services are the aggregated group-versions.
+	services map[schema.GroupVersion]apiService
+	// definitions are all CustomResourceDefinitions; definitionsKnown is false where they could not be listed.
+	definitions      []definition
+	definitionsKnown bool
+	failures         []Failure
+}
+
+// definition is a CustomResourceDefinition with what Resource keeps of it.
+type definition struct {
+	CRD
+	schema.GroupResource
+	Kind, Singular string
+	ShortNames     []string
+	Namespaced     bool
+	Served         bool   // any version is
+	NotEstablished string // why; empty where it is
+}
+
+// apiService is the part of an APIService that names the server behind it.
+type apiService struct {
+	name        string
+	service     string // namespace/name
+	unavailable string // why; empty where it is available
+}
+
+func gather(ctx context.Context, client rest.Interface) (*facts, error) {
+	groups, err := readGroups(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("read discovery: %w", err)
+	}
+	f := &facts{groups: groups}
+	var (
+		wait                     errgroup.Group
+		documents                map[schema.GroupVersion]document
+		servicesErr, definitions error
+	)
+	wait.Go(func() error { documents = readDocuments(ctx, client, groups); return nil })
+	wait.Go(func() error { f.services, servicesErr = readAPIServices(ctx, client); return nil })
+	wait.Go(func() error { f.definitions, definitions = readDefinitions(ctx, client); return nil })
+	_ = wait.Wait() // each of them keeps its own error
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("read discovery: %w", err)
+	}
+	f.definitionsKnown = definitions == nil
+	if servicesErr != nil {
+		f.failures = append(f.failures, Failure{What: "APIServices", Reason: servicesErr.Error()})
+	}
+	if definitions != nil {
+		f.failures = append(f.failures, Failure{What: "CustomResourceDefinitions", Reason: definitions.Error()})
+	}
+	f.add(documents)
+	return f, nil
+}
+
+// add sorts the documents into those that could be read and failures, in the order of the groups.
+func (f *facts) add(documents map[schema.GroupVersion]document) {
+	f.resources = map[schema.GroupVersion][]metav1.APIResource{}
+	for _, group := range f.groups {
+		for _, version := range group.Versions {
+			gv := schema.GroupVersion{Group: group.Name, Version: version.Version}
+			d := documents[gv]
+			if d.err == nil {
+				f.resources[gv] = d.resources
+				continue
+			}
+			failure := Failure{What: gv.String(), Group: gv.Group, Reason: d.err.Error()}
+			if s, ok := f.services[gv]; ok {
+				failure.APIService, failure.Service = s.name, s.service
+				if s.unavailable != "" {
+					failure.Reason = s.unavailable
+				}
+			}
+			f.failures = append(f.failures, failure)
+		}
+	}
+}
+
+// readGroups reads the groups in the order in which the API server prefers them; the core group comes first.
+func readGroups(ctx context.Context, client rest.Interface) ([]metav1.APIGroup, error) {
+	var groups []metav1.APIGroup
+	var core metav1.APIVersions
+	switch err := read(ctx, client, &core, "/api"); {
+	case apierrors.IsNotFound(err): // an API server without a core group
+	case err != nil:
+		return nil, err
+	default:
+		group := metav1.APIGroup{}
+		for _, version := range core.Versions {
+			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: version, Version: version})
+		}
+		groups = append(groups, group)
+	}
+	var named metav1.APIGroupList
+	if err := read(ctx, client, &named, "/apis"); err != nil {
+		return nil, err
+	}
+	for _, group := range named.Groups {
+		groups = append(groups, preferredFirst(group))
+	}
+	return groups, nil
+}
+
+// preferredFirst moves the group's preferred version to the front.
+func preferredFirst(group metav1.APIGroup) metav1.APIGroup {
+	slices.SortStableFunc(group.Versions, func(a, b metav1.GroupVersionForDiscovery) int {
+		switch preferred := group.PreferredVersion.Version; {
+		case a.Version == b.Version:
+			return 0
+		case a.Version == preferred:
+			return -1
+		case b.Version == preferred:
+			return 1
+		}
+		return 0
+	})
+	return group
+}
+
+// document is one group and version of legacy discovery.
+type document struct {
+	resources []metav1.APIResource
+	err       error
+}
+
+func readDocuments(ctx context.Context, client rest.Interface, groups []metav1.APIGroup) map[schema.GroupVersion]document {
+	var (
+		wait      errgroup.Group
+		mu        sync.Mutex
+		documents = map[schema.GroupVersion]document{}
+	)
+	wait.SetLimit(concurrency)
+	for _, group := range groups {
+		for _, version := range group.Versions {
+			wait.Go(func() error {
+				path := []string{"/apis", group.Name, version.Version}
+				if group.Name == "" {
+					path = []string{"/api", version.Version}
+				}
+				var list metav1.APIResourceList
+				err := read(ctx, client, &list, path...)
+				mu.Lock()
+				defer mu.Unlock()
+				documents[schema.GroupVersion{Group: group.Name, Version: version.Version}] = document{resources: list.APIResources, err: err}
+				return nil
+			})
+		}
+	}
+	_ = wait.Wait() // each document keeps its own error
+	return documents
+}
+
+// read decodes one document.
+func read(ctx context.Context, client rest.Interface, into any, path ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	result := client.Get().AbsPath(path...).SetHeader("Accept", "application/json").MaxRetries(documentRetries).Do(ctx)
+	raw, err := result.Raw()
+	if err != nil {
+		return result.Error() // unlike err with what the API server said
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("decode %s: %w", strings.Join(path, "/"), err)
+	}
+	return nil
+}
+
+// readAPIServices reads which group-versions are served by other API servers. An API server without aggregation
+// has none.
+func readAPIServices(ctx context.Context, client rest.Interface) (map[schema.GroupVersion]apiService, error) {
+	var list struct {
+		Items []struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+			Spec struct {
+				Group   string `json:"group"`
+				Version string `json:"version"`
+				Service *struct {
+					Namespace string `json:"namespace"`
+					Name      string `json:"name"`
+				} `json:"service"`
+			} `json:"spec"`
+			Status struct {
+				Conditions []crd.Condition `json:"conditions"`
+			} `json:"status"`
+		} `json:"items"`
+	}
+	if err := read(ctx, client, &list, "/apis/apiregistration.k8s.io/v1/apiservices"); err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	services := map[schema.GroupVersion]apiService{}
+	for _, item := range list.Items {
+		if item.Spec.Service == nil {
+			continue
+		}
+		s := apiService{name: item.Metadata.Name, service: item.Spec.Service.Namespace + "/" + item.Spec.Service.Name}
+		for _, c := range item.Status.Conditions {
+			if c.Type == "Available" && c.Status != "True" {
+				s.unavailable = c.Message
+			}
+		}
+		services[schema.GroupVersion{Group: item.Spec.Group, Version: item.Spec.Version}] = s
+	}
+	return services, nil
+}
+
+func readDefinitions(ctx context.Context, client rest.Interface) ([]definition, error) {
+	var definitions []definition
+	err := crd.Each(ctx, client, func(d *crd.Definition) { definitions = append(definitions, define(d)) })
+	if apierrors.IsNotFound(err) { // an API server without custom resources
+		return nil, nil
+	}
+	return definitions, err
+}
+
+// define keeps what Resource needs, and not the schemas and field managers.
+func define(d *crd.Definition) definition {
+	kept := definition{
+		CRD: CRD{
+			Name: d.Metadata.Name, UID: d.Metadata.UID, Generation: d.Metadata.Generation,
+			StorageVersion: d.StorageVersion(), StoredVersions: d.Status.StoredVersions, Conversion: d.Spec.Conversion.Strategy,
+		},
+		GroupResource: schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural},
+		Kind:          d.Spec.Names.Kind, Singular: d.Spec.Names.Singular, ShortNames: d.Spec.Names.ShortNames,
+		Namespaced: d.Spec.Scope == "Namespaced",
+	}
+	for _, version := range d.Spec.Versions {
+		kept.Versions = append(kept.Versions, version.Name)
+		kept.Served = kept.Served || version.Served
+	}
+	if established, why := d.Established(); !established {
+		kept.NotEstablished = why
+	}
+	return kept
+}
