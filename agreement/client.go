@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// serverName is the name that every kube-apiserver's certificate carries, whatever its address.
+	serverName = "kubernetes.default.svc"
+	// maxBody bounds an answer. The largest that is read is a group-version's discovery document.
+	maxBody = 8 << 20
+
+	anyJSON      = "application/json"
+	metadataJSON = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+)
+
+// client sends small GETs to the address in the kubeconfig, or with the same credentials to a server's own address.
+type client struct {
+	timeout time.Duration
+	config  *rest.Config
+	base    *url.URL     // the address in the kubeconfig, with the path it may have
+	shared  *http.Client // keeps connections
+	fresh   *http.Client // makes a new connection for every request
+	own     *http.Client // verifies a server by serverName; nil where that cannot be
+	// unverified says why a server cannot be told from an impostor; "" where certificates are verified.
+	unverified string
+}
+
+func newClient(config *rest.Config, timeout time.Duration) (*client, error) {
+	c := &client{timeout: timeout, config: rest.CopyConfig(config)}
+	c.config.Timeout = 0 // each request has its own bound
+	if c.config.UserAgent == "" {
+		c.config.UserAgent = "kube-migrator"
+	}
+	base, _, err := rest.DefaultServerUrlFor(c.config)
+	if err != nil {
+		return nil, fmt.Errorf("read address in kubeconfig: %w", err)
+	}
+	c.base = base
+	if c.shared, err = httpClient(rest.TransportFor(c.config)); err != nil {
+		return nil, err
+	}
+	if c.fresh, err = httpClient(freshTransport(c.config)); err != nil {
+		return nil, err
+	}
+	c.unverified = unverified(c.config, base)
+	if c.unverified == "" {
+		own := rest.CopyConfig(c.config)
+		own.ServerName = serverName
+		if c.own, err = httpClient(rest.TransportFor(own)); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// unverified returns why the certificates of the cluster's servers cannot be verified.
+func unverified(config *rest.Config, base *url.URL) string {
+	switch {
+	case base.Scheme != "https":
+		return "the kubeconfig's address is not https"
+	case config.Transport != nil:
+		return "the client's transport was made by hand"
+	case config.Insecure:
+		return "the kubeconfig skips the verification of certificates"
+	case len(config.CAData) == 0 && config.CAFile == "":
+		return "the kubeconfig names no certificate authority of the cluster"
+	}
+	return ""
+}
+
+// httpClient follows no redirect: the transport would add the credentials for whatever host it names.
+func httpClient(transport http.RoundTripper, err error) (*http.Client, error) {
+	if err != nil {
+		return nil, fmt.Errorf("configure transport: %w", err)
+	}
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// freshTransport makes a connection per request, so that a load balancer chooses anew each time.
+func freshTransport(config *rest.Config) (http.RoundTripper, error) {
+	if config.Transport != nil {
+		return rest.TransportFor(config)
+	}
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{TLSClientConfig: tlsConfig, Proxy: config.Proxy, DialContext: config.Dial, DisableKeepAlives: true}
+	if t.Proxy == nil {
+		t.Proxy = http.ProxyFromEnvironment
+	}
+	return rest.HTTPWrappersForConfig(config, t)
+}
+
+// get reads path from the address in the kubeconfig, on a kept connection. It returns the server's clock, too: that of
+// this machine where the answer does not tell.
+func (c *client) get(ctx context.Context, path string) ([]byte, time.Time, error) {
+	return c.send(ctx, c.shared, c.address(path), anyJSON, c.timeout)
+}
+
+// getMetadata is get for the metadata of one object alone.
+func (c *client) getMetadata(ctx context.Context, path string) ([]byte, error) {
+	body, _, err := c.send(ctx, c.shared, c.address(path), metadataJSON, c.timeout)
+	return body, err
+}
+
+// getFresh is get on a connection of its own.
+func (c *client) getFresh(ctx context.Context, path string) ([]byte, error) {
+	body, _, err := c.send(ctx, c.fresh, c.address(path), anyJSON, c.timeout)
+	return body, err
+}
+
+// getOwn reads path from the server at host:port. The certificate is verified, for serverName and against the
+// cluster's authority, before a byte of the request or of the client's certificate goes out.
+func (c *client) getOwn(ctx context.Context, hostPort, path string, timeout time.Duration) ([]byte, error) {
+	if c.own == nil {
+		return nil, errors.New(c.unverified)
+	}
+	body, _, err := c.send(ctx, c.own, "https://"+hostPort+path, anyJSON, timeout)
+	return body, err
+}
+
+func (c *client) address(path string) string {
+	return c.base.Scheme + "://" + c.base.Host + strings.TrimSuffix(c.base.Path, "/") + path
+}
+
+func (c *client) send(ctx context.Context, h *http.Client, address, accept string, timeout time.Duration) ([]byte, time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := h.Do(req)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read answer of %s: %w", req.URL.Host, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, time.Time{}, statusError(resp.StatusCode, body)
+	}
+	date, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		date = time.Now()
+	}
+	return body, date, nil
+}
+
+// statusError is the API server's own error, or one made of the code.
+func statusError(code int, body []byte) error {
+	var s metav1.Status
+	if json.Unmarshal(body, &s) == nil && s.Kind == "Status" && s.Code != 0 {
+		return &apierrors.StatusError{ErrStatus: s}
+	}
+	return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "", strings.TrimSpace(string(body[:min(len(body), 200)])), 0, true)
+}
+
+// statusOf returns the HTTP status that the server answered with, 0 for every other error and for nil.
+func statusOf(err error) int {
+	if s := apierrors.APIStatus(nil); errors.As(err, &s) {
+		return int(s.Status().Code)
+	}
+	return 0
+}

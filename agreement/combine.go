@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/storageversion"
+)
+
+// Disagreement is the error of a look that found servers which write different versions, or, for a custom resource,
+// another version than its definition tells them to. errors.Is(err, migrate.ErrDisagreement) holds.
+type Disagreement struct {
+	Resource schema.GroupResource
+	// Hashes are all that were seen, sorted, without "".
+	Hashes []string
+	// Said is one clause for each server, or for several that cannot be told apart: "api-1 (192.0.2.11:6443) writes …".
+	Said []string
+}
+
+// Error names every server.
+func (d *Disagreement) Error() string {
+	return fmt.Sprintf("%v about %s: %s", migrate.ErrDisagreement, d.Resource, strings.Join(d.Said, ", "))
+}
+
+// Is makes a Disagreement a migrate.ErrDisagreement.
+func (d *Disagreement) Is(target error) bool { return target == migrate.ErrDisagreement }
+
+// Explanation says how an agreement is known, for people.
+type Explanation struct {
+	Evidence migrate.Evidence `json:"evidence"`
+	// Version is the storage version that the hash stands for, "" where no candidate has this hash.
+	Version string `json:"version,omitempty"`
+	// Servers is how many API servers live; 0: not known.
+	Servers int `json:"servers,omitempty"`
+	// How says how they were asked, Reason why the evidence is not stronger; "" where it is Observed.
+	How    string `json:"how"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// String is one line.
+func (e Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: ", e.Evidence)
+	if e.Servers > 0 {
+		fmt.Fprintf(&b, "%s, ", plural(e.Servers, "API server", "API servers"))
+	}
+	b.WriteString(e.How)
+	if e.Reason != "" {
+		fmt.Fprintf(&b, "; not stronger because %s", e.Reason)
+	}
+	return b.String()
+}
+
+// verdict is what the findings say: an epoch but for its Since, and how it is known.
+type verdict struct {
+	epoch       migrate.Epoch
+	explanation Explanation
+}
+
+// combine decides. All sources' answers count against agreement; the strongest one's evidence counts for it.
+func combine(f findings) (verdict, error) {
+	var answers []answer
+	best := report{}
+	var whys []string
+	for _, r := range f.reports {
+		answers = append(answers, r.answers...)
+		if r.evidence > best.evidence {
+			best = r
+		}
+		if r.why != "" {
+			whys = append(whys, r.why)
+		}
+	}
+	if len(answers) == 0 {
+		return verdict{}, fmt.Errorf("look at who writes %s: no API server was asked", f.target.GroupResource())
+	}
+	if !slices.ContainsFunc(answers, func(a answer) bool { return a.served }) {
+		return verdict{}, fmt.Errorf("%s in %s: %w", f.target.Resource.Resource, f.target.Resource.GroupVersion(), ErrNotServed)
+	}
+	hash, err := agreedHash(f, answers)
+	if err != nil {
+		return verdict{}, err
+	}
+	v := verdict{epoch: migrate.Epoch{Hash: hash, Servers: f.leases.holders(), Evidence: best.evidence}}
+	if d := f.definition; d != nil {
+		v.epoch.CRDUID, v.epoch.CRDGeneration = d.Metadata.UID, d.Metadata.Generation
+	}
+	v.explanation = Explanation{
+		Evidence: best.evidence,
+		Version:  readable(hash, candidates(f.target, f.definition)),
+		Servers:  len(f.leases.live),
+		How:      best.how,
+	}
+	if best.evidence < migrate.Observed {
+		v.explanation.Reason = strings.Join(whys, "; ")
+	}
+	return v, nil
+}
+
+// agreedHash returns the one hash that all answers bear out.
+//
+// For a custom resource it is that of the definition's storage version: a server that shows another has not
+// caught up. Where the storage version is not served, discovery shows none.
+func agreedHash(f findings, answers []answer) (string, error) {
+	want, shown := answers[0].hash, answers[0].hash
+	if d := f.definition; d != nil {
+		want = storageversion.Hash(storageKind(d))
+		shown = want
+		if !d.Served(d.StorageVersion()) {
+			shown = ""
+		}
+	}
+	for _, a := range answers {
+		if !a.served || a.hash != shown {
+			return "", disagreement(f, answers)
+		}
+	}
+	if want == "" {
+		return "", fmt.Errorf("look at who writes %s: %w", f.target.GroupResource(), errNoHash)
+	}
+	return want, nil
+}
+
+var errNoHash = errors.New("discovery shows no storageVersionHash: the resource is not stored, or the API servers' feature gate StorageVersionHash is off")
+
+func disagreement(f findings, answers []answer) error {
+	d := &Disagreement{Resource: f.target.GroupResource()}
+	known := candidates(f.target, f.definition)
+	for _, a := range answers {
+		said := a.server + " does not serve " + f.target.Resource.GroupVersion().String()
+		if a.served {
+			said = a.server + " writes " + describe(a.hash, known)
+		}
+		d.Said = append(d.Said, said)
+		if a.hash != "" {
+			d.Hashes = append(d.Hashes, a.hash)
+		}
+	}
+	if def := f.definition; def != nil {
+		d.Said = append(d.Said, "the CustomResourceDefinition says "+storageKind(def).GroupVersion().String())
+	}
+	slices.Sort(d.Said)
+	d.Said = slices.Compact(d.Said)
+	slices.Sort(d.Hashes)
+	d.Hashes = slices.Compact(d.Hashes)
+	return d
+}
+
+func storageKind(d *crd.Definition) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: d.Spec.Group, Version: d.StorageVersion(), Kind: d.Spec.Names.Kind}
+}

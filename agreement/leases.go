@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	leasesPath    = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector="
+	identityLabel = "apiserver.kubernetes.io/identity"
+	hostLabel     = "kubernetes.io/hostname"
+	// addressAnnotation is host:port.
+	addressAnnotation = "kubernetes.io/peer-advertise-address"
+
+	// freshFor is how long after its last renewal a server counts as live. Servers renew every 10 s; a Lease's own
+	// duration, an hour, is that of its garbage collection.
+	freshFor = 60 * time.Second
+)
+
+// leases is who lives, as the identity Leases of kube-apiservers tell. The zero value knows nothing.
+type leases struct {
+	// known is whether they could be read; why says why not.
+	known bool
+	why   string
+	// live are the servers that renewed lately, gone those that crashed or hang, both by holderIdentity.
+	live, gone []server
+	// readAt is when they had been read, by this machine's clock.
+	readAt time.Time
+}
+
+// server is one process of a kube-apiserver. Its times are by its own clock: it writes its Lease itself.
+type server struct {
+	// holder is the holderIdentity. It changes with every start of a process, on servers from 1.35 on; older ones
+	// take over the Lease of the process before them and leave its holderIdentity as it is.
+	holder string
+	// host is the machine's name, address where other servers reach it ("" where not published).
+	host, address string
+	// created is the start of the process, from 1.35 on, in whole seconds.
+	created, renewed time.Time
+}
+
+// readLeases lists the identity Leases. Without a resourceVersion the list is as new as etcd, whoever answers.
+func readLeases(ctx context.Context, c *client) (leases, error) {
+	body, date, err := c.get(ctx, leasesPath+url.QueryEscape(identityLabel+"=kube-apiserver"))
+	switch {
+	case statusOf(err) == http.StatusForbidden:
+		return leases{why: "the identity Leases of the API servers in kube-system may not be read"}, nil
+	case err != nil:
+		return leases{}, fmt.Errorf("list identity Leases: %w", err)
+	}
+	return parseLeases(body, date, time.Now())
+}
+
+// parseLeases tells live from gone by serverNow, the clock of the server that answered: the clock of this machine
+// may be wrong by hours.
+func parseLeases(body []byte, serverNow, now time.Time) (leases, error) {
+	var list struct {
+		Items []struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+			Spec     struct {
+				HolderIdentity string           `json:"holderIdentity"`
+				RenewTime      metav1.MicroTime `json:"renewTime"`
+			} `json:"spec"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return leases{}, fmt.Errorf("decode identity Leases: %w", err)
+	}
+	l := leases{known: true, readAt: now}
+	for i := range list.Items {
+		meta, spec := &list.Items[i].Metadata, list.Items[i].Spec
+		s := server{
+			holder:  cmp.Or(spec.HolderIdentity, meta.Name),
+			host:    meta.Labels[hostLabel],
+			address: meta.Annotations[addressAnnotation],
+			created: meta.CreationTimestamp.Time,
+			renewed: spec.RenewTime.Time,
+		}
+		if serverNow.Sub(s.renewed) > freshFor {
+			l.gone = append(l.gone, s)
+		} else {
+			l.live = append(l.live, s)
+		}
+	}
+	byHolder := func(a, b server) int { return strings.Compare(a.holder, b.holder) }
+	slices.SortFunc(l.live, byHolder)
+	slices.SortFunc(l.gone, byHolder)
+	return l, nil
+}
+
+// holders identifies the live processes, sorted.
+func (l leases) holders() []string {
+	var names []string
+	for _, s := range l.live {
+		names = append(names, s.holder)
+	}
+	return names
+}
+
+func (l leases) sameServers(other leases) bool {
+	return l.known == other.known && slices.Equal(l.holders(), other.holders())
+}
+
+// nameOf names the server at an address, with its host where its Lease tells which it is.
+func (l leases) nameOf(address string) string {
+	for _, s := range l.live {
+		if s.address == address && s.host != "" {
+			return fmt.Sprintf("%s (%s)", s.host, address)
+		}
+	}
+	return address
+}

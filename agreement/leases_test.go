@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const leaseList = `{"items": [
+ {"metadata": {"name": "apiserver-b", "creationTimestamp": "2026-01-01T11:00:00Z",
+   "labels": {"kubernetes.io/hostname": "api-2"}, "annotations": {"kubernetes.io/peer-advertise-address": "192.0.2.12:6443"}},
+  "spec": {"holderIdentity": "apiserver-b_2", "renewTime": "2026-01-01T11:59:55.000000Z"}},
+ {"metadata": {"name": "apiserver-c", "creationTimestamp": "2026-01-01T10:00:00Z"},
+  "spec": {"holderIdentity": "apiserver-c_3", "renewTime": "2026-01-01T11:58:59.000000Z"}},
+ {"metadata": {"name": "apiserver-a", "creationTimestamp": "2026-01-01T11:30:00Z"},
+  "spec": {"holderIdentity": "apiserver-a_1", "renewTime": "2026-01-01T11:59:00.000000Z"}}
+]}`
+
+func TestLeasesTellLiveFromGoneByTheServersClock(t *testing.T) {
+	ours := at(24 * time.Hour) // this machine's clock is wrong
+	got, err := parseLeases([]byte(leaseList), noon, ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"apiserver-a_1", "apiserver-b_2"}, got.holders()); diff != "" {
+		t.Errorf("live (-want +got):\n%s", diff)
+	}
+	if len(got.gone) != 1 || got.gone[0].holder != "apiserver-c_3" || !got.gone[0].renewed.Equal(at(-61*time.Second)) {
+		t.Errorf("gone are %+v, want apiserver-c_3 alone, renewed 61 s ago", got.gone)
+	}
+	if !got.live[1].created.Equal(at(-time.Hour)) {
+		t.Errorf("apiserver-b was created at %v, want 11:00", got.live[1].created)
+	}
+	if name := got.nameOf("192.0.2.12:6443"); name != "api-2 (192.0.2.12:6443)" {
+		t.Errorf("the server at that address is named %q", name)
+	}
+	if name := got.nameOf("192.0.2.13:6443"); name != "192.0.2.13:6443" {
+		t.Errorf("an unknown server is named %q", name)
+	}
+	if lag := got.lag(); lag != 24*time.Hour+time.Minute {
+		t.Errorf("lag is %v, want a day, and the minute since the oldest renewal", lag)
+	}
+}
+
+const sliceList = `{"items": [{"metadata": {"managedFields": [{"time": "2026-01-01T11:00:00Z"}, {"time": "2026-01-01T11:30:00Z"}]},
+ "addressType": "IPv4", "ports": [{"name": "metrics", "port": 9}, {"name": "https", "port": 6443}],
+ "endpoints": [{"addresses": ["192.0.2.12"], "conditions": {"ready": false}}, {"addresses": ["192.0.2.11"]}]}%s]}`
+
+func TestEndpoints(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body string
+		want endpoints
+	}{
+		"every address with the port named https, ready or not, and the newest change": {
+			fmt.Sprintf(sliceList, ""),
+			endpoints{known: true, addresses: []string{"192.0.2.11:6443", "192.0.2.12:6443"}, changed: at(-30 * time.Minute)},
+		},
+		"a slice without times makes the last change unknown": {
+			fmt.Sprintf(sliceList, `, {"ports": [{"port": 443}], "endpoints": [{"addresses": ["2001:db8::1"]}]}`),
+			endpoints{known: true, addresses: []string{"192.0.2.11:6443", "192.0.2.12:6443", "[2001:db8::1]:443"}},
+		},
+		"no slice tells nothing": {`{"items": []}`, endpoints{known: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parseEndpoints([]byte(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(endpoints{})); diff != "" {
+				t.Errorf("endpoints (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

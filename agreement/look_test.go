@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// scripted is an API server whose identity Leases differ from one reading to the next, as no real one's can be made to at
+// the right moment. The last set stays.
+type scripted struct {
+	holders [][]string
+	release string
+	hash    string
+	read    int // how often the Leases were read
+}
+
+func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/leases"):
+		var items []string
+		for _, h := range s.holders[min(s.read, len(s.holders)-1)] {
+			items = append(items, fmt.Sprintf(`{"metadata": {"creationTimestamp": "2026-01-01T11:00:00Z"}, "spec": {"holderIdentity": %q, "renewTime": %q}}`,
+				h, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
+		}
+		s.read++
+		fmt.Fprintf(w, `{"items": [%s]}`, strings.Join(items, ","))
+	case strings.HasSuffix(r.URL.Path, "/endpointslices"):
+		fmt.Fprint(w, `{"items": []}`)
+	case r.URL.Path == "/version":
+		fmt.Fprintf(w, `{"gitVersion": %q}`, s.release)
+	case s.hash == "":
+		http.Error(w, `{"kind": "Status", "code": 503, "message": "not yet"}`, http.StatusServiceUnavailable)
+	default:
+		fmt.Fprintf(w, `{"resources": [{"name": "deviceclasses/status"}, {"name": "deviceclasses", "storageVersionHash": %q}]}`, s.hash)
+	}
+}
+
+func TestALookIsFramedByLeases(t *testing.T) {
+	a, b, c := []string{"a_1"}, []string{"a_2"}, []string{"a_3"}
+	for name, tt := range map[string]struct {
+		holders [][]string
+		want    []string // nil: the look fails
+	}{
+		"nobody came or went":                            {[][]string{a, a}, a},
+		"a server was replaced during the look":          {[][]string{a, b, b}, b},
+		"replaced twice during the look":                 {[][]string{a, b, c, c}, c},
+		"servers come and go as often as one looks":      {[][]string{a, b, a, b, a, b, a}, nil},
+		"a server came and went: all are looked at anew": {[][]string{a, nil, a, a}, a},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scripted{holders: tt.holders, release: "v1.37.0", hash: "h"}
+			r := observe(t, serve(t, s), deviceClasses)
+			e, err := r.Epoch(t.Context())
+			if tt.want == nil {
+				if err == nil || errors.Is(err, migrate.ErrDisagreement) {
+					t.Fatalf("the look says %+v, %v, want a plain error", e, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, e.Servers); diff != "" {
+				t.Errorf("servers (-want +got):\n%s", diff)
+			}
+			// What the next look compares with is what this one ended with.
+			read := s.read
+			if again, err := r.Epoch(t.Context()); err != nil || !again.Same(e) || s.read != read+1 {
+				t.Errorf("the next look says %+v, %v, after %d more readings of the Leases, want the same after 1", again, err, s.read-read)
+			}
+		})
+	}
+}
+
+func TestAFailedLookReadsTheLeasesAnew(t *testing.T) {
+	s := &scripted{holders: [][]string{{"a_1"}}, release: "v1.37.0"}
+	r := observe(t, serve(t, s), deviceClasses)
+	if _, err := r.Epoch(t.Context()); err == nil || errors.Is(err, ErrNotServed) || statusOf(err) != http.StatusServiceUnavailable {
+		t.Fatalf("error is %v, want the server's 503", err)
+	}
+	s.hash = "h"
+	read := s.read
+	if _, err := r.Epoch(t.Context()); err != nil || s.read != read+2 {
+		t.Errorf("error is %v after %d readings of the Leases, want none after 2", err, s.read-read)
+	}
+}
+
+func TestAServerThatHidesItsRestartsIsSampled(t *testing.T) {
+	e, explanation := look(t, observe(t, serve(t, &scripted{holders: [][]string{{"a_1"}}, release: "v1.34.4", hash: "h"}), deviceClasses))
+	if e.Evidence != migrate.Sampled || !slices.Equal(e.Servers, []string{"a_1"}) || !strings.Contains(explanation.Reason, "v1.34.4") {
+		t.Errorf("the epoch is %+v: %s", e, explanation)
+	}
+}
+
+// serve returns the configuration of a client for a handler.
+func serve(t *testing.T, handler http.Handler) *rest.Config {
+	server := httptest.NewTLSServer(handler)
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+}
