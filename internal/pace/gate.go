@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pace
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Gate holds requests back while a server asks for it: after an answer 429 or 503 with Retry-After, nothing that goes
+// through the same Gate is sent until that time is over (I7). Safe for concurrent use; the zero value is open.
+type Gate struct {
+	mu          sync.Mutex
+	closedUntil time.Time
+}
+
+// Wait waits until the gate is open. The only error is that of the context.
+func (g *Gate) Wait(ctx context.Context) error {
+	for {
+		g.mu.Lock()
+		wait := time.Until(g.closedUntil)
+		g.mu.Unlock()
+		if wait <= 0 {
+			return nil
+		}
+		if err := Sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// close keeps the gate closed for d from now, and returns by how much longer that is than it would have been.
+func (g *Gate) close(d time.Duration) (longer time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if g.closedUntil.Before(now) {
+		g.closedUntil = now
+	}
+	if longer = now.Add(d).Sub(g.closedUntil); longer <= 0 {
+		return 0
+	}
+	g.closedUntil = now.Add(d)
+	return longer
+}
+
+// Wrap puts the gate in front of a RoundTripper.
+func (g *Gate) Wrap(next http.RoundTripper) http.RoundTripper { return &gated{gate: g, next: next} }
+
+type gated struct {
+	gate *Gate
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *gated) RoundTrip(request *http.Request) (*http.Response, error) {
+	if err := t.gate.Wait(request.Context()); err != nil {
+		if request.Body != nil {
+			request.Body.Close()
+		}
+		return nil, err
+	}
+	response, err := t.next.RoundTrip(request)
+	if err == nil && (response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable) {
+		if seconds, parseErr := strconv.Atoi(response.Header.Get("Retry-After")); parseErr == nil && seconds > 0 {
+			t.gate.close(time.Duration(seconds) * time.Second)
+		}
+	}
+	return response, err
+}
+
+// WrappedRoundTripper lets client-go find what is below.
+func (t *gated) WrappedRoundTripper() http.RoundTripper { return t.next }

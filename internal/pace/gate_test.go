@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pace
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestTheGateIsClosedForEveryoneDuringRetryAfter(t *testing.T) {
+	for name, test := range map[string]struct {
+		status     int
+		retryAfter string
+		want       time.Duration
+	}{
+		"429 with Retry-After":            {http.StatusTooManyRequests, "3", 3 * time.Second},
+		"503 with Retry-After":            {http.StatusServiceUnavailable, "1", time.Second},
+		"429 without":                     {http.StatusTooManyRequests, "", 0},
+		"a date is not what servers send": {http.StatusTooManyRequests, "Sat, 21 Nov 2026 00:00:00 GMT", 0},
+		"200 with Retry-After":            {http.StatusOK, "3", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var gate Gate
+				var sent []time.Time
+				next := roundTripper(func(*http.Request) (*http.Response, error) {
+					sent = append(sent, time.Now())
+					return &http.Response{StatusCode: test.status, Header: http.Header{"Retry-After": {test.retryAfter}}}, nil
+				})
+				one, other := gate.Wrap(next), gate.Wrap(next)
+				request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://example.com", nil)
+				for _, client := range []http.RoundTripper{one, other} {
+					if _, err := client.RoundTrip(request); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := sent[1].Sub(sent[0]); got != test.want {
+					t.Errorf("the next request was sent after %v, want %v", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+func TestARequestThatEndsWhileTheGateIsClosedIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gate Gate
+		gate.close(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "https://example.com", nil)
+		client := gate.Wrap(roundTripper(func(*http.Request) (*http.Response, error) {
+			t.Error("the request was sent")
+			return nil, nil //nolint:nilnil // not reached
+		}))
+		if _, err := client.RoundTrip(request); err == nil {
+			t.Error("no error after the request's end")
+		}
+	})
+}

@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pace decides when the next request may start.
+//
+// It owns the load that a sweep puts on an API server: concurrency and rate follow the server's latency and its
+// signals (429, Retry-After, 503), and stay within what the user configured (I7). It never sends anything.
+package pace
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// DefaultInFlight bounds the requests in flight where the user does not.
+const DefaultInFlight = 32
+
+// Limits are what a user configures. They are never exceeded, whatever the server would bear.
+type Limits struct {
+	// ObjectsPerSecond bounds how many requests start in a second. 0 means no bound.
+	ObjectsPerSecond float64
+	// InFlight bounds how many requests are in flight. 0 means DefaultInFlight.
+	InFlight int
+}
+
+// Kind says how a request ended, as far as load is concerned. Latencies are compared within one kind only.
+type Kind int
+
+const (
+	// Wrote: the server wrote to etcd.
+	Wrote Kind = iota
+	// Unchanged: the server had nothing to write.
+	Unchanged
+	kinds // the kinds above have a latency that means something
+	// Throttled: the server refused because of load (429, 503).
+	Throttled
+	// Lost: no answer came. The server may be overloaded, or the network may have failed.
+	Lost
+	// Other: anything else; it says nothing about load.
+	Other
+)
+
+// Stats is what a Pacer has come to.
+type Stats struct {
+	InFlightLimit int           // requests that may be in flight now
+	RateLimit     float64       // objects per second that may start now; +Inf: not limited
+	Throttles     int64         // how often the server refused because of load
+	Paused        time.Duration // how long nothing was started because the server asked for it
+}
+
+// Pacer hands out the right to send a request. Safe for concurrent use.
+type Pacer struct {
+	limits Limits
+	bucket *rate.Limiter // tokens never pile up: a configured rate holds over any interval
+	gate   Gate
+
+	mu       sync.Mutex
+	law      *law
+	inFlight int
+	changed  chan struct{} // closed and replaced whenever a waiter may have a chance
+	stats    Stats
+}
+
+// New returns a Pacer that starts with one request in flight.
+func New(limits Limits) *Pacer {
+	if limits.InFlight <= 0 {
+		limits.InFlight = DefaultInFlight
+	}
+	p := &Pacer{limits: limits, law: newLaw(limits.InFlight, time.Now()), changed: make(chan struct{})}
+	p.bucket = rate.NewLimiter(p.allowed(), 1)
+	return p
+}
+
+// Slot is the right to have one request in flight, from Acquire to Release.
+type Slot struct{ started time.Time }
+
+// Acquire waits until one more request may start. The only error is that of the context.
+func (p *Pacer) Acquire(ctx context.Context) (Slot, error) {
+	if err := p.takeSlot(ctx); err != nil {
+		return Slot{}, err
+	}
+	if token := p.bucket.Reserve(); Sleep(ctx, token.Delay()) != nil {
+		token.Cancel()
+		p.giveBack()
+		return Slot{}, context.Cause(ctx)
+	}
+	if err := p.WaitWhilePaused(ctx); err != nil { // a pause may have begun while we waited for the token
+		p.giveBack()
+		return Slot{}, err
+	}
+	return Slot{started: time.Now()}, nil
+}
+
+func (p *Pacer) takeSlot(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		if p.inFlight < p.law.limit {
+			p.inFlight++
+			p.mu.Unlock()
+			return nil
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (p *Pacer) giveBack() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inFlight--
+	p.wake()
+}
+
+// wake must be called with the lock held.
+func (p *Pacer) wake() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Release ends a request and says how it went. retryAfter is what the server asked for; 0 means nothing.
+// Until it is over, no request starts.
+func (p *Pacer) Release(slot Slot, kind Kind, retryAfter time.Duration) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inFlight--
+	if kind == Throttled {
+		p.stats.Throttles++
+	}
+	p.stats.Paused += p.gate.close(retryAfter)
+	p.law.observe(now, slot.started, kind, now.Sub(slot.started))
+	if allowed := p.allowed(); allowed != p.bucket.Limit() {
+		p.bucket.SetLimit(allowed)
+	}
+	p.wake()
+}
+
+// allowed must be called with the lock held, or before p is shared.
+func (p *Pacer) allowed() rate.Limit {
+	allowed := p.law.rate
+	if p.limits.ObjectsPerSecond > 0 {
+		allowed = min(allowed, p.limits.ObjectsPerSecond)
+	}
+	if math.IsInf(allowed, 1) {
+		return rate.Inf
+	}
+	return rate.Limit(allowed)
+}
+
+// WaitWhilePaused waits until the server's Retry-After is over. For the requests that are not paced: lists, looks at
+// the epoch. The only error is that of the context.
+func (p *Pacer) WaitWhilePaused(ctx context.Context) error { return p.gate.Wait(ctx) }
+
+// Sleep waits for d, or for the end of the context, whose cause it returns.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Stats returns what p has come to by now.
+func (p *Pacer) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.InFlightLimit, s.RateLimit = p.law.limit, float64(p.allowed())
+	if p.allowed() == rate.Inf {
+		s.RateLimit = math.Inf(1)
+	}
+	return s
+}

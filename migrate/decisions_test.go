@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"pgregory.net/rapid"
+)
+
+func status(code int32, reason metav1.StatusReason, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+}
+
+func TestEveryAnswerHasAClassAndEveryFailureAReason(t *testing.T) {
+	widgets := schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}
+	tests := map[string]struct {
+		err    error
+		class  class
+		reason Reason
+	}{
+		"too many requests ask for less":                      {apierrors.NewTooManyRequests("slow down", 3), throttled, Unreachable},
+		"an unavailable server asks for less":                 {status(http.StatusServiceUnavailable, "", "down"), throttled, Unreachable},
+		"a cut connection is no answer":                       {fmt.Errorf("patch: %w", io.ErrUnexpectedEOF), lost, Unreachable},
+		"a request that took too long is no answer":           {context.DeadlineExceeded, lost, Unreachable},
+		"a gateway that gave up is no answer":                 {status(http.StatusGatewayTimeout, "", "timeout"), lost, Unreachable},
+		"a webhook that does not answer is the server's":      {apierrors.NewInternalError(errors.New("failed calling webhook")), faulty, ServerError},
+		"a conversion webhook that is away is no answer":      {apierrors.NewInternalError(errors.New(`conversion webhook for demo.example.com/v1, Kind=Widget failed: Post "https://x": EOF`)), lost, Unreachable},
+		"a conversion webhook's answer is about the object":   {apierrors.NewInternalError(errors.New(`conversion webhook for demo.example.com/v1, Kind=Widget failed: no color`)), faulty, ServerError},
+		"an answer that is no metadata is the server's":       {fmt.Errorf("%w: HTML", errMalformed), faulty, ServerError},
+		"a conflict says nothing about what is stored":        {apierrors.NewConflict(widgets, "a", errors.New("moved")), conflict, Conflicting},
+		"a 404 has to be looked into":                         {apierrors.NewNotFound(widgets, "a"), missing, Orphaned},
+		"a validation error stays":                            {status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "spec.size"), rejected, Rejected},
+		"a webhook's denial is a rejection":                   {apierrors.NewForbidden(widgets, "a", errors.New(`admission webhook "w" denied the request`)), rejected, Rejected},
+		"a missing permission is one":                         {status(http.StatusForbidden, metav1.StatusReasonForbidden, `widgets "a" is forbidden: User "eve" cannot patch resource "widgets"`), rejected, Forbidden},
+		"an expired token ends everything":                    {apierrors.NewUnauthorized("who are you"), refused, Rejected},
+		"an expired continue token goes on from the same key": {apierrors.NewResourceExpired("too old"), expired, Rejected},
+		"our own end is not the server's":                     {context.Canceled, cancelled, Unreachable},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := classify(test.err)
+			if got != test.class {
+				t.Errorf("class = %d, want %d", got, test.class)
+			}
+			if reason := reasonOf(test.err, got); reason != test.reason {
+				t.Errorf("reason = %s, want %s", reason, test.reason)
+			}
+		})
+	}
+}
+
+func TestARefusalWithoutRetryAfterWaitsASecond(t *testing.T) {
+	if got := retryAfter(apierrors.NewTooManyRequests("", 7), throttled); got != 7*time.Second {
+		t.Errorf("retryAfter = %v, want the server's 7 s", got)
+	}
+	if got := retryAfter(status(http.StatusServiceUnavailable, "", ""), throttled); got != time.Second {
+		t.Errorf("retryAfter = %v, want 1 s", got)
+	}
+	if got := retryAfter(io.EOF, lost); got != 0 {
+		t.Errorf("retryAfter = %v, want nothing after a lost answer", got)
+	}
+}
+
+func TestWhatAnEarlierEpochWroteStaysKnown(t *testing.T) {
+	first := Epoch{Hash: "v2", Servers: []string{"a"}, Evidence: Observed}
+	restarted := Epoch{Hash: "v2", Servers: []string{"b"}, Evidence: Observed}
+	other := Epoch{Hash: "v3", Servers: []string{"c"}, Evidence: Observed}
+	back := Epoch{Hash: "v2", Servers: []string{"d"}, Evidence: Observed}
+	at := func(rv string) object { return object{resourceVersion: rv} }
+
+	var c Checkpoint
+	c.begin(first)
+	c.Baseline, c.Confirmed = 100, 200
+	c.Counts = Counts{Rewritten: 7, Current: 2, Failed: 1, Retried: 3}
+	c.Failures = []Failure{{Name: "x"}}
+	if c.current(at("100")) || !c.current(at("101")) || !c.current(at("9000")) {
+		t.Error("in its epoch, current is what is newer than the baseline, without end")
+	}
+
+	c.begin(restarted)
+	c.Baseline, c.Confirmed = 300, 300
+	if diff := cmp.Diff([]Range{{Hash: "v2", From: 100, To: 200}}, c.Ranges); diff != "" {
+		t.Errorf("ranges (-want +got):\n%s", diff)
+	}
+	for rv, want := range map[string]bool{"100": false, "101": true, "200": true, "201": false, "300": false, "301": true, "": false, "x": false} {
+		if got := c.current(at(rv)); got != want {
+			t.Errorf("after the restart, current(%q) = %v, want %v", rv, got, want)
+		}
+	}
+	if diff := cmp.Diff(Counts{RewrittenBefore: 7, Retried: 3}, c.Counts); diff != "" || c.Failures != nil || c.Restarts != 1 {
+		t.Errorf("the new pass counts anew (-want +got):\n%s", diff)
+	}
+
+	c.begin(other)
+	c.Baseline, c.Confirmed = 400, 500
+	if c.current(at("150")) || c.current(at("450")) != true {
+		t.Error("a range of another hash proves nothing")
+	}
+	c.begin(back)
+	c.Baseline = 600
+	if !c.current(at("150")) || c.current(at("450")) {
+		t.Error("the range of the hash that came back counts again, and only that")
+	}
+}
+
+func TestASampledEpochLeavesNoGoodRange(t *testing.T) {
+	var c Checkpoint
+	c.begin(Epoch{Hash: "v2", Evidence: Sampled})
+	c.Baseline, c.Confirmed = 100, 200
+	if c.current(object{resourceVersion: "150"}) {
+		t.Error("a sample skips nothing: it may have missed a server")
+	}
+	c.begin(Epoch{Hash: "v2", Servers: []string{"b"}, Evidence: Observed})
+	if len(c.Ranges) != 0 {
+		t.Errorf("ranges = %v, want none", c.Ranges)
+	}
+}
+
+// The model: one writer that changes its version between epochs. Whatever a checkpoint calls current must have been
+// written in the version of the present hash (I1, I5).
+func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		written := map[uint64]string{} // resourceVersion → version it was written in
+		var revision uint64 = 1
+		var c Checkpoint
+		for range rapid.IntRange(1, 6).Draw(t, "epochs") {
+			hash := rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "hash")
+			stray := rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "before the epoch settled")
+			for range rapid.IntRange(0, 5).Draw(t, "unsettled writes") {
+				revision++
+				written[revision] = stray
+			}
+			c.begin(Epoch{Hash: hash, Servers: []string{fmt.Sprint(revision)}, Evidence: Observed})
+			c.Baseline, c.Confirmed = revision, revision
+			for range rapid.IntRange(0, 5).Draw(t, "writes") {
+				revision++
+				written[revision] = hash
+				if rapid.Bool().Draw(t, "looked") {
+					c.Confirmed = revision
+				}
+			}
+			for rv, version := range written {
+				if c.current(object{resourceVersion: fmt.Sprint(rv)}) && version != hash {
+					t.Fatalf("revision %d was written as %s and is called current for %s: %+v", rv, version, hash, c)
+				}
+			}
+		}
+	})
+}
+
+func TestPagesAreSizedByBytes(t *testing.T) {
+	var z pageSizer
+	if got := z.limit(); got != firstPageObjects {
+		t.Errorf("first page = %d objects, want %d", got, firstPageObjects)
+	}
+	z.saw(page{objects: make([]object, 100), bytes: 100 * 300})
+	if got := z.limit(); got != maxPageObjects {
+		t.Errorf("page of small objects = %d, want %d", got, maxPageObjects)
+	}
+	z.saw(page{objects: make([]object, 10), bytes: 10 * pageBytes})
+	if got := z.limit(); got != 1 {
+		t.Errorf("page of huge objects = %d, want 1", got)
+	}
+	z = pageSizer{}
+	for limit := z.limit(); limit > 1; limit = z.limit() {
+		z.sawTooLarge(limit)
+		if z.limit() >= limit {
+			t.Fatalf("after a page of %d was too large, the next asks for %d", limit, z.limit())
+		}
+	}
+	z = pageSizer{fixed: 30}
+	z.saw(page{objects: make([]object, 30), bytes: 30 * 300})
+	if got := z.limit(); got != 30 {
+		t.Errorf("page of a fixed size = %d, want 30", got)
+	}
+	z.sawTooLarge(30)
+	if got := z.limit(); got >= 30 {
+		t.Errorf("a fixed size that is too large stays %d", got)
+	}
+}
+
+func TestFailuresBeyondTheBoundAreCounted(t *testing.T) {
+	var c Checkpoint
+	c.fail(make([]Failure, maxFailures-1))
+	c.fail(make([]Failure, 3))
+	if len(c.Failures) != maxFailures || c.FailuresOmitted != 2 {
+		t.Errorf("%d named, %d counted; want %d and 2", len(c.Failures), c.FailuresOmitted, maxFailures)
+	}
+}
+
+func TestEvidenceIsReadAsItIsWritten(t *testing.T) {
+	for _, e := range []Evidence{0, Sampled, Observed, Declared} {
+		text, err := e.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Evidence
+		if err := back.UnmarshalText(text); err != nil || back != e {
+			t.Errorf("%s is read as %v, %v", text, back, err)
+		}
+	}
+	if err := new(Evidence).UnmarshalText([]byte("Guessed")); err == nil {
+		t.Error("an unknown word was taken")
+	}
+}

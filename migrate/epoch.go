@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Evidence says how the agreement of the API servers is known. The zero value is no evidence.
+// A greater value is stronger.
+type Evidence int
+
+const (
+	// Sampled: only a load-balanced address can be reached; repeated fresh connections agreed.
+	Sampled Evidence = iota + 1
+	// Observed: each API server was asked for its own discovery document.
+	Observed
+	// Declared: the StorageVersion API names every live API server.
+	Declared
+)
+
+var evidenceNames = []string{"None", "Sampled", "Observed", "Declared"}
+
+// String returns the word that statuses, tables and flags use.
+func (e Evidence) String() string {
+	if e < 0 || int(e) >= len(evidenceNames) {
+		return fmt.Sprintf("Evidence(%d)", int(e))
+	}
+	return evidenceNames[e]
+}
+
+// MarshalText writes the word of String.
+func (e Evidence) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// UnmarshalText reads a word of String, exactly as it is written there.
+func (e *Evidence) UnmarshalText(text []byte) error {
+	i := slices.Index(evidenceNames, string(text))
+	if i < 0 {
+		return fmt.Errorf("unknown evidence %q, want one of %v", text, evidenceNames[1:])
+	}
+	*e = Evidence(i)
+	return nil
+}
+
+// Epoch is one uninterrupted period in which all API servers that can write a resource encode it in the same
+// version. Two looks saw the same epoch exactly when Same says so: any change starts a new one, also a change
+// that ends in the same hash, because in between anything may have been written.
+type Epoch struct {
+	// Hash is the storageVersionHash that every server shows. Opaque; compared, never parsed.
+	Hash string `json:"hash"`
+	// Servers identifies the processes that can write, sorted: the holderIdentity of each API server's Lease,
+	// which changes with every start of a process. Empty where Leases cannot be read.
+	Servers []string `json:"servers,omitempty"`
+	// CRDUID and CRDGeneration are those of the CustomResourceDefinition; zero for other resources.
+	CRDUID        types.UID `json:"crdUID,omitempty"`
+	CRDGeneration int64     `json:"crdGeneration,omitempty"`
+	// Since is the latest moment, by this machine's clock, at which the epoch can have begun. Not part of its identity.
+	Since time.Time `json:"since"`
+	// Evidence is how the agreement is known. Not part of the epoch's identity.
+	Evidence Evidence `json:"evidence"`
+}
+
+// Same reports whether a and b are one epoch.
+func (e Epoch) Same(other Epoch) bool {
+	return e.Hash == other.Hash && e.CRDUID == other.CRDUID && e.CRDGeneration == other.CRDGeneration &&
+		slices.Equal(e.Servers, other.Servers)
+}
+
+// Agreement tells in which epoch the API servers are. Implementations are safe for concurrent use.
+type Agreement interface {
+	// Epoch looks now. An error for which errors.Is(err, ErrDisagreement) holds says that the servers were asked
+	// and do not agree: the epoch is over. Any other error says that nothing could be learnt by this look.
+	Epoch(ctx context.Context) (Epoch, error)
+}
+
+// ErrDisagreement: the API servers do not encode the resource in one version. The wrapping error names them.
+var ErrDisagreement = errors.New("API servers disagree")

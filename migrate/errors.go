@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// What Run returns; test with errors.Is. A nil error means: every object was accounted for and that is proven.
+var (
+	// ErrObjectsFailed: the sweep is over and at least one object could not be rewritten; Result names them (I4).
+	ErrObjectsFailed = errors.New("objects could not be rewritten")
+	// ErrNotProven: every object was rewritten, but the evidence is weaker than Options.MinEvidence asks for.
+	ErrNotProven = errors.New("rewritten, but not proven")
+	// ErrNoAgreement: the API servers did not come to one settled version within Options.AgreementTimeout.
+	ErrNoAgreement = errors.New("no agreement of the API servers")
+	// ErrStorageVersionMoved: the storage version is no longer the one that the run began with.
+	ErrStorageVersionMoved = errors.New("the storage version changed during the migration")
+	// ErrStopped: Stop was called; the checkpoint is saved.
+	ErrStopped = errors.New("stopped")
+	// ErrForbidden: a permission is missing; the text says which verb on what.
+	ErrForbidden = errors.New("not permitted")
+	// ErrNotReady: the resource cannot be migrated as it is now: its definition is not established, or its
+	// conversion webhook does not answer; the text says which.
+	ErrNotReady = errors.New("not ready to be migrated")
+	// ErrResourceGone: the resource is not served any more.
+	ErrResourceGone = errors.New("the resource is gone")
+)
+
+// class is what an answer of an API server means for a sweep. Closed: every switch over it handles all of it.
+type class int
+
+const (
+	fine      class = iota
+	throttled       // 429 and 503: the server asks for less
+	lost            // no answer: connection errors, timeouts
+	faulty          // 500, 502, 504 and what else is not our doing: may pass
+	conflict        // 409: someone else wrote; says nothing about what is stored (I4)
+	missing         // 404
+	expired         // 410: the continue token is too old
+	rejected        // validation, admission or permissions: will not pass by itself
+	refused         // 401: nothing will pass any more
+	cancelled       // our own context ended
+)
+
+func classify(err error) class {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return fine
+	case errors.Is(err, context.Canceled):
+		return cancelled
+	case errors.Is(err, errTooLarge):
+		return rejected
+	case errors.Is(err, errMalformed), errors.Is(err, errNotTheObject):
+		return faulty
+	case !errors.As(err, &status):
+		return lost
+	}
+	switch code := status.Status().Code; {
+	case admissionDenial.MatchString(status.Status().Message):
+		return rejected // with whatever code the webhook chose
+	case strings.Contains(status.Status().Message, conversionWebhook) && strings.Contains(status.Status().Message, notAsked):
+		return lost
+	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
+		return throttled
+	case code == http.StatusRequestTimeout, code == http.StatusGatewayTimeout:
+		return lost
+	case code == http.StatusConflict:
+		return conflict
+	case code == http.StatusNotFound:
+		return missing
+	case code == http.StatusGone:
+		return expired
+	case code == http.StatusUnauthorized:
+		return refused
+	case code >= http.StatusBadRequest && code < http.StatusInternalServerError:
+		return rejected
+	}
+	return faulty
+}
+
+// What an API server says of a conversion webhook that it could not ask; one that answered with an error is about the
+// object. Such webhooks are away for a minute or two while their operator is rolled out.
+const (
+	conversionWebhook = "conversion webhook"
+	notAsked          = "failed: Post "
+)
+
+// retryAfter is how long the server asked us to wait, or what we wait where it refused without saying.
+func retryAfter(err error, c class) time.Duration {
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
+		return time.Duration(seconds) * time.Second
+	}
+	if c == throttled {
+		return time.Second
+	}
+	return 0
+}
+
+// Reason says in one word why an object could not be rewritten.
+type Reason string
+
+const (
+	// Rejected: validation or an admission webhook or policy refused the object as it is.
+	Rejected Reason = "Rejected"
+	// Forbidden: the object may not be patched by this user.
+	Forbidden Reason = "Forbidden"
+	// Orphaned: the object's namespace is gone, so every write is answered with 404, but it is still stored.
+	Orphaned Reason = "Orphaned"
+	// Conflicting: others wrote the object every time that we did.
+	Conflicting Reason = "Conflicting"
+	// ServerError: the API server, or a webhook it called, failed every time.
+	ServerError Reason = "ServerError"
+	// Unreachable: the API server did not answer, or refused because of load, every time.
+	Unreachable Reason = "Unreachable"
+)
+
+func reasonOf(err error, c class) Reason {
+	switch c {
+	case throttled, lost, cancelled, fine:
+		return Unreachable
+	case conflict:
+		return Conflicting
+	case missing:
+		return Orphaned
+	case rejected, refused, expired:
+		if apierrors.IsForbidden(err) && !isAdmission(err) {
+			return Forbidden
+		}
+		return Rejected
+	case faulty:
+		return ServerError
+	}
+	return ServerError
+}
+
+// isAdmission reports whether a 403 came from admission rather than from authorization, whose answers have the
+// form "… is forbidden: User … cannot patch resource …".
+func isAdmission(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !authorizationText.MatchString(status.Status().Message)
+}
+
+// describe adds to a connection error what a reader needs and net/http repeats too often.
+func describe(err error) string {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Sprintf("the API server does not answer: %v", op)
+	}
+	return err.Error()
+}

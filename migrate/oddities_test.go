@@ -1,0 +1,263 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// What follows needs servers that answer oddly or agreements that change at one moment, which real API servers do not do
+// on demand. Everything about pages, conflicts and encodings is tested against real ones.
+
+// scripted answers as an API server does that has n ConfigMaps; patch and get may answer instead.
+type scripted struct {
+	n               int
+	resourceVersion string // of the list
+	patch           func(name string, w http.ResponseWriter) bool
+	get, list       func(w http.ResponseWriter) bool
+	patches         atomic.Int64
+}
+
+func object1(name, resourceVersion string) string {
+	return fmt.Sprintf(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q,"namespace":"d","resourceVersion":%q}}`, name, resourceVersion)
+}
+
+func (f *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	switch {
+	case r.Method == http.MethodPost:
+		fmt.Fprint(w, `{"status":{"allowed":true}}`)
+	case name == "configmaps" && (f.list == nil || !f.list(w)):
+		var items []string
+		for i := range f.n {
+			items = append(items, object1(fmt.Sprintf("o%d", i), fmt.Sprint(10+i)))
+		}
+		fmt.Fprintf(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":%q},"items":[%s]}`,
+			f.resourceVersion, strings.Join(items, ","))
+	case name == "configmaps":
+	case r.Method == http.MethodPatch:
+		f.patches.Add(1)
+		if f.patch == nil || !f.patch(name, w) {
+			fmt.Fprint(w, object1(name, "2000"))
+		}
+	case f.get == nil || !f.get(w):
+		fmt.Fprint(w, object1(name, "10"))
+	}
+}
+
+func refuse(w http.ResponseWriter, code int, message string) bool {
+	w.WriteHeader(code)
+	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":%q,"code":%d}`, message, code)
+	return true
+}
+
+// memoryCheckpoints keep the checkpoint as it would be written.
+type memoryCheckpoints struct{ raw []byte }
+
+func (m *memoryCheckpoints) Load(context.Context) (*Checkpoint, error) {
+	if m.raw == nil {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	c := new(Checkpoint)
+	return c, json.Unmarshal(m.raw, c)
+}
+
+func (m *memoryCheckpoints) Save(_ context.Context, c *Checkpoint) (err error) {
+	m.raw, err = json.Marshal(c)
+	return err
+}
+
+// agreementFunc is an Agreement.
+type agreementFunc func() (Epoch, error)
+
+func (f agreementFunc) Epoch(context.Context) (Epoch, error) { return f() }
+
+var lasting = Epoch{Hash: "h", Servers: []string{"a"}, Since: time.Now().Add(-time.Hour), Evidence: Observed}
+
+func sweepOf(t *testing.T, f *scripted, agreement agreementFunc, o Options) *Sweep {
+	t.Helper()
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	client, err := NewClient(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if agreement == nil {
+		agreement = func() (Epoch, error) { return lasting, nil }
+	}
+	o.SettleTime, o.LookInterval = max(o.SettleTime, time.Millisecond), 10*time.Millisecond
+	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true, Origin: BuiltIn}
+	return New(client, target, agreement, o)
+}
+
+func TestARunThatBeginsAnewVoidsTheOldCheckpointAtOnce(t *testing.T) {
+	place := &memoryCheckpoints{}
+	if _, err := sweepOf(t, &scripted{n: 3, resourceVersion: "1000"}, nil, Options{Checkpoints: place}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// A key was rotated, which no epoch shows: begin anew, and be interrupted on the first page.
+	var interrupted *Sweep
+	f := &scripted{n: 3, resourceVersion: "3000", patch: func(string, http.ResponseWriter) bool { interrupted.Stop(); return false }}
+	interrupted = sweepOf(t, f, nil, Options{Checkpoints: place, MaxInFlight: 1})
+	if _, err := interrupted.Run(t.Context()); !errors.Is(err, ErrStopped) {
+		t.Fatalf("error = %v, want it stopped", err)
+	}
+	f = &scripted{n: 3, resourceVersion: "3000"}
+	result, err := sweepOf(t, f, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
+	if err != nil || f.patches.Load() != 3 {
+		t.Errorf("resumed with %d patches, proven %v (%v), want all 3 objects rewritten", f.patches.Load(), result.Proven, err)
+	}
+}
+
+func TestA404OfSomethingInBetweenIsNoProofThatAnObjectIsGone(t *testing.T) {
+	html := func(w http.ResponseWriter) bool {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, "default backend - 404")
+		return true
+	}
+	f := &scripted{n: 3, resourceVersion: "1000", patch: func(_ string, w http.ResponseWriter) bool { return html(w) }, get: html}
+	result, err := sweepOf(t, f, nil, Options{}).Run(t.Context())
+	if !errors.Is(err, ErrResourceGone) || result.Counts.Gone != 0 || result.Proven {
+		t.Errorf("error %v, counts %+v, proven %v; want the sweep ended and nothing counted as gone (I4)", err, result.Counts, result.Proven)
+	}
+}
+
+func TestADisagreementEndsTheEpochEvenIfTheNextLookIsTheSameAgain(t *testing.T) {
+	var looks atomic.Int64
+	f := &scripted{n: 3, resourceVersion: "1000"}
+	f.patch = func(string, http.ResponseWriter) bool {
+		for begin := looks.Load(); looks.Load() < begin+2; { // hold the first pass until the watcher has looked
+			time.Sleep(time.Millisecond)
+		}
+		return false
+	}
+	agreement := func() (Epoch, error) {
+		if looks.Add(1) == 2 {
+			return Epoch{}, fmt.Errorf("%w: for a moment", ErrDisagreement)
+		}
+		return lasting, nil
+	}
+	result, err := sweepOf(t, f, agreement, Options{MaxInFlight: 1}).Run(t.Context())
+	if err != nil || result.Restarts != 1 {
+		t.Errorf("%d restarts (%v), want the pass begun anew", result.Restarts, err)
+	}
+}
+
+func TestASampledCheckpointIsNotResumedAsIfNothingHadHappened(t *testing.T) {
+	place := &memoryCheckpoints{}
+	sampled := func() (Epoch, error) { return Epoch{Hash: "h", Evidence: Sampled, Since: lasting.Since}, nil }
+	options := Options{Checkpoints: place, MinEvidence: Sampled}
+	if _, err := sweepOf(t, &scripted{n: 3, resourceVersion: "1000"}, sampled, options).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f := &scripted{n: 3, resourceVersion: "3000"}
+	options.Resume = true
+	if _, err := sweepOf(t, f, sampled, options).Run(t.Context()); err != nil || f.patches.Load() != 3 {
+		t.Errorf("%d patches (%v), want all 3 objects rewritten anew", f.patches.Load(), err)
+	}
+}
+
+func TestAListWithoutANumberSkipsNothing(t *testing.T) {
+	f := &scripted{n: 3}
+	result, err := sweepOf(t, f, nil, Options{}).Run(t.Context())
+	if diff := cmp.Diff(Counts{Rewritten: 3}, result.Counts); diff != "" || err != nil {
+		t.Errorf("counts (-want +got), error %v:\n%s", err, diff)
+	}
+}
+
+func TestAFailedVerificationTakesTheCompletionBack(t *testing.T) {
+	place := &memoryCheckpoints{}
+	same := func(name string, w http.ResponseWriter) bool {
+		fmt.Fprint(w, object1(name, "1"+name[1:]))
+		return true
+	}
+	f := &scripted{n: 3, resourceVersion: "1000", patch: same}
+	if _, err := sweepOf(t, f, nil, Options{Checkpoints: place}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.patch = func(name string, w http.ResponseWriter) bool {
+		if name == "o1" {
+			return refuse(w, http.StatusUnprocessableEntity, "invalid")
+		}
+		return same(name, w)
+	}
+	for _, options := range []Options{{Verify: true}, {}} {
+		options.Checkpoints, options.Resume = place, true
+		result, err := sweepOf(t, f, nil, options).Run(t.Context())
+		if diff := cmp.Diff(Counts{Current: 2, Failed: 1}, result.Counts); diff != "" || !errors.Is(err, ErrObjectsFailed) || result.Complete {
+			t.Errorf("verify %v: error %v, complete %v, counts (-want +got):\n%s", options.Verify, err, result.Complete, diff)
+		}
+	}
+}
+
+func TestTheEndOfTheContextIsNotTheFailureOfObjects(t *testing.T) {
+	place := &memoryCheckpoints{}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	shuttingDown := errors.New("shutting down")
+	f := &scripted{n: 20, resourceVersion: "1000", patch: func(string, http.ResponseWriter) bool { cancel(shuttingDown); return false }}
+	result, err := sweepOf(t, f, nil, Options{Checkpoints: place}).Run(ctx)
+	if !errors.Is(err, shuttingDown) || result.Counts.Failed != 0 {
+		t.Errorf("error %v, counts %+v, want the cause and no failures", err, result.Counts)
+	}
+	if c, _ := place.Load(t.Context()); c.Listed {
+		t.Error("the page that was cut short is saved as done (I5)")
+	}
+}
+
+func TestAWebhooksDenialIsAboutTheObjectWhateverItsCode(t *testing.T) {
+	for _, code := range []int{400, 401, 403, 404, 409, 429, 500, 503} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			f := &scripted{n: 3, resourceVersion: "1000", patch: func(name string, w http.ResponseWriter) bool {
+				return name == "o0" && refuse(w, code, `admission webhook "p.example.com" denied the request: policy`)
+			}}
+			result, err := sweepOf(t, f, nil, Options{}).Run(t.Context())
+			if !errors.Is(err, ErrObjectsFailed) || len(result.Failures) != 1 || result.Failures[0].Reason != Rejected {
+				t.Errorf("error %v, failures %+v, want the one object rejected", err, result.Failures)
+			}
+			if f.patches.Load() != 4 { // and once more at the end of the pass
+				t.Errorf("%d patches, want 4", f.patches.Load())
+			}
+		})
+	}
+}
+
+func TestAnObjectThatNeverGetsAnAnswerIsSetAside(t *testing.T) {
+	f := &scripted{n: 200, resourceVersion: "1000", patch: func(name string, w http.ResponseWriter) bool {
+		if name == "o0" {
+			return refuse(w, http.StatusGatewayTimeout, "timeout")
+		}
+		time.Sleep(20 * time.Millisecond) // the others are answered all the time
+		return false
+	}}
+	result, err := sweepOf(t, f, nil, Options{OutageTimeout: 300 * time.Millisecond}).Run(t.Context())
+	if diff := cmp.Diff(Counts{Rewritten: 199, Failed: 1}, result.Counts, cmpopts.IgnoreFields(Counts{}, "Retried")); diff != "" || !errors.Is(err, ErrObjectsFailed) {
+		t.Errorf("error %v, counts (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestAServerThatExpiresEveryTokenIsGivenUp(t *testing.T) {
+	f := &scripted{n: 3, resourceVersion: "1000"}
+	s := sweepOf(t, f, nil, Options{})
+	f.list = func(w http.ResponseWriter) bool { return refuse(w, http.StatusGone, "expired") }
+	err := s.pages(t.Context(), t.Context(), "", func(page, bool) error { return nil })
+	if classify(err) != expired {
+		t.Errorf("error = %v, want the server's 410", err)
+	}
+}

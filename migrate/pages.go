@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+)
+
+// A page holds metadata only, yet an annotation may have a quarter of a MiB: pages are sized by bytes, and one that
+// turns out larger than may be is not read to its end, but asked for again with fewer objects (I6).
+const (
+	firstPageObjects = 100
+	maxPageObjects   = 500
+	pageBytes        = 512 << 10
+	maxPageBytes     = 4 << 20
+)
+
+// pageSizer decides how many objects to ask for.
+type pageSizer struct {
+	fixed          int64
+	bytesPerObject float64
+}
+
+func (z *pageSizer) limit() int64 {
+	limit := int64(firstPageObjects)
+	if z.bytesPerObject > 0 {
+		limit = min(max(int64(pageBytes/z.bytesPerObject), 1), maxPageObjects)
+	}
+	if z.fixed > 0 && (z.bytesPerObject == 0 || float64(z.fixed)*z.bytesPerObject < maxPageBytes) {
+		return z.fixed
+	}
+	return limit
+}
+
+func (z *pageSizer) saw(p page) {
+	if n := len(p.objects); n > 0 {
+		z.bytesPerObject = float64(p.bytes) / float64(n)
+	}
+}
+
+func (z *pageSizer) sawTooLarge(limit int64) {
+	z.bytesPerObject = 2 * max(z.bytesPerObject, float64(maxPageBytes)/float64(limit))
+}
+
+// list reads a page, again while that helps.
+func (s *Sweep) list(starting, ctx context.Context, version string, limit int64, token string) (page, error) {
+	var p page
+	err := s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+		var err error
+		p, err = s.wire.list(ctx, version, limit, token, maxPageBytes)
+		return pace.Other, err
+	})
+	s.sawResourceVersion(p.resourceVersion)
+	return p, s.explainList(err)
+}
+
+// explainList gives the errors a name that a caller can act upon.
+func (s *Sweep) explainList(err error) error {
+	name := s.wire.target.GroupResource()
+	switch {
+	case err == nil, errors.Is(err, errTooLarge), classify(err) == expired, classify(err) == cancelled, errors.Is(err, ErrStopped):
+		return err
+	case classify(err) == missing:
+		return fmt.Errorf("%w: %s", ErrResourceGone, name)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w: list %s: %w", ErrForbidden, name, err)
+	case strings.Contains(err.Error(), conversionWebhook):
+		return fmt.Errorf("%w: %s: %w", ErrNotReady, name, err)
+	}
+	return fmt.Errorf("list %s: %w", name, err)
+}
+
+// sawResourceVersion keeps the newest resourceVersion that was read.
+func (s *Sweep) sawResourceVersion(n uint64) {
+	for {
+		seen := s.newest.Load()
+		if n <= seen || s.newest.CompareAndSwap(seen, n) {
+			return
+		}
+	}
+}
+
+// pages sends every page from the continue token on, one ahead of the one that is worked on. A token that expired
+// comes with one that goes on from the same key; where it does not, the list begins anew, and first says so.
+func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p page, first bool) error) error {
+	type listed struct {
+		page
+		first bool
+		err   error
+	}
+	ahead := make(chan listed)
+	ctx, cancel := context.WithCancel(ctx)
+	starting, stop := context.WithCancel(starting)
+	done := make(chan struct{})
+	defer func() { cancel(); stop(); <-done }()
+	go func() {
+		defer close(done)
+		defer close(ahead)
+		for first, expirations := token == "", 0; ; {
+			limit := s.sizer.limit()
+			p, err := s.list(starting, ctx, s.wire.target.Resource.Version, limit, token)
+			switch {
+			case errors.Is(err, errTooLarge) && limit > 1:
+				s.sizer.sawTooLarge(limit)
+				continue
+			case classify(err) == expired && expirations < maxAttempts:
+				expirations++
+				token = continueToken(err)
+				first = first || token == ""
+				continue
+			}
+			expirations = 0
+			s.sizer.saw(p)
+			select {
+			case ahead <- listed{page: p, first: first, err: err}:
+			case <-ctx.Done():
+				return
+			}
+			if token, first = p.next, false; err != nil || token == "" {
+				return
+			}
+		}
+	}()
+	for next := range ahead {
+		if next.err != nil {
+			return next.err
+		}
+		if err := each(next.page, next.first); err != nil {
+			return err
+		}
+	}
+	return causeOf(ctx, nil)
+}
+
+// continueToken is the one that an API server sends along with 410: it goes on from the same key, in the present.
+// What was written since the list began was written in this epoch.
+func continueToken(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Continue
+	}
+	return ""
+}

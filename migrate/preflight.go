@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+)
+
+// preflight finds out before the first write what would end the sweep: missing permissions, a definition that is
+// not established, a conversion webhook that does not answer.
+func (s *Sweep) preflight(ctx context.Context) error {
+	s.enter(Preparing)
+	starting, cancel := s.untilStopped(ctx)
+	defer cancel()
+	for _, verb := range []string{"list", "get", "patch"} {
+		if err := s.permitted(starting, ctx, verb); err != nil {
+			return err
+		}
+	}
+	var others []string
+	if s.wire.target.Origin != BuiltIn && s.wire.target.Origin != Aggregated {
+		var err error
+		if others, err = s.established(starting, ctx); err != nil {
+			return err
+		}
+	}
+	first, err := s.first(starting, ctx)
+	if err != nil || len(first.objects) == 0 {
+		return err
+	}
+	return s.convertible(starting, ctx, first.objects[0], append(others, s.wire.target.Resource.Version))
+}
+
+// first lists one object. A conversion webhook that cannot be reached would be waited for in the midst of a sweep;
+// before it begins there is nothing to lose by saying so at once.
+func (s *Sweep) first(starting, ctx context.Context) (p page, err error) {
+	var unconverted error
+	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+		p, err = s.wire.list(ctx, s.wire.target.Resource.Version, 1, "", maxPageBytes)
+		if err != nil && strings.Contains(err.Error(), conversionWebhook) {
+			unconverted, err = err, nil
+		}
+		return pace.Other, err
+	})
+	s.sawResourceVersion(p.resourceVersion)
+	if err == nil {
+		err = unconverted
+	}
+	return p, s.explainList(err)
+}
+
+// convertible reads one object at every served version. In whichever version it is stored, one of the others needs
+// the conversion webhook. A list would not tell: the API server answers it with what it converted long ago.
+func (s *Sweep) convertible(starting, ctx context.Context, o object, versions []string) error {
+	for _, version := range versions {
+		at := *s.wire
+		at.target.Resource.Version = version
+		if err := s.pacer.WaitWhilePaused(starting); err != nil {
+			return err
+		}
+		_, err := at.get(ctx, o)
+		if err != nil && strings.Contains(err.Error(), conversionWebhook) {
+			return fmt.Errorf("%w: %s: %w", ErrNotReady, s.wire.target.GroupResource(), err)
+		}
+		if starting.Err() != nil {
+			return context.Cause(starting)
+		}
+	}
+	return nil
+}
+
+// permitted asks the API server whether it would let us.
+func (s *Sweep) permitted(starting, ctx context.Context, verb string) error {
+	resource := s.wire.target.Resource
+	question, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: verb, Group: resource.Group, Version: resource.Version, Resource: resource.Resource,
+		}},
+	})
+	if err != nil {
+		return fmt.Errorf("ask for permission: %w", err)
+	}
+	var review authorizationv1.SelfSubjectAccessReview
+	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+		raw, err := answer(s.wire.client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").MaxRetries(0).
+			SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(question).Do(ctx))
+		if err != nil {
+			return pace.Other, err
+		}
+		if err := json.Unmarshal(raw, &review); err != nil {
+			return pace.Other, fmt.Errorf("%w: %w", errMalformed, err)
+		}
+		return pace.Other, nil
+	})
+	if err != nil {
+		return fmt.Errorf("ask for permission to %s %s: %w", verb, resource.GroupResource(), err)
+	}
+	if !review.Status.Allowed {
+		return fmt.Errorf("%w: you may not %s %s in all namespaces", ErrForbidden, verb, resource.GroupResource())
+	}
+	return nil
+}
+
+// established returns the served versions other than the target's of a custom resource that is ready.
+func (s *Sweep) established(starting, ctx context.Context) (served []string, err error) {
+	var definition *crd.Definition
+	name := crd.Name(s.wire.target.GroupResource())
+	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+		definition, err = crd.Get(ctx, s.wire.client, name)
+		return pace.Other, err
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%w: %s", ErrResourceGone, name)
+	case err != nil:
+		return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	}
+	if ok, why := definition.Established(); !ok {
+		return nil, fmt.Errorf("%w: CustomResourceDefinition %s is not established: %s", ErrNotReady, name, why)
+	}
+	for _, v := range definition.Spec.Versions {
+		if v.Served && v.Name != s.wire.target.Resource.Version {
+			served = append(served, v.Name)
+		}
+	}
+	return served, nil
+}

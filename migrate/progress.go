@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+)
+
+// Counts says what became of the objects. Objects of one pass are Rewritten + Current + Gone + Failed.
+type Counts struct {
+	// Rewritten: the API server wrote the object anew in this pass.
+	Rewritten int64 `json:"rewritten"`
+	// Current: the object was stored in the current version already.
+	Current int64 `json:"current"`
+	// Gone: the object was deleted by someone else meanwhile.
+	Gone int64 `json:"gone"`
+	// Failed: the object could not be rewritten.
+	Failed int64 `json:"failed"`
+	// RewrittenBefore: objects rewritten in earlier passes of this run, which an epoch's end cut short.
+	RewrittenBefore int64 `json:"rewrittenBefore,omitempty"`
+	// Retried: requests that were sent again.
+	Retried int64 `json:"retried"`
+	// ChangedByAdmission: objects whose generation moved: admission changed them when they were rewritten (I3).
+	ChangedByAdmission int64 `json:"changedByAdmission"`
+}
+
+// Done is how many objects of the pass are accounted for.
+func (c Counts) Done() int64 { return c.Rewritten + c.Current + c.Gone + c.Failed }
+
+func (c *Counts) add(o Counts) {
+	c.Rewritten += o.Rewritten
+	c.Current += o.Current
+	c.Gone += o.Gone
+	c.Failed += o.Failed
+	c.Retried += o.Retried
+	c.ChangedByAdmission += o.ChangedByAdmission
+}
+
+// unsettle moves objects that were accounted for to the failed ones.
+func (c *Counts) unsettle(n int64) {
+	fromRewritten := min(n, c.Rewritten)
+	c.Rewritten -= fromRewritten
+	c.Current -= min(n-fromRewritten, c.Current)
+	c.Failed += n
+}
+
+// Phase is what a sweep is doing.
+type Phase string
+
+// The phases, in their order; a new epoch goes back to Waiting.
+const (
+	Preparing  Phase = "Preparing" // checking permissions and readiness
+	Waiting    Phase = "Waiting"   // for the API servers to agree, or for the settle time
+	Rewriting  Phase = "Rewriting"
+	Retrying   Phase = "Retrying"   // once more what failed
+	Verifying  Phase = "Verifying"  // a second pass in which nothing may move
+	Confirming Phase = "Confirming" // that the API servers still agree
+	Done       Phase = "Done"
+)
+
+// Progress is a sweep at one moment.
+type Progress struct {
+	Phase Phase
+	// Waiting says for what, in the phase Waiting.
+	Waiting string
+	// Total is how many objects there are; 0 while it is not known. An estimate: objects come and go.
+	Total  int64
+	Counts Counts
+	// Verified counts the objects that the second pass has seen.
+	Verified int64
+	Epoch    Epoch
+	// Restarts counts the passes that the end of an epoch cut short.
+	Restarts int
+	Pace     pace.Stats
+	Started  time.Time
+}
+
+// Result is what a sweep came to.
+type Result struct {
+	// Epoch is the one that the result is about, with the evidence of its agreement.
+	Epoch    Epoch     `json:"epoch"`
+	Counts   Counts    `json:"counts"`
+	Total    int64     `json:"total"`
+	Failures []Failure `json:"failures,omitempty"`
+	// FailuresOmitted counts the failures beyond those that are named.
+	FailuresOmitted int64 `json:"failuresOmitted,omitempty"`
+	// Complete: every object was accounted for in one epoch that had settled before (I2, I4).
+	Complete bool `json:"complete"`
+	// Proven: Complete, with evidence at least as strong as asked for.
+	Proven bool `json:"proven"`
+	// Verified: a second pass saw every object stay as it is. Moved counts those that did not at first, because
+	// someone else wrote them at that moment.
+	Verified bool  `json:"verified,omitempty"`
+	Moved    int64 `json:"moved,omitempty"`
+	// Restarts counts the passes that the end of an epoch cut short.
+	Restarts int `json:"restarts"`
+	// Throttled counts the requests that the API server refused because of load.
+	Throttled int64     `json:"throttled"`
+	Started   time.Time `json:"started"`
+	Ended     time.Time `json:"ended"`
+	// RewritingSeconds is how long this process took to rewrite, without waiting and verifying.
+	RewritingSeconds float64 `json:"rewritingSeconds"`
+}
+
+// Accounted is how many objects the result accounts for without failure.
+func (r Result) Accounted() int64 { return r.Counts.Rewritten + r.Counts.Current + r.Counts.Gone }

@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+)
+
+const (
+	// maxAttempts bounds how often one request is sent where the server answers, but not what we need.
+	maxAttempts  = 6
+	firstBackoff = 100 * time.Millisecond
+	maxBackoff   = 5 * time.Second
+)
+
+// errOutage: the API server, or a conversion webhook, has not answered for OutageTimeout. It ends the sweep.
+var errOutage = errors.New("gave up waiting for an answer")
+
+// try sends one request, and sends it again while that helps: bounded in number where the server answers, in time
+// where it does not, honouring Retry-After. starting ends the waiting and the repeating; ctx ends the request too.
+func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (pace.Kind, error)) error {
+	var since time.Time // of the outage
+	backoff := firstBackoff
+	for attempt := 1; ; attempt++ {
+		slot, err := s.pacer.Acquire(starting)
+		if err != nil {
+			return err
+		}
+		kind, err := send(ctx)
+		c := classify(err)
+		switch c { //nolint:exhaustive // the others say nothing about load
+		case throttled:
+			kind = pace.Throttled
+		case lost:
+			kind = pace.Lost
+		}
+		s.pacer.Release(slot, kind, retryAfter(err, c))
+		if ctx.Err() != nil {
+			return causeOf(ctx, err)
+		}
+		switch c {
+		case fine, missing, expired, rejected, refused, cancelled:
+			s.answer.Store(time.Now().UnixNano())
+			return err
+		case throttled, lost:
+			attempt--
+			if since.IsZero() {
+				since = time.Now()
+			}
+			if time.Since(since) > s.options.OutageTimeout {
+				if s.answer.Load() > since.UnixNano() {
+					return err // others were answered: it is about this request
+				}
+				return fmt.Errorf("%w after %v: %w", errOutage, s.options.OutageTimeout, err)
+			}
+		case faulty, conflict:
+			if since = (time.Time{}); attempt >= maxAttempts {
+				return err
+			}
+		}
+		s.retried.Add(1)
+		if err := pace.Sleep(starting, backoff/2+rand.N(backoff)); err != nil {
+			return err
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// rewriteAll is the pass over all objects, from the checkpoint on. The first page's resourceVersion is the baseline:
+// the epoch has settled, so what is newer was written in it.
+func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
+	if s.state.Listed {
+		return nil
+	}
+	s.enter(Rewriting)
+	known := s.newest.Load()
+	return s.pages(starting, ctx, s.state.Continue, func(p page, first bool) error {
+		if first {
+			s.beginList(p, known)
+		}
+		counts, failures, err := s.each(starting, ctx, p.objects, s.rewriteOnce)
+		if err != nil {
+			return err
+		}
+		s.update(func() {
+			s.live = Counts{}
+			s.state.Counts.add(counts)
+			s.state.fail(failures)
+			s.state.Continue, s.state.Listed = p.next, p.next == ""
+		})
+		// Dying before this line repeats the page; dying after it repeats nothing (I5).
+		return s.save(ctx)
+	})
+}
+
+// beginList starts counting with the first page; known is the newest resourceVersion read before. Where the
+// collection has gone behind that, etcd was restored from a backup, and what was good is not (I5).
+func (s *Sweep) beginList(p page, known uint64) {
+	s.update(func() {
+		if p.resourceVersion < known {
+			s.log.Warn("The collection's resourceVersion has gone backwards, forgetting what was known", "now", p.resourceVersion, "then", known)
+			s.state.Ranges, s.state.Baseline, s.trail = nil, 0, nil
+			s.newest.Store(p.resourceVersion)
+		}
+		if s.state.Baseline == 0 {
+			s.state.Baseline, s.state.Confirmed = p.resourceVersion, p.resourceVersion
+		}
+		if s.state.Counts.Done() > 0 {
+			s.state.recount() // the list had to begin anew within the epoch
+		}
+		s.state.Total = int64(len(p.objects)) + max(p.remaining, 0)
+	})
+}
+
+// handle does something with one object and says what became of it. An error ends the sweep.
+type handle func(starting, ctx context.Context, o object) (Counts, *Failure, error)
+
+// each hands the objects to as many goroutines as there may be requests in flight, and waits for all of them.
+// After an error nothing new is begun.
+func (s *Sweep) each(starting, ctx context.Context, objects []object, h handle) (counts Counts, failures []Failure, err error) {
+	var mu sync.Mutex
+	next := 0
+	take := func() (object, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || next == len(objects) {
+			return object{}, false
+		}
+		next++
+		return objects[next-1], true
+	}
+	put := func(c Counts, f *Failure, e error) {
+		mu.Lock()
+		defer mu.Unlock()
+		counts.add(c)
+		if f != nil {
+			failures = append(failures, *f)
+		}
+		if e != nil && err == nil {
+			err = e
+		}
+		s.update(func() { s.live = counts })
+	}
+	var workers sync.WaitGroup
+	for range min(s.options.MaxInFlight, len(objects)) {
+		workers.Go(func() {
+			for o, ok := take(); ok; o, ok = take() {
+				put(h(starting, ctx, o))
+			}
+		})
+	}
+	workers.Wait()
+	return counts, failures, err
+}
+
+// rewriteOnce rewrites an object unless it is known to be current.
+func (s *Sweep) rewriteOnce(starting, ctx context.Context, o object) (Counts, *Failure, error) {
+	if s.state.current(o) {
+		return Counts{Current: 1}, nil, nil
+	}
+	return s.rewrite(starting, ctx, o)
+}
+
+// rewrite sends the empty patch and says what became of the object. A resourceVersion that moved means that the
+// bytes in etcd were not those of the current version, or that someone else wrote the object: either way it is
+// current now. One that did not move means that it was current already.
+func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failure, error) {
+	for attempt := 1; ; attempt++ {
+		after, err := s.patch(starting, ctx, o)
+		if classify(err) == missing {
+			stored, e := s.stored(starting, ctx, o)
+			switch {
+			case e != nil:
+				return s.judge(starting, o, e)
+			case !stored:
+				return Counts{Gone: 1}, nil, nil
+			case attempt < maxAttempts/2:
+				continue // it may have been created anew between the two requests
+			}
+		}
+		if err != nil {
+			return s.judge(starting, o, err)
+		}
+		var c Counts
+		if after.resourceVersion == o.resourceVersion {
+			c.Current = 1
+		} else {
+			c.Rewritten = 1
+		}
+		if o.generation != 0 && after.generation != o.generation {
+			c.ChangedByAdmission = 1
+		}
+		return c, nil, nil
+	}
+}
+
+func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, err error) {
+	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+		var err error
+		after, err = s.wire.rewrite(ctx, o)
+		switch {
+		case err != nil:
+			return pace.Other, err
+		case after.resourceVersion == o.resourceVersion:
+			return pace.Unchanged, nil
+		}
+		return pace.Wrote, nil
+	})
+	s.sawResourceVersion(number(after.resourceVersion))
+	return after, err
+}
+
+// stored reports whether an object that a write did not find is stored all the same (I4): reading asks etcd, while
+// writing also asks for the namespace.
+func (s *Sweep) stored(starting, ctx context.Context, o object) (bool, error) {
+	err := s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+		_, err := s.wire.get(ctx, o)
+		return pace.Other, err
+	})
+	if classify(err) == missing {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// judge decides whether an error is about the object, and then records it, or about everything, and then ends the
+// sweep.
+func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *Failure, error) {
+	switch c := classify(err); {
+	case starting.Err() != nil: // ended, for whatever reason: says nothing about the object
+		return Counts{}, nil, context.Cause(starting)
+	case errors.Is(err, errNotTheObject):
+		return Counts{}, nil, fmt.Errorf("%w: rewrite %s: %w", ErrResourceGone, s.wire.target.GroupResource(), err)
+	case errors.Is(err, errOutage), c == cancelled, c == refused:
+		return Counts{}, nil, fmt.Errorf("rewrite %s: %w", s.wire.target.GroupResource(), err)
+	default:
+		return Counts{Failed: 1}, &Failure{
+			Namespace: o.namespace, Name: o.name, ResourceVersion: o.resourceVersion, Generation: o.generation,
+			Reason: reasonOf(err, c), Message: describe(err),
+		}, nil
+	}
+}
+
+// retryFailed tries once more what failed during the pass: much passes by itself, and what is left is reported.
+func (s *Sweep) retryFailed(starting, ctx context.Context) error {
+	if len(s.state.Failures) == 0 {
+		return nil
+	}
+	s.enter(Retrying)
+	again := make([]object, len(s.state.Failures))
+	for i, f := range s.state.Failures {
+		again[i] = f.object()
+	}
+	counts, failures, err := s.each(starting, ctx, again, s.rewrite)
+	if err != nil {
+		return err // they stay recorded
+	}
+	s.update(func() {
+		s.live = Counts{}
+		s.state.Counts.Failed -= int64(len(again))
+		s.state.Counts.add(counts)
+		s.state.Failures = failures
+	})
+	return s.save(ctx)
+}
+
+// verify is a second pass over all objects, in which each must come to rest: a resourceVersion that still moves when
+// the same object is patched again would mean that the bytes written are not the bytes wanted.
+func (s *Sweep) verify(starting, ctx context.Context) error {
+	if !s.options.Verify || s.options.DryRun || s.state.Counts.Failed > 0 {
+		return nil
+	}
+	s.enter(Verifying)
+	return s.pages(starting, ctx, "", func(p page, first bool) error {
+		if first {
+			s.update(func() { s.verified, s.moved = 0, 0 })
+		}
+		_, failures, err := s.each(starting, ctx, p.objects, s.rest)
+		if err != nil {
+			return err
+		}
+		s.update(func() {
+			s.live = Counts{}
+			s.verified += int64(len(p.objects))
+			s.state.Counts.unsettle(int64(len(failures)))
+			s.state.fail(failures)
+		})
+		return nil
+	})
+}
+
+// rest patches an object until it does not move.
+func (s *Sweep) rest(starting, ctx context.Context, o object) (Counts, *Failure, error) {
+	for attempt := 1; ; attempt++ {
+		after, err := s.patch(starting, ctx, o)
+		switch {
+		case classify(err) == missing:
+			return s.rewrite(starting, ctx, o)
+		case err != nil:
+			return s.judge(starting, o, err)
+		case after.resourceVersion == o.resourceVersion:
+			return Counts{}, nil, nil
+		case attempt >= maxAttempts:
+			return Counts{}, &Failure{
+				Namespace: o.namespace, Name: o.name, ResourceVersion: after.resourceVersion, Reason: Conflicting,
+				Message: fmt.Sprintf("the object was written anew by each of %d empty patches", attempt),
+			}, nil
+		}
+		s.update(func() { s.moved++ })
+		o = after
+	}
+}

@@ -1,0 +1,361 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package migrate rewrites every object of one Kubernetes resource, so that etcd holds it in the current storage
+// version, and proves that nothing is left.
+//
+// It owns the sweep. Each object gets an empty patch: the API server decodes, encodes and stores it; nothing is
+// created, deleted or edited, and only metadata is read (I3, I9). The sweep follows the server's load (I7), survives
+// the death of the process (I5), needs no more memory for more or larger objects (I6), and says that it succeeded
+// only when every object is accounted for within one settled epoch of agreement (I2, I4). The invariants I1…I9 are
+// in ARCHITECTURE.md.
+//
+// It knows no flags, no files and no controllers: what it needs to know of the API servers is behind Agreement, and
+// where it keeps its place is behind Checkpoints.
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+)
+
+// Defaults of Options.
+const (
+	DefaultSettleTime       = 2 * time.Minute
+	DefaultAgreementTimeout = 10 * time.Minute
+	DefaultLookInterval     = time.Second
+	DefaultOutageTimeout    = 5 * time.Minute
+)
+
+// Options of a sweep. The zero value is a complete set of defaults.
+type Options struct {
+	// MaxObjectsPerSecond bounds the rate. 0: no bound but the server's own signals.
+	MaxObjectsPerSecond float64
+	// MaxInFlight bounds the requests in flight. 0: 32.
+	MaxInFlight int
+	// PageSize is how many objects a page of the list has. 0: as many as fit in half a MiB, at most 500.
+	PageSize int64
+	// SettleTime is how long after an epoch begins nothing is concluded, because a request that started before may
+	// still write. 0: 2 minutes, twice the API server's request timeout. Shorten it only where that is known to be less.
+	SettleTime time.Duration
+	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
+	MinEvidence Evidence
+	// AgreementTimeout bounds the wait for the API servers to agree and answer. 0: 10 minutes.
+	AgreementTimeout time.Duration
+	// OutageTimeout bounds how long one request is repeated while the API server does not answer or refuses because
+	// of load. 0: 5 minutes.
+	OutageTimeout time.Duration
+	// LookInterval is the time between looks at the epoch. 0: 1 second.
+	LookInterval time.Duration
+	// Verify adds a second pass in which no object may move.
+	Verify bool
+	// DryRun sends every patch with dryRun=All: it shows what validation and admission would refuse. Nothing is
+	// written, and nothing is proven.
+	DryRun bool
+	// Resume goes on from the checkpoint. Otherwise the run begins anew, which a rotated encryption key needs:
+	// the storage version's hash does not tell of keys.
+	Resume bool
+	// Checkpoints keeps the place. nil: nowhere.
+	Checkpoints Checkpoints
+	// Logger tells what is not worth an error. nil: nobody.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	o.MinEvidence = orDefault(o.MinEvidence, Observed)
+	o.SettleTime = orDefault(o.SettleTime, DefaultSettleTime)
+	o.AgreementTimeout = orDefault(o.AgreementTimeout, DefaultAgreementTimeout)
+	o.OutageTimeout = orDefault(o.OutageTimeout, DefaultOutageTimeout)
+	o.LookInterval = orDefault(o.LookInterval, DefaultLookInterval)
+	o.MaxInFlight = orDefault(o.MaxInFlight, pace.DefaultInFlight)
+	if o.Checkpoints == nil {
+		o.Checkpoints = nowhere{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+type nowhere struct{}
+
+func (nowhere) Load(context.Context) (*Checkpoint, error) { return nil, nil } //nolint:nilnil // there is none
+func (nowhere) Save(context.Context, *Checkpoint) error   { return nil }
+
+// Sweep is one run over one resource. Use it once. Progress and Stop are safe for concurrent use with Run.
+type Sweep struct {
+	wire      *wire
+	agreement Agreement
+	options   Options
+	pacer     *pace.Pacer
+	log       *slog.Logger
+
+	stop     chan struct{}
+	stopOnce sync.Once
+
+	hash    string        // of the storage version that the run began with
+	newest  atomic.Uint64 // newest resourceVersion read
+	retried atomic.Int64
+	answer  atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
+
+	mu        sync.Mutex
+	phase     Phase
+	waiting   string
+	entered   time.Time     // the phase
+	rewriting time.Duration // spent in phases that are over
+	state     Checkpoint    // as of the last page that is done
+	live      Counts        // of the page that is being written
+	trail     []sighting    // newest resourceVersions that wait to be confirmed
+	verified  int64
+	moved     int64
+	sizer     pageSizer
+}
+
+// New prepares a sweep. The client comes from NewClient.
+func New(client rest.Interface, target Target, agreement Agreement, options Options) *Sweep {
+	o := options.withDefaults()
+	return &Sweep{
+		wire:      &wire{client: client, target: target, dryRun: o.DryRun},
+		agreement: agreement,
+		options:   o,
+		pacer:     pace.New(pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: o.MaxInFlight}),
+		log:       o.Logger.With("resource", target.GroupResource().String()),
+		stop:      make(chan struct{}),
+		phase:     Preparing,
+		sizer:     pageSizer{fixed: o.PageSize},
+	}
+}
+
+// Stop ends the sweep gently: what is in flight is finished, the checkpoint saved, and Run returns ErrStopped.
+// To end it at once, cancel Run's context; a resumed sweep then repeats at most one page.
+func (s *Sweep) Stop() { s.stopOnce.Do(func() { close(s.stop) }) }
+
+// Progress returns the sweep as it is now.
+func (s *Sweep) Progress() Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := s.state.Counts
+	counts.add(s.live)
+	if s.phase == Retrying {
+		counts.Failed -= s.live.Done() // they are among the failed ones until all are done
+	}
+	counts.Retried += s.retried.Load()
+	return Progress{
+		Phase: s.phase, Waiting: s.waiting, Total: s.state.Total, Counts: counts, Verified: s.verified,
+		Epoch: s.state.Epoch, Restarts: s.state.Restarts, Pace: s.pacer.Stats(), Started: s.state.Started,
+	}
+}
+
+// Run sweeps. The Result is valid with every error, and says how far the sweep came; the error is nil only where
+// everything is proven. See the variables Err… for what to expect.
+func (s *Sweep) Run(ctx context.Context) (Result, error) {
+	err := s.run(ctx)
+	return s.result(err), err
+}
+
+// run is the ten steps; see the design in ARCHITECTURE.md.
+func (s *Sweep) run(ctx context.Context) error {
+	if err := s.preflight(ctx); err != nil {
+		return err
+	}
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	for {
+		epoch, err := s.settled(ctx)
+		if err != nil {
+			return err
+		}
+		err = s.within(ctx, epoch)
+		if !errors.Is(err, errEpochOver) {
+			return err
+		}
+		s.log.Info("The epoch is over, beginning a new pass", "reason", err.Error())
+		// Also where the next look shows the same epoch again: in between it was over. A process that dies here must
+		// not resume into it.
+		s.update(s.endPass)
+		if err := s.save(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// endPass ends the pass, with what the page that was cut short has done. The lock is held.
+func (s *Sweep) endPass() {
+	s.state.Counts.Rewritten += s.live.Rewritten
+	s.state.Counts.ChangedByAdmission += s.live.ChangedByAdmission
+	s.live, s.trail = Counts{}, nil
+	s.state.end()
+}
+
+// load finds the place to go on from. A run that begins anew says so in the checkpoint at once: a later one must not
+// resume what this one did not trust. The collection's resourceVersion must not have gone backwards since: an etcd
+// that was restored from a backup holds old objects under numbers that we believe to be current (I5).
+func (s *Sweep) load(ctx context.Context) error {
+	fresh := Checkpoint{Version: checkpointVersion, Resource: s.wire.target.GroupResource().String(), Started: time.Now()}
+	s.update(func() { s.state = fresh })
+	if !s.options.Resume || s.options.DryRun {
+		return s.save(ctx)
+	}
+	loaded, err := s.options.Checkpoints.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("load checkpoint: %w", err)
+	}
+	if loaded == nil || loaded.Version != checkpointVersion || loaded.Resource != fresh.Resource {
+		return s.save(ctx)
+	}
+	first, err := s.list(ctx, ctx, s.wire.target.Resource.Version, 1, "")
+	if err != nil {
+		return err
+	}
+	if first.resourceVersion < max(loaded.Confirmed, loaded.Baseline) {
+		s.log.Warn("The collection's resourceVersion has gone backwards, beginning anew",
+			"now", first.resourceVersion, "then", max(loaded.Confirmed, loaded.Baseline))
+		return s.save(ctx)
+	}
+	if !loaded.resumable() {
+		loaded.end()
+	}
+	s.update(func() { s.state = *loaded })
+	return nil
+}
+
+// within does in one epoch what is left to do. errEpochOver means that the epoch ended before everything was done.
+func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
+	if s.state.Complete && s.state.Counts.Failed == 0 && s.state.inEpoch(epoch) && !s.options.Verify {
+		return s.conclude(epoch.Evidence) // finished before, and nothing can have happened since
+	}
+	if !s.state.inEpoch(epoch) || s.state.Listed && s.state.FailuresOmitted > 0 {
+		s.update(func() {
+			s.endPass()
+			s.state.begin(epoch)
+		})
+	}
+	if s.state.Complete { // what follows may fail
+		s.update(func() { s.state.Complete = false })
+		if err := s.save(ctx); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var watcher sync.WaitGroup
+	defer watcher.Wait()
+	defer cancel(nil)
+	watcher.Go(func() { s.watch(ctx, epoch, cancel) })
+
+	starting, release := s.untilStopped(ctx)
+	defer release()
+	for _, step := range []func(starting, ctx context.Context) error{s.rewriteAll, s.retryFailed, s.verify} {
+		if err := step(starting, ctx); err != nil {
+			return causeOf(ctx, err)
+		}
+	}
+	if s.options.DryRun {
+		return s.failed()
+	}
+	evidence, err := s.confirm(starting, epoch)
+	if err != nil {
+		return causeOf(ctx, err)
+	}
+	if err := s.failed(); err != nil {
+		return errors.Join(err, s.save(ctx))
+	}
+	s.update(func() { s.state.Complete = true })
+	if err := s.save(ctx); err != nil {
+		return err
+	}
+	return s.conclude(evidence)
+}
+
+// failed is the error for the objects that could not be rewritten, if there are any.
+func (s *Sweep) failed() error {
+	if n := s.state.Counts.Failed; n > 0 {
+		return fmt.Errorf("%w: %d", ErrObjectsFailed, n)
+	}
+	return nil
+}
+
+// conclude says what a complete pass proves (I2).
+func (s *Sweep) conclude(evidence Evidence) error {
+	s.enter(Done)
+	s.update(func() { s.state.Epoch.Evidence = min(evidence, s.state.Epoch.Evidence) })
+	if s.state.Epoch.Evidence < s.options.MinEvidence {
+		return fmt.Errorf("%w: the evidence is %v, and %v is asked for", ErrNotProven, s.state.Epoch.Evidence, s.options.MinEvidence)
+	}
+	return nil
+}
+
+func (s *Sweep) result(err error) Result {
+	p := s.Progress()
+	s.enter(p.Phase) // so that its time counts
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Result{
+		Epoch: p.Epoch, Counts: p.Counts, Total: p.Total, Restarts: p.Restarts, Started: p.Started, Ended: time.Now(),
+		Throttled: p.Pace.Throttles, RewritingSeconds: s.rewriting.Seconds(),
+		Failures: s.state.Failures, FailuresOmitted: s.state.FailuresOmitted,
+		Complete: s.state.Complete, Proven: s.state.Complete && err == nil,
+		Verified: s.state.Complete && s.options.Verify && err == nil, Moved: s.moved,
+	}
+}
+
+// save writes the checkpoint, also when the run is being cancelled: the place is worth a moment.
+func (s *Sweep) save(ctx context.Context) error {
+	if s.options.DryRun {
+		return nil
+	}
+	s.mu.Lock()
+	s.state.Updated = time.Now()
+	s.state.Counts.Retried += s.retried.Swap(0)
+	c := s.state
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := s.options.Checkpoints.Save(ctx, &c); err != nil {
+		return fmt.Errorf("save checkpoint: %w", err)
+	}
+	return nil
+}
+
+func (s *Sweep) update(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// enter begins a phase, and ends the one before.
+func (s *Sweep) enter(phase Phase) {
+	s.update(func() {
+		now := time.Now()
+		if s.phase == Rewriting || s.phase == Retrying {
+			s.rewriting += now.Sub(s.entered)
+		}
+		s.phase, s.entered, s.waiting = phase, now, ""
+	})
+}
+
+// causeOf replaces the error of a cancelled request by the reason for the cancellation.
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+		return cause
+	}
+	return err
+}
