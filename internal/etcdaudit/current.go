@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdaudit
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+)
+
+// Current says which version of each resource is the current one.
+type Current struct {
+	Versions map[schema.GroupResource]schema.GroupVersion
+	// Complete says that Versions names every resource that exists, as an API server's answer does. Then nothing can be told
+	// of objects of other resources, and they count as undetermined; otherwise they are not asked about.
+	Complete bool
+}
+
+// ParseCurrent reads the file that names current versions: a map, as YAML or JSON, from a resource with its group to a version, or to a
+// group and version where the resource is stored in another group's version:
+//
+//	widgets.demo.example.com: v2
+//	secrets: v1
+//	events.events.k8s.io: /v1
+//
+// A "/v1" is version v1 of the core group.
+func ParseCurrent(data []byte) (*Current, error) {
+	var file map[string]string
+	if err := yaml.UnmarshalStrict(data, &file); err != nil {
+		return nil, fmt.Errorf("read current versions: want lines like \"widgets.demo.example.com: v2\": %w", err)
+	}
+	if len(file) == 0 {
+		return nil, errors.New("read current versions: the file names no resource, want lines like \"widgets.demo.example.com: v2\"")
+	}
+	current := &Current{Versions: make(map[schema.GroupResource]schema.GroupVersion, len(file))}
+	for name, text := range file {
+		resource := schema.ParseGroupResource(name)
+		version := schema.GroupVersion{Group: resource.Group, Version: text}
+		if group, v, ok := strings.Cut(text, "/"); ok {
+			version = schema.GroupVersion{Group: group, Version: v}
+		}
+		if len(validation.IsDNS1123Label(resource.Resource)) > 0 {
+			return nil, fmt.Errorf("read current versions: %q is no resource, want one like widgets.demo.example.com", name)
+		}
+		if len(validation.IsDNS1035Label(version.Version)) > 0 {
+			return nil, fmt.Errorf("read current versions: %q of %s is no version, want one like v2", text, name)
+		}
+		current.Versions[resource] = version
+	}
+	return current, nil
+}
+
+// Verdict says how a stored object compares with the current version of its resource.
+type Verdict string
+
+// The verdicts.
+const (
+	// IsCurrent: stored in the current version.
+	IsCurrent Verdict = "Current"
+	// IsStale: stored in another version.
+	IsStale Verdict = "Stale"
+	// IsUndetermined: encrypted, not understood, or of a resource that is not among all that exist.
+	IsUndetermined Verdict = "Undetermined"
+	// NotCompared: no current version was given for the resource.
+	NotCompared Verdict = "NotCompared"
+	// NoObject: kept by API servers beside the API; never migrated, never stale.
+	NoObject Verdict = "NoObject"
+)
+
+// compare is the only place where a verdict is made. A nil Current compares nothing.
+func (c *Current) compare(at location, envelope Envelope) Verdict {
+	switch {
+	case !at.isObject:
+		return NoObject
+	case c == nil:
+		return NotCompared
+	}
+	want, known := c.Versions[at.resource]
+	switch {
+	case !known && c.Complete:
+		return IsUndetermined
+	case !known:
+		return NotCompared
+	case envelope.APIVersion == "":
+		return IsUndetermined
+	case envelope.APIVersion == want.String():
+		return IsCurrent
+	}
+	return IsStale
+}

@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdaudit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Live is a running etcd.
+type Live struct {
+	// Endpoints are URLs, or addresses, for which TLS decides the scheme.
+	Endpoints []string
+	// CAFile, CertFile and KeyFile are PEM files. CertFile and KeyFile come together. All empty: no TLS for
+	// addresses, the machine's own authorities for https URLs.
+	CAFile, CertFile, KeyFile string
+	// Timeout is how long etcd may take to answer at all. Zero means 5 s. A page may take six times as long.
+	Timeout time.Duration
+}
+
+const (
+	defaultTimeout = 5 * time.Second
+	// maxAnswerBytes bounds the answer to one request, and so our memory: a larger one is refused by the client before it is read.
+	maxAnswerBytes = 4 << 20
+	// aimPageBytes is where pages stop growing.
+	aimPageBytes  = 1 << 20
+	firstPageKeys = 64
+	maxPageKeys   = 512
+)
+
+// Each reads all keys in pages, ascending, pinned to the revision of the first page. Where etcd compacts that revision
+// away meanwhile (an API server does so every 5 minutes), it goes on behind the last key at the newest revision:
+// every key that was there throughout is still visited once, and Provenance says so.
+func (l Live) Each(ctx context.Context, prefix string, visit func(key, value []byte) error) (Provenance, error) {
+	if l.Timeout == 0 {
+		l.Timeout = defaultTimeout
+	}
+	config, err := l.config()
+	if err != nil {
+		return Provenance{}, err
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return Provenance{}, fmt.Errorf("connect to etcd: %w", err)
+	}
+	defer client.Close()
+	r := &reader{live: l, client: client, limit: firstPageKeys, from: prefix, end: clientv3.GetPrefixRangeEnd(prefix)}
+	if err := r.open(ctx, config); err != nil {
+		return Provenance{}, err
+	}
+	for more := true; more; {
+		if more, err = r.page(ctx, visit); err != nil {
+			return Provenance{}, err
+		}
+	}
+	return r.provenance, nil
+}
+
+// reader walks over the keys of a running etcd.
+type reader struct {
+	live       Live
+	client     *clientv3.Client
+	provenance Provenance
+	from, end  string
+	limit      int64
+}
+
+// open asks for no key at all, to learn the revision and whether etcd answers.
+func (r *reader) open(ctx context.Context, config clientv3.Config) error {
+	asked, cancel := context.WithTimeout(ctx, r.live.Timeout)
+	defer cancel()
+	response, err := r.client.Get(asked, r.from, clientv3.WithRange(r.end), clientv3.WithCountOnly())
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && (asked.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
+		return &UnreachableError{Endpoints: config.Endpoints, Timeout: r.live.Timeout, Cause: diagnose(ctx, config)}
+	case err != nil:
+		return fmt.Errorf("read etcd: %w", err)
+	}
+	r.provenance = Provenance{
+		Endpoints: config.Endpoints,
+		ClusterID: strconv.FormatUint(response.Header.ClusterId, 16), MemberID: strconv.FormatUint(response.Header.MemberId, 16),
+		Revision: response.Header.Revision, FirstRevision: response.Header.Revision,
+	}
+	return nil
+}
+
+// page reads and visits one page, or makes the next one smaller, and reports whether to go on.
+func (r *reader) page(ctx context.Context, visit func(key, value []byte) error) (more bool, err error) {
+	const pagesPerTimeout = 6
+	asked, cancel := context.WithTimeout(ctx, pagesPerTimeout*r.live.Timeout)
+	defer cancel()
+	response, err := r.client.Get(asked, r.from, clientv3.WithRange(r.end), clientv3.WithLimit(r.limit),
+		clientv3.WithRev(r.provenance.Revision), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return true, r.moveOn(asked)
+	case isTooLarge(err) && r.limit > 1:
+		r.limit /= 2
+		return true, nil
+	case isTooLarge(err):
+		return r.withoutValue(asked, visit)
+	default:
+		return false, fmt.Errorf("read etcd from key %q on: %w", r.from, err)
+	}
+	if err := r.sameCluster(response.Header); err != nil {
+		return false, err
+	}
+	bytes := 0
+	for _, kv := range response.Kvs {
+		bytes += len(kv.Key) + len(kv.Value)
+		if err := visit(kv.Key, kv.Value); err != nil {
+			return false, err
+		}
+		r.from = string(kv.Key) + "\x00"
+	}
+	if bytes < aimPageBytes {
+		r.limit = min(2*r.limit, maxPageKeys)
+	}
+	return response.More, nil
+}
+
+// moveOn takes the newest revision, where the pinned one is gone.
+func (r *reader) moveOn(ctx context.Context) error {
+	response, err := r.client.Get(ctx, r.from, clientv3.WithRange(r.end), clientv3.WithCountOnly())
+	if err != nil {
+		return fmt.Errorf("read etcd from key %q on: %w", r.from, err)
+	}
+	if err := r.sameCluster(response.Header); err != nil {
+		return err
+	}
+	r.provenance.Revision = response.Header.Revision
+	return nil
+}
+
+// withoutValue visits the next key with no value, which is Unknown: its value is larger than a whole page may be.
+func (r *reader) withoutValue(ctx context.Context, visit func(key, value []byte) error) (more bool, err error) {
+	response, err := r.client.Get(ctx, r.from, clientv3.WithRange(r.end), clientv3.WithLimit(1), clientv3.WithKeysOnly(),
+		clientv3.WithRev(r.provenance.Revision), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
+	if err != nil || len(response.Kvs) == 0 {
+		return false, fmt.Errorf("read the key of a large value from %q on: %w", r.from, err)
+	}
+	r.from = string(response.Kvs[0].Key) + "\x00"
+	return response.More, visit(response.Kvs[0].Key, nil)
+}
+
+// sameCluster guards against endpoints of several clusters: requests are spread over them.
+func (r *reader) sameCluster(header *etcdserverpb.ResponseHeader) error {
+	if id := strconv.FormatUint(header.ClusterId, 16); id != r.provenance.ClusterID {
+		return fmt.Errorf("endpoints %v belong to different clusters, %s and %s", r.provenance.Endpoints, r.provenance.ClusterID, id)
+	}
+	return nil
+}
+
+// isTooLarge tells the client's own refusal of a large answer, which has no sentinel, from etcd's errors with the same code.
+func isTooLarge(err error) bool { return strings.Contains(err.Error(), "larger than max") }
+
+func (l Live) config() (clientv3.Config, error) {
+	secure := l.CAFile != "" || l.CertFile != "" || l.KeyFile != ""
+	config := clientv3.Config{
+		DialTimeout:        l.Timeout,
+		MaxCallRecvMsgSize: maxAnswerBytes,
+		MaxCallSendMsgSize: maxAnswerBytes / 2,
+		MaxUnaryRetries:    math.MaxInt32, // until the time-out
+		Logger:             zap.NewNop(),
+	}
+	for _, endpoint := range l.Endpoints {
+		scheme, address, ok := strings.Cut(endpoint, "://")
+		switch {
+		case !ok && secure:
+			endpoint = "https://" + endpoint
+		case !ok:
+			endpoint = "http://" + endpoint
+		case scheme != "http" && scheme != "https":
+			return config, fmt.Errorf("endpoint %q: want http:// or https://", endpoint)
+		case scheme == "http" && secure:
+			return config, fmt.Errorf("endpoint %q: certificates are given, and http:// does not use them", endpoint)
+		case address == "":
+			return config, fmt.Errorf("endpoint %q has no address", endpoint)
+		}
+		config.Endpoints = append(config.Endpoints, strings.TrimSuffix(endpoint, "/"))
+	}
+	if len(config.Endpoints) == 0 {
+		return config, errors.New("no endpoint is given")
+	}
+	if !strings.HasPrefix(config.Endpoints[0], "https://") {
+		return config, nil
+	}
+	var err error
+	config.TLS, err = l.tls()
+	return config, err
+}
