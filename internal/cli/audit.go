@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// auditFlags are the flags of audit.
+type auditFlags struct {
+	live     etcdaudit.Live
+	snapshot string
+	prefix   string
+	current  string
+	stale    bool
+	output   render.Format
+}
+
+func newAuditCommand(env *environment) *cobra.Command {
+	f := &auditFlags{output: render.Table}
+	command := &cobra.Command{
+		Use:   "audit",
+		Short: "Read etcd, or a snapshot of it, and count what it really holds",
+		Long: `Read etcd, or a snapshot file of it, and count the objects by resource, stored version, encoding and encryption key.
+
+Of each value only what is in front of it is decoded: apiVersion and kind, or the name of the key that encrypted it.
+Values are never shown. Only the newest revision of a key counts.
+
+Where current versions are known, from the API server (--kubeconfig, --context, --server or $KUBECONFIG) or from
+--current FILE, the stored ones are compared with them; --stale lists the objects that differ. FILE is a map, in YAML or JSON:
+
+  widgets.demo.example.com: v2
+  secrets: v1
+
+Exit codes: 0 nothing is stale (or nothing to compare with was given), 1 error, 2 objects are stale, 3 nothing stale was
+found, but some objects are encrypted, not understood, or of a resource whose current version is not known.`,
+		Example: `  kube-migrator audit --etcd-endpoints https://127.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key
+  kube-migrator audit --snapshot snapshot.db --current versions.yaml --stale`,
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			source, err := f.source(command)
+			if err != nil {
+				return err
+			}
+			return env.audit(command, f, source)
+		},
+	}
+	flags := command.Flags()
+	flags.StringSliceVar(&f.live.Endpoints, "etcd-endpoints", nil, "Read etcd at these URLs")
+	flags.StringVar(&f.live.CAFile, "cacert", "", "CA certificate that etcd's must be signed by")
+	flags.StringVar(&f.live.CertFile, "cert", "", "Client certificate for etcd")
+	flags.StringVar(&f.live.KeyFile, "key", "", "Key of the client certificate")
+	flags.StringVar(&f.snapshot, "snapshot", "", "Read this file, written by etcdctl snapshot save")
+	flags.StringVar(&f.prefix, "prefix", etcdaudit.DefaultPrefix, "What keys begin with: the API server's --etcd-prefix")
+	flags.StringVar(&f.current, "current", "", "Take current versions from this file, not from the API server")
+	flags.BoolVar(&f.stale, "stale", false, "List the objects that are not stored in the current version")
+	render.AddFlag(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	return command
+}
+
+// source says what is to be read.
+func (f *auditFlags) source(command *cobra.Command) (etcdaudit.Source, error) {
+	certificates := f.live.CAFile != "" || f.live.CertFile != "" || f.live.KeyFile != ""
+	given := command.Flags().Changed
+	switch {
+	case given("snapshot") && given("etcd-endpoints"):
+		return nil, usageError(command, errors.New("--snapshot and --etcd-endpoints: give one of them"))
+	case f.snapshot == "" && len(f.live.Endpoints) == 0:
+		return nil, hinted(errors.New("nothing to read: give --etcd-endpoints or --snapshot"), command.CommandPath()+" --snapshot FILE")
+	case f.snapshot != "" && certificates:
+		return nil, usageError(command, errors.New("--cacert, --cert and --key are for --etcd-endpoints, not for --snapshot"))
+	case f.snapshot != "":
+		return etcdaudit.Snapshot{Path: f.snapshot}, nil
+	case (f.live.CertFile == "") != (f.live.KeyFile == ""):
+		return nil, usageError(command, errors.New("--cert and --key come together, and one of them is missing"))
+	}
+	return f.live, nil
+}
+
+func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcdaudit.Source) error {
+	ctx := command.Context()
+	current, err := env.currentVersions(ctx, command, f)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(env.Out)
+	list := &render.StaleList{Out: out, Format: f.output}
+	options := etcdaudit.Options{Prefix: f.prefix, Current: current}
+	if f.stale {
+		options.OnStale = list.Add
+	}
+	report, err := etcdaudit.Audit(ctx, source, options)
+	if err != nil {
+		return errors.Join(explainAudit(command, err), out.Flush())
+	}
+	if f.stale {
+		err = list.End(report)
+	} else {
+		err = render.Audit(out, f.output, report)
+	}
+	if err = errors.Join(err, out.Flush()); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	fmt.Fprint(env.Err, render.AuditSummary(report))
+	if f.current != "" {
+		env.warnOfMissing(report, current)
+	}
+	return auditCode(report)
+}
+
+// auditCode turns the verdict over the whole into an exit code.
+func auditCode(report *etcdaudit.Report) error {
+	switch report.Verdict() {
+	case etcdaudit.IsStale:
+		return exitCode(exitWorkLeft)
+	case etcdaudit.IsUndetermined:
+		return exitCode(exitUndetermined)
+	case etcdaudit.NotCompared:
+		if report.Compared {
+			return exitCode(exitUndetermined)
+		}
+	case etcdaudit.IsCurrent, etcdaudit.NoObject:
+	}
+	return nil
+}
+
+// currentVersions are those of the file, else those of the cluster if the user named one, else nil.
+func (env *environment) currentVersions(ctx context.Context, command *cobra.Command, f *auditFlags) (*etcdaudit.Current, error) {
+	switch {
+	case f.current != "":
+		data, err := os.ReadFile(f.current)
+		if err != nil {
+			return nil, usageError(command, fmt.Errorf("read current versions: %w", err))
+		}
+		current, err := etcdaudit.ParseCurrent(data)
+		if err != nil {
+			return nil, usageError(command, fmt.Errorf("%s: %w", f.current, err))
+		}
+		return current, nil
+	case env.clusterFlagsGiven():
+		return env.clusterVersions(ctx)
+	case f.stale:
+		return nil, hinted(errors.New("--stale needs the current versions: give --kubeconfig or --current"), command.CommandPath()+" --stale --kubeconfig FILE …")
+	}
+	return nil, nil
+}
+
+// clusterVersions asks the API server.
+func (env *environment) clusterVersions(ctx context.Context) (*etcdaudit.Current, error) {
+	config, err := env.config()
+	if err != nil {
+		return nil, err
+	}
+	client, err := migrate.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to API server: %w", err)
+	}
+	known, err := inventory.Take(ctx, client)
+	if err != nil {
+		return nil, hinted(fmt.Errorf("read current versions: %w", err), env.name+" plan")
+	}
+	for _, failure := range known.Failures {
+		fmt.Fprintf(env.Err, "warning: %s\n", failure)
+	}
+	current := &etcdaudit.Current{Versions: make(map[schema.GroupResource]schema.GroupVersion), Complete: true}
+	for _, r := range known.Resources {
+		if r.StorageVersion.Empty() {
+			continue
+		}
+		current.Versions[r.GroupResource] = r.StorageVersion
+		for _, alias := range r.Aliases {
+			current.Versions[alias.GroupResource()] = r.StorageVersion
+		}
+	}
+	return current, nil
+}
+
+// warnOfMissing names the resources of the file that etcd holds no object of: they may be misspelt.
+func (env *environment) warnOfMissing(report *etcdaudit.Report, current *etcdaudit.Current) {
+	var missing []string
+	for r := range current.Versions {
+		if !slices.ContainsFunc(report.Rows, func(row etcdaudit.Row) bool { return row.Resource == r.String() }) {
+			missing = append(missing, r.String())
+		}
+	}
+	slices.Sort(missing)
+	for _, name := range missing {
+		fmt.Fprintf(env.Err, "warning: no object of %s is stored\n", name)
+	}
+}
+
+// explainAudit adds the command that helps.
+func explainAudit(command *cobra.Command, err error) error {
+	path, save := command.CommandPath(), "etcdctl snapshot save snapshot.db"
+	var unreachable *etcdaudit.UnreachableError
+	var empty *etcdaudit.EmptyError
+	switch {
+	case errors.Is(err, etcdaudit.ErrMemberFile):
+		return hinted(err, save+" && "+path+" --snapshot snapshot.db")
+	case errors.Is(err, etcdaudit.ErrNoSnapshot), errors.Is(err, etcdaudit.ErrTruncated), errors.Is(err, etcdaudit.ErrDamaged):
+		return hinted(err, save)
+	case errors.As(err, &unreachable):
+		return hinted(err, path+" --etcd-endpoints https://HOST:2379 --cacert FILE --cert FILE --key FILE")
+	case errors.As(err, &empty):
+		return hinted(err, path+" --prefix PREFIX …")
+	case errors.Is(err, fs.ErrNotExist):
+		return usageError(command, err)
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// checkpointFile keeps the checkpoint of one resource of one cluster in a file. It holds names of objects that
+// failed, and nothing else of what is stored.
+type checkpointFile struct{ path string }
+
+// stateDir is where this user's programs keep what should survive a restart
+// (https://specifications.freedesktop.org/basedir-spec/latest/).
+func stateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "kube-migrator"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find a place for checkpoints: %w", err)
+	}
+	return filepath.Join(home, ".local", "state", "kube-migrator"), nil
+}
+
+func newCheckpointFile(dir, cluster, resource string) (*checkpointFile, error) {
+	path := filepath.Join(dir, cluster, resource+".json")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("create folder for checkpoints: %w", err)
+	}
+	return &checkpointFile{path: path}, nil
+}
+
+// Load implements migrate.Checkpoints. A file that cannot be read as a checkpoint is an error: it may be a newer one's.
+func (f *checkpointFile) Load(context.Context) (*migrate.Checkpoint, error) {
+	raw, err := os.ReadFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := new(migrate.Checkpoint)
+	if err := json.Unmarshal(raw, c); err != nil {
+		return nil, fmt.Errorf("%s is not a checkpoint: %w", f.path, err)
+	}
+	return c, nil
+}
+
+// Save implements migrate.Checkpoints: the new file takes the old one's place in one step, so a process that dies
+// leaves either the one or the other (I5).
+func (f *checkpointFile) Save(_ context.Context, c *migrate.Checkpoint) error {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	temporary := f.path + ".new"
+	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(raw)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temporary, f.path)
+}
+
+// lock makes sure that no other process of this machine migrates the same resource (I8). The lock ends with the
+// process, however it ends.
+func (f *checkpointFile) lock() (unlock func(), err error) {
+	file, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockFile(file); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}

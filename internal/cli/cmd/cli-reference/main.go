@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command cli-reference writes what kube-migrator says of itself, --help of every command, into a folder: one Markdown file for each.
+// Files of commands that are gone are removed.
+package main
+
+//go:generate go run . ../../../../docs/cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli"
+)
+
+const program = "kube-migrator"
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "no folder named\nTry: go generate ./internal/cli/...")
+		os.Exit(1)
+	}
+	if err := write(context.Background(), os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// write replaces the Markdown files in a folder.
+func write(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	old, err := filepath.Glob(filepath.Join(dir, program+"*.md"))
+	if err != nil {
+		return fmt.Errorf("find old files: %w", err)
+	}
+	for _, path := range old {
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("remove old file: %w", err)
+		}
+	}
+	return writeCommand(ctx, dir, []string{program})
+}
+
+// writeCommand writes a command's file and those of the commands below it.
+func writeCommand(ctx context.Context, dir string, command []string) error {
+	help, err := output(ctx, append(slices.Clip(command), "--help"))
+	if err != nil {
+		return err
+	}
+	page := "# " + strings.Join(command, " ") + "\n\n```\n" + strings.TrimRight(help, "\n") + "\n```\n"
+	path := filepath.Join(dir, strings.Join(command, "-")+".md")
+	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+		return fmt.Errorf("write reference: %w", err)
+	}
+	for _, name := range below(help) {
+		if err := writeCommand(ctx, dir, append(slices.Clip(command), name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// below returns the commands that a help text lists under "Available Commands:".
+func below(help string) []string {
+	_, list, found := strings.Cut(help, "Available Commands:\n")
+	if !found {
+		return nil
+	}
+	list, _, _ = strings.Cut(list, "\n\n")
+	var names []string
+	for line := range strings.Lines(list) {
+		if fields := strings.Fields(line); len(fields) > 0 && fields[0] != "help" {
+			names = append(names, fields[0])
+		}
+	}
+	return names
+}
+
+// output runs a command line and returns what it prints.
+func output(ctx context.Context, args []string) (string, error) {
+	var out, problems bytes.Buffer
+	if code := cli.Run(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &problems}); code != 0 {
+		return "", fmt.Errorf("run %s: exit code %d: %s", strings.Join(args, " "), code, problems.String())
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,267 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+// migrateFlags are the flags of migrate.
+type migrateFlags struct {
+	selection selection
+	options   migrate.Options
+	evidence  string
+	dryRun    string
+	reason    string
+	keep      bool
+	dir       string
+	output    render.Format
+}
+
+func newMigrateCommand(env *environment) *cobra.Command {
+	f := &migrateFlags{output: render.Text}
+	command := &cobra.Command{
+		Use:   "migrate [RESOURCE…]",
+		Short: "Rewrite every object of resources in the current storage version, and prove that nothing is left",
+		Long: `Rewrite every object of the resources in the version that the API servers store now, and prove that nothing is left.
+
+Each object gets an empty patch: the API server reads it and stores it anew; nothing is created, deleted or edited.
+Before the first conclusion the API servers must have agreed on one version for the settle time, and the same servers
+must agree on it after the last write. What is proven depends on the evidence: Observed means that every API server
+was asked; Sampled means that only a load-balanced address was, and proves nothing unless --min-evidence says so.
+After the proof, status.storedVersions of a CustomResourceDefinition is pruned to the storage version.
+
+RESOURCE is what kubectl takes: widgets, widgets.demo.example.com, widgets.v2.demo.example.com.
+
+Interrupt once to finish what is in flight and save the checkpoint, twice to stop at once; --resume goes on. Without
+--resume a run begins anew, which is what a rotated encryption key needs.
+
+Exit codes: 0 proven (or nothing refused in a dry run), 1 error, 2 the storage version changed or storedVersions could
+not be pruned, 3 the API servers do not agree or the evidence is too weak, 4 finished, but some objects could not be
+rewritten, 130 interrupted.`,
+		Example: `  kube-migrator migrate widgets.demo.example.com
+  kube-migrator migrate --all --exclude 'events' --max-rate 50
+  kube-migrator migrate secrets --verify --reason 'key rotation'`,
+		RunE: func(command *cobra.Command, args []string) error {
+			f.selection.names = args
+			if err := f.check(command); err != nil {
+				return err
+			}
+			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+				return env.migrate(ctx, gentle, command, f)
+			})
+		},
+	}
+	f.add(command.Flags())
+	return command
+}
+
+func (f *migrateFlags) add(flags *pflag.FlagSet) {
+	f.selection.add(flags)
+	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be migrated; server: send every patch as a dry run, which shows what admission and validation refuse")
+	flags.BoolVar(&f.options.Verify, "verify", false, "Add a second pass in which no object may move")
+	flags.StringVar(&f.reason, "reason", "", "Why this is done; repeated in the report")
+	flags.BoolVar(&f.options.Resume, "resume", false, "Go on from the checkpoint; a finished resource in an unchanged epoch costs nothing")
+	flags.Float64Var(&f.options.MaxObjectsPerSecond, "max-rate", 0, "Most objects per second (0: as many as the API server bears)")
+	flags.IntVar(&f.options.MaxInFlight, "max-in-flight", 0, "Most requests in flight (0: 32)")
+	flags.Int64Var(&f.options.PageSize, "page-size", 0, "Objects per page of the list (0: as many as fit in half a MiB, at most 500)")
+	flags.DurationVar(&f.options.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded; less than twice their request timeout is safe only where no request lasts that long")
+	flags.DurationVar(&f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout, "How long to wait for the API servers to agree")
+	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
+	flags.BoolVar(&f.keep, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
+	flags.StringVar(&f.dir, "checkpoint-dir", "", "Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
+	render.AddFlag(flags, &f.output, render.Text, render.JSON, render.YAML)
+}
+
+// check refuses what cannot be meant before anything is sent.
+func (f *migrateFlags) check(command *cobra.Command) error {
+	switch {
+	case f.options.MaxObjectsPerSecond < 0:
+		return usageError(command, fmt.Errorf("--max-rate is %v, want 0 or more objects per second", f.options.MaxObjectsPerSecond))
+	case f.options.MaxInFlight < 0:
+		return usageError(command, fmt.Errorf("--max-in-flight is %d, want 0 or more requests", f.options.MaxInFlight))
+	case f.options.PageSize < 0:
+		return usageError(command, fmt.Errorf("--page-size is %d, want 0 or more objects", f.options.PageSize))
+	case f.options.SettleTime < 0:
+		return usageError(command, fmt.Errorf("--settle-time is %v, want 0 or more", f.options.SettleTime))
+	case f.options.AgreementTimeout < 0:
+		return usageError(command, fmt.Errorf("--agreement-timeout is %v, want 0 or more", f.options.AgreementTimeout))
+	case !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, f.dryRun):
+		return usageError(command, fmt.Errorf("--dry-run is %q, want none, client or server", f.dryRun))
+	}
+	f.options.SettleTime = max(f.options.SettleTime, time.Nanosecond) // 0 would mean the default
+	f.options.AgreementTimeout = max(f.options.AgreementTimeout, time.Nanosecond)
+	f.options.DryRun = f.dryRun == dryRunServer
+	word := strings.ToLower(f.evidence)
+	for _, e := range []migrate.Evidence{migrate.Sampled, migrate.Observed, migrate.Declared} {
+		if word == strings.ToLower(e.String()) {
+			f.options.MinEvidence = e
+		}
+	}
+	if f.options.MinEvidence == 0 {
+		return usageError(command, fmt.Errorf("--min-evidence is %q, want declared, observed or sampled", f.evidence))
+	}
+	return f.selection.check(command)
+}
+
+// migrate runs over the selected resources, one after the other (I8).
+func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, command *cobra.Command, f *migrateFlags) error {
+	run, resources, err := env.prepare(ctx, command, f)
+	if err != nil {
+		return err
+	}
+	report := &render.Migrations{Reason: f.reason}
+	if f.dryRun != dryRunNone {
+		report.DryRun = f.dryRun
+	}
+	code := exitDone
+	for _, r := range resources {
+		if interrupted(gentle) {
+			code = exitInterrupted
+			break
+		}
+		m, err := run.resource(ctx, gentle, r)
+		report.Resources = append(report.Resources, m)
+		code = worse(code, codeOf(err))
+		if len(resources) > 1 {
+			fmt.Fprintln(env.Err, m.Headline())
+		}
+		if code == exitInterrupted {
+			break
+		}
+		if err != nil && len(resources) == 1 && m.Result.Started.IsZero() {
+			return run.explain(r, err) // nothing was begun: two lines say it better than a report
+		}
+	}
+	if left := len(resources) - len(report.Resources); left > 0 {
+		fmt.Fprintf(env.Err, "%d resources were not begun. To go on:\n  %s\n", left, run.again(f.selection.arguments()...))
+	}
+	if f.output == render.Text {
+		err = report.Text(env.Out)
+	} else {
+		err = render.Data(env.Out, f.output, report)
+	}
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	if code != exitDone {
+		return exitCode(code)
+	}
+	return nil
+}
+
+func interrupted(gentle <-chan struct{}) bool {
+	select {
+	case <-gentle:
+		return true
+	default:
+		return false
+	}
+}
+
+// codeOf is the exit code that a sweep's error stands for.
+func codeOf(err error) int {
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, migrate.ErrStopped), errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, migrate.ErrObjectsFailed):
+		return exitFailures
+	case errors.Is(err, migrate.ErrNotProven), errors.Is(err, migrate.ErrNoAgreement):
+		return exitUndetermined
+	case errors.Is(err, migrate.ErrStorageVersionMoved), errors.Is(err, errNotPruned):
+		return exitWorkLeft
+	}
+	return exitError
+}
+
+// worse returns the code that says more: an interrupt, an error, failures, unknown, work left, done.
+func worse(a, b int) int {
+	order := []int{exitDone, exitWorkLeft, exitUndetermined, exitFailures, exitError, exitInterrupted}
+	return order[max(slices.Index(order, a), slices.Index(order, b))]
+}
+
+// selection is which resources a command is about.
+type selection struct {
+	names            []string
+	all              bool
+	include, exclude []string
+}
+
+func (s *selection) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.all, "all", false, "Every resource that can be migrated")
+	flags.StringSliceVar(&s.include, "include", nil, "Resources by a pattern of full names, such as '*.demo.example.com'")
+	flags.StringSliceVar(&s.exclude, "exclude", nil, "Leave out resources by a pattern of full names")
+}
+
+func (s *selection) check(command *cobra.Command) error {
+	if len(s.names) == 0 && !s.all && len(s.include) == 0 {
+		return usageError(command, errors.New("name a RESOURCE, or --include a pattern, or --all"))
+	}
+	return nil
+}
+
+// arguments are the words that make this selection again, for a run that goes on.
+func (s *selection) arguments() []string {
+	words := append([]string{}, s.names...)
+	if s.all {
+		words = append(words, "--all")
+	}
+	for _, pattern := range s.include {
+		words = append(words, "--include="+pattern)
+	}
+	for _, pattern := range s.exclude {
+		words = append(words, "--exclude="+pattern)
+	}
+	return append(words, "--resume")
+}
+
+// from returns the selected resources: those that were named in their order, then the others by risk. A resource
+// that was named and cannot be migrated is an error; among the others those that cannot are left out.
+func (s *selection) from(all *inventory.Inventory) (chosen []inventory.Resource, left []inventory.Resource, err error) {
+	chosen, err = all.FindAll(s.names)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range chosen {
+		if r.Problem != nil {
+			return nil, nil, fmt.Errorf("%s cannot be migrated: %s", r.GroupResource, r.Problem.Message)
+		}
+	}
+	matching, err := all.Select(s.all, s.include, s.exclude)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range inventory.ByRisk(matching) {
+		switch known := func(c inventory.Resource) bool { return c.GroupResource == r.GroupResource }; {
+		case slices.ContainsFunc(chosen, known):
+		case r.Problem != nil:
+			left = append(left, r)
+		default:
+			chosen = append(chosen, r)
+		}
+	}
+	slices.SortStableFunc(left, func(a, b inventory.Resource) int { return cmp.Compare(a.String(), b.String()) })
+	return chosen, left, nil
+}

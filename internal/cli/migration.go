@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/storedversions"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// errNotPruned: the migration is proven, but storedVersions still claims more.
+var errNotPruned = errors.New("storedVersions was not pruned")
+
+// migration is what the runs over several resources have in common.
+type migration struct {
+	env     *environment
+	command *cobra.Command
+	flags   *migrateFlags
+	client  rest.Interface
+	servers *agreement.Observer
+	cluster string
+}
+
+// prepare reads what there is and selects.
+func (env *environment) prepare(ctx context.Context, command *cobra.Command, f *migrateFlags) (*migration, []inventory.Resource, error) {
+	config, err := env.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := migrate.NewClient(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := inventory.Take(ctx, client)
+	if err != nil {
+		return nil, nil, env.unreachable(config, err)
+	}
+	resources, left, err := f.selection.from(all)
+	if err != nil {
+		return nil, nil, env.notFound(command, err)
+	}
+	cluster, err := clusterID(ctx, client)
+	if err != nil {
+		return nil, nil, hinted(fmt.Errorf("tell the cluster from others: %w", err), "kubectl auth can-i get namespaces")
+	}
+	for _, failure := range all.Failures {
+		fmt.Fprintf(env.Err, "Not looked at: %s\n", failure)
+	}
+	for _, r := range left {
+		if r.Problem.Reason != inventory.NotPersisted {
+			fmt.Fprintf(env.Err, "Left out: %s: %s\n", r.GroupResource, r.Problem.Message)
+		}
+	}
+	servers, err := agreement.NewObserver(config, agreement.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &migration{env: env, command: command, flags: f, client: client, servers: servers, cluster: cluster}
+	if f.dir == "" {
+		if f.dir, err = stateDir(); err != nil {
+			return nil, nil, hinted(err, m.again("--checkpoint-dir FOLDER"))
+		}
+	}
+	return m, resources, nil
+}
+
+// clusterID is the UID of the namespace kube-system: it is the same for all API servers, and no other cluster has it.
+func clusterID(ctx context.Context, client rest.Interface) (string, error) {
+	result := client.Get().AbsPath("/api/v1/namespaces/kube-system").
+		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Do(ctx)
+	raw, err := result.Raw()
+	if err != nil {
+		return "", result.Error() // unlike err with what the API server said
+	}
+	var namespace metav1.PartialObjectMetadata
+	if err := json.Unmarshal(raw, &namespace); err != nil {
+		return "", err
+	}
+	return string(namespace.UID), nil
+}
+
+// resource migrates one resource and reports. The error is the reason for the exit code.
+func (m *migration) resource(ctx context.Context, gentle <-chan struct{}, r inventory.Resource) (render.Migration, error) {
+	report := render.Migration{Resource: r.GroupResource.String(), StorageVersion: r.Storage()}
+	if r.CRD != nil {
+		report.StoredVersionsBefore = r.CRD.StoredVersions
+	}
+	if m.flags.dryRun == dryRunClient {
+		return m.announce(ctx, r, report)
+	}
+	place, err := newCheckpointFile(m.flags.dir, m.cluster, report.Resource)
+	if err != nil {
+		return m.fail(report, err)
+	}
+	unlock, err := place.lock()
+	if errors.Is(err, errLocked) {
+		err = fmt.Errorf("another kube-migrator is migrating %s", report.Resource)
+	}
+	if err != nil {
+		return m.fail(report, err)
+	}
+	defer unlock()
+	servers := m.servers.For(r.Target())
+	options := m.flags.options
+	options.Checkpoints = place
+	sweep := migrate.New(m.client, r.Target(), servers, options)
+	result, err := m.watch(ctx, gentle, report.Resource, sweep)
+	report.Result, report.Outcome = result, m.outcome(err)
+	if _, explanation, lookErr := servers.Look(ctx); lookErr == nil && explanation.Evidence == result.Epoch.Evidence {
+		report.Evidence = explanation.String()
+	}
+	if err == nil && !options.DryRun {
+		err = m.prune(ctx, r, &report)
+	}
+	if err != nil {
+		report.Error = oneLine(err).Error()
+		report.Next = m.next(report, err)
+	}
+	return report, err
+}
+
+// announce is --dry-run=client.
+func (m *migration) announce(ctx context.Context, r inventory.Resource, report render.Migration) (render.Migration, error) {
+	report.Outcome = render.WouldRun
+	objects, err := inventory.Count(ctx, m.client, r)
+	if err != nil {
+		return m.fail(report, fmt.Errorf("count %s: %w", report.Resource, err))
+	}
+	report.Result.Total = objects.Count
+	return report, nil
+}
+
+func (m *migration) fail(report render.Migration, err error) (render.Migration, error) {
+	report.Outcome, report.Error = render.Unfinished, oneLine(err).Error()
+	report.Next = m.next(report, err)
+	return report, err
+}
+
+// watch runs the sweep and shows how far it is.
+func (m *migration) watch(ctx context.Context, gentle <-chan struct{}, name string, sweep *migrate.Sweep) (migrate.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var company sync.WaitGroup
+	company.Go(func() { showProgress(ctx, m.env.Err, name, sweep) })
+	company.Go(func() {
+		select {
+		case <-gentle:
+			sweep.Stop()
+		case <-ctx.Done():
+		}
+	})
+	result, err := sweep.Run(ctx)
+	cancel()
+	company.Wait()
+	return result, err
+}
+
+func (m *migration) outcome(err error) render.Outcome {
+	switch {
+	case err == nil && m.flags.options.DryRun:
+		return render.WouldPass
+	case err == nil:
+		return render.Proven
+	case errors.Is(err, migrate.ErrObjectsFailed) && m.flags.options.DryRun:
+		return render.WouldReject
+	case errors.Is(err, migrate.ErrObjectsFailed):
+		return render.Incomplete
+	case errors.Is(err, migrate.ErrNotProven):
+		return render.NotProven
+	case codeOf(err) == exitInterrupted:
+		return render.Stopped
+	}
+	return render.Unfinished
+}
+
+// prune takes from a definition's storedVersions what is proven not to be stored any more (I2).
+func (m *migration) prune(ctx context.Context, r inventory.Resource, report *render.Migration) error {
+	if r.CRD == nil {
+		return nil
+	}
+	if m.flags.keep {
+		report.StoredVersionsKept = "--keep-stored-versions"
+		return nil
+	}
+	epoch := report.Result.Epoch
+	pruned, err := storedversions.Prune(ctx, m.client, storedversions.Proof{
+		Name: r.CRD.Name, UID: epoch.CRDUID, Generation: epoch.CRDGeneration, StorageVersion: r.CRD.StorageVersion,
+	})
+	if err != nil {
+		report.StoredVersionsKept = oneLine(err).Error()
+		return fmt.Errorf("%w: %w", errNotPruned, err)
+	}
+	report.StoredVersionsBefore = pruned.Before
+	if pruned.Written {
+		report.StoredVersionsAfter = pruned.After
+	}
+	return nil
+}
+
+// next is the command that goes on after an error: for failures it retries only them, because the checkpoint knows
+// which they are.
+func (m *migration) next(report render.Migration, err error) string {
+	switch {
+	case m.flags.dryRun != dryRunNone:
+		return ""
+	case errors.Is(err, migrate.ErrNotProven):
+		return m.again(report.Resource, "--resume", "--min-evidence="+strings.ToLower(report.Result.Epoch.Evidence.String()))
+	case errors.Is(err, migrate.ErrStorageVersionMoved):
+		return m.again(report.Resource)
+	}
+	return m.again(report.Resource, "--resume")
+}
+
+// again is this command line with other arguments: the flags that say where and how stay. Secrets do not: reports end
+// up in logs.
+func (m *migration) again(arguments ...string) string {
+	words := []string{m.env.name, m.command.Name()}
+	for _, a := range arguments {
+		words = append(words, quoted(a))
+	}
+	m.command.Flags().Visit(func(f *pflag.Flag) {
+		given := func(argument string) bool { return strings.HasPrefix(argument, "--"+f.Name) }
+		switch list, isList := f.Value.(pflag.SliceValue); {
+		case slices.Contains([]string{"all", "include", "exclude", "output"}, f.Name), slices.ContainsFunc(arguments, given), f.Name == "resume":
+		case f.Name == clientcmd.FlagBearerToken || f.Name == clientcmd.FlagPassword:
+			words = append(words, "--"+f.Name+`="$`+strings.ToUpper(f.Name)+`"`)
+		case isList:
+			for _, element := range list.GetSlice() {
+				words = append(words, quoted("--"+f.Name+"="+element))
+			}
+		default:
+			words = append(words, quoted("--"+f.Name+"="+f.Value.String()))
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// quoted is a word as a shell takes it.
+func quoted(word string) string {
+	if strings.ContainsAny(word, " \t\n'\"\\$&|;<>()*?[]{}!#~`") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}
+
+// explain turns an error that ended the run before its beginning into the two lines of every error.
+func (m *migration) explain(r inventory.Resource, err error) error {
+	if known := (*userError)(nil); errors.As(err, &known) {
+		return err
+	}
+	switch {
+	case errors.Is(err, migrate.ErrForbidden):
+		return hinted(err, "kubectl auth can-i --list")
+	case errors.Is(err, migrate.ErrNotReady) && r.CRD != nil:
+		return hinted(err, "kubectl get customresourcedefinition "+r.CRD.Name+" -o jsonpath='{.spec.conversion}'")
+	}
+	return hintedCode(err, m.again(r.GroupResource.String()), codeOf(err))
+}
+
+// unreachable explains that the cluster could not be read.
+func (env *environment) unreachable(config *rest.Config, err error) error {
+	return hinted(fmt.Errorf("read what %s serves: %w", config.Host, err), "kubectl version")
+}
+
+// notFound explains that a resource was not found, with what may have been meant.
+func (env *environment) notFound(command *cobra.Command, err error) error {
+	unknown := (*inventory.NotFoundError)(nil)
+	if !errors.As(err, &unknown) {
+		return usageError(command, err)
+	}
+	if len(unknown.Near) == 0 {
+		return hinted(err, env.name+" plan")
+	}
+	near := unknown.Near[:min(3, len(unknown.Near))]
+	hints := slices.Clone(near)
+	for i, n := range hints {
+		hints[i] = command.CommandPath() + " " + n
+	}
+	return hinted(err, strings.Join(hints, ", or "))
+}

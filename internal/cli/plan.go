@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+const (
+	// assumedRate is what durations are computed with unless --max-rate says otherwise: a cautious guess, so that a
+	// plan promises too much rather than too little time.
+	assumedRate = 100
+	// countConcurrency bounds the resources that are counted at once.
+	countConcurrency = 4
+)
+
+type planOptions struct {
+	output  render.Format
+	maxRate float64
+}
+
+func newPlanCommand(env *environment) *cobra.Command {
+	options := planOptions{output: render.Table}
+	command := &cobra.Command{
+		Use:   "plan [RESOURCE…]",
+		Short: "Show what exists, and what needs to be migrated",
+		Long: `Show every resource, or those that are named, in the order in which they are worth migrating: the version that it is
+stored in, the versions that its definition claims to be stored, how many objects there are, whether they need to be
+migrated and why, and how long that takes at the given rate.
+
+Only definitions of custom resources record what is stored. For other resources with objects the answer is "unknown":
+migrate proves it, audit reads it from etcd. Nothing is written, and of objects only one's metadata is read, to count.
+
+RESOURCE is what kubectl takes: widgets, widget, widgets.demo.example.com, widgets.v2.demo.example.com, a short name.
+
+Output: -o name lists what can be migrated and may need it, one resource per line.
+
+Exit codes: 2 if a migration is needed. Else 3 if that cannot be determined for a resource that was named, or, where none
+was named, because a part of the cluster could not be looked at. Else 0: built-in resources whose stored versions nothing
+records do not count unless they are named. 1 is an error.`,
+		Example: `  kube-migrator plan
+  kube-migrator plan widgets.demo.example.com -o json
+  kube-migrator plan --max-rate 300`,
+		RunE: func(command *cobra.Command, args []string) error { return env.plan(command, args, options) },
+	}
+	render.AddFlag(command.Flags(), &options.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	command.Flags().Float64Var(&options.maxRate, "max-rate", 0, fmt.Sprintf("Objects per second that durations are computed with (default: %d)", assumedRate))
+	return command
+}
+
+// plan gathers, decides, and shows.
+func (env *environment) plan(command *cobra.Command, args []string, options planOptions) error {
+	rate := options.maxRate
+	switch {
+	case rate < 0 || math.IsNaN(rate) || math.IsInf(rate, 0):
+		return usageError(command, fmt.Errorf("--max-rate is %v, want a number of objects per second above 0", rate))
+	case rate == 0:
+		rate = assumedRate
+	}
+	ctx := command.Context()
+	config, err := env.config()
+	if err != nil {
+		return err
+	}
+	client, err := migrate.NewClient(config)
+	if err != nil {
+		return err
+	}
+	inv, err := inventory.Take(ctx, client)
+	if err != nil {
+		return env.unreachable(config, err)
+	}
+	resources := inv.Resources
+	if len(args) > 0 {
+		if resources, err = inv.FindAll(args); err != nil {
+			return env.notFound(command, err)
+		}
+	}
+	resources = inventory.ByRisk(resources)
+	counts, err := countAll(ctx, client, resources)
+	if err != nil {
+		return err
+	}
+	plan := planOf(resources, counts, inv.Failures, rate)
+	if err := plan.Write(env.Out, options.output); err != nil {
+		return err
+	}
+	if options.output == render.Table || options.output == render.Wide {
+		env.planNotes(plan, inv.Failures, options)
+	}
+	if code := planExit(plan, len(args) > 0); code != exitDone {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// count is the answer to counting one resource; neither is set where it was not asked.
+type count struct {
+	objects *inventory.Objects
+	err     error
+}
+
+// countAll counts what can be migrated, with one request each.
+func countAll(ctx context.Context, client rest.Interface, resources []inventory.Resource) ([]count, error) {
+	counts := make([]count, len(resources))
+	var wait errgroup.Group
+	wait.SetLimit(countConcurrency)
+	for i, r := range resources {
+		if r.Problem != nil {
+			continue
+		}
+		wait.Go(func() error {
+			objects, err := inventory.Count(ctx, client, r)
+			if err != nil {
+				counts[i].err = err
+			} else {
+				counts[i].objects = &objects
+			}
+			return nil
+		})
+	}
+	_ = wait.Wait() // each keeps its own error
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("count objects: %w", err)
+	}
+	return counts, nil
+}
+
+// planOf puts a plan together. It is pure.
+func planOf(resources []inventory.Resource, counts []count, failures []inventory.Failure, rate float64) render.Plan {
+	plan := render.Plan{ObjectsPerSecond: rate, Resources: []render.PlannedResource{}}
+	for i, r := range resources {
+		plan.Resources = append(plan.Resources, plannedResource(r, counts[i], rate))
+	}
+	for _, f := range failures {
+		plan.Failures = append(plan.Failures, render.PlanFailure{What: f.What, APIService: f.APIService, Service: f.Service, Reason: f.Reason})
+	}
+	return plan
+}
+
+func plannedResource(r inventory.Resource, counted count, rate float64) render.PlannedResource {
+	need := r.Need(counted.objects)
+	p := render.PlannedResource{
+		Name: r.String(), Group: r.Group, Resource: r.Resource, AlsoServedAs: r.Names()[1:],
+		Kind: r.Kind, Origin: string(r.Origin), Service: r.Service, Namespaced: r.Namespaced,
+		ServedVersions: []string{}, EndpointVersion: r.Endpoint, StorageVersion: r.Storage(), StorageVersionHash: r.StorageVersionHash,
+		Migration: string(need.Verdict), Why: need.Why,
+	}
+	for _, version := range r.Versions {
+		p.ServedVersions = append(p.ServedVersions, version.Name)
+	}
+	if r.CRD != nil {
+		p.StoredVersions = r.CRD.StoredVersions
+	}
+	if r.Problem != nil {
+		p.Problem, p.NotStored = string(r.Problem.Reason), r.Problem.Reason == inventory.NotPersisted
+	}
+	if err := counted.err; err != nil {
+		p.CountError, p.CountForbidden = err.Error(), apierrors.IsForbidden(err)
+		if !p.CountForbidden {
+			p.Why += "; cannot list: " + oneLine(err).Error()
+		}
+	}
+	if n := counted.objects; n != nil {
+		p.Objects, p.ObjectsEstimated = &n.Count, n.Estimated
+		if need.Verdict != inventory.NotNeeded && r.Problem == nil {
+			seconds := float64(n.Count) / rate
+			p.DurationSeconds = &seconds
+		}
+	}
+	return p
+}
+
+// planNotes says what a reader of the table has to know.
+func (env *environment) planNotes(plan render.Plan, failures []inventory.Failure, options planOptions) {
+	for _, failure := range failures {
+		fmt.Fprintf(env.Err, "Not looked at: %s\n", strings.Join(strings.Fields(failure.String()), " "))
+	}
+	if slices.ContainsFunc(plan.Resources, func(r render.PlannedResource) bool { return r.DurationSeconds != nil }) {
+		note := "DURATION is at %v objects/s"
+		if options.maxRate == 0 {
+			note += ", an assumption; --max-rate sets it"
+		}
+		fmt.Fprintf(env.Err, note+".\n", plan.ObjectsPerSecond)
+	}
+	if n := plan.NotStored(); n > 0 && options.output == render.Table {
+		fmt.Fprintf(env.Err, "%d resources are not stored and are not shown; -o wide shows them.\n", n)
+	}
+}
+
+// planExit decides the exit code as the command's help says. It is pure.
+func planExit(plan render.Plan, named bool) int {
+	with := func(v inventory.Verdict) bool {
+		return slices.ContainsFunc(plan.Resources, func(r render.PlannedResource) bool { return r.Migration == string(v) })
+	}
+	switch {
+	case with(inventory.Needed):
+		return exitWorkLeft
+	case named && with(inventory.Undetermined), !named && len(plan.Failures) > 0:
+		return exitUndetermined
+	}
+	return exitDone
+}

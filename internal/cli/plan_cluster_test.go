@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+const planDefinitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+func TestPlanOnARealCluster(t *testing.T) {
+	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: "guest"}}})
+	client, err := migrate.NewClient(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := cluster.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (code int, out, errors string) {
+		var stdout, stderr strings.Builder
+		args = append([]string{"kube-migrator", "plan", "--kubeconfig", kubeconfig}, args...)
+		code = Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+		return code, stdout.String(), stderr.String()
+	}
+
+	t.Run("a fresh cluster needs nothing, and what nothing records does not count", func(t *testing.T) {
+		code, out, notes := run()
+		if code != exitDone {
+			t.Errorf("exit code %d, want %d\n%s%s", code, exitDone, out, notes)
+		}
+		if !strings.Contains(out, "namespaces ") || strings.Contains(out, "subjectaccessreviews") {
+			t.Errorf("want what is stored and nothing else:\n%s", out)
+		}
+		if !strings.Contains(notes, "DURATION is at 100 objects/s, an assumption; --max-rate sets it.") || !strings.Contains(notes, "resources are not stored and are not shown") {
+			t.Errorf("notes:\n%s", notes)
+		}
+	})
+
+	post(t, client, planDefinitions, `{"metadata":{"name":"widgets.demo.example.com"},"spec":{"group":"demo.example.com","scope":"Namespaced",
+		"names":{"plural":"widgets","singular":"widget","kind":"Widget"},"versions":[
+		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}},
+		{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	for i := range 5 {
+		post(t, client, "/apis/demo.example.com/v1/namespaces/default/widgets", fmt.Sprintf(`{"apiVersion":"demo.example.com/v1","kind":"Widget","metadata":{"name":"w%d"}}`, i))
+	}
+	err = client.Patch(types.JSONPatchType).AbsPath(planDefinitions, "widgets.demo.example.com").Body([]byte(
+		`[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`)).Do(t.Context()).Error()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("a definition that claims an old version is work, and comes first", func(t *testing.T) {
+		code, out, notes := run()
+		lines := strings.Split(out, "\n")
+		want := "widgets.demo.example.com custom v2 v1,v2 ~5 yes <1s stored versions claim v1 too"
+		if got := strings.Join(strings.Fields(lines[1]), " "); code != exitWorkLeft || got != want {
+			t.Errorf("exit code %d, first line %q, want %d, %q\n%s", code, got, exitWorkLeft, want, notes)
+		}
+	})
+	t.Run("JSON has raw numbers", func(t *testing.T) {
+		code, out, notes := run("widget", "-o", "json", "--max-rate", "10")
+		var plan render.Plan
+		if err := json.Unmarshal([]byte(out), &plan); err != nil || len(plan.Resources) != 1 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		r := plan.Resources[0]
+		if code != exitWorkLeft || notes != "" || plan.ObjectsPerSecond != 10 || *r.Objects != 5 || *r.DurationSeconds != 0.5 || r.StorageVersionHash == "" {
+			t.Errorf("exit code %d, notes %q:\n%s", code, notes, out)
+		}
+	})
+	t.Run("names can be given to migrate", func(t *testing.T) {
+		_, out, _ := run("-o", "name", "widgets", "subjectaccessreviews", "namespaces")
+		if want := "widgets.demo.example.com\nnamespaces\n"; out != want {
+			t.Errorf("got %q, want %q", out, want)
+		}
+	})
+	t.Run("a resource that is named and unknown cannot be determined", func(t *testing.T) {
+		if code, out, _ := run("namespaces"); code != exitUndetermined || !strings.Contains(out, "nothing records what is stored") {
+			t.Errorf("exit code %d, want %d:\n%s", code, exitUndetermined, out)
+		}
+	})
+	t.Run("a misspelt name gets two lines", func(t *testing.T) {
+		code, out, errors := run("widgts")
+		want := "error: the server has no resource \"widgts\"\nTry: kube-migrator plan widgets.demo.example.com\n"
+		if code != exitError || out != "" || errors != want {
+			t.Errorf("exit code %d, stdout %q, stderr %q, want %d, nothing, %q", code, out, errors, exitError, want)
+		}
+	})
+	t.Run("a rate below nothing is refused", func(t *testing.T) {
+		code, out, errors := run("--max-rate=-1")
+		if code != exitError || out != "" || !strings.HasPrefix(errors, "error: --max-rate is -1") || strings.Count(errors, "\n") != 2 {
+			t.Errorf("exit code %d, stdout %q, stderr %q", code, out, errors)
+		}
+	})
+	t.Run("what may not be listed is shown as forbidden", func(t *testing.T) {
+		guest, err := cluster.KubeconfigFor(cluster.Servers[0].URL(), "guest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, out, notes := run("--kubeconfig", guest)
+		if code != exitUndetermined || !strings.Contains(out, " forbidden ") {
+			t.Errorf("exit code %d, want %d:\n%s", code, exitUndetermined, out)
+		}
+		if !strings.Contains(notes, "Not looked at: CustomResourceDefinitions could not be read: list CustomResourceDefinitions:") || !strings.Contains(notes, "forbidden") {
+			t.Errorf("notes:\n%s", notes)
+		}
+	})
+	t.Run("an API server that does not answer gets two lines", func(t *testing.T) {
+		code, out, errors := run("--server=https://127.0.0.1:1")
+		if code != exitError || out != "" || !strings.Contains(errors, "refused") || strings.Count(errors, "\n") != 2 {
+			t.Errorf("exit code %d, stdout %q, stderr %q", code, out, errors)
+		}
+	})
+}
+
+// post creates an object, as soon as its resource is served.
+func post(t *testing.T, client rest.Interface, path, body string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		err := client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with a file in testdata.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
+	}
+}
+
+func TestAPlanIsWrittenInEveryFormat(t *testing.T) {
+	plan := Plan{
+		ObjectsPerSecond: 100,
+		Resources: []PlannedResource{
+			{
+				Name: "widgets.demo.example.com", Group: "demo.example.com", Resource: "widgets", Kind: "Widget", Origin: "Custom", Namespaced: true,
+				ServedVersions: []string{"v2", "v1"}, EndpointVersion: "v2", StorageVersion: "v2", StorageVersionHash: "q1aZmn6pPYg=",
+				StoredVersions: []string{"v1", "v2"}, Objects: new(int64(12345)), ObjectsEstimated: true,
+				Migration: "yes", Why: "stored versions claim v1 too", DurationSeconds: new(123.45),
+			},
+			{
+				Name: "relics.demo.example.com", Group: "demo.example.com", Resource: "relics", Kind: "Relic", Origin: "Custom",
+				ServedVersions: []string{}, StorageVersion: "v2", StorageVersionHash: "q1aZmn6pPYh=", StoredVersions: []string{"v1", "v2"},
+				Migration: "yes", Why: "stored versions claim v1 too; but cannot: its definition serves no version", Problem: "NotServed",
+			},
+			{
+				Name: "events", Resource: "events", AlsoServedAs: []string{"events.events.k8s.io"}, Kind: "Event", Origin: "BuiltIn", Namespaced: true,
+				ServedVersions: []string{"v1"}, EndpointVersion: "v1", StorageVersion: "v1", StorageVersionHash: "r2yiGXH7wu8=",
+				Objects: new(int64(1)), Migration: "unknown", Why: "nothing records what is stored: run migrate or audit", DurationSeconds: new(0.01),
+			},
+			{
+				Name: "secrets", Resource: "secrets", Kind: "Secret", Namespaced: true, ServedVersions: []string{"v1"}, EndpointVersion: "v1",
+				StorageVersionHash: "S6u1pOWzb84=", CountError: "secrets is forbidden: you cannot list them", CountForbidden: true,
+				Migration: "unknown", Why: "nothing records what is stored: run migrate or audit",
+			},
+			{
+				Name: "gadgets.demo.example.com", Group: "demo.example.com", Resource: "gadgets", Kind: "Gadget", Origin: "Aggregated", Service: "ns/gadgets",
+				ServedVersions: []string{"v1"}, EndpointVersion: "v1", StorageVersion: "v1", StorageVersionHash: "q1aZmn6pPYi=",
+				CountError: "conversion webhook failed", Migration: "unknown", Why: "nothing records what is stored; cannot list: conversion webhook failed",
+			},
+			{
+				Name: "leases.coordination.k8s.io", Group: "coordination.k8s.io", Resource: "leases", Kind: "Lease", Origin: "BuiltIn", Namespaced: true,
+				ServedVersions: []string{"v1"}, EndpointVersion: "v1", StorageVersion: "v1", StorageVersionHash: "gqkMMb/YqFM=",
+				Objects: new(int64(0)), Migration: "no", Why: "there are no objects",
+			},
+			{
+				Name: "subjectaccessreviews.authorization.k8s.io", Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Kind: "SubjectAccessReview",
+				Origin: "BuiltIn", ServedVersions: []string{"v1"}, Migration: "no", Why: "nothing is stored", Problem: "NotPersisted", NotStored: true,
+			},
+		},
+		Failures: []PlanFailure{{What: "down.example.com/v1", APIService: "v1.down.example.com", Service: "elsewhere/down", Reason: "no endpoints"}},
+	}
+	for _, format := range []Format{Table, Wide, JSON, YAML, Name} {
+		t.Run(string(format), func(t *testing.T) {
+			var out bytes.Buffer
+			if err := plan.Write(&out, format); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "plan."+string(format), out.Bytes())
+		})
+	}
+}
+
+func TestAPlanCountsWhatItsTableLeavesOut(t *testing.T) {
+	plan := Plan{Resources: []PlannedResource{{Name: "pods"}, {Name: "bindings", NotStored: true}}}
+	if n := plan.NotStored(); n != 1 {
+		t.Errorf("NotStored() = %d, want 1", n)
+	}
+}

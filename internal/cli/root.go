@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is the command line of kube-migrator: one file per command, each of which reads flags, calls the
+// packages that do the work, and shows what they return.
+//
+// It owns exit codes, the two lines of an error, and what goes to stdout (data) and stderr (everything else).
+// It never decides anything about what is stored.
+package cli
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // what a kubeconfig may ask for
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Streams is where a command reads and writes.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer // data
+	Err io.Writer // everything else
+}
+
+// environment is what every command needs.
+type environment struct {
+	Streams
+	// name is how the user called us: "kube-migrator", or "kubectl migrator" as a plugin.
+	name       string
+	kubeconfig *clientcmd.ClientConfigLoadingRules
+	overrides  *clientcmd.ConfigOverrides
+}
+
+// Run runs the command line args, whose first element is the program's own name, and returns the exit code.
+func Run(ctx context.Context, args []string, streams Streams) int {
+	env := &environment{Streams: streams, name: programName(args[0])}
+	root := newRoot(env)
+	root.SetArgs(args[1:])
+	command, err := root.ExecuteContextC(ctx)
+	return env.finish(command, err)
+}
+
+func newRoot(env *environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kube-migrator",
+		Short: "Rewrite what Kubernetes stores in old API versions, and prove that nothing is left",
+		Long: `kube-migrator finds what a cluster stores in old API versions, rewrites it, and proves that nothing is left.
+
+  plan     what exists, and what needs to be migrated
+  migrate  rewrite it, while you watch
+  audit    read etcd, or a snapshot of it, and count what it really holds
+
+Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determined, 4 finished with failures,
+130 interrupted.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: env.name},
+		CompletionOptions: cobra.CompletionOptions{
+			DisableDefaultCmd: true,
+		},
+	}
+	root.SetIn(env.In)
+	root.SetOut(env.Out)
+	root.SetErr(env.Err)
+	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		return usageError(command, err)
+	})
+	env.addClusterFlags(root.PersistentFlags())
+	root.AddCommand(
+		newPlanCommand(env),
+		newMigrateCommand(env),
+		newAuditCommand(env),
+		newVersionCommand(env),
+		newCompletionCommand(env),
+	)
+	return root
+}
+
+// programName turns argv[0] into what the user typed: kubectl runs the plugin "kubectl-migrator" as
+// "kubectl migrator" (https://krew.sigs.k8s.io/docs/developer-guide/develop/best-practices/).
+func programName(arg0 string) string {
+	name := strings.TrimSuffix(filepath.Base(arg0), ".exe")
+	if plugin, ok := strings.CutPrefix(name, "kubectl-"); ok {
+		return "kubectl " + strings.ReplaceAll(plugin, "_", "-")
+	}
+	return name
+}
