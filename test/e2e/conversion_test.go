@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+func TestAConversionWebhookIsNotNeededAnyMoreAfterTheMigration(t *testing.T) {
+	const n = 500
+	cluster := testbed.New(t, testbed.Options{})
+	converter := newConverter(t, cluster)
+	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{ConversionURL: converter.web.URL})
+	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v1: n})
+	before := snapshot(t, cluster, testbed.WidgetsPrefix)
+
+	got := newCLI(t, cluster).migrate(0, "widgets")
+
+	wantCounts(t, migrate.Counts{Rewritten: n}, got)
+	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
+	wantPreserved(t, cluster, testbed.WidgetsPrefix, before)
+	wantClaimed(t, cluster, "v2")
+	if calls := converter.calls.Load(); calls == 0 {
+		t.Error("the webhook was never asked: nothing was converted by it")
+	}
+
+	editVersions(t, cluster, func(versions []any) []any {
+		versions[0].(map[string]any)["served"] = false
+		return versions
+	})
+	editVersions(t, cluster, func(versions []any) []any { return versions[1:] })
+	converter.web.Close()
+	converter.calls.Store(0)
+	if err := cluster.Servers[0].Restart(t.Context()); err != nil { // it holds nothing that was converted before
+		t.Fatal(err)
+	}
+	var list struct {
+		Items []struct {
+			APIVersion string `json:"apiVersion"`
+		} `json:"items"`
+	}
+	getWhenReady(t, cluster, "/apis/"+v2+"/widgets", &list)
+	if len(list.Items) != n {
+		t.Errorf("%d widgets are listed without v1 and its webhook, want %d", len(list.Items), n)
+	}
+	for _, item := range list.Items {
+		if item.APIVersion != v2 {
+			t.Fatalf("a widget is listed as %s, want %s", item.APIVersion, v2)
+		}
+	}
+}
+
+func TestAConversionWebhookThatIsDownIsNamedAndNothingIsWritten(t *testing.T) {
+	const n = 200
+	cluster := testbed.New(t, testbed.Options{})
+	converter := newConverter(t, cluster)
+	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{ConversionURL: converter.web.URL})
+	getWhenReady(t, cluster, "/apis/"+v2+"/widgets", &struct{}{})
+	converter.web.Close()
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("and the API server forgot what was converted: %v", restarted), func(t *testing.T) {
+			if restarted {
+				if err := cluster.Servers[0].Restart(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := revisions(t, cluster, testbed.WidgetsPrefix)
+			user, proxy := throughProxy(t, cluster)
+			began := time.Now()
+
+			what, try := user.refused("migrate", "widgets", "--settle-time=1s")
+
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("it took %v to find out", took)
+			}
+			host := strings.TrimPrefix(converter.web.URL, "https://")
+			for _, part := range []string{testbed.WidgetDefinition, "conversion webhook", host, "connection refused"} {
+				if !strings.Contains(what, part) {
+					t.Errorf("the error lacks %q: %s", part, what)
+				}
+			}
+			if !strings.Contains(try, testbed.WidgetDefinition) {
+				t.Errorf("it says to try %s", try)
+			}
+			wantUnwritten(t, proxy)
+			wantUnmoved(t, cluster, testbed.WidgetsPrefix, before)
+			wantClaimed(t, cluster, "v1", "v2")
+		})
+	}
+}
+
+// converter is a conversion webhook whose versions differ in nothing but their name.
+type converter struct {
+	web   *testbed.WebServer
+	calls atomic.Int64
+}
+
+func newConverter(t *testing.T, cluster *testbed.Cluster) *converter {
+	t.Helper()
+	c := &converter{}
+	web, err := cluster.Serve(http.HandlerFunc(c.convert))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.web = web
+	return c
+}
+
+func (c *converter) convert(w http.ResponseWriter, r *http.Request) {
+	c.calls.Add(1)
+	var review struct {
+		Request struct {
+			UID               string           `json:"uid"`
+			DesiredAPIVersion string           `json:"desiredAPIVersion"`
+			Objects           []map[string]any `json:"objects"`
+		} `json:"request"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	for _, object := range review.Request.Objects {
+		object["apiVersion"] = review.Request.DesiredAPIVersion
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+		"response": map[string]any{
+			"uid": review.Request.UID, "result": map[string]any{"status": "Success"}, "convertedObjects": review.Request.Objects,
+		},
+	}) // the API server is gone if this fails
+}
+
+// getWhenReady reads as soon as the API server has filled its cache: until then it answers 429.
+func getWhenReady(t *testing.T, cluster *testbed.Cluster, path string, into any) {
+	t.Helper()
+	eventually(t, "GET "+path, func() bool {
+		status, _, err := cluster.Servers[0].Do(t.Context(), http.MethodGet, path, nil)
+		return err == nil && status == http.StatusOK
+	})
+	get(t, cluster, path, into)
+}
+
+// editVersions edits the versions of the widgets' definition, which the API server must accept.
+func editVersions(t *testing.T, cluster *testbed.Cluster, edit func(versions []any) []any) {
+	t.Helper()
+	if _, err := cluster.EditDefinition(t.Context(), testbed.WidgetDefinition, func(definition map[string]any) {
+		spec := definition["spec"].(map[string]any)
+		spec["versions"] = edit(spec["versions"].([]any))
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

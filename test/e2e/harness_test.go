@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+// binary is the kube-migrator that all tests run, built from this tree.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "kube-migrator-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
+	binary = filepath.Join(dir, "kube-migrator")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/kube-migrator").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build kube-migrator: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// cli runs kube-migrator as one user of one machine.
+type cli struct {
+	t       *testing.T
+	cluster *testbed.Cluster
+	env     []string
+	state   string
+}
+
+// newCLI returns a user whose kubeconfig points at the cluster's first API server.
+func newCLI(t *testing.T, cluster *testbed.Cluster) *cli {
+	t.Helper()
+	kubeconfig, err := cluster.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newCLIWith(t, cluster, kubeconfig)
+}
+
+func newCLIWith(t *testing.T, cluster *testbed.Cluster, kubeconfig string) *cli {
+	state := t.TempDir()
+	return &cli{t: t, cluster: cluster, state: state, env: append(os.Environ(), "KUBECONFIG="+kubeconfig, "XDG_STATE_HOME="+state)}
+}
+
+// output is what a command left.
+type output struct {
+	code           int
+	stdout, stderr string
+}
+
+// start begins a command; its output is complete when the returned function has returned.
+func (c *cli) start(args ...string) (*exec.Cmd, func() output) {
+	c.t.Helper()
+	command := c.cluster.Command(context.WithoutCancel(c.t.Context()), binary, args...)
+	command.Env = c.env
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	waited := false
+	c.t.Cleanup(func() {
+		if !waited {
+			command.Process.Kill() //nolint:errcheck // it may have ended
+			command.Wait()         //nolint:errcheck // killed
+		}
+	})
+	return command, func() output {
+		c.t.Helper()
+		err := command.Wait()
+		waited = true
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			c.t.Fatal(err)
+		}
+		return output{code: command.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
+	}
+}
+
+// run runs a command and expects an exit code.
+func (c *cli) run(code int, args ...string) output {
+	c.t.Helper()
+	_, wait := c.start(args...)
+	out := wait()
+	if out.code != code {
+		c.t.Fatalf("kube-migrator %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), out.code, code, out.stdout, out.stderr)
+	}
+	return out
+}
+
+// migrate runs `migrate -o json` with a short settle time and returns the report on the one resource.
+func (c *cli) migrate(code int, args ...string) render.Migration {
+	c.t.Helper()
+	return report(c.t, c.run(code, append([]string{"migrate", "--settle-time=1s", "-o", "json"}, args...)...))
+}
+
+func report(t *testing.T, out output) render.Migration {
+	t.Helper()
+	var all render.Migrations
+	if err := json.Unmarshal([]byte(out.stdout), &all); err != nil || len(all.Resources) != 1 {
+		t.Fatalf("report on one resource: %v\n%s\n%s", err, out.stdout, out.stderr)
+	}
+	return all.Resources[0]
+}
+
+// stored counts what etcd holds below a prefix by version.
+func stored(t *testing.T, cluster *testbed.Cluster, prefix string) map[string]int {
+	t.Helper()
+	versions, err := cluster.StoredVersions(t.Context(), prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return versions
+}
+
+func wantStored(t *testing.T, cluster *testbed.Cluster, prefix string, want map[string]int) {
+	t.Helper()
+	if diff := cmp.Diff(want, stored(t, cluster, prefix)); diff != "" {
+		t.Errorf("etcd below %s (-want +got):\n%s", prefix, diff)
+	}
+}
+
+func snapshot(t *testing.T, cluster *testbed.Cluster, prefix string) testbed.Snapshot {
+	t.Helper()
+	s, err := cluster.Snapshot(t.Context(), prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// storedVersions reads what the definition of the widgets claims.
+func storedVersions(t *testing.T, cluster *testbed.Cluster) []string {
+	t.Helper()
+	var definition struct {
+		Status struct {
+			StoredVersions []string `json:"storedVersions"`
+		} `json:"status"`
+	}
+	get(t, cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, &definition)
+	return definition.Status.StoredVersions
+}
+
+func get(t *testing.T, cluster *testbed.Cluster, path string, into any) {
+	t.Helper()
+	decode(t, do(t, cluster, "GET", path, nil), into)
+}
+
+// do sends a request as administrator and expects it to succeed.
+func do(t *testing.T, cluster *testbed.Cluster, method, path string, body any) []byte {
+	t.Helper()
+	var raw []byte
+	if body != nil {
+		raw = mustJSON(body)
+	}
+	status, answer, err := cluster.Servers[0].Do(t.Context(), method, path, raw)
+	if err != nil || status/100 != 2 {
+		t.Fatalf("%s %s: %d %s (%v)", method, path, status, answer, err)
+	}
+	return answer
+}
+
+// mustJSON is for values that a test made itself.
+func mustJSON(value any) []byte {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func decode(t *testing.T, raw []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(raw, into); err != nil {
+		t.Fatalf("decode %T: %v\n%s", into, err, raw)
+	}
+}
+
+// staleWidgets makes a cluster that stores n widgets as v1 while their storage version is v2.
+func staleWidgets(t *testing.T, n int, widgets testbed.Widgets) *testbed.Cluster {
+	t.Helper()
+	cluster := testbed.New(t, testbed.Options{})
+	installStale(t, cluster, testbed.Bulk{Count: n}, widgets)
+	return cluster
+}
+
+func installStale(t *testing.T, cluster *testbed.Cluster, bulk testbed.Bulk, widgets testbed.Widgets) {
+	t.Helper()
+	if err := cluster.InstallWidgets(t.Context(), widgets); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.BulkCreate(t.Context(), bulk); err != nil {
+		t.Fatal(err)
+	}
+	moveStorage(t, cluster, "v2")
+}
+
+func moveStorage(t *testing.T, cluster *testbed.Cluster, version string) {
+	t.Helper()
+	if err := cluster.MoveStorage(t.Context(), testbed.WidgetDefinition, version); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	v1 = testbed.WidgetGroup + "/v1"
+	v2 = testbed.WidgetGroup + "/v2"
+)
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
