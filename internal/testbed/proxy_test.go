@@ -137,8 +137,9 @@ func TestProxyResetsConnections(t *testing.T) {
 	} {
 		p.rules(Rule{Fault: test.fault, Match: Method(http.MethodPatch)})
 		label := fmt.Sprintf(`{"metadata":{"labels":{"reaches":"%t"}}}`, test.reaches)
-		if _, err := p.send(http.MethodPatch, widgetZero, label); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("%s: error is %v, want ECONNRESET", name, err)
+		// The kernel reports a reset once: where the client's writer happened to get it, its reader sees the end of the stream.
+		if _, err := p.send(http.MethodPatch, widgetZero, label); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: error is %v, want a connection that broke", name, err)
 		}
 		if r := p.proxy.Records()[0]; r.Status != 0 {
 			t.Errorf("%s: record is %+v", name, r)
