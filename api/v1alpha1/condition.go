@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ConditionType names what a condition is about.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=316
+type ConditionType string
+
+// Conditions of a StorageVersionMigration.
+const (
+	// Running: a worker rewrites objects, or waits until it may.
+	Running ConditionType = "Running"
+	// Succeeded: every object was accounted for in one settled epoch of agreement; see status.storageVersionHash for the version.
+	Succeeded ConditionType = "Succeeded"
+	// Failed: the run ended and at least one object could not be rewritten, or nothing could be proven. It is tried again after a backoff.
+	Failed ConditionType = "Failed"
+	// Ready, Reconciling and Stalled say the same in the words of kstatus
+	// (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md).
+	Ready       ConditionType = "Ready"
+	Reconciling ConditionType = "Reconciling"
+	Stalled     ConditionType = "Stalled"
+)
+
+// Conditions of a StorageState and of a StorageVersion.
+const (
+	// AllEncodingVersionsEqual: all API servers encode the resource in one version.
+	AllEncodingVersionsEqual ConditionType = "AllEncodingVersionsEqual"
+	// Migrated: everything that is stored is in the current version.
+	Migrated ConditionType = "Migrated"
+)
+
+// Reasons of the conditions of a StorageVersionMigration. Failures have those of the package worker's verdicts too.
+const (
+	ReasonPending   = "Pending"   // not looked at yet, or waiting for its turn
+	ReasonQueued    = "Queued"    // another migration runs
+	ReasonBlocked   = "Blocked"   // somebody else migrates the resource
+	ReasonWaiting   = "Waiting"   // for the API servers to agree, or for the settle time
+	ReasonRewriting = "Rewriting" // objects
+	ReasonVerifying = "Confirming"
+	ReasonPaused    = "Paused"
+	ReasonProven    = "Proven"
+	ReasonRetrying  = "Retrying" // after a failure
+)
+
+// Condition is one aspect of an object's state. It is what kube-storage-version-migrator writes, and more.
+type Condition struct {
+	// Type of the condition.
+	Type ConditionType `json:"type"`
+	// Status of the condition: True, False or Unknown.
+	// +kubebuilder:validation:Enum=True;False;Unknown
+	Status metav1.ConditionStatus `json:"status"`
+	// ObservedGeneration is the metadata.generation that the condition is about.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// LastUpdateTime is when the condition was last written, with whatever it said.
+	// +optional
+	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitzero"`
+	// LastTransitionTime is when the status last changed.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+	// Reason is one word for programs.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason,omitempty"`
+	// Message is a sentence for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32768
+	Message string `json:"message,omitempty"`
+}

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Unknown stands among the hashes of a StorageState for versions that nobody can name. Nothing is safe while it is there.
+const Unknown = "Unknown"
+
+// StorageState says in which versions the objects of one resource may be stored. Its name is the resource's: "widgets.demo.example.com".
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=kube-migrator
+// +kubebuilder:printcolumn:name="CURRENT",type=string,JSONPath=`.status.currentVersion`
+// +kubebuilder:printcolumn:name="PERSISTED",type=string,JSONPath=`.status.persistedVersions`
+// +kubebuilder:printcolumn:name="EVIDENCE",type=string,JSONPath=`.status.evidence`
+// +kubebuilder:printcolumn:name="HEARTBEAT",type=date,JSONPath=`.status.lastHeartbeatTime`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.resource) || self.metadata.name == (has(self.spec.resource.group) && self.spec.resource.group != ” ? self.spec.resource.resource + '.' + self.spec.resource.group : self.spec.resource.resource)",message="the name is <resource>.<group>, or <resource> for the core group"
+type StorageState struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	// Spec names the resource.
+	// +optional
+	Spec StorageStateSpec `json:"spec,omitzero"`
+	// Status is what is known. Written by kube-migrator alone; delete the object to have everything found out anew.
+	// +optional
+	Status StorageStateStatus `json:"status,omitzero"`
+}
+
+// StorageStateList is a list of StorageStates.
+//
+// +kubebuilder:object:root=true
+type StorageStateList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+	// Items are the states.
+	Items []StorageState `json:"items"`
+}
+
+// GroupResource names a resource.
+type GroupResource struct {
+	// Group of the resource; empty for the core group.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Group string `json:"group,omitempty"`
+	// Resource is the plural name, such as "widgets".
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Resource string `json:"resource,omitempty"`
+}
+
+// StorageStateSpec names the resource.
+type StorageStateSpec struct {
+	// Resource that the state is about. Immutable.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable"
+	Resource GroupResource `json:"resource,omitzero"`
+}
+
+// StorageStateStatus is what is known of how a resource is stored.
+type StorageStateStatus struct {
+	// PersistedStorageVersionHashes are the hashes of the versions that stored objects may be encoded in. "Unknown" stands for versions that
+	// nobody can name. An upgrade or downgrade is safe only to API servers that can decode all of them, and not while Unknown is among them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	PersistedStorageVersionHashes []string `json:"persistedStorageVersionHashes,omitempty"`
+	// CurrentStorageVersionHash is the hash of the version that the API servers encode the resource in now; "Unknown" while they disagree.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	CurrentStorageVersionHash string `json:"currentStorageVersionHash,omitempty"`
+	// LastHeartbeatTime is when the API servers were last asked.
+	// +optional
+	LastHeartbeatTime metav1.Time `json:"lastHeartbeatTime,omitzero"`
+	// PersistedVersions are the persisted hashes as versions, where they are known, in the same order; else the hash itself.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=317
+	PersistedVersions []string `json:"persistedVersions,omitempty"`
+	// CurrentVersion is the current hash as a version, where it is known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=317
+	CurrentVersion string `json:"currentVersion,omitempty"`
+	// ServerStorageVersions say what each API server encodes the resource in.
+	// +optional
+	// +listType=map
+	// +listMapKey=apiServerID
+	// +kubebuilder:validation:MaxItems=64
+	ServerStorageVersions []ServerEncodingVersion `json:"serverStorageVersions,omitempty"`
+	// AgreedEncodingVersion is the version that all API servers encode in; empty while they disagree.
+	// +optional
+	// +kubebuilder:validation:MaxLength=317
+	AgreedEncodingVersion string `json:"agreedEncodingVersion,omitempty"`
+	// Evidence is how the agreement is known: Declared, Observed or Sampled, the strongest first.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Evidence string `json:"evidence,omitempty"`
+	// Epoch is the period of agreement that lasts now.
+	// +optional
+	Epoch *Epoch `json:"epoch,omitempty"`
+	// Conditions: AllEncodingVersionsEqual and Migrated.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []Condition `json:"conditions,omitempty"`
+}
+
+// ServerEncodingVersion is what one API server encodes a resource in.
+type ServerEncodingVersion struct {
+	// APIServerID identifies the API server.
+	// +kubebuilder:validation:MaxLength=512
+	APIServerID string `json:"apiServerID"`
+	// EncodingVersionHash is what its discovery shows.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	EncodingVersionHash string `json:"encodingVersionHash,omitempty"`
+	// EncodingVersion is that hash as a version, where it is known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=317
+	EncodingVersion string `json:"encodingVersion,omitempty"`
+}

@@ -1,0 +1,322 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// StorageVersionMigration asks that every stored object of one resource be rewritten in its present storage version, and says how far
+// that is and what was proven.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=svmig,categories=kube-migrator
+// +kubebuilder:printcolumn:name="RESOURCE",type=string,JSONPath=`.spec.resource.resource`,description="Resource that is migrated"
+// +kubebuilder:printcolumn:name="STORAGE",type=string,JSONPath=`.status.storageVersion`,description="Version that this run migrates to"
+// +kubebuilder:printcolumn:name="STATUS",type=string,JSONPath=`.status.state`,description="What is going on"
+// +kubebuilder:printcolumn:name="DONE",type=integer,JSONPath=`.status.progress.done`,description="Objects accounted for"
+// +kubebuilder:printcolumn:name="TOTAL",type=integer,JSONPath=`.status.progress.total`,description="Objects that there are"
+// +kubebuilder:printcolumn:name="FAILED",type=integer,JSONPath=`.status.progress.failed`,description="Objects that could not be rewritten"
+// +kubebuilder:printcolumn:name="RATE",type=integer,JSONPath=`.status.progress.objectsPerSecond`,priority=1,description="Objects per second"
+// +kubebuilder:printcolumn:name="ETA",type=string,JSONPath=`.status.progress.estimatedCompletionTime`,priority=1,description="When the sweep is expected to end"
+// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.spec.reason`,priority=1,description="Why it was asked for"
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type StorageVersionMigration struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	// Spec is what is asked for.
+	// +optional
+	Spec StorageVersionMigrationSpec `json:"spec,omitzero"`
+	// Status is what became of it. Written by kube-migrator alone.
+	// +optional
+	// +kubebuilder:default={state: "Pending", conditions: {{type: "Reconciling", status: "True", reason: "Pending", message: "Waiting for the controller", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	Status StorageVersionMigrationStatus `json:"status,omitzero"`
+}
+
+// StorageVersionMigrationList is a list of StorageVersionMigrations.
+//
+// +kubebuilder:object:root=true
+type StorageVersionMigrationList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+	// Items are the migrations.
+	Items []StorageVersionMigration `json:"items"`
+}
+
+// GroupVersionResource names a resource and the version at which it is spoken to.
+type GroupVersionResource struct {
+	// Group of the resource; empty for the core group.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Group string `json:"group,omitempty"`
+	// Version at which objects are listed and patched. Empty, the default: the storage version where that is served, else the preferred version.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Version string `json:"version,omitempty"`
+	// Resource is the plural name, such as "widgets".
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Resource string `json:"resource,omitempty"`
+}
+
+// GroupVersion is one version of an API group.
+type GroupVersion struct {
+	// Group; empty for the core group.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Group string `json:"group,omitempty"`
+	// Version in the group.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Version string `json:"version,omitempty"`
+}
+
+// StorageVersionMigrationSpec is what is asked for.
+type StorageVersionMigrationSpec struct {
+	// Resource to migrate. Immutable.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable; create another StorageVersionMigration for another resource"
+	// +kubebuilder:validation:XValidation:rule="has(self.resource) && self.resource != ''",message="names no resource"
+	Resource GroupVersionResource `json:"resource"`
+	// GroupVersions are where the resource is served, preferred first. Filled in by those who create objects for others to read; nothing depends on it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	GroupVersions []GroupVersion `json:"groupVersions,omitempty"`
+	// Generation counts the runs that were asked for: raise it to run again. At least 1, which is the default. It cannot be lowered.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="can only be raised"
+	Generation int64 `json:"generation,omitempty"`
+	// Reason is why this is asked for, such as "key rotation". For people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason,omitempty"`
+	// State says whether to work: Active, the default, or Paused. A paused migration writes nothing, and goes on where it was when it is Active again.
+	// +optional
+	// +kubebuilder:default=Active
+	// +kubebuilder:validation:Enum=Active;Paused
+	State State `json:"state,omitempty"`
+	// Pace bounds the load on the API servers beyond what their own signals do.
+	// +optional
+	Pace Pace `json:"pace,omitzero"`
+	// TTLSecondsAfterFinished is how long, in seconds, the object is kept after it has succeeded. Unset, the default: for ever.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+	// ContinueToken is kept as it is, for clients of kube-storage-version-migrator, and never used: a place that users can write proves nothing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	ContinueToken string `json:"continueToken,omitempty"`
+}
+
+// State says whether to work on a migration.
+type State string
+
+// The states of spec.state.
+const (
+	Active State = "Active"
+	Paused State = "Paused"
+)
+
+// Pace bounds the load of one migration.
+type Pace struct {
+	// MaxObjectsPerSecond is the most objects per second. 0, the default: as many as the API servers bear.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	MaxObjectsPerSecond int32 `json:"maxObjectsPerSecond,omitempty"`
+	// MaxInFlight is the most requests in flight. 0, the default: 32.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1024
+	MaxInFlight int32 `json:"maxInFlight,omitempty"`
+}
+
+// Phase is status.state: one word for people and printer columns. The conditions are the interface for programs.
+// +kubebuilder:validation:Enum=Pending;Waiting;Running;Paused;Succeeded;Failed
+type Phase string
+
+// The phases.
+const (
+	PhasePending   Phase = "Pending" // for its turn
+	PhaseWaiting   Phase = "Waiting" // for the API servers to agree, for the settle time, or for another migrator
+	PhaseRunning   Phase = "Running"
+	PhasePaused    Phase = "Paused"
+	PhaseSucceeded Phase = "Succeeded"
+	PhaseFailed    Phase = "Failed"
+)
+
+// StorageVersionMigrationStatus is what became of a migration.
+type StorageVersionMigrationStatus struct {
+	// State is one word for people: Pending, Waiting, Running, Paused, Succeeded or Failed.
+	// +optional
+	State Phase `json:"state,omitempty"`
+	// Summary is one line for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Summary string `json:"summary,omitempty"`
+	// ObservedGeneration is the spec.generation for which a worker was last started. It is left out while the migration rests (succeeded,
+	// failed or paused) and the object's metadata.generation is another number: kstatus takes the field for that number, and would wait for ever.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// CompletedGeneration is the greatest spec.generation whose run has succeeded.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	CompletedGeneration int64 `json:"completedGeneration,omitempty"`
+	// Run is the run that the rest of the status is about.
+	// +optional
+	Run Run `json:"run,omitzero"`
+	// StorageVersion is the version that this run migrates to, in the resource's group: "v1". Empty where only its hash is known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=317
+	StorageVersion string `json:"storageVersion,omitempty"`
+	// StorageVersionHash is the hash of that version, as the API servers' discovery shows it. What a finished run proves is about this version alone.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	StorageVersionHash string `json:"storageVersionHash,omitempty"`
+	// Epoch is the period of agreement of the API servers that the run worked in.
+	// +optional
+	Epoch *Epoch `json:"epoch,omitempty"`
+	// ResourceVersion is the baseline: the collection's resourceVersion when the epoch had settled. Newer objects were written in the epoch.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Progress counts objects.
+	// +optional
+	Progress Progress `json:"progress,omitzero"`
+	// Failures are the first objects that could not be rewritten, at most 20. They stay until the next run has finished.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Failures []Failure `json:"failures,omitempty"`
+	// Conditions: Running, Succeeded and Failed, and for kstatus Ready, Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []Condition `json:"conditions,omitempty"`
+}
+
+// Run is one run of a worker.
+type Run struct {
+	// Generation is the spec.generation that the run carries out.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Generation int64 `json:"generation,omitempty"`
+	// Attempt counts the workers that were started for the generation: more than 1 after failures.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Attempt int64 `json:"attempt,omitempty"`
+	// Failures counts the attempts of the generation that failed, for the backoff.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Failures int64 `json:"failures,omitempty"`
+	// RetryTime is when the next attempt is due, after a failure.
+	// +optional
+	RetryTime metav1.Time `json:"retryTime,omitzero"`
+}
+
+// Epoch is one uninterrupted period in which all API servers that can write the resource encode it in the same version.
+type Epoch struct {
+	// Servers identify the API server processes that can write. At most 64 are listed.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=512
+	Servers []string `json:"servers,omitempty"`
+	// Evidence is how the agreement is known: Declared, Observed or Sampled, the strongest first.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Evidence string `json:"evidence,omitempty"`
+	// Since is the latest moment at which the epoch can have begun.
+	// +optional
+	Since metav1.Time `json:"since,omitzero"`
+	// CRDUID is the UID of the CustomResourceDefinition, for a custom resource.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	CRDUID string `json:"crdUID,omitempty"`
+	// CRDGeneration is the generation of the CustomResourceDefinition, for a custom resource.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	CRDGeneration int64 `json:"crdGeneration,omitempty"`
+}
+
+// Progress counts objects. Done = Rewritten + Current + Gone + Failed.
+type Progress struct {
+	// Total is how many objects there are; 0 while that is not known.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Total int64 `json:"total"`
+	// TotalIsExact is set once the whole collection has been listed; before, Total is an estimate.
+	// +optional
+	TotalIsExact bool `json:"totalIsExact,omitempty"`
+	// Done is how many objects are accounted for in this pass.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Done int64 `json:"done"`
+	// Rewritten objects were stored anew.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Rewritten int64 `json:"rewritten"`
+	// Current objects were stored in the present version already.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Current int64 `json:"current"`
+	// Gone objects were deleted by others meanwhile.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Gone int64 `json:"gone"`
+	// Failed objects could not be rewritten.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Failed int64 `json:"failed"`
+	// Retried counts requests that were sent again.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Retried int64 `json:"retried"`
+	// ObjectsPerSecond is the present rate.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObjectsPerSecond int64 `json:"objectsPerSecond,omitempty"`
+	// EstimatedCompletionTime is when the sweep will have seen all objects at the present rate.
+	// +optional
+	EstimatedCompletionTime metav1.Time `json:"estimatedCompletionTime,omitzero"`
+	// StartTime is when the run began.
+	// +optional
+	StartTime metav1.Time `json:"startTime,omitzero"`
+	// UpdateTime is when the worker last told of its progress.
+	// +optional
+	UpdateTime metav1.Time `json:"updateTime,omitzero"`
+	// CompletionTime is when the run succeeded or failed.
+	// +optional
+	CompletionTime metav1.Time `json:"completionTime,omitzero"`
+}
+
+// Failure is one object that could not be rewritten.
+type Failure struct {
+	// Namespace of the object; empty for a cluster-scoped one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Namespace string `json:"namespace,omitempty"`
+	// Name of the object.
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Reason in one word: Rejected, Forbidden, Orphaned, Conflicting, ServerError or Unreachable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+	// Message is what the API server said, at most 1024 characters of it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// Attempts is how many runs of this generation have failed on the object.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Attempts int64 `json:"attempts,omitempty"`
+}
