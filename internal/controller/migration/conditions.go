@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+)
+
+// conditions returns the conditions of a migration that is in a phase, always all of ours and in the same order; each
+// carries the reason and the message of the phase. Conditions of other types are kept behind them, as they are.
+//
+// Every condition says metadata.generation, which is what `kubectl wait` compares: a raised spec.generation voids an
+// older success at once, before anybody has looked at it. A time moves only where what it is about does, so a status
+// that says the same is the same. A paused migration is still reconciling: it is neither at its goal nor stalled.
+// It is pure.
+func conditions(previous []v1alpha1.Condition, now metav1.Time, metadataGeneration int64, phase v1alpha1.Phase, reason, message string) []v1alpha1.Condition {
+	succeeded, failed := phase == v1alpha1.PhaseSucceeded, phase == v1alpha1.PhaseFailed
+	all := []struct {
+		is   v1alpha1.ConditionType
+		true bool
+	}{
+		{v1alpha1.Running, phase == v1alpha1.PhaseRunning || phase == v1alpha1.PhaseWaiting},
+		{v1alpha1.Succeeded, succeeded},
+		{v1alpha1.Failed, failed},
+		{v1alpha1.Ready, succeeded},
+		{v1alpha1.Reconciling, !succeeded && !failed},
+		{v1alpha1.Stalled, failed},
+	}
+	next := make([]v1alpha1.Condition, 0, len(all))
+	for _, one := range all {
+		c := v1alpha1.Condition{Type: one.is, Status: metav1.ConditionFalse, ObservedGeneration: metadataGeneration, Reason: reason, Message: message}
+		if one.true {
+			c.Status = metav1.ConditionTrue
+		}
+		next = append(next, dated(c, previous, now))
+	}
+	for _, c := range previous {
+		if !slices.ContainsFunc(next, ofType(c.Type)) {
+			next = append(next, c)
+		}
+	}
+	return next
+}
+
+// dated gives c the times of the previous condition of its type, as far as nothing has changed since.
+func dated(c v1alpha1.Condition, previous []v1alpha1.Condition, now metav1.Time) v1alpha1.Condition {
+	c.LastUpdateTime, c.LastTransitionTime = now, now
+	i := slices.IndexFunc(previous, ofType(c.Type))
+	if i < 0 {
+		return c
+	}
+	before := previous[i]
+	if before.Status == c.Status && !before.LastTransitionTime.IsZero() {
+		c.LastTransitionTime = before.LastTransitionTime
+	}
+	if before.Status == c.Status && before.ObservedGeneration == c.ObservedGeneration && before.Reason == c.Reason &&
+		before.Message == c.Message && !before.LastUpdateTime.IsZero() {
+		c.LastUpdateTime = before.LastUpdateTime
+	}
+	return c
+}
+
+func ofType(t v1alpha1.ConditionType) func(v1alpha1.Condition) bool {
+	return func(c v1alpha1.Condition) bool { return c.Type == t }
+}
