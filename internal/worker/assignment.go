@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// assignment is what the StorageVersionMigration asks of the run at one moment.
+type assignment struct {
+	resource v1alpha1.GroupVersionResource
+	pace     v1alpha1.Pace
+	paused   bool
+}
+
+const (
+	requestTimeout = 5 * time.Second
+	// unserved is how long the API group may not be served before its objects are taken to be gone: an API server that
+	// has just started may not know it yet.
+	unserved = 10 * time.Second
+)
+
+// assignment reads the StorageVersionMigration. ErrOutdated: it asks nothing of this run any more; any other error:
+// it could not be read, and nothing is known.
+func (r *run) assignment(ctx context.Context) (assignment, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	m := new(v1alpha1.StorageVersionMigration)
+	err := read(r.client.Get().AbsPath("/apis", v1alpha1.SchemeGroupVersion.Group, v1alpha1.SchemeGroupVersion.Version,
+		"storageversionmigrations", r.Migration).SetHeader("Accept", "application/json").MaxRetries(0).Do(ctx), m)
+	switch {
+	case apierrors.IsNotFound(err):
+		return assignment{}, r.notFound(err)
+	case err != nil:
+		return assignment{}, fmt.Errorf("read StorageVersionMigration %s: %w", r.Migration, err)
+	}
+	r.servedAgain()
+	switch {
+	case m.UID != r.UID:
+		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s was deleted and created anew", ErrOutdated, r.Migration)
+	case m.DeletionTimestamp != nil:
+		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s is being deleted", ErrOutdated, r.Migration)
+	case m.Spec.Generation != r.Generation:
+		return assignment{}, fmt.Errorf("%w: generation %d of %s is asked for, not %d", ErrOutdated, m.Spec.Generation, r.Migration, r.Generation)
+	}
+	return assignment{resource: m.Spec.Resource, pace: m.Spec.Pace, paused: m.Spec.State == v1alpha1.Paused}, nil
+}
+
+// notFound tells a StorageVersionMigration that is gone from an API group that is not served, or not yet.
+func (r *run) notFound(err error) error {
+	status := apierrors.APIStatus(nil)
+	if errors.As(err, &status) && !apierrors.IsUnexpectedServerError(err) {
+		if d := status.Status().Details; d != nil && d.Name == r.Migration {
+			return fmt.Errorf("%w: the StorageVersionMigration %s is gone", ErrOutdated, r.Migration)
+		}
+	}
+	r.lookMu.Lock()
+	defer r.lookMu.Unlock()
+	if r.missing.IsZero() {
+		r.missing = time.Now()
+	}
+	if time.Since(r.missing) > unserved {
+		return fmt.Errorf("%w: StorageVersionMigrations are not served any more", ErrOutdated)
+	}
+	return fmt.Errorf("read StorageVersionMigration %s: %w", r.Migration, err)
+}
+
+func (r *run) servedAgain() {
+	r.lookMu.Lock()
+	defer r.lookMu.Unlock()
+	r.missing = time.Time{}
+}
+
+// whileIdle waits for d, and for as long as the run is paused, and returns what is asked for then.
+func (r *run) whileIdle(ctx context.Context, d time.Duration) (assignment, error) {
+	until := time.Now().Add(d)
+	var paused bool
+	for {
+		a, err := r.assignment(ctx)
+		switch {
+		case errors.Is(err, ErrOutdated):
+			return assignment{}, err
+		case err != nil: // what cannot be read is waited for
+		case a.paused && !paused:
+			paused = true
+			r.log.Info("Paused")
+		case !a.paused && !time.Now().Before(until):
+			return a, nil
+		}
+		if err := r.sleep(ctx, r.waits.look); err != nil {
+			return assignment{}, err
+		}
+	}
+}
+
+// options are those of the sweep.
+func (r *run) options(a assignment) migrate.Options {
+	return migrate.Options{
+		MaxObjectsPerSecond: float64(a.pace.MaxObjectsPerSecond), MaxInFlight: int(a.pace.MaxInFlight),
+		SettleTime: r.SettleTime, MinEvidence: r.MinEvidence, Resume: true, Checkpoints: r.place, Logger: r.log,
+	}
+}
+
+// result is a rest.Result.
+type result interface {
+	Raw() ([]byte, error)
+	Error() error
+}
+
+// read decodes an answer.
+func read(answer result, into any) error {
+	raw, err := answer.Raw()
+	if err != nil {
+		return answer.Error() // unlike err with what the API server said
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("decode answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package worker carries out one run of one StorageVersionMigration: it drives the sweep, obeys what the
+// StorageVersionMigration asks for meanwhile, and keeps the checkpoint and a Report in one ConfigMap.
+//
+// It owns that ConfigMap's content from the moment it is created, and writes nothing else but the objects that the
+// sweep rewrites. It never writes the StorageVersionMigration, and never prunes: the controller judges the Outcome.
+//
+// Invariants:
+//   - Each write of the ConfigMap rests on the one before: two workers of one run notice each other at the next write,
+//     and the one that came first ends (I8).
+//   - A run whose StorageVersionMigration is gone, is another one or has another generation writes nothing more (I7).
+//   - The place to go on from is in the ConfigMap alone; spec.continueToken, which users write, is never read (I5).
+//   - An Outcome is written once, and is the last write of a run.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// How a run can end without an outcome; test with errors.Is.
+var (
+	// ErrOutdated: the run is nobody's any more: the StorageVersionMigration is gone, has another UID or another
+	// generation, or another worker has taken the run over. Nothing was written afterwards.
+	ErrOutdated = errors.New("the run is outdated")
+	// ErrStopped: Options.Stop was closed. The checkpoint is saved; another worker goes on from it.
+	ErrStopped = errors.New("the worker was stopped")
+)
+
+// Options say which run to carry out.
+type Options struct {
+	// Config is the cluster. It is not changed.
+	Config *rest.Config
+	// Migration and UID name the StorageVersionMigration, Generation is its spec.generation; Attempt counts the runs of
+	// the generation.
+	Migration  string
+	UID        types.UID
+	Generation int64
+	Attempt    int64
+	// Namespace and ConfigMap name the ConfigMap for checkpoint and report, which somebody else creates.
+	Namespace string
+	ConfigMap string
+	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
+	MinEvidence migrate.Evidence
+	// SettleTime of the epoch. 0: the engine's default.
+	SettleTime time.Duration
+	// Stop, closed, ends the run gently: what is in flight is finished and the checkpoint saved. nil: never.
+	Stop <-chan struct{}
+	// Logger is told of the beginning, the phases and the end. nil: nobody.
+	Logger *slog.Logger
+}
+
+// timing are the waits of a run.
+type timing struct {
+	look      time.Duration // between looks at the StorageVersionMigration
+	report    time.Duration // between reports while something changes
+	heartbeat time.Duration // between reports while nothing does
+	appear    time.Duration // until the ConfigMap must be there
+	pause     time.Duration // for requests in flight when the run is paused, before they are cancelled
+	halt      time.Duration // the same when the worker is stopped
+	end       time.Duration // from Stop until nothing is waited for any more
+	backoff   time.Duration // the first wait after an error that may pass
+	most      time.Duration // the longest such wait
+	patience  time.Duration // without progress, after an error that may pass
+}
+
+var defaultTiming = timing{
+	look: 500 * time.Millisecond, report: time.Second, heartbeat: 10 * time.Second, appear: 2 * time.Minute,
+	pause: time.Second, halt: 4 * time.Second, end: 8 * time.Second,
+	backoff: time.Second, most: 30 * time.Second, patience: 15 * time.Minute,
+}
+
+// run is one run at work.
+type run struct {
+	Options
+	waits  timing
+	config *rest.Config // considerate
+	client rest.Interface
+	log    *slog.Logger
+	place  *place
+	// quit ends everything at once, for a reason.
+	quit context.CancelCauseFunc
+
+	missing time.Time // since when the API group of the StorageVersionMigration is not served
+	lookMu  sync.Mutex
+}
+
+// Run carries out the run, and returns nil once its outcome is written, now or by an earlier worker. Otherwise the
+// error is ErrOutdated, ErrStopped, that of the context, or tells why the run could not begin or its outcome not be written.
+func Run(ctx context.Context, o Options) error { return runWith(ctx, o, defaultTiming) }
+
+func runWith(ctx context.Context, o Options, t timing) error {
+	r := &run{Options: o, waits: t, config: migrate.Considerate(o.Config), log: o.Logger}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if r.client, err = migrate.NewClient(r.config); err != nil {
+		return err
+	}
+	life, end := context.WithCancelCause(ctx)
+	r.quit, r.place = end, newPlace(life, r.client, o, r.log)
+	var company sync.WaitGroup
+	defer company.Wait()
+	defer end(nil)
+	company.Go(func() { r.limitStop(life) })
+	err = r.run(life)
+	switch cause := context.Cause(life); {
+	case err == nil, errors.Is(err, ErrOutdated), errors.Is(err, ErrStopped):
+	case cause != nil:
+		err = cause
+	}
+	r.log.Info("The worker ends", "migration", o.Migration, "generation", o.Generation, "attempt", o.Attempt, "because", because(err))
+	return err
+}
+
+func because(err error) string {
+	if err == nil {
+		return "the outcome is written"
+	}
+	return err.Error()
+}
+
+// limitStop ends everything that still goes on a while after Stop.
+func (r *run) limitStop(ctx context.Context) {
+	select {
+	case <-r.Stop:
+		if pace.Sleep(ctx, r.waits.end) == nil {
+			r.quit(ErrStopped)
+		}
+	case <-ctx.Done():
+	}
+}
+
+// run is the life of a worker: begin, sweep until there is a verdict, write it.
+func (r *run) run(ctx context.Context) error {
+	r.log.Info("The worker begins", "migration", r.Migration, "generation", r.Generation, "attempt", r.Attempt)
+	ended, err := r.begin(ctx)
+	if err != nil || ended {
+		return err
+	}
+	var stuck time.Time // since the first error after the last progress
+	var last int64
+	backoff := time.Duration(0)
+	for {
+		a, err := r.whileIdle(ctx, backoff)
+		if err != nil {
+			return err
+		}
+		s := r.newSweeping(a)
+		err = s.do(ctx)
+		outcome, err := s.judge(ctx, err)
+		switch {
+		case outcome != nil:
+			return r.conclude(ctx, s, outcome)
+		case err == nil: // paused, or at another pace
+			backoff = 0
+			continue
+		case errors.Is(err, ErrOutdated), errors.Is(err, ErrStopped), ctx.Err() != nil:
+			return err
+		}
+		if done := s.done(); stuck.IsZero() || done != last {
+			stuck, last, backoff = time.Now(), done, 0
+		}
+		if time.Since(stuck) > r.waits.patience {
+			return r.conclude(ctx, s, &Outcome{Verdict: Broken, Message: sentence(fmt.Errorf("no progress for %v: %w", r.waits.patience, err))})
+		}
+		backoff = min(max(r.waits.backoff, 2*backoff), r.waits.most)
+		r.log.Warn("The sweep ended early and goes on in a moment", "error", sentence(err), "wait", backoff)
+	}
+}
+
+// begin waits until the StorageVersionMigration can be read and the ConfigMap is there, and takes the run over from
+// whoever worked on it before. ended: that one has written the outcome.
+func (r *run) begin(ctx context.Context) (ended bool, err error) {
+	deadline := time.Now().Add(r.waits.appear)
+	for {
+		// The StorageVersionMigration first: a run that is nobody's touches nothing.
+		if _, err = r.assignment(ctx); err == nil {
+			if err = r.place.open(ctx); err == nil {
+				break
+			}
+		}
+		switch {
+		case errors.Is(err, ErrOutdated):
+			return false, err
+		case time.Now().After(deadline):
+			return false, fmt.Errorf("begin run: %w", err)
+		}
+		if err := r.sleep(ctx, r.waits.look); err != nil {
+			return false, err
+		}
+	}
+	if r.place.outcome() != nil {
+		return true, nil
+	}
+	if _, err := r.whileIdle(ctx, 0); err != nil {
+		return false, err
+	}
+	return r.claim(ctx, deadline)
+}
+
+// claim writes the first report: from now on an earlier worker's writes fail.
+func (r *run) claim(ctx context.Context, deadline time.Time) (ended bool, err error) {
+	for {
+		err := r.place.claim(ctx)
+		switch {
+		case err == nil:
+			return r.place.outcome() != nil, nil
+		case errors.Is(err, ErrOutdated):
+			return false, err
+		case time.Now().After(deadline.Add(r.waits.appear)):
+			return false, fmt.Errorf("take over run: %w", err)
+		}
+		if err := r.sleep(ctx, r.waits.look); err != nil {
+			return false, err
+		}
+	}
+}
+
+// conclude writes the outcome, again until it is written.
+func (r *run) conclude(ctx context.Context, s *sweeping, o *Outcome) error {
+	o.Ended = time.Now()
+	report := s.report()
+	report.Outcome = o
+	backoff, deadline := r.waits.backoff, time.Now().Add(r.waits.patience)
+	for {
+		if _, err := r.assignment(ctx); errors.Is(err, ErrOutdated) {
+			return err
+		}
+		err := r.place.tell(ctx, report)
+		switch {
+		case err == nil:
+			r.log.Info("The run has ended", "verdict", o.Verdict, "message", o.Message)
+			return nil
+		case errors.Is(err, ErrOutdated):
+			return err
+		case time.Now().After(deadline):
+			return fmt.Errorf("write outcome: %w", err)
+		}
+		r.log.Warn("The outcome is not written yet", "error", sentence(err))
+		if err := r.sleep(ctx, backoff); err != nil {
+			return err
+		}
+		backoff = min(2*backoff, r.waits.most)
+	}
+}
+
+// sleep waits for d, or less if the run is to end.
+func (r *run) sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-r.Stop:
+		return ErrStopped
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// Why a sweep is ended that goes on in the same worker.
+var (
+	errPaused  = errors.New("paused")
+	errRepaced = errors.New("spec.pace was changed")
+)
+
+// sweeping is one sweep of a run, from the look at what the cluster has to its end. A run has several where it is
+// paused, gets another pace, or meets an outage.
+type sweeping struct {
+	run    *run
+	asked  assignment
+	before Report // as it was when the sweep began
+
+	mu       sync.Mutex
+	reason   error // why the sweep was told to end
+	cancel   context.CancelCauseFunc
+	sweep    *migrate.Sweep // nil before it begins
+	resource inventory.Resource
+	speed    speed
+	phase    migrate.Phase // as logged last
+}
+
+func (r *run) newSweeping(a assignment) *sweeping {
+	return &sweeping{run: r, asked: a, before: r.place.last()}
+}
+
+// do sweeps. The error is that of the sweep, or why it did not begin.
+func (s *sweeping) do(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.cancel = cancel
+	var company sync.WaitGroup
+	defer company.Wait()
+	defer cancel(nil)
+	company.Go(func() { s.supervise(ctx) })
+	company.Go(func() {
+		select {
+		case <-s.run.Stop:
+			s.end(ErrStopped, s.run.waits.halt)
+		case <-ctx.Done():
+		}
+	})
+	sweep, err := s.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	s.run.place.tellAlong(s.report)
+	defer s.run.place.tellAlong(nil)
+	company.Go(func() { s.keepTelling(ctx) })
+	_, err = sweep.Run(ctx)
+	return err
+}
+
+// prepare looks for the resource and makes the sweep.
+func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
+	all, err := inventory.Take(ctx, s.run.client)
+	if err != nil {
+		return nil, err
+	}
+	resource, err := choose(all, s.asked.resource)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := agreement.New(s.run.config, resource.Target(), agreement.Options{})
+	if err != nil {
+		return nil, err
+	}
+	sweep := migrate.New(s.run.client, resource.Target(), servers, s.run.options(s.asked))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reason != nil {
+		return nil, s.reason
+	}
+	s.sweep, s.resource = sweep, resource
+	return sweep, nil
+}
+
+// end ends the sweep gently: what is in flight has the grace to finish. The first reason counts.
+func (s *sweeping) end(reason error, grace time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.reason != nil:
+	case s.sweep == nil:
+		s.reason = reason
+		s.cancel(reason)
+	default:
+		s.reason = reason
+		s.sweep.Stop()
+		time.AfterFunc(grace, func() { s.cancel(reason) }) // does nothing where the sweep has ended
+	}
+}
+
+// why returns the reason for which the sweep was told to end, nil for none.
+func (s *sweeping) why() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reason
+}
+
+// supervise ends the sweep when the StorageVersionMigration asks for something else. One that cannot be read changes
+// nothing.
+func (s *sweeping) supervise(ctx context.Context) {
+	for pace.Sleep(ctx, s.run.waits.look) == nil {
+		now, err := s.run.assignment(ctx)
+		switch {
+		case errors.Is(err, ErrOutdated):
+			s.run.quit(err)
+			return
+		case err != nil:
+		case now.paused:
+			s.end(errPaused, s.run.waits.pause)
+		case now.pace != s.asked.pace:
+			s.end(errRepaced, s.run.waits.pause)
+		}
+	}
+}
+
+// keepTelling writes the report while something changes, and now and then while nothing does: that is also how a worker
+// that waits learns that another has taken over.
+func (s *sweeping) keepTelling(ctx context.Context) {
+	var told *Report
+	for pace.Sleep(ctx, s.run.waits.report) == nil {
+		report := s.report()
+		s.logPhase(report.Phase)
+		quiet := time.Since(s.run.place.lastTold())
+		if quiet < s.run.waits.report/2 || told != nil && quiet < s.run.waits.heartbeat && same(told, report) {
+			continue
+		}
+		err := s.run.place.tell(ctx, report)
+		if errors.Is(err, ErrOutdated) {
+			s.run.quit(err)
+			return
+		}
+		if err == nil {
+			told = report
+		}
+	}
+}
+
+func (s *sweeping) logPhase(phase migrate.Phase) {
+	if phase == s.phase {
+		return
+	}
+	s.phase = phase
+	s.run.log.Info("The phase", "phase", phase)
+}

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// maxText bounds a message, in characters.
+const maxText = 1024
+
+// report is what there is to tell now. Before the sweep has read its checkpoint the numbers are those of the report before.
+func (s *sweeping) report() *Report {
+	report := s.before
+	report.Updated = time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sweep == nil {
+		return &report
+	}
+	p := s.sweep.Progress()
+	report.Phase, report.Waiting = p.Phase, cut(p.Waiting)
+	report.Throttled += p.Pace.Throttles
+	report.ThrottledSeconds += p.Pace.Paused.Seconds()
+	report.ObjectsPerSecond = s.speed.at(report.Updated, p)
+	if p.Started.IsZero() {
+		return &report
+	}
+	report.Total, report.Counts, report.Epoch, report.Restarts = p.Total, p.Counts, p.Epoch, p.Restarts
+	report.StorageVersion = ""
+	if p.Epoch.Hash != "" && p.Epoch.Hash == s.resource.StorageVersionHash {
+		report.StorageVersion = s.resource.Storage()
+	}
+	if c := s.run.place.saved(); c != nil {
+		report.Listed, report.Baseline, report.Failures = c.Listed, c.Baseline, named(c.Failures)
+	}
+	return &report
+}
+
+// done is how many objects the run has done, over all passes: it moves where there is progress.
+func (s *sweeping) done() int64 {
+	counts := s.report().Counts
+	return counts.Done() + counts.RewrittenBefore
+}
+
+// named are the failures that a report names.
+func named(failures []migrate.Failure) []migrate.Failure {
+	var first []migrate.Failure
+	for _, f := range failures[:min(len(failures), maxReportedFailures)] {
+		f.Message = cut(f.Message)
+		first = append(first, f)
+	}
+	return first
+}
+
+// cut bounds a message to maxText characters.
+func cut(text string) string {
+	n := 0
+	for i := range text {
+		if n == maxText-1 && len([]rune(text[i:])) > 1 {
+			return strings.ToValidUTF8(text[:i], "\uFFFD") + "…"
+		}
+		n++
+	}
+	return text
+}
+
+// same reports whether two reports tell the same, but for when.
+func same(a, b *Report) bool {
+	x, y := *a, *b
+	x.Updated, y.Updated = time.Time{}, time.Time{}
+	return reflect.DeepEqual(x, y)
+}
+
+// window is what the present rate is taken over.
+const window = 5 * time.Second
+
+// speed measures how many objects a sweep does in a second.
+type speed struct{ samples []sample }
+
+type sample struct {
+	at   time.Time
+	done int64
+}
+
+// at takes a sample and returns the rate, 0 where nothing is rewritten.
+func (m *speed) at(now time.Time, p migrate.Progress) float64 {
+	done := p.Counts.Done()
+	if p.Phase != migrate.Rewriting && p.Phase != migrate.Retrying {
+		m.samples = nil
+		return 0
+	}
+	if n := len(m.samples); n > 0 && done < m.samples[n-1].done { // a new pass
+		m.samples = nil
+	}
+	if n := len(m.samples); n == 0 || now.Sub(m.samples[n-1].at) >= window/10 {
+		m.samples = append(m.samples, sample{now, done})
+	}
+	for len(m.samples) > 1 && now.Sub(m.samples[0].at) > window {
+		m.samples = m.samples[1:]
+	}
+	first := m.samples[0]
+	if passed := now.Sub(first.at).Seconds(); passed > 0 {
+		return float64(done-first.done) / passed
+	}
+	return 0
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// judge says what the end of the sweep means for the run: it is over with an outcome, or goes on where there is none. An error
+// is ErrOutdated, ErrStopped, that of the context, or one that may pass.
+func (s *sweeping) judge(ctx context.Context, err error) (*Outcome, error) {
+	switch reason := s.why(); {
+	case errors.Is(err, ErrOutdated):
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err == nil, errors.Is(err, migrate.ErrObjectsFailed), errors.Is(err, migrate.ErrNotProven):
+		// the sweep came to its end, whatever it was told meanwhile
+	case errors.Is(reason, ErrStopped):
+		return nil, ErrStopped
+	case reason != nil:
+		s.run.log.Info("The sweep stands still", "because", reason)
+		return nil, nil
+	}
+	verdict := verdictOf(err)
+	if verdict == "" {
+		return nil, err
+	}
+	return &Outcome{Verdict: verdict, Message: s.message(ctx, verdict, err)}, nil
+}
+
+// problem is why a run cannot begin.
+type problem struct {
+	verdict Verdict
+	text    string
+}
+
+func (p *problem) Error() string { return p.text }
+
+// verdictOf is the verdict that an error stands for, "" where it may pass. Pure.
+func verdictOf(err error) Verdict {
+	if p := (*problem)(nil); errors.As(err, &p) {
+		return p.verdict
+	}
+	for _, known := range []struct {
+		err     error
+		verdict Verdict
+	}{
+		{migrate.ErrObjectsFailed, ObjectsFailed},
+		{migrate.ErrNotProven, NotProven},
+		{migrate.ErrNoAgreement, NoAgreement},
+		{migrate.ErrStorageVersionMoved, StorageVersionMoved},
+		{migrate.ErrForbidden, Forbidden},
+		{migrate.ErrNotReady, NotReady},
+		{migrate.ErrResourceGone, ResourceGone},
+	} {
+		if errors.Is(err, known.err) {
+			return known.verdict
+		}
+	}
+	switch {
+	case err == nil:
+		return Proven
+	case errors.Is(err, errTooLarge):
+		return Broken
+	case apierrors.IsForbidden(err) && !errors.Is(err, errUnsaved):
+		return Forbidden
+	}
+	return ""
+}
+
+// message is a sentence for people.
+func (s *sweeping) message(ctx context.Context, verdict Verdict, err error) string {
+	report := s.report()
+	done := report.Counts.Done()
+	switch verdict { //nolint:exhaustive // the others are told by their error
+	case Proven:
+		return fmt.Sprintf("all %d objects are stored in the current version", done)
+	case ObjectsFailed:
+		text := fmt.Sprintf("%d of %d objects could not be rewritten", report.Counts.Failed, done)
+		if len(report.Failures) > 0 {
+			text += ", the first: " + describe(report.Failures[0])
+		}
+		return cut(text)
+	case NotProven:
+		return cut(fmt.Sprintf("all %d objects were rewritten, but that nothing is left is not proven: the evidence is %v, and %v is asked for",
+			done, report.Epoch.Evidence, max(s.run.MinEvidence, migrate.Observed)))
+	case StorageVersionMoved:
+		return cut(sentence(err) + s.moved(ctx))
+	}
+	return sentence(err)
+}
+
+// moved names the versions that the storage version moved between, as far as they are known.
+func (s *sweeping) moved(ctx context.Context) string {
+	all, err := inventory.Take(ctx, s.run.client)
+	if err != nil {
+		return ""
+	}
+	now, err := choose(all, s.asked.resource)
+	if err != nil || now.Storage() == "" || s.resource.Storage() == "" || now.StorageVersionHash == s.resource.StorageVersionHash {
+		return ""
+	}
+	return fmt.Sprintf(": from %s to %s", s.resource.Storage(), now.Storage())
+}
+
+func describe(f migrate.Failure) string {
+	name := f.Name
+	if f.Namespace != "" {
+		name = f.Namespace + "/" + f.Name
+	}
+	return fmt.Sprintf("%s: %s: %s", name, f.Reason, strings.Join(strings.Fields(f.Message), " "))
+}
+
+// sentence is an error's text in one line of bounded length.
+func sentence(err error) string { return cut(strings.Join(strings.Fields(err.Error()), " ")) }
