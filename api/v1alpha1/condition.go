@@ -37,39 +37,39 @@ const (
 
 // Reasons of the conditions of a StorageVersionMigration. Failures have those of the package worker's verdicts too.
 const (
-	ReasonPending   = "Pending"   // not looked at yet, or waiting for its turn
-	ReasonQueued    = "Queued"    // another migration runs
-	ReasonBlocked   = "Blocked"   // somebody else migrates the resource
-	ReasonWaiting   = "Waiting"   // for the API servers to agree, or for the settle time
-	ReasonRewriting = "Rewriting" // objects
-	ReasonVerifying = "Confirming"
-	ReasonPaused    = "Paused"
-	ReasonProven    = "Proven"
-	ReasonRetrying  = "Retrying" // after a failure
+	ReasonPending    = "Pending"    // not looked at yet, or waiting for its turn
+	ReasonQueued     = "Queued"     // another migration runs
+	ReasonBlocked    = "Blocked"    // somebody else migrates the resource
+	ReasonWaiting    = "Waiting"    // for the API servers to agree, or for the settle time
+	ReasonRewriting  = "Rewriting"  // objects
+	ReasonConfirming = "Confirming" // that the epoch still lasts
+	ReasonPaused     = "Paused"
+	ReasonProven     = "Proven"
+	ReasonRetrying   = "Retrying" // after a failure
 )
 
 // Condition is one aspect of an object's state. It is what kube-storage-version-migrator writes, and more.
 type Condition struct {
-	// Type of the condition.
+	// Type names what the condition is about. Required.
 	Type ConditionType `json:"type"`
-	// Status of the condition: True, False or Unknown.
+	// Status of the condition: True, False or Unknown. Required.
 	// +kubebuilder:validation:Enum=True;False;Unknown
 	Status metav1.ConditionStatus `json:"status"`
-	// ObservedGeneration is the metadata.generation that the condition is about.
+	// ObservedGeneration is the metadata.generation that the condition is about. 0: its writer does not tell.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// LastUpdateTime is when the condition was last written, with whatever it said.
+	// LastUpdateTime is when anything about the condition last changed, in RFC 3339.
 	// +optional
 	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitzero"`
-	// LastTransitionTime is when the status last changed.
+	// LastTransitionTime is when the status last changed, in RFC 3339.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
-	// Reason is one word for programs.
+	// Reason is why the status is what it is, in one word for programs.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// Message is a sentence for people.
+	// Message is why the status is what it is, in a sentence for people.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`

@@ -14,18 +14,19 @@ const Unknown = "Unknown"
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, a superset of https://github.com/kubernetes/enhancements/pull/747"
 // +kubebuilder:resource:scope=Cluster,categories=kube-migrator
 // +kubebuilder:printcolumn:name="CURRENT",type=string,JSONPath=`.status.currentVersion`
 // +kubebuilder:printcolumn:name="PERSISTED",type=string,JSONPath=`.status.persistedVersions`
 // +kubebuilder:printcolumn:name="EVIDENCE",type=string,JSONPath=`.status.evidence`
 // +kubebuilder:printcolumn:name="HEARTBEAT",type=date,JSONPath=`.status.lastHeartbeatTime`
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.resource) || self.metadata.name == (has(self.spec.resource.group) && self.spec.resource.group != ” ? self.spec.resource.resource + '.' + self.spec.resource.group : self.spec.resource.resource)",message="the name is <resource>.<group>, or <resource> for the core group"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.resource.resource + (has(self.spec.resource.group) && size(self.spec.resource.group) > 0 ? '.' + self.spec.resource.group : \"\")",message="the name is <resource>.<group>, or <resource> for the core group"
 type StorageState struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 	// Spec names the resource.
-	// +optional
+	// +required
 	Spec StorageStateSpec `json:"spec,omitzero"`
 	// Status is what is known. Written by kube-migrator alone; delete the object to have everything found out anew.
 	// +optional
@@ -45,68 +46,73 @@ type StorageStateList struct {
 
 // GroupResource names a resource.
 type GroupResource struct {
-	// Group of the resource; empty for the core group.
+	// Group of the resource. Empty, the default: the core group.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Group string `json:"group,omitempty"`
-	// Resource is the plural name, such as "widgets".
-	// +optional
+	// Resource is the plural name, such as "widgets". Required.
+	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Resource string `json:"resource,omitempty"`
 }
 
 // StorageStateSpec names the resource.
 type StorageStateSpec struct {
-	// Resource that the state is about. Immutable.
-	// +optional
+	// Resource that the state is about. Required, and immutable.
+	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable"
 	Resource GroupResource `json:"resource,omitzero"`
 }
 
 // StorageStateStatus is what is known of how a resource is stored.
 type StorageStateStatus struct {
-	// PersistedStorageVersionHashes are the hashes of the versions that stored objects may be encoded in. "Unknown" stands for versions that
-	// nobody can name. An upgrade or downgrade is safe only to API servers that can decode all of them, and not while Unknown is among them.
+	// PersistedStorageVersionHashes are the hashes of the versions that stored objects may be encoded in, in the order in which they came.
+	// "Unknown" stands for versions that nobody can name.
+	// An upgrade or downgrade is safe only to API servers that can decode all of them, and not while "Unknown" is among them.
+	// Empty: nothing was recorded yet, and nothing is safe.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
 	PersistedStorageVersionHashes []string `json:"persistedStorageVersionHashes,omitempty"`
-	// CurrentStorageVersionHash is the hash of the version that the API servers encode the resource in now; "Unknown" while they disagree.
+	// CurrentStorageVersionHash is the hash of the version that the API servers encode the resource in now, as discovery shows it: base64 of 8 bytes.
+	// "Unknown" while they disagree. Empty: nobody has looked yet.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	CurrentStorageVersionHash string `json:"currentStorageVersionHash,omitempty"`
-	// LastHeartbeatTime is when the API servers were last asked.
+	// LastHeartbeatTime is when the API servers were last asked, in RFC 3339. Absent: they never were.
 	// +optional
 	LastHeartbeatTime metav1.Time `json:"lastHeartbeatTime,omitzero"`
-	// PersistedVersions are the persisted hashes as versions, where they are known, in the same order; else the hash itself.
+	// PersistedVersions are persistedStorageVersionHashes in the same order, for people: the version, such as "v1", where it is known, else the hash itself.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=317
 	PersistedVersions []string `json:"persistedVersions,omitempty"`
-	// CurrentVersion is the current hash as a version, where it is known.
+	// CurrentVersion is currentStorageVersionHash as a version, such as "v2". Empty where no known version has that hash.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	CurrentVersion string `json:"currentVersion,omitempty"`
-	// ServerStorageVersions say what each API server encodes the resource in.
+	// ServerStorageVersions say what each API server encodes the resource in, at most 64 of them.
 	// +optional
 	// +listType=map
 	// +listMapKey=apiServerID
 	// +kubebuilder:validation:MaxItems=64
 	ServerStorageVersions []ServerEncodingVersion `json:"serverStorageVersions,omitempty"`
-	// AgreedEncodingVersion is the version that all API servers encode in; empty while they disagree.
+	// AgreedEncodingVersion is the version that all API servers encode in, such as "v2". Empty while they disagree.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	AgreedEncodingVersion string `json:"agreedEncodingVersion,omitempty"`
-	// Evidence is how the agreement is known: Declared, Observed or Sampled, the strongest first.
+	// Evidence is how the agreement is known: Declared (the API servers publish what they store), Observed (each was asked) or Sampled (only a shared address was), the strongest first.
+	// Empty while there is no agreement.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Evidence string `json:"evidence,omitempty"`
-	// Epoch is the period of agreement that lasts now.
+	// Epoch is the period of agreement that lasts now. Absent while there is none.
 	// +optional
 	Epoch *Epoch `json:"epoch,omitempty"`
-	// Conditions: AllEncodingVersionsEqual and Migrated.
+	// Conditions are AllEncodingVersionsEqual (all API servers encode the resource in one version) and Migrated (everything that is stored is in the current version).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -116,14 +122,14 @@ type StorageStateStatus struct {
 
 // ServerEncodingVersion is what one API server encodes a resource in.
 type ServerEncodingVersion struct {
-	// APIServerID identifies the API server.
+	// APIServerID identifies the API server: the name of its identity Lease, or its address. Required.
 	// +kubebuilder:validation:MaxLength=512
 	APIServerID string `json:"apiServerID"`
-	// EncodingVersionHash is what its discovery shows.
+	// EncodingVersionHash is the storageVersionHash that its discovery shows. Empty: it did not answer.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	EncodingVersionHash string `json:"encodingVersionHash,omitempty"`
-	// EncodingVersion is that hash as a version, where it is known.
+	// EncodingVersion is that hash as a version, such as "v2". Empty where no known version has that hash.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	EncodingVersion string `json:"encodingVersion,omitempty"`

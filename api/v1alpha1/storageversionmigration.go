@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StorageVersionMigration asks that every stored object of one resource be rewritten in its present storage version, and says how far
-// that is and what was proven.
+// StorageVersionMigration asks that every stored object of one resource be rewritten in its present storage version, and says how far that is and what was proven.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, a superset of https://github.com/kubernetes/enhancements/pull/747"
 // +kubebuilder:resource:scope=Cluster,shortName=svmig,categories=kube-migrator
 // +kubebuilder:printcolumn:name="RESOURCE",type=string,JSONPath=`.spec.resource.resource`,description="Resource that is migrated"
 // +kubebuilder:printcolumn:name="STORAGE",type=string,JSONPath=`.status.storageVersion`,description="Version that this run migrates to"
@@ -27,12 +27,12 @@ type StorageVersionMigration struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
-	// Spec is what is asked for.
-	// +optional
+	// Spec is what is asked for. Required.
+	// +required
 	Spec StorageVersionMigrationSpec `json:"spec,omitzero"`
 	// Status is what became of it. Written by kube-migrator alone.
 	// +optional
-	// +kubebuilder:default={state: "Pending", conditions: {{type: "Reconciling", status: "True", reason: "Pending", message: "Waiting for the controller", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={state: "Pending", conditions: {{type: "Reconciling", status: "True", reason: "Pending", message: "Waiting for the controller"}}}
 	Status StorageVersionMigrationStatus `json:"status,omitzero"`
 }
 
@@ -49,7 +49,7 @@ type StorageVersionMigrationList struct {
 
 // GroupVersionResource names a resource and the version at which it is spoken to.
 type GroupVersionResource struct {
-	// Group of the resource; empty for the core group.
+	// Group of the resource. Empty, the default: the core group.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Group string `json:"group,omitempty"`
@@ -57,7 +57,7 @@ type GroupVersionResource struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Version string `json:"version,omitempty"`
-	// Resource is the plural name, such as "widgets".
+	// Resource is the plural name, such as "widgets". Required.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Resource string `json:"resource,omitempty"`
@@ -65,11 +65,11 @@ type GroupVersionResource struct {
 
 // GroupVersion is one version of an API group.
 type GroupVersion struct {
-	// Group; empty for the core group.
+	// Group that serves the resource. Empty, the default: the core group.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Group string `json:"group,omitempty"`
-	// Version in the group.
+	// Version in the group, such as "v1".
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Version string `json:"version,omitempty"`
@@ -77,38 +77,40 @@ type GroupVersion struct {
 
 // StorageVersionMigrationSpec is what is asked for.
 type StorageVersionMigrationSpec struct {
-	// Resource to migrate. Immutable.
+	// Resource to migrate. Required, and immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable; create another StorageVersionMigration for another resource"
 	// +kubebuilder:validation:XValidation:rule="has(self.resource) && self.resource != ''",message="names no resource"
 	Resource GroupVersionResource `json:"resource"`
-	// GroupVersions are where the resource is served, preferred first. Filled in by those who create objects for others to read; nothing depends on it.
+	// GroupVersions are where the resource is served, preferred first. Filled in for others to read; nothing depends on it. Default: empty.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	GroupVersions []GroupVersion `json:"groupVersions,omitempty"`
-	// Generation counts the runs that were asked for: raise it to run again. At least 1, which is the default. It cannot be lowered.
+	// Generation counts the runs that were asked for: raise it to run again. It stops a run of a lower generation. It cannot be lowered.
+	// At least 1. Default: 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="can only be raised"
 	Generation int64 `json:"generation,omitempty"`
-	// Reason is why this is asked for, such as "key rotation". For people.
+	// Reason is why this is asked for, such as "key rotation". For people. Default: empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// State says whether to work: Active, the default, or Paused. A paused migration writes nothing, and goes on where it was when it is Active again.
+	// State says whether to work: Active or Paused. A paused migration writes nothing, and goes on where it was when it is Active again.
+	// Default: Active.
 	// +optional
 	// +kubebuilder:default=Active
 	// +kubebuilder:validation:Enum=Active;Paused
 	State State `json:"state,omitempty"`
-	// Pace bounds the load on the API servers beyond what their own signals do.
+	// Pace bounds the load on the API servers, beyond what they ask for themselves. Default: no further bounds.
 	// +optional
 	Pace Pace `json:"pace,omitzero"`
-	// TTLSecondsAfterFinished is how long, in seconds, the object is kept after it has succeeded. Unset, the default: for ever.
+	// TTLSecondsAfterFinished is how long, in seconds, this object is kept after its migration has succeeded. Absent, the default: for ever.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-	// ContinueToken is kept as it is, for clients of kube-storage-version-migrator, and never used: a place that users can write proves nothing.
+	// ContinueToken is kept as it is, for clients of kube-storage-version-migrator, and never used: a place that users can write proves nothing. Default: empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	ContinueToken string `json:"continueToken,omitempty"`
@@ -125,12 +127,12 @@ const (
 
 // Pace bounds the load of one migration.
 type Pace struct {
-	// MaxObjectsPerSecond is the most objects per second. 0, the default: as many as the API servers bear.
+	// MaxObjectsPerSecond is the most objects to rewrite per second. 0, the default: as many as the API servers bear.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	MaxObjectsPerSecond int32 `json:"maxObjectsPerSecond,omitempty"`
-	// MaxInFlight is the most requests in flight. 0, the default: 32.
+	// MaxInFlight is the most requests to have in flight at once. 0, the default: 32.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1024
@@ -153,23 +155,24 @@ const (
 
 // StorageVersionMigrationStatus is what became of a migration.
 type StorageVersionMigrationStatus struct {
-	// State is one word for people: Pending, Waiting, Running, Paused, Succeeded or Failed.
+	// State is one word for people: Pending (for its turn), Waiting (for the API servers to agree), Running, Paused, Succeeded or Failed.
+	// Programs read the conditions. Default: Pending.
 	// +optional
 	State Phase `json:"state,omitempty"`
-	// Summary is one line for people.
+	// Summary is what is going on, or what came of it, in one line for people. Empty before anything is known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Summary string `json:"summary,omitempty"`
-	// ObservedGeneration is the spec.generation for which a worker was last started. It is left out while the migration rests (succeeded,
-	// failed or paused) and the object's metadata.generation is another number: kstatus takes the field for that number, and would wait for ever.
+	// ObservedGeneration is the spec.generation for which a worker was last started.
+	// It is left out while the migration rests (succeeded, failed or paused) and the object's metadata.generation is another number: kstatus takes the field for that number, and would wait for ever.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// CompletedGeneration is the greatest spec.generation whose run has succeeded.
+	// CompletedGeneration is the greatest spec.generation whose run has succeeded. 0: none has.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	CompletedGeneration int64 `json:"completedGeneration,omitempty"`
-	// Run is the run that the rest of the status is about.
+	// Run is the run that the rest of the status is about. Absent before the first one.
 	// +optional
 	Run Run `json:"run,omitzero"`
 	// StorageVersion is the version that this run migrates to, in the resource's group: "v1". Empty where only its hash is known.
@@ -180,22 +183,25 @@ type StorageVersionMigrationStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	StorageVersionHash string `json:"storageVersionHash,omitempty"`
-	// Epoch is the period of agreement of the API servers that the run worked in.
+	// Epoch is the period of agreement of the API servers that the run works in, or worked in last. Absent before there is one.
 	// +optional
 	Epoch *Epoch `json:"epoch,omitempty"`
-	// ResourceVersion is the baseline: the collection's resourceVersion when the epoch had settled. Newer objects were written in the epoch.
+	// ResourceVersion is the baseline: the collection's resourceVersion when the epoch had settled.
+	// An object with a newer one was written in the epoch, and so in the version that this run migrates to. Empty before.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Progress counts objects.
+	// Progress counts the objects of this run.
 	// +optional
 	Progress Progress `json:"progress,omitzero"`
-	// Failures are the first objects that could not be rewritten, at most 20. They stay until the next run has finished.
+	// Failures are the first objects that could not be rewritten, at most 20; progress.failed counts all.
+	// They stay until the next run has finished.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	Failures []Failure `json:"failures,omitempty"`
-	// Conditions: Running, Succeeded and Failed, and for kstatus Ready, Reconciling and Stalled.
+	// Conditions are Running (a worker rewrites, or waits for the API servers), Succeeded (every object is accounted for) and Failed (the run ended without a proof, and will be tried again); and the same in the words of kstatus: Ready, Reconciling and Stalled.
+	// Each is about the metadata.generation that it names.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -205,7 +211,7 @@ type StorageVersionMigrationStatus struct {
 
 // Run is one run of a worker.
 type Run struct {
-	// Generation is the spec.generation that the run carries out.
+	// Generation is the spec.generation that the run carries out. 0: there was none yet.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Generation int64 `json:"generation,omitempty"`
@@ -217,31 +223,31 @@ type Run struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failures int64 `json:"failures,omitempty"`
-	// RetryTime is when the next attempt is due, after a failure.
+	// RetryTime is when the next attempt is due after a failure, in RFC 3339. Absent where none is.
 	// +optional
 	RetryTime metav1.Time `json:"retryTime,omitzero"`
 }
 
 // Epoch is one uninterrupted period in which all API servers that can write the resource encode it in the same version.
 type Epoch struct {
-	// Servers identify the API server processes that can write. At most 64 are listed.
+	// Servers identify the API server processes that can write, at most 64, each by the holder of its identity Lease, or its address.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=512
 	Servers []string `json:"servers,omitempty"`
-	// Evidence is how the agreement is known: Declared, Observed or Sampled, the strongest first.
+	// Evidence is how the agreement is known: Declared (the API servers publish what they store), Observed (each was asked) or Sampled (only a shared address was), the strongest first.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Evidence string `json:"evidence,omitempty"`
-	// Since is the latest moment at which the epoch can have begun.
+	// Since is the latest moment at which the epoch can have begun, in RFC 3339.
 	// +optional
 	Since metav1.Time `json:"since,omitzero"`
-	// CRDUID is the UID of the CustomResourceDefinition, for a custom resource.
+	// CRDUID is the UID of the CustomResourceDefinition, for a custom resource. Empty for others.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	CRDUID string `json:"crdUID,omitempty"`
-	// CRDGeneration is the generation of the CustomResourceDefinition, for a custom resource.
+	// CRDGeneration is the metadata.generation of the CustomResourceDefinition, for a custom resource. 0 for others.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	CRDGeneration int64 `json:"crdGeneration,omitempty"`
@@ -253,54 +259,54 @@ type Progress struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Total int64 `json:"total"`
-	// TotalIsExact is set once the whole collection has been listed; before, Total is an estimate.
+	// TotalIsExact is true once the whole collection has been listed. Until then, total is an estimate. Default: false.
 	// +optional
 	TotalIsExact bool `json:"totalIsExact,omitempty"`
-	// Done is how many objects are accounted for in this pass.
+	// Done is how many objects are accounted for in this pass: rewritten + current + gone + failed.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Done int64 `json:"done"`
-	// Rewritten objects were stored anew.
+	// Rewritten is how many objects were stored anew.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Rewritten int64 `json:"rewritten"`
-	// Current objects were stored in the present version already.
+	// Current is how many objects were stored in the present version already.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Current int64 `json:"current"`
-	// Gone objects were deleted by others meanwhile.
+	// Gone is how many objects were deleted by others meanwhile.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Gone int64 `json:"gone"`
-	// Failed objects could not be rewritten.
+	// Failed is how many objects could not be rewritten.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failed int64 `json:"failed"`
-	// Retried counts requests that were sent again.
+	// Retried is how many requests were sent again after an error that may pass.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Retried int64 `json:"retried"`
-	// ObjectsPerSecond is the present rate.
+	// ObjectsPerSecond is the present rate, rounded. 0: nothing moves, or it is not known.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObjectsPerSecond int64 `json:"objectsPerSecond,omitempty"`
-	// EstimatedCompletionTime is when the sweep will have seen all objects at the present rate.
+	// EstimatedCompletionTime is when all objects will be done at the present rate, in RFC 3339. Absent where the rate is 0.
 	// +optional
 	EstimatedCompletionTime metav1.Time `json:"estimatedCompletionTime,omitzero"`
-	// StartTime is when the run began.
+	// StartTime is when the run began, in RFC 3339. Absent before.
 	// +optional
 	StartTime metav1.Time `json:"startTime,omitzero"`
-	// UpdateTime is when the worker last told of its progress.
+	// UpdateTime is when the worker last told of its progress, in RFC 3339.
 	// +optional
 	UpdateTime metav1.Time `json:"updateTime,omitzero"`
-	// CompletionTime is when the run succeeded or failed.
+	// CompletionTime is when the run succeeded or failed, in RFC 3339. Absent before.
 	// +optional
 	CompletionTime metav1.Time `json:"completionTime,omitzero"`
 }
 
 // Failure is one object that could not be rewritten.
 type Failure struct {
-	// Namespace of the object; empty for a cluster-scoped one.
+	// Namespace of the object. Empty for a cluster-scoped one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Namespace string `json:"namespace,omitempty"`

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"flag"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
+	}
+}
+
+func TestKubectl(t *testing.T) {
+	c := newCluster(t, testbed.Options{})
+	t.Run("it shows migrations in columns", func(t *testing.T) { showsColumns(t, c) })
+	t.Run("it explains fields", func(t *testing.T) { explainsFields(t, c) })
+}
+
+func showsColumns(t *testing.T, c *cluster) {
+	c.must(http.MethodPost, migrations, migrationNamed("new", `{"resource":{"resource":"secrets"},"reason":"key rotation"}`))
+	c.must(http.MethodPost, migrations, migrationNamed("widgets.demo.example.com", `{"resource":{"group":"demo.example.com","resource":"widgets"},"reason":"storage version changed v1 → v2"}`))
+	c.must(http.MethodPatch, migrations+"/widgets.demo.example.com/status", `{"status":{"state":"Running","storageVersion":"v2",
+		"progress":{"total":10000,"done":2500,"rewritten":2400,"current":97,"gone":1,"failed":2,"retried":0,"objectsPerSecond":430,"estimatedCompletionTime":"2030-01-02T03:04:05Z"}}}`)
+	age := regexp.MustCompile(`(?m)\d+s$`)
+	for name, args := range map[string][]string{
+		"get.table": {"get", "svmig"},
+		"get.wide":  {"get", "storageversionmigrations.migration.k8s.io", "-o", "wide"},
+	} {
+		out, err := c.kubectl(t.Context(), args...)
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		golden(t, name, age.ReplaceAllString(out, "1s"))
+	}
+	if out, err := c.kubectl(t.Context(), "get", "kube-migrator", "-o", "name"); err != nil || !strings.Contains(out, "storageversionmigration.migration.k8s.io/new") {
+		t.Errorf("the category kube-migrator lists %q (%v)", out, err)
+	}
+}
+
+func explainsFields(t *testing.T, c *cluster) {
+	for name, field := range map[string]string{
+		"explain.spec":     "svmig.spec",
+		"explain.pace":     "svmig.spec.pace",
+		"explain.progress": "svmig.status.progress",
+		"explain.state":    "storagestates.status.persistedStorageVersionHashes",
+	} {
+		out, err := c.kubectl(t.Context(), "explain", field)
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		golden(t, name, out)
+	}
+}

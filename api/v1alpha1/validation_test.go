@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+// change is one write and what the API server says about it; an empty refusal means that it is taken.
+type change struct {
+	method, path, body, refusal string
+}
+
+func (c *cluster) try(t *testing.T, one change) {
+	t.Helper()
+	status, answer := c.do(one.method, one.path, one.body)
+	switch {
+	case one.refusal == "" && status/100 != 2:
+		t.Errorf("%d: %s", status, answer)
+	case one.refusal == "":
+		return
+	}
+	var said metav1.Status
+	if err := json.Unmarshal([]byte(answer), &said); err != nil || said.Code != http.StatusUnprocessableEntity || !strings.Contains(said.Message, one.refusal) {
+		t.Errorf("got %d, want 422 with %q:\n%s (%v)", status, one.refusal, said.Message, err)
+	}
+}
+
+func migrationNamed(name, spec string) string {
+	return `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"` + name + `"},"spec":` + spec + `}`
+}
+
+func stateNamed(name, spec string) string {
+	return `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":"` + name + `"},"spec":` + spec + `}`
+}
+
+func TestTheAPIServerValidates(t *testing.T) {
+	c := newCluster(t, testbed.Options{})
+	t.Run("it refuses what cannot be meant", func(t *testing.T) { refusesWhatCannotBeMeant(t, c) })
+	t.Run("a new migration has defaults and a status", func(t *testing.T) { newMigrationHasDefaults(t, c) })
+	t.Run("a raised generation is taken", func(t *testing.T) { raisedGenerationIsTaken(t, c) })
+}
+
+func refusesWhatCannotBeMeant(t *testing.T, c *cluster) {
+	const widgets = `{"resource":{"group":"demo.example.com","resource":"widgets"},"generation":3}`
+	one := migrations + "/one"
+	c.must(http.MethodPost, migrations, migrationNamed("one", widgets))
+	c.must(http.MethodPost, states, stateNamed("widgets.demo.example.com", `{"resource":{"group":"demo.example.com","resource":"widgets"}}`))
+	state := states + "/widgets.demo.example.com"
+	long := strings.Repeat("x", 1025)
+
+	for name, test := range map[string]change{
+		"a migration of a resource":                  {http.MethodPost, migrations, migrationNamed("core", `{"resource":{"resource":"secrets"}}`), ""},
+		"a migration without a spec":                 {http.MethodPost, migrations, `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"x"}}`, "spec: Required value"},
+		"a migration of nothing":                     {http.MethodPost, migrations, migrationNamed("x", `{"resource":{"group":"demo.example.com"}}`), "names no resource"},
+		"a migration of a resource without a name":   {http.MethodPost, migrations, migrationNamed("x", `{"resource":{"resource":""}}`), "names no resource"},
+		"another resource":                           {http.MethodPatch, one, `{"spec":{"resource":{"resource":"gadgets"}}}`, "is immutable; create another StorageVersionMigration for another resource"},
+		"another version of it":                      {http.MethodPatch, one, `{"spec":{"resource":{"version":"v2"}}}`, "is immutable"},
+		"no resource any more":                       {http.MethodPatch, one, `{"spec":{"resource":null}}`, "spec.resource: Required value"},
+		"a lower generation":                         {http.MethodPatch, one, `{"spec":{"generation":2}}`, "can only be raised"},
+		"no generation any more, which means 1":      {http.MethodPatch, one, `{"spec":{"generation":null}}`, "can only be raised"},
+		"the generation 0":                           {http.MethodPost, migrations, migrationNamed("x", `{"resource":{"resource":"pods"},"generation":0}`), "should be greater than or equal to 1"},
+		"an unknown state":                           {http.MethodPatch, one, `{"spec":{"state":"Stopped"}}`, `supported values: "Active", "Paused"`},
+		"a negative rate":                            {http.MethodPatch, one, `{"spec":{"pace":{"maxObjectsPerSecond":-1}}}`, "should be greater than or equal to 0"},
+		"more in flight than any API server bears":   {http.MethodPatch, one, `{"spec":{"pace":{"maxInFlight":1025}}}`, "should be less than or equal to 1024"},
+		"a negative time to live":                    {http.MethodPatch, one, `{"spec":{"ttlSecondsAfterFinished":-1}}`, "should be greater than or equal to 0"},
+		"a reason that is too long":                  {http.MethodPatch, one, `{"spec":{"reason":"` + long + `"}}`, "may not be more than 1024"},
+		"an unknown phase":                           {http.MethodPatch, one + "/status", `{"status":{"state":"Idle"}}`, "Unsupported value"},
+		"a condition that is neither true nor false": {http.MethodPatch, one + "/status", `{"status":{"conditions":[{"type":"Running","status":"Perhaps"}]}}`, "Unsupported value"},
+		"two conditions of one type":                 {http.MethodPatch, one + "/status", `{"status":{"conditions":[{"type":"Running","status":"True"},{"type":"Running","status":"False"}]}}`, "Duplicate value"},
+		"a negative count":                           {http.MethodPatch, one + "/status", `{"status":{"progress":{"total":-1}}}`, "should be greater than or equal to 0"},
+		"21 failures":                                {http.MethodPatch, one + "/status", `{"status":{"failures":[` + strings.Repeat(`{"name":"a"},`, 20) + `{"name":"a"}]}}`, "must have at most 20 items"},
+
+		"a state of the core group":                    {http.MethodPost, states, stateNamed("secrets", `{"resource":{"resource":"secrets"}}`), ""},
+		"a state of the core group, spelt out":         {http.MethodPost, states, stateNamed("pods", `{"resource":{"group":"","resource":"pods"}}`), ""},
+		"a state with another name":                    {http.MethodPost, states, stateNamed("widgets", `{"resource":{"group":"demo.example.com","resource":"widgets"}}`), "the name is <resource>.<group>, or <resource> for the core group"},
+		"a state of the core group with another name":  {http.MethodPost, states, stateNamed("nodes.core", `{"resource":{"resource":"nodes"}}`), "the name is <resource>.<group>"},
+		"a state of nothing":                           {http.MethodPost, states, stateNamed("x", `{"resource":{}}`), "spec.resource.resource: Required value"},
+		"a state without a resource":                   {http.MethodPost, states, stateNamed("x", `{}`), "spec.resource: Required value"},
+		"a state of another resource":                  {http.MethodPatch, state, `{"spec":{"resource":{"resource":"gadgets"}}}`, "is immutable"},
+		"a state of the same resource and other group": {http.MethodPatch, state, `{"spec":{"resource":{"group":"example.com"}}}`, "is immutable"},
+		"the same hash twice":                          {http.MethodPatch, state + "/status", `{"status":{"persistedStorageVersionHashes":["a","a"]}}`, "Duplicate value"},
+	} {
+		t.Run(name, func(t *testing.T) { c.try(t, test) })
+	}
+}
+
+func newMigrationHasDefaults(t *testing.T, c *cluster) {
+	// Who creates an object cannot set its status.
+	body := strings.Replace(migrationNamed("fresh", `{"resource":{"resource":"secrets"}}`), `"spec"`, `"status":{"state":"Succeeded","completedGeneration":1},"spec"`, 1)
+	for _, answer := range []string{c.must(http.MethodPost, migrations, body), c.must(http.MethodGet, migrations+"/fresh", "")} {
+		var m v1alpha1.StorageVersionMigration
+		if err := json.Unmarshal([]byte(answer), &m); err != nil {
+			t.Fatal(err)
+		}
+		want := v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Resource: "secrets"}, Generation: 1, State: v1alpha1.Active}
+		if diff := cmp.Diff(want, m.Spec); diff != "" {
+			t.Errorf("spec (-want +got):\n%s", diff)
+		}
+		status := v1alpha1.StorageVersionMigrationStatus{
+			State: v1alpha1.PhasePending,
+			Conditions: []v1alpha1.Condition{{
+				Type: v1alpha1.Reconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPending, Message: "Waiting for the controller",
+			}},
+		}
+		if diff := cmp.Diff(status, m.Status); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func raisedGenerationIsTaken(t *testing.T, c *cluster) {
+	c.must(http.MethodPost, migrations, migrationNamed("raised", `{"resource":{"resource":"secrets"}}`))
+	c.must(http.MethodPatch, migrations+"/raised", `{"spec":{"generation":2,"state":"Paused"}}`)
+	answer := c.must(http.MethodPatch, migrations+"/raised", `{"spec":{"state":"Active"}}`)
+	var m v1alpha1.StorageVersionMigration
+	if err := json.Unmarshal([]byte(answer), &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Spec.Generation != 2 || m.Generation != 3 {
+		t.Errorf("spec.generation %d, metadata.generation %d, want 2, 3", m.Spec.Generation, m.Generation)
+	}
+}

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+
+	"sigs.k8s.io/yaml"
+)
+
+// InstallDefinitions creates the CustomResourceDefinitions of a file system, one in each YAML file wherever it lies, and
+// waits until every running server serves them.
+func (c *Cluster) InstallDefinitions(ctx context.Context, files fs.FS) error {
+	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" {
+			return err
+		}
+		raw, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		if err := c.installDefinition(ctx, raw); err != nil {
+			return fmt.Errorf("install %s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+func (c *Cluster) installDefinition(ctx context.Context, raw []byte) error {
+	body, err := yaml.YAMLToJSON(raw)
+	if err != nil {
+		return err
+	}
+	var definition struct {
+		Spec struct {
+			Group    string
+			Names    struct{ Plural string }
+			Versions []struct {
+				Name   string
+				Served bool
+			}
+		}
+	}
+	if err := json.Unmarshal(body, &definition); err != nil {
+		return err
+	}
+	if _, err := c.request(ctx, http.MethodPost, definitionsPath, body); err != nil {
+		return err
+	}
+	spec := definition.Spec
+	for _, version := range spec.Versions {
+		if !version.Served {
+			continue
+		}
+		resource := "/apis/" + spec.Group + "/" + version.Name + "/" + spec.Names.Plural
+		if err := c.everywhere(ctx, resource+"?limit=1", func([]byte) bool { return true }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
