@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// facts is everything that the decision about one migration rests on.
+type facts struct {
+	now       time.Time
+	migration *v1alpha1.StorageVersionMigration
+	runs      []run // of this migration, the newest last
+	// firstRetry is the backoff after the first failure.
+	firstRetry time.Duration
+}
+
+// step is what is to be done for a migration.
+type step string
+
+const (
+	nothing  step = "nothing"
+	start    step = "start"    // the run, if it is its turn
+	halt     step = "halt"     // the run
+	follow   step = "follow"   // the run works: repeat what it reports
+	conclude step = "conclude" // compare the epoch; if it lasts, prune and say Succeeded
+	fail     step = "fail"     // record the failure of the run, and when to try again
+	expire   step = "expire"   // delete the migration: it has been finished for long enough
+)
+
+// decision is what is to be done for a migration, and what its status says meanwhile.
+type decision struct {
+	step step
+	// run is the one that the step is about.
+	run run
+	// seed names the run whose checkpoint a new one begins with.
+	seed string
+	// remove are runs that are not needed any more.
+	remove []run
+
+	phase   v1alpha1.Phase
+	reason  string
+	message string
+	// again is when to look again without being told; zero: not.
+	again time.Duration
+}
+
+// decide says what is to be done. It is pure, and looks at nothing that it did itself earlier but what is recorded: a
+// controller that dies anywhere decides the same when it is back.
+func decide(f facts) decision {
+	generation := f.migration.Spec.Generation
+	var current run
+	var others, earlier []run
+	for _, r := range f.runs { // the newest last
+		switch {
+		case r.generation != generation:
+			others = append(others, r)
+		case current.name != "":
+			earlier = append(earlier, current)
+			fallthrough
+		default:
+			current = r
+		}
+	}
+	d := f.forCurrent(current, others)
+	d.remove = append(d.remove, others...)
+	if d.step == start && d.run.name == current.name && len(earlier) > 0 {
+		d.seed = earlier[len(earlier)-1].name // the creation was cut short
+	}
+	if current.name != "" && !current.incomplete {
+		d.remove = append(d.remove, earlier...) // their checkpoint lives on in the newer one
+	}
+	return d
+}
+
+// forCurrent decides about the newest run of the present generation; its name is empty where there is none. others are
+// runs of other generations: nothing is started before they write no more (I8).
+func (f facts) forCurrent(current run, others []run) decision {
+	status, generation := f.migration.Status, f.migration.Spec.Generation
+	completed := status.CompletedGeneration >= generation
+	outcome := current.outcome()
+	switch {
+	case completed:
+		return f.finished(current)
+	case f.migration.Spec.State == v1alpha1.Paused:
+		return paused(current)
+	case active(others):
+		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Waiting for the previous run to stop"}
+	case current.removing:
+		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Waiting for the previous attempt to be removed"}
+	case outcome != nil && outcome.Verdict == worker.Proven:
+		return decision{step: conclude, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming, message: "Comparing the epoch before the verdict"}
+	case outcome != nil && outcome.Verdict == worker.StorageVersionMoved:
+		return f.next(current, "The storage version changed: beginning anew")
+	case outcome != nil && !f.recorded(current):
+		return decision{step: fail, run: current, phase: v1alpha1.PhaseFailed, reason: string(outcome.Verdict), message: outcome.Message}
+	case f.backingOff():
+		return f.waiting(current)
+	case current.name == "" || outcome != nil:
+		return f.next(current, "Waiting for its turn")
+	case current.active && !current.incomplete:
+		return following(current)
+	}
+	return decision{step: start, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Going on where it was"}
+}
+
+// active reports whether anything may be written for one of the runs.
+func active(rs []run) bool {
+	for _, r := range rs {
+		if r.active {
+			return true
+		}
+	}
+	return false
+}
+
+// finished: the generation has succeeded.
+func (f facts) finished(current run) decision {
+	d := decision{step: nothing, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven, message: f.migration.Status.Summary}
+	if current.name != "" {
+		d.remove = []run{current}
+	}
+	ttl := f.migration.Spec.TTLSecondsAfterFinished
+	if ttl == nil {
+		return d
+	}
+	left := f.migration.Status.Progress.CompletionTime.Add(time.Duration(*ttl) * time.Second).Sub(f.now)
+	if left <= 0 {
+		d.step = expire
+	} else {
+		d.again = left
+	}
+	return d
+}
+
+func paused(current run) decision {
+	d := decision{step: nothing, run: current, phase: v1alpha1.PhasePaused, reason: v1alpha1.ReasonPaused, message: "Nothing is written until spec.state is Active"}
+	if current.active {
+		d.step, d.message, d.again = halt, "Stopping: finishing what is in flight", time.Second
+	}
+	return d
+}
+
+// recorded reports whether the status already tells of the failure of r.
+func (f facts) recorded(r run) bool {
+	s := f.migration.Status.Run
+	return s.Generation == r.generation && s.Attempt >= r.attempt && !s.RetryTime.IsZero()
+}
+
+func (f facts) backingOff() bool {
+	s := f.migration.Status.Run
+	return s.Generation == f.migration.Spec.Generation && s.RetryTime.After(f.now)
+}
+
+// waiting: the last attempt has failed, and the next is not due yet. The failures stay readable.
+func (f facts) waiting(current run) decision {
+	s := f.migration.Status
+	d := decision{step: nothing, run: current, phase: v1alpha1.PhaseFailed, again: s.Run.RetryTime.Sub(f.now)}
+	for _, c := range s.Conditions {
+		if c.Type == v1alpha1.Failed {
+			d.reason, d.message = c.Reason, c.Message
+		}
+	}
+	if d.reason == "" {
+		d.reason = v1alpha1.ReasonRetrying
+	}
+	return d
+}
+
+// next starts the next attempt, with the checkpoint of the present one.
+func (f facts) next(current run, message string) decision {
+	attempt := current.attempt
+	if s := f.migration.Status.Run; s.Generation == f.migration.Spec.Generation {
+		attempt = max(attempt, s.Attempt)
+	}
+	return decision{
+		step: start, run: newRun(f.migration, f.migration.Spec.Generation, attempt+1), seed: current.name,
+		phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: message,
+	}
+}
+
+// following says what a worker that works reports.
+func following(current run) decision {
+	d := decision{step: follow, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonRewriting}
+	r := current.report
+	if r == nil {
+		d.phase, d.reason, d.message = v1alpha1.PhasePending, v1alpha1.ReasonPending, "Waiting for the worker to begin"
+		return d
+	}
+	switch r.Phase {
+	case migrate.Preparing:
+		d.message = "Checking permissions and readiness"
+	case migrate.Waiting:
+		d.phase, d.reason, d.message = v1alpha1.PhaseWaiting, v1alpha1.ReasonWaiting, "Waiting for the API servers: "+r.Waiting
+	case migrate.Rewriting:
+		d.message = "Rewriting objects"
+	case migrate.Retrying:
+		d.message = fmt.Sprintf("Trying the objects again that could not be rewritten: %d", r.Counts.Failed)
+	case migrate.Verifying:
+		d.message = "Verifying that nothing moves"
+	case migrate.Confirming, migrate.Done:
+		d.reason, d.message = v1alpha1.ReasonConfirming, "Confirming that the API servers still agree"
+	}
+	return d
+}
+
+// backoff is how long to wait after the given number of failures: the first, doubled each time, at most 6 hours.
+func backoff(first time.Duration, failures int64) time.Duration {
+	const most = 6 * time.Hour
+	d := first
+	for range failures - 1 {
+		if d >= most/2 {
+			return most
+		}
+		d *= 2
+	}
+	return d
+}

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
+)
+
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// aMigration has asked for generation 2, of which nothing has been done.
+func aMigration(change func(*v1alpha1.StorageVersionMigration)) *v1alpha1.StorageVersionMigration {
+	m := &v1alpha1.StorageVersionMigration{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets.demo.example.com", UID: "12345678-aaaa", Generation: 2},
+		Spec:       v1alpha1.StorageVersionMigrationSpec{Generation: 2, State: v1alpha1.Active},
+	}
+	if change != nil {
+		change(m)
+	}
+	return m
+}
+
+func aRun(generation, attempt int64, change func(*run)) run {
+	r := newRun(aMigration(nil), generation, attempt)
+	if change != nil {
+		change(&r)
+	}
+	return r
+}
+
+func working(r *run) { r.active, r.report = true, &worker.Report{Phase: "Rewriting"} }
+
+func ended(v worker.Verdict) func(*run) {
+	return func(r *run) { r.report = &worker.Report{Outcome: &worker.Outcome{Verdict: v, Message: "because"}} }
+}
+
+func TestDecide(t *testing.T) {
+	type want struct {
+		step    step
+		run     string
+		seed    string
+		removes []string
+		phase   v1alpha1.Phase
+		again   time.Duration
+	}
+	paused := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }
+	failedOnce := func(retry time.Duration) func(*v1alpha1.StorageVersionMigration) {
+		return func(m *v1alpha1.StorageVersionMigration) {
+			m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 1, Failures: 1, RetryTime: metav1.NewTime(noon.Add(retry))}
+		}
+	}
+	succeeded := func(m *v1alpha1.StorageVersionMigration) {
+		m.Status.CompletedGeneration = 2
+		m.Status.Progress.CompletionTime = metav1.NewTime(noon.Add(-time.Minute))
+	}
+	for name, test := range map[string]struct {
+		migration func(*v1alpha1.StorageVersionMigration)
+		runs      []run
+		want      want
+	}{
+		"what was asked for is started": {
+			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"a run of an older generation is removed before the new one starts": {
+			runs: []run{aRun(1, 1, working)},
+			want: want{step: nothing, removes: []string{"migrate-12345678-1-1"}, phase: v1alpha1.PhasePending},
+		},
+		"a run of an older generation that writes no more keeps nobody": {
+			runs: []run{aRun(1, 1, ended(worker.ObjectsFailed))},
+			want: want{step: start, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"}, phase: v1alpha1.PhasePending},
+		},
+		"a run that works is followed": {
+			runs: []run{aRun(2, 1, working)},
+			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning},
+		},
+		"a run whose creation was cut short is completed": {
+			runs: []run{aRun(2, 1, func(r *run) { r.active, r.incomplete = true, true })},
+			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"an attempt that seeds one whose creation was cut short stays": {
+			migration: failedOnce(-time.Second),
+			runs: []run{
+				aRun(2, 1, ended(worker.ObjectsFailed)),
+				aRun(2, 2, func(r *run) { r.active, r.incomplete = true, true }),
+			},
+			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"an attempt that has seeded the next is removed": {
+			migration: failedOnce(-time.Second),
+			runs:      []run{aRun(2, 1, ended(worker.ObjectsFailed)), aRun(2, 2, working)},
+			want:      want{step: follow, run: "migrate-12345678-2-2", removes: []string{"migrate-12345678-2-1"}, phase: v1alpha1.PhaseRunning},
+		},
+		"a run without a worker goes on": {
+			runs: []run{aRun(2, 1, nil)},
+			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"a paused migration is halted": {
+			migration: paused, runs: []run{aRun(2, 1, working)},
+			want: want{step: halt, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePaused, again: time.Second},
+		},
+		"a paused migration starts nothing": {
+			migration: paused,
+			want:      want{step: nothing, phase: v1alpha1.PhasePaused},
+		},
+		"a paused migration concludes nothing": {
+			migration: paused, runs: []run{aRun(2, 1, ended(worker.Proven))},
+			want: want{step: nothing, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePaused},
+		},
+		"a proven run is concluded": {
+			runs: []run{aRun(2, 1, ended(worker.Proven))},
+			want: want{step: conclude, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning},
+		},
+		"a proven run of an older generation concludes nothing": {
+			runs: []run{aRun(1, 1, ended(worker.Proven))},
+			want: want{step: start, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"}, phase: v1alpha1.PhasePending},
+		},
+		"after the storage version has moved a new attempt begins at once": {
+			runs: []run{aRun(2, 1, ended(worker.StorageVersionMoved))},
+			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"a failure is recorded": {
+			runs: []run{aRun(2, 1, ended(worker.ObjectsFailed))},
+			want: want{step: fail, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed},
+		},
+		"a job that has given up is a failure": {
+			runs: []run{aRun(2, 1, func(r *run) { r.broken = "backoff limit" })},
+			want: want{step: fail, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed},
+		},
+		"a recorded failure waits": {
+			migration: failedOnce(time.Minute), runs: []run{aRun(2, 1, ended(worker.ObjectsFailed))},
+			want: want{step: nothing, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed, again: time.Minute},
+		},
+		"a failure whose run is gone waits all the same": {
+			migration: failedOnce(time.Minute),
+			want:      want{step: nothing, phase: v1alpha1.PhaseFailed, again: time.Minute},
+		},
+		"a failure is tried again with its checkpoint": {
+			migration: failedOnce(-time.Second), runs: []run{aRun(2, 1, ended(worker.ObjectsFailed))},
+			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"a second failure is recorded too": {
+			migration: func(m *v1alpha1.StorageVersionMigration) {
+				m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 2, Failures: 1}
+			},
+			runs: []run{aRun(2, 2, ended(worker.Forbidden))},
+			want: want{step: fail, run: "migrate-12345678-2-2", phase: v1alpha1.PhaseFailed},
+		},
+		"a higher generation does not wait for the retry of an older one": {
+			migration: func(m *v1alpha1.StorageVersionMigration) {
+				m.Status.Run = v1alpha1.Run{Generation: 1, Attempt: 3, Failures: 3, RetryTime: metav1.NewTime(noon.Add(time.Hour))}
+			},
+			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"a run that somebody deleted is started anew under another name": {
+			migration: func(m *v1alpha1.StorageVersionMigration) {
+				m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 1}
+			},
+			want: want{step: start, run: "migrate-12345678-2-2", phase: v1alpha1.PhasePending},
+		},
+		"an attempt that is being removed is waited for": {
+			runs: []run{aRun(2, 1, func(r *run) { r.active, r.removing = true, true })},
+			want: want{step: nothing, phase: v1alpha1.PhasePending},
+		},
+		"what has succeeded is tidied up": {
+			migration: succeeded, runs: []run{aRun(2, 1, ended(worker.Proven))},
+			want: want{step: nothing, removes: []string{"migrate-12345678-2-1"}, phase: v1alpha1.PhaseSucceeded},
+		},
+		"what has succeeded is kept for its time": {
+			migration: func(m *v1alpha1.StorageVersionMigration) {
+				succeeded(m)
+				m.Spec.TTLSecondsAfterFinished = new(int32(90))
+			},
+			want: want{step: nothing, phase: v1alpha1.PhaseSucceeded, again: 30 * time.Second},
+		},
+		"what has succeeded expires": {
+			migration: func(m *v1alpha1.StorageVersionMigration) {
+				succeeded(m)
+				m.Spec.TTLSecondsAfterFinished = new(int32(60))
+			},
+			want: want{step: expire, phase: v1alpha1.PhaseSucceeded},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decide(facts{now: noon, migration: aMigration(test.migration), runs: test.runs, firstRetry: time.Minute})
+			got := want{step: d.step, run: d.run.name, seed: d.seed, phase: d.phase, again: d.again}
+			for _, r := range d.remove {
+				got.removes = append(got.removes, r.name)
+			}
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(want{})); diff != "" {
+				t.Errorf("decision (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBackoffDoublesUpToSixHours(t *testing.T) {
+	for failures, want := range map[int64]time.Duration{1: 10 * time.Minute, 2: 20 * time.Minute, 6: 320 * time.Minute, 7: 6 * time.Hour, 1000: 6 * time.Hour} {
+		if got := backoff(10*time.Minute, failures); got != want {
+			t.Errorf("after %d failures: %s, want %s", failures, got, want)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// inProcess carries out runs in this process: for clusters without nodes to spare, and for tests. A run is the ConfigMap
+// of its checkpoint, which the migration owns.
+type inProcess struct {
+	store
+	config   *rest.Config
+	evidence migrate.Evidence
+	log      *slog.Logger
+	// ended is told when a worker has ended, so that somebody looks.
+	ended func()
+
+	mu      sync.Mutex
+	closed  bool
+	workers map[string]*inProcessWorker // by name of the run
+	company sync.WaitGroup
+}
+
+// inProcessWorker is one worker that was started and has not ended.
+type inProcessWorker struct {
+	stop     chan struct{}
+	stopOnce sync.Once
+	cancel   context.CancelFunc
+}
+
+func (w *inProcessWorker) halt() { w.stopOnce.Do(func() { close(w.stop) }) }
+
+// graceful is how long workers may take to finish what is in flight when the process is told to end.
+const graceful = 8 * time.Second
+
+// Start implements manager.Runnable: it ends the workers when the controller ends, or is not the leader any more.
+func (p *inProcess) Start(ctx context.Context) error {
+	<-ctx.Done()
+	p.mu.Lock()
+	p.closed = true
+	working := slices.Collect(maps.Values(p.workers))
+	p.mu.Unlock()
+	for _, w := range working {
+		w.halt()
+	}
+	timer := time.AfterFunc(graceful, func() {
+		for _, w := range working {
+			w.cancel()
+		}
+	})
+	defer timer.Stop()
+	p.company.Wait()
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (p *inProcess) NeedLeaderElection() bool { return true }
+
+func (p *inProcess) list(ctx context.Context, live bool) ([]run, error) {
+	checkpoints, err := p.checkpoints(ctx, live)
+	if err != nil {
+		return nil, err
+	}
+	var all []run
+	for _, checkpoint := range checkpoints {
+		r, err := p.read(checkpoint)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range all {
+		_, all[i].active = p.workers[all[i].name]
+	}
+	return all, nil
+}
+
+func (p *inProcess) read(checkpoint *corev1.ConfigMap) (run, error) {
+	r, err := runOf(checkpoint)
+	if err != nil {
+		return run{}, err
+	}
+	r.report, err = worker.ReadReport(checkpoint)
+	return r, err
+}
+
+func (p *inProcess) start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error {
+	owner := *metav1.NewControllerRef(m, v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigration"))
+	if err := p.createCheckpoint(ctx, r.metadata(p.namespace, owner), seed); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, works := p.workers[r.name]; works || p.closed {
+		return nil
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx)) // longer than the pass that starts it; Start ends it
+	w := &inProcessWorker{stop: make(chan struct{}), cancel: cancel}
+	p.workers[r.name] = w
+	p.company.Go(func() {
+		defer cancel()
+		p.work(life, w, r)
+	})
+	return nil
+}
+
+// work carries out one run.
+func (p *inProcess) work(ctx context.Context, w *inProcessWorker, r run) {
+	err := worker.Run(ctx, worker.Options{
+		Config: p.config, Migration: r.migration, UID: r.uid, Generation: r.generation, Attempt: r.attempt,
+		Namespace: p.namespace, ConfigMap: r.name, MinEvidence: p.evidence, SettleTime: p.settleTime,
+		Stop: w.stop, Logger: p.log.With("migration", r.migration, "generation", r.generation, "attempt", r.attempt),
+	})
+	if err != nil && !errors.Is(err, worker.ErrStopped) && !errors.Is(err, worker.ErrOutdated) && ctx.Err() == nil {
+		p.log.Error("A worker ended without a result, and is started again", "migration", r.migration, "error", err)
+		select { // a Job's pod is not replaced at once either
+		case <-time.After(5 * time.Second):
+		case <-w.stop:
+		case <-ctx.Done():
+		}
+	}
+	p.mu.Lock()
+	delete(p.workers, r.name)
+	p.mu.Unlock()
+	p.ended()
+}
+
+func (p *inProcess) halt(_ context.Context, r run) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.workers[r.name]; w != nil {
+		w.halt()
+	}
+	return nil
+}
+
+func (p *inProcess) remove(ctx context.Context, r run) error {
+	if err := p.halt(ctx, r); err != nil || r.active {
+		return err // once it has ended, remove is called again
+	}
+	checkpoint := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: r.name}}
+	if err := p.client.Delete(ctx, checkpoint); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete checkpoint %s: %w", r.name, err)
+	}
+	return nil
+}

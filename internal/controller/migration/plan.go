@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+)
+
+// snapshot is everything there is, as of one moment.
+type snapshot struct {
+	now        time.Time
+	live       bool // read past the cache
+	migrations []v1alpha1.StorageVersionMigration
+	runs       []run
+	// inTree names Kubernetes' own migrations that are at work, by plural name of the resource. Read live only.
+	inTree map[string]string
+}
+
+// planned is what is to be done for one migration.
+type planned struct {
+	migration *v1alpha1.StorageVersionMigration
+	decision
+}
+
+// plan is what is to be done in one pass. Pure.
+type plan struct {
+	migrations []planned // in the order of their turns
+	orphans    []run     // whose migration is gone
+}
+
+// consequential reports whether something is to be done that must not rest on what the cache still shows.
+func (p plan) consequential() bool {
+	for _, d := range p.migrations {
+		if d.step != nothing && d.step != follow || len(d.remove) > 0 {
+			return true
+		}
+	}
+	return len(p.orphans) > 0
+}
+
+// again is when to look again without being told; zero: not.
+func (p plan) again() time.Duration {
+	var soonest time.Duration
+	for _, d := range p.migrations {
+		if d.again > 0 && (soonest == 0 || d.again < soonest) {
+			soonest = d.again
+		}
+	}
+	return soonest
+}
+
+// blockedAgain is how often to look whether somebody else's migration has ended.
+const blockedAgain = 5 * time.Second
+
+// planAll decides about every migration, and whose turn it is (I8).
+func planAll(s snapshot, most int, firstRetry time.Duration) plan {
+	var p plan
+	exists := map[types.UID]bool{}
+	for _, m := range s.migrations {
+		exists[m.UID] = true
+	}
+	t := turns{most: most, inTree: s.inTree}
+	begun := map[types.UID]bool{}
+	for _, r := range s.runs {
+		begun[r.uid] = true
+		if r.active {
+			t.begin(r)
+		}
+		if !exists[r.uid] {
+			p.orphans = append(p.orphans, r)
+		}
+	}
+	queue(s.migrations, begun)
+	for i := range s.migrations {
+		m := &s.migrations[i]
+		if m.DeletionTimestamp != nil {
+			p.orphans = append(p.orphans, ofMigration(s.runs, m.UID)...)
+			continue
+		}
+		d := decide(facts{now: s.now, migration: m, runs: ofMigration(s.runs, m.UID), firstRetry: firstRetry})
+		if d.step == start {
+			if no := t.refuse(d.run); no != nil {
+				d.step, d.phase, d.reason, d.message = nothing, no.phase, no.reason, no.message
+				if no.reason == v1alpha1.ReasonBlocked {
+					d.again = blockedAgain
+				}
+			} else {
+				t.begin(d.run)
+			}
+		}
+		p.migrations = append(p.migrations, planned{migration: m, decision: d})
+	}
+	return p
+}

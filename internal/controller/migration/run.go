@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
+)
+
+// What a Job and the ConfigMap of its checkpoint say of the run that they belong to.
+const (
+	uidLabel            = "migration.k8s.io/uid"
+	componentLabel      = "app.kubernetes.io/component"
+	nameLabel           = "app.kubernetes.io/name"
+	managedByLabel      = "app.kubernetes.io/managed-by"
+	workerComponent     = "worker"
+	program             = "kube-migrator"
+	migrationAnnotation = "migration.k8s.io/name"
+	// GenerationAnnotation is the spec.generation that a Job carries out.
+	GenerationAnnotation = "migration.k8s.io/generation"
+	attemptAnnotation    = "migration.k8s.io/attempt"
+	resourceAnnotation   = "migration.k8s.io/resource"
+)
+
+// run is one attempt at one generation of one migration, as it is found: a Job, or a worker in this process.
+type run struct {
+	name       string
+	migration  string
+	uid        types.UID
+	resource   string // plural name: two groups may serve the same objects under it
+	generation int64
+	attempt    int64
+
+	// active: something may be written for it now, or soon.
+	active bool
+	// removing: it is being deleted.
+	removing bool
+	// incomplete: its creation was cut short; start completes it.
+	incomplete bool
+	// broken says why no worker will come any more, though there is no outcome.
+	broken string
+	// report is what the worker told last; nil before it told anything.
+	report *worker.Report
+}
+
+// outcome is how the run ended; nil while it has not.
+func (r run) outcome() *worker.Outcome {
+	if r.report != nil && r.report.Outcome != nil {
+		return r.report.Outcome
+	}
+	if r.broken != "" {
+		return &worker.Outcome{Verdict: worker.Broken, Message: r.broken}
+	}
+	return nil
+}
+
+// order sorts runs, the newest last.
+func order(a, b run) int {
+	return cmp.Or(cmp.Compare(a.generation, b.generation), cmp.Compare(a.attempt, b.attempt))
+}
+
+// newRun is the run of one attempt that is to be started.
+func newRun(m *v1alpha1.StorageVersionMigration, generation, attempt int64) run {
+	return run{
+		name:      fmt.Sprintf("migrate-%.8s-%d-%d", m.UID, generation, attempt),
+		migration: m.Name, uid: m.UID, generation: generation, attempt: attempt,
+		resource: m.Spec.Resource.Resource,
+	}
+}
+
+// metadata is what an object of the run carries.
+func (r run) metadata(namespace string, owner metav1.OwnerReference) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: r.name, OwnerReferences: []metav1.OwnerReference{owner},
+		Labels: map[string]string{
+			uidLabel: string(r.uid), componentLabel: workerComponent, nameLabel: program, managedByLabel: program,
+		},
+		Annotations: map[string]string{
+			migrationAnnotation:  r.migration,
+			resourceAnnotation:   r.resource,
+			GenerationAnnotation: strconv.FormatInt(r.generation, 10),
+			attemptAnnotation:    strconv.FormatInt(r.attempt, 10),
+		},
+	}
+}
+
+// runOf reads the run that an object belongs to.
+func runOf(o metav1.Object) (run, error) {
+	annotations := o.GetAnnotations()
+	r := run{
+		name: o.GetName(), migration: annotations[migrationAnnotation], uid: types.UID(o.GetLabels()[uidLabel]),
+		resource: annotations[resourceAnnotation], removing: o.GetDeletionTimestamp() != nil,
+	}
+	var err error
+	if r.generation, err = strconv.ParseInt(annotations[GenerationAnnotation], 10, 64); err != nil {
+		return run{}, fmt.Errorf("read generation of %s: %w", o.GetName(), err)
+	}
+	if r.attempt, err = strconv.ParseInt(annotations[attemptAnnotation], 10, 64); err != nil {
+		return run{}, fmt.Errorf("read attempt of %s: %w", o.GetName(), err)
+	}
+	return r, nil
+}
+
+// runs is who carries out runs: Jobs, or workers in this process. Every method may be repeated: the controller may die
+// after any of them.
+type runs interface {
+	// list returns all runs there are. live: read past the cache, for decisions that must not be made twice.
+	list(ctx context.Context, live bool) ([]run, error)
+	// start makes a worker work on r: it creates what is missing, with the checkpoint of the run named seed if that
+	// exists, and lets one that was halted go on.
+	start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error
+	// halt makes nothing be written for r any more; it keeps its checkpoint. The run is active until that is so.
+	halt(ctx context.Context, r run) error
+	// remove halts r and deletes it with its checkpoint.
+	remove(ctx context.Context, r run) error
+}
+
+// ofMigration returns the runs of one migration, the newest last.
+func ofMigration(all []run, uid types.UID) []run {
+	var own []run
+	for _, r := range all {
+		if r.uid == uid {
+			own = append(own, r)
+		}
+	}
+	slices.SortFunc(own, order)
+	return own
+}
+
+// workerSettings are what every worker is told.
+type workerSettings struct {
+	namespace   string
+	minEvidence string
+	settleTime  time.Duration
+}

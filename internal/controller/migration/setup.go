@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package migration is the controller that carries out StorageVersionMigrations, one at a time by default.
+//
+// It owns the status of StorageVersionMigrations, the runs (Jobs, or workers in this process, each with the ConfigMap of its
+// checkpoint), and the verdict: only here a run becomes a success, and only then a definition's storedVersions are pruned. It never
+// rewrites objects itself, never edits a spec, and never takes a word of its own status for a fact about what is stored.
+//
+// A pass reads everything, decides purely (planAll), and acts. Invariants:
+//   - I2, I4: Succeeded follows a proven run whose epoch is compared once more, here, after the worker's last word.
+//   - I5: a process may die after any request. Jobs and ConfigMaps have names that the next pass finds; statuses are written under the
+//     resourceVersion that was decided upon.
+//   - I8: whose turn it is is decided in one goroutine of one leader, from what is read past the cache, and a leader that lost its
+//     Lease without knowing is kept from writing (fence).
+package migration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// Options of the controller.
+type Options struct {
+	// Namespace is that of the installation: Jobs, checkpoints and the Lease live there. Required.
+	Namespace string
+	// InProcess carries out runs in this process instead of Jobs.
+	InProcess bool
+	// WorkerImage, WorkerImagePullPolicy and WorkerServiceAccount are those of the Jobs' pods.
+	WorkerImage           string
+	WorkerImagePullPolicy string
+	WorkerServiceAccount  string
+	// MaxConcurrent bounds the migrations at work. 0: 1.
+	MaxConcurrent int
+	// Bootstrap asks at start-up for a migration of every resource that has none; Include and Exclude are patterns of full names.
+	Bootstrap        bool
+	Include, Exclude []string
+	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
+	MinEvidence migrate.Evidence
+	// SettleTime is how long after an epoch begins nothing is concluded. 0: 2 minutes.
+	SettleTime time.Duration
+	// RetryAfter is how long after the first failure a migration is tried again; doubled each time, at most 6 hours. 0: 10 minutes.
+	RetryAfter time.Duration
+	// KeepStoredVersions leaves storedVersions of definitions as they are.
+	KeepStoredVersions bool
+	// LeaderElect makes one of several controllers act. LeaseDuration is how long one that stopped is waited for. 0: 15 seconds.
+	LeaderElect   bool
+	LeaseDuration time.Duration
+	// Identity names this process among those that would lead. Required with LeaderElect.
+	Identity string
+	// MetricsAddress and HealthAddress are where metrics and probes are served; "0": nowhere. Metrics are served with TLS, to users who may
+	// get the path.
+	MetricsAddress, HealthAddress string
+	// Logger is for the operators of kube-migrator. nil: nobody.
+	Logger *slog.Logger
+}
+
+// Defaults of Options.
+const (
+	DefaultMaxConcurrent = 1
+	DefaultRetryAfter    = 10 * time.Minute
+	DefaultLeaseDuration = 15 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	if o.MaxConcurrent == 0 {
+		o.MaxConcurrent = DefaultMaxConcurrent
+	}
+	if o.MinEvidence == 0 {
+		o.MinEvidence = migrate.Observed
+	}
+	if o.SettleTime == 0 {
+		o.SettleTime = migrate.DefaultSettleTime
+	}
+	if o.RetryAfter == 0 {
+		o.RetryAfter = DefaultRetryAfter
+	}
+	if o.LeaseDuration == 0 {
+		o.LeaseDuration = DefaultLeaseDuration
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// ErrLeaseLost: another controller may lead now. The process ends, and is started anew.
+var ErrLeaseLost = errors.New("leader election lost")
+
+// Run runs the controller until the context ends; then workers of this process finish what is in flight, save their
+// checkpoints, and the Lease is given up. A process runs it once: it registers metrics.
+func Run(ctx context.Context, config *rest.Config, options Options) error {
+	o := options.withDefaults()
+	log := logr.FromSlogHandler(o.Logger.Handler())
+	guarded, lock, err := guard(config, o)
+	if err != nil {
+		return fmt.Errorf("set up leader election: %w", err)
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return fmt.Errorf("set up scheme: %w", err)
+	}
+	m, err := manager.New(guarded, manager.Options{
+		Scheme: scheme, Logger: log, Cache: cacheOptions(o.Namespace),
+		LeaderElection: o.LeaderElect, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
+		LeaseDuration: &o.LeaseDuration, RenewDeadline: new(renewDeadline(o)), RetryPeriod: new(o.LeaseDuration / 7),
+		Metrics:                metricsserver.Options{BindAddress: o.MetricsAddress, SecureServing: true, FilterProvider: authorized(config)},
+		HealthProbeBindAddress: o.HealthAddress,
+		// Controllers of one process share the registry; the name is not unique in tests.
+		GracefulShutdownTimeout: new(graceful + time.Second),
+	})
+	if err != nil {
+		return fmt.Errorf("set up controller: %w", err)
+	}
+	if err := add(m, guarded, o); err != nil {
+		return fmt.Errorf("set up controller: %w", err)
+	}
+	o.Logger.Info("The controller starts", "namespace", o.Namespace, "inProcess", o.InProcess, "leaderElection", o.LeaderElect)
+	if err := m.Start(ctx); err != nil {
+		if ctx.Err() == nil && err.Error() == ErrLeaseLost.Error() {
+			return ErrLeaseLost
+		}
+		return fmt.Errorf("run controller: %w", err)
+	}
+	return nil
+}
+
+func renewDeadline(o Options) time.Duration { return o.LeaseDuration * 2 / 3 }
+
+// guard returns a configuration that writes only while the Lease is ours, and the lock that knows.
+func guard(config *rest.Config, o Options) (*rest.Config, resourcelock.Interface, error) {
+	if !o.LeaderElect {
+		return config, nil, nil
+	}
+	own := rest.CopyConfig(config)
+	own.Timeout = max(time.Second, renewDeadline(o)/2) // a request that hangs must not cost the Lease
+	leases, err := coordinationv1client.NewForConfig(own)
+	if err != nil {
+		return nil, nil, err
+	}
+	lock := &resourcelock.LeaseLock{Client: leases, LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity}}
+	lock.LeaseMeta.Namespace, lock.LeaseMeta.Name = o.Namespace, "kube-migrator-controller"
+	f := &fence{Interface: lock, valid: renewDeadline(o)}
+	return f.wrap(config), f, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+// cacheOptions keep what the passes read, and no more: of checkpoints not the checkpoint, which only workers need.
+func cacheOptions(namespace string) cache.Options {
+	ours := cache.ByObject{
+		Namespaces: map[string]cache.Config{namespace: {}},
+		Label:      labels.SelectorFromSet(labels.Set{componentLabel: workerComponent, nameLabel: program}),
+	}
+	checkpoints := ours
+	checkpoints.Transform = func(object any) (any, error) {
+		if c, ok := object.(*corev1.ConfigMap); ok {
+			c.BinaryData, c.ManagedFields = nil, nil
+		}
+		return object, nil
+	}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&batchv1.Job{}: ours, &corev1.ConfigMap{}: checkpoints},
+	}
+}
+
+// add adds everything that runs to the manager.
+func add(m manager.Manager, config *rest.Config, o Options) error {
+	restClient, err := migrate.NewClient(config)
+	if err != nil {
+		return err
+	}
+	servers, err := agreement.NewObserver(config, agreement.Options{})
+	if err != nil {
+		return err
+	}
+	counters, err := newMetrics(ctrlmetrics.Registry)
+	if err != nil {
+		return err
+	}
+	ended := make(chan event.TypedGenericEvent[client.Object], 1)
+	carriers, err := runsOf(m, config, o, func() {
+		select {
+		case ended <- event.TypedGenericEvent[client.Object]{Object: &v1alpha1.StorageVersionMigration{}}:
+		default: // somebody will look already
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := m.AddHealthzCheck("ping", ping); err != nil {
+		return err
+	}
+	if err := m.AddReadyzCheck("cache", synced(m.GetCache())); err != nil {
+		return err
+	}
+	if o.Bootstrap {
+		b := &bootstrap{
+			client: m.GetClient(), live: m.GetAPIReader(), rest: restClient, namespace: o.Namespace,
+			include: o.Include, exclude: o.Exclude, log: o.Logger,
+		}
+		if err := m.Add(b); err != nil {
+			return err
+		}
+	}
+	c := &controller{
+		client: m.GetClient(), live: m.GetAPIReader(), rest: restClient, runs: carriers,
+		judge:  &judge{client: restClient, servers: servers, minEvidence: o.MinEvidence, keep: o.KeepStoredVersions},
+		events: m.GetEventRecorder("kube-migrator"), metrics: counters, log: o.Logger, most: o.MaxConcurrent, firstRetry: o.RetryAfter,
+	}
+	return watch(m, c, ended, o)
+}
+
+// runsOf is who carries out runs.
+func runsOf(m manager.Manager, config *rest.Config, o Options, ended func()) (runs, error) {
+	s := store{
+		workerSettings: workerSettings{namespace: o.Namespace, minEvidence: o.MinEvidence.String(), settleTime: o.SettleTime},
+		client:         m.GetClient(), live: m.GetAPIReader(),
+	}
+	if !o.InProcess {
+		return &jobs{store: s, image: o.WorkerImage, imagePullPolicy: corev1.PullPolicy(o.WorkerImagePullPolicy), serviceAccount: o.WorkerServiceAccount}, nil
+	}
+	p := &inProcess{store: s, config: config, evidence: o.MinEvidence, log: o.Logger, ended: ended, workers: map[string]*inProcessWorker{}}
+	return p, m.Add(p)
+}
+
+// watch makes everything that happens lead to a pass, soon; what happens together leads to one.
+func watch(m manager.Manager, c *controller, ended chan event.TypedGenericEvent[client.Object], o Options) error {
+	pass := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, client.Object) []everything { return []everything{{}} })
+	b := builder.TypedControllerManagedBy[everything](m).Named("migration").
+		WithOptions(ctrlcontroller.TypedOptions[everything]{
+			MaxConcurrentReconciles: 1, SkipNameValidation: new(true), // several controllers in one process, in tests
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[everything](settleInterval, 10*time.Second),
+		}).
+		Watches(&v1alpha1.StorageVersionMigration{}, pass).
+		Watches(&corev1.ConfigMap{}, pass).
+		WatchesRawSource(source.TypedChannel(ended, pass))
+	if !o.InProcess {
+		b = b.Watches(&batchv1.Job{}, pass)
+	}
+	return b.Complete(c)
+}

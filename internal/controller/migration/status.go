@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+const (
+	maxServers  = 64   // listed in status.epoch
+	maxFailures = 20   // listed in status.failures
+	maxText     = 1024 // characters of a summary or a message
+)
+
+// statusAfter is the status that tells of a decision that was carried out. Pure.
+func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time, firstRetry time.Duration) v1alpha1.StorageVersionMigrationStatus {
+	s := *m.Status.DeepCopy()
+	s.State = d.phase
+	if d.run.name != "" && d.step != nothing {
+		takeUp(&s, d.run)
+	}
+	if d.run.report != nil && d.step != nothing {
+		repeat(&s, d.run)
+	}
+	if d.step == fail {
+		s.Run.Failures++
+		s.Run.RetryTime = metav1.NewTime(now.Add(backoff(firstRetry, s.Run.Failures)).Truncate(time.Second))
+		s.Failures = failuresOf(d.run)
+		if o := d.run.outcome(); o != nil {
+			s.Progress.CompletionTime = metav1.NewTime(o.Ended)
+		}
+	}
+	if d.phase != v1alpha1.PhaseRunning && d.phase != v1alpha1.PhaseWaiting {
+		s.Progress.ObjectsPerSecond, s.Progress.EstimatedCompletionTime = 0, metav1.Time{}
+	}
+	s.ObservedGeneration = observed(m, s, d.phase)
+	s.Summary = cut(summary(s, d), maxText)
+	s.Conditions = conditions(m.Status.Conditions, metav1.NewTime(now.Truncate(time.Second)), m.Generation, d.phase, d.reason, cut(d.message, maxText))
+	return s
+}
+
+// takeUp makes the status tell of another run, if r is another. What is known of earlier ones' failures stays.
+func takeUp(s *v1alpha1.StorageVersionMigrationStatus, r run) {
+	if s.Run.Generation != r.generation {
+		s.Run = v1alpha1.Run{Generation: r.generation}
+		s.Progress, s.Epoch, s.ResourceVersion = v1alpha1.Progress{}, nil, ""
+		s.StorageVersion, s.StorageVersionHash = "", ""
+	}
+	if s.Run.Attempt != r.attempt {
+		s.Run.Attempt, s.Run.RetryTime = r.attempt, metav1.Time{}
+		s.Progress.CompletionTime = metav1.Time{}
+	}
+}
+
+// repeat copies what the worker reports. It is the worker's word as of the report, never a conclusion (I4).
+func repeat(s *v1alpha1.StorageVersionMigrationStatus, r run) {
+	report := r.report
+	s.StorageVersion, s.StorageVersionHash = report.StorageVersion, report.Epoch.Hash
+	if report.Epoch.Hash != "" {
+		e := report.Epoch
+		s.Epoch = &v1alpha1.Epoch{
+			Servers: e.Servers[:min(len(e.Servers), maxServers)], Evidence: e.Evidence.String(),
+			Since: metav1.NewTime(e.Since.Truncate(time.Second)), CRDUID: string(e.CRDUID), CRDGeneration: e.CRDGeneration,
+		}
+	}
+	if report.Baseline > 0 {
+		s.ResourceVersion = strconv.FormatUint(report.Baseline, 10)
+	}
+	completion := s.Progress.CompletionTime
+	s.Progress = v1alpha1.Progress{
+		Total: report.Total, TotalIsExact: report.Listed, Done: report.Counts.Done(),
+		Rewritten: report.Counts.Rewritten, Current: report.Counts.Current, Gone: report.Counts.Gone,
+		Failed: report.Counts.Failed, Retried: report.Counts.Retried,
+		ObjectsPerSecond: int64(report.ObjectsPerSecond + 0.5),
+		StartTime:        metav1.NewTime(report.Started.Truncate(time.Second)),
+		UpdateTime:       metav1.NewTime(report.Updated.Truncate(time.Second)),
+		CompletionTime:   completion,
+	}
+	p := &s.Progress
+	p.Total = max(p.Total, p.Done) // objects are created meanwhile, and the total is an estimate
+	if left := p.Total - p.Done; left > 0 && p.ObjectsPerSecond > 0 {
+		eta := report.Updated.Add(time.Duration(float64(left) / report.ObjectsPerSecond * float64(time.Second)))
+		p.EstimatedCompletionTime = metav1.NewTime(eta.Truncate(time.Second))
+	}
+}
+
+// failuresOf are the failures that a run reports, for the status.
+func failuresOf(r run) []v1alpha1.Failure {
+	if r.report == nil {
+		return nil
+	}
+	var list []v1alpha1.Failure
+	for _, f := range r.report.Failures[:min(len(r.report.Failures), maxFailures)] {
+		list = append(list, v1alpha1.Failure{
+			Namespace: f.Namespace, Name: f.Name, Reason: string(f.Reason), Message: cut(f.Message, maxText), Attempts: r.attempt,
+		})
+	}
+	return list
+}
+
+// succeeded is the status of a run that is proven.
+func succeeded(m *v1alpha1.StorageVersionMigration, r run, now time.Time) v1alpha1.StorageVersionMigrationStatus {
+	d := decision{step: conclude, run: r, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven}
+	c := r.report.Counts
+	d.message = fmt.Sprintf("All %d objects are stored in %s: %d rewritten, %d already current, %d gone (%s)",
+		c.Done(), versionOf(r.report), c.Rewritten+c.RewrittenBefore, c.Current, c.Gone, r.report.Epoch.Evidence)
+	s := statusAfter(m, d, now, 0)
+	s.CompletedGeneration = r.generation
+	s.Failures = nil
+	s.Run.RetryTime = metav1.Time{}
+	s.Progress.CompletionTime = metav1.NewTime(now.Truncate(time.Second))
+	s.Progress.TotalIsExact = true
+	s.Progress.Total = s.Progress.Done
+	return s
+}
+
+func versionOf(r *worker.Report) string {
+	if r.StorageVersion != "" {
+		return r.StorageVersion
+	}
+	return "the version with the hash " + r.Epoch.Hash
+}
+
+// observed is status.observedGeneration: the spec.generation that was taken up; see the field's comment for when it is
+// left out.
+func observed(m *v1alpha1.StorageVersionMigration, s v1alpha1.StorageVersionMigrationStatus, phase v1alpha1.Phase) int64 {
+	switch phase {
+	case v1alpha1.PhaseSucceeded, v1alpha1.PhaseFailed, v1alpha1.PhasePaused:
+		if s.Run.Generation != m.Generation {
+			return 0
+		}
+	case v1alpha1.PhasePending, v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning:
+	}
+	return s.Run.Generation
+}
+
+// summary is one line for people.
+func summary(s v1alpha1.StorageVersionMigrationStatus, d decision) string {
+	p := s.Progress
+	switch {
+	case d.phase == v1alpha1.PhaseRunning && p.Total > 0:
+		return fmt.Sprintf("%d of %d objects, %d/s", p.Done, p.Total, p.ObjectsPerSecond)
+	case d.phase == v1alpha1.PhaseFailed && !s.Run.RetryTime.IsZero():
+		return d.message + "; trying again after " + s.Run.RetryTime.UTC().Format(time.RFC3339)
+	case d.message == "":
+		return string(d.phase)
+	}
+	return d.message
+}
+
+// cut shortens a text to a number of characters.
+func cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// changed reports whether next says anything that the recorded status does not: the moments of conditions alone are nothing new.
+func changed(recorded, next v1alpha1.StorageVersionMigrationStatus) bool {
+	return !equality.Semantic.DeepEqual(recorded, next)
+}
+
+// sameEpoch reports whether a look shows the epoch that a run reports.
+func sameEpoch(r *worker.Report, now migrate.Epoch) bool { return r.Epoch.Same(now) }

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-migrator/kube-migrator/internal/worker"
+)
+
+// store is where runs keep their checkpoints: ConfigMaps in the installation's namespace.
+type store struct {
+	workerSettings
+	client client.Client // reads from the cache
+	live   client.Reader // reads from the API server
+}
+
+func (s store) reader(live bool) client.Reader {
+	if live {
+		return s.live
+	}
+	return s.client
+}
+
+// ours selects what belongs to runs.
+func (s store) ours() []client.ListOption {
+	return []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{componentLabel: workerComponent, nameLabel: program}}
+}
+
+// checkpoints returns the ConfigMaps of all runs, by name.
+func (s store) checkpoints(ctx context.Context, live bool) (map[string]*corev1.ConfigMap, error) {
+	found := new(corev1.ConfigMapList)
+	if err := s.reader(live).List(ctx, found, s.ours()...); err != nil {
+		return nil, fmt.Errorf("list checkpoints: %w", err)
+	}
+	all := map[string]*corev1.ConfigMap{}
+	for i := range found.Items {
+		all[found.Items[i].Name] = &found.Items[i]
+	}
+	return all, nil
+}
+
+// createCheckpoint creates the ConfigMap of a run, with the checkpoint of the run named seed. One that is there already
+// stays as it is: from its creation on it is the worker's.
+func (s store) createCheckpoint(ctx context.Context, metadata metav1.ObjectMeta, seed string) error {
+	checkpoint := &corev1.ConfigMap{ObjectMeta: metadata}
+	if seed != "" {
+		from := new(corev1.ConfigMap)
+		switch err := s.live.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: seed}, from); {
+		case err == nil:
+			checkpoint.BinaryData = worker.Seed(from)
+		case !apierrors.IsNotFound(err): // without it the run begins anew, which costs time and nothing else
+			return fmt.Errorf("read checkpoint %s: %w", seed, err)
+		}
+	}
+	if err := s.client.Create(ctx, checkpoint); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create checkpoint %s: %w", metadata.Name, err)
+	}
+	return nil
+}

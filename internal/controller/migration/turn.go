@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+)
+
+// turns says whose turn it is (I8).
+type turns struct {
+	most int
+	// working are the runs for which something may be written.
+	working []run
+	// inTree names Kubernetes' own migrations that are at work, by plural name of the resource.
+	inTree map[string]string
+}
+
+// refusal is why a run may not start yet.
+type refusal struct {
+	phase   v1alpha1.Phase
+	reason  string
+	message string
+}
+
+// refuse says why the run may not start now; nil if it may.
+//
+// Two groups can serve the same stored objects under one plural name (events): runs of equal names are never at work at the same time. For
+// groups that have nothing in common this costs a little time.
+func (t turns) refuse(r run) *refusal {
+	others := 0
+	for _, w := range t.working {
+		if w.name == r.name {
+			continue
+		}
+		if w.resource == r.resource {
+			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the end of another run on " + r.resource}
+		}
+		others++
+	}
+	if others >= t.most {
+		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for its turn: at most %d at a time", t.most)}
+	}
+	if name := t.inTree[r.resource]; name != "" {
+		return &refusal{
+			v1alpha1.PhaseWaiting, v1alpha1.ReasonBlocked,
+			"Waiting for the end of the in-tree migration " + name + " (storageversionmigrations.storagemigration.k8s.io)",
+		}
+	}
+	return nil
+}
+
+// begin notes that the run works.
+func (t *turns) begin(r run) {
+	if !slices.ContainsFunc(t.working, func(w run) bool { return w.name == r.name }) {
+		t.working = append(t.working, r)
+	}
+}
+
+// queue sorts migrations by whose turn comes first: what was begun, then what has waited longest.
+func queue(all []v1alpha1.StorageVersionMigration, begun map[types.UID]bool) {
+	rank := func(m *v1alpha1.StorageVersionMigration) int {
+		if begun[m.UID] {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b v1alpha1.StorageVersionMigration) int {
+		return cmp.Or(
+			cmp.Compare(rank(&a), rank(&b)),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+}

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/storedversions"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// verdict is what the comparison of the epoch at the end came to; a closed set.
+type verdict int
+
+const (
+	unknown verdict = iota // ask again
+	lasting                // the epoch of the run is the present one, and what it proves is done
+	over                   // the epoch has ended: the run proves nothing
+)
+
+// judge compares the epoch of a proven run with the present one, and draws the conclusions (I2).
+type judge struct {
+	client      rest.Interface
+	servers     *agreement.Observer
+	minEvidence migrate.Evidence
+	keep        bool // storedVersions stay as they are
+
+	mu    sync.Mutex
+	taken time.Time
+	all   *inventory.Inventory
+}
+
+// inventoryAge is how old an inventory may be for finding a resource in it. What it says of versions is checked where it is used.
+const inventoryAge = 30 * time.Second
+
+// conclude compares, and prunes the definition's storedVersions. The pruning comes before the status that tells of success: a controller
+// that dies in between prunes again, which finds it done; the other way round it would never be done.
+func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run) (verdict, string, error) {
+	resource, err := j.find(ctx, m)
+	if gone := (*inventory.NotFoundError)(nil); errors.As(err, &gone) && len(gone.Failures) == 0 {
+		return over, err.Error(), nil
+	}
+	if err != nil {
+		return unknown, "", err
+	}
+	epoch, err := j.servers.For(resource.Target()).Epoch(ctx)
+	switch {
+	case errors.Is(err, migrate.ErrDisagreement), errors.Is(err, agreement.ErrNotServed):
+		return over, err.Error(), nil
+	case err != nil:
+		return unknown, "", fmt.Errorf("compare the epoch: %w", err)
+	case !sameEpoch(r.report, epoch):
+		return over, "API servers or the definition changed before the verdict", nil
+	case epoch.Evidence < j.minEvidence:
+		return unknown, "", fmt.Errorf("compare the epoch: the evidence is %v, and %v is asked for", epoch.Evidence, j.minEvidence)
+	case resource.CRD == nil || j.keep:
+		return lasting, "", nil
+	}
+	_, err = storedversions.Prune(ctx, j.client, storedversions.Proof{
+		Name: resource.CRD.Name, UID: r.report.Epoch.CRDUID, Generation: r.report.Epoch.CRDGeneration, StorageVersion: resource.CRD.StorageVersion,
+	})
+	switch {
+	case errors.Is(err, storedversions.ErrChanged):
+		j.forget()
+		return over, err.Error(), nil
+	case err != nil:
+		return unknown, "", err
+	}
+	return lasting, "", nil
+}
+
+// find returns the resource of a migration.
+func (j *judge) find(ctx context.Context, m *v1alpha1.StorageVersionMigration) (inventory.Resource, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	name := schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}.String()
+	if j.all != nil && time.Since(j.taken) < inventoryAge {
+		if r, err := j.all.Find(name); err == nil {
+			return r, nil
+		}
+	}
+	all, err := inventory.Take(ctx, j.client)
+	if err != nil {
+		return inventory.Resource{}, err
+	}
+	j.all, j.taken = all, time.Now()
+	return all.Find(name)
+}
+
+func (j *judge) forget() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.all = nil
+}
