@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/internal/pace"
@@ -16,18 +15,17 @@ import (
 // errEpochOver ends a pass; the next begins when a new epoch has settled.
 var errEpochOver = errors.New("the epoch is over")
 
-// untilStopped returns a context that also ends with Stop: for waiting and for starting something new.
+// untilStopped returns a context that also ends with Stop: for waiting and for starting something new. Run has one at a
+// time. Stop itself cancels it: a goroutine that waited for Stop would let requests begin until it is scheduled.
 func (s *Sweep) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	var waiter sync.WaitGroup
-	waiter.Go(func() {
-		select {
-		case <-s.stop:
+	s.update(func() {
+		if s.stopped {
 			cancel(ErrStopped)
-		case <-ctx.Done():
 		}
+		s.cease = cancel
 	})
-	return ctx, func() { cancel(nil); waiter.Wait() }
+	return ctx, func() { cancel(nil) }
 }
 
 // settled waits until an epoch has lasted for the settle time, and returns it. A pass that was begun in the present

@@ -113,7 +113,14 @@ func TestARunThatBeginsAnewVoidsTheOldCheckpointAtOnce(t *testing.T) {
 	}
 	// A key was rotated, which no epoch shows: begin anew, and be interrupted on the first page.
 	var interrupted *Sweep
-	f := &scripted{n: 3, resourceVersion: "3000", patch: func(string, http.ResponseWriter) bool { interrupted.Stop(); return false }}
+	f := &scripted{n: 3, resourceVersion: "3000"}
+	f.patch = func(name string, _ http.ResponseWriter) bool {
+		if c, err := place.Load(t.Context()); err != nil || c.Begun || c.Complete {
+			t.Errorf("checkpoint while %s is rewritten: %+v (%v), want it void before anything is written (I5)", name, c, err)
+		}
+		interrupted.Stop()
+		return false
+	}
 	interrupted = sweepOf(t, f, nil, Options{Checkpoints: place, MaxInFlight: 1})
 	if _, err := interrupted.Run(t.Context()); !errors.Is(err, ErrStopped) {
 		t.Fatalf("error = %v, want it stopped", err)
@@ -122,6 +129,22 @@ func TestARunThatBeginsAnewVoidsTheOldCheckpointAtOnce(t *testing.T) {
 	result, err := sweepOf(t, f, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
 	if err != nil || f.patches.Load() != 3 {
 		t.Errorf("resumed with %d patches, proven %v (%v), want all 3 objects rewritten", f.patches.Load(), result.Proven, err)
+	}
+}
+
+func TestNothingIsBegunOnceStopHasReturned(t *testing.T) {
+	var stopped *Sweep
+	f := &scripted{n: 100, resourceVersion: "1000", patch: func(string, http.ResponseWriter) bool { stopped.Stop(); return false }}
+	stopped = sweepOf(t, f, nil, Options{MaxInFlight: 1})
+	if _, err := stopped.Run(t.Context()); !errors.Is(err, ErrStopped) || f.patches.Load() != 1 {
+		t.Errorf("%d patches (%v), want the one in flight finished and no other begun (I7)", f.patches.Load(), err)
+	}
+
+	f = &scripted{n: 3, resourceVersion: "1000"}
+	stopped = sweepOf(t, f, nil, Options{})
+	stopped.Stop()
+	if _, err := stopped.Run(t.Context()); !errors.Is(err, ErrStopped) || f.patches.Load() != 0 {
+		t.Errorf("stopped before it ran: %d patches (%v), want none", f.patches.Load(), err)
 	}
 }
 

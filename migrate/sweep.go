@@ -107,15 +107,14 @@ type Sweep struct {
 	pacer     *pace.Pacer
 	log       *slog.Logger
 
-	stop     chan struct{}
-	stopOnce sync.Once
-
 	hash    string        // of the storage version that the run began with
 	newest  atomic.Uint64 // newest resourceVersion read
 	retried atomic.Int64
 	answer  atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
 
 	mu        sync.Mutex
+	stopped   bool
+	cease     context.CancelCauseFunc // of what untilStopped returned last
 	phase     Phase
 	waiting   string
 	entered   time.Time     // the phase
@@ -137,15 +136,22 @@ func New(client rest.Interface, target Target, agreement Agreement, options Opti
 		options:   o,
 		pacer:     pace.New(pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: o.MaxInFlight}),
 		log:       o.Logger.With("resource", target.GroupResource().String()),
-		stop:      make(chan struct{}),
 		phase:     Preparing,
 		sizer:     pageSizer{fixed: o.PageSize},
 	}
 }
 
-// Stop ends the sweep gently: what is in flight is finished, the checkpoint saved, and Run returns ErrStopped.
-// To end it at once, cancel Run's context; a resumed sweep then repeats at most one page.
-func (s *Sweep) Stop() { s.stopOnce.Do(func() { close(s.stop) }) }
+// Stop ends the sweep gently: once it has returned nothing is begun (I7), what is in flight is finished, the checkpoint
+// saved, and Run returns ErrStopped. To end it at once, cancel Run's context; a resumed sweep then repeats at most one
+// page.
+func (s *Sweep) Stop() {
+	s.update(func() {
+		s.stopped = true
+		if s.cease != nil {
+			s.cease(ErrStopped)
+		}
+	})
+}
 
 // Progress returns the sweep as it is now.
 func (s *Sweep) Progress() Progress {

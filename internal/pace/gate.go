@@ -25,7 +25,7 @@ func (g *Gate) Wait(ctx context.Context) error {
 		wait := time.Until(g.closedUntil)
 		g.mu.Unlock()
 		if wait <= 0 {
-			return nil
+			return context.Cause(ctx)
 		}
 		if err := Sleep(ctx, wait); err != nil {
 			return err

@@ -160,16 +160,16 @@ func (p *Pacer) allowed() rate.Limit {
 // the epoch. The only error is that of the context.
 func (p *Pacer) WaitWhilePaused(ctx context.Context) error { return p.gate.Wait(ctx) }
 
-// Sleep waits for d, or for the end of the context, whose cause it returns.
+// Sleep waits for d, or for the end of the context, whose cause it returns, also where d is over as well: nothing is
+// begun after the end.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	return context.Cause(ctx)
 }
 
 // Stats returns what p has come to by now.

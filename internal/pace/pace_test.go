@@ -212,6 +212,19 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 	})
 }
 
+func TestNothingStartsOnceItsContextHasEnded(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 { // a slot and a token are free, so all that can be ready is
+		if _, err := New(Limits{}).Acquire(ended); !errors.Is(err, context.Canceled) {
+			t.Fatalf("error = %v, want the request not started", err)
+		}
+	}
+	if err := new(Gate).Wait(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("open gate: error = %v, want the request not sent", err)
+	}
+}
+
 func TestAPacedRequestGivesItsSlotBackWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Limits{InFlight: 1, ObjectsPerSecond: 0.1})
