@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
 )
 
 // revisionKey is how etcd names a revision in its database.
@@ -48,8 +49,7 @@ func writeSnapshot(t testing.TB, history func(yield func(record) bool)) string {
 		if err != nil {
 			return err
 		}
-		kv := mvccpb.KeyValue{Key: r.key, Value: r.value, ModRevision: int64(main)}
-		data, err := kv.Marshal()
+		data, err := proto.Marshal(&mvccpb.KeyValue{Key: r.key, Value: r.value, ModRevision: int64(main)})
 		if err != nil {
 			return err
 		}
