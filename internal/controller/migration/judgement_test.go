@@ -166,5 +166,9 @@ func TestKstatusAndKubectlWaitJudgeAMigration(t *testing.T) {
 		if !j.waitFor(t, "first", "Succeeded", enough) {
 			t.Error("want Succeeded")
 		}
+		j.send(t, http.MethodPatch, "/first", `{"spec":{"generation":3}}`)
+		if j.waitFor(t, "first", "Succeeded", moment) {
+			t.Error("the success of generation 2 counts for generation 3")
+		}
 	})
 }
