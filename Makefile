@@ -17,6 +17,10 @@ TESTBED_BUILD := go run ./internal/testbed/cmd/testbed-build
 # A lint run with a module file of its own: the linter's dependencies never reach our go.mod.
 LINT := go tool -modfile=tools/go.mod golangci-lint
 
+# The image and the file that it is written to: an OCI image layout for both platforms.
+IMAGE ?= kube-migrator:$(VERSION)
+IMAGE_TAR ?= dist/kube-migrator-$(VERSION).tar
+
 # Arguments for the benchmark, e.g. BENCH_ARGS='--objects=1000 --rounds=1'.
 BENCH_ARGS ?=
 
@@ -25,6 +29,15 @@ BENCH_ARGS ?=
 .PHONY: build
 build: ## build bin/kube-migrator
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/kube-migrator.new$$$$ ./cmd/kube-migrator && mv -f bin/kube-migrator.new$$$$ bin/kube-migrator
+
+.PHONY: image
+image: ## an OCI image for amd64 and arm64 in dist/, without Docker; `ctr images import` and `kind load image-archive` read it
+	@mkdir -p bin $(dir $(IMAGE_TAR)); new=$$(mktemp -d bin/image.XXXXXX); trap 'rm -rf "$$new"' EXIT; \
+	for arch in amd64 arm64; do \
+		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o "$$new/$$arch" ./cmd/kube-migrator; \
+	done; \
+	go -C tools build -o "$$PWD/$$new/image" ./image; \
+	"$$new/image" --name '$(IMAGE)' --output '$(IMAGE_TAR)' "linux/amd64=$$new/amd64" "linux/arm64=$$new/arm64"
 
 .PHONY: demo
 demo: build ## a real control plane with old data: upgrade it, migrate it, show the proof
