@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+)
+
+// Mode is what is sent.
+type Mode int
+
+// The modes.
+const (
+	// Write changes the cluster.
+	Write Mode = iota
+	// DryRunServer sends everything as a dry run: the API server checks it and changes nothing.
+	DryRunServer
+	// DryRunClient only reads.
+	DryRunClient
+)
+
+// Outcome is what happened to an object, or would happen in a dry run.
+type Outcome string
+
+// The outcomes.
+const (
+	Created    Outcome = "created"
+	Configured Outcome = "configured"
+	Unchanged  Outcome = "unchanged"
+	// Applied: it exists, and only the API server could tell whether it would change.
+	Applied Outcome = "applied"
+	Deleted Outcome = "deleted"
+)
+
+// Change is what happened to one object.
+type Change struct {
+	Kind, Namespace, Name string
+	Outcome               Outcome
+	// Note says what a reader should know beside; empty for nothing.
+	Note string
+}
+
+// Installation writes a plan to a cluster.
+type Installation struct {
+	Client rest.Interface
+	Mode   Mode
+	// Adopt takes over definitions of another installation, and a namespace that exists.
+	Adopt bool
+	// Timeout bounds each wait.
+	Timeout time.Duration
+	// Report is told of each change as it happens, Progress what is waited for, Warn what the user has to know.
+	Report   func(Change)
+	Progress func(string)
+	Warn     func(string)
+}
+
+// Run applies the plan in its order. It may be repeated after any error. Errors to look for: *ForbiddenError,
+// *LeavingError and *ForeignError before anything is written, *TimeoutError, else those of the API server.
+func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructured) error {
+	if err := permitted(ctx, i.Client, i.permissions(plan)); err != nil {
+		return err
+	}
+	found, err := i.foreign(ctx, plan)
+	switch {
+	case err != nil:
+		return err
+	case found != nil && !i.Adopt:
+		return found
+	case found != nil && len(found.Workloads) > 0:
+		for _, w := range found.Workloads {
+			i.Warn("Deployment " + w + " of the other installation still runs. Stop it: both would act on the same objects.")
+		}
+	}
+	for n, o := range plan {
+		if o.GetKind() == "Deployment" {
+			replaced, err := i.removeOlder(ctx, o)
+			if err != nil {
+				return err
+			}
+			if replaced && i.Mode != Write {
+				i.Report(Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Outcome: Created, Note: "not checked: the older one is still there"})
+				continue
+			}
+		}
+		if err := i.applyOne(ctx, o); err != nil {
+			return err
+		}
+		last := n == len(plan)-1 || plan[n+1].GetKind() != "CustomResourceDefinition"
+		if o.GetKind() == "CustomResourceDefinition" && last && i.Mode == Write {
+			if err := i.established(ctx, plan[:n+1]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// permissions are what the user needs to apply the plan. What roles grant has to be held too; only the API server can
+// compare that, and says so.
+func (i *Installation) permissions(plan []*unstructured.Unstructured) []permission {
+	verbs := []string{"get", "patch", "create"}
+	if i.Mode == DryRunClient {
+		verbs = verbs[:1]
+	}
+	var needed []permission
+	for _, o := range plan {
+		k, err := kindOf(o)
+		if err != nil {
+			continue // applying it says so
+		}
+		for _, verb := range verbs {
+			needed = append(needed, permission{verb, o.GetNamespace(), k.GroupResource()})
+		}
+	}
+	deployments := kindNamed("Deployment").GroupResource()
+	return append(needed, permission{"list", "", deployments})
+}
+
+// applyOne applies an object and reports what that did to it.
+func (i *Installation) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
+	k, err := kindOf(o)
+	if err != nil {
+		return err
+	}
+	before, err := read(ctx, i.Client, k, o.GetNamespace(), o.GetName())
+	if err != nil {
+		return err
+	}
+	change := Change{Kind: k.Kind, Namespace: o.GetNamespace(), Name: o.GetName(), Outcome: Created}
+	if i.Mode == DryRunClient {
+		if before != nil {
+			change.Outcome = Applied
+		}
+		i.Report(change)
+		return nil
+	}
+	after, err := i.patch(ctx, k, o)
+	switch {
+	case i.Mode == DryRunServer && before == nil && isNamespaceMissing(err, o):
+		change.Note = "not checked: its namespace does not exist yet"
+	case err != nil:
+		return fmt.Errorf("apply %s %s: %w", k.Kind, o.GetName(), err)
+	case before != nil:
+		change.Outcome = Configured
+		if same(before, after) {
+			change.Outcome = Unchanged
+		}
+	}
+	i.Report(change)
+	return nil
+}
+
+// patch applies an object on the server's side. Fields that others set, and we too, become ours.
+func (i *Installation) patch(ctx context.Context, k kind, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	body, err := json.Marshal(o.Object)
+	if err != nil {
+		return nil, err
+	}
+	request := i.Client.Patch(types.ApplyPatchType).AbsPath(k.path(o.GetNamespace(), o.GetName())...).
+		SetHeader("Accept", anyJSON).Param("fieldManager", FieldManager).Param("force", "true").
+		Param("fieldValidation", metav1.FieldValidationStrict).Body(body)
+	if i.Mode == DryRunServer {
+		request.Param("dryRun", metav1.DryRunAll)
+	}
+	after := &unstructured.Unstructured{}
+	return after, send(ctx, request, &after.Object)
+}
+
+// isNamespaceMissing reports whether a dry run failed only because nothing of the plan exists yet.
+func isNamespaceMissing(err error, o *unstructured.Unstructured) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || o.GetNamespace() == "" {
+		return false
+	}
+	d := status.Status().Details
+	return d != nil && d.Kind == "namespaces" && d.Name == o.GetNamespace()
+}
+
+// same reports whether two states of an object differ in nothing that somebody wants: controllers write status and
+// revision at any moment, so resourceVersions do not tell.
+func same(a, b *unstructured.Unstructured) bool {
+	return reflect.DeepEqual(wanted(a), wanted(b))
+}
+
+func wanted(o *unstructured.Unstructured) map[string]any {
+	w := o.DeepCopy()
+	delete(w.Object, "status")
+	for _, field := range []string{"resourceVersion", "managedFields", "generation"} {
+		unstructured.RemoveNestedField(w.Object, "metadata", field)
+	}
+	annotations := maps.Clone(w.GetAnnotations())
+	delete(annotations, "deployment.kubernetes.io/revision")
+	w.SetAnnotations(annotations)
+	return w.Object
+}
+
+// established waits until the API server serves the definitions: the controller must find them when it starts.
+func (i *Installation) established(ctx context.Context, definitions []*unstructured.Unstructured) error {
+	for _, o := range definitions {
+		err := await(ctx, i.Timeout, "CustomResourceDefinition "+o.GetName()+" is established", i.Progress, func(ctx context.Context) (bool, string, error) {
+			d, err := crd.Get(ctx, i.Client, o.GetName())
+			if err != nil {
+				return false, "", err
+			}
+			ok, _ := d.Established()
+			return ok, o.GetName() + " is not established yet", nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// kind is one that an installation has objects of.
+type kind struct {
+	schema.GroupVersionKind
+	resource   string
+	namespaced bool
+}
+
+// kinds is the table that leads from an object to its path. It is in the order in which things are removed: first what
+// lets them write, then what writes, then the rest (I7).
+var kinds = []kind{
+	{gvk("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"), "clusterrolebindings", false},
+	{gvk("rbac.authorization.k8s.io", "v1", "RoleBinding"), "rolebindings", true},
+	{gvk("apps", "v1", "Deployment"), "deployments", true},
+	{gvk("", "v1", "ServiceAccount"), "serviceaccounts", true},
+	{gvk("rbac.authorization.k8s.io", "v1", "ClusterRole"), "clusterroles", false},
+	{gvk("rbac.authorization.k8s.io", "v1", "Role"), "roles", true},
+	{gvk("policy", "v1", "PodDisruptionBudget"), "poddisruptionbudgets", true},
+	{gvk("networking.k8s.io", "v1", "NetworkPolicy"), "networkpolicies", true},
+	{gvk("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema"), "flowschemas", false},
+	{gvk("flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration"), "prioritylevelconfigurations", false},
+	{gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "customresourcedefinitions", false},
+	{gvk("", "v1", "Namespace"), "namespaces", false},
+}
+
+func gvk(group, version, k string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: group, Version: version, Kind: k}
+}
+
+// kindNamed returns the entry of a kind that the table has.
+func kindNamed(name string) kind {
+	for _, k := range kinds {
+		if k.Kind == name {
+			return k
+		}
+	}
+	panic("no kind " + name) // a mistake in this package, which its tests would show
+}
+
+// GroupResource is the resource of the kind.
+func (k kind) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.Group, Resource: k.resource}
+}
+
+// path of an object of the kind, or of the collection where name is empty; of all namespaces where namespace is.
+func (k kind) path(namespace, name string) []string {
+	path := []string{"/apis", k.Group, k.Version}
+	if k.Group == "" {
+		path = []string{"/api", k.Version}
+	}
+	if k.namespaced && namespace != "" {
+		path = append(path, "namespaces", namespace)
+	}
+	path = append(path, k.resource)
+	if name != "" {
+		path = append(path, name)
+	}
+	return path
+}
+
+// kindOf finds the kind of an object.
+func kindOf(o *unstructured.Unstructured) (kind, error) {
+	for _, k := range kinds {
+		if k.GroupVersionKind == o.GroupVersionKind() {
+			return k, nil
+		}
+	}
+	return kind{}, fmt.Errorf("no path is known for %s", o.GroupVersionKind())
+}
+
+// object turns a typed object into what is sent: without status and without fields that the API server sets.
+func object(kindName string, typed runtime.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return nil, fmt.Errorf("make %s: %w", kindName, err)
+	}
+	o := &unstructured.Unstructured{Object: content}
+	o.SetGroupVersionKind(kindNamed(kindName).GroupVersionKind)
+	delete(o.Object, "status")
+	if spec, ok := o.Object["spec"].(map[string]any); ok && len(spec) == 0 {
+		delete(o.Object, "spec")
+	}
+	withoutNull(o.Object)
+	return o, nil
+}
+
+// withoutNull removes null values, such as the creationTimestamp of a pod template: applied, they would claim fields.
+func withoutNull(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, field := range v {
+			if field == nil {
+				delete(v, key)
+			}
+			withoutNull(field)
+		}
+	case []any:
+		for _, element := range v {
+			withoutNull(element)
+		}
+	}
+}
+
+// meta is the metadata of an object of a component.
+func meta(component, namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels(component)}
+}

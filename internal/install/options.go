@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package install puts the controller of kube-migrator into a cluster, and takes it out again.
+//
+// It owns the manifests of an installation, the permissions in them, the order in which they are written and removed,
+// and the question whether what is in the cluster already is ours. What is to be written is a pure function of the options
+// and of the resources that may be migrated (Plan); writing, waiting and removing happen around it.
+//
+// It never reads objects of the resources that are migrated, and never deletes anything that does not carry our labels,
+// except what lives in a namespace of ours when that is purged.
+//
+// Invariants:
+//   - No rule has a wildcard: not in verbs, groups, resources or names. A worker may list, get and patch what it migrates, and
+//     nothing else there. So what is not included cannot be migrated, whatever anybody requests.
+//   - Definitions of somebody else are not touched unless the user says so (ErrForeign).
+//   - Removing begins with the permissions: whatever still runs can write nothing from then on (I7).
+package install
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// The names of an installation.
+const (
+	// Name is that of the program, and the prefix of all names.
+	Name = "kube-migrator"
+	// FieldManager is who we are in managedFields.
+	FieldManager = "kube-migrator"
+	// ControllerAccount and WorkerAccount are ServiceAccounts, and the roles of each have its name.
+	ControllerAccount = Name + "-controller"
+	WorkerAccount     = Name + "-worker"
+	// Controller is the Deployment, and the Lease of its leader election.
+	Controller = Name + "-controller"
+	// agreementRole lets both see who the API servers are.
+	agreementRole = Name + "-agreement"
+)
+
+// The labels of everything that belongs to an installation.
+const (
+	nameLabel      = "app.kubernetes.io/name"
+	managedByLabel = "app.kubernetes.io/managed-by"
+	componentLabel = "app.kubernetes.io/component"
+)
+
+// The values of the component label.
+const (
+	componentController = "controller"
+	componentWorker     = "worker"
+	componentInstall    = "install"
+)
+
+// ours selects everything that belongs to an installation.
+const ours = nameLabel + "=" + Name + "," + managedByLabel + "=" + Name
+
+// Workers is where sweeps run.
+type Workers string
+
+// The places.
+const (
+	// Jobs: each sweep is a Job of its own, with the permissions of the worker.
+	Jobs Workers = "jobs"
+	// InProcess: sweeps run in the controller, which then has the worker's permissions too.
+	InProcess Workers = "in-process"
+)
+
+// Bootstrap is what the controller requests when it starts.
+type Bootstrap string
+
+// The values.
+const (
+	BootstrapAll  Bootstrap = "all"
+	BootstrapNone Bootstrap = "none"
+)
+
+// The defaults of Options.
+const (
+	DefaultNamespace = Name
+	DefaultReplicas  = 2
+)
+
+// Options say what is installed. Image is required; Complete fills in the other defaults.
+type Options struct {
+	// Namespace the controller and its workers run in. Default: kube-migrator.
+	Namespace string
+	// Image of the controller and of the workers.
+	Image string
+	// ImagePullPolicy: Always, IfNotPresent or Never. Default: IfNotPresent.
+	ImagePullPolicy string
+	// Replicas of the controller, of which one is active. Default: 2.
+	Replicas int32
+	// Workers is where sweeps run. Default: Jobs.
+	Workers Workers
+	// Bootstrap is what the controller requests when it starts. Default: BootstrapAll.
+	Bootstrap Bootstrap
+	// Include and Exclude are patterns of full names of resources: what may be migrated. Default: everything.
+	Include, Exclude []string
+	// MinEvidence is the weakest evidence that proves anything. Default: migrate.Observed.
+	MinEvidence migrate.Evidence
+	// SettleTime is passed on to the workers. Default: migrate.DefaultSettleTime.
+	SettleTime time.Duration
+	// MaxConcurrentMigrations bounds the sweeps at one time in the cluster. Default: 1.
+	MaxConcurrentMigrations int
+}
+
+// Complete returns the options with defaults where nothing is set.
+func (o Options) Complete() Options {
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	if o.ImagePullPolicy == "" {
+		o.ImagePullPolicy = "IfNotPresent"
+	}
+	if o.Replicas == 0 {
+		o.Replicas = DefaultReplicas
+	}
+	if o.Workers == "" {
+		o.Workers = Jobs
+	}
+	if o.Bootstrap == "" {
+		o.Bootstrap = BootstrapAll
+	}
+	if o.MinEvidence == 0 {
+		o.MinEvidence = migrate.Observed
+	}
+	if o.SettleTime == 0 {
+		o.SettleTime = migrate.DefaultSettleTime
+	}
+	if o.MaxConcurrentMigrations == 0 {
+		o.MaxConcurrentMigrations = 1
+	}
+	return o
+}
+
+// reserved namespaces hold the cluster's own workloads: our restrictions must not be put on them.
+var reserved = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
+
+// image is a reference as container runtimes take it: a host, a path, a tag, a digest.
+var image = regexp.MustCompile(`^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
+
+// Check returns what is wrong with completed options, in the words of the flags.
+func (o Options) Check() error {
+	switch problems := validation.IsDNS1123Label(o.Namespace); {
+	case len(problems) > 0:
+		return fmt.Errorf("--namespace is %q: %s", o.Namespace, strings.Join(problems, "; "))
+	case slices.Contains(reserved, o.Namespace):
+		return fmt.Errorf("--namespace is %s, which holds the cluster's own workloads; the controller needs a namespace of its own", o.Namespace)
+	case !image.MatchString(o.Image):
+		return fmt.Errorf("--image is %q, want a reference such as registry.example.com/kube-migrator:v1.0.0", o.Image)
+	case !slices.Contains([]string{"Always", "IfNotPresent", "Never"}, o.ImagePullPolicy):
+		return fmt.Errorf("--image-pull-policy is %q, want Always, IfNotPresent or Never", o.ImagePullPolicy)
+	case o.Replicas < 1:
+		return fmt.Errorf("--replicas is %d, want 1 or more", o.Replicas)
+	case o.Workers != Jobs && o.Workers != InProcess:
+		return fmt.Errorf("--workers is %q, want jobs or in-process", o.Workers)
+	case o.Bootstrap != BootstrapAll && o.Bootstrap != BootstrapNone:
+		return fmt.Errorf("--bootstrap is %q, want all or none", o.Bootstrap)
+	case o.SettleTime < 0:
+		return fmt.Errorf("--settle-time is %v, want 0 or more", o.SettleTime)
+	case o.MaxConcurrentMigrations < 1:
+		return fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", o.MaxConcurrentMigrations)
+	}
+	return nil
+}
+
+// arguments is the command line of the controller.
+func (o Options) arguments() []string {
+	arguments := []string{
+		"controller",
+		"--namespace=" + o.Namespace,
+		"--workers=" + string(o.Workers),
+		"--worker-image=" + o.Image,
+		"--worker-image-pull-policy=" + o.ImagePullPolicy,
+		"--worker-service-account=" + WorkerAccount,
+		fmt.Sprintf("--max-concurrent-migrations=%d", o.MaxConcurrentMigrations),
+		"--bootstrap=" + string(o.Bootstrap),
+	}
+	for _, pattern := range o.Include {
+		arguments = append(arguments, "--include="+pattern)
+	}
+	for _, pattern := range o.Exclude {
+		arguments = append(arguments, "--exclude="+pattern)
+	}
+	return append(arguments,
+		"--min-evidence="+strings.ToLower(o.MinEvidence.String()),
+		"--settle-time="+o.SettleTime.String(),
+		"--leader-elect=true",
+		fmt.Sprintf("--metrics-bind-address=:%d", metricsPort),
+		fmt.Sprintf("--health-probe-bind-address=:%d", healthPort),
+	)
+}
+
+// labels of an object of a component.
+func labels(component string) map[string]string {
+	return map[string]string{nameLabel: Name, managedByLabel: Name, componentLabel: component}
+}
+
+// selector of a component's pods. It leaves out who manages them, so that it need never change.
+func selector(component string) map[string]string {
+	s := maps.Clone(labels(component))
+	delete(s, managedByLabel)
+	return s
+}

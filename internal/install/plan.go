@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kube-migrator/kube-migrator/config"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+)
+
+// approvedAnnotation is required of definitions in groups that end in k8s.io
+// (https://github.com/kubernetes/enhancements/pull/1111).
+const approvedAnnotation = "api-approved.kubernetes.io"
+
+// Included returns the resources that may be migrated, by name: those of the inventory that can be, and ours, which may not
+// be in the cluster yet. The same patterns give the same answer before and after the installation. The error is that of
+// inventory.Select.
+func Included(all *inventory.Inventory, include, exclude []string) ([]schema.GroupResource, error) {
+	definitions, err := definitions()
+	if err != nil {
+		return nil, err
+	}
+	var own []schema.GroupResource
+	for _, d := range definitions {
+		own = append(own, schema.ParseGroupResource(d.GetName()))
+	}
+	known, err := knownPatterns(all, include, own)
+	if err != nil {
+		return nil, err
+	}
+	selected, err := all.Select(len(include) == 0, known, exclude)
+	if err != nil {
+		return nil, err
+	}
+	var resources []schema.GroupResource
+	for _, r := range selected {
+		if r.Problem == nil {
+			resources = append(resources, r.GroupResource)
+		}
+	}
+	for _, r := range own {
+		if (len(include) == 0 || matches(include, r)) && !matches(exclude, r) {
+			resources = append(resources, r)
+		}
+	}
+	slices.SortFunc(resources, func(a, b schema.GroupResource) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
+	})
+	return slices.Compact(resources), nil
+}
+
+// knownPatterns leaves out patterns that match only what this installation brings.
+func knownPatterns(all *inventory.Inventory, patterns []string, own []schema.GroupResource) ([]string, error) {
+	var known []string
+	for _, pattern := range patterns {
+		_, err := all.Select(false, []string{pattern}, nil)
+		unknown := (*inventory.NotFoundError)(nil)
+		if errors.As(err, &unknown) && slices.ContainsFunc(own, func(r schema.GroupResource) bool { return matches([]string{pattern}, r) }) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		known = append(known, pattern)
+	}
+	return known, nil
+}
+
+func matches(patterns []string, r schema.GroupResource) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, _ := path.Match(strings.ToLower(pattern), r.String())
+		return ok
+	})
+}
+
+// Plan returns the objects of an installation in the order in which they are written: what others refer to comes first, the
+// controller comes last. Options are complete; resources are those that may be migrated. It is pure.
+func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstructured, error) {
+	plan, err := definitions()
+	if err != nil {
+		return nil, err
+	}
+	granted := o.roles(resources)
+	steps := []struct {
+		kind    string
+		objects []runtime.Object
+	}{
+		{"Namespace", []runtime.Object{o.namespace()}},
+		{"PriorityLevelConfiguration", []runtime.Object{priorityLevel()}},
+		{"FlowSchema", []runtime.Object{o.flowSchema()}}, // before anything may write
+		{"NetworkPolicy", []runtime.Object{o.networkPolicy()}},
+		{"ServiceAccount", asObjects(o.serviceAccounts())},
+		{"ClusterRole", granted["ClusterRole"]},
+		{"Role", granted["Role"]},
+		{"ClusterRoleBinding", granted["ClusterRoleBinding"]},
+		{"RoleBinding", granted["RoleBinding"]},
+		{"PodDisruptionBudget", []runtime.Object{o.disruptionBudget()}},
+		{"Deployment", []runtime.Object{o.deployment()}},
+	}
+	for _, step := range steps {
+		for _, typed := range step.objects {
+			converted, err := object(step.kind, typed)
+			if err != nil {
+				return nil, err
+			}
+			plan = append(plan, converted)
+		}
+	}
+	return plan, nil
+}
+
+func asObjects[T runtime.Object](typed []T) []runtime.Object {
+	objects := make([]runtime.Object, len(typed))
+	for i, t := range typed {
+		objects[i] = t
+	}
+	return objects
+}
+
+// definitions returns our CustomResourceDefinitions with our labels.
+func definitions() ([]*unstructured.Unstructured, error) {
+	files, err := fs.Glob(config.CRDs, "crd/*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("find definitions: %w", err)
+	}
+	var all []*unstructured.Unstructured
+	for _, file := range files {
+		raw, err := config.CRDs.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read definition: %w", err)
+		}
+		d := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(raw, &d.Object); err != nil {
+			return nil, fmt.Errorf("decode definition %s: %w", file, err)
+		}
+		d.SetLabels(labels(componentInstall))
+		annotations := d.GetAnnotations()
+		if annotations[approvedAnnotation] == "" {
+			annotations[approvedAnnotation] = "unapproved, a superset of what kube-storage-version-migrator defines"
+			d.SetAnnotations(annotations)
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// YAML returns objects as a stream of documents, for tools that apply it themselves.
+func YAML(objects []*unstructured.Unstructured) ([]byte, error) {
+	var stream []byte
+	for _, o := range objects {
+		document, err := yaml.Marshal(o.Object)
+		if err != nil {
+			return nil, fmt.Errorf("write YAML of %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		stream = append(append(stream, "---\n"...), document...)
+	}
+	return stream, nil
+}

@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var widgets = schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}
+
+func planOf(t *testing.T, o Options, resources ...schema.GroupResource) []*unstructured.Unstructured {
+	t.Helper()
+	o.Image = "registry.example.com/kube-migrator:v1.0.0"
+	o = o.Complete()
+	if err := o.Check(); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := Plan(o, resources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// rulesOf returns the rules of a role, or of a cluster role where namespace is empty.
+func rulesOf(t *testing.T, plan []*unstructured.Unstructured, namespace, name string) []rbacv1.PolicyRule {
+	t.Helper()
+	for _, o := range plan {
+		if strings.HasSuffix(o.GetKind(), "Role") && o.GetName() == name && o.GetNamespace() == namespace {
+			var role rbacv1.Role
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+				t.Fatal(err)
+			}
+			return role.Rules
+		}
+	}
+	t.Fatalf("no role %s in %q", name, namespace)
+	return nil
+}
+
+func TestTheManifestsAreThoseOfTheGoldenFile(t *testing.T) {
+	plan := planOf(t, Options{Exclude: []string{"events"}}, schema.GroupResource{Resource: "secrets"}, widgets, schema.GroupResource{Resource: "configmaps"})
+	// The definitions are files of their own already.
+	plan = slices.DeleteFunc(plan, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" })
+	got, err := YAML(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", "manifests.yaml")
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
+	}
+}
+
+func TestNoRuleHasAWildcardOrRaisesItself(t *testing.T) {
+	for _, workers := range []Workers{Jobs, InProcess} {
+		for _, o := range planOf(t, Options{Workers: workers}, widgets) {
+			if !strings.HasSuffix(o.GetKind(), "Role") {
+				continue
+			}
+			for _, r := range rulesOf(t, []*unstructured.Unstructured{o}, o.GetNamespace(), o.GetName()) {
+				for _, word := range slices.Concat(r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs) {
+					if strings.Contains(word, "*") || word == "escalate" || word == "bind" || word == "impersonate" {
+						t.Errorf("%s %s grants %q: %+v", o.GetKind(), o.GetName(), word, r)
+					}
+				}
+				if len(r.APIGroups) != 1 || len(r.Resources) == 0 || len(r.Verbs) == 0 {
+					t.Errorf("%s %s has a rule that is not for one group: %+v", o.GetKind(), o.GetName(), r)
+				}
+			}
+		}
+	}
+}
+
+func TestAWorkerMayGetListAndPatchWhatIsIncludedAndNothingElse(t *testing.T) {
+	plan := planOf(t, Options{}, widgets, schema.GroupResource{Resource: "secrets"}, schema.GroupResource{Group: "demo.example.com", Resource: "gadgets"})
+	got := rulesOf(t, plan, "", WorkerAccount)
+	want := append([]rbacv1.PolicyRule{
+		rule("", on("secrets"), "get", "list", "patch"),
+		rule("demo.example.com", on("gadgets", "widgets"), "get", "list", "patch"),
+	}, workerRules...)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	for _, r := range workerRules {
+		if slices.ContainsFunc(r.Verbs, func(v string) bool { return v != "get" && v != "list" }) {
+			t.Errorf("beside what is included a worker may do more than read: %+v", r)
+		}
+	}
+	controller := slices.Concat(rulesOf(t, plan, "", ControllerAccount), rulesOf(t, plan, DefaultNamespace, ControllerAccount))
+	for _, r := range controller {
+		if slices.Contains(r.Resources, "secrets") || slices.Contains(r.Resources, "widgets") {
+			t.Errorf("the controller may touch what is migrated: %+v", r)
+		}
+	}
+}
+
+func TestWhoeverRunsSweepsIsBoundToTheWorkersRole(t *testing.T) {
+	for workers, account := range map[Workers]string{Jobs: WorkerAccount, InProcess: ControllerAccount} {
+		for _, o := range planOf(t, Options{Workers: workers}, widgets) {
+			if o.GetKind() != "ClusterRoleBinding" || o.GetName() != WorkerAccount {
+				continue
+			}
+			subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+			if len(subjects) != 1 || subjects[0].(map[string]any)["name"] != account {
+				t.Errorf("with --workers=%s the subjects are %v, want %s alone", workers, subjects, account)
+			}
+		}
+	}
+}
+
+func TestEveryObjectOfAPlanHasAPathAndOurLabels(t *testing.T) {
+	seen := map[string]bool{}
+	for _, o := range planOf(t, Options{Namespace: "elsewhere"}, widgets) {
+		k, err := kindOf(o)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if k.namespaced != (o.GetNamespace() != "") {
+			t.Errorf("%s %s has the namespace %q", k.Kind, o.GetName(), o.GetNamespace())
+		}
+		l := o.GetLabels()
+		if l[nameLabel] != Name || l[managedByLabel] != Name || l[componentLabel] == "" {
+			t.Errorf("%s %s has the labels %v", k.Kind, o.GetName(), l)
+		}
+		seen[k.Kind] = true
+		if _, ok := o.Object["status"]; ok {
+			t.Errorf("%s %s is sent with a status", k.Kind, o.GetName())
+		}
+	}
+	for _, k := range kinds {
+		if !seen[k.Kind] {
+			t.Errorf("the table of kinds has %s, which is not installed", k.Kind)
+		}
+	}
+}
+
+func TestIncludedIsTheSameBeforeAndAfterTheInstallation(t *testing.T) {
+	resource := func(name string, problem *inventory.Problem) inventory.Resource {
+		return inventory.Resource{GroupResource: schema.ParseGroupResource(name), Problem: problem}
+	}
+	cases := map[string]struct {
+		include, exclude []string
+		want             []string
+	}{
+		"everything that can be migrated": {want: []string{
+			"secrets", "widgets.demo.example.com", "storagestates.migration.k8s.io", "storageversionmigrations.migration.k8s.io", "storageversions.migration.k8s.io",
+		}},
+		"an exclude pattern narrows":     {exclude: []string{"*.migration.k8s.io", "secrets"}, want: []string{"widgets.demo.example.com"}},
+		"an include pattern narrows":     {include: []string{"*.demo.example.com"}, want: []string{"widgets.demo.example.com"}},
+		"ours can be named before":       {include: []string{"storagestates.*"}, want: []string{"storagestates.migration.k8s.io"}},
+		"an exclude pattern wins":        {include: []string{"secrets", "widgets.*"}, exclude: []string{"secrets"}, want: []string{"widgets.demo.example.com"}},
+		"what cannot be migrated is not": {include: []string{"bindings", "secrets"}, want: []string{"secrets"}},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := &inventory.Inventory{Resources: []inventory.Resource{
+				resource("secrets", nil), resource("widgets.demo.example.com", nil), resource("bindings", &inventory.Problem{Reason: inventory.NotPersisted}),
+			}}
+			after := &inventory.Inventory{Resources: append(slices.Clone(before.Resources), resource("storagestates.migration.k8s.io", nil),
+				resource("storageversionmigrations.migration.k8s.io", nil), resource("storageversions.migration.k8s.io", nil))}
+			for when, all := range map[string]*inventory.Inventory{"before": before, "after": after} {
+				included, err := Included(all, test.include, test.exclude)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, r := range included {
+					got = append(got, r.String())
+				}
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", when, diff)
+				}
+			}
+		})
+	}
+	if _, err := Included(&inventory.Inventory{}, []string{"wigdets"}, nil); err == nil {
+		t.Error("a pattern that matches nothing is taken")
+	}
+}
+
+func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
+	for problem, change := range map[string]func(*Options){
+		"--namespace is":                 func(o *Options) { o.Namespace = "Not_A_Name" },
+		"holds the cluster's own":        func(o *Options) { o.Namespace = "kube-system" },
+		"--image is":                     func(o *Options) { o.Image = "not an image" },
+		"--image is \"\"":                func(o *Options) { o.Image = "" },
+		"--image-pull-policy is":         func(o *Options) { o.ImagePullPolicy = "Sometimes" },
+		"--replicas is":                  func(o *Options) { o.Replicas = -1 },
+		"--workers is":                   func(o *Options) { o.Workers = "threads" },
+		"--bootstrap is":                 func(o *Options) { o.Bootstrap = "some" },
+		"--settle-time is":               func(o *Options) { o.SettleTime = -1 },
+		"--max-concurrent-migrations is": func(o *Options) { o.MaxConcurrentMigrations = -1 },
+	} {
+		o := Options{Image: "kube-migrator:v1"}
+		o = o.Complete()
+		change(&o)
+		if err := o.Check(); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("the error is %v, want one with %q", err, problem)
+		}
+	}
+	for _, image := range []string{
+		"kube-migrator", "kube-migrator:v1.0.0", "localhost:5000/kube-migrator:v1", "ghcr.io/kube-migrator/kube-migrator:v1",
+		"registry.example.com/a/b_c/d@sha256:" + strings.Repeat("0", 64),
+	} {
+		if err := (Options{Image: image}).Complete().Check(); err != nil {
+			t.Errorf("%s: %v", image, err)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+)
+
+// migrationGroup is the group of our own definitions.
+var migrationGroup = v1alpha1.SchemeGroupVersion.Group
+
+// migratedRules let the worker do its work on what is migrated: one rule per group, in alphabetical order.
+func migratedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
+	groups := map[string][]string{}
+	for _, r := range resources {
+		groups[r.Group] = append(groups[r.Group], r.Resource)
+	}
+	var rules []rbacv1.PolicyRule
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		slices.Sort(groups[group])
+		rules = append(rules, rule(group, slices.Compact(groups[group]), "get", "list", "patch"))
+	}
+	return rules
+}
+
+func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+}
+
+func on(resources ...string) []string { return resources }
+
+// Discovery, /version and SelfSubjectAccessReviews, which both need, are granted to everybody who is authenticated, by
+// system:discovery and system:basic-user. Naming them here would need a wildcard.
+
+// inventoryRules are what it takes to know which resources there are, beside discovery.
+var inventoryRules = []rbacv1.PolicyRule{
+	rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list"),
+	rule("apiregistration.k8s.io", on("apiservices"), "list"),
+}
+
+// workerRules are what the worker needs beside what it migrates: its order.
+var workerRules = append(slices.Clone(inventoryRules),
+	rule(migrationGroup, on("storageversionmigrations"), "get"),
+)
+
+// checkpointRules, in the namespace of the installation: the ConfigMap is created by the controller.
+var checkpointRules = []rbacv1.PolicyRule{
+	rule("", on("configmaps"), "get", "update"),
+}
+
+// controllerRules are what the controller needs in the whole cluster. It reads no object of what is migrated.
+func controllerRules(namespace string) []rbacv1.PolicyRule {
+	own := rule("", on("namespaces"), "get")
+	own.ResourceNames = []string{namespace}
+	finalize := rule("", on("namespaces/finalizers"), "update") // the owner of what it requests on start-up
+	finalize.ResourceNames = []string{namespace}
+	return []rbacv1.PolicyRule{
+		rule(migrationGroup, on("storageversionmigrations"), "create", "delete", "get", "list", "patch", "update", "watch"),
+		rule(migrationGroup, on("storageversionmigrations/finalizers"), "update"),
+		rule(migrationGroup, on("storageversionmigrations/status"), "get", "patch", "update"),
+		rule("storagemigration.k8s.io", on("storageversionmigrations"), "get", "list", "watch"),
+		rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list", "watch"),
+		rule("apiextensions.k8s.io", on("customresourcedefinitions/status"), "patch"), // prunes storedVersions after proof (I2)
+		rule("apiregistration.k8s.io", on("apiservices"), "get", "list", "watch"),
+		rule("", on("events"), "create", "patch"),
+		rule("events.k8s.io", on("events"), "create", "patch"),
+		rule("authentication.k8s.io", on("tokenreviews"), "create"), // who reads /metrics
+		rule("authorization.k8s.io", on("subjectaccessreviews"), "create"),
+		own,
+		finalize,
+	}
+}
+
+// controllerNamespaceRules are what the controller needs in the namespace of the installation.
+func controllerNamespaceRules() []rbacv1.PolicyRule {
+	lease := rule("coordination.k8s.io", on("leases"), "get", "update")
+	lease.ResourceNames = []string{Controller}
+	return []rbacv1.PolicyRule{
+		rule("batch", on("jobs"), "create", "delete", "get", "list", "patch", "update", "watch"),
+		rule("batch", on("jobs/finalizers"), "update"), // the owner of a checkpoint
+		rule("", on("configmaps"), "create", "delete", "get", "list", "patch", "update", "watch"),
+		rule("coordination.k8s.io", on("leases"), "create"), // a name cannot restrict what does not exist yet
+		lease,
+	}
+}
+
+// roles returns everything that grants something.
+func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Object {
+	controller, worker := o.account(ControllerAccount), o.account(WorkerAccount)
+	sweeps := worker // whoever runs sweeps
+	if o.Workers == InProcess {
+		sweeps = controller
+	}
+	clusterRole := func(component, name string, rules []rbacv1.PolicyRule) runtime.Object {
+		return &rbacv1.ClusterRole{ObjectMeta: meta(component, "", name), Rules: rules}
+	}
+	clusterBinding := func(component, name string, subject rbacv1.Subject) runtime.Object {
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: meta(component, "", name), RoleRef: roleRef("ClusterRole", name), Subjects: []rbacv1.Subject{subject}}
+	}
+	role := func(component, namespace, name string, rules ...rbacv1.PolicyRule) runtime.Object {
+		return &rbacv1.Role{ObjectMeta: meta(component, namespace, name), Rules: rules}
+	}
+	binding := func(component, namespace, name string, subjects ...rbacv1.Subject) runtime.Object {
+		return &rbacv1.RoleBinding{ObjectMeta: meta(component, namespace, name), RoleRef: roleRef("Role", name), Subjects: subjects}
+	}
+	const system, public = metav1.NamespaceSystem, metav1.NamespaceDefault
+	return map[string][]runtime.Object{
+		"ClusterRole": {
+			clusterRole(componentController, ControllerAccount, controllerRules(o.Namespace)),
+			clusterRole(componentWorker, WorkerAccount, append(migratedRules(resources), workerRules...)),
+		},
+		"ClusterRoleBinding": {
+			clusterBinding(componentController, ControllerAccount, controller),
+			clusterBinding(componentWorker, WorkerAccount, sweeps),
+		},
+		"Role": {
+			role(componentController, o.Namespace, ControllerAccount, controllerNamespaceRules()...),
+			role(componentWorker, o.Namespace, WorkerAccount, checkpointRules...),
+			// The agreement lists: names cannot restrict that.
+			role(componentInstall, system, agreementRole, rule("coordination.k8s.io", on("leases"), "list")),
+			role(componentInstall, public, agreementRole, rule("discovery.k8s.io", on("endpointslices"), "list")),
+		},
+		"RoleBinding": {
+			binding(componentController, o.Namespace, ControllerAccount, controller),
+			binding(componentWorker, o.Namespace, WorkerAccount, worker),
+			binding(componentInstall, system, agreementRole, controller, worker),
+			binding(componentInstall, public, agreementRole, controller, worker),
+		},
+	}
+}
+
+func (o Options) account(name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: "ServiceAccount", Namespace: o.Namespace, Name: name}
+}
+
+func roleRef(k, name string) rbacv1.RoleRef {
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: k, Name: name}
+}

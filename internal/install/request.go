@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	anyJSON      = "application/json"
+	metadataJSON = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
+
+// ForbiddenError says which permission the user lacks.
+type ForbiddenError struct {
+	Verb, Namespace string
+	Resource        schema.GroupResource
+}
+
+func (e *ForbiddenError) Error() string {
+	if e.Namespace == "" {
+		return fmt.Sprintf("you may not %s %s in the cluster", e.Verb, e.Resource)
+	}
+	return fmt.Sprintf("you may not %s %s in the namespace %s", e.Verb, e.Resource, e.Namespace)
+}
+
+// TimeoutError says what was waited for in vain.
+type TimeoutError struct {
+	// What is waited for, State how far it came.
+	What, State string
+	After       time.Duration
+}
+
+func (e *TimeoutError) Error() string {
+	text := fmt.Sprintf("not within %v: %s", e.After, e.What)
+	if e.State != "" {
+		text += "; at last: " + e.State
+	}
+	return text
+}
+
+// permission is a question to the API server.
+type permission struct {
+	verb, namespace string
+	resource        schema.GroupResource
+}
+
+// permitted asks for each permission whether the user has it. The error is a *ForbiddenError.
+func permitted(ctx context.Context, client rest.Interface, needed []permission) error {
+	asked := map[permission]bool{}
+	for _, p := range needed {
+		if asked[p] {
+			continue
+		}
+		asked[p] = true
+		question, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: p.verb, Namespace: p.namespace, Group: p.resource.Group, Resource: p.resource.Resource,
+			}},
+		})
+		if err != nil {
+			return fmt.Errorf("ask for permission: %w", err)
+		}
+		var review authorizationv1.SelfSubjectAccessReview
+		request := client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+		if err := send(ctx, request.SetHeader("Content-Type", anyJSON).Body(question), &review); err != nil {
+			return fmt.Errorf("ask for permission to %s %s: %w", p.verb, p.resource, err)
+		}
+		if !review.Status.Allowed {
+			return &ForbiddenError{Verb: p.verb, Namespace: p.namespace, Resource: p.resource}
+		}
+	}
+	return nil
+}
+
+// send sends a request and decodes the answer, unless into is nil.
+func send(ctx context.Context, request *rest.Request, into any) error {
+	result := request.Do(ctx)
+	raw, err := result.Raw()
+	if err != nil {
+		return result.Error() // unlike err with what the API server said
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("decode answer: %w", err)
+	}
+	return nil
+}
+
+// read returns an object, nil where it does not exist.
+func read(ctx context.Context, client rest.Interface, k kind, namespace, name string) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	err := send(ctx, client.Get().AbsPath(k.path(namespace, name)...).SetHeader("Accept", anyJSON), &o.Object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s %s: %w", k.Kind, name, err)
+	}
+	return o, nil
+}
+
+// list decodes a collection into a list type; one that the API server does not serve is empty. Fields and labels are selectors.
+func list(ctx context.Context, client rest.Interface, k kind, namespace, labels, fields string, into any) error {
+	return listAs(ctx, client, k, namespace, labels, fields, anyJSON, into)
+}
+
+// found returns the metadata of the objects that a selector finds.
+func found(ctx context.Context, client rest.Interface, k kind, namespace, labels string) ([]metav1.PartialObjectMetadata, error) {
+	var l metav1.PartialObjectMetadataList
+	err := listAs(ctx, client, k, namespace, labels, "", metadataJSON, &l)
+	return l.Items, err
+}
+
+func listAs(ctx context.Context, client rest.Interface, k kind, namespace, labels, fields, accept string, into any) error {
+	request := client.Get().AbsPath(k.path(namespace, "")...).SetHeader("Accept", accept)
+	if labels != "" {
+		request.Param("labelSelector", labels)
+	}
+	if fields != "" {
+		request.Param("fieldSelector", fields)
+	}
+	if err := send(ctx, request, into); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("list %s: %w", k.GroupResource(), err)
+	}
+	return nil
+}
+
+// remove deletes an object; what it owns is deleted in the background. It reports whether there was one. An empty UID
+// stands for whichever object has the name; a negative grace for the object's own.
+func remove(ctx context.Context, client rest.Interface, k kind, namespace, name string, uid types.UID, grace int64, dryRun bool) (bool, error) {
+	options := metav1.DeleteOptions{
+		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		PropagationPolicy: new(metav1.DeletePropagationBackground),
+	}
+	if uid != "" {
+		options.Preconditions = &metav1.Preconditions{UID: &uid}
+	}
+	if grace >= 0 {
+		options.GracePeriodSeconds = &grace
+	}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	body, err := json.Marshal(options)
+	if err != nil {
+		return false, fmt.Errorf("delete %s %s: %w", k.Kind, name, err)
+	}
+	err = send(ctx, client.Delete().AbsPath(k.path(namespace, name)...).SetHeader("Content-Type", anyJSON).Body(body), nil)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && uid != "": // another object has the name now
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("delete %s %s: %w", k.Kind, name, err)
+	}
+	return true, nil
+}
+
+// pollEvery is how often something that is waited for is looked at.
+const pollEvery = time.Second
+
+// await looks until what is waited for has happened; state says how far it is, and each new state is told to progress.
+func await(ctx context.Context, timeout time.Duration, what string, progress func(string), look func(context.Context) (done bool, state string, err error)) error {
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	last := ""
+	for {
+		done, state, err := look(waiting)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
+		case waiting.Err() != nil:
+			return &TimeoutError{What: what, State: last, After: timeout}
+		case err != nil:
+			return fmt.Errorf("wait for %s: %w", what, err)
+		case done:
+			return nil
+		case state != last && progress != nil:
+			progress(state)
+		}
+		last = state
+		timer := time.NewTimer(pollEvery)
+		select {
+		case <-timer.C:
+		case <-waiting.Done():
+			timer.Stop()
+		}
+	}
+}

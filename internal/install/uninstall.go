@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+)
+
+// ErrInUse says that a namespace that would be purged holds pods that are not of the installation.
+var ErrInUse = errors.New("the namespace is in use")
+
+// quickly is how many seconds a pod gets to end. It may not write any more: there is nothing to finish.
+const quickly = 2
+
+// Removal takes an installation out of a cluster. It finds what belongs to one by its labels, in whichever namespace.
+type Removal struct {
+	Client rest.Interface
+	Mode   Mode
+	// Purge removes state, too: definitions with all their objects, and the namespace.
+	Purge bool
+	// Timeout bounds each wait.
+	Timeout time.Duration
+	// Report is told of each change as it happens, Progress what is waited for.
+	Report   func(Change)
+	Progress func(string)
+
+	// namespaces that the installation has.
+	namespaces []string
+}
+
+// Run removes what there is. It may be repeated after any error, and where nothing is left it does nothing. Errors to look
+// for: *ForbiddenError and ErrInUse before anything is removed, *TimeoutError, else those of the API server.
+func (r *Removal) Run(ctx context.Context) error {
+	if err := permitted(ctx, r.Client, r.permissions()); err != nil {
+		return err
+	}
+	if err := r.findNamespaces(ctx); err != nil {
+		return err
+	}
+	steps := []func(context.Context) error{
+		r.all("ClusterRoleBinding"), r.all("RoleBinding"), // from here on nothing can be written
+		r.all("Deployment"), r.workers,
+		r.all("ServiceAccount"), r.pods, // without the account no pod is made anew
+		r.lease,
+		r.all("ClusterRole"), r.all("Role"), r.all("PodDisruptionBudget"), r.all("NetworkPolicy"), r.all("FlowSchema"), r.all("PriorityLevelConfiguration"),
+		r.stopped,
+	}
+	if r.Purge {
+		steps = append(steps, r.all("CustomResourceDefinition"), r.gone("CustomResourceDefinition"), r.all("Namespace"), r.gone("Namespace"))
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// State returns what is left on purpose when there was no purge: the definitions and namespaces, as "Kind name".
+func (r *Removal) State(ctx context.Context) ([]string, error) {
+	var names []string
+	for _, name := range []string{"CustomResourceDefinition", "Namespace"} {
+		left, err := found(ctx, r.Client, kindNamed(name), "", ours)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range left {
+			names = append(names, name+" "+o.Name)
+		}
+	}
+	return names, nil
+}
+
+func (r *Removal) permissions() []permission {
+	verbs := []string{"list", "delete"}
+	if r.Mode == DryRunClient {
+		verbs = verbs[:1]
+	}
+	var needed []permission
+	for _, k := range append(slices.Clone(kinds), pods, jobs, leases) {
+		for _, verb := range verbs {
+			state := k.Kind == "CustomResourceDefinition" || k.Kind == "Namespace"
+			if !state || r.Purge || verb == "list" {
+				needed = append(needed, permission{verb, "", k.GroupResource()})
+			}
+		}
+	}
+	return needed
+}
+
+// findNamespaces finds where the installation is, also where a part of it was removed by hand.
+func (r *Removal) findNamespaces(ctx context.Context) error {
+	names := map[string]bool{}
+	for _, name := range []string{"Namespace", "Deployment", "ServiceAccount"} {
+		k := kindNamed(name)
+		all, err := found(ctx, r.Client, k, "", ours)
+		if err != nil {
+			return err
+		}
+		for _, o := range all {
+			if k.namespaced {
+				names[o.Namespace] = true
+				continue
+			}
+			names[o.Name] = true
+			if err := r.unused(ctx, o.Name); r.Purge && err != nil {
+				return err
+			}
+		}
+	}
+	r.namespaces = slices.Sorted(maps.Keys(names))
+	return nil
+}
+
+// unused returns ErrInUse where a namespace holds pods of somebody else.
+func (r *Removal) unused(ctx context.Context, namespace string) error {
+	var all corev1.PodList
+	if err := list(ctx, r.Client, pods, namespace, "", "", &all); err != nil {
+		return err
+	}
+	for _, p := range all.Items {
+		if !isOurs(p) {
+			return fmt.Errorf("%w: %s holds the pod %s, which is not of kube-migrator", ErrInUse, namespace, p.Name)
+		}
+	}
+	return nil
+}
+
+// isOurs tells by whom a pod acts, not by labels: what could still write is what counts.
+func isOurs(p corev1.Pod) bool {
+	return p.Spec.ServiceAccountName == ControllerAccount || p.Spec.ServiceAccountName == WorkerAccount
+}
+
+// all is the step that removes every object of a kind that has our labels.
+func (r *Removal) all(name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		k := kindNamed(name)
+		objects, err := found(ctx, r.Client, k, "", ours)
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			if err := r.remove(ctx, k, o.ObjectMeta, -1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// workers removes the Jobs, and with them their checkpoints.
+func (r *Removal) workers(ctx context.Context) error {
+	for _, namespace := range r.namespaces {
+		objects, err := found(ctx, r.Client, jobs, namespace, componentLabel+"="+componentWorker)
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			if err := r.remove(ctx, jobs, o.ObjectMeta, -1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pods ends what still runs without waiting for garbage collection, which would give each its full grace.
+func (r *Removal) pods(ctx context.Context) error {
+	left, err := r.running(ctx)
+	if err != nil || r.Mode != Write {
+		return err
+	}
+	for _, p := range left {
+		if p.DeletionTimestamp != nil {
+			continue
+		}
+		if _, err := remove(ctx, r.Client, pods, p.Namespace, p.Name, p.UID, quickly, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Removal) running(ctx context.Context) ([]corev1.Pod, error) {
+	var running []corev1.Pod
+	for _, namespace := range r.namespaces {
+		var all corev1.PodList
+		if err := list(ctx, r.Client, pods, namespace, "", "", &all); err != nil {
+			return nil, err
+		}
+		for _, p := range all.Items {
+			if isOurs(p) {
+				running = append(running, p)
+			}
+		}
+	}
+	return running, nil
+}
+
+// lease removes the Lease of the leader election, which the controller made.
+func (r *Removal) lease(ctx context.Context) error {
+	for _, namespace := range r.namespaces {
+		o, err := read(ctx, r.Client, leases, namespace, Controller)
+		if err != nil {
+			return err
+		}
+		if o == nil {
+			continue
+		}
+		if err := r.remove(ctx, leases, metav1.ObjectMeta{Namespace: namespace, Name: Controller, UID: o.GetUID()}, -1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes one object and reports it. One that is being deleted already is not worth a word.
+func (r *Removal) remove(ctx context.Context, k kind, o metav1.ObjectMeta, grace int64) error {
+	if o.DeletionTimestamp != nil {
+		return nil
+	}
+	if r.Mode != DryRunClient {
+		removed, err := remove(ctx, r.Client, k, o.Namespace, o.Name, o.UID, grace, r.Mode == DryRunServer)
+		if err != nil || !removed {
+			return err
+		}
+	}
+	r.Report(Change{Kind: k.Kind, Namespace: o.Namespace, Name: o.Name, Outcome: Deleted})
+	return nil
+}
+
+// stopped waits until no pod runs.
+func (r *Removal) stopped(ctx context.Context) error {
+	if r.Mode != Write {
+		return nil
+	}
+	return await(ctx, r.Timeout, "all pods of kube-migrator have ended", r.Progress, func(ctx context.Context) (bool, string, error) {
+		left, err := r.running(ctx)
+		if err != nil || len(left) == 0 {
+			return err == nil, "", err
+		}
+		if err := r.pods(ctx); err != nil { // one that was made while we deleted others
+			return false, "", err
+		}
+		names := make([]string, len(left))
+		for i, p := range left {
+			names[i] = p.Name
+		}
+		return false, "still there: " + strings.Join(names, ", "), nil
+	})
+}
+
+// gone is the step that waits until nothing of a kind is left.
+func (r *Removal) gone(name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if r.Mode != Write {
+			return nil
+		}
+		return await(ctx, r.Timeout, "everything of the kind "+name+" is deleted", r.Progress, func(ctx context.Context) (bool, string, error) {
+			k := kindNamed(name)
+			left, err := found(ctx, r.Client, k, "", ours)
+			if err != nil || len(left) == 0 {
+				return err == nil, "", err
+			}
+			state := left[0].Name + " is being deleted"
+			live, err := read(ctx, r.Client, k, "", left[0].Name)
+			if err != nil {
+				return false, "", err
+			}
+			if live != nil {
+				if why := terminating(live); why != "" {
+					state += ": " + why
+				}
+			}
+			return false, state, nil
+		})
+	}
+}
+
+// terminating is what the API server says of an object that it is deleting; "" where it says nothing. It is pure.
+func terminating(o *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	var words []string
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		status, message := condition["status"], condition["message"]
+		if name, _ := condition["type"].(string); status == "True" && message != nil && (name == "Terminating" || strings.HasPrefix(name, "Namespace")) {
+			words = append(words, fmt.Sprint(message))
+		}
+	}
+	if len(words) == 0 && len(o.GetFinalizers()) > 0 {
+		return "it has the finalizers " + strings.Join(o.GetFinalizers(), ", ")
+	}
+	if phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); len(words) == 0 && phase == "Terminating" {
+		return "kube-controller-manager has to empty it"
+	}
+	return strings.Join(words, "; ")
+}

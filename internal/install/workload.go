@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+const (
+	metricsPort = 8443
+	healthPort  = 8081
+	// anybody is the user of the container: no image needs to define it.
+	anybody = 65532
+)
+
+func (o Options) namespace() *corev1.Namespace {
+	n := &corev1.Namespace{ObjectMeta: meta(componentInstall, "", o.Namespace)}
+	n.Labels["pod-security.kubernetes.io/enforce"] = "restricted"
+	return n
+}
+
+func (o Options) serviceAccounts() []*corev1.ServiceAccount {
+	return []*corev1.ServiceAccount{
+		{ObjectMeta: meta(componentController, o.Namespace, ControllerAccount)},
+		{ObjectMeta: meta(componentWorker, o.Namespace, WorkerAccount)},
+	}
+}
+
+// deployment of the controller. All replicas but one wait for the leader's Lease.
+func (o Options) deployment() *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: meta(componentController, o.Namespace, Controller),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(o.Replicas),
+			Selector: &metav1.LabelSelector{MatchLabels: selector(componentController)},
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels(componentController)},
+				Spec:       o.pod(),
+			},
+		},
+	}
+}
+
+// pod complies with the restricted policy of Pod Security Standards
+// (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
+func (o Options) pod() corev1.PodSpec {
+	return corev1.PodSpec{
+		ServiceAccountName:            ControllerAccount,
+		AutomountServiceAccountToken:  new(true),
+		TerminationGracePeriodSeconds: new(int64(30)),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: new(true), RunAsUser: new(int64(anybody)), RunAsGroup: new(int64(anybody)),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		// A second replica is for the death of a node; on a cluster with one node both have to run there.
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: selector(componentController)},
+		}},
+		Containers: []corev1.Container{o.container()},
+	}
+}
+
+func (o Options) container() corev1.Container {
+	probe := func(path string) *corev1.Probe {
+		return &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}},
+			PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 3,
+		}
+	}
+	return corev1.Container{
+		Name: "controller", Image: o.Image, ImagePullPolicy: corev1.PullPolicy(o.ImagePullPolicy), Args: o.arguments(),
+		Ports: []corev1.ContainerPort{
+			{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
+			{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP},
+		},
+		LivenessProbe: probe("/healthz"), ReadinessProbe: probe("/readyz"),
+		// No limit on CPU: it would make a busy controller late for its Lease.
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+		},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
+}
+
+// disruptionBudget bounds what may be unavailable rather than what must be available: one replica can be drained.
+func (o Options) disruptionBudget() *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: meta(componentController, o.Namespace, Controller),
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: new(intstr.FromInt32(1)),
+			Selector:       &metav1.LabelSelector{MatchLabels: selector(componentController)},
+		},
+	}
+}
+
+// networkPolicy lets nothing in but metrics and probes. Only TCP and name resolution go out: to which addresses cannot be
+// said, because a policy that names the API server by its Service does not exist, its addresses are known to no manifest,
+// and the agreement asks each API server at its own.
+func (o Options) networkPolicy() *networkingv1.NetworkPolicy {
+	port := func(protocol corev1.Protocol, number int32) networkingv1.NetworkPolicyPort {
+		p := networkingv1.NetworkPolicyPort{Protocol: &protocol}
+		if number != 0 {
+			p.Port = new(intstr.FromInt32(number))
+		}
+		return p
+	}
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: meta(componentInstall, o.Namespace, Name),
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{
+				port(corev1.ProtocolTCP, metricsPort), port(corev1.ProtocolTCP, healthPort),
+			}}},
+			Egress: []networkingv1.NetworkPolicyEgressRule{{Ports: []networkingv1.NetworkPolicyPort{
+				port(corev1.ProtocolTCP, 0), port(corev1.ProtocolUDP, 53),
+			}}},
+		},
+	}
+}
+
+// priorityLevel gives sweeps a modest share of the API server of their own (I7): they cannot crowd others out, and in an
+// idle cluster they borrow. Half of the share is lent while no sweep runs.
+func priorityLevel() *flowcontrolv1.PriorityLevelConfiguration {
+	return &flowcontrolv1.PriorityLevelConfiguration{
+		ObjectMeta: meta(componentInstall, "", Name),
+		Spec: flowcontrolv1.PriorityLevelConfigurationSpec{
+			Type: flowcontrolv1.PriorityLevelEnablementLimited,
+			Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
+				NominalConcurrencyShares: new(int32(20)),
+				LendablePercent:          new(int32(50)),
+				LimitResponse: flowcontrolv1.LimitResponse{
+					Type:    flowcontrolv1.LimitResponseTypeQueue,
+					Queuing: &flowcontrolv1.QueuingConfiguration{Queues: 16, HandSize: 4, QueueLengthLimit: 50},
+				},
+			},
+		},
+	}
+}
+
+// flowSchema leads whoever runs sweeps to the priority level: after the API server's own schemas for leader election, nodes
+// and kube-system, before the one for all ServiceAccounts. Only a sweep's verbs are meant: a controller that sweeps must
+// not wait behind itself to renew its Lease.
+func (o Options) flowSchema() *flowcontrolv1.FlowSchema {
+	account := WorkerAccount
+	if o.Workers == InProcess {
+		account = ControllerAccount
+	}
+	return &flowcontrolv1.FlowSchema{
+		ObjectMeta: meta(componentInstall, "", Name),
+		Spec: flowcontrolv1.FlowSchemaSpec{
+			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: Name},
+			MatchingPrecedence:         1000,
+			DistinguisherMethod:        &flowcontrolv1.FlowDistinguisherMethod{Type: flowcontrolv1.FlowDistinguisherMethodByUserType},
+			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
+				Subjects: []flowcontrolv1.Subject{{
+					Kind:           flowcontrolv1.SubjectKindServiceAccount,
+					ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: o.Namespace, Name: account},
+				}},
+				ResourceRules: []flowcontrolv1.ResourcePolicyRule{{
+					Verbs: []string{"get", "list", "patch"}, APIGroups: []string{flowcontrolv1.APIGroupAll}, Resources: []string{flowcontrolv1.ResourceAll},
+					ClusterScope: true, Namespaces: []string{flowcontrolv1.NamespaceEvery},
+				}},
+			}},
+		},
+	}
+}
