@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	controller "github.com/kube-migrator/kube-migrator/internal/controller/migration"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+const (
+	workersAsJobs    = "jobs"
+	workersInProcess = "in-process"
+	bootstrapAll     = "all"
+	bootstrapNone    = "none"
+)
+
+// controllerFlags are the flags of controller.
+type controllerFlags struct {
+	options   controller.Options
+	workers   string
+	bootstrap string
+	evidence  string
+}
+
+func newControllerCommand(env *environment) *cobra.Command {
+	f := &controllerFlags{}
+	command := &cobra.Command{
+		Use:   "controller",
+		Short: "Carry out StorageVersionMigrations; runs in the cluster",
+		Long: `Carry out the cluster's StorageVersionMigrations, each by a Job. This is what install puts into the cluster.
+
+Of several controllers with --leader-elect one acts. SIGTERM ends it within 10 seconds: workers of this process finish what is
+in flight and save their checkpoints; Jobs go on. Metrics are served with TLS to whoever may get the path /metrics.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := f.check(command); err != nil {
+				return err
+			}
+			return env.controller(command.Context(), f)
+		},
+	}
+	f.add(command.Flags())
+	return command
+}
+
+func (f *controllerFlags) add(flags *pflag.FlagSet) {
+	o := &f.options
+	flags.StringVarP(&o.Namespace, "namespace", "n", "kube-migrator", "Namespace of the installation: Jobs, checkpoints and the Lease")
+	flags.StringVar(&f.workers, "workers", workersAsJobs, "jobs; in-process: migrate in this process, for clusters without nodes to spare")
+	flags.StringVar(&o.WorkerImage, "worker-image", "", "Image of the Jobs' pods")
+	flags.StringVar(&o.WorkerImagePullPolicy, "worker-image-pull-policy", "IfNotPresent", "Pull policy of the Jobs' pods: Always, IfNotPresent or Never")
+	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker", "ServiceAccount of the Jobs' pods")
+	flags.IntVar(&o.MaxConcurrent, "max-concurrent-migrations", controller.DefaultMaxConcurrent, "Most migrations at work at a time; never two of one resource")
+	flags.StringVar(&f.bootstrap, "bootstrap", bootstrapAll, "all: ask at start-up for a migration of every resource that has none; none")
+	flags.StringSliceVar(&o.Include, "include", nil, "Ask at start-up for resources by a pattern of full names only")
+	flags.StringSliceVar(&o.Exclude, "exclude", nil, "Do not ask at start-up for resources by a pattern of full names")
+	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
+	flags.DurationVar(&o.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded")
+	flags.DurationVar(&o.RetryAfter, "retry-after", controller.DefaultRetryAfter, "How long after its first failure a migration is tried again; doubled each time, at most 6h")
+	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
+	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "Act only while holding the Lease kube-migrator-controller")
+	flags.DurationVar(&o.LeaseDuration, "lease-duration", controller.DefaultLeaseDuration, "How long a leader that stopped renewing its Lease is waited for")
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "Where metrics are served; 0: nowhere")
+	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served; 0: nowhere")
+}
+
+// check refuses what cannot be meant before anything is sent.
+func (f *controllerFlags) check(command *cobra.Command) error {
+	o := &f.options
+	switch {
+	case f.workers != workersAsJobs && f.workers != workersInProcess:
+		return usageError(command, fmt.Errorf("--workers is %q, want jobs or in-process", f.workers))
+	case f.bootstrap != bootstrapAll && f.bootstrap != bootstrapNone:
+		return usageError(command, fmt.Errorf("--bootstrap is %q, want all or none", f.bootstrap))
+	case f.workers == workersAsJobs && o.WorkerImage == "":
+		return usageError(command, errors.New("--worker-image is missing: the image that Jobs run"))
+	case o.MaxConcurrent < 1:
+		return usageError(command, fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", o.MaxConcurrent))
+	case o.LeaseDuration < 2*time.Second:
+		return usageError(command, fmt.Errorf("--lease-duration is %s, want 2s or more", o.LeaseDuration))
+	case o.RetryAfter <= 0 || o.SettleTime <= 0:
+		return usageError(command, errors.New("--retry-after and --settle-time want more than 0"))
+	}
+	var err error
+	if o.MinEvidence, err = parseEvidence(f.evidence); err != nil {
+		return usageError(command, err)
+	}
+	o.InProcess, o.Bootstrap = f.workers == workersInProcess, f.bootstrap == bootstrapAll
+	return nil
+}
+
+func (env *environment) controller(ctx context.Context, f *controllerFlags) error {
+	config, err := env.config()
+	if err != nil {
+		return err
+	}
+	config.QPS = -1 // the API servers' own signals and the pace of workers bound us
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name this process: %w", err)
+	}
+	f.options.Identity = host + "_" + string(uuid.NewUUID())
+	f.options.Logger = slog.New(slog.NewTextHandler(env.Err, nil))
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err = controller.Run(ctx, config, f.options)
+	switch {
+	case errors.Is(err, controller.ErrLeaseLost):
+		return hinted(err, "kubectl get lease -n "+f.options.Namespace+" kube-migrator-controller -o yaml")
+	case err != nil:
+		return hinted(err, "kubectl auth can-i --list --as system:serviceaccount:"+f.options.Namespace+":kube-migrator-controller")
+	}
+	return nil
+}
