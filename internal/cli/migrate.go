@@ -112,15 +112,11 @@ func (f *migrateFlags) check(command *cobra.Command) error {
 	f.options.SettleTime = max(f.options.SettleTime, time.Nanosecond) // 0 would mean the default
 	f.options.AgreementTimeout = max(f.options.AgreementTimeout, time.Nanosecond)
 	f.options.DryRun = f.dryRun == dryRunServer
-	word := strings.ToLower(f.evidence)
-	for _, e := range []migrate.Evidence{migrate.Sampled, migrate.Observed, migrate.Declared} {
-		if word == strings.ToLower(e.String()) {
-			f.options.MinEvidence = e
-		}
+	evidence, err := parseEvidence(f.evidence)
+	if err != nil {
+		return usageError(command, err)
 	}
-	if f.options.MinEvidence == 0 {
-		return usageError(command, fmt.Errorf("--min-evidence is %q, want declared, observed or sampled", f.evidence))
-	}
+	f.options.MinEvidence = evidence
 	return f.selection.check(command)
 }
 

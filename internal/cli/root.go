@@ -74,6 +74,8 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 		newPlanCommand(env),
 		newMigrateCommand(env),
 		newAuditCommand(env),
+		newInstallCommand(env),
+		newUninstallCommand(env),
 		newVersionCommand(env),
 		newCompletionCommand(env),
 	)

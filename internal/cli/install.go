@@ -1,0 +1,326 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/install"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// defaultInstallTimeout bounds each wait of install and uninstall.
+const defaultInstallTimeout = 5 * time.Minute
+
+// installFlags are the flags of install.
+type installFlags struct {
+	options   install.Options
+	workers   string
+	bootstrap string
+	evidence  string
+	dryRun    string
+	export    bool
+	adopt     bool
+	wait      bool
+	timeout   time.Duration
+}
+
+func newInstallCommand(env *environment) *cobra.Command {
+	f := &installFlags{}
+	command := &cobra.Command{
+		Use:   "install",
+		Short: "Put the controller into the cluster, or upgrade it",
+		Long: `Put the controller of kube-migrator into the cluster of the kubeconfig: definitions, namespace, ServiceAccounts, roles,
+a share of the API server of its own (PriorityLevelConfiguration and FlowSchema), NetworkPolicy, PodDisruptionBudget and
+Deployment. Each is applied on the server's side, and the command says what that did: created, configured or unchanged.
+Running it again upgrades; an older controller that cannot be changed into the new one is deleted first.
+
+The roles are made from what the cluster serves now: a worker may get, list and patch each included resource by name, and
+nothing else of it. A resource that is defined later cannot be migrated until install is run again. --include and
+--exclude take patterns of full names and narrow what is migrated and what is granted.
+
+--export writes the manifests to stdout for a tool that applies them, and changes nothing. It, too, reads from the
+cluster which resources there are, because the roles name them.
+
+Definitions of the same names that belong to kube-storage-version-migrator or OpenShift are refused. --adopt takes them
+over with their objects; the workloads of the other installation are left alone, and must be stopped.
+
+Exit codes: 0 done, 1 error, 130 interrupted. It may be repeated after any error.`,
+		Example: `  kube-migrator install --image registry.example.com/kube-migrator:v1.0.0
+  kube-migrator install --include '*.demo.example.com' --dry-run=server
+  kube-migrator install --export > kube-migrator.yaml`,
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := f.check(command); err != nil {
+				return err
+			}
+			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+				ctx, stop := untilInterrupted(ctx, gentle)
+				defer stop()
+				return env.install(ctx, command, f)
+			})
+		},
+	}
+	f.add(command.Flags())
+	return command
+}
+
+func (f *installFlags) add(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.options.Namespace, "namespace", "n", install.DefaultNamespace, "Namespace of the controller and its workers; made if it does not exist")
+	flags.StringVar(&f.options.Image, "image", "", "Image of the controller and its workers (default: kube-migrator:VERSION, of the version of this command)")
+	flags.StringVar(&f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never")
+	flags.Int32Var(&f.options.Replicas, "replicas", install.DefaultReplicas, "Replicas of the controller, of which one is active")
+	flags.StringVar(&f.workers, "workers", string(install.Jobs), "Where sweeps run. jobs: each in a Job of its own; in-process: in the controller, which then gets the permissions of the workers")
+	flags.StringVar(&f.bootstrap, "bootstrap", string(install.BootstrapAll), "What the controller requests when it starts. all: a migration of every included resource that has none; none")
+	flags.StringSliceVar(&f.options.Include, "include", nil, "Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all)")
+	flags.StringSliceVar(&f.options.Exclude, "exclude", nil, "Resources that may not be migrated, by a pattern of full names")
+	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
+	flags.DurationVar(&f.options.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded")
+	flags.IntVar(&f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1, "Most sweeps at one time in the cluster")
+	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be applied; server: let the API server check all of it and change nothing")
+	flags.BoolVar(&f.export, "export", false, "Write the manifests as YAML to stdout and change nothing")
+	flags.BoolVar(&f.adopt, "adopt", false, "Take over definitions of another installation with their objects, and a namespace that exists")
+	flags.BoolVar(&f.wait, "wait", true, "Wait until the controller is rolled out")
+	flags.DurationVar(&f.timeout, "timeout", defaultInstallTimeout, "How long to wait for each thing that is waited for")
+}
+
+// check refuses what cannot be meant before anything is sent.
+func (f *installFlags) check(command *cobra.Command) error {
+	if f.options.Replicas < 1 { // 0 would mean the default
+		return usageError(command, fmt.Errorf("--replicas is %d, want 1 or more", f.options.Replicas))
+	}
+	if f.options.MaxConcurrentMigrations < 1 {
+		return usageError(command, fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", f.options.MaxConcurrentMigrations))
+	}
+	if f.export && f.dryRun != dryRunNone {
+		return usageError(command, errors.New("--export changes nothing and cannot be combined with --dry-run"))
+	}
+	if err := checkRun(command, f.dryRun, f.timeout); err != nil {
+		return err
+	}
+	evidence, err := parseEvidence(f.evidence)
+	if err != nil {
+		return usageError(command, err)
+	}
+	f.options.MinEvidence = evidence
+	if f.options.Image == "" {
+		f.options.Image = defaultImage(thisBuild().Version)
+	}
+	f.options.Workers, f.options.Bootstrap = install.Workers(f.workers), install.Bootstrap(f.bootstrap)
+	f.options = f.options.Complete()
+	if err := f.options.Check(); err != nil {
+		return usageError(command, err)
+	}
+	return nil
+}
+
+// checkRun refuses values of the flags that install and uninstall share.
+func checkRun(command *cobra.Command, dryRun string, timeout time.Duration) error {
+	switch {
+	case !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, dryRun):
+		return usageError(command, fmt.Errorf("--dry-run is %q, want none, client or server", dryRun))
+	case timeout <= 0:
+		return usageError(command, fmt.Errorf("--timeout is %v, want more than 0", timeout))
+	}
+	return nil
+}
+
+// install gathers what may be migrated, decides what that needs, and applies it.
+func (env *environment) install(ctx context.Context, command *cobra.Command, f *installFlags) error {
+	client, resources, err := env.includedResources(ctx, command, f)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return env.explainInstall(ctx, command, f.options.Namespace, err)
+	case err != nil:
+		return err
+	}
+	plan, err := install.Plan(f.options, resources)
+	if err != nil {
+		return err
+	}
+	if f.export {
+		manifests, err := install.YAML(plan)
+		if err != nil {
+			return err
+		}
+		_, err = env.Out.Write(manifests)
+		return err
+	}
+	installation := &install.Installation{
+		Client: client, Mode: mode(f.dryRun), Adopt: f.adopt, Timeout: f.timeout, Report: env.change(f.dryRun), Progress: env.waiting,
+		Warn: func(text string) { fmt.Fprintln(env.Err, "Warning: "+text) },
+	}
+	if err := installation.Run(ctx, plan); err != nil {
+		return env.explainInstall(ctx, command, f.options.Namespace, err)
+	}
+	if f.dryRun != dryRunNone {
+		return nil
+	}
+	if f.wait {
+		if err := installation.Rollout(ctx, f.options.Namespace); err != nil {
+			return env.explainInstall(ctx, command, f.options.Namespace, err)
+		}
+	}
+	fmt.Fprintf(env.Err, "kube-migrator is installed in the namespace %s and may migrate %d resources.\n", f.options.Namespace, len(resources))
+	return nil
+}
+
+// includedResources reads what may be migrated.
+func (env *environment) includedResources(ctx context.Context, command *cobra.Command, f *installFlags) (rest.Interface, []schema.GroupResource, error) {
+	config, err := env.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := migrate.NewClient(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := inventory.Take(ctx, client)
+	if err != nil {
+		return nil, nil, env.unreachable(config, err)
+	}
+	for _, failure := range all.Failures {
+		fmt.Fprintf(env.Err, "Not looked at, and so not granted: %s\n", strings.Join(strings.Fields(failure.String()), " "))
+	}
+	resources, err := install.Included(all, f.options.Include, f.options.Exclude)
+	if unknown := (*inventory.NotFoundError)(nil); errors.As(err, &unknown) && len(unknown.Near) > 0 {
+		return nil, nil, hinted(err, command.CommandPath()+" "+quoted("--include="+unknown.Near[0]))
+	}
+	if err != nil {
+		return nil, nil, env.notFound(command, err)
+	}
+	if len(resources) == 0 {
+		return nil, nil, usageError(command, errors.New("--include and --exclude leave nothing that could be migrated"))
+	}
+	return client, resources, nil
+}
+
+// explainInstall turns an error of installing or removing into the two lines of every error.
+func (env *environment) explainInstall(ctx context.Context, command *cobra.Command, namespace string, err error) error {
+	forbidden, foreign, late, leaving := (*install.ForbiddenError)(nil), (*install.ForeignError)(nil), (*install.TimeoutError)(nil), (*install.LeavingError)(nil)
+	switch {
+	case ctx.Err() != nil:
+		return hintedCode(errors.New("interrupted"), command.CommandPath()+" again: it goes on where it was", exitInterrupted)
+	case errors.As(err, &forbidden):
+		try := "kubectl auth can-i " + forbidden.Verb + " " + forbidden.Resource.String()
+		if forbidden.Namespace != "" {
+			try += " -n " + forbidden.Namespace
+		}
+		return hinted(err, try)
+	case errors.As(err, &leaving):
+		return hinted(err, "kubectl get "+leaving.Resource.String()+" "+leaving.Name)
+	case errors.As(err, &foreign):
+		return hinted(err, env.sameAgain(command, "--adopt"))
+	case errors.As(err, &late) && namespace != "":
+		return hinted(err, "kubectl -n "+namespace+" describe pods")
+	case errors.As(err, &late):
+		return hinted(err, "kubectl get namespaces,pods --all-namespaces -l app.kubernetes.io/name="+install.Name)
+	case isEscalation(err):
+		// The API server lists every rule that is missing, which may be hundreds.
+		return hinted(errors.New("you may not grant what the roles grant: it takes all of it, or the verb escalate on clusterroles.rbac.authorization.k8s.io and roles.rbac.authorization.k8s.io"),
+			"kubectl auth can-i escalate clusterroles.rbac.authorization.k8s.io")
+	case errors.Is(err, install.ErrInUse):
+		return hinted(err, env.name+" uninstall")
+	}
+	return hinted(err, command.CommandPath()+" --dry-run=server")
+}
+
+// sameAgain is this command line with further arguments.
+func (env *environment) sameAgain(command *cobra.Command, arguments ...string) string {
+	for _, name := range []string{"include", "exclude"} { // again leaves out what selects
+		patterns, _ := command.Flags().GetStringSlice(name)
+		for _, pattern := range patterns {
+			arguments = append(arguments, "--"+name+"="+pattern)
+		}
+	}
+	return (&migration{env: env, command: command}).again(arguments...)
+}
+
+// isEscalation recognizes the API server's answer to somebody who grants what they do not have.
+func isEscalation(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "attempting to grant")
+}
+
+// mode translates the flag.
+func mode(dryRun string) install.Mode {
+	switch dryRun {
+	case dryRunServer:
+		return install.DryRunServer
+	case dryRunClient:
+		return install.DryRunClient
+	}
+	return install.Write
+}
+
+// change shows what happened to an object, one per line.
+func (env *environment) change(dryRun string) func(install.Change) {
+	return func(c install.Change) {
+		name := c.Name
+		if c.Namespace != "" {
+			name = c.Namespace + "/" + name
+		}
+		var notes []string
+		if dryRun != dryRunNone {
+			notes = append(notes, "dry run")
+		}
+		if c.Note != "" {
+			notes = append(notes, c.Note)
+		}
+		line := fmt.Sprintf("%-10s  %s %s", c.Outcome, c.Kind, name)
+		if len(notes) > 0 {
+			line += " (" + strings.Join(notes, "; ") + ")"
+		}
+		fmt.Fprintln(env.Out, line)
+	}
+}
+
+func (env *environment) waiting(state string) {
+	fmt.Fprintln(env.Err, "Waiting: "+strings.Join(strings.Fields(state), " "))
+}
+
+// untilInterrupted returns a context that ends with the first interrupt: installing can be repeated at any point.
+func untilInterrupted(ctx context.Context, gentle <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	var listener sync.WaitGroup
+	listener.Go(func() {
+		select {
+		case <-gentle:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { cancel(); listener.Wait() }
+}
+
+// parseEvidence reads the value of --min-evidence.
+func parseEvidence(word string) (migrate.Evidence, error) {
+	for _, e := range []migrate.Evidence{migrate.Sampled, migrate.Observed, migrate.Declared} {
+		if strings.EqualFold(word, e.String()) {
+			return e, nil
+		}
+	}
+	return 0, fmt.Errorf("--min-evidence is %q, want declared, observed or sampled", word)
+}
+
+// notInTag is what the tag of an image cannot hold but a version can.
+var notInTag = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+
+// defaultImage is the image of a version.
+func defaultImage(version string) string {
+	return "kube-migrator:" + strings.Trim(notInTag.ReplaceAllString(version, "-"), "-.")
+}

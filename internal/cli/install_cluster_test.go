@@ -1,0 +1,392 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// installer runs kube-migrator against a cluster as a user does.
+type installer struct {
+	t          *testing.T
+	cluster    *testbed.Cluster
+	client     rest.Interface
+	kubeconfig string
+}
+
+func newInstaller(t *testing.T, options testbed.Options) *installer {
+	t.Helper()
+	cluster := testbed.New(t, options)
+	client, err := migrate.NewClient(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := cluster.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &installer{t: t, cluster: cluster, client: client, kubeconfig: kubeconfig}
+}
+
+// run runs a command and expects an exit code.
+func (i *installer) run(code int, args ...string) (out, notes string) {
+	i.t.Helper()
+	return i.runAs(i.kubeconfig, code, args...)
+}
+
+func (i *installer) runAs(kubeconfig string, code int, args ...string) (out, notes string) {
+	i.t.Helper()
+	var stdout, stderr strings.Builder
+	line := append([]string{"kube-migrator", "--kubeconfig", kubeconfig}, args...)
+	got := Run(i.t.Context(), line, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	if got != code {
+		i.t.Fatalf("kube-migrator %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), got, code, stdout.String(), stderr.String())
+	}
+	return stdout.String(), stderr.String()
+}
+
+// installedAt are the collections that an installation has objects in.
+var installedAt = []string{
+	"/api/v1/namespaces", "/api/v1/serviceaccounts", "/apis/apps/v1/deployments", "/apis/policy/v1/poddisruptionbudgets",
+	"/apis/networking.k8s.io/v1/networkpolicies", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+	"/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+	"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/roles",
+	"/apis/rbac.authorization.k8s.io/v1/rolebindings", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+}
+
+// installed returns the resourceVersions of everything with our labels, by path of the collection, namespace and name.
+func (i *installer) installed() map[string]string {
+	i.t.Helper()
+	versions := map[string]string{}
+	for _, path := range installedAt {
+		raw, err := i.client.Get().AbsPath(path).Param("labelSelector", "app.kubernetes.io/managed-by=kube-migrator").
+			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").Do(i.t.Context()).Raw()
+		if err != nil {
+			i.t.Fatal(err)
+		}
+		var list metav1.PartialObjectMetadataList
+		if err := json.Unmarshal(raw, &list); err != nil {
+			i.t.Fatal(err)
+		}
+		for _, o := range list.Items {
+			versions[path+" "+o.Namespace+"/"+o.Name] = o.ResourceVersion
+		}
+	}
+	return versions
+}
+
+// outcomes counts the lines of a command's report by their first word.
+func outcomes(out string) map[string]int {
+	counts := map[string]int{}
+	for line := range strings.Lines(out) {
+		counts[strings.Fields(line)[0]]++
+	}
+	return counts
+}
+
+func TestInstallOnARealCluster(t *testing.T) {
+	i := newInstaller(t, testbed.Options{
+		// With an advertised address the server keeps the EndpointSlice default/kubernetes, as in a cluster.
+		Flags: []string{"--advertise-address=192.0.2.10", "--endpoint-reconciler-type=lease"},
+		Users: []testbed.User{{Name: "guest"}, {Name: "operator"}},
+	})
+	if err := i.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
+		t.Fatal(err)
+	}
+	const objects = 23
+
+	t.Run("a dry run writes nothing", func(t *testing.T) {
+		i.t = t
+		for _, mode := range []string{"client", "server"} {
+			out, _ := i.run(exitDone, "install", "--dry-run="+mode)
+			if got := outcomes(out); got["created"] != objects || strings.Count(out, "(dry run") != objects {
+				t.Errorf("--dry-run=%s reports %v, want %d created:\n%s", mode, got, objects, out)
+			}
+			if got := i.installed(); len(got) > 0 {
+				t.Fatalf("--dry-run=%s wrote %v", mode, got)
+			}
+		}
+	})
+	t.Run("a user without permission is told which verb is missing, and nothing is written", func(t *testing.T) {
+		i.t = t
+		guest, err := i.cluster.KubeconfigFor(i.cluster.Servers[0].URL(), "guest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, problem := i.runAs(guest, exitError, "install")
+		if want := "error: you may not get customresourcedefinitions.apiextensions.k8s.io in the cluster\n" +
+			"Try: kubectl auth can-i get customresourcedefinitions.apiextensions.k8s.io\n"; !strings.HasSuffix(problem, want) || out != "" {
+			t.Errorf("stdout %q, stderr %q, want %q", out, problem, want)
+		}
+		if got := i.installed(); len(got) > 0 {
+			t.Errorf("wrote %v", got)
+		}
+	})
+	t.Run("a pattern that matches nothing gets two lines", func(t *testing.T) {
+		i.t = t
+		out, problem := i.run(exitError, "install", "--include=widgts.demo.example.com")
+		want := "error: the server has no resource \"widgts.demo.example.com\"\nTry: kube-migrator install --include=widgets.demo.example.com\n"
+		if out != "" || problem != want {
+			t.Errorf("stdout %q, stderr %q, want %q", out, problem, want)
+		}
+	})
+	t.Run("what kubectl applies from --export is what install applies", func(t *testing.T) {
+		i.t = t
+		manifests, _ := i.run(exitDone, "install", "--export")
+		if got := i.installed(); len(got) > 0 {
+			t.Fatalf("--export wrote %v", got)
+		}
+		path := filepath.Join(t.TempDir(), "manifests.yaml")
+		if err := os.WriteFile(path, []byte(manifests), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		kubectl, err := testbed.Binary(t.Context(), testbed.V137, "kubectl", os.Stderr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said, err := i.cluster.Command(t.Context(), kubectl, "--kubeconfig", i.kubeconfig, "apply", "--server-side", "-f", path).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		if got := len(i.installed()); got != objects {
+			t.Errorf("kubectl made %d objects, want %d", got, objects)
+		}
+		if out, _ := i.run(exitDone, "install", "--wait=false"); outcomes(out)["unchanged"] != objects {
+			t.Errorf("install changes what kubectl applied:\n%s", out)
+		}
+	})
+	t.Run("running it again changes nothing", func(t *testing.T) {
+		i.t = t
+		before := i.installed()
+		out, notes := i.run(exitDone, "install", "--wait=false")
+		if outcomes(out)["unchanged"] != objects || !strings.Contains(notes, "kube-migrator is installed in the namespace kube-migrator and may migrate ") {
+			t.Errorf("the second run reports\n%s%s", out, notes)
+		}
+		if diff := cmp.Diff(before, i.installed()); diff != "" {
+			t.Errorf("resourceVersions moved (-before +after):\n%s", diff)
+		}
+	})
+	t.Run("a changed flag configures what depends on it", func(t *testing.T) {
+		i.t = t
+		out, _ := i.run(exitDone, "install", "--wait=false", "--replicas=3")
+		if got := outcomes(out); got["configured"] != 1 || !strings.Contains(out, "configured  Deployment kube-migrator/kube-migrator-controller\n") {
+			t.Errorf("reports\n%s", out)
+		}
+	})
+	t.Run("a rollout that does not happen ends with what is known", func(t *testing.T) {
+		i.t = t
+		_, problem := i.run(exitError, "install", "--timeout=2s")
+		if !strings.Contains(problem, "error: not within 2s: Deployment kube-migrator/kube-migrator-controller is rolled out; at last: nothing has acted on it yet") ||
+			!strings.HasSuffix(problem, "Try: kubectl -n kube-migrator describe pods\n") {
+			t.Errorf("stderr %q", problem)
+		}
+	})
+	t.Run("the pods comply with the restricted policy of their namespace", func(t *testing.T) { i.t = t; i.checkPodSecurity() })
+	t.Run("the worker can do its work and nothing else", func(t *testing.T) { i.t = t; i.checkWorker() })
+	t.Run("the controller reads no object of what is migrated", func(t *testing.T) { i.t = t; i.checkController() })
+	t.Run("a narrower include takes permissions away", func(t *testing.T) {
+		i.t = t
+		i.run(exitDone, "install", "--wait=false", "--include=*.demo.example.com")
+		worker := i.clientAs("kube-migrator-worker")
+		i.eventually("the worker may not list secrets any more", func() bool { return !i.may(worker, "list", "", "secrets", "") })
+		if !i.may(worker, "patch", "demo.example.com", "widgets", "") {
+			t.Error("the worker may not patch what is included")
+		}
+	})
+	t.Run("sweeps in the controller need the worker's permissions", func(t *testing.T) {
+		i.t = t
+		i.run(exitDone, "install", "--wait=false", "--workers=in-process")
+		controller := i.clientAs("kube-migrator-controller")
+		i.eventually("the controller may patch widgets", func() bool { return i.may(controller, "patch", "demo.example.com", "widgets", "") })
+	})
+	t.Run("nobody can grant what they do not have", func(t *testing.T) { i.t = t; i.checkEscalation() })
+}
+
+func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
+	i := newInstaller(t, testbed.Options{})
+	post(t, i.client, planDefinitions, `{"metadata":{"name":"storageversionmigrations.migration.k8s.io",
+		"annotations":{"api-approved.kubernetes.io":"https://github.com/kubernetes/community/pull/2524"}},
+		"spec":{"group":"migration.k8s.io","scope":"Cluster","names":{"plural":"storageversionmigrations","singular":"storageversionmigration","kind":"StorageVersionMigration","listKind":"StorageVersionMigrationList"},
+		"versions":[{"name":"v1alpha1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`)
+	post(t, i.client, "/apis/apps/v1/namespaces/kube-system/deployments", `{"metadata":{"name":"migrator"},"spec":{"selector":{"matchLabels":{"app":"migrator"}},
+		"template":{"metadata":{"labels":{"app":"migrator"}},"spec":{"containers":[{"name":"migrator","image":"registry.example.com/storage-version-migration-migrator:v0.0.5"}]}}}}`)
+	const object = `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"widgets-1"},"spec":{"continueToken":"abc","resource":{"group":"demo.example.com","version":"v1","resource":"widgets"}}}`
+	i.eventually("the definition is served", func() bool {
+		return i.client.Post().AbsPath("/apis/migration.k8s.io/v1alpha1/storageversionmigrations").SetHeader("Content-Type", "application/json").Body([]byte(object)).Do(t.Context()).Error() == nil
+	})
+
+	_, problem := i.run(exitError, "install", "--wait=false", "--replicas=1", "--include=secrets")
+	want := "error: CustomResourceDefinition storageversionmigrations.migration.k8s.io exists and belongs to another installation: " +
+		"kube-storage-version-migrator (Deployment kube-system/migrator; written by kube-migrator)\n" +
+		"Try: kube-migrator install --adopt --include=secrets --kubeconfig=" + i.kubeconfig + " --replicas=1 --wait=false\n"
+	if problem != want {
+		t.Errorf("stderr %q, want %q", problem, want)
+	}
+	if got := i.installed(); len(got) > 0 {
+		t.Errorf("what belongs to others was refused after writing %v", got)
+	}
+
+	out, notes := i.run(exitDone, "install", "--wait=false", "--adopt")
+	if !strings.Contains(out, "configured  CustomResourceDefinition storageversionmigrations.migration.k8s.io\n") ||
+		!strings.Contains(notes, "Warning: Deployment kube-system/migrator of the other installation still runs.") {
+		t.Errorf("--adopt reports\n%s%s", out, notes)
+	}
+	raw, err := i.client.Get().AbsPath("/apis/migration.k8s.io/v1alpha1/storageversionmigrations/widgets-1").Do(t.Context()).Raw()
+	if err != nil || !strings.Contains(string(raw), `"continueToken":"abc"`) {
+		t.Errorf("the object of the other installation is %s, %v", raw, err)
+	}
+	if err := i.client.Get().AbsPath("/apis/apps/v1/namespaces/kube-system/deployments/migrator").Do(t.Context()).Error(); err != nil {
+		t.Errorf("the other's Deployment: %v", err)
+	}
+	if out, _ := i.run(exitDone, "install", "--wait=false"); outcomes(out)["unchanged"] != 23 {
+		t.Errorf("what was adopted is ours afterwards, but\n%s", out)
+	}
+
+	t.Run("a namespace that exists is not taken", func(t *testing.T) {
+		i.t = t
+		post(t, i.client, "/api/v1/namespaces", `{"metadata":{"name":"ops"}}`)
+		_, problem := i.run(exitError, "install", "--wait=false", "--namespace=ops")
+		if !strings.HasPrefix(problem, "error: the namespace ops exists and was not made by kube-migrator, which needs one of its own") {
+			t.Errorf("stderr %q", problem)
+		}
+	})
+}
+
+func TestInstallReplacesAnOlderController(t *testing.T) {
+	i := newInstaller(t, testbed.Options{})
+	i.run(exitDone, "install", "--wait=false")
+	deployment := func(namespace, name, app string) string {
+		return fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"labels":{"app.kubernetes.io/name":"kube-migrator","app.kubernetes.io/component":"controller"}},
+			"spec":{"selector":{"matchLabels":{"app":%q}},"template":{"metadata":{"labels":{"app":%q}},"spec":{"containers":[{"name":"c","image":"old"}]}}}}`, namespace, name, app, app)
+	}
+	const path = "/apis/apps/v1/namespaces/kube-migrator/deployments"
+	if err := i.client.Delete().AbsPath(path, "kube-migrator-controller").Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	post(t, i.client, path, deployment("kube-migrator", "kube-migrator-controller", "other-selector"))
+	post(t, i.client, path, deployment("kube-migrator", "old-name", "old"))
+	post(t, i.client, "/apis/apps/v1/namespaces/default/deployments", deployment("default", "elsewhere", "old"))
+
+	out, _ := i.run(exitDone, "install", "--dry-run=server")
+	if got := outcomes(out); got["deleted"] != 3 || got["unchanged"] != 22 || !strings.Contains(out, "(dry run; not checked: the older one is still there)") {
+		t.Errorf("the dry run reports %v:\n%s", got, out)
+	}
+	out, _ = i.run(exitDone, "install", "--wait=false")
+	if got := outcomes(out); got["deleted"] != 3 || got["created"] != 1 || got["unchanged"] != 22 {
+		t.Errorf("reports %v:\n%s", got, out)
+	}
+	raw, err := i.client.Get().AbsPath("/apis/apps/v1/deployments").Do(t.Context()).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(raw), "old-name") || strings.Contains(string(raw), "elsewhere") || strings.Contains(string(raw), "other-selector") {
+		t.Errorf("an older controller is left: %s", raw)
+	}
+}
+
+// checkEscalation installs as somebody who may write roles, but has none of what they grant.
+func (i *installer) checkEscalation() {
+	t := i.t
+	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
+	post(t, i.client, rbac+"clusterroles", `{"metadata":{"name":"operator"},"rules":[{"verbs":["get","list","create","patch"],
+		"apiGroups":["","apps","policy","networking.k8s.io","flowcontrol.apiserver.k8s.io","rbac.authorization.k8s.io","apiextensions.k8s.io","apiregistration.k8s.io"],
+		"resources":["namespaces","serviceaccounts","deployments","poddisruptionbudgets","networkpolicies","flowschemas","prioritylevelconfigurations",
+			"clusterroles","clusterrolebindings","roles","rolebindings","customresourcedefinitions","apiservices"]}]}`)
+	post(t, i.client, rbac+"clusterrolebindings", `{"metadata":{"name":"operator"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"operator"},
+		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"operator"}]}`)
+	kubeconfig, err := i.cluster.KubeconfigFor(i.cluster.Servers[0].URL(), "operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, err := migrate.NewClient(i.cluster.ConfigAs("operator"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.eventually("the operator may patch roles", func() bool {
+		return i.may(operator, "patch", "rbac.authorization.k8s.io", "clusterroles", "")
+	})
+	_, problem := i.runAs(kubeconfig, exitError, "install", "--wait=false", "--exclude=secrets")
+	if want := "error: you may not grant what the roles grant: it takes all of it, or the verb escalate on clusterroles.rbac.authorization.k8s.io and roles.rbac.authorization.k8s.io\n" +
+		"Try: kubectl auth can-i escalate clusterroles.rbac.authorization.k8s.io\n"; !strings.HasSuffix(problem, want) {
+		t.Errorf("stderr %q, want %q", problem, want)
+	}
+}
+
+// checkPodSecurity sends the pod of the Deployment to the API server, which enforces the policy of the namespace.
+func (i *installer) checkPodSecurity() {
+	t := i.t
+	raw, err := i.client.Get().AbsPath("/apis/apps/v1/namespaces/kube-migrator/deployments/kube-migrator-controller").Do(t.Context()).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deployment struct {
+		Spec struct {
+			Template struct {
+				Spec map[string]any `json:"spec"`
+			} `json:"template"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(raw, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	spec := deployment.Spec.Template.Spec
+	send := func() error {
+		pod, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": "like-the-controller"}, "spec": spec})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i.client.Post().AbsPath("/api/v1/namespaces/kube-migrator/pods").Param("dryRun", "All").SetHeader("Content-Type", "application/json").
+			Body(pod).Do(t.Context()).Error()
+	}
+	if err := send(); err != nil {
+		t.Error(err)
+	}
+	delete(spec, "securityContext")
+	if err := send(); err == nil || !strings.Contains(err.Error(), "restricted") {
+		t.Errorf("the namespace takes a pod that does not comply: %v", err)
+	}
+}
+
+func TestInstallRefusesWhatCannotBeMeant(t *testing.T) {
+	for problem, flags := range map[string][]string{
+		"--image is \"not an image\"":                  {"--image=not an image"},
+		"--namespace is \"Not_A_Name\"":                {"--namespace=Not_A_Name"},
+		"--namespace is kube-system":                   {"-n", "kube-system"},
+		"--replicas is 0":                              {"--replicas=0"},
+		"--max-concurrent-migrations is 0":             {"--max-concurrent-migrations=0"},
+		"--timeout is 0s":                              {"--timeout=0s"},
+		"--dry-run is \"yes\"":                         {"--dry-run=yes"},
+		"--min-evidence is \"hope\"":                   {"--min-evidence=hope"},
+		"--export changes nothing and cannot be":       {"--export", "--dry-run=client"},
+		"\"kube-migrator install\" takes no arguments": {"widgets"},
+	} {
+		var stdout, stderr strings.Builder
+		code := Run(t.Context(), append([]string{"kube-migrator", "install"}, flags...), Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+		got := stderr.String()
+		if code != exitError || stdout.Len() > 0 || !strings.HasPrefix(got, "error: "+problem) || !strings.HasSuffix(got, "\nTry: kube-migrator install --help\n") || strings.Count(got, "\n") != 2 {
+			t.Errorf("%v: exit code %d, stdout %q, stderr %q", flags, code, stdout.String(), got)
+		}
+	}
+}
+
+func TestTheDefaultImageIsThatOfTheVersion(t *testing.T) {
+	for version, want := range map[string]string{
+		"v1.2.3": "kube-migrator:v1.2.3", "(devel)": "kube-migrator:devel", "v0.0.0-2026+dirty": "kube-migrator:v0.0.0-2026-dirty",
+	} {
+		if got := defaultImage(version); got != want {
+			t.Errorf("the image of %s is %s, want %s", version, got, want)
+		}
+	}
+}

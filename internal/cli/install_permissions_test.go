@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// as returns a client's configuration with the token of a ServiceAccount of the installation.
+func (i *installer) as(account string) *rest.Config {
+	i.t.Helper()
+	raw, err := i.client.Post().AbsPath("/api/v1/namespaces/kube-migrator/serviceaccounts", account, "token").SetHeader("Content-Type", "application/json").
+		Body([]byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`)).Do(i.t.Context()).Raw()
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	var request struct {
+		Status struct {
+			Token string `json:"token"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(raw, &request); err != nil {
+		i.t.Fatal(err)
+	}
+	config := i.cluster.Config()
+	config.BearerToken = request.Status.Token
+	return config
+}
+
+// may asks the API server what the owner of a token may do.
+func (i *installer) may(client rest.Interface, verb, group, resource, namespace string) bool {
+	i.t.Helper()
+	resource, subresource, _ := strings.Cut(resource, "/")
+	question := fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{
+		"verb":%q,"group":%q,"resource":%q,"subresource":%q,"namespace":%q}}}`, verb, group, resource, subresource, namespace)
+	raw, err := client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").
+		Body([]byte(question)).Do(i.t.Context()).Raw()
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	var review struct {
+		Status struct {
+			Allowed bool `json:"allowed"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(raw, &review); err != nil {
+		i.t.Fatal(err)
+	}
+	return review.Status.Allowed
+}
+
+func (i *installer) clientAs(account string) rest.Interface {
+	i.t.Helper()
+	client, err := migrate.NewClient(i.as(account))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return client
+}
+
+// eventually waits for what the API server's authorizer learns a moment after the write.
+func (i *installer) eventually(what string, ok func() bool) {
+	i.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	i.t.Fatalf("not within 10s: %s", what)
+}
+
+func (i *installer) checkWorker() {
+	t := i.t
+	config := i.as("kube-migrator-worker")
+	worker, err := migrate.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := inventory.Take(t.Context(), worker)
+	if err != nil || len(all.Failures) > 0 {
+		t.Fatalf("the worker cannot take the inventory: %v, %v", err, all)
+	}
+	checked := 0
+	for _, r := range all.Resources {
+		if r.Problem != nil {
+			continue
+		}
+		checked++
+		for _, verb := range []string{"get", "list", "patch"} {
+			if !i.may(worker, verb, r.Group, r.Resource, "") {
+				t.Errorf("the worker may not %s %s", verb, r)
+			}
+		}
+		for _, verb := range []string{"create", "update", "delete", "deletecollection", "watch"} {
+			everybody := verb == "watch" && r.Resource == "clustertrustbundles" // all ServiceAccounts may, by system:cluster-trust-bundle-discovery
+			if !everybody && i.may(worker, verb, r.Group, r.Resource, "") {
+				t.Errorf("the worker may %s %s", verb, r)
+			}
+		}
+	}
+	if checked < 40 {
+		t.Errorf("only %d resources were checked", checked)
+	}
+	if !i.may(worker, "update", "", "configmaps", "kube-migrator") || i.may(worker, "create", "", "configmaps", "kube-migrator") {
+		t.Error("of ConfigMaps in its namespace the worker may update them and no more")
+	}
+	i.sweepAs(config, worker)
+}
+
+// sweepAs migrates widgets with a token and expects proof.
+func (i *installer) sweepAs(config *rest.Config, client rest.Interface) {
+	t := i.t
+	for n := range 3 {
+		post(t, i.client, "/apis/demo.example.com/v1/namespaces/default/widgets", fmt.Sprintf(`{"apiVersion":"demo.example.com/v1","kind":"Widget","metadata":{"name":"w%d"}}`, n))
+	}
+	all, err := inventory.Take(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	widgets, err := all.Find("widgets.demo.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers, err := agreement.New(config, widgets.Target(), agreement.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, explanation, err := servers.Look(t.Context()); err != nil || explanation.Evidence != migrate.Observed {
+		t.Errorf("the worker sees %s, %v, want %s", explanation, err, migrate.Observed)
+	}
+	result, err := migrate.New(client, widgets.Target(), servers, migrate.Options{SettleTime: time.Second, AgreementTimeout: 30 * time.Second}).Run(t.Context())
+	if err != nil || result.Counts.Done() != 3 {
+		t.Errorf("the sweep of the worker: %+v, %v", result, err)
+	}
+}
+
+func (i *installer) checkController() {
+	t := i.t
+	controller := i.clientAs("kube-migrator-controller")
+	if all, err := inventory.Take(t.Context(), controller); err != nil || len(all.Failures) > 0 {
+		t.Errorf("the controller cannot take the inventory: %v, %v", err, all)
+	}
+	const migration, own = "migration.k8s.io", "kube-migrator"
+	for _, allowed := range [][]string{
+		{"watch", migration, "storageversionmigrations", ""}, {"update", migration, "storageversionmigrations/status", ""}, {"create", "batch", "jobs", own},
+		{"delete", "batch", "jobs", own}, {"create", "", "configmaps", own}, {"create", "coordination.k8s.io", "leases", own},
+		{"patch", "apiextensions.k8s.io", "customresourcedefinitions/status", ""}, {"watch", "storagemigration.k8s.io", "storageversionmigrations", ""},
+		{"create", "authentication.k8s.io", "tokenreviews", ""}, {"create", "authorization.k8s.io", "subjectaccessreviews", ""},
+		{"create", "events.k8s.io", "events", "default"}, {"list", "coordination.k8s.io", "leases", "kube-system"}, {"list", "discovery.k8s.io", "endpointslices", "default"},
+	} {
+		if !i.may(controller, allowed[0], allowed[1], allowed[2], allowed[3]) {
+			t.Errorf("the controller may not %v", allowed)
+		}
+	}
+	for _, denied := range [][]string{
+		{"get", "", "secrets", own}, {"list", "", "secrets", ""}, {"patch", "", "secrets", ""}, {"list", "", "configmaps", ""}, {"list", "demo.example.com", "widgets", ""},
+		{"patch", "apiextensions.k8s.io", "customresourcedefinitions", ""}, {"delete", "apiextensions.k8s.io", "customresourcedefinitions", ""},
+		{"create", "batch", "jobs", "kube-system"}, {"create", "", "pods", own}, {"delete", "", "namespaces", ""}, {"patch", "rbac.authorization.k8s.io", "clusterroles", ""},
+		{"create", "", "serviceaccounts/token", own}, {"delete", migration, "storagestates", ""},
+	} {
+		if i.may(controller, denied[0], denied[1], denied[2], denied[3]) {
+			t.Errorf("the controller may %v", denied)
+		}
+	}
+}

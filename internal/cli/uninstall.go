@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/internal/install"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// uninstallFlags are the flags of uninstall.
+type uninstallFlags struct {
+	purge   bool
+	dryRun  string
+	timeout time.Duration
+}
+
+func newUninstallCommand(env *environment) *cobra.Command {
+	f := &uninstallFlags{}
+	command := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Stop all writing at once, and take the controller out of the cluster",
+		Long: `Stop all writing at once, and take the controller of kube-migrator out of the cluster, whichever namespace it is in.
+
+The permissions of controller and workers go first: whatever still runs can write nothing from then on. Then go Deployment,
+Jobs with their checkpoints, ServiceAccounts, roles and the rest, and the command waits until all pods have ended.
+
+State stays: the definitions with all StorageVersionMigrations and StorageStates, and the namespace, which owns those that
+the controller made. After another install they go on. --purge removes them, too, and waits until they are gone.
+
+Running it again is safe. Exit codes: 0 done, or nothing to remove; 1 error; 130 interrupted.`,
+		Example: `  kube-migrator uninstall
+  kube-migrator uninstall --purge --dry-run=client`,
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := checkRun(command, f.dryRun, f.timeout); err != nil {
+				return err
+			}
+			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+				ctx, stop := untilInterrupted(ctx, gentle)
+				defer stop()
+				return env.uninstall(ctx, command, f)
+			})
+		},
+	}
+	command.Flags().BoolVar(&f.purge, "purge", false, "Remove state, too: the definitions with all their objects, and the namespace")
+	command.Flags().StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be removed; server: let the API server check it and remove nothing")
+	command.Flags().DurationVar(&f.timeout, "timeout", defaultInstallTimeout, "How long to wait for each thing that is waited for")
+	return command
+}
+
+func (env *environment) uninstall(ctx context.Context, command *cobra.Command, f *uninstallFlags) error {
+	config, err := env.config()
+	if err != nil {
+		return err
+	}
+	client, err := migrate.NewClient(config)
+	if err != nil {
+		return err
+	}
+	removed, show := 0, env.change(f.dryRun)
+	removal := &install.Removal{
+		Client: client, Mode: mode(f.dryRun), Purge: f.purge, Timeout: f.timeout, Progress: env.waiting,
+		Report: func(c install.Change) { removed++; show(c) },
+	}
+	if err := removal.Run(ctx); err != nil {
+		return env.explainInstall(ctx, command, "", err)
+	}
+	if removed == 0 {
+		fmt.Fprintln(env.Err, "Nothing to remove.")
+	}
+	if f.purge {
+		return nil
+	}
+	left, err := removal.State(ctx)
+	if err != nil {
+		return env.explainInstall(ctx, command, "", err)
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(env.Err, "State stays: %s. To remove it, too:\n  %s --purge\n", strings.Join(left, ", "), command.CommandPath())
+	}
+	return nil
+}
