@@ -5,7 +5,6 @@ package worker
 
 import (
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -60,14 +59,11 @@ func named(failures []migrate.Failure) []migrate.Failure {
 
 // cut bounds a message to maxText characters.
 func cut(text string) string {
-	n := 0
-	for i := range text {
-		if n == maxText-1 && len([]rune(text[i:])) > 1 {
-			return strings.ToValidUTF8(text[:i], "\uFFFD") + "…"
-		}
-		n++
+	characters := []rune(text)
+	if len(characters) <= maxText {
+		return text
 	}
-	return text
+	return string(characters[:maxText-1]) + "…"
 }
 
 // same reports whether two reports tell the same, but for when.

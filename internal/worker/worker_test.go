@@ -1,0 +1,549 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/config"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+const (
+	migrationsPath = "/apis/migration.k8s.io/v1alpha1/storageversionmigrations"
+	configMapsPath = "/api/v1/namespaces/default/configmaps"
+	widgets        = 2000
+)
+
+// lab is a cluster with stale widgets and what a controller would have made of a request to migrate them.
+type lab struct {
+	*testbed.Cluster
+	t   *testing.T
+	uid types.UID
+}
+
+// newLab makes a cluster that stores n widgets as v1 while their storage version is v2, and a StorageVersionMigration for
+// them named "widgets".
+func newLab(t *testing.T, n int, o testbed.Options, w testbed.Widgets, spec map[string]any) *lab {
+	t.Helper()
+	l := &lab{Cluster: testbed.New(t, o), t: t}
+	l.installDefinitions()
+	must(t, l.InstallWidgets(t.Context(), w))
+	must(t, l.BulkCreate(t.Context(), testbed.Bulk{Count: n}))
+	must(t, l.MoveStorage(t.Context(), testbed.WidgetDefinition, "v2"))
+	full := map[string]any{"resource": map[string]any{"group": testbed.WidgetGroup, "resource": "widgets"}}
+	for k, v := range spec {
+		full[k] = v
+	}
+	var made v1alpha1.StorageVersionMigration
+	l.do(http.MethodPost, migrationsPath, map[string]any{
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
+		"metadata": map[string]any{"name": "widgets"}, "spec": full,
+	}, &made)
+	l.uid = made.UID
+	return l
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *lab) installDefinitions() {
+	l.t.Helper()
+	must(l.t, fs.WalkDir(config.CRDs, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := config.CRDs.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var definition map[string]any
+		if err := yaml.Unmarshal(text, &definition); err != nil {
+			return err
+		}
+		l.do(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, nil)
+		return nil
+	}))
+	l.eventually("the StorageVersionMigrations are served", func() bool {
+		status, _, err := l.Servers[0].Do(l.t.Context(), http.MethodGet, migrationsPath, nil)
+		return err == nil && status == http.StatusOK
+	})
+}
+
+func (l *lab) do(method, path string, body, into any) {
+	l.t.Helper()
+	raw, err := json.Marshal(body)
+	must(l.t, err)
+	status, answer, err := l.Servers[0].Do(l.t.Context(), method, path, raw)
+	must(l.t, err)
+	if status/100 != 2 {
+		l.t.Fatalf("%s %s: %d: %s", method, path, status, answer)
+	}
+	if into != nil {
+		must(l.t, json.Unmarshal(answer, into))
+	}
+}
+
+// patch changes spec of the StorageVersionMigration.
+func (l *lab) patch(spec string) {
+	l.t.Helper()
+	l.do(http.MethodPatch, migrationsPath+"/widgets", json.RawMessage(`{"spec":`+spec+`}`), nil)
+}
+
+func (l *lab) eventually(what string, is func() bool) {
+	l.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			l.t.Fatalf("waited for a minute, and not yet: %s", what)
+		}
+	}
+}
+
+// create creates the ConfigMap of a run, as the controller does.
+func (l *lab) create(name string, checkpoint map[string][]byte) {
+	l.t.Helper()
+	l.do(http.MethodPost, configMapsPath, corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"keep": "me"}}, BinaryData: checkpoint,
+	}, nil)
+}
+
+func (l *lab) configMap(name string) *corev1.ConfigMap {
+	l.t.Helper()
+	cm := new(corev1.ConfigMap)
+	l.do(http.MethodGet, configMapsPath+"/"+name, nil, cm)
+	return cm
+}
+
+// report is what is reported now; an empty one where there is none.
+func (l *lab) report(name string) *Report {
+	l.t.Helper()
+	report, err := ReadReport(l.configMap(name))
+	must(l.t, err)
+	if report == nil {
+		return new(Report)
+	}
+	return report
+}
+
+// options of the first attempt, through a proxy if there is one.
+func (l *lab) options(p *testbed.Proxy) Options {
+	c := l.Config()
+	if p != nil {
+		c = p.Config()
+	}
+	return Options{
+		Config: c, Migration: "widgets", UID: l.uid, Generation: 1, Attempt: 1, Namespace: "default", ConfigMap: "run",
+		SettleTime: time.Second,
+	}
+}
+
+// working is a worker that runs beside the test.
+type working struct {
+	t    *testing.T
+	done chan error
+	end  context.CancelFunc
+}
+
+func (l *lab) start(o Options) *working {
+	l.t.Helper()
+	log := &logged{}
+	o.Logger = slog.New(slog.NewTextHandler(log, nil))
+	ctx, cancel := context.WithCancel(l.t.Context())
+	w := &working{t: l.t, done: make(chan error, 1), end: cancel}
+	go func() { w.done <- Run(ctx, o) }()
+	l.t.Cleanup(func() {
+		cancel()
+		if l.t.Failed() {
+			l.t.Logf("log of a worker:\n%s", log)
+		}
+	})
+	return w
+}
+
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock(); return l.b.Write(p) }
+func (l *logged) String() string              { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }
+
+// wait returns what Run returned.
+func (w *working) wait() error {
+	w.t.Helper()
+	select {
+	case err := <-w.done:
+		return err
+	case <-time.After(90 * time.Second):
+		w.t.Fatal("the worker has not ended in 90 s")
+		return nil
+	}
+}
+
+// midway waits until a worker has rewritten some of the objects, but not all.
+func (l *lab) midway(name string) {
+	l.t.Helper()
+	l.eventually("some objects are rewritten", func() bool { return l.report(name).Counts.Done() >= 200 })
+	if done := l.report(name).Counts.Done(); done == widgets {
+		l.t.Fatal("all objects were rewritten before the test could do anything")
+	}
+}
+
+// revisions are the sum and the newest of the widgets' resourceVersions: any write moves them.
+func (l *lab) revisions() (sum, newest int64) {
+	l.t.Helper()
+	must(l.t, l.EachRaw(l.t.Context(), testbed.WidgetsPrefix, func(_ string, _ []byte, revision int64) {
+		sum += revision
+		newest = max(newest, revision)
+	}))
+	return sum, newest
+}
+
+// still fails the test where widgets or the ConfigMap are written from 2 s after now on.
+func (l *lab) still(name string) {
+	l.t.Helper()
+	time.Sleep(2 * time.Second)
+	before, _ := l.revisions()
+	kept := l.configMap(name).ResourceVersion
+	time.Sleep(2500 * time.Millisecond)
+	if after, _ := l.revisions(); after != before {
+		l.t.Error("widgets are still written 2 s later")
+	}
+	if now := l.configMap(name).ResourceVersion; now != kept {
+		l.t.Error("the ConfigMap is still written 2 s later")
+	}
+}
+
+// proven fails the test where the run is not proven, or its counts do not add up to what etcd holds.
+func (l *lab) proven(name string) *Report {
+	l.t.Helper()
+	report := l.report(name)
+	if report.Outcome == nil || report.Outcome.Verdict != Proven {
+		l.t.Fatalf("outcome %+v, want it proven", report.Outcome)
+	}
+	stored, err := l.StoredVersions(l.t.Context(), testbed.WidgetsPrefix)
+	must(l.t, err)
+	if n := stored[testbed.WidgetGroup+"/v2"]; n != widgets || len(stored) != 1 {
+		l.t.Errorf("etcd holds %v, want %d in v2", stored, widgets)
+	}
+	if c := report.Counts; c.Done() != widgets || report.Total != widgets || !report.Listed {
+		l.t.Errorf("counts %+v of %d, listed %v; want %d accounted for", c, report.Total, report.Listed, widgets)
+	}
+	return report
+}
+
+// patches counts the widgets' patches that came to the proxy.
+func patches(p *testbed.Proxy) int {
+	n := 0
+	for _, r := range p.Records() {
+		if r.Method == http.MethodPatch && strings.Contains(r.Path, "/widgets/") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestARunIsProvenAndItsReportSaysWhatHappened(t *testing.T) {
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"continueToken": "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJ6In0"})
+	l.create("run", nil)
+	must(t, l.start(l.options(nil)).wait())
+	report := l.proven("run")
+	if report.Counts.Rewritten != widgets || report.StorageVersion != "v2" || report.Baseline == 0 || report.Epoch.Hash == "" {
+		t.Errorf("report %+v, want all rewritten to v2, with epoch and baseline", report)
+	}
+	if report.Generation != 1 || report.Attempt != 1 || report.Started.IsZero() || report.Updated.Before(report.Started) {
+		t.Errorf("report %+v, want that of generation 1, attempt 1", report)
+	}
+	cm := l.configMap("run")
+	if cm.Labels["keep"] != "me" {
+		t.Error("the ConfigMap has lost its labels")
+	}
+
+	// A worker that is started again touches nothing, even while the migration is paused.
+	l.patch(`{"state":"Paused"}`)
+	must(t, l.start(l.options(nil)).wait())
+	if now := l.configMap("run"); now.ResourceVersion != cm.ResourceVersion {
+		t.Error("a worker has written after the outcome")
+	}
+
+	// A new attempt that is seeded with the checkpoint has nothing to do in the same epoch.
+	l.patch(`{"state":"Active"}`)
+	l.create("second", Seed(cm))
+	p := testbed.NewProxy(t, l.Cluster)
+	o := l.options(p)
+	o.Attempt, o.ConfigMap = 2, "second"
+	must(t, l.start(o).wait())
+	l.proven("second")
+	if n := patches(p); n != 0 {
+		t.Errorf("a seeded attempt has sent %d patches in an epoch that is done", n)
+	}
+}
+
+func TestAPausedRunWritesNothingAndGoesOnWhereItWas(t *testing.T) {
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
+	l.create("run", nil)
+	p := testbed.NewProxy(t, l.Cluster)
+	w := l.start(l.options(p))
+	l.midway("run")
+	l.patch(`{"state":"Paused"}`)
+	l.still("run")
+	before := l.report("run").Counts.Done()
+	l.patch(`{"state":"Active","pace":{"maxObjectsPerSecond":0}}`)
+	must(t, w.wait())
+	if report := l.proven("run"); before == 0 || report.Restarts != 0 {
+		t.Errorf("%d objects were done when the run was paused, %d passes restarted; want it to go on", before, report.Restarts)
+	}
+	if n := patches(p); n > widgets+500 {
+		t.Errorf("%d patches for %d objects, want at most a page more", n, widgets)
+	}
+}
+
+func TestAChangedPaceIsObeyedWithinTheRun(t *testing.T) {
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 10}})
+	l.create("run", nil)
+	p := testbed.NewProxy(t, l.Cluster)
+	w := l.start(l.options(p))
+	l.eventually("patches are sent", func() bool { return patches(p) >= 10 })
+	l.patch(`{"pace":{"maxObjectsPerSecond":0}}`)
+	must(t, w.wait()) // at 10 a second it would take 200 s
+	l.proven("run")
+	if n := patches(p); n > widgets+500 {
+		t.Errorf("%d patches for %d objects, want at most a page more", n, widgets)
+	}
+}
+
+func TestARunThatIsNobodysAnyMoreWritesNothing(t *testing.T) {
+	for name, end := range map[string]func(*lab){
+		"the generation was raised":                           func(l *lab) { l.patch(`{"generation":2}`) },
+		"the StorageVersionMigration was deleted":             func(l *lab) { l.do(http.MethodDelete, migrationsPath+"/widgets", nil, nil) },
+		"the StorageVersionMigrations are not served anymore": func(l *lab) { l.deleteDefinition() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 100}})
+			l.create("run", nil)
+			w := l.start(l.options(nil))
+			l.midway("run")
+			end(l)
+			if strings.Contains(name, "served") {
+				if err := w.wait(); !errors.Is(err, ErrOutdated) {
+					t.Errorf("error %v, want %v", err, ErrOutdated)
+				}
+			}
+			l.still("run")
+			if !strings.Contains(name, "served") {
+				if err := w.wait(); !errors.Is(err, ErrOutdated) {
+					t.Errorf("error %v, want %v", err, ErrOutdated)
+				}
+			}
+			if l.report("run").Outcome != nil {
+				t.Error("the run has an outcome")
+			}
+			if strings.Contains(name, "raised") {
+				if err := l.start(l.options(nil)).wait(); !errors.Is(err, ErrOutdated) {
+					t.Errorf("a worker started later: error %v, want %v", err, ErrOutdated)
+				}
+			}
+		})
+	}
+}
+
+func (l *lab) deleteDefinition() {
+	l.do(http.MethodDelete, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/storageversionmigrations.migration.k8s.io", nil, nil)
+}
+
+func TestASecondWorkerTakesTheRunOver(t *testing.T) {
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
+	l.create("run", nil)
+	first := l.start(l.options(nil))
+	l.midway("run")
+	second := l.start(l.options(nil))
+	if err := first.wait(); !errors.Is(err, ErrOutdated) {
+		t.Errorf("the first worker: error %v, want %v", err, ErrOutdated)
+	}
+	must(t, second.wait())
+	l.proven("run")
+}
+
+func TestAStoppedWorkerLeavesThePlaceToTheNextOne(t *testing.T) {
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
+	p := testbed.NewProxy(t, l.Cluster)
+	stop := make(chan struct{})
+	o := l.options(p)
+	o.Stop = stop
+	first := l.start(o)
+	time.Sleep(1500 * time.Millisecond) // the ConfigMap appears late
+	l.create("run", nil)
+	l.midway("run")
+	close(stop)
+	begin := time.Now()
+	if err := first.wait(); !errors.Is(err, ErrStopped) || time.Since(begin) > 3*time.Second {
+		t.Errorf("error %v after %v, want %v soon", err, time.Since(begin), ErrStopped)
+	}
+	l.patch(`{"pace":{"maxObjectsPerSecond":0}}`)
+	must(t, l.start(l.options(p)).wait())
+	l.proven("run")
+	if n := patches(p); n > widgets+500 {
+		t.Errorf("%d patches for %d objects, want at most a page more", n, widgets)
+	}
+}
+
+func TestARejectedObjectIsNamedInTheOutcome(t *testing.T) {
+	const n = 300
+	l := newLab(t, n, testbed.Options{}, testbed.Widgets{}, nil)
+	// A label that was accepted long ago; unlike the schema, labels are validated also where nothing has changed.
+	must(t, l.BulkCreate(t.Context(), testbed.Bulk{First: 7, Count: 1, Labels: map[string]string{"tier": "not valid!"}}))
+	l.create("run", nil)
+	must(t, l.start(l.options(nil)).wait())
+	report := l.report("run")
+	if report.Outcome == nil || report.Outcome.Verdict != ObjectsFailed ||
+		!strings.HasPrefix(report.Outcome.Message, "1 of 300 objects could not be rewritten, the first: default/widget-0000007: Rejected: ") {
+		t.Errorf("outcome %+v, want that widget-0000007 was rejected", report.Outcome)
+	}
+	if len(report.Failures) != 1 || report.Failures[0].Name != "widget-0000007" || report.Counts.Failed != 1 || report.Counts.Done() != n {
+		t.Errorf("failures %+v, counts %+v; want one of %d", report.Failures, report.Counts, n)
+	}
+}
+
+func TestAMissingPermissionIsNamedInTheOutcome(t *testing.T) {
+	l := newLab(t, 10, testbed.Options{Users: []testbed.User{{Name: "weak"}}}, testbed.Widgets{}, nil)
+	l.create("run", nil)
+	l.do(http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterroles", map[string]any{
+		"metadata": map[string]any{"name": "weak"}, "rules": []any{
+			map[string]any{"apiGroups": []string{"migration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io", "discovery.k8s.io"},
+				"resources": []string{"*"}, "verbs": []string{"get", "list"}},
+			map[string]any{"apiGroups": []string{""}, "resources": []string{"configmaps"}, "verbs": []string{"get", "update"}},
+			map[string]any{"apiGroups": []string{testbed.WidgetGroup}, "resources": []string{"widgets"}, "verbs": []string{"get", "list"}},
+		},
+	}, nil)
+	o := l.options(nil)
+	o.Config = l.ConfigAs("weak")
+	w := l.start(o)
+	time.Sleep(time.Second) // in which it may read nothing at all
+	l.do(http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", map[string]any{
+		"metadata": map[string]any{"name": "weak"}, "roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "weak"},
+		"subjects": []any{map[string]any{"kind": "User", "name": "weak", "apiGroup": "rbac.authorization.k8s.io"}},
+	}, nil)
+	must(t, w.wait())
+	outcome := l.report("run").Outcome
+	if outcome == nil || outcome.Verdict != Forbidden || !strings.Contains(outcome.Message, "patch widgets.demo.example.com") {
+		t.Errorf("outcome %+v, want that patching widgets is forbidden", outcome)
+	}
+}
+
+func TestWhatCannotBeMigratedIsToldApart(t *testing.T) {
+	l := newLab(t, 10, testbed.Options{}, testbed.Widgets{}, nil)
+	for name, c := range map[string]struct {
+		resource map[string]any
+		verdict  Verdict
+		text     string
+	}{
+		"no such resource": {map[string]any{"group": testbed.WidgetGroup, "resource": "gadgets"}, ResourceGone, "serves no resource gadgets.demo.example.com"},
+		"a kind instead":   {map[string]any{"group": testbed.WidgetGroup, "resource": "widget"}, ResourceGone, "serves no resource widget.demo.example.com"},
+		"no such version":  {map[string]any{"group": testbed.WidgetGroup, "resource": "widgets", "version": "v3"}, NotReady, "not served at version v3, only at v2, v1"},
+		"an older version": {map[string]any{"group": testbed.WidgetGroup, "resource": "widgets", "version": "v1"}, Proven, "all 10 objects"},
+		"no objects":       {map[string]any{"resource": "bindings"}, NotReady, "cannot be migrated"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := strings.ReplaceAll(name, " ", "-")
+			var made v1alpha1.StorageVersionMigration
+			l.do(http.MethodPost, migrationsPath, map[string]any{
+				"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
+				"metadata": map[string]any{"name": id}, "spec": map[string]any{"resource": c.resource},
+			}, &made)
+			l.create(id, nil)
+			o := l.options(nil)
+			o.Migration, o.UID, o.ConfigMap = id, made.UID, id
+			must(t, l.start(o).wait())
+			if got := l.report(id).Outcome; got == nil || got.Verdict != c.verdict || !strings.Contains(got.Message, c.text) {
+				t.Errorf("outcome %+v, want %s, %q", got, c.verdict, c.text)
+			}
+		})
+	}
+}
+
+func TestARunSurvivesTheRestartOfTheAPIServer(t *testing.T) {
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
+	l.create("run", nil)
+	w := l.start(l.options(nil))
+	l.midway("run")
+	l.Servers[0].Kill()
+	time.Sleep(12 * time.Second) // longer than a checkpoint is tried to be saved
+	must(t, l.Servers[0].Start(t.Context()))
+	must(t, w.wait())
+	l.proven("run")
+}
+
+func TestAStorageVersionThatMovesEndsTheRun(t *testing.T) {
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
+	l.create("run", nil)
+	w := l.start(l.options(nil))
+	l.midway("run")
+	must(t, l.MoveStorage(t.Context(), testbed.WidgetDefinition, "v1"))
+	must(t, w.wait())
+	outcome := l.report("run").Outcome
+	if outcome == nil || outcome.Verdict != StorageVersionMoved || !strings.HasSuffix(outcome.Message, ": from v2 to v1") {
+		t.Errorf("outcome %+v, want that it moved from v2 to v1", outcome)
+	}
+}
+
+func TestAnAnswerThatIsLostIsNotTakenForAnotherWorker(t *testing.T) {
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, nil)
+	l.create("run", nil)
+	p := testbed.NewProxy(t, l.Cluster)
+	p.SetRules(testbed.Rule{
+		Fault: testbed.ResetAfter(), Every: 3, // its repetition meets a conflict, and the one after that passes
+		Match: func(r *http.Request) bool {
+			return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/configmaps/")
+		},
+	})
+	must(t, l.start(l.options(p)).wait())
+	l.proven("run")
+	lost := 0
+	for _, r := range p.Records() {
+		if len(r.Faults) > 0 {
+			lost++
+		}
+	}
+	if lost < 3 {
+		t.Errorf("only %d answers were lost, so nothing was tested", lost)
+	}
+}
+
+func TestAChangeOfTheConfigMapsMetadataIsNotTakenForAnotherWorker(t *testing.T) {
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 400}})
+	l.create("run", nil)
+	w := l.start(l.options(nil))
+	for i := range 3 {
+		l.eventually("the next part is done", func() bool { return l.report("run").Counts.Done() >= int64(200*(i+1)) })
+		l.do(http.MethodPatch, configMapsPath+"/run", json.RawMessage(fmt.Sprintf(`{"metadata":{"labels":{"touched":"t%d"}}}`, i)), nil)
+	}
+	must(t, w.wait())
+	l.proven("run")
+	if got := l.configMap("run").Labels["touched"]; got != "t2" {
+		t.Errorf("the label is %q, want the change kept", got)
+	}
+}
