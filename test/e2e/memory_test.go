@@ -64,7 +64,7 @@ func differsByLessThanTenPercent(t *testing.T, what string, a, b int64) {
 func TestMemoryDependsNeitherOnTheNumberNorOnTheSizeOfObjects(t *testing.T) {
 	few := peakOf(t, testbed.Bulk{Count: 1000, Bytes: kib})
 	many := peakOf(t, testbed.Bulk{Count: 10_000, Bytes: kib})
-	large := peakOf(t, testbed.Bulk{Count: 1000, Bytes: 200 * kib})
+	large := peakOf(t, testbed.Bulk{Count: 400, Bytes: 200 * kib})
 	differsByLessThanTenPercent(t, "1,000 and 10,000 objects", few, many)
 	differsByLessThanTenPercent(t, "objects of 1 KiB and of 200 KiB", few, large)
 }
