@@ -174,7 +174,7 @@ func (p *place) Load(context.Context) (*migrate.Checkpoint, error) {
 	c, err := unpack(raw)
 	if err != nil {
 		p.log.Warn("The checkpoint cannot be read, beginning anew", "error", err)
-		return nil, nil //nolint:nilnil,nilerr // as if there were none
+		return nil, nil //nolint:nilnil // as if there were none
 	}
 	p.current = c
 	return c, nil

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -50,9 +51,7 @@ func newLab(t *testing.T, n int, o testbed.Options, w testbed.Widgets, spec map[
 	must(t, l.BulkCreate(t.Context(), testbed.Bulk{Count: n}))
 	must(t, l.MoveStorage(t.Context(), testbed.WidgetDefinition, "v2"))
 	full := map[string]any{"resource": map[string]any{"group": testbed.WidgetGroup, "resource": "widgets"}}
-	for k, v := range spec {
-		full[k] = v
-	}
+	maps.Copy(full, spec)
 	var made v1alpha1.StorageVersionMigration
 	l.do(http.MethodPost, migrationsPath, map[string]any{
 		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
