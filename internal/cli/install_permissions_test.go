@@ -81,11 +81,7 @@ func (i *installer) eventually(what string, ok func() bool) {
 
 func (i *installer) checkWorker() {
 	t := i.t
-	config := i.as("kube-migrator-worker")
-	worker, err := migrate.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	worker := i.clientAs("kube-migrator-worker")
 	all, err := inventory.Take(t.Context(), worker)
 	if err != nil || len(all.Failures) > 0 {
 		t.Fatalf("the worker cannot take the inventory: %v, %v", err, all)
@@ -114,12 +110,16 @@ func (i *installer) checkWorker() {
 	if !i.may(worker, "update", "", "configmaps", "kube-migrator") || i.may(worker, "create", "", "configmaps", "kube-migrator") {
 		t.Error("of ConfigMaps in its namespace the worker may update them and no more")
 	}
-	i.sweepAs(config, worker)
 }
 
-// sweepAs migrates widgets with a token and expects proof.
-func (i *installer) sweepAs(config *rest.Config, client rest.Interface) {
+// sweepAsWorker migrates widgets with the worker's token and expects proof.
+func (i *installer) sweepAsWorker() {
 	t := i.t
+	config := i.as("kube-migrator-worker")
+	client, err := migrate.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for n := range 3 {
 		post(t, i.client, "/apis/demo.example.com/v1/namespaces/default/widgets", fmt.Sprintf(`{"apiVersion":"demo.example.com/v1","kind":"Widget","metadata":{"name":"w%d"}}`, n))
 	}
