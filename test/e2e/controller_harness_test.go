@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -83,6 +84,26 @@ type process struct {
 // controller starts one whose workers are in its process, with short times. It is killed when the test ends.
 func (c *controlled) controller(arguments ...string) *process {
 	c.Helper()
+	p := c.launch(arguments...)
+	c.Cleanup(func() {
+		p.Process.Kill() //nolint:errcheck // it may have ended
+		p.Wait()         //nolint:errcheck // killed
+		c.show(p)
+	})
+	return p
+}
+
+// show logs what a controller said, if the test failed.
+func (c *controlled) show(p *process) {
+	if c.Failed() {
+		raw, _ := os.ReadFile(p.log) //nolint:errcheck // as much as there is
+		c.Logf("controller %d:\n%s", p.Process.Pid, raw)
+	}
+}
+
+// launch starts a controller for somebody who sees to its end.
+func (c *controlled) launch(arguments ...string) *process {
+	c.Helper()
 	log := filepath.Join(c.TempDir(), "controller.log")
 	out, err := os.Create(log)
 	if err != nil {
@@ -90,24 +111,36 @@ func (c *controlled) controller(arguments ...string) *process {
 	}
 	defer out.Close()
 	arguments = append([]string{
-		"controller", "--workers=in-process", "--bootstrap=none", "--settle-time=1s", "--retry-after=2s", "--lease-duration=5s",
+		"controller", "--workers=in-process", "--bootstrap=none", "--settle-time=1s", "--retry-after=2s", "--lease-duration=10s",
 		"--metrics-bind-address=0", "--health-probe-bind-address=0",
 	}, arguments...)
 	p := &process{Cmd: c.cluster.Command(context.WithoutCancel(c.Context()), binary, arguments...), log: log}
 	p.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig)
 	p.Stdout, p.Stderr = out, out
 	if err := p.Start(); err != nil {
-		c.Fatal(err)
+		c.Error(err)
 	}
-	c.Cleanup(func() {
-		p.Process.Kill() //nolint:errcheck // it may have ended
-		p.Wait()         //nolint:errcheck // killed
-		if c.Failed() {
-			raw, _ := os.ReadFile(log) //nolint:errcheck // as much as there is
-			c.Logf("controller %d:\n%s", p.Process.Pid, raw)
+	return p
+}
+
+// supervise starts a controller and, as a Deployment would, another whenever one ends, until the test does.
+func (c *controlled) supervise(arguments ...string) {
+	c.Helper()
+	ctx, stop := context.WithCancel(c.Context())
+	var supervisor sync.WaitGroup
+	supervisor.Go(func() {
+		for ctx.Err() == nil {
+			p := c.launch(arguments...)
+			release := context.AfterFunc(ctx, func() { p.Process.Kill() }) //nolint:errcheck // it may have ended
+			p.Wait()                                                       //nolint:errcheck // it may end in whatever way
+			release()
+			c.show(p)
 		}
 	})
-	return p
+	c.Cleanup(func() {
+		stop()
+		supervisor.Wait()
+	})
 }
 
 // end tells a controller to end and returns how long it took.
