@@ -4,85 +4,310 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"os"
+	"os/signal"
+	"slices"
+	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
-	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
 const (
-	repaintEvery = 200 * time.Millisecond // on a terminal
-	logEvery     = 5 * time.Second        // elsewhere
-	rateWindow   = 10 * time.Second       // over which the shown rate is taken
+	pollEvery    = time.Second      // the migrations
+	lookEvery    = 30 * time.Second // at discovery
+	pollDeadline = 10 * time.Second // for one answer
 )
 
-// showProgress shows how far a sweep is until the context ends: one line that is painted over on a terminal, one
-// line every few seconds elsewhere.
-func showProgress(ctx context.Context, w io.Writer, name string, sweep *migrate.Sweep) {
-	file, ok := w.(*os.File)
-	terminal := ok && term.IsTerminal(int(file.Fd()))
-	every := logEvery
-	if terminal {
-		every = repaintEvery
-	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	var meter rateMeter
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			if terminal {
-				fmt.Fprint(w, "\r\x1b[K")
+func newProgressCommand(env *environment) *cobra.Command {
+	output, watch := render.Table, false
+	command := &cobra.Command{
+		Use:   "progress [RESOURCE…]",
+		Short: "Show how far the controller in the cluster is, and whether an upgrade is safe now",
+		Long: `Show how far the controller in the cluster is with each resource, or with those that are named, and whether an upgrade is
+safe now.
+
+It is safe where the migration of every resource has succeeded and discovery still shows the version that it migrated to.
+A resource that can be migrated and that nobody has asked a migration of cannot be judged. With -w the command goes on,
+through outages of the API server too, until every run has succeeded or failed.
+
+RESOURCE is what kubectl takes, or the name of a StorageVersionMigration.
+
+Exit codes: 0 safe; 1 error; 2 work is left: a run is not finished, or the storage version has changed since; 3 that cannot
+be determined: no migration was requested of a resource, or a part of the cluster could not be looked at; 4 a migration
+has failed; 130 interrupted. Of several, 4 comes before 2 before 3.`,
+		Example: `  kube-migrator progress -w
+  kube-migrator progress widgets.demo.example.com -o json`,
+		RunE: func(command *cobra.Command, args []string) error {
+			if watch && output != render.Table && output != render.Wide {
+				return usageError(command, fmt.Errorf("-w shows a table: it cannot write %s", output))
 			}
-			return
+			return env.progress(command, args, output, watch)
+		},
+	}
+	render.AddFlag(command.Flags(), &output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "Go on until every run has succeeded or failed")
+	return command
+}
+
+func (env *environment) progress(command *cobra.Command, words []string, output render.Format, watch bool) error {
+	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	q, err := env.requests()
+	if err != nil {
+		return err
+	}
+	o := &observer{requests: q, command: command, words: words}
+	progress, err := o.look(ctx)
+	if err != nil {
+		return interruptedOr(ctx, err)
+	}
+	for _, what := range progress.NotLookedAt {
+		fmt.Fprintf(env.Err, "Not looked at: %s\n", what)
+	}
+	style, width := env.style()
+	if !watch {
+		style.Bars = style.Bars && width >= wideEnough
+		err = progress.Write(env.Out, output, style)
+	} else {
+		progress, err = o.watch(ctx, progress, &screen{env: env, output: output, style: style})
+	}
+	if err != nil {
+		return interruptedOr(ctx, err)
+	}
+	if code := exitOf(progress.Verdict); code != exitDone {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// interruptedOr is the error, or the exit code of an interrupt where that is the reason.
+func interruptedOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return exitCode(exitInterrupted)
+	}
+	return err
+}
+
+// observer looks at a cluster again and again.
+type observer struct {
+	*requests
+	command *cobra.Command
+	words   []string
+
+	inv      *inventory.Inventory
+	invTaken time.Time
+	silent   bool // the API server did not answer last time
+}
+
+// look gathers what is seen now and judges it.
+func (o *observer) look(ctx context.Context) (render.Progress, error) {
+	all, err := o.list(ctx)
+	if err != nil {
+		return render.Progress{}, err
+	}
+	if o.inv == nil || time.Since(o.invTaken) >= lookEvery {
+		inv, err := inventory.Take(ctx, o.client)
+		if err != nil {
+			return render.Progress{}, o.env.unreachable(o.config, err)
 		}
-		p := sweep.Progress()
-		rate := meter.rate(time.Now(), p)
-		if !terminal {
-			fmt.Fprintf(w, "%s  %s\n", name, render.Line(p, rate))
+		o.inv, o.invTaken = inv, time.Now()
+	}
+	s, err := o.choose(all)
+	if err != nil {
+		return render.Progress{}, err
+	}
+	return s.judge(), nil
+}
+
+// choose chooses what is in question: everything, or what the words name.
+func (o *observer) choose(all []v1alpha1.StorageVersionMigration) (seen, error) {
+	s := seen{name: o.env.name, now: time.Now(), migrations: all, failures: o.inv.Failures, named: len(o.words) > 0}
+	known := func(m *v1alpha1.StorageVersionMigration) bool {
+		return slices.ContainsFunc(o.inv.Resources, func(r inventory.Resource) bool { return isAbout(r)(m) })
+	}
+	if !s.named {
+		s.resources = o.inv.Resources
+		s.gone = matches(all, func(m *v1alpha1.StorageVersionMigration) bool { return !known(m) })
+		return s, nil
+	}
+	for _, word := range o.words {
+		r, err := o.inv.Find(word)
+		if err == nil {
+			s.add(r)
 			continue
 		}
-		width, _, err := term.GetSize(int(file.Fd()))
-		if err != nil {
-			width = 80
+		named := matches(all, func(m *v1alpha1.StorageVersionMigration) bool {
+			return m.Name == word || resourceOf(m).String() == word
+		})
+		if len(named) == 0 {
+			return seen{}, o.env.notFound(o.command, err)
 		}
-		fmt.Fprintf(w, "\r%s\x1b[K", render.Bar(name, p, rate, width))
+		for i := range named {
+			if !known(&named[i]) {
+				s.gone = append(s.gone, named[i])
+			}
+			for _, r := range o.inv.Resources {
+				if isAbout(r)(&named[i]) {
+					s.add(r)
+				}
+			}
+		}
+	}
+	return s, nil
+}
+
+// add puts a resource in question, once.
+func (s *seen) add(r inventory.Resource) {
+	if !slices.ContainsFunc(s.resources, func(known inventory.Resource) bool { return known.GroupResource == r.GroupResource }) {
+		s.resources = append(s.resources, r)
 	}
 }
 
-// rateMeter measures objects per second over the last rateWindow.
-type rateMeter struct {
-	phase  migrate.Phase
-	points []ratePoint
+// watch shows every change until nothing runs any more.
+func (o *observer) watch(ctx context.Context, progress render.Progress, screen *screen) (render.Progress, error) {
+	for {
+		if err := screen.show(progress); err != nil {
+			return progress, err
+		}
+		if !progress.Unfinished() {
+			return progress, screen.end(progress)
+		}
+		next, err := o.poll(ctx)
+		if err != nil {
+			return progress, err
+		}
+		progress = next
+	}
 }
 
-type ratePoint struct {
-	at   time.Time
-	done int64
+// poll waits a moment and looks again, until the API server answers.
+func (o *observer) poll(ctx context.Context) (render.Progress, error) {
+	for {
+		if err := sleep(ctx, pollEvery); err != nil {
+			return render.Progress{}, err
+		}
+		looking, cancel := context.WithTimeout(ctx, pollDeadline)
+		progress, err := o.look(looking)
+		cancel()
+		if err := ctx.Err(); err != nil {
+			return render.Progress{}, err
+		}
+		o.tell(err)
+		if err == nil {
+			return progress, nil
+		}
+	}
 }
 
-func (m *rateMeter) rate(now time.Time, p migrate.Progress) float64 {
-	done := p.Counts.Done()
-	if p.Phase == migrate.Verifying {
-		done = p.Verified
+// tell notes once that the API server does not answer, and once that it does again.
+func (o *observer) tell(err error) {
+	switch {
+	case err != nil && !o.silent:
+		fmt.Fprintf(o.env.Err, "No answer, trying again: %s\n", oneLine(err))
+	case err == nil && o.silent:
+		fmt.Fprintln(o.env.Err, "The API server answers again.")
 	}
-	if p.Phase != m.phase || len(m.points) > 0 && done < m.points[len(m.points)-1].done {
-		m.phase, m.points = p.Phase, nil
-	}
-	m.points = append(m.points, ratePoint{at: now, done: done})
-	for len(m.points) > 2 && now.Sub(m.points[1].at) >= rateWindow {
-		m.points = m.points[1:]
-	}
-	first := m.points[0]
-	if elapsed := now.Sub(first.at).Seconds(); elapsed > 0 {
-		return float64(done-first.done) / elapsed
-	}
-	return 0
+	o.silent = err != nil
 }
+
+// sleep waits for a while; the error is the context's.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// wideEnough is how many columns a terminal needs for bars.
+const wideEnough = 110
+
+// style is how stdout is written to, and the width of the terminal, 0 where it is none.
+func (env *environment) style() (style render.ProgressStyle, width int) {
+	file, ok := env.Out.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return style, 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		width = 80
+	}
+	return render.ProgressStyle{Bars: true, Colors: os.Getenv("NO_COLOR") == ""}, width
+}
+
+// screen shows progress again and again: it paints over what it showed on a terminal, and elsewhere writes what has changed.
+type screen struct {
+	env    *environment
+	output render.Format
+	style  render.ProgressStyle
+	lines  int
+	last   map[string]string
+}
+
+func (s *screen) show(p render.Progress) error {
+	style, width := s.env.style()
+	if width == 0 {
+		return s.log(p)
+	}
+	style.Bars = width >= wideEnough
+	var b bytes.Buffer
+	if s.lines > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", s.lines)
+	}
+	begin := b.Len()
+	if err := p.Write(&b, s.output, style); err != nil {
+		return err
+	}
+	s.lines = rowsOf(b.Bytes()[begin:], width)
+	_, err := s.env.Out.Write(b.Bytes())
+	return err
+}
+
+// rowsOf is how many rows a text takes on a terminal that folds long lines. Escape sequences count as text: a sentence in
+// color is short enough for that not to matter.
+func rowsOf(text []byte, width int) (rows int) {
+	for line := range bytes.Lines(text) {
+		rows += 1 + max(0, len(bytes.Runes(bytes.TrimRight(line, "\n")))-1)/max(width, 1)
+	}
+	return rows
+}
+
+func (s *screen) log(p render.Progress) error {
+	if s.last == nil {
+		s.last = map[string]string{}
+	}
+	for _, r := range p.Resources {
+		line := r.Line()
+		if s.last[r.Resource] == line {
+			continue
+		}
+		s.last[r.Resource] = line
+		if _, err := fmt.Fprintln(s.env.Out, line); err != nil {
+			return fmt.Errorf("write progress: %w", err)
+		}
+	}
+	return nil
+}
+
+// end shows what it came to, where that is not on the screen already.
+func (s *screen) end(p render.Progress) error {
+	if _, width := s.env.style(); width > 0 {
+		return nil
+	}
+	return p.Write(s.env.Out, s.output, render.ProgressStyle{})
+}
+
+var errNothingNamed = errors.New("name a RESOURCE")

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"bytes"
+	"testing"
+	"time"
+)
+
+func someProgress() Progress {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	eta, start := now.Add(90*time.Second), now.Add(-time.Minute)
+	return Progress{
+		Verdict: HasFailures, Sentence: "An upgrade is not safe: the migration failed of gadgets.demo.example.com.", Time: now,
+		NotCovered: []string{"leases.coordination.k8s.io"}, NotLookedAt: []string{"down.example.com/v1 could not be read: no endpoints"},
+		Total: ProgressTotal{Total: 20_003, Done: 12_503, Failed: 23, ObjectsPerSecond: 430},
+		Resources: []ProgressResource{
+			{
+				Resource: "gadgets.demo.example.com", Migration: "gadgets.demo.example.com", Verdict: HasFailures, Why: "23 objects were refused", Status: "Failed",
+				StorageVersion: "v2", StorageVersionHash: "a=", PresentStorageVersion: "v2", PresentStorageVersionHash: "a=", Evidence: "Observed", Generation: 2,
+				CompletedGeneration: 1, Total: 10_000, TotalIsExact: true, Done: 10_000, Rewritten: 9_977, Failed: 23,
+				Failures: []ProgressFailure{{Namespace: "default", Name: "one", Reason: "Rejected", Message: "no\ncolor", Attempts: 2}, {Name: "two", Reason: "Forbidden"}},
+				Try:      "kube-migrator request gadgets.demo.example.com",
+			},
+			{Resource: "leases.coordination.k8s.io", Verdict: Undetermined, Why: "no StorageVersionMigration is about it", PresentStorageVersion: "v1"},
+			{
+				Resource: "secrets", Migration: "old", Verdict: WorkLeft, Why: "the storage version has changed since", Status: "Succeeded", StorageVersion: "v1",
+				Generation: 1, CompletedGeneration: 1, Total: 3, TotalIsExact: true, Done: 3, Current: 3, CompletionTime: &start,
+			},
+			{
+				Resource: "widgets.demo.example.com", Migration: "widgets.demo.example.com", Verdict: WorkLeft, Why: "Rewriting objects", Status: "Running", Unfinished: true,
+				StorageVersion: "v2", Evidence: "Observed", Generation: 1, Total: 10_000, Done: 2_500, Rewritten: 2_500, ObjectsPerSecond: 430,
+				EstimatedCompletionTime: &eta, StartTime: &start, UpdateTime: &now,
+			},
+		},
+	}
+}
+
+func TestProgressIsWrittenInEveryFormat(t *testing.T) {
+	for name, test := range map[string]struct {
+		format Format
+		style  ProgressStyle
+	}{
+		"table": {Table, ProgressStyle{}}, "wide": {Wide, ProgressStyle{}}, "json": {JSON, ProgressStyle{}}, "yaml": {YAML, ProgressStyle{}},
+		"name": {Name, ProgressStyle{}}, "terminal": {Table, ProgressStyle{Bars: true, Colors: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := someProgress().Write(&out, test.format, test.style); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "progress."+name, out.Bytes())
+		})
+	}
+}
+
+func TestALineOfALogSaysWhatHasChanged(t *testing.T) {
+	for i, want := range []string{
+		"gadgets.demo.example.com  Failed  100%  10,000/10,000  23 failed", "leases.coordination.k8s.io  NotRequested",
+		"secrets  Outdated  100%  3/3", "widgets.demo.example.com  Running  25%  2,500/10,000  430/s",
+	} {
+		if got := someProgress().Resources[i].Line(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestAHundredPercentMeansAll(t *testing.T) {
+	for _, test := range []struct {
+		done, total int64
+		want        string
+	}{{0, 0, ""}, {0, 10, "0"}, {9_999, 10_000, "99"}, {10_000, 10_000, "100"}, {11, 10, "100"}} {
+		if got := Percent(test.done, test.total); got != test.want {
+			t.Errorf("Percent(%d, %d) = %q, want %q", test.done, test.total, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+)
+
+// defaultReason stands where the user gives none.
+const defaultReason = "requested by hand"
+
+// requestFlags are the flags of request.
+type requestFlags struct {
+	selection   selection
+	reason      string
+	maxRate     int32
+	maxInFlight int32
+	dryRun      string
+	output      render.Format
+	// given are those of the pace that the user set.
+	rateGiven, inFlightGiven bool
+}
+
+func newRequestCommand(env *environment) *cobra.Command {
+	f := &requestFlags{output: render.Text}
+	command := &cobra.Command{
+		Use:   "request [RESOURCE…]",
+		Short: "Ask the controller in the cluster to migrate resources",
+		Long: `Ask the controller in the cluster to rewrite every object of the resources in their storage version, and return.
+
+The request is a StorageVersionMigration that is named like the resource: widgets.demo.example.com. Where there is none it
+is created. Where there is one its spec.generation is raised, which stops a run of it and begins another; a paused one
+stays paused.
+
+RESOURCE is what kubectl takes: widgets, widgets.demo.example.com, widgets.v2.demo.example.com.
+
+Exit codes: 0 the API server has taken every request, 1 error.`,
+		Example: `  kube-migrator request widgets.demo.example.com
+  kube-migrator request --all --exclude events --reason 'before the upgrade'
+  kube-migrator request secrets --reason 'key rotation' && kube-migrator wait secrets`,
+		RunE: func(command *cobra.Command, args []string) error {
+			f.selection.names = args
+			f.rateGiven, f.inFlightGiven = command.Flags().Changed("max-rate"), command.Flags().Changed("max-in-flight")
+			if err := f.check(command); err != nil {
+				return err
+			}
+			return env.request(command, f)
+		},
+	}
+	flags := command.Flags()
+	f.selection.add(flags)
+	flags.StringVar(&f.reason, "reason", defaultReason, "Why this is asked for, for people")
+	flags.Int32Var(&f.maxRate, "max-rate", 0, "Most objects per second (0: as many as the API servers bear); stays for later requests")
+	flags.Int32Var(&f.maxInFlight, "max-in-flight", 0, "Most requests in flight (0: 32); stays for later requests")
+	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be asked for; server: let the API server check it and change nothing")
+	render.AddFlag(flags, &f.output, render.Text, render.Name, render.JSON, render.YAML)
+	return command
+}
+
+func (f *requestFlags) check(command *cobra.Command) error {
+	switch {
+	case f.maxRate < 0:
+		return usageError(command, fmt.Errorf("--max-rate is %d, want 0 or more objects per second", f.maxRate))
+	case f.maxInFlight < 0:
+		return usageError(command, fmt.Errorf("--max-in-flight is %d, want 0 or more requests", f.maxInFlight))
+	case !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, f.dryRun):
+		return usageError(command, fmt.Errorf("--dry-run is %q, want none, client or server", f.dryRun))
+	}
+	return f.selection.check(command)
+}
+
+func (env *environment) request(command *cobra.Command, f *requestFlags) error {
+	ctx := command.Context()
+	q, err := env.requests()
+	if err != nil {
+		return err
+	}
+	q.dryRun = f.dryRun == dryRunServer
+	inv, err := inventory.Take(ctx, q.client)
+	if err != nil {
+		return env.unreachable(q.config, err)
+	}
+	resources, left, err := f.selection.from(inv)
+	if err != nil {
+		return env.notFound(command, err)
+	}
+	for _, r := range left {
+		if r.Problem.Reason != inventory.NotPersisted {
+			fmt.Fprintf(env.Err, "Left out: %s: %s\n", r.GroupResource, r.Problem.Message)
+		}
+	}
+	asked := v1alpha1.StorageVersionMigrationList{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "StorageVersionMigrationList"},
+		Items:    []v1alpha1.StorageVersionMigration{},
+	}
+	for _, r := range resources {
+		m, err := q.ask(ctx, r, f)
+		if err != nil {
+			return err
+		}
+		asked.Items = append(asked.Items, *m)
+		if f.output == render.Text || f.output == render.Name {
+			if err := f.show(env, m); err != nil {
+				return fmt.Errorf("write what was requested: %w", err)
+			}
+		}
+	}
+	switch {
+	case f.output == render.JSON, f.output == render.YAML:
+		return render.Data(env.Out, f.output, oneOrList(asked))
+	case f.output == render.Text && len(asked.Items) > 0:
+		fmt.Fprintf(env.Err, "To watch: %s progress -w%s\n", env.name, watched(asked.Items))
+	}
+	return nil
+}
+
+// oneOrList is what kubectl prints, too: the object where there is one, else a list.
+func oneOrList(list v1alpha1.StorageVersionMigrationList) any {
+	if len(list.Items) == 1 {
+		return list.Items[0]
+	}
+	return list
+}
+
+// watched are the arguments for progress; a great many are left out, which means all.
+func watched(items []v1alpha1.StorageVersionMigration) string {
+	const most = 5
+	if len(items) > most {
+		return ""
+	}
+	var words strings.Builder
+	for i := range items {
+		words.WriteString(" " + items[i].Name)
+	}
+	return words.String()
+}
+
+func (f *requestFlags) show(env *environment, m *v1alpha1.StorageVersionMigration) error {
+	if f.output == render.Name {
+		_, err := fmt.Fprintln(env.Out, requestsName+m.Name)
+		return err
+	}
+	note := ""
+	if f.dryRun != dryRunNone {
+		note = " (a dry run)"
+	}
+	if _, err := fmt.Fprintf(env.Out, "%s requested (generation %d)%s\n", m.Name, m.Spec.Generation, note); err != nil {
+		return err
+	}
+	if m.Spec.State == v1alpha1.Paused {
+		fmt.Fprintf(env.Err, "%s is paused: nothing happens before %s resume %s\n", m.Name, env.name, m.Name)
+	}
+	return nil
+}
+
+// ask creates the object of a resource, or raises its generation.
+func (q *requests) ask(ctx context.Context, r inventory.Resource, f *requestFlags) (m *v1alpha1.StorageVersionMigration, err error) {
+	name := r.GroupResource.String()
+	err = insist(ctx, func() error {
+		before, err := q.get(ctx, name)
+		if err != nil {
+			return err
+		}
+		if before == nil {
+			m = f.newObject(r)
+			if f.dryRun != dryRunClient {
+				m, err = q.create(ctx, m)
+			}
+			return err
+		}
+		if resource := resourceOf(before); resource != r.GroupResource {
+			return hinted(fmt.Errorf("the StorageVersionMigration %s is about another resource: %s", name, resource), "kubectl get storageversionmigrations.migration.k8s.io "+name+" -o yaml")
+		}
+		m = before.DeepCopy()
+		m.Spec.Generation++
+		if f.dryRun != dryRunClient {
+			m, err = q.patch(ctx, before, f.raise(before))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, q.explain("request "+name, err)
+	}
+	m.APIVersion, m.Kind = v1alpha1.SchemeGroupVersion.String(), "StorageVersionMigration"
+	return m, nil
+}
+
+// raise is the change that asks for another run. What was not asked for stays as it is.
+func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[string]any {
+	spec := map[string]any{"generation": before.Spec.Generation + 1, "reason": f.reason}
+	pace := map[string]any{}
+	if f.rateGiven {
+		pace["maxObjectsPerSecond"] = f.maxRate
+	}
+	if f.inFlightGiven {
+		pace["maxInFlight"] = f.maxInFlight
+	}
+	if len(pace) > 0 {
+		spec["pace"] = pace
+	}
+	return spec
+}
+
+// newObject asks for a first run. The version is empty unless the user typed one: the controller chooses.
+func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionMigration {
+	m := &v1alpha1.StorageVersionMigration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "StorageVersionMigration"},
+		ObjectMeta: metav1.ObjectMeta{Name: r.GroupResource.String()},
+		Spec: v1alpha1.StorageVersionMigrationSpec{
+			Resource: v1alpha1.GroupVersionResource{Group: r.Group, Version: f.typedVersion(r), Resource: r.Resource}, Generation: 1, Reason: f.reason, State: v1alpha1.Active,
+			Pace: v1alpha1.Pace{MaxObjectsPerSecond: f.maxRate, MaxInFlight: f.maxInFlight},
+		},
+	}
+	for _, version := range r.Versions {
+		m.Spec.GroupVersions = append(m.Spec.GroupVersions, v1alpha1.GroupVersion{Group: r.Group, Version: version.Name})
+	}
+	for _, alias := range r.Aliases {
+		m.Spec.GroupVersions = append(m.Spec.GroupVersions, v1alpha1.GroupVersion{Group: alias.Group, Version: alias.Version})
+	}
+	return m
+}
+
+// typedVersion is the version that the user typed for a resource: "widgets.v2.demo.example.com".
+func (f *requestFlags) typedVersion(r inventory.Resource) string {
+	for _, word := range f.selection.names {
+		if typed, _ := schema.ParseResourceArg(strings.ToLower(word)); typed != nil && typed.Group == r.Group && typed.Version == r.Endpoint {
+			return r.Endpoint
+		}
+	}
+	return ""
+}

@@ -1,0 +1,314 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/config"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+const widgets = testbed.WidgetDefinition
+
+// asked is a cluster with our API and no controller: the test writes the statuses.
+type asked struct {
+	*testbed.Cluster
+	kubeconfig string
+}
+
+func (a *asked) run(ctx context.Context, args ...string) (code int, out, errors string) {
+	var stdout, stderr lockedBuilder
+	args = append([]string{"kube-migrator"}, append(args, "--kubeconfig", a.kubeconfig)...)
+	code = Run(ctx, args, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	return code, stdout.String(), stderr.String()
+}
+
+// lockedBuilder may be read while a command writes.
+type lockedBuilder struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuilder) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuilder) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// send sends a request; the answer is a migration.
+func (a *asked) send(t *testing.T, method, path, body string) (m v1alpha1.StorageVersionMigration) {
+	t.Helper()
+	status, answer, err := a.Servers[0].Do(t.Context(), method, requestsPath+path, []byte(body))
+	if err != nil || status/100 != 2 {
+		t.Fatalf("%s %s: %d, %v: %s", method, path, status, err, answer)
+	}
+	if err := json.Unmarshal(answer, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// status plays the controller.
+func (a *asked) status(t *testing.T, name, status string) {
+	t.Helper()
+	a.send(t, http.MethodPatch, "/"+name+"/status", `{"status":`+status+`}`)
+}
+
+func succeededStatus(generation int, hash string) string {
+	return fmt.Sprintf(`{"state":"Succeeded","completedGeneration":%d,"run":{"generation":%d},"storageVersion":"v2","storageVersionHash":"%s",
+		"progress":{"total":3,"totalIsExact":true,"done":3,"rewritten":3,"current":0,"gone":0,"failed":0,"retried":0},"conditions":[{"type":"Succeeded","status":"True"}]}`, generation, generation, hash)
+}
+
+func failedStatus(generation int) string {
+	return fmt.Sprintf(`{"state":"Failed","run":{"generation":%d},"progress":{"total":3,"done":3,"rewritten":2,"current":0,"gone":0,"failed":1,"retried":0},
+		"failures":[{"namespace":"default","name":"w1","reason":"Rejected","message":"no color"}],"conditions":[{"type":"Failed","status":"True","message":"1 object was refused"}]}`, generation)
+}
+
+func TestCommandsOnARealCluster(t *testing.T) {
+	a := &asked{Cluster: testbed.New(t, testbed.Options{})}
+	var err error
+	if a.kubeconfig, err = a.Kubeconfig(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.InstallWidgets(t.Context(), testbed.Widgets{Storage: "v2"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("without an installation every command says what to do", a.notInstalled)
+	if err := a.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("request asks once, and again", a.requesting)
+	t.Run("pause, resume and cancel", a.steering)
+	t.Run("progress", a.progressing)
+	t.Run("wait", a.waiting)
+	t.Run("an API server that stops", a.outage)
+}
+
+func (a *asked) notInstalled(t *testing.T) {
+	for _, words := range [][]string{{"request", "widgets"}, {"pause", "widgets"}, {"cancel", "--all"}, {"progress"}, {"wait", "widgets"}} {
+		code, out, errors := a.run(t.Context(), words...)
+		want := "error: kube-migrator is not installed in this cluster: it does not serve migration.k8s.io/v1alpha1\nTry: kube-migrator install\n"
+		if code != exitError || out != "" || errors != want {
+			t.Errorf("%v: exit code %d, stdout %q, stderr %q", words, code, out, errors)
+		}
+	}
+}
+
+func (a *asked) expect(t *testing.T, code int, out string, words ...string) (errors string) {
+	t.Helper()
+	gotCode, gotOut, errors := a.run(t.Context(), words...)
+	if gotCode != code || gotOut != out {
+		t.Errorf("%v: exit code %d, stdout %q, want %d, %q\n%s", words, gotCode, gotOut, code, out, errors)
+	}
+	return errors
+}
+
+func (a *asked) requesting(t *testing.T) {
+	a.expect(t, exitDone, widgets+" requested (generation 1) (a dry run)\n", "request", "widgets", "--dry-run=client")
+	a.expect(t, exitDone, widgets+" requested (generation 1) (a dry run)\n", "request", "widgets", "--dry-run=server")
+	errors := a.expect(t, exitDone, widgets+" requested (generation 1)\n", "request", "widget", "--max-rate=50")
+	if errors != "To watch: kube-migrator progress -w "+widgets+"\n" {
+		t.Errorf("stderr %q", errors)
+	}
+	m := a.send(t, http.MethodGet, "/"+widgets, "")
+	if s := m.Spec; s.Resource != (v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"}) || s.Reason != defaultReason ||
+		s.Pace.MaxObjectsPerSecond != 50 || len(s.GroupVersions) != 2 || s.GroupVersions[0].Version != "v2" {
+		t.Errorf("spec %+v", s)
+	}
+	a.send(t, http.MethodPatch, "/"+widgets, `{"spec":{"state":"Paused","continueToken":"kept","pace":{"maxInFlight":7}}}`)
+	errors = a.expect(t, exitDone, requestsName+widgets+"\n", "request", widgets, "--reason=key rotation", "-o", "name")
+	if errors != "" {
+		t.Errorf("stderr %q", errors)
+	}
+	errors = a.expect(t, exitDone, widgets+" requested (generation 3)\n", "request", "widgets", "--max-rate=60")
+	if !strings.HasPrefix(errors, widgets+" is paused: nothing happens before kube-migrator resume "+widgets+"\n") {
+		t.Errorf("stderr %q", errors)
+	}
+	m = a.send(t, http.MethodGet, "/"+widgets, "")
+	if s := m.Spec; s.Generation != 3 || s.State != v1alpha1.Paused || s.ContinueToken != "kept" || s.Pace != (v1alpha1.Pace{MaxObjectsPerSecond: 60, MaxInFlight: 7}) {
+		t.Errorf("spec %+v", s)
+	}
+	_, out, _ := a.run(t.Context(), "request", "configmaps.v1.", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &m); err != nil || m.Name != "configmaps" || m.Spec.Resource.Version != "v1" {
+		t.Errorf("%v: %s", err, out)
+	}
+	a.send(t, http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"secrets"},"spec":{"resource":{"resource":"pods"}}}`)
+	if errors := a.expect(t, exitError, "", "request", "secrets"); !strings.Contains(errors, "is about another resource: pods\nTry: kubectl get ") {
+		t.Errorf("stderr %q", errors)
+	}
+	if errors := a.expect(t, exitError, "", "request", "bindings"); !strings.Contains(errors, "bindings cannot be migrated: ") {
+		t.Errorf("stderr %q", errors)
+	}
+	a.expect(t, exitError, "", "request", "widgets", "--max-rate=-1")
+	a.expect(t, exitError, "", "request")
+}
+
+func (a *asked) steering(t *testing.T) {
+	// Another object of the same resource, by another name, is meant, too.
+	a.send(t, http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"mine"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}}}`)
+	a.expect(t, exitDone, "mine paused\n"+widgets+" was paused already\n", "pause", "widget")
+	if m := a.send(t, http.MethodGet, "/mine", ""); m.Spec.State != v1alpha1.Paused {
+		t.Errorf("state %s", m.Spec.State)
+	}
+	a.expect(t, exitDone, "mine resumed\n", "resume", "mine")
+	a.expect(t, exitDone, "configmaps was resumed already\nmine was resumed already\nsecrets was resumed already\n"+widgets+" resumed\n", "resume", "--all")
+	if errors := a.expect(t, exitDone, "mine cancelled\n", "cancel", "mine"); !strings.Contains(errors, "Nothing that was rewritten is undone. To ask again: kube-migrator request RESOURCE") {
+		t.Errorf("stderr %q", errors)
+	}
+	a.expect(t, exitDone, "secrets cancelled\n", "cancel", "pods")
+	if errors := a.expect(t, exitError, "", "pause", "widgts"); errors != "error: there is no StorageVersionMigration of \"widgts\"\nTry: kube-migrator pause "+widgets+"\n" {
+		t.Errorf("stderr %q", errors)
+	}
+	a.expect(t, exitError, "", "pause")
+}
+
+func (a *asked) progressing(t *testing.T) {
+	code, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "json")
+	var p render.Progress
+	if err := json.Unmarshal([]byte(out), &p); err != nil || code != exitWorkLeft || len(p.Resources) != 1 || p.Resources[0].PresentStorageVersionHash == "" {
+		t.Fatalf("exit code %d, %v: %s", code, err, out)
+	}
+	hash := p.Resources[0].PresentStorageVersionHash
+	for _, test := range []struct {
+		status string
+		code   int
+		says   string
+	}{
+		{succeededStatus(3, hash), exitDone, "An upgrade is safe now: every object of " + widgets + " is stored in the present storage version."},
+		{succeededStatus(3, "bm9uc2Vuc2U="), exitWorkLeft, "An upgrade is not safe yet: work is left on " + widgets + "."},
+		{failedStatus(3), exitFailures, "failed  default/w1: Rejected: no color"},
+	} {
+		a.status(t, widgets, `null`)
+		a.status(t, widgets, test.status)
+		code, out, errors := a.run(t.Context(), "progress", "widgets")
+		if code != test.code || !strings.Contains(out, test.says) {
+			t.Errorf("exit code %d, want %d and …%s…:\n%s%s", code, test.code, test.says, out, errors)
+		}
+		code, out, errors = a.run(t.Context(), "progress", "-w", widgets) // ends at once: nothing runs
+		if code != test.code || !strings.Contains(out, test.says) {
+			t.Errorf("-w: exit code %d, want %d and …%s…:\n%s%s", code, test.code, test.says, out, errors)
+		}
+	}
+	a.status(t, widgets, `null`)
+	a.status(t, widgets, succeededStatus(3, hash))
+	if err := a.MoveStorage(t.Context(), widgets, "v1"); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "wide"); code != exitWorkLeft || !strings.Contains(out, "the storage version has changed since: migrated to v2, now it is v1") {
+		t.Errorf("after the storage version has moved: exit code %d:\n%s", code, out)
+	}
+	a.expect(t, exitDone, "configmaps cancelled\n", "cancel", "configmaps")
+	a.status(t, widgets, `{"storageVersionHash":"`+a.hash(t)+`"}`)
+	code, out, _ = a.run(t.Context(), "progress")
+	if code != exitWorkLeft || !strings.Contains(out, "work is left on "+widgets) { // the definition claims v2, too
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	if code, _, errors := a.run(t.Context(), "progress", "-w", "-o", "json"); code != exitError || !strings.Contains(errors, "cannot write json") {
+		t.Errorf("exit code %d: %s", code, errors)
+	}
+}
+
+// hash is what discovery shows for widgets.
+func (a *asked) hash(t *testing.T) string {
+	t.Helper()
+	_, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "json")
+	var p render.Progress
+	if err := json.Unmarshal([]byte(out), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p.Resources[0].PresentStorageVersionHash
+}
+
+func (a *asked) waiting(t *testing.T) {
+	begin := func(words ...string) (result func() (int, string, string)) {
+		done := make(chan func() (int, string, string), 1)
+		go func() {
+			code, out, errors := a.run(t.Context(), append([]string{"wait"}, words...)...)
+			done <- func() (int, string, string) { return code, out, errors }
+		}()
+		return func() (int, string, string) {
+			select {
+			case result := <-done:
+				return result()
+			case <-time.After(time.Minute):
+				t.Fatal("wait does not return")
+				return 0, "", ""
+			}
+		}
+	}
+	a.expect(t, exitDone, widgets+" requested (generation 4)\n", "request", "widgets")
+	result := begin("widgets")
+	time.Sleep(1500 * time.Millisecond) // the success of generation 3 must not end it
+	a.status(t, widgets, succeededStatus(4, "x"))
+	if code, out, errors := result(); code != exitDone || out != widgets+" succeeded\n" || errors != "" {
+		t.Errorf("success: exit code %d, %q, %q", code, out, errors)
+	}
+	a.send(t, http.MethodPatch, "/"+widgets, `{"spec":{"generation":5,"state":"Paused"}}`)
+	code, _, errors := a.run(t.Context(), "wait", "widgets", "--timeout=2500ms")
+	want := widgets + " is paused: waiting for kube-migrator resume " + widgets + "\nerror: not finished within 2.5s: " + widgets + "\nTry: kube-migrator progress -w " + widgets + "\n"
+	if code != exitWorkLeft || errors != want {
+		t.Errorf("timeout: exit code %d, %q, want %d, %q", code, errors, exitWorkLeft, want)
+	}
+	result = begin("widgets")
+	a.status(t, widgets, failedStatus(5))
+	if code, out, _ := result(); code != exitFailures || out != widgets+" failed: 1 object was refused\n  failed  default/w1: Rejected: no color\n" {
+		t.Errorf("failure: exit code %d, %q", code, out)
+	}
+	a.expect(t, exitDone, widgets+" requested (generation 6)\n", "request", "widgets")
+	result = begin("widgets")
+	time.Sleep(1500 * time.Millisecond)
+	a.expect(t, exitDone, widgets+" cancelled\n", "cancel", "widgets")
+	if code, _, errors := result(); code != exitUndetermined || !strings.HasSuffix(errors, "error: "+widgets+" was deleted\nTry: kube-migrator request "+widgets+"\n") {
+		t.Errorf("deleted: exit code %d, %q", code, errors)
+	}
+}
+
+func (a *asked) outage(t *testing.T) {
+	a.expect(t, exitDone, widgets+" requested (generation 1)\n", "request", "widgets")
+	var stdout, stderr lockedBuilder
+	code := make(chan int, 1)
+	go func() {
+		code <- Run(t.Context(), []string{"kube-migrator", "progress", "-w", "widgets", "--kubeconfig", a.kubeconfig}, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	}()
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: not within a minute\nstdout %s\nstderr %s", what, stdout.String(), stderr.String())
+			}
+		}
+	}
+	until("a line", func() bool { return strings.Contains(stdout.String(), widgets+"  Pending") })
+	a.Servers[0].Kill()
+	until("a note", func() bool { return strings.Contains(stderr.String(), "No answer, trying again: ") })
+	if err := a.Servers[0].Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until("another note", func() bool { return strings.Contains(stderr.String(), "The API server answers again.") })
+	a.status(t, widgets, failedStatus(1))
+	select {
+	case got := <-code:
+		if got != exitFailures || strings.Count(stderr.String(), "No answer") != 1 {
+			t.Errorf("exit code %d, stderr %s", got, stderr.String())
+		}
+	case <-time.After(time.Minute):
+		t.Error("progress -w does not end")
+	}
+}

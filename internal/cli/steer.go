@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+)
+
+// steering is one of pause, resume and cancel.
+type steering struct {
+	// act asks for it, and returns what to say of the migration.
+	act func(ctx context.Context, q *requests, m *v1alpha1.StorageVersionMigration) (done string, err error)
+	// note is for people, when all is done.
+	note string
+}
+
+func newPauseCommand(env *environment) *cobra.Command {
+	return newSteeringCommand(env, steering{act: setState(v1alpha1.Paused, "paused"), note: "Writing stops within 2 seconds; what is in flight is finished."}, &cobra.Command{
+		Use:   "pause [RESOURCE…]",
+		Short: "Make the controller stop writing, until resume",
+		Long: `Set spec.state of the StorageVersionMigrations of the resources to Paused. The controller finishes what is in flight and
+writes nothing more; what is done stays done, and resume goes on where it was.`,
+		Example: `  kube-migrator pause widgets.demo.example.com
+  kube-migrator pause --all`,
+	})
+}
+
+func newResumeCommand(env *environment) *cobra.Command {
+	return newSteeringCommand(env, steering{act: setState(v1alpha1.Active, "resumed")}, &cobra.Command{
+		Use:   "resume [RESOURCE…]",
+		Short: "Let the controller go on with what was paused",
+		Long:  `Set spec.state of the StorageVersionMigrations of the resources to Active. The controller goes on where it was.`,
+		Example: `  kube-migrator resume widgets.demo.example.com
+  kube-migrator resume --all`,
+	})
+}
+
+func newCancelCommand(env *environment) *cobra.Command {
+	note := "Nothing that was rewritten is undone. To ask again: " + env.name + " request RESOURCE"
+	return newSteeringCommand(env, steering{act: cancelOne, note: note}, &cobra.Command{
+		Use:   "cancel [RESOURCE…]",
+		Short: "Take requests back: stop writing, and forget how far it was",
+		Long: `Delete the StorageVersionMigrations of the resources. The controller stops writing within 2 seconds. Nothing that was
+rewritten is undone, and nothing is proven by it; the next request begins at the first object. A controller that is
+started with --bootstrap=all asks again for every resource without a StorageVersionMigration when it starts.`,
+		Example: `  kube-migrator cancel widgets.demo.example.com`,
+	})
+}
+
+func newSteeringCommand(env *environment, s steering, command *cobra.Command) *cobra.Command {
+	var all bool
+	command.Long += `
+
+RESOURCE is what kubectl takes, and stands for every StorageVersionMigration of the resource; the name of one stands for
+that one. The command returns when the API server has taken it.
+
+Exit codes: 0 taken, 1 error.`
+	command.Flags().BoolVar(&all, "all", false, "Every StorageVersionMigration in the cluster")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 && !all:
+			return usageError(command, errors.New("name a RESOURCE, or --all"))
+		case len(args) > 0 && all:
+			return usageError(command, errors.New("--all goes without a RESOURCE"))
+		}
+		return env.steer(command, args, s)
+	}
+	return command
+}
+
+// steer does the same to each. One that fails does not keep the others from it.
+func (env *environment) steer(command *cobra.Command, words []string, s steering) error {
+	ctx := command.Context()
+	q, err := env.requests()
+	if err != nil {
+		return err
+	}
+	chosen, err := q.list(ctx)
+	if err != nil {
+		return err
+	}
+	if len(words) > 0 {
+		if chosen, err = q.find(ctx, command, words, chosen); err != nil {
+			return err
+		}
+	}
+	var problems []error
+	for i := range chosen {
+		done, err := s.act(ctx, q, &chosen[i])
+		if err != nil {
+			problems = append(problems, q.explain(command.Name()+" "+chosen[i].Name, err))
+			continue
+		}
+		if _, err := fmt.Fprintf(env.Out, "%s %s\n", chosen[i].Name, done); err != nil {
+			return fmt.Errorf("write what was done: %w", err)
+		}
+	}
+	if len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	switch {
+	case len(chosen) == 0:
+		fmt.Fprintln(env.Err, "There are no StorageVersionMigrations.")
+	case s.note != "":
+		fmt.Fprintln(env.Err, s.note)
+	}
+	return nil
+}
+
+// setState returns the act of setting spec.state.
+func setState(state v1alpha1.State, done string) func(context.Context, *requests, *v1alpha1.StorageVersionMigration) (string, error) {
+	return func(ctx context.Context, q *requests, m *v1alpha1.StorageVersionMigration) (string, error) {
+		if m.Spec.State == state {
+			return "was " + done + " already", nil
+		}
+		err := insist(ctx, func() error {
+			_, err := q.patch(ctx, m, map[string]any{"state": state})
+			if !apierrors.IsConflict(err) {
+				return err
+			}
+			now, again := q.get(ctx, m.Name)
+			if again != nil {
+				return again
+			}
+			if now == nil || now.UID != m.UID {
+				return fmt.Errorf("%s was deleted meanwhile", m.Name)
+			}
+			*m = *now
+			return err
+		})
+		return done, err
+	}
+}
+
+func cancelOne(ctx context.Context, q *requests, m *v1alpha1.StorageVersionMigration) (string, error) {
+	err := q.remove(ctx, m)
+	if isNoObject(err) {
+		return "was cancelled already", nil
+	}
+	return "cancelled", err
+}
