@@ -11,6 +11,7 @@ LDFLAGS := -s -w -X github.com/kube-migrator/kube-migrator/internal/cli.version=
 # Real binaries, built once into a cache folder: release/command.
 DEMO_BINARIES := v1.37.0/etcd v1.37.0/kube-apiserver v1.37.0/kubectl
 TEST_BINARIES := $(DEMO_BINARIES) v1.36.3/etcd v1.36.3/kube-apiserver
+NODE_BINARIES := $(addprefix v1.37.0/,etcd kube-apiserver kubectl kubelet kube-proxy kube-controller-manager kube-scheduler)
 BENCH_BINARIES := $(DEMO_BINARIES) v1.37.0/kube-controller-manager
 TESTBED_BUILD := go run ./internal/testbed/cmd/testbed-build
 
@@ -58,9 +59,17 @@ test-long: ## the tests that take longer too (build tag "long")
 	go vet -tags long ./...
 	go test -tags long -timeout 120m -p 1 ./...
 
+.PHONY: test-node
+test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/testbed.md says what it needs)
+	@$(TESTBED_BUILD) $(NODE_BINARIES)
+	go vet -tags node ./test/node
+	go -C tools test ./image
+	go test -tags node -timeout 30m -count 1 -v ./test/node
+
 .PHONY: lint
 lint: ## golangci-lint with .golangci.yml (built on first use: minutes)
 	$(LINT) run ./...
+	cd tools && go tool golangci-lint run --config ../.golangci.yml ./...
 
 .PHONY: fmt
 fmt: ## format the code and sort its imports

@@ -23,6 +23,9 @@ import (
 // serverNames are the names that every serving certificate is valid for, with the loopback addresses.
 var serverNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
 
+// kubeletClient is the name of the pair that API servers show to kubelets.
+const kubeletClient = "apiserver-kubelet-client"
+
 // authority is a certificate authority that lives as long as the cluster.
 type authority struct {
 	certificate *x509.Certificate
@@ -141,6 +144,10 @@ func (c *Cluster) writeKeys(addresses []net.IP) error {
 	if err != nil {
 		return err
 	}
+	kubelet, err := c.ca.client("kube-apiserver-kubelet-client", "system:masters")
+	if err != nil {
+		return err
+	}
 	_, serviceAccount, err := newKey()
 	if err != nil {
 		return err
@@ -149,6 +156,9 @@ func (c *Cluster) writeKeys(addresses []net.IP) error {
 		return err
 	}
 	if err := proxy.write(c.dir, "front-proxy"); err != nil {
+		return err
+	}
+	if err := kubelet.write(c.dir, kubeletClient); err != nil {
 		return err
 	}
 	for name, raw := range map[string][]byte{"ca.crt": c.ca.pem, "front-proxy-ca.crt": proxyCA.pem, "sa.key": serviceAccount} {

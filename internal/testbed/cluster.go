@@ -60,6 +60,8 @@ type Options struct {
 	// Isolated puts the cluster into a network namespace of its own, where API server i has the address 192.0.2.10+i and a host name of
 	// its own: so each has its own identity Lease, and the EndpointSlice default/kubernetes lists them all. For root only.
 	Isolated bool
+	// Node makes the cluster fit for a node (NewNode): Isolated, with pods' ServiceAccounts, and API servers that reach a kubelet.
+	Node bool
 	// Users are users beside Admin; they have no rights but those that RBAC gives them.
 	Users []User
 	// EncryptionConfig is the content of the file for --encryption-provider-config; empty for no such flag. See EncryptionConfig.
@@ -209,6 +211,10 @@ func defaults(o *Options) {
 	}
 	if o.Progress == nil {
 		o.Progress = os.Stderr
+	}
+	if o.Node {
+		o.Isolated = true
+		o.ExtraIPs = append([]net.IP{net.ParseIP(apiServiceIP)}, o.ExtraIPs...)
 	}
 	if len(o.Servers) == 0 {
 		o.Servers = make([]ServerOptions, 1)

@@ -15,11 +15,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace is a network namespace of a cluster's own. It exists as long as the file is open or a process lives in it.
-// The nil namespace is the one that this process is in.
+// namespace is a network namespace of a cluster's own, and of a node its machine's (machineNamespaces) with it. It exists as long as the file
+// is open or a process lives in it. The nil namespace is the one that this process is in.
 type namespace struct {
-	file *os.File
+	file    *os.File
+	machine []*os.File // of a node's first process, in the order of machineNamespaces; nil for those of this process
 }
+
+// machineNamespaces are what a node has of its own beside the network.
+var machineNamespaces = []struct {
+	file, option string // in /proc, and of nsenter
+	flag         int
+}{
+	{"cgroup", "--cgroup", unix.CLONE_NEWCGROUP},
+	{"mnt", "--mount", unix.CLONE_NEWNS},
+	{"pid", "--pid", unix.CLONE_NEWPID},
+}
+
+// within returns the namespace with those of a machine, whose first process has the ID.
+func (ns *namespace) within(pid int) (*namespace, error) {
+	inside := &namespace{file: ns.file}
+	for _, kind := range machineNamespaces {
+		file, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, kind.file))
+		if err != nil {
+			inside.closeMachine()
+			return nil, err
+		}
+		inside.machine = append(inside.machine, file)
+	}
+	return inside, nil
+}
+
+func (ns *namespace) closeMachine() {
+	if ns != nil {
+		for _, file := range ns.machine {
+			_ = file.Close()
+		}
+	}
+}
+
+// hasProcesses tells whether processes of the namespace are in a PID namespace of its own.
+func (ns *namespace) hasProcesses() bool { return ns != nil && ns.machine != nil }
 
 // newNamespace makes a network namespace whose loopback device is up and holds the addresses.
 func newNamespace(ctx context.Context, addresses []string) (*namespace, error) {
@@ -78,6 +114,11 @@ func (ns *namespace) enter(hostname string) error {
 	if err := unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter network namespace: %w", err)
 	}
+	if ns.hasProcesses() {
+		if err := ns.enterMachine(); err != nil {
+			return err
+		}
+	}
 	if hostname == "" {
 		return nil
 	}
@@ -86,6 +127,20 @@ func (ns *namespace) enter(hostname string) error {
 	}
 	if err := unix.Sethostname([]byte(hostname)); err != nil {
 		return fmt.Errorf("set host name: %w", err)
+	}
+	return nil
+}
+
+// enterMachine enters the machine's namespaces; of the PID namespace, the thread's children are born into it.
+func (ns *namespace) enterMachine() error {
+	// A thread that shares root and working directory with others may not change its mounts.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return fmt.Errorf("leave the other threads: %w", err)
+	}
+	for i, kind := range machineNamespaces {
+		if err := unix.Setns(int(ns.machine[i].Fd()), kind.flag); err != nil {
+			return fmt.Errorf("enter %s namespace: %w", kind.file, err)
+		}
 	}
 	return nil
 }
@@ -121,8 +176,12 @@ func (ns *namespace) command(ctx context.Context, name string, args ...string) *
 	if ns == nil {
 		return exec.CommandContext(ctx, name, args...)
 	}
-	path := fmt.Sprintf("--net=/proc/%d/fd/%d", os.Getpid(), ns.file.Fd())
-	return exec.CommandContext(ctx, "nsenter", append([]string{path, "--", name}, args...)...)
+	file := func(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
+	enter := []string{"--net=" + file(ns.file)}
+	for i, f := range ns.machine {
+		enter = append(enter, machineNamespaces[i].option+"="+file(f))
+	}
+	return exec.CommandContext(ctx, "nsenter", append(append(enter, "--", name), args...)...)
 }
 
 func (ns *namespace) close() {

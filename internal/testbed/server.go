@@ -79,7 +79,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	flags := mergeFlags(s.baseFlags(), s.cluster.options.Flags, s.options.Flags)
+	flags := mergeFlags(s.baseFlags(), s.nodeFlags(), s.cluster.options.Flags, s.options.Flags)
 	process, err := launch(s.cluster.ns, s.options.Hostname, s.name(), s.Log(), binary, flags...)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *Server) baseFlags() []string {
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + file("front-proxy.crt"), "--proxy-client-key-file=" + file("front-proxy.key"),
-		"--service-cluster-ip-range=10.0.0.0/24",
+		"--service-cluster-ip-range=" + serviceRange,
 	}
 	if s.cluster.ns == nil {
 		// Loopback addresses are refused in the EndpointSlice default/kubernetes.
@@ -139,6 +139,18 @@ func (s *Server) baseFlags() []string {
 		flags = append(flags, "--encryption-provider-config="+file(encryptionFile))
 	}
 	return flags
+}
+
+// nodeFlags are what a server needs to serve a node's pods, and to ask its kubelet for their logs.
+func (s *Server) nodeFlags() []string {
+	if !s.cluster.options.Node {
+		return nil
+	}
+	certificate := filepath.Join(s.cluster.dir, kubeletClient)
+	return []string{
+		"--disable-admission-plugins-", "--kubelet-preferred-address-types=InternalIP",
+		"--kubelet-client-certificate=" + certificate + ".crt", "--kubelet-client-key=" + certificate + ".key",
+	}
 }
 
 func (s *Server) ready(ctx context.Context) error {
