@@ -43,6 +43,10 @@ type LeavingError struct {
 
 func (e *LeavingError) Error() string { return "the " + e.Kind + " " + e.Name + " is being deleted" }
 
+// approvedAnnotation is required of definitions in groups that end in k8s.io
+// (https://github.com/kubernetes/enhancements/pull/1111).
+const approvedAnnotation = "api-approved.kubernetes.io"
+
 // foreignNamespaces are where the other installations run their workloads.
 var foreignNamespaces = []string{metav1.NamespaceSystem, "openshift-kube-storage-version-migrator", "openshift-kube-storage-version-migrator-operator"}
 

@@ -21,10 +21,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// approvedAnnotation is required of definitions in groups that end in k8s.io
-// (https://github.com/kubernetes/enhancements/pull/1111).
-const approvedAnnotation = "api-approved.kubernetes.io"
-
 // Included returns the resources that may be migrated, by name: those of the inventory that can be, and ours, which may not
 // be in the cluster yet. The same patterns give the same answer before and after the installation. The error is that of
 // inventory.Select.
@@ -147,11 +143,6 @@ func definitions() ([]*unstructured.Unstructured, error) {
 			return nil, fmt.Errorf("decode definition %s: %w", file, err)
 		}
 		d.SetLabels(labels(componentInstall))
-		annotations := d.GetAnnotations()
-		if annotations[approvedAnnotation] == "" {
-			annotations[approvedAnnotation] = "unapproved, a superset of what kube-storage-version-migrator defines"
-			d.SetAnnotations(annotations)
-		}
 		all = append(all, d)
 	}
 	return all, nil
