@@ -54,7 +54,13 @@ func newNode(t *testing.T, options testbed.Options) *harness {
 	}
 	options.Node = true
 	begin := time.Now()
-	h := &harness{T: t, cluster: testbed.New(t, options)}
+	h := &harness{T: t}
+	t.Cleanup(func() { // after those of cluster and node
+		if h.cluster != nil {
+			expectNothingLeft(t, h.cluster.Dir())
+		}
+	})
+	h.cluster = testbed.New(t, options)
 	up := time.Now()
 	h.node = testbed.NewNode(t, h.cluster)
 	t.Logf("the cluster took %s, the node %s more", up.Sub(begin).Round(time.Millisecond), time.Since(up).Round(time.Millisecond))
