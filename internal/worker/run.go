@@ -74,12 +74,13 @@ type timing struct {
 	backoff   time.Duration // the first wait after an error that may pass
 	most      time.Duration // the longest such wait
 	patience  time.Duration // without progress, after an error that may pass
+	doubt     time.Duration // before the first refusal for lack of a permission is believed
 }
 
 var defaultTiming = timing{
 	look: 500 * time.Millisecond, report: time.Second, heartbeat: 10 * time.Second, appear: 2 * time.Minute,
 	pause: time.Second, halt: 4 * time.Second, end: 8 * time.Second,
-	backoff: time.Second, most: 30 * time.Second, patience: 15 * time.Minute,
+	backoff: time.Second, most: 30 * time.Second, patience: 15 * time.Minute, doubt: 5 * time.Second,
 }
 
 // run is one run at work.
@@ -106,6 +107,7 @@ func runWith(ctx context.Context, o Options, t timing) error {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
+	r.log = r.log.With("migration", o.Migration, "generation", o.Generation, "attempt", o.Attempt)
 	var err error
 	if r.client, err = migrate.NewClient(r.config); err != nil {
 		return err
@@ -122,7 +124,7 @@ func runWith(ctx context.Context, o Options, t timing) error {
 	case cause != nil:
 		err = cause
 	}
-	r.log.Info("The worker ends", "migration", o.Migration, "generation", o.Generation, "attempt", o.Attempt, "because", because(err))
+	r.log.Info("The worker ends", "because", because(err))
 	return err
 }
 
@@ -146,13 +148,14 @@ func (r *run) limitStop(ctx context.Context) {
 
 // run is the life of a worker: begin, sweep until there is a verdict, write it.
 func (r *run) run(ctx context.Context) error {
-	r.log.Info("The worker begins", "migration", r.Migration, "generation", r.Generation, "attempt", r.Attempt)
+	r.log.Info("The worker begins")
 	ended, err := r.begin(ctx)
 	if err != nil || ended {
 		return err
 	}
 	var stuck time.Time // since the first error after the last progress
 	var last int64
+	doubted := false
 	backoff := time.Duration(0)
 	for {
 		a, err := r.whileIdle(ctx, backoff)
@@ -163,6 +166,10 @@ func (r *run) run(ctx context.Context) error {
 		err = s.do(ctx)
 		outcome, err := s.judge(ctx, err)
 		switch {
+		case outcome != nil && outcome.Verdict == Forbidden && !doubted:
+			// An API server that has just started knows no roles yet, and refuses what it will allow in a moment.
+			doubted, backoff = true, r.waits.doubt
+			continue
 		case outcome != nil:
 			return r.conclude(ctx, s, outcome)
 		case err == nil: // paused, or at another pace

@@ -129,7 +129,7 @@ func (p *inProcess) work(ctx context.Context, w *inProcessWorker, r run) {
 	err := worker.Run(ctx, worker.Options{
 		Config: p.config, Migration: r.migration, UID: r.uid, Generation: r.generation, Attempt: r.attempt,
 		Namespace: p.namespace, ConfigMap: r.name, MinEvidence: p.evidence, SettleTime: p.settleTime,
-		Stop: w.stop, Logger: p.log.With("migration", r.migration, "generation", r.generation, "attempt", r.attempt),
+		Stop: w.stop, Logger: p.log,
 	})
 	if err != nil && !errors.Is(err, worker.ErrStopped) && !errors.Is(err, worker.ErrOutdated) && ctx.Err() == nil {
 		p.log.Error("A worker ended without a result, and is started again", "migration", r.migration, "error", err)
