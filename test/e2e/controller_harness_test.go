@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,8 +14,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/config"
@@ -44,35 +41,11 @@ func newControlled(t *testing.T, cluster *testbed.Cluster) *controlled {
 		t.Fatal(err)
 	}
 	c := &controlled{T: t, cluster: cluster, kubeconfig: kubeconfig}
-	installAPI(t, cluster)
-	return c
-}
-
-// installAPI installs the definitions and the namespace.
-func installAPI(t *testing.T, cluster *testbed.Cluster) {
-	t.Helper()
-	files, err := fs.Glob(config.CRDs, "crd/*.yaml")
-	if err != nil {
+	if err := cluster.InstallDefinitions(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range files {
-		raw, err := config.CRDs.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var definition any
-		if err := yaml.Unmarshal(raw, &definition); err != nil {
-			t.Fatal(err)
-		}
-		do(t, cluster, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-	}
 	do(t, cluster, http.MethodPost, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": installation}})
-	for _, plural := range []string{"storageversionmigrations", "storagestates", "storageversions"} {
-		eventually(t, plural+" are served", func() bool {
-			status, _, err := cluster.Servers[0].Do(t.Context(), http.MethodGet, "/apis/migration.k8s.io/v1alpha1/"+plural, nil)
-			return err == nil && status == http.StatusOK
-		})
-	}
+	return c
 }
 
 // process is a controller.
@@ -96,7 +69,7 @@ func (c *controlled) controller(arguments ...string) *process {
 // show logs what a controller said, if the test failed.
 func (c *controlled) show(p *process) {
 	if c.Failed() {
-		raw, _ := os.ReadFile(p.log) //nolint:errcheck // as much as there is
+		raw, _ := os.ReadFile(p.log) // as much as there is
 		c.Logf("controller %d:\n%s", p.Process.Pid, raw)
 	}
 }
@@ -203,7 +176,7 @@ func (c *controlled) until(name, what string, is func(*v1alpha1.StorageVersionMi
 			return m
 		}
 		if time.Now().After(deadline) {
-			raw, _ := json.MarshalIndent(m, "", " ") //nolint:errcheck // for people
+			raw, _ := json.MarshalIndent(m, "", " ") // for people
 			c.Fatalf("not within 3 minutes: %s (%v)\n%s", what, err, raw)
 		}
 		time.Sleep(50 * time.Millisecond)

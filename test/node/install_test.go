@@ -221,8 +221,8 @@ func (h *harness) killProcess(word string) {
 			h.Fatal(err)
 		}
 		for _, folder := range folders {
-			arguments, _ := os.ReadFile(filepath.Join(folder, "cmdline"))   //nolint:errcheck // it may have ended
-			environment, _ := os.ReadFile(filepath.Join(folder, "environ")) //nolint:errcheck // it may have ended
+			arguments, _ := os.ReadFile(filepath.Join(folder, "cmdline"))   // it may have ended
+			environment, _ := os.ReadFile(filepath.Join(folder, "environ")) // it may have ended
 			all := strings.Split(string(arguments)+string(environment), "\x00")
 			if all[0] != "/kube-migrator" || !slices.Contains(all, word) {
 				continue

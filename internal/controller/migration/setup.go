@@ -11,8 +11,8 @@
 //   - I2, I4: Succeeded follows a proven run whose epoch is compared once more, here, after the worker's last word.
 //   - I5: a process may die after any request. Jobs and ConfigMaps have names that the next pass finds; statuses are written under the
 //     resourceVersion that was decided upon.
-//   - I8: whose turn it is is decided in one goroutine of one leader, from what is read past the cache, and a leader that lost its
-//     Lease without knowing is kept from writing (fence).
+//   - I8: one goroutine of one leader decides whose turn it is, from what is read past the cache, and a leader that lost its Lease
+//     without knowing is kept from writing (fence).
 package migration
 
 import (

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
+	const n, user = 100, "nobody-in-particular"
+	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: user}}})
+	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
+	c := newControlled(t, cluster)
+	metrics, probes := freeAddress(t), freeAddress(t)
+	c.controller("--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes)
+	c.ask(v1alpha1.StorageVersionMigrationSpec{})
+	c.until(widgetsName, "succeeded", inPhase(v1alpha1.PhaseSucceeded))
+
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, body := fetch(t, "http://"+probes+path, ""); code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	address := "https://" + metrics + "/metrics"
+	for who, want := range map[string]int{"": http.StatusUnauthorized, "a token that nobody has": http.StatusUnauthorized, cluster.Servers[0].ConfigAs(user).BearerToken: http.StatusForbidden} {
+		if code, body := fetch(t, address, who); code != want || strings.Contains(body, "kube_migrator") {
+			t.Errorf("with token %q: %d %.200s, want %d", who, code, body, want)
+		}
+	}
+	var body string
+	eventually(t, "the administrator reads that the migration has ended", func() bool { // which the status tells a moment earlier
+		var code int
+		code, body = fetch(t, address, cluster.Servers[0].Config().BearerToken)
+		return code == http.StatusOK && strings.Contains(body, `storage_migrator_core_migrator_migrations{resource="`+widgetsName+`",status="Succeeded"} 1`) &&
+			strings.Contains(body, `kube_migrator_objects{resource="`+widgetsName+`",state="rewritten"} 100`)
+	})
+	for _, line := range []string{
+		`storage_migrator_core_migrator_migrated_objects{resource="` + widgetsName + `"} 100`,
+		`storage_migrator_core_migrator_remaining_objects{resource="` + widgetsName + `"} 0`,
+		`kube_migrator_objects{resource="` + widgetsName + `",state="failed"} 0`,
+		`kube_migrator_objects_per_second{resource="` + widgetsName + `"} 0`,
+	} {
+		if !strings.Contains(body, line+"\n") {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
+	for _, name := range []string{"kube_migrator_run_duration_seconds{", "kube_migrator_throttled_seconds{"} {
+		if !strings.Contains(body, name) {
+			t.Errorf("the metrics lack %s", name)
+		}
+	}
+	if strings.Contains(body, "widget-0") {
+		t.Error("the metrics name objects")
+	}
+}
+
+// freeAddress is one that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func fetch(t *testing.T, address, token string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
