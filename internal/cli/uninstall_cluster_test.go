@@ -40,7 +40,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 		i.t = t
 		for _, mode := range []string{"client", "server"} {
 			out, _ := i.run(exitDone, "uninstall", "--purge", "--dry-run="+mode)
-			if got := outcomes(out); got["deleted"] != 25 {
+			if got := outcomes(out); got["deleted"] != objects+2 {
 				t.Errorf("--dry-run=%s reports %v:\n%s", mode, got, out)
 			}
 			if diff := cmp.Diff(before, i.installed()); diff != "" {
@@ -92,7 +92,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 	})
 	t.Run("what the installation goes on from is still there", func(t *testing.T) {
 		i.t = t
-		if out, _ := i.run(exitDone, "install", "--wait=false"); outcomes(out)["unchanged"] != 4 || outcomes(out)["created"] != 19 {
+		if out, _ := i.run(exitDone, "install", "--wait=false"); outcomes(out)["unchanged"] != 4 || outcomes(out)["created"] != objects-4 {
 			t.Errorf("reports\n%s", out)
 		}
 	})

@@ -42,6 +42,8 @@ const (
 	WorkerAccount     = Name + "-worker"
 	// Controller is the Deployment, and the Lease of its leader election.
 	Controller = Name + "-controller"
+	// metricsReader is the role of those who may read the controller's metrics. Nobody has it until it is bound.
+	metricsReader = Name + "-metrics-reader"
 	// agreementRole lets both see who the API servers are.
 	agreementRole = Name + "-agreement"
 )

@@ -93,6 +93,9 @@ func controllerNamespaceRules() []rbacv1.PolicyRule {
 	}
 }
 
+// metricsRules let somebody read the controller's metrics.
+var metricsRules = []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
+
 // roles returns everything that grants something.
 func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Object {
 	controller, worker := o.account(ControllerAccount), o.account(WorkerAccount)
@@ -117,6 +120,7 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 		"ClusterRole": {
 			clusterRole(componentController, ControllerAccount, controllerRules(o.Namespace)),
 			clusterRole(componentWorker, WorkerAccount, append(migratedRules(resources), workerRules...)),
+			clusterRole(componentController, metricsReader, metricsRules), // for whoever scrapes: bound by the administrator
 		},
 		"ClusterRoleBinding": {
 			clusterBinding(componentController, ControllerAccount, controller),

@@ -364,6 +364,12 @@ func TestAMissingPermissionIsNamedAndOthersGoOn(t *testing.T) {
 	c.controller()
 	c.ask(v1alpha1.StorageVersionMigrationSpec{})
 	c.ask(v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Resource: "configmaps"}})
+	for _, name := range []string{widgetsName, "configmaps"} { // nothing starts beside what cannot be seen (I8)
+		c.until(name, "blocked by the unseen", func(m *v1alpha1.StorageVersionMigration) bool {
+			return m.Status.State == v1alpha1.PhaseWaiting && strings.Contains(m.Status.Summary, "cannot list resource \"storageversionmigrations\" in API group \"storagemigration.k8s.io\"")
+		})
+	}
+	allow(t, cluster, user+"-sees", []any{rule("storagemigration.k8s.io", "storageversionmigrations", "list")}, user)
 	m := c.until(widgetsName, "failed", inPhase(v1alpha1.PhaseFailed))
 	for _, word := range []string{"patch", widgetsName} {
 		if !strings.Contains(m.Status.Summary, word) {

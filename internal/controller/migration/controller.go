@@ -82,9 +82,7 @@ func (c *controller) look(ctx context.Context, live bool) (snapshot, error) {
 	}
 	s.migrations = found.Items
 	if live {
-		if s.inTree, err = readInTree(ctx, c.rest); err != nil {
-			return s, err
-		}
+		s.inTree = readInTree(ctx, c.rest)
 	}
 	return s, nil
 }

@@ -6,7 +6,6 @@ package migration
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,8 +15,16 @@ import (
 // inTreeVersions are those of Kubernetes' own API for the same job, in storagemigration.k8s.io.
 var inTreeVersions = []string{"v1", "v1beta1", "v1alpha1"}
 
-// inTree is the part of a StorageVersionMigration of Kubernetes that says whether it is at work.
+// inTree is what is known of Kubernetes' own migrator. The zero value: it has nothing to do here.
 type inTree struct {
+	// working names its migrations that are at work, by plural name of the resource.
+	working map[string]string
+	// problem is why that cannot be known; empty where it is. Nothing starts then (I8).
+	problem string
+}
+
+// inTreeMigration is the part of a StorageVersionMigration of Kubernetes that says whether it is at work.
+type inTreeMigration struct {
 	Metadata struct {
 		Name string `json:"name"`
 	} `json:"metadata"`
@@ -32,7 +39,7 @@ type inTree struct {
 }
 
 // ended reports whether nothing will be written for it any more.
-func (m inTree) ended() bool {
+func (m inTreeMigration) ended() bool {
 	for _, c := range m.Status.Conditions {
 		if (c.Type == "Succeeded" || c.Type == "Failed") && c.Status == metav1.ConditionTrue {
 			return true
@@ -41,9 +48,8 @@ func (m inTree) ended() bool {
 	return false
 }
 
-// readInTree returns what Kubernetes' own migrator is at work on, as names of migrations by plural name of the resource.
-// Empty where the API is not served.
-func readInTree(ctx context.Context, client rest.Interface) (map[string]string, error) {
+// readInTree asks what Kubernetes' own migrator is at work on: nothing where its API is not served.
+func readInTree(ctx context.Context, client rest.Interface) inTree {
 	for _, version := range inTreeVersions {
 		result := client.Get().AbsPath("/apis/storagemigration.k8s.io", version, "storageversionmigrations").
 			SetHeader("Accept", "application/json").Do(ctx)
@@ -52,13 +58,13 @@ func readInTree(ctx context.Context, client rest.Interface) (map[string]string, 
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list the in-tree migrations: %w", result.Error())
+			return inTree{problem: result.Error().Error()}
 		}
 		var list struct {
-			Items []inTree `json:"items"`
+			Items []inTreeMigration `json:"items"`
 		}
 		if err := json.Unmarshal(raw, &list); err != nil {
-			return nil, fmt.Errorf("decode the in-tree migrations: %w", err)
+			return inTree{problem: "decode its migrations: " + err.Error()}
 		}
 		working := map[string]string{}
 		for _, m := range list.Items {
@@ -66,7 +72,7 @@ func readInTree(ctx context.Context, client rest.Interface) (map[string]string, 
 				working[m.Spec.Resource.Resource] = m.Metadata.Name
 			}
 		}
-		return working, nil
+		return inTree{working: working}
 	}
-	return nil, nil
+	return inTree{}
 }

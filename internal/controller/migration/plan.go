@@ -17,8 +17,7 @@ type snapshot struct {
 	live       bool // read past the cache
 	migrations []v1alpha1.StorageVersionMigration
 	runs       []run
-	// inTree names Kubernetes' own migrations that are at work, by plural name of the resource. Read live only.
-	inTree map[string]string
+	inTree     inTree // read live only
 }
 
 // planned is what is to be done for one migration.

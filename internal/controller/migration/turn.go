@@ -18,8 +18,7 @@ type turns struct {
 	most int
 	// working are the runs for which something may be written.
 	working []run
-	// inTree names Kubernetes' own migrations that are at work, by plural name of the resource.
-	inTree map[string]string
+	inTree  inTree
 }
 
 // refusal is why a run may not start yet.
@@ -47,13 +46,17 @@ func (t turns) refuse(r run) *refusal {
 	if others >= t.most {
 		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for its turn: at most %d at a time", t.most)}
 	}
-	if name := t.inTree[r.resource]; name != "" {
-		return &refusal{
-			v1alpha1.PhaseWaiting, v1alpha1.ReasonBlocked,
-			"Waiting for the end of the in-tree migration " + name + " (storageversionmigrations.storagemigration.k8s.io)",
-		}
+	if name := t.inTree.working[r.resource]; name != "" {
+		return blocked("Waiting for the end of the in-tree migration " + name + " (storageversionmigrations.storagemigration.k8s.io)")
+	}
+	if t.inTree.problem != "" {
+		return blocked("Cannot tell whether Kubernetes' own migrator is at work: " + t.inTree.problem)
 	}
 	return nil
+}
+
+func blocked(message string) *refusal {
+	return &refusal{v1alpha1.PhaseWaiting, v1alpha1.ReasonBlocked, message}
 }
 
 // begin notes that the run works.
