@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+const checkpoints = "/api/v1/namespaces/" + installation + "/configmaps/"
+
+// A run proves something about its own epoch only: the controller compares before it concludes (I2). No kubelet is here, so
+// that the test is the worker.
+func TestARunOfAnotherEpochProvesNothing(t *testing.T) {
+	c := newControlled(t, staleWidgets(t, 3, testbed.Widgets{}))
+	c.controller("--workers=jobs", "--worker-image=example.com/none", "--worker-service-account=default")
+	c.ask(v1alpha1.StorageVersionMigrationSpec{})
+	m, err := c.read(widgetsName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(attempt int) string { return fmt.Sprintf("migrate-%.8s-1-%d", m.UID, attempt) }
+	present := c.presentEpoch()
+
+	foreign := present
+	foreign.Servers = []string{"a-process-that-ended"}
+	c.prove(run(1), 1, foreign)
+	eventually(t, "a second attempt", func() bool {
+		status, _, err := c.cluster.Servers[0].Do(t.Context(), http.MethodGet, checkpoints+run(2), nil)
+		return err == nil && status == http.StatusOK
+	})
+	if m, err = c.read(widgetsName); err != nil || m.Status.CompletedGeneration != 0 || m.Status.State == v1alpha1.PhaseSucceeded {
+		t.Errorf("the status is %+v, %v", m.Status, err)
+	}
+	if claimed := storedVersions(t, c.cluster); !slices.Equal(claimed, []string{"v1", "v2"}) {
+		t.Errorf("storedVersions = %v", claimed)
+	}
+
+	for i := range 3 { // what the worker would have done
+		do(t, c.cluster, http.MethodPatch, fmt.Sprintf("/apis/%s/v2/namespaces/default/widgets/widget-%07d", testbed.WidgetGroup, i), map[string]any{})
+	}
+	c.prove(run(2), 2, present)
+	c.until(widgetsName, "succeeded", inPhase(v1alpha1.PhaseSucceeded))
+	if claimed := storedVersions(t, c.cluster); !slices.Equal(claimed, []string{"v2"}) {
+		t.Errorf("storedVersions = %v", claimed)
+	}
+}
+
+// presentEpoch is the epoch that the widgets are in.
+func (c *controlled) presentEpoch() migrate.Epoch {
+	c.Helper()
+	config := c.cluster.Servers[0].Config()
+	client, err := migrate.NewClient(config)
+	if err != nil {
+		c.Fatal(err)
+	}
+	all, err := inventory.Take(c.Context(), client)
+	if err != nil {
+		c.Fatal(err)
+	}
+	widgets, err := all.Find(widgetsName)
+	if err != nil {
+		c.Fatal(err)
+	}
+	servers, err := agreement.New(config, widgets.Target(), agreement.Options{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	epoch, err := servers.Epoch(c.Context())
+	if err != nil {
+		c.Fatal(err)
+	}
+	return epoch
+}
+
+// prove writes what a worker would that has accounted for everything in the given epoch.
+func (c *controlled) prove(name string, attempt int64, epoch migrate.Epoch) {
+	c.Helper()
+	now := time.Now()
+	report, err := json.Marshal(worker.Report{
+		Generation: 1, Attempt: attempt, Phase: migrate.Done, Total: 3, Listed: true, Counts: migrate.Counts{Rewritten: 3},
+		StorageVersion: "v2", Epoch: epoch, Baseline: 1, Started: now, Updated: now, Outcome: &worker.Outcome{Verdict: worker.Proven, Ended: now},
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+	patch := mustJSON(map[string]any{"data": map[string]string{"report": string(report)}})
+	eventually(c.T, "the checkpoint of "+name, func() bool {
+		status, _, err := c.cluster.Servers[0].Do(c.Context(), http.MethodPatch, checkpoints+name, patch)
+		return err == nil && status == http.StatusOK
+	})
+}
