@@ -36,17 +36,29 @@ func Latency(d time.Duration) Fault {
 	}}
 }
 
-// ResetBefore resets the connection, with all other requests on it, before the server has seen the request.
-func ResetBefore() Fault {
-	return Fault{Name: "reset before", apply: func(_ http.ResponseWriter, r *http.Request, _ http.Handler) { reset(r) }}
-}
-
-// ResetAfter resets the connection after the server has answered, so that the client cannot know what was done.
-func ResetAfter() Fault {
-	return Fault{Name: "reset after", apply: func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
-		next.ServeHTTP(discard{http.Header{}}, r)
+// ResetBefore resets the connection, with all other requests on it, before the server has seen the request. The functions are called
+// first: killing the client there is dying before a write.
+func ResetBefore(first ...func()) Fault {
+	return Fault{Name: "reset before", apply: func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+		call(first)
 		reset(r)
 	}}
+}
+
+// ResetAfter resets the connection after the server has answered, so that the client cannot know what was done. The functions are
+// called in between: killing the client there is dying after a write.
+func ResetAfter(between ...func()) Fault {
+	return Fault{Name: "reset after", apply: func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(discard{http.Header{}}, r)
+		call(between)
+		reset(r)
+	}}
+}
+
+func call(all []func()) {
+	for _, f := range all {
+		f()
+	}
 }
 
 // TooManyRequests answers 429 with a Retry-After of whole seconds; 0 leaves it out.

@@ -23,6 +23,7 @@ type definition struct {
 	Spec struct {
 		Group string `json:"group"`
 		Names struct {
+			Kind   string `json:"kind"`
 			Plural string `json:"plural"`
 		} `json:"names"`
 		Versions []struct {
@@ -40,8 +41,23 @@ func (d *definition) prefix() string {
 	return "/registry/" + d.Spec.Group + "/" + d.Spec.Names.Plural + "/"
 }
 
+func (d *definition) kind() Kind {
+	return Kind{Group: d.Spec.Group, Kind: d.Spec.Names.Kind, Plural: d.Spec.Names.Plural, Prefix: d.prefix()}
+}
+
+// storage is the apiVersion that objects are written in.
+func (d *definition) storage() string {
+	for _, v := range d.Spec.Versions {
+		if v.Storage {
+			return d.Spec.Group + "/" + v.Name
+		}
+	}
+	return ""
+}
+
 // CheckInvariants compares, as of one moment, what etcd holds with what every CustomResourceDefinition claims: status.storedVersions
-// names every version that an object is stored in (I1), and is never empty nor without the storage version (I2). Encrypted objects
+// names every version that an object is stored in (I1), and is never empty nor without the storage version (I2); where it has a StorageState,
+// that accounts for every object together with the storage version, which the API servers show (I1). Encrypted objects
 // cannot be looked into. It needs no API server, and starts etcd if a test has left it stopped.
 // The error names every violation.
 func (c *Cluster) CheckInvariants(ctx context.Context) error {
@@ -66,6 +82,10 @@ func (c *Cluster) CheckInvariants(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("check invariants: %w", err)
 	}
+	states, err := c.storedStates(ctx, revision)
+	if err != nil {
+		return fmt.Errorf("check invariants: %w", err)
+	}
 	for _, d := range definitions {
 		held := map[string]int{}
 		_, err := c.eachRaw(ctx, d.prefix(), revision, func(_ string, value []byte, _ int64) { held[storedVersion(value)]++ })
@@ -73,6 +93,13 @@ func (c *Cluster) CheckInvariants(ctx context.Context) error {
 			return fmt.Errorf("check invariants: %w", err)
 		}
 		violations = append(violations, violationsOf(&d, held)...)
+		if claimed, ok := states[d.kind().Name()]; ok {
+			truth := Truth{Held: held, Claimed: claimed, kind: d.kind()}
+			for _, version := range truth.Uncovered(d.kind().Hash(d.storage())) {
+				violations = append(violations, fmt.Errorf("I1 violated: %s: etcd holds %d objects as %s, the StorageState claims %v",
+					d.Metadata.Name, held[version], version, claimed))
+			}
+		}
 	}
 	return errors.Join(violations...)
 }
