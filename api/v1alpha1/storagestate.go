@@ -112,6 +112,20 @@ type StorageStateStatus struct {
 	// Epoch is the period of agreement that lasts now. Absent while there is none.
 	// +optional
 	Epoch *Epoch `json:"epoch,omitempty"`
+	// Definition is the CustomResourceDefinition as it was when the API servers were last asked. Absent for other resources.
+	// +optional
+	Definition *RecordedDefinition `json:"definition,omitempty"`
+	// RequiredGeneration is the least spec.generation of the resource's own StorageVersionMigration whose success proves that nothing
+	// is stored in another version: runs of lesser ones may have passed objects that were written anew behind them. Default: 0, none proves anything.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RequiredGeneration int64 `json:"requiredGeneration,omitempty"`
+	// Traces are what API servers leave behind for longer than they live, as of the last look: a new one tells of a server that came and went unseen. Opaque.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:MaxLength=512
+	Traces []string `json:"traces,omitempty"`
 	// Conditions are AllEncodingVersionsEqual (all API servers encode the resource in one version) and Migrated (everything that is stored is in the current version).
 	// +optional
 	// +listType=map
@@ -120,12 +134,32 @@ type StorageStateStatus struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
+// RecordedDefinition is what a CustomResourceDefinition said about storage at one generation.
+type RecordedDefinition struct {
+	// UID of the definition. Required.
+	// +kubebuilder:validation:MaxLength=128
+	UID string `json:"uid"`
+	// Generation is its metadata.generation. Required.
+	// +kubebuilder:validation:Minimum=0
+	Generation int64 `json:"generation"`
+	// StorageVersionHash is the hash of the storage version in its spec. Required.
+	// +kubebuilder:validation:MaxLength=64
+	StorageVersionHash string `json:"storageVersionHash"`
+}
+
 // ServerEncodingVersion is what one API server encodes a resource in.
 type ServerEncodingVersion struct {
 	// APIServerID identifies the API server: the name of its identity Lease, or its address. Required.
 	// +kubebuilder:validation:MaxLength=512
 	APIServerID string `json:"apiServerID"`
-	// EncodingVersionHash is the storageVersionHash that its discovery shows. Empty: it did not answer.
+	// HolderIdentity identifies the process: the holder of the identity Lease. Empty where that is not known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	HolderIdentity string `json:"holderIdentity,omitempty"`
+	// Answered is true once the process has been asked and has answered. One that goes away before may have written anything. Default: false.
+	// +optional
+	Answered bool `json:"answered,omitempty"`
+	// EncodingVersionHash is the storageVersionHash that its discovery shows. Empty: it did not answer, or does not serve the resource.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	EncodingVersionHash string `json:"encodingVersionHash,omitempty"`
