@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"internal/etcdaudit":                   nil,
 	"internal/install":                     {"api/v1alpha1", "config", "internal/crd", "internal/inventory", "migrate"},
 	"internal/inventory":                   {"internal/crd", "migrate", "storageversion"},
+	"internal/ledger":                      nil,
 	"internal/pace":                        nil,
 	"internal/policy":                      nil,
 	"internal/storedversions":              {"internal/crd", "migrate"},

@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"slices"
+	"strings"
+)
+
+// First decides about a resource that has no State: it is new, or somebody deleted the State to have everything found out anew.
+// What is stored may be anything, and no run that began before proves otherwise.
+func First(l Look) Decision { return sound().first(l) }
+
+// Looked decides after a look at a resource whose recorded State is s.
+func Looked(s State, l Look) Decision { return sound().looked(s, l) }
+
+// Returned is Looked for a controller that is back and does not know what happened since s was recorded.
+// A controller that watched while another one led does know, and calls Looked.
+func Returned(s State, l Look) Decision {
+	l.Continuous, l.Passed, l.Definitions = false, nil, nil
+	return sound().looked(s, l)
+}
+
+// Finished decides after a migration succeeded, without another look. s is the record of this process's own look: one that has just come back looks first.
+// A proof that is refused may count after the next look, which sees the epoch that the run has seen.
+func Finished(s State, m Migration) Decision { return sound().finished(s, m) }
+
+// rules are the parts of the decisions that can be wrong one by one. Tests replace them to see that it is noticed.
+type rules struct {
+	// doubts are reasons to fear that versions were written which nobody can name.
+	doubts []doubt
+	// written names what may have been written since the recorded look.
+	written func(s State, l Look) []string
+	// join adds hashes to the persisted ones.
+	join func(persisted, hashes []string) []string
+	// fence returns the least generation of m whose run cannot have begun yet.
+	fence func(m Migration) int64
+	// refusal is why a proof does not allow to trim the State; empty: it does.
+	refusal func(s State, p Proof) string
+	// shown is what a server that does not answer now is known to write.
+	shown func(s State, l Look) []Server
+}
+
+func sound() rules {
+	return rules{doubts: soundDoubts(), written: written, join: join, fence: fence, refusal: refusal, shown: shown}
+}
+
+func (r rules) first(l Look) Decision {
+	s := State{Persisted: []string{Unknown}}
+	l.Servers = r.shown(s, l)
+	s.Persisted = r.join(s.Persisted, r.written(s, l))
+	s.From = r.fence(l.Migration)
+	return r.conclude(s, l, Decision{Doubt: "nothing is recorded"})
+}
+
+func (r rules) looked(s State, l Look) Decision {
+	if len(s.Persisted) == 0 {
+		return r.first(l)
+	}
+	if vanished(s, l) {
+		return Decision{Forget: true, Abort: true}
+	}
+	l.Servers = r.shown(s, l)
+	var d Decision
+	for _, doubt := range r.doubts {
+		if d.Doubt = doubt.why(s, l); d.Doubt != "" {
+			break
+		}
+	}
+	written := r.written(s, l)
+	if d.Doubt != "" {
+		written = append(written, Unknown)
+	}
+	before := len(s.Persisted)
+	s.Persisted = r.join(s.Persisted, written)
+	// One hash, and nothing new: then all writers wrote the same as before, and a run that has begun has nothing to fear from
+	// them. This is what lets a migration live through a rolling restart.
+	if len(written) > 1 || len(s.Persisted) != before || d.Doubt != "" || s.From < 1 {
+		s.From = max(s.From, r.fence(l.Migration))
+	}
+	return r.conclude(s, l, d)
+}
+
+// conclude records the look in s, judges the migration by it, and asks for what is missing.
+func (r rules) conclude(s State, l Look, d Decision) Decision {
+	s.Epoch = agreed(l)
+	s.Current = current(s, l)
+	s.Heartbeat, s.Servers, s.Traces, s.Definition = l.Begun, l.Servers, l.Traces, l.Definition
+	s.ResourceVersion = max(s.ResourceVersion, l.ResourceVersion)
+	if l.Restored {
+		s.ResourceVersion = l.ResourceVersion
+	}
+	proven := r.finished(s, l.Migration)
+	s, d.Refused = proven.State, proven.Refused
+	d.State = s
+	d.Abort = disagree(l.Servers)
+	if s.Epoch == nil || s.Migrated() {
+		return d
+	}
+	// A generation that has begun and has not succeeded will prove what is asked for, or be repeated until it does.
+	if m := l.Migration; m.Generation < s.From || m.Completed >= m.Generation {
+		d.Request, d.Reason = max(s.From, m.begun()+1), reason(s, l.Names)
+	}
+	return d
+}
+
+func (r rules) finished(s State, m Migration) Decision {
+	if m.Proof == nil || len(s.Persisted) == 0 || s.Migrated() {
+		return Decision{State: s}
+	}
+	if why := r.refusal(s, *m.Proof); why != "" {
+		return Decision{State: s, Refused: why}
+	}
+	s.Persisted = []string{s.Epoch.Hash}
+	return Decision{State: s}
+}
+
+// refusal holds I2. Everything that may have been written in another version was so before the run of this generation began (From), and
+// the run read its baseline in a settled epoch and ended in it: so it has rewritten all that. The record's look has
+// seen the same epoch, so the run and the record mean the same servers, the same definition and the same hash.
+func refusal(s State, p Proof) string {
+	switch {
+	case s.From < 1 || p.Generation < s.From:
+		return "the run may have begun before something else was written"
+	case s.Epoch == nil:
+		return "the API servers do not agree now"
+	case p.Epoch.Hash != s.Epoch.Hash:
+		return "the run was about another version"
+	case !p.Epoch.Same(*s.Epoch):
+		return "the epoch of the run is over"
+	}
+	return ""
+}
+
+// fence: what begins after m was read has a generation above all that have begun. A migration that was deleted and created anew begins
+// later, whatever its generation.
+func fence(m Migration) int64 { return m.begun() + 1 }
+
+// written names what the servers of both looks write, and what definitions between them told servers to write. A server that was
+// replaced counts: it wrote until it was gone. The definition of the recorded look counts too, since a server may have been behind.
+//
+// Where generations of the definition were missed, status.storedVersions names their storage versions unless somebody removed them.
+func written(s State, l Look) []string {
+	var hashes []string
+	add := func(hash string) {
+		if hash != "" && !slices.Contains(hashes, hash) {
+			hashes = append(hashes, hash)
+		}
+	}
+	for _, server := range s.Servers {
+		add(server.Hash)
+	}
+	if s.Definition != nil {
+		add(s.Definition.Hash)
+	}
+	for _, definition := range l.Definitions {
+		add(definition.Hash)
+	}
+	if l.Definition != nil && missed(s, l) {
+		for _, hash := range l.Definition.Stored {
+			add(hash)
+		}
+	}
+	if l.Definition != nil {
+		add(l.Definition.Hash)
+	}
+	for _, server := range l.Servers {
+		add(server.Hash)
+	}
+	return hashes
+}
+
+// mostPersisted is how many hashes a StorageState holds.
+const mostPersisted = 64
+
+// join keeps the order of arrival. Where there is no room for all, Unknown stands for those that came first.
+func join(persisted, hashes []string) []string {
+	joined := slices.Clone(persisted)
+	for _, hash := range hashes {
+		if !slices.Contains(joined, hash) {
+			joined = append(joined, hash)
+		}
+	}
+	if len(joined) > mostPersisted {
+		joined = slices.DeleteFunc(joined, func(hash string) bool { return hash == Unknown })
+		joined = append([]string{Unknown}, joined[len(joined)-(mostPersisted-1):]...)
+	}
+	return joined
+}
+
+// shown fills in what a server that did not answer this time showed before. It is the same process, so it writes the same; what else a
+// definition may have told it to write is named by written.
+func shown(s State, l Look) []Server {
+	servers := slices.Clone(l.Servers)
+	for i, server := range servers {
+		if known, ok := find(s.Servers, server.process()); ok && !server.Answered && known.Answered {
+			servers[i].Hash, servers[i].Answered = known.Hash, true
+		}
+	}
+	return servers
+}
+
+// agreed is the epoch of the look, unless what the servers show speaks against it.
+func agreed(l Look) *Epoch {
+	if l.Epoch == nil {
+		return nil
+	}
+	for _, server := range l.Servers {
+		if server.Hash != "" && server.Hash != l.Epoch.Hash {
+			return nil
+		}
+	}
+	return l.Epoch
+}
+
+// current: a look from which nothing was learnt changes nothing. A server that has never answered may write any version.
+func current(s State, l Look) string {
+	if s.Epoch != nil {
+		return s.Epoch.Hash
+	}
+	silent := slices.ContainsFunc(l.Servers, func(server Server) bool { return !server.Answered })
+	if s.Current == "" || silent || disagree(l.Servers) || slices.ContainsFunc(l.Servers, func(server Server) bool {
+		return server.Hash != "" && server.Hash != s.Current
+	}) {
+		return Unknown
+	}
+	return s.Current
+}
+
+func disagree(servers []Server) bool {
+	hash := ""
+	for _, server := range servers {
+		if server.Hash != "" && hash != "" && server.Hash != hash {
+			return true
+		}
+		if server.Hash != "" {
+			hash = server.Hash
+		}
+	}
+	return false
+}
+
+// vanished: the definition is gone, and with it, after its finalizer, the objects; or every server has answered and none serves the resource.
+// Where a State is forgotten too early nothing is lost: the next one begins with Unknown.
+func vanished(s State, l Look) bool {
+	if l.Definition != nil {
+		return false
+	}
+	return s.Definition != nil || len(l.Servers) > 0 && !slices.ContainsFunc(l.Servers, func(server Server) bool {
+		return !server.Answered || server.Hash != ""
+	})
+}
+
+func find(servers []Server, process string) (Server, bool) {
+	for _, server := range servers {
+		if server.process() == process {
+			return server, true
+		}
+	}
+	return Server{}, false
+}
+
+// reason says why s needs a migration, for people.
+func reason(s State, names map[string]string) string {
+	if slices.Contains(s.Persisted, Unknown) {
+		return "what is stored is not known"
+	}
+	name := func(hash string) string {
+		if n := names[hash]; n != "" {
+			return n
+		}
+		return hash
+	}
+	var others []string
+	for _, hash := range s.Persisted {
+		if hash != s.Current {
+			others = append(others, name(hash))
+		}
+	}
+	if s.Persisted[len(s.Persisted)-1] == s.Current {
+		return "storage version changed " + strings.Join(others, ", ") + " → " + name(s.Current)
+	}
+	return "objects may be stored in " + strings.Join(others, ", ") + ", the storage version is " + name(s.Current)
+}

@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ledger decides what is recorded of how one resource is stored, and when a migration is asked for. It owns
+// persistedStorageVersionHashes: nothing else computes them. It is pure: no clock, no I/O, values in and values out, and
+// what it returns shares no memory with what it was given that anybody would change.
+//
+// One function per event: First (a resource without a State), Looked (somebody looked at the API servers), Returned (the same
+// when nobody watched since), Finished (a migration succeeded). A resource that is gone is one that a look finds gone.
+//
+// Invariants:
+//   - I1. After a decision is recorded, everything that was written up to the beginning of its look is in Persisted, or
+//     is being written by a server that the look shows, or Unknown is in Persisted. Only the record may be relied on: what
+//     is decided and not recorded never happened. Every decision is computed from the record before it, so it
+//     may be lost, and the next one makes up for it.
+//   - I2. Persisted shrinks in one place only, to the one hash that a proof is about; see refusal.
+//   - A State is written before anything that follows from it is asked for. A process that dies in between leaves a
+//     State whose From is above the migration's generation, and the next look asks again.
+//
+// How it works: between two recorded looks, somebody wrote something. written names every hash that may have been: what the servers
+// of both looks show and the storage versions of all generations of the definition between them. A doubt is a reason why there may be more
+// than those; then Unknown joins. If all that may have been written is one hash, nothing has happened, whoever was restarted. Otherwise
+// From rises above every generation that the migration has reached: a run that began before may have passed the objects already that
+// were written then, and its own looks may have seen the same epoch before and after. Epochs of {a, b}, then {a, b, c}, then {a, b} are
+// equal, and so are those of a definition's generation 3 while a server lags behind. Only a run that began later has
+// seen everything, so its generation, and not its epoch alone, says which run proves something.
+//
+// Two rules are stricter than what a short description of them says:
+//   - A recorded epoch that is still the present one does not by itself say that nothing has happened while nobody watched: a server may have
+//     come, written and gone. What servers leave behind must not have grown either (Look.Traces).
+//   - A young heartbeat is no excuse. Where nobody watched and the servers are not the same, Unknown joins after ten seconds
+//     as after ten hours: servers that were replaced once may have been replaced twice. So a heartbeat's age decides
+//     nothing here; it tells readers of the record how far it can be relied on (State.Stale).
+//
+// What it takes for granted, and what is done about it:
+//   - A process that dies before it has an identity Lease and before it is an endpoint leaves nothing to notice. It lives
+//     a few seconds, during which most kube-apiservers are not ready and no client is sent to them. Where the StorageVersion API is on, a server
+//     publishes before it writes. What such a process wrote is found by an audit of etcd, and by nothing else.
+//   - A process writes a built-in resource in one version all its life, and its identity never comes back. A built-in
+//     hash that changes under one identity is a doubt.
+//   - A process writes a custom resource in the storage version of a generation that it has read. It is behind by less than the
+//     settle time, before which a run does not read its baseline.
+//   - API servers are restarted after etcd is restored. The State goes back with everything else, to a moment at which it held; its
+//     epoch is not that of the servers that live now, and that is a doubt. Look.Restored and the resourceVersions of separate etcds tell more.
+//   - The migration's generation is read after the look has ended (see Migration).
+//   - There is one writer: a State is written under the resourceVersion that was read with it.
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Unknown stands among hashes for versions that nobody can name.
+const Unknown = "Unknown"
+
+// State is what is recorded of one resource. The zero value records nothing, and is treated as if there were none.
+type State struct {
+	// Persisted are the hashes that stored objects may be encoded in, in order of arrival; Unknown may be among them.
+	Persisted []string
+	// Current is the hash that all API servers encode in; Unknown while they disagree or one has never answered.
+	Current string
+	// Heartbeat is when the recorded look began: the record is complete up to then.
+	Heartbeat time.Time
+	// Epoch is the epoch that the recorded look saw; nil where it saw none.
+	Epoch *Epoch
+	// Servers are those of the recorded look, each with what it showed last.
+	Servers []Server
+	// Traces are those of the recorded look.
+	Traces []string
+	// Definition is the CustomResourceDefinition as the recorded look saw it; nil for other resources.
+	Definition *Definition
+	// ResourceVersion is the greatest of the resource's collection that a look read; 0: none was.
+	ResourceVersion uint64
+	// From is the least generation of the resource's migration whose proof counts: runs of lesser ones may have
+	// begun before something that they did not see. Where it is lost (less than 1), no run so far proves anything.
+	From int64
+}
+
+// Migrated reports whether everything stored is in the current version.
+func (s State) Migrated() bool {
+	return len(s.Persisted) == 1 && s.Persisted[0] == s.Current && s.Current != Unknown
+}
+
+// grace is how much later than its period a look may be before the record counts as stale.
+const grace = 2 * time.Minute
+
+// Stale reports whether nobody has looked for longer than a period of discovery and a little more. What the record says held when it
+// was written; a reader must treat it as if Unknown were in Persisted.
+func (s State) Stale(now time.Time, period time.Duration) bool {
+	return now.Sub(s.Heartbeat) > period+grace
+}
+
+// Server is one process that may write the resource.
+type Server struct {
+	// ID names the server for people: its Lease's name, or its address.
+	ID string
+	// Process identifies the process, and never comes back: the holder of its Lease. Where it is empty the ID stands for it.
+	Process string
+	// Hash is the storageVersionHash that it shows. Empty: it did not answer, or does not serve the resource.
+	Hash string
+	// Answered is whether it answered: now, in a Look; ever, in a State.
+	Answered bool
+}
+
+func (s Server) process() string {
+	if s.Process != "" {
+		return s.Process
+	}
+	return s.ID
+}
+
+// Definition is what a CustomResourceDefinition says about storage, at one generation.
+type Definition struct {
+	UID        types.UID
+	Generation int64
+	// Hash is that of the storage version in its spec.
+	Hash string
+	// Stored are the hashes of status.storedVersions.
+	Stored []string
+}
+
+// Epoch is one uninterrupted period of agreement, by what identifies it.
+type Epoch struct {
+	Hash string
+	// Processes are sorted.
+	Processes []string
+	// UID and Generation are those of the CustomResourceDefinition; zero for other resources.
+	UID        types.UID
+	Generation int64
+}
+
+// Same reports whether a and b may be one epoch. Epochs that are not the same are two; ones that are may have been interrupted.
+func (e Epoch) Same(other Epoch) bool {
+	return e.Hash == other.Hash && e.UID == other.UID && e.Generation == other.Generation && slices.Equal(e.Processes, other.Processes)
+}
+
+// Look is what one look at the API servers saw, and what is known of the time since the recorded look began.
+type Look struct {
+	// Begun is when the look began.
+	Begun time.Time
+	// Servers are all processes that may write the resource, whether they answered or not.
+	Servers []Server
+	// Epoch is the agreement; nil where there is none.
+	Epoch *Epoch
+	// Definition is the CustomResourceDefinition; nil for a resource that has none, or none any more.
+	Definition *Definition
+	// Traces are what processes leave behind that lasts longer than they do: one string for the generation of each EndpointSlice of
+	// API servers (with its UID), one for each Lease that is no longer renewed (holder and time of the last renewal). A
+	// process that was there and is not cannot but add one. Empty: they cannot be read.
+	Traces []string
+	// ResourceVersion of the resource's collection, read during the look; 0: it was not.
+	ResourceVersion uint64
+	// Restored says that etcd went backwards since the recorded look, as somebody saw who was there all the time.
+	Restored bool
+
+	// Continuous says that Leases, endpoints and definitions were watched without a gap since the recorded look began, so that Passed and
+	// Definitions are complete. A watch that goes on from a resourceVersion has no gap; one that lists anew has.
+	Continuous bool
+	// Passed are the processes that were seen since the recorded look began and are gone. Each is reported until a look that does so is recorded.
+	Passed []string
+	// Definitions are the generations of the CustomResourceDefinition that were seen since the recorded look began.
+	Definitions []Definition
+
+	// Migration is the resource's migration as it was after the look ended.
+	Migration Migration
+	// Names are the readable versions of hashes: "v1". Hashes without one stand for themselves.
+	Names map[string]string
+}
+
+// Migration is the resource's own StorageVersionMigration. The zero value says that there is none.
+//
+// It has to be read after the look ended and not from a cache that may be behind: a generation that was raised before
+// something was written and is read as not yet raised would prove what it has not seen.
+type Migration struct {
+	// Generation is spec.generation, Completed the greatest one whose run has succeeded.
+	Generation, Completed int64
+	// Proof is of the run that succeeded last; nil: none.
+	Proof *Proof
+}
+
+// begun is the greatest generation for which a run may have begun. Users may lower spec.generation.
+func (m Migration) begun() int64 {
+	g := max(m.Generation, m.Completed)
+	if m.Proof != nil {
+		g = max(g, m.Proof.Generation)
+	}
+	return g
+}
+
+// Proof is what a run that succeeded proves: in this epoch, after it settled, every object was rewritten in its hash or found in it.
+type Proof struct {
+	// Generation is the spec.generation that the run carried out.
+	Generation int64
+	Epoch      Epoch
+}
+
+// Decision is what is to be done, in the order of its fields.
+type Decision struct {
+	// Forget says that the resource is gone, and its State is to be deleted. Nothing else applies then but Abort.
+	Forget bool
+	// State is to be recorded before anything else is done.
+	State State
+	// Doubt is why Unknown joined now, for people; empty: it did not.
+	Doubt string
+	// Refused is why the migration's proof does not count, for people; empty: it does, or there is none, or none is needed.
+	Refused string
+	// Abort says that the API servers disagree, or the resource is gone: a running migration must stop.
+	Abort bool
+	// Request is the generation to raise the migration to, or to create it with; 0: there is nothing to ask for.
+	// A failed run is repeated by its own controller and needs no request.
+	Request int64
+	// Reason is why the migration is needed, for people; empty without a Request.
+	Reason string
+}

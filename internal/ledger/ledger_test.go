@@ -1,0 +1,298 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+var names = map[string]string{"h0": "v0", "h1": "v1", "h2": "v2"}
+
+// server is one process, "a" that shows "h1"; with "?" it does not answer.
+func server(process, hash string) Server {
+	if hash == "?" {
+		return Server{ID: process, Process: process}
+	}
+	return Server{ID: process, Process: process, Hash: hash, Answered: true}
+}
+
+// look is a continuous look at servers given as process and hash in turns. They agree where they show one hash.
+func look(servers ...string) Look {
+	l := Look{Begun: noon, Traces: []string{"endpoints/1"}, Continuous: true, Names: names, ResourceVersion: 100}
+	l.Migration = Migration{Generation: 4, Completed: 4}
+	e := &Epoch{Hash: servers[1]}
+	for i := 0; i < len(servers); i += 2 {
+		l.Servers = append(l.Servers, server(servers[i], servers[i+1]))
+		if e != nil {
+			e.Processes = append(e.Processes, servers[i])
+			if servers[i+1] != e.Hash || e.Hash == "?" {
+				e = nil
+			}
+		}
+	}
+	l.Epoch = e
+	return l
+}
+
+func (l Look) with(change func(*Look)) Look {
+	change(&l)
+	return l
+}
+
+// custom makes it a look at a custom resource, whose definition says hash at a generation.
+func (l Look) custom(generation int64, hash string, stored ...string) Look {
+	l.Definition = &Definition{UID: "uid", Generation: generation, Hash: hash, Stored: stored}
+	if l.Epoch != nil {
+		e := *l.Epoch
+		e.UID, e.Generation = "uid", generation
+		l.Epoch = &e
+	}
+	return l
+}
+
+// recorded is the State after everything was proven at the look.
+func recorded(l Look) State {
+	s := First(l).State
+	s.Persisted, s.From = []string{s.Current}, 4
+	return s
+}
+
+func TestWhatIsRecordedAfterALook(t *testing.T) {
+	settled := recorded(look("a", "h1", "b", "h1"))
+	custom := recorded(look("a", "h1").custom(1, "h1"))
+	running := func(l *Look) { l.Migration = Migration{Generation: 5, Completed: 4} }
+	for name, test := range map[string]struct {
+		state     State
+		look      Look
+		persisted []string
+		current   string
+		request   int64
+		reason    string
+		abort     bool
+		doubt     bool
+	}{
+		"without a record anything may be stored": {
+			look: look("a", "h1"), persisted: []string{Unknown, "h1"}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"without a record and without agreement nothing is asked for yet": {
+			look: look("a", "h1", "b", "h2"), persisted: []string{Unknown, "h1", "h2"}, current: Unknown, abort: true, doubt: true,
+		},
+		"nothing happened": {
+			state: settled, look: look("a", "h1", "b", "h1"), persisted: []string{"h1"}, current: "h1",
+		},
+		"a server that was restarted and shows the same asks for nothing": {
+			state: settled, look: look("a", "h1", "c", "h1"), persisted: []string{"h1"}, current: "h1",
+		},
+		"a server with another version is recorded, and what runs is aborted": {
+			state: settled, look: look("a", "h1", "b", "h1", "c", "h2"), persisted: []string{"h1", "h2"}, current: Unknown, abort: true,
+		},
+		"a new storage version is recorded and asked for": {
+			state: settled, look: look("c", "h2"), persisted: []string{"h1", "h2"}, current: "h2", request: 5, reason: "storage version changed v1 → v2",
+		},
+		"a run that has begun does not do for what changed since": {
+			state: settled, look: look("c", "h2").with(running), persisted: []string{"h1", "h2"}, current: "h2", request: 6, reason: "storage version changed v1 → v2",
+		},
+		"a return to a version that was recorded before": {
+			state: Looked(settled, look("c", "h2")).State, look: look("d", "h1"), persisted: []string{"h1", "h2"}, current: "h1", request: 5,
+			reason: "objects may be stored in v2, the storage version is v1",
+		},
+		"a server that does not answer is what it was": {
+			state: settled, look: look("a", "h1", "b", "?"), persisted: []string{"h1"}, current: "h1",
+		},
+		"a new server that does not answer may write anything, and shows it while it lives": {
+			state: settled, look: look("a", "h1", "b", "h1", "c", "?"), persisted: []string{"h1"}, current: Unknown,
+		},
+		"a server that goes without ever having answered": {
+			state: Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State, look: look("a", "h1", "b", "h1"),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"a server that came and went between two looks": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Passed = []string{"c"} }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"a server that had answered and went": {
+			state: settled, look: look("a", "h1").with(func(l *Look) { l.Passed = []string{"b"} }), persisted: []string{"h1"}, current: "h1",
+		},
+		"a process that shows another version of a built-in resource is another process": {
+			state: settled, look: look("a", "h1", "b", "h2"), persisted: []string{"h1", "h2", Unknown}, current: Unknown, abort: true, doubt: true,
+		},
+		"nobody watched, and the same servers live and left no trace": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous = false; l.Begun = noon.Add(30 * time.Minute) }),
+			persisted: []string{"h1"}, current: "h1",
+		},
+		"nobody watched, and the same servers live, but another left a trace": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous = false; l.Traces = []string{"endpoints/3"} }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"nobody watched, and traces cannot be read": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous, l.Traces = false, nil }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"nobody watched for a moment, and a server was restarted": {
+			state: settled, look: look("a", "h1", "c", "h1").with(func(l *Look) { l.Continuous = false }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"a definition that was changed once": {
+			state: custom, look: look("a", "h2").custom(2, "h2"), persisted: []string{"h1", "h2"}, current: "h2", request: 5, reason: "storage version changed v1 → v2",
+		},
+		"a definition that was changed without changing the storage version": {
+			state: custom, look: look("a", "h1").custom(2, "h1"), persisted: []string{"h1"}, current: "h1",
+		},
+		"there and back, seen": {
+			state: custom, look: look("a", "h1").custom(3, "h1").with(func(l *Look) { l.Definitions = []Definition{{UID: "uid", Generation: 2, Hash: "h2"}} }),
+			persisted: []string{"h1", "h2"}, current: "h1", request: 5, reason: "objects may be stored in v2, the storage version is v1",
+		},
+		"there and back, unseen": {
+			state: custom, look: look("a", "h1").custom(3, "h1", "h1", "h2"),
+			persisted: []string{"h1", "h2", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"a definition that was created anew": {
+			state: custom, look: look("a", "h1").custom(1, "h1").with(func(l *Look) { l.Definition.UID = "another" }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"a collection that went backwards": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.ResourceVersion = 99 }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := fmt.Sprintf("%+v", test.state)
+			d := Looked(test.state, test.look)
+			if diff := cmp.Diff(test.persisted, d.State.Persisted); diff != "" {
+				t.Errorf("persisted (-want +got):\n%s", diff)
+			}
+			if d.State.Current != test.current || d.Request != test.request || d.Reason != test.reason || d.Abort != test.abort || (d.Doubt != "") != test.doubt {
+				t.Errorf("current %q, request %d because %q, abort %v, doubt %q; want %q, %d, %q, %v, %v",
+					d.State.Current, d.Request, d.Reason, d.Abort, d.Doubt, test.current, test.request, test.reason, test.abort, test.doubt)
+			}
+			if !d.State.Heartbeat.Equal(test.look.Begun) {
+				t.Errorf("heartbeat %v, want the beginning of the look, %v", d.State.Heartbeat, test.look.Begun)
+			}
+			if after := fmt.Sprintf("%+v", test.state); after != before {
+				t.Errorf("the record that was given was changed:\n%s\n%s", before, after)
+			}
+			again := Looked(test.state, test.look)
+			if diff := cmp.Diff(d, again); diff != "" {
+				t.Errorf("a decision that was lost is not made again (-first +second):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhichMigrationProvesSomething(t *testing.T) {
+	s := Looked(recorded(look("a", "h1")), look("b", "h2")).State // asks for generation 5
+	epoch := *s.Epoch
+	other := func(change func(*Epoch)) Epoch {
+		e := epoch
+		change(&e)
+		return e
+	}
+	disagreeing := Looked(s, look("b", "h2", "c", "h1")).State
+	for name, test := range map[string]struct {
+		state   State
+		proof   *Proof
+		want    []string
+		refused string
+	}{
+		"no migration":                      {state: s, want: []string{"h1", "h2"}},
+		"the one that was asked for":        {state: s, proof: &Proof{Generation: 5, Epoch: epoch}, want: []string{"h2"}},
+		"one that was asked for later":      {state: s, proof: &Proof{Generation: 9, Epoch: epoch}, want: []string{"h2"}},
+		"one that may have begun before":    {state: s, proof: &Proof{Generation: 4, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the run may have begun before something else was written"},
+		"one to another version":            {state: s, proof: &Proof{Generation: 5, Epoch: other(func(e *Epoch) { e.Hash = "h1" })}, want: []string{"h1", "h2"}, refused: "the run was about another version"},
+		"one with other servers":            {state: s, proof: &Proof{Generation: 5, Epoch: other(func(e *Epoch) { e.Processes = []string{"c"} })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
+		"one with another definition":       {state: s, proof: &Proof{Generation: 5, Epoch: other(func(e *Epoch) { e.UID = "uid" })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
+		"one with another generation":       {state: s, proof: &Proof{Generation: 5, Epoch: other(func(e *Epoch) { e.Generation = 2 })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
+		"any, while API servers disagree":   {state: disagreeing, proof: &Proof{Generation: 9, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the API servers do not agree now"},
+		"any, where it is lost which count": {state: func() State { l := s; l.From = 0; return l }(), proof: &Proof{Generation: 5, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the run may have begun before something else was written"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Finished(test.state, Migration{Generation: 5, Completed: 5, Proof: test.proof})
+			if diff := cmp.Diff(test.want, d.State.Persisted); diff != "" || d.Refused != test.refused {
+				t.Errorf("refused %q, want %q; persisted (-want +got):\n%s", d.Refused, test.refused, diff)
+			}
+			if proven := test.refused == "" && test.proof != nil; d.State.Migrated() != proven {
+				t.Errorf("Migrated() = %v, want %v", d.State.Migrated(), proven)
+			}
+		})
+	}
+}
+
+func TestWhatIsAskedForAgain(t *testing.T) {
+	s := Looked(recorded(look("a", "h1")), look("b", "h2")).State // asks for generation 5
+	elsewhere := &Proof{Generation: 5, Epoch: Epoch{Hash: "h2", Processes: []string{"c"}}}
+	for name, test := range map[string]struct {
+		migration Migration
+		want      int64
+	}{
+		"the request was lost":                           {Migration{Generation: 4, Completed: 4}, 5},
+		"the migration was deleted":                      {Migration{}, 5},
+		"it runs, or failed and will be repeated":        {Migration{Generation: 5, Completed: 4}, 0},
+		"somebody asked for more":                        {Migration{Generation: 7, Completed: 4}, 0},
+		"it succeeded and its proof does not count":      {Migration{Generation: 5, Completed: 5, Proof: elsewhere}, 6},
+		"somebody lowered the generation":                {Migration{Generation: 2, Completed: 9}, 10},
+		"it succeeded and its proof counts":              {Migration{Generation: 5, Completed: 5, Proof: &Proof{Generation: 5, Epoch: *s.Epoch}}, 0},
+		"it was deleted and created with a low number":   {Migration{Generation: 1}, 5},
+		"it was deleted and created, and has succeeded":  {Migration{Generation: 1, Completed: 1}, 5},
+		"a run of more succeeded before it was lowered":  {Migration{Generation: 3, Completed: 8, Proof: elsewhere}, 9},
+		"its proof is newer than what the status counts": {Migration{Generation: 5, Completed: 5, Proof: &Proof{Generation: 6, Epoch: elsewhere.Epoch}}, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Looked(s, look("b", "h2").with(func(l *Look) { l.Migration = test.migration }))
+			if d.Request != test.want || (d.Request == 0) != (d.Reason == "") {
+				t.Errorf("request %d because %q, want %d", d.Request, d.Reason, test.want)
+			}
+		})
+	}
+}
+
+func TestAResourceIsForgottenOnlyWhenItIsGone(t *testing.T) {
+	builtIn, custom := recorded(look("a", "h1", "b", "h1")), recorded(look("a", "h1").custom(1, "h1"))
+	for name, test := range map[string]struct {
+		state State
+		look  Look
+		want  bool
+	}{
+		"every server answers and none serves it":          {builtIn, look("a", "", "b", ""), true},
+		"one still serves it":                              {builtIn, look("a", "", "b", "h1"), false},
+		"one does not answer":                              {builtIn, look("a", "", "b", "?"), false},
+		"nobody could be asked":                            {builtIn, Look{Begun: noon}, false},
+		"its definition is gone":                           {custom, look("a", "h1"), true},
+		"its definition is there and nobody serves it yet": {custom, look("a", "").custom(1, "h1"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := Looked(test.state, test.look); d.Forget != test.want || d.Abort != test.want {
+				t.Errorf("forget %v, abort %v; want %v", d.Forget, d.Abort, test.want)
+			}
+		})
+	}
+}
+
+func TestAControllerThatIsBackTrustsOnlyWhatStayed(t *testing.T) {
+	s := recorded(look("a", "h1"))
+	if d := Returned(s, look("a", "h1")); !d.State.Migrated() {
+		t.Errorf("the same servers without a new trace: persisted %v", d.State.Persisted)
+	}
+	if d := Returned(s, look("b", "h1")); d.Doubt == "" || d.Request != 5 {
+		t.Errorf("a server was restarted meanwhile: doubt %q, request %d", d.Doubt, d.Request)
+	}
+	if s.Stale(noon.Add(12*time.Minute), 10*time.Minute) || !s.Stale(noon.Add(12*time.Minute+1), 10*time.Minute) {
+		t.Error("a record is stale two minutes after its period, and not before")
+	}
+}
+
+func TestWhatDoesNotFitIsUnknown(t *testing.T) {
+	s := recorded(look("a", "h1"))
+	for i := range 100 {
+		s = Looked(s, look(fmt.Sprint("p", i), fmt.Sprint("x", i))).State
+	}
+	if n := len(s.Persisted); n != mostPersisted || s.Persisted[0] != Unknown || s.Persisted[n-1] != "x99" {
+		t.Errorf("%d hashes: %v", n, s.Persisted)
+	}
+}
