@@ -24,9 +24,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
@@ -46,19 +48,26 @@ const (
 type Options struct {
 	// RequestTimeout bounds each request of a look; 0 means 5 s.
 	RequestTimeout time.Duration
+	// DiscoveryToken returns a bearer token to show to aggregated API servers, whose operators may be anybody: one of an
+	// account that may read discovery and nothing else. nil, the default: they are asked without credentials, which most refuse.
+	DiscoveryToken func(ctx context.Context) (string, error)
 }
 
 // Observer looks at the API servers of one cluster. What several targets have in common, connections and
 // the knowledge of which address answers, it shares. Safe for concurrent use.
 type Observer struct {
-	client  *client
-	sources []source // strongest first
+	client *client
+	// observed asks kube-apiservers, aggregated the servers behind an APIService, sampled whoever answers.
+	observed            *observed
+	aggregated, sampled source
 
-	definitions *definitions
+	definitions  *definitions
+	declarations *declarations
 
 	mu       sync.Mutex
 	sighting sighting
-	last     *leases // what the latest look read last: the next one's view from before
+	last     *leases                         // what the latest look read last: the next one's view from before
+	memories map[schema.GroupResource]memory // of rounds
 }
 
 // NewObserver returns an Observer for the cluster of config, which is not changed. It sends nothing yet.
@@ -75,9 +84,13 @@ func NewObserver(config *rest.Config, options Options) (*Observer, error) {
 		return nil, fmt.Errorf("configure agreement: %w", err)
 	}
 	return &Observer{
-		client:      c,
-		sources:     []source{newObserved(c), newSampled(c)},
-		definitions: &definitions{client: c, full: full, known: map[string]*crd.Definition{}},
+		client:       c,
+		observed:     newObserved(c),
+		aggregated:   newAggregated(c, options.DiscoveryToken),
+		sampled:      newSampled(c),
+		definitions:  &definitions{client: c, full: full, known: map[string]*crd.Definition{}},
+		declarations: newDeclarations(c),
+		memories:     map[schema.GroupResource]memory{},
 	}, nil
 }
 
@@ -142,7 +155,9 @@ func (r *Resource) remember(v verdict, f findings) migrate.Epoch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, stamps := time.Now(), stampsOf(f)
-	stamps.seen = r.observer.seen(f, stamps, now)
+	if f.target.Origin != migrate.Aggregated { // whose servers are others
+		stamps.seen = r.observer.seen(f, stamps, now)
+	}
 	r.memory = r.memory.next(v.epoch, stamps, f.leases.lag(), now)
 	v.epoch.Since = r.memory.since
 	return v.epoch
@@ -170,28 +185,32 @@ func (o *Observer) gather(ctx context.Context, target migrate.Target) (f finding
 		}
 	}()
 	if target.Origin == migrate.Aggregated {
-		// The kube-apiservers' Leases and addresses say nothing about the processes behind an APIService.
-		return f, o.ask(ctx, &f)
+		return f, o.gatherAggregated(ctx, &f)
 	}
 	before, err := o.before(ctx)
 	if err != nil {
 		return f, err
 	}
 	var (
-		wg           sync.WaitGroup
-		crdErr, eErr error
+		wg                 sync.WaitGroup
+		crdErr, eErr, dErr error
 	)
 	if target.Origin == migrate.Custom {
 		wg.Go(func() { f.definition, crdErr = o.definitions.read(ctx, target) })
 	}
 	wg.Go(func() { f.endpoints, eErr = readEndpoints(ctx, o.client) })
+	wg.Go(func() { f.declarations, dErr = o.declarations.of(ctx, target) })
 	wg.Wait()
-	if err := errors.Join(crdErr, eErr); err != nil {
+	if err := errors.Join(crdErr, eErr, dErr); err != nil {
 		return f, err
 	}
 	f.leases = before
-	if err := o.ask(ctx, &f); err != nil {
+	if err := o.askAbout(ctx, &f); err != nil {
 		return f, err
+	}
+	if len(f.declarations) > 0 {
+		f.notPublishing = o.observed.publishing(ctx, f.leases, f.endpoints)
+		f.publishing = f.notPublishing == ""
 	}
 	after, err := o.readLeases(ctx)
 	if err != nil {
@@ -201,19 +220,57 @@ func (o *Observer) gather(ctx context.Context, target migrate.Target) (f finding
 	return f, nil
 }
 
-// ask puts the question to the sources, strongest first, until one knows all servers.
-func (o *Observer) ask(ctx context.Context, f *findings) error {
-	for _, s := range o.sources {
-		r, err := s.ask(ctx, question{target: f.target, leases: f.leases, endpoints: f.endpoints})
-		if err != nil {
+// gatherAggregated is gather for a resource of an aggregated API server. The kube-apiservers' Leases and addresses say nothing
+// about the processes behind an APIService; these are known by their addresses and pods, and frame the look in the same way.
+func (o *Observer) gatherAggregated(ctx context.Context, f *findings) (err error) {
+	gv := f.target.Resource.GroupVersion()
+	if f.service, err = readService(ctx, o.client, gv); err != nil {
+		return err
+	}
+	if f.declarations, err = o.declarations.of(ctx, f.target); err != nil {
+		return err
+	}
+	if len(f.declarations) > 0 {
+		if f.leases, err = readLeases(ctx, o.client); err != nil {
 			return err
 		}
-		f.reports = append(f.reports, r)
-		if r.evidence >= migrate.Observed {
-			return nil
+	}
+	if err := o.askAbout(ctx, f); err != nil || f.service == nil {
+		return err
+	}
+	after, err := readService(ctx, o.client, gv)
+	if err != nil {
+		return err
+	}
+	f.moved = !slices.Equal(f.service.holders(), after.holders())
+	return nil
+}
+
+// askAbout asks for the target's document, and keeps what it says of the target.
+func (o *Observer) askAbout(ctx context.Context, f *findings) error {
+	q := question{path: discoveryPath(f.target.Resource.GroupVersion()), leases: f.leases, endpoints: f.endpoints, service: f.service}
+	surveys, err := o.ask(ctx, q, f.target.Origin == migrate.Aggregated)
+	for _, s := range surveys {
+		f.reports = append(f.reports, s.about(f.target.Resource.Resource))
+	}
+	return err
+}
+
+// ask puts a question to the sources, strongest first, until one knows all servers.
+func (o *Observer) ask(ctx context.Context, q question, isAggregated bool) ([]survey, error) {
+	sources := []source{o.observed, o.sampled}
+	if isAggregated {
+		sources[0] = o.aggregated
+	}
+	var surveys []survey
+	for _, s := range sources {
+		one, err := s.ask(ctx, q)
+		surveys = append(surveys, one)
+		if err != nil || one.evidence >= migrate.Observed {
+			return surveys, err
 		}
 	}
-	return nil
+	return surveys, nil
 }
 
 func (o *Observer) before(ctx context.Context) (leases, error) {

@@ -152,6 +152,25 @@ func (c *client) send(ctx context.Context, h *http.Client, address, accept strin
 		return nil, time.Time{}, err
 	}
 	req.Header.Set("Accept", accept)
+	return roundTrip(h, req)
+}
+
+// sendAs sends with the token alone, "" for none. The connections must carry no credentials of their own.
+func (c *client) sendAs(ctx context.Context, h *http.Client, address, token string, timeout time.Duration) ([]byte, time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	req.Header.Set("Accept", anyJSON)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return roundTrip(h, req)
+}
+
+func roundTrip(h *http.Client, req *http.Request) ([]byte, time.Time, error) {
 	resp, err := h.Do(req)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -178,6 +197,16 @@ func statusError(code int, body []byte) error {
 		return &apierrors.StatusError{ErrStatus: s}
 	}
 	return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "", strings.TrimSpace(string(body[:min(len(body), 200)])), 0, true)
+}
+
+// namesObject reports whether an error is about one object, and not about a path that nothing serves.
+func namesObject(err error) bool {
+	s := apierrors.APIStatus(nil)
+	if !errors.As(err, &s) {
+		return false
+	}
+	details := s.Status().Details
+	return details != nil && details.Name != ""
 }
 
 // statusOf returns the HTTP status that the server answered with, 0 for every other error and for nil.

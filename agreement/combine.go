@@ -71,7 +71,8 @@ func combine(f findings) (verdict, error) {
 	var answers []answer
 	best := report{}
 	var whys []string
-	for _, r := range f.reports {
+	declared := f.declared()
+	for _, r := range append(slices.Clip(f.reports), declared) {
 		answers = append(answers, r.answers...)
 		if r.evidence > best.evidence {
 			best = r
@@ -90,20 +91,39 @@ func combine(f findings) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	v := verdict{epoch: migrate.Epoch{Hash: hash, Servers: f.leases.holders(), Evidence: best.evidence}}
+	v := verdict{epoch: migrate.Epoch{Hash: hash, Servers: f.holders(), Declared: best.declared, Evidence: best.evidence}}
 	if d := f.definition; d != nil {
 		v.epoch.CRDUID, v.epoch.CRDGeneration = d.Metadata.UID, d.Metadata.Generation
 	}
 	v.explanation = Explanation{
 		Evidence: best.evidence,
 		Version:  readable(hash, candidates(f.target, f.definition)),
-		Servers:  len(f.leases.live),
+		Servers:  f.live(),
 		How:      best.how,
 	}
 	if best.evidence < migrate.Observed {
 		v.explanation.Reason = strings.Join(whys, "; ")
 	}
 	return v, nil
+}
+
+// holders identify the processes that can write the target, sorted; nil where they are not known.
+func (f findings) holders() []string {
+	if f.target.Origin == migrate.Aggregated {
+		return f.service.holders()
+	}
+	return f.leases.holders()
+}
+
+// live is how many processes can write the target; 0: not known.
+func (f findings) live() int {
+	if f.target.Origin != migrate.Aggregated {
+		return len(f.leases.live)
+	}
+	if f.service == nil {
+		return 0
+	}
+	return len(f.service.processes)
 }
 
 // agreedHash returns the one hash that all answers bear out.

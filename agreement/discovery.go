@@ -7,40 +7,99 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The documents that list groups and versions. The core group has one of its own.
+const (
+	corePath   = "/api"
+	groupsPath = "/apis"
 )
 
 // discoveryPath is the legacy discovery document of a group-version; the aggregated document has no hashes.
 func discoveryPath(gv schema.GroupVersion) string {
 	if gv.Group == "" {
-		return "/api/" + gv.Version
+		return corePath + "/" + gv.Version
 	}
-	return "/apis/" + gv.Group + "/" + gv.Version
+	return groupsPath + "/" + gv.Group + "/" + gv.Version
 }
 
-// parseAnswer finds the resource in the discovery document that server answered with, or in the error.
-// A server that does not know the group-version has answered, too: it does not serve it.
-func parseAnswer(server, resource string, body []byte, err error) (answer, error) {
+// document is what is read of a discovery document: of a group-version, or of those that list group-versions.
+type document struct {
+	Resources []listing `json:"resources"`
+	Versions  []string  `json:"versions"`
+	Groups    []struct {
+		Name     string `json:"name"`
+		Versions []struct {
+			Version string `json:"version"`
+		} `json:"versions"`
+	} `json:"groups"`
+}
+
+// listing is one resource in the document of a group-version.
+type listing struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Hash  string `json:"storageVersionHash"`
+	Verbs verbs  `json:"verbs"`
+}
+
+// verbs says whether objects can be listed, and written again: what can do neither is not stored, or nobody can tell.
+type verbs struct{ listed, written bool }
+
+// UnmarshalJSON reads a list of verbs.
+func (v *verbs) UnmarshalJSON(raw []byte) error {
+	text := string(raw)
+	v.listed = strings.Contains(text, `"list"`)
+	v.written = strings.Contains(text, `"update"`) || strings.Contains(text, `"patch"`)
+	return nil
+}
+
+// parseDocument reads what a server answered, or the error. A server that does not know the group-version has answered,
+// too: it serves none of its resources.
+func parseDocument(body []byte, err error) (document, error) {
 	if statusOf(err) == http.StatusNotFound {
-		return answer{server: server}, nil
+		return document{}, nil
 	}
 	if err != nil {
-		return answer{}, err
+		return document{}, err
 	}
-	var doc struct {
-		Resources []struct {
-			Name string `json:"name"`
-			Hash string `json:"storageVersionHash"`
-		} `json:"resources"`
-	}
+	var doc document
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return answer{}, fmt.Errorf("decode discovery document: %w", err)
+		return document{}, fmt.Errorf("decode discovery document: %w", err)
 	}
+	kept := doc.Resources[:0]
 	for _, r := range doc.Resources {
-		if r.Name == resource {
-			return answer{server: server, served: true, hash: r.Hash}, nil
+		if !strings.Contains(r.Name, "/") { // a subresource
+			kept = append(kept, r)
 		}
 	}
-	return answer{server: server}, nil
+	doc.Resources = kept
+	return doc, nil
+}
+
+// find returns what the document says of a resource.
+func (d document) find(resource string) (listing, bool) {
+	for _, r := range d.Resources {
+		if r.Name == resource {
+			return r, true
+		}
+	}
+	return listing{}, false
+}
+
+// groupVersions are those that the document lists.
+func (d document) groupVersions() []schema.GroupVersion {
+	var list []schema.GroupVersion
+	for _, v := range d.Versions {
+		list = append(list, schema.GroupVersion{Version: v})
+	}
+	for _, g := range d.Groups {
+		for _, v := range g.Versions {
+			list = append(list, schema.GroupVersion{Group: g.Name, Version: v.Version})
+		}
+	}
+	return list
 }

@@ -83,6 +83,9 @@ type endpointSlice struct {
 	Metadata  metav1.ObjectMeta `json:"metadata"`
 	Endpoints []struct {
 		Addresses []string `json:"addresses"`
+		TargetRef struct {
+			UID string `json:"uid"`
+		} `json:"targetRef"`
 	} `json:"endpoints"`
 	Ports []struct {
 		Name string `json:"name"`

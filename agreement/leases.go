@@ -20,6 +20,7 @@ import (
 const (
 	leasesPath    = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector="
 	identityLabel = "apiserver.kubernetes.io/identity"
+	kubeAPIServer = "kube-apiserver" // the label's value
 	hostLabel     = "kubernetes.io/hostname"
 	// addressAnnotation is host:port.
 	addressAnnotation = "kubernetes.io/peer-advertise-address"
@@ -36,12 +37,16 @@ type leases struct {
 	why   string
 	// live are the servers that renewed lately, gone those that crashed or hang, both by holderIdentity.
 	live, gone []server
+	// others are live servers of other kinds that keep identity Leases, by the Lease's name.
+	others []server
 	// readAt is when they had been read, by this machine's clock.
 	readAt time.Time
 }
 
 // server is one process of a kube-apiserver. Its times are by its own clock: it writes its Lease itself.
 type server struct {
+	// name is that of the Lease: the same for every process of a machine. kind is what the Lease is labelled as.
+	name, kind string
 	// holder is the holderIdentity. It changes with every start of a process, on servers from 1.35 on; older ones
 	// take over the Lease of the process before them and leave its holderIdentity as it is.
 	holder string
@@ -51,9 +56,9 @@ type server struct {
 	created, renewed time.Time
 }
 
-// readLeases lists the identity Leases. Without a resourceVersion the list is as new as etcd, whoever answers.
+// readLeases lists the identity Leases, those of other API servers too. Without a resourceVersion the list is as new as etcd, whoever answers.
 func readLeases(ctx context.Context, c *client) (leases, error) {
-	body, date, err := c.get(ctx, leasesPath+url.QueryEscape(identityLabel+"=kube-apiserver"))
+	body, date, err := c.get(ctx, leasesPath+url.QueryEscape(identityLabel))
 	switch {
 	case statusOf(err) == http.StatusForbidden:
 		return leases{why: "the identity Leases of the API servers in kube-system may not be read"}, nil
@@ -82,15 +87,23 @@ func parseLeases(body []byte, serverNow, now time.Time) (leases, error) {
 	for i := range list.Items {
 		meta, spec := &list.Items[i].Metadata, list.Items[i].Spec
 		s := server{
+			name:    meta.Name,
+			kind:    meta.Labels[identityLabel],
 			holder:  cmp.Or(spec.HolderIdentity, meta.Name),
 			host:    meta.Labels[hostLabel],
 			address: meta.Annotations[addressAnnotation],
 			created: meta.CreationTimestamp.Time,
 			renewed: spec.RenewTime.Time,
 		}
-		if serverNow.Sub(s.renewed) > freshFor {
+		stale := serverNow.Sub(s.renewed) > freshFor
+		switch {
+		case s.kind != "" && s.kind != kubeAPIServer:
+			if !stale {
+				l.others = append(l.others, s)
+			}
+		case stale:
 			l.gone = append(l.gone, s)
-		} else {
+		default:
 			l.live = append(l.live, s)
 		}
 	}
@@ -107,6 +120,43 @@ func (l leases) holders() []string {
 		names = append(names, s.holder)
 	}
 	return names
+}
+
+// names are the names of the live kube-apiservers' Leases, sorted.
+func (l leases) names() []string { return namesOf(l.live) }
+
+// kin are the names of the Leases of the other live servers that are of the same kind as the one with that Lease, sorted.
+func (l leases) kin(name string) []string {
+	i := slices.IndexFunc(l.others, func(s server) bool { return s.name == name })
+	if i < 0 {
+		return nil
+	}
+	var same []server
+	for _, s := range l.others {
+		if s.kind == l.others[i].kind {
+			same = append(same, s)
+		}
+	}
+	return namesOf(same)
+}
+
+func namesOf(servers []server) []string {
+	var names []string
+	for _, s := range servers {
+		names = append(names, s.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// hostOf names the server with a Lease of that name for people.
+func (l leases) hostOf(name string) string {
+	for _, s := range l.live {
+		if s.name == name && s.host != "" {
+			return s.host
+		}
+	}
+	return name
 }
 
 func (l leases) sameServers(other leases) bool {

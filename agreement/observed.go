@@ -4,11 +4,11 @@
 package agreement
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -19,17 +19,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-const (
-	// probeTimeout bounds a request to an address that has not answered yet: from outside a cluster, servers' own
-	// addresses often lead nowhere, and a look should not wait long to find that out.
-	probeTimeout = 2 * time.Second
-	// probeAgainAfter is how long an address that did not answer is left alone.
-	probeAgainAfter = time.Minute
-	// missedFor is how long an address that used to answer may fail before evidence becomes weaker. Until then a
-	// failure voids the look: one lost packet must not turn Observed into Sampled.
-	missedFor = 30 * time.Second
-)
-
 // restartsSeenFrom is the first release whose servers replace their identity Lease when they start. Older ones keep
 // the Lease, with the holderIdentity, of the process before them: it can have been restarted, twice even, with
 // another storage version in between, and nothing would show it.
@@ -38,38 +27,25 @@ var restartsSeenFrom = version.MustParseGeneric("1.35.0")
 // observed asks each kube-apiserver for its own discovery document: at its own address, or, where only one server lives,
 // at the address in the kubeconfig.
 type observed struct {
+	*contacts
 	client *client
 
 	mu sync.Mutex
-	// contacts is what is known about each address; versions, each server's release, valid for holders only.
-	contacts map[string]contact
+	// versions is each server's release, by address, and publish whether it publishes StorageVersions; valid for holders only.
 	holders  []string
 	versions map[string]string
-}
-
-// contact is when an address answered last, and until when it is left alone because it did not.
-type contact struct {
-	answered, leaveUntil time.Time
+	publish  map[string]bool
 }
 
 func newObserved(c *client) *observed {
-	return &observed{client: c, contacts: map[string]contact{}, versions: map[string]string{}}
+	return &observed{contacts: newContacts(c.timeout), client: c, versions: map[string]string{}, publish: map[string]bool{}}
 }
 
 // ask asks all servers at once. What the answers are worth is judge's to say.
-func (o *observed) ask(ctx context.Context, q question) (report, error) {
-	if q.target.Origin == migrate.Aggregated {
-		return report{why: "an aggregated API server is asked through the kube-apiserver's proxy only"}, nil
-	}
-	if o.client.unverified != "" {
-		return report{why: o.client.unverified}, nil
-	}
-	if why := countable(q.leases, q.endpoints); why != "" {
-		return report{why: why}, nil
-	}
-	servers := q.endpoints.addresses
-	if len(q.leases.live) == 1 {
-		servers = []string{""} // the address in the kubeconfig
+func (o *observed) ask(ctx context.Context, q question) (survey, error) {
+	servers, why := o.addresses(q.leases, q.endpoints)
+	if why != "" {
+		return survey{why: why}, nil
 	}
 	replies := make([]reply, len(servers))
 	var wg sync.WaitGroup
@@ -78,14 +54,33 @@ func (o *observed) ask(ctx context.Context, q question) (report, error) {
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		return report{}, ctx.Err() // says nothing about the addresses
+		return survey{}, ctx.Err() // says nothing about the addresses
 	}
+	var void error
 	for i, r := range replies {
-		if err := o.record(servers[i], r, time.Now()); err != nil {
-			return report{}, fmt.Errorf("ask API server %s: %w", q.leases.nameOf(servers[i]), err)
+		if err := o.record(servers[i], r, time.Now()); err != nil && void == nil {
+			void = fmt.Errorf("ask API server %s: %w", q.leases.nameOf(servers[i]), err)
 		}
 	}
-	return judge(replies), nil
+	s := judge(replies)
+	if void != nil {
+		s.evidence = 0
+	}
+	return s, void
+}
+
+// addresses are where each live kube-apiserver is asked, "" for the address in the kubeconfig; or why they cannot all be.
+func (o *observed) addresses(l leases, e endpoints) (list []string, why string) {
+	if o.client.unverified != "" {
+		return nil, o.client.unverified
+	}
+	if why := countable(l, e); why != "" {
+		return nil, why
+	}
+	if len(l.live) == 1 {
+		return []string{""}, ""
+	}
+	return e.addresses, ""
 }
 
 // countable returns why it cannot be known whether all servers were asked. Leases tell how many live; the addresses
@@ -108,7 +103,7 @@ func countable(l leases, e endpoints) string {
 
 // reply is what one server said, or that it said nothing.
 type reply struct {
-	answer  answer
+	reading reading
 	release string
 	skipped bool
 	err     error
@@ -116,39 +111,46 @@ type reply struct {
 
 // askOne asks the server at an address, "" for the one in the kubeconfig.
 func (o *observed) askOne(ctx context.Context, address string, q question) reply {
-	get := func(path string) ([]byte, error) {
-		body, _, err := o.client.get(ctx, path)
-		return body, err
+	get, ok := o.getter(ctx, address)
+	if !ok {
+		return reply{skipped: true}
 	}
-	name := o.client.base.Host
-	if address == "" && q.leases.live[0].host != "" {
-		name = fmt.Sprintf("%s (%s)", q.leases.live[0].host, name)
-	}
-	if address != "" {
-		timeout, ok := o.timeoutFor(address, time.Now())
-		if !ok {
-			return reply{skipped: true}
-		}
-		name = q.leases.nameOf(address)
-		get = func(path string) ([]byte, error) { return o.client.getOwn(ctx, address, path, timeout) }
-	}
-	body, err := get(discoveryPath(q.target.Resource.GroupVersion()))
-	a, err := parseAnswer(name, q.target.Resource.Resource, body, err)
+	doc, err := parseDocument(get(q.path))
 	if err != nil {
 		return reply{err: err}
 	}
 	release, err := o.release(address, q.leases.holders(), get)
-	return reply{answer: a, release: release, err: err}
+	return reply{reading: reading{server: o.nameOf(address, q.leases), address: address, document: doc}, release: release, err: err}
+}
+
+// getter returns the function that reads a path from the server at an address; ok is false while that is left alone.
+func (o *observed) getter(ctx context.Context, address string) (get func(path string) ([]byte, error), ok bool) {
+	if address == "" {
+		return func(path string) ([]byte, error) {
+			body, _, err := o.client.get(ctx, path)
+			return body, err
+		}, true
+	}
+	timeout, ok := o.timeoutFor(address, time.Now())
+	return func(path string) ([]byte, error) { return o.client.getOwn(ctx, address, path, timeout) }, ok
+}
+
+// nameOf names the server at an address for people.
+func (o *observed) nameOf(address string, l leases) string {
+	switch {
+	case address != "":
+		return l.nameOf(address)
+	case l.live[0].host != "":
+		return fmt.Sprintf("%s (%s)", l.live[0].host, o.client.base.Host)
+	}
+	return o.client.base.Host
 }
 
 // release returns the server's version. It is asked once per set of processes: from restartsSeenFrom on, another
 // release at the same address is another process in another set.
 func (o *observed) release(address string, holders []string, get func(string) ([]byte, error)) (string, error) {
 	o.mu.Lock()
-	if !slices.Equal(o.holders, holders) {
-		o.holders = holders
-		clear(o.versions)
-	}
+	o.follow(holders)
 	known, ok := o.versions[address]
 	o.mu.Unlock()
 	if ok {
@@ -172,50 +174,54 @@ func (o *observed) release(address string, holders []string, get func(string) ([
 	return info.GitVersion, nil
 }
 
-// timeoutFor returns how long to wait for an address; ok is false while it is left alone.
-func (o *observed) timeoutFor(address string, now time.Time) (timeout time.Duration, ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	c := o.contacts[address]
-	if now.Before(c.leaveUntil) {
-		return 0, false
+// follow forgets what was known of other processes.
+func (o *observed) follow(holders []string) {
+	if !slices.Equal(o.holders, holders) {
+		o.holders = holders
+		clear(o.versions)
+		clear(o.publish)
 	}
-	if c.answered.IsZero() {
-		return min(probeTimeout, o.client.timeout), true
-	}
-	return o.client.timeout, true
 }
 
-// record remembers how an address did. The error it returns voids the look.
-func (o *observed) record(address string, r reply, now time.Time) error {
-	if address == "" {
-		return r.err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	c := o.contacts[address]
-	switch {
-	case r.skipped:
-	case r.err == nil:
-		o.contacts[address] = contact{answered: now}
-	case busy(r.err), now.Sub(c.answered) < missedFor:
-		return r.err
-	default:
-		o.contacts[address] = contact{leaveUntil: now.Add(probeAgainAfter)}
-	}
-	return nil
-}
+// publishedHook is the check, in the answer of a kube-apiserver to /livez?verbose, that is there if the server publishes
+// StorageVersions, and succeeds once it has published what it writes itself: what the process before it left behind is gone then.
+const publishedHook = "[+]poststarthook/built-in-resources-storage-version-updater ok"
 
-// busy reports whether a server answered that it cannot answer now. One that refuses our credentials, which may be meant
-// for a proxy at the address in the kubeconfig, counts as one that does not answer.
-func busy(err error) bool {
-	code := statusOf(err)
-	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
+// publishing returns why it is not known that each live kube-apiserver publishes StorageVersions; "" where it is. Each
+// process is asked until it says yes.
+func (o *observed) publishing(ctx context.Context, l leases, e endpoints) (why string) {
+	addresses, why := o.addresses(l, e)
+	if why != "" {
+		return why
+	}
+	for _, address := range addresses {
+		o.mu.Lock()
+		o.follow(l.holders())
+		known := o.publish[address]
+		o.mu.Unlock()
+		if known {
+			continue
+		}
+		get, ok := o.getter(ctx, address)
+		if !ok {
+			return o.nameOf(address, l) + " does not answer"
+		}
+		body, err := get("/livez?verbose")
+		if err != nil || !bytes.Contains(body, []byte(publishedHook)) {
+			return o.nameOf(address, l) + " does not publish StorageVersions, or has not begun to"
+		}
+		o.mu.Lock()
+		if slices.Equal(o.holders, l.holders()) {
+			o.publish[address] = true
+		}
+		o.mu.Unlock()
+	}
+	return ""
 }
 
 // judge says what the replies of all live servers are worth.
-func judge(replies []reply) report {
-	r := report{restartsSeen: true}
+func judge(replies []reply) survey {
+	r := survey{restartsSeen: true}
 	old := map[string]bool{}
 	silent := 0
 	for _, one := range replies {
@@ -223,7 +229,7 @@ func judge(replies []reply) report {
 			silent++
 			continue
 		}
-		r.answers = append(r.answers, one.answer)
+		r.readings = append(r.readings, one.reading)
 		if v, err := version.ParseGeneric(one.release); err != nil || v.LessThan(restartsSeenFrom) {
 			old[one.release] = true
 		}

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -26,38 +24,40 @@ type sampled struct {
 	client *client
 
 	mu     sync.Mutex
-	looked map[schema.GroupVersionResource]bool
+	looked map[string]bool // by path
 }
 
 func newSampled(c *client) *sampled {
-	return &sampled{client: c, looked: map[schema.GroupVersionResource]bool{}}
+	return &sampled{client: c, looked: map[string]bool{}}
 }
 
-func (s *sampled) ask(ctx context.Context, q question) (report, error) {
-	n := firstSamples
-	s.mu.Lock()
-	if s.looked[q.target.Resource] {
-		n = laterSamples
+func (s *sampled) ask(ctx context.Context, q question) (survey, error) {
+	n := q.samples
+	if n == 0 {
+		n = firstSamples
+		s.mu.Lock()
+		if s.looked[q.path] {
+			n = laterSamples
+		}
+		s.mu.Unlock()
 	}
-	s.mu.Unlock()
-	answers := make([]answer, n)
+	readings := make([]reading, n)
 	errs := make([]error, n)
-	path := discoveryPath(q.target.Resource.GroupVersion())
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			body, err := s.client.getFresh(ctx, path)
-			answers[i], errs[i] = parseAnswer("a server behind "+s.client.base.Host, q.target.Resource.Resource, body, err)
+			readings[i] = reading{server: "a server behind " + s.client.base.Host, anonymous: true}
+			readings[i].document, errs[i] = parseDocument(s.client.getFresh(ctx, q.path))
 		})
 	}
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return report{}, fmt.Errorf("ask a server behind %s: %w", s.client.base.Host, err)
+			return survey{}, fmt.Errorf("ask a server behind %s: %w", s.client.base.Host, err)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.looked[q.target.Resource] = true
-	return report{answers: answers, evidence: migrate.Sampled, how: fmt.Sprintf("%d new connections to %s", n, s.client.base.Host)}, nil
+	s.looked[q.path] = true
+	return survey{readings: readings, evidence: migrate.Sampled, how: fmt.Sprintf("%d new connections to %s", n, s.client.base.Host)}, nil
 }

@@ -61,6 +61,9 @@ type Epoch struct {
 	// CRDUID and CRDGeneration are those of the CustomResourceDefinition; zero for other resources.
 	CRDUID        types.UID `json:"crdUID,omitempty"`
 	CRDGeneration int64     `json:"crdGeneration,omitempty"`
+	// Declared identifies, where the evidence is Declared, the StorageVersion object as it was: it changes with every change
+	// of an entry. Empty otherwise.
+	Declared string `json:"declared,omitempty"`
 	// Since is the latest moment, by this machine's clock, at which the epoch can have begun. Not part of its identity.
 	Since time.Time `json:"since"`
 	// Evidence is how the agreement is known. Not part of the epoch's identity.
@@ -70,7 +73,7 @@ type Epoch struct {
 // Same reports whether a and b are one epoch.
 func (e Epoch) Same(other Epoch) bool {
 	return e.Hash == other.Hash && e.CRDUID == other.CRDUID && e.CRDGeneration == other.CRDGeneration &&
-		slices.Equal(e.Servers, other.Servers)
+		e.Declared == other.Declared && slices.Equal(e.Servers, other.Servers)
 }
 
 // Agreement tells in which epoch the API servers are. Implementations are safe for concurrent use.

@@ -178,6 +178,8 @@ func difference(was, is Epoch) string {
 		return fmt.Sprintf("the storage version changed (hash %s, now %s)", was.Hash, is.Hash)
 	case was.CRDGeneration != is.CRDGeneration:
 		return fmt.Sprintf("the CustomResourceDefinition was changed (generation %d, now %d)", was.CRDGeneration, is.CRDGeneration)
+	case was.Declared != is.Declared:
+		return "what the API servers publish as their StorageVersion changed"
 	}
 	return fmt.Sprintf("API servers were started or stopped (%d before, %d now)", len(was.Servers), len(is.Servers))
 }

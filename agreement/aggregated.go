@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// aggregated asks each process behind an APIService for its own discovery document, as the kube-apiservers reach it:
+// its certificate is verified for the service's name, with the authority that the APIService names.
+//
+// Our own credentials are not for it. Whoever runs an aggregated API server could use them against the whole cluster, which is why
+// kube-apiservers do not hand on their clients' either. So it is asked without any, or with a token that is good for nothing
+// else (Options.DiscoveryToken). Discovery is for everybody who is authenticated, as a rule: without a token most refuse.
+type aggregated struct {
+	*contacts
+	client *client
+	token  func(context.Context) (string, error)
+
+	mu    sync.Mutex
+	known map[string]*backend // by namespace/name of the service
+}
+
+// backend is the connections to the processes behind one service.
+type backend struct {
+	ca   []byte
+	http *http.Client
+}
+
+func newAggregated(c *client, token func(context.Context) (string, error)) *aggregated {
+	return &aggregated{contacts: newContacts(c.timeout), client: c, token: token, known: map[string]*backend{}}
+}
+
+func (a *aggregated) ask(ctx context.Context, q question) (survey, error) {
+	s := q.service
+	switch {
+	case s == nil:
+		return survey{why: "the APIService is not known"}, nil
+	case s.unreachable != "":
+		return survey{why: s.unreachable}, nil
+	}
+	connections, err := a.backend(s)
+	if err != nil {
+		return survey{}, fmt.Errorf("ask API servers of the APIService %s: %w", s.name, err)
+	}
+	token := ""
+	if a.token != nil {
+		if token, err = a.token(ctx); err != nil {
+			return survey{}, fmt.Errorf("get token for discovery: %w", err)
+		}
+	}
+	replies := make([]reply, len(s.processes))
+	var wg sync.WaitGroup
+	for i, p := range s.processes {
+		wg.Go(func() { replies[i] = a.askOne(ctx, connections, token, p, q.path) })
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return survey{}, ctx.Err()
+	}
+	var void error
+	for i, r := range replies {
+		if err := a.record(s.processes[i].address, r, time.Now()); err != nil && void == nil {
+			void = fmt.Errorf("ask API server %s of the APIService %s: %w", s.processes[i].address, s.name, err)
+		}
+	}
+	return worth(replies, void), void
+}
+
+func (a *aggregated) askOne(ctx context.Context, b *backend, token string, p process, path string) reply {
+	timeout, ok := a.timeoutFor(p.address, time.Now())
+	if !ok {
+		return reply{skipped: true}
+	}
+	body, _, err := a.client.sendAs(ctx, b.http, "https://"+p.address+path, token, timeout)
+	doc, err := parseDocument(body, err)
+	if err != nil {
+		return reply{err: err}
+	}
+	return reply{reading: reading{server: p.address, address: p.address, document: doc}}
+}
+
+// worth says what the replies of all processes are worth. That one was restarted in its container nothing shows, so the moment
+// from which they write what they write is that of the first look.
+func worth(replies []reply, void error) survey {
+	s := survey{how: "each asked at its own address"}
+	silent, refused := 0, 0
+	for _, r := range replies {
+		switch code := statusOf(r.err); {
+		case code == http.StatusUnauthorized, code == http.StatusForbidden:
+			refused++
+		case r.skipped, r.err != nil:
+			silent++
+		default:
+			s.readings = append(s.readings, r.reading)
+		}
+	}
+	switch {
+	case refused > 0:
+		s.why = "the aggregated API server shows its discovery to those alone whom it knows, and our credentials are for kube-apiservers only"
+	case silent > 0:
+		s.why = fmt.Sprintf("%d of %d processes behind the APIService do not answer", silent, len(replies))
+	case void == nil:
+		s.evidence = migrate.Observed
+	}
+	return s
+}
+
+// backend returns the connections to a service, which are kept while its authority stays the same.
+func (a *aggregated) backend(s *service) (*backend, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := s.namespace + "/" + s.service
+	if b := a.known[key]; b != nil && bytes.Equal(b.ca, s.ca) {
+		return b, nil
+	}
+	connections, err := httpClient(rest.TransportFor(&rest.Config{
+		TLSClientConfig: rest.TLSClientConfig{CAData: s.ca, ServerName: s.serverName()},
+		Dial:            a.client.config.Dial, UserAgent: a.client.config.UserAgent,
+	}))
+	if err != nil {
+		return nil, err
+	}
+	b := &backend{ca: s.ca, http: connections}
+	a.known[key] = b
+	return b, nil
+}

@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/storageversion"
+)
+
+// The two APIs in which API servers publish what they store: that of kube-apiserver, alpha and off by default, which covers
+// neither custom resources nor, as a rule, aggregated ones; and ours, for servers that cannot use it.
+const (
+	kubernetesAPI = "internal.apiserver.k8s.io"
+	ourAPI        = "migration.k8s.io"
+
+	// unservedFor is how long an API that is not served is left alone by looks at one resource; a round always asks.
+	unservedFor = time.Minute
+)
+
+// declaration is a StorageVersion object: what API servers publish of one resource. An entry stays when its server is
+// restarted without the API's feature gate, and for up to two hours when it crashes: alone it proves nothing.
+type declaration struct {
+	api     string // the group
+	id      string // of the object as it is, which changes with every change of it
+	entries []entry
+}
+
+// entry is what one server published.
+type entry struct {
+	// server is the name of its identity Lease, version the group/version that it encodes in.
+	server, version string
+}
+
+// hash is that of the version for a kind; "" where the kind is unknown, or nothing is stored.
+func (e entry) hash(kind string) string {
+	gv, err := schema.ParseGroupVersion(e.version)
+	if err != nil || gv.Version == "" || kind == "" {
+		return ""
+	}
+	return storageversion.Hash(gv.WithKind(kind))
+}
+
+// declared reports what the resource's StorageVersion objects are worth: agreement only if the servers in one are exactly
+// those that live, and each of them is known to publish. Otherwise its entries are no more than versions that may have been written.
+func (f findings) declared() report {
+	var whys []string
+	for _, d := range f.declarations {
+		if why := f.uncountable(d); why != "" {
+			whys = append(whys, why)
+			continue
+		}
+		r := report{evidence: migrate.Declared, how: "each publishes it as a StorageVersion", declared: d.id}
+		for _, e := range d.entries {
+			r.answers = append(r.answers, answer{server: f.leases.hostOf(e.server) + " by its StorageVersion", served: true, hash: e.hash(f.target.Kind)})
+		}
+		return r
+	}
+	return report{why: strings.Join(whys, "; ")}
+}
+
+// uncountable returns why a StorageVersion object is no agreement.
+func (f findings) uncountable(d declaration) string {
+	if f.target.Origin == migrate.Custom {
+		return "StorageVersions do not cover custom resources"
+	}
+	var ids []string
+	for _, e := range d.entries {
+		ids = append(ids, e.server)
+	}
+	live, want := f.leases.names(), kubernetesAPI
+	if f.target.Origin == migrate.Aggregated {
+		want, live = ourAPI, nil
+		if len(ids) > 0 {
+			live = f.leases.kin(ids[0])
+		}
+	}
+	slices.Sort(ids)
+	switch {
+	case d.api != want:
+		return "the servers of this resource do not publish in " + d.api
+	case !f.leases.known:
+		return f.leases.why
+	case len(live) == 0 || !slices.Equal(ids, live):
+		return fmt.Sprintf("the StorageVersion names %s, and %d live by their identity Leases", plural(len(ids), "API server", "API servers"), len(live))
+	case f.target.Origin == migrate.Aggregated && (f.service == nil || len(f.service.processes) != len(ids)):
+		return "it is not known how many servers are behind the APIService"
+	case f.target.Origin != migrate.Aggregated && !f.publishing:
+		return f.notPublishing
+	}
+	return ""
+}
+
+// declarations reads StorageVersion objects.
+type declarations struct {
+	client *client
+
+	mu       sync.Mutex
+	unserved map[string]time.Time // by API
+}
+
+func newDeclarations(c *client) *declarations {
+	return &declarations{client: c, unserved: map[string]time.Time{}}
+}
+
+// storageVersion is what is read of one object of either API.
+type storageVersion struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Status   struct {
+		StorageVersions []struct {
+			APIServerID     string `json:"apiServerID"`
+			EncodingVersion string `json:"encodingVersion"`
+		} `json:"storageVersions"`
+	} `json:"status"`
+}
+
+func (v *storageVersion) declaration(api string) declaration {
+	d := declaration{api: api, id: string(v.Metadata.UID) + "/" + v.Metadata.ResourceVersion}
+	for _, s := range v.Status.StorageVersions {
+		d.entries = append(d.entries, entry{server: s.APIServerID, version: s.EncodingVersion})
+	}
+	return d
+}
+
+// all lists the objects of both APIs, by resource.
+func (d *declarations) all(ctx context.Context) (map[schema.GroupResource][]declaration, error) {
+	found := map[schema.GroupResource][]declaration{}
+	for _, api := range []string{kubernetesAPI, ourAPI} {
+		body, _, err := d.client.get(ctx, storageVersionsPath(api))
+		if d.missing(api, err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list StorageVersions of %s: %w", api, err)
+		}
+		var list struct {
+			Items []storageVersion `json:"items"`
+		}
+		if err := json.Unmarshal(body, &list); err != nil {
+			return nil, fmt.Errorf("decode StorageVersions of %s: %w", api, err)
+		}
+		for i := range list.Items {
+			r := declaredResource(list.Items[i].Metadata.Name)
+			found[r] = append(found[r], list.Items[i].declaration(api))
+		}
+	}
+	return found, nil
+}
+
+// of reads the objects of one resource.
+func (d *declarations) of(ctx context.Context, target migrate.Target) ([]declaration, error) {
+	if target.Origin == migrate.Custom {
+		return nil, nil
+	}
+	api := kubernetesAPI
+	if target.Origin == migrate.Aggregated {
+		api = ourAPI
+	}
+	d.mu.Lock()
+	since, unserved := d.unserved[api]
+	d.mu.Unlock()
+	if unserved && time.Since(since) < unservedFor {
+		return nil, nil
+	}
+	body, _, err := d.client.get(ctx, storageVersionsPath(api)+"/"+declaredName(target.GroupResource()))
+	if d.missing(api, err) || statusOf(err) == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get StorageVersion of %s: %w", target.GroupResource(), err)
+	}
+	var object storageVersion
+	if err := json.Unmarshal(body, &object); err != nil {
+		return nil, fmt.Errorf("decode StorageVersion of %s: %w", target.GroupResource(), err)
+	}
+	return []declaration{object.declaration(api)}, nil
+}
+
+// missing reports whether an answer says that the API is not served, or not for us, and remembers it.
+func (d *declarations) missing(api string, err error) bool {
+	missing := statusOf(err) == http.StatusForbidden || statusOf(err) == http.StatusNotFound && !namesObject(err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if missing {
+		d.unserved[api] = time.Now()
+	} else {
+		delete(d.unserved, api)
+	}
+	return missing
+}
+
+func storageVersionsPath(api string) string { return "/apis/" + api + "/v1alpha1/storageversions" }
+
+// coreName stands for the core group in names of StorageVersions.
+const coreName = "core"
+
+func declaredName(r schema.GroupResource) string {
+	if r.Group == "" {
+		return coreName + "." + r.Resource
+	}
+	return r.Group + "." + r.Resource
+}
+
+// declaredResource is the inverse: no plural name has a dot.
+func declaredResource(name string) schema.GroupResource {
+	i := strings.LastIndexByte(name, '.')
+	r := schema.GroupResource{Group: name[:max(i, 0)], Resource: name[i+1:]}
+	if r.Group == coreName {
+		r.Group = ""
+	}
+	return r
+}

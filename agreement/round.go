@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+const (
+	// roundConcurrency bounds the documents that a round asks for at once, of each server.
+	roundConcurrency = 8
+	// roundSamples connections are made for each document where Leases do not tell how many servers there are.
+	roundSamples = 2
+)
+
+// Round is one look at every resource. Use it as a value: nothing changes it later.
+type Round struct {
+	// Begun and Ended frame it, by this machine's clock: what it says was true at some moment in between.
+	Begun, Ended time.Time
+	// Moved: kube-apiservers came or went during the round. What it saw was seen, but no view of their resources has an epoch: look again.
+	Moved bool
+	// Processes are the holderIdentities of the live kube-apiservers at the end, sorted; nil where they cannot be known.
+	Processes []string
+	// Views are by resource, sorted by group and then by plural name. A resource that is not among them is not stored, does not exist, or
+	// belongs to a group-version in Unread.
+	Views []View
+	// Unread are group-versions that could not be read everywhere: their resources may exist without a view.
+	Unread []Unread
+}
+
+// Unread is a group-version that could not be read everywhere.
+type Unread struct {
+	GroupVersion schema.GroupVersion
+	Reason       string
+}
+
+// Round looks once at everything: each group-version's discovery document once at each server, and a few requests more. An error says
+// that nothing could be learnt; what only a part of the answer is missing for is in the views and in Unread.
+func (o *Observer) Round(ctx context.Context) (*Round, error) {
+	begun := time.Now()
+	f, err := o.gatherAll(ctx)
+	if err != nil {
+		o.forget()
+		return nil, fmt.Errorf("look at who writes what: %w", err)
+	}
+	r := &Round{Begun: begun, Ended: time.Now(), Moved: f.moved, Processes: f.leases.holders()}
+	r.Views = o.views(f.all(), r.Ended)
+	for gv, i := range f.inquiries {
+		if i.err != nil {
+			r.Unread = append(r.Unread, Unread{GroupVersion: gv, Reason: i.err.Error()})
+		}
+	}
+	slices.SortFunc(r.Unread, func(a, b Unread) int {
+		return strings.Compare(a.GroupVersion.String(), b.GroupVersion.String())
+	})
+	return r, nil
+}
+
+// facts is all that one round gathered.
+type facts struct {
+	before, leases leases
+	moved          bool
+	endpoints      endpoints
+	definitions    map[schema.GroupResource]*crd.Definition
+	services       map[schema.GroupVersion]*service // as before the first question
+	servicesAfter  map[schema.GroupVersion]*service
+	declarations   map[schema.GroupResource][]declaration
+	notPublishing  string
+	inquiries      map[schema.GroupVersion]inquiry
+}
+
+// inquiry is what was learnt from one group-version's documents. An error says that it is not enough.
+type inquiry struct {
+	surveys []survey
+	err     error
+}
+
+// gatherAll reads everything that a round needs. Leases frame it, as in gather, and the processes behind APIServices too. They
+// are read anew before the first question: those that the round before ended with are old.
+func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
+	if f.before, err = o.readLeases(ctx); err != nil {
+		return f, err
+	}
+	var (
+		wg   sync.WaitGroup
+		errs [4]error
+	)
+	wg.Go(func() { f.endpoints, errs[0] = readEndpoints(ctx, o.client) })
+	wg.Go(func() { f.definitions, errs[1] = o.definitions.all(ctx) })
+	wg.Go(func() { f.services, errs[2] = readServices(ctx, o.client) })
+	wg.Go(func() { f.declarations, errs[3] = o.declarations.all(ctx) })
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return f, err
+	}
+	groupVersions, err := o.groupVersions(ctx, f)
+	if err != nil {
+		return f, err
+	}
+	o.askAll(ctx, &f, groupVersions)
+	if f.notPublishing = "no API server publishes StorageVersions"; len(f.declarations) > 0 {
+		f.notPublishing = o.observed.publishing(ctx, f.before, f.endpoints)
+	}
+	if f.servicesAfter = f.services; len(f.services) > 0 {
+		if f.servicesAfter, err = readServices(ctx, o.client); err != nil {
+			return f, err
+		}
+	}
+	if f.leases, err = o.readLeases(ctx); err != nil {
+		return f, err
+	}
+	f.moved = !f.before.sameServers(f.leases)
+	return f, ctx.Err()
+}
+
+// question is the one for a path in a round.
+func (f *facts) question(path string, s *service) question {
+	return question{
+		path: path, leases: f.before, endpoints: f.endpoints, service: s,
+		samples: max(roundSamples, len(f.before.live)),
+	}
+}
+
+// groupVersions are all that any server lists, any definition serves, or any APIService stands for, sorted.
+func (o *Observer) groupVersions(ctx context.Context, f facts) ([]schema.GroupVersion, error) {
+	var list []schema.GroupVersion
+	for _, path := range []string{corePath, groupsPath} {
+		surveys, err := o.ask(ctx, f.question(path, nil), false)
+		if err != nil && !answered(surveys) {
+			return nil, err
+		}
+		for _, s := range surveys {
+			for _, r := range s.readings {
+				list = append(list, r.document.groupVersions()...)
+			}
+		}
+	}
+	for _, d := range f.definitions {
+		for _, v := range d.Spec.Versions {
+			if v.Served {
+				list = append(list, schema.GroupVersion{Group: d.Spec.Group, Version: v.Name})
+			}
+		}
+	}
+	for gv := range f.services {
+		list = append(list, gv)
+	}
+	slices.SortFunc(list, func(a, b schema.GroupVersion) int {
+		return strings.Compare(a.Group+"/"+a.Version, b.Group+"/"+b.Version)
+	})
+	return slices.Compact(list), nil
+}
+
+func answered(surveys []survey) bool {
+	return slices.ContainsFunc(surveys, func(s survey) bool { return len(s.readings) > 0 })
+}
+
+// askAll asks for every group-version's document.
+func (o *Observer) askAll(ctx context.Context, f *facts, groupVersions []schema.GroupVersion) {
+	f.inquiries = map[schema.GroupVersion]inquiry{}
+	var (
+		mu   sync.Mutex
+		wg   sync.WaitGroup
+		next = make(chan schema.GroupVersion)
+	)
+	for range roundConcurrency {
+		wg.Go(func() {
+			for gv := range next {
+				s := f.services[gv]
+				surveys, err := o.ask(ctx, f.question(discoveryPath(gv), s), s != nil)
+				mu.Lock()
+				f.inquiries[gv] = inquiry{surveys, err}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, gv := range groupVersions {
+		next <- gv
+	}
+	close(next)
+	wg.Wait()
+}
+
+// all returns every definition, without its schemas.
+func (d *definitions) all(ctx context.Context) (map[schema.GroupResource]*crd.Definition, error) {
+	found := map[schema.GroupResource]*crd.Definition{}
+	err := crd.Each(ctx, d.full, func(definition *crd.Definition) {
+		found[schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}] = definition
+	})
+	if apierrors.IsNotFound(err) { // an API server without custom resources
+		return nil, nil
+	}
+	return found, err
+}
+
+// views judges all resources, and adds what earlier rounds saw of them.
+func (o *Observer) views(all []findings, now time.Time) []View {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	// The servers are the same for all resources: what proves that they were is any that was asked about at each of them.
+	for _, f := range all {
+		if f.target.Origin != migrate.Aggregated && restartsSeen(f.reports) && !f.moved {
+			o.sighting = o.sighting.next(f, stampsOf(f), now)
+			break
+		}
+	}
+	views, memories := make([]View, 0, len(all)), make(map[schema.GroupResource]memory, len(all))
+	for _, f := range all {
+		v := f.view()
+		if v.Epoch != nil {
+			stamps := stampsOf(f)
+			if restartsSeen(f.reports) {
+				stamps.seen = o.sighting.since
+			}
+			m := o.memories[v.Resource].next(*v.Epoch, stamps, f.leases.lag(), now)
+			memories[v.Resource], v.Epoch.Since = m, m.since
+		}
+		views = append(views, v)
+	}
+	o.memories = memories
+	return views
+}

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// roster puts together what is known of each server that may write a resource.
+type roster struct {
+	list  []Server
+	known []schema.GroupVersionKind
+}
+
+// at returns the server of that ID.
+func (r *roster) at(id string) *Server {
+	i := slices.IndexFunc(r.list, func(s Server) bool { return s.ID == id })
+	if i < 0 {
+		i = len(r.list)
+		r.list = append(r.list, Server{ID: id})
+	}
+	return &r.list[i]
+}
+
+// show adds what a server shows. Of two hashes at one server, which changed in mid-look, it keeps the first: View.Hashes has both.
+func (r *roster) show(s *Server, hash string) {
+	if s.Hash == "" && hash != "" {
+		s.Hash, s.Version = hash, readable(hash, r.known)
+	}
+}
+
+// servers lists the processes that may write the target, with what each shows. Sorted by ID.
+func (f findings) servers() []Server {
+	r := &roster{known: candidates(f.target, f.definition)}
+	if f.target.Origin == migrate.Aggregated {
+		f.addProcesses(r)
+	} else {
+		f.addKubeAPIServers(r)
+	}
+	f.addAnonymous(r)
+	for _, d := range f.declarations {
+		for _, e := range d.entries {
+			s := r.at(e.server)
+			s.Declared = true
+			r.show(s, e.hash(f.target.Kind))
+		}
+	}
+	slices.SortFunc(r.list, func(a, b Server) int { return strings.Compare(a.ID, b.ID) })
+	return r.list
+}
+
+// own are the answers of servers that were asked themselves.
+func (f findings) own() []answer {
+	var list []answer
+	for _, r := range f.reports {
+		for _, a := range r.answers {
+			if !a.anonymous {
+				list = append(list, a)
+			}
+		}
+	}
+	return list
+}
+
+// addKubeAPIServers lists Leases, and addresses that no Lease is known to belong to. Where all answers are the same, and there are as many as
+// Leases, each Lease's process is known to have given it.
+func (f findings) addKubeAPIServers(r *roster) {
+	for _, l := range f.leases.live {
+		r.at(l.name).Process = l.holder
+	}
+	own := f.own()
+	same := len(own) > 0 && !slices.ContainsFunc(own, func(a answer) bool { return a.hash != own[0].hash || a.served != own[0].served })
+	addresses := map[string]bool{}
+	for _, a := range own {
+		addresses[a.address] = true
+	}
+	if same && len(addresses) == len(f.leases.live) && len(f.newcomers) == 0 {
+		for _, l := range f.leases.live {
+			s := r.at(l.name)
+			s.Answered = true
+			r.show(s, own[0].hash)
+		}
+		return
+	}
+	for _, a := range own {
+		s := r.at(f.idAt(a.address))
+		s.Answered = true
+		r.show(s, a.hash)
+	}
+	for _, address := range f.endpoints.addresses {
+		if len(f.endpoints.addresses) > len(f.leases.live) || addresses[address] {
+			r.at(f.idAt(address))
+		}
+	}
+}
+
+// addProcesses lists the processes behind an APIService.
+func (f findings) addProcesses(r *roster) {
+	if f.service == nil {
+		return
+	}
+	for _, p := range f.service.processes {
+		r.at(p.address).Process = p.String()
+	}
+	for _, a := range f.own() {
+		s := r.at(a.address)
+		s.Answered = true
+		r.show(s, a.hash)
+	}
+}
+
+// addAnonymous lists what came from a shared address, one server for each hash.
+func (f findings) addAnonymous(r *roster) {
+	seen := map[string]bool{}
+	for _, report := range f.reports {
+		for _, a := range report.answers {
+			if !a.anonymous || seen[a.hash] {
+				continue
+			}
+			seen[a.hash] = true
+			id := a.server
+			if len(seen) > 1 {
+				id = fmt.Sprintf("%s, another (%d)", a.server, len(seen))
+			}
+			s := r.at(id)
+			s.Answered = true
+			r.show(s, a.hash)
+		}
+	}
+}
+
+// idAt returns the name of the Lease of the server that answered at an address, or the address.
+func (f findings) idAt(address string) string {
+	for _, s := range f.leases.live {
+		only := address == "" && len(f.leases.live) == 1
+		if (only || address != "" && s.address == address) && !slices.Contains(f.newcomers, s.holder) {
+			return s.name
+		}
+	}
+	if address == "" {
+		return "the server that the kubeconfig names"
+	}
+	return address
+}
+
+// String identifies the process.
+func (p process) String() string { return strings.TrimSuffix(p.address+"/"+p.pod, "/") }

@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	apiServicesPath = "/apis/apiregistration.k8s.io/v1/apiservices"
+	slicesPath      = "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?labelSelector=kubernetes.io%%2Fservice-name%%3D%s"
+)
+
+// service is an APIService behind which another API server stands.
+type service struct {
+	name string
+	// id changes when the APIService is made anew, or its spec changes.
+	id                 string
+	namespace, service string
+	ca                 []byte
+	// processes are those behind the service, by address; unreachable says why they cannot be asked.
+	processes   []process
+	unreachable string
+}
+
+// process is one process of an aggregated API server.
+type process struct {
+	address string
+	// pod is the UID of its pod: another pod at the same address is another process.
+	pod string
+}
+
+// serverName is the name that kube-apiservers verify its certificate for.
+func (s *service) serverName() string { return s.service + "." + s.namespace + ".svc" }
+
+// holders identify the processes, sorted: what a holderIdentity is for a kube-apiserver.
+func (s *service) holders() []string {
+	if s == nil || len(s.processes) == 0 {
+		return nil
+	}
+	list := []string{s.name + "/" + s.id}
+	for _, p := range s.processes {
+		list = append(list, p.String())
+	}
+	return list
+}
+
+// apiService is what is read of an APIService.
+type apiService struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     struct {
+		Group                 string `json:"group"`
+		Version               string `json:"version"`
+		InsecureSkipTLSVerify bool   `json:"insecureSkipTLSVerify"`
+		CABundle              []byte `json:"caBundle"`
+		Service               *struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"service"`
+	} `json:"spec"`
+}
+
+// readServices lists the group-versions that other API servers serve, and finds the processes behind them.
+func readServices(ctx context.Context, c *client) (map[schema.GroupVersion]*service, error) {
+	body, _, err := c.get(ctx, apiServicesPath)
+	if statusOf(err) == http.StatusNotFound { // no aggregation
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list APIServices: %w", err)
+	}
+	var list struct {
+		Items []apiService `json:"items"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("decode APIServices: %w", err)
+	}
+	found := map[schema.GroupVersion]*service{}
+	behind := map[string]*service{} // a service may serve several group-versions
+	for i := range list.Items {
+		s := list.Items[i].service()
+		if s == nil {
+			continue
+		}
+		key := s.namespace + "/" + s.service
+		if known := behind[key]; known != nil {
+			s.processes = known.processes
+			if s.unreachable == "" {
+				s.unreachable = known.unreachable
+			}
+		} else if err := s.findProcesses(ctx, c); err != nil {
+			return nil, err
+		}
+		behind[key] = s
+		found[schema.GroupVersion{Group: list.Items[i].Spec.Group, Version: list.Items[i].Spec.Version}] = s
+	}
+	return found, nil
+}
+
+// readService is readServices for one group-version; nil where kube-apiservers serve it themselves, or nobody does.
+func readService(ctx context.Context, c *client, gv schema.GroupVersion) (*service, error) {
+	body, _, err := c.get(ctx, apiServicesPath+"/"+gv.Version+"."+gv.Group)
+	switch statusOf(err) {
+	case http.StatusNotFound, http.StatusForbidden:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get APIService of %s: %w", gv, err)
+	}
+	var object apiService
+	if err := json.Unmarshal(body, &object); err != nil {
+		return nil, fmt.Errorf("decode APIService of %s: %w", gv, err)
+	}
+	s := object.service()
+	if s == nil {
+		return nil, nil
+	}
+	return s, s.findProcesses(ctx, c)
+}
+
+// service is nil for one that kube-apiservers serve themselves.
+func (a *apiService) service() *service {
+	if a.Spec.Service == nil {
+		return nil
+	}
+	s := &service{
+		name: a.Metadata.Name, id: fmt.Sprintf("%s/%d", a.Metadata.UID, a.Metadata.Generation),
+		namespace: a.Spec.Service.Namespace, service: a.Spec.Service.Name, ca: a.Spec.CABundle,
+	}
+	switch {
+	case a.Spec.InsecureSkipTLSVerify:
+		s.unreachable = "the APIService skips the verification of certificates"
+	case len(s.ca) == 0:
+		s.unreachable = "the APIService names no certificate authority"
+	}
+	return s
+}
+
+// findProcesses reads the service's EndpointSlices.
+func (s *service) findProcesses(ctx context.Context, c *client) error {
+	body, _, err := c.get(ctx, fmt.Sprintf(slicesPath, url.PathEscape(s.namespace), url.QueryEscape(s.service)))
+	if statusOf(err) == http.StatusForbidden {
+		s.unreachable = "the EndpointSlices of the service behind the APIService may not be read"
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list EndpointSlices of %s/%s: %w", s.namespace, s.service, err)
+	}
+	var list struct {
+		Items []endpointSlice `json:"items"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return fmt.Errorf("decode EndpointSlices of %s/%s: %w", s.namespace, s.service, err)
+	}
+	pods := map[string]bool{}
+	for i := range list.Items {
+		port := portOf(&list.Items[i])
+		for _, e := range list.Items[i].Endpoints {
+			// Further addresses, and those of another family, are the same process.
+			if len(e.Addresses) == 0 || pods[e.TargetRef.UID] {
+				continue
+			}
+			pods[e.TargetRef.UID] = e.TargetRef.UID != ""
+			s.processes = append(s.processes, process{address: net.JoinHostPort(e.Addresses[0], port), pod: e.TargetRef.UID})
+		}
+	}
+	slices.SortFunc(s.processes, func(a, b process) int { return strings.Compare(a.address, b.address) })
+	s.processes = slices.Compact(s.processes)
+	if len(s.processes) == 0 && s.unreachable == "" {
+		s.unreachable = "the service behind the APIService has no endpoints"
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/storageversion"
+)
+
+// View is what a round says of one resource that is stored, or may be.
+type View struct {
+	Resource schema.GroupResource
+	// Kind is "" where nobody serves the resource.
+	Kind   string
+	Origin migrate.Origin
+	// Versions are those that any server serves, sorted.
+	Versions []string
+	// Servers are all processes that may write the resource, by ID: those of fresh Leases, of endpoints, of an APIService's endpoints, and of
+	// entries in StorageVersion objects. IDs are unique.
+	Servers []Server
+	// Hashes are all that anybody showed or published, sorted: each of these versions may have been written.
+	Hashes []string
+	// Definition is that of a custom resource, nil for others.
+	Definition *Definition
+	// Epoch is that of the agreement; nil where there is none.
+	Epoch *migrate.Epoch
+	// Disagree: the servers were asked and do not agree. Where it is false and there is no epoch, nothing could be learnt.
+	Disagree bool
+	// Why says in one clause, for people, why there is no epoch, or why the evidence is not stronger; "" if neither.
+	Why string
+	// Version is the group/version of the epoch's hash; "" where unknown.
+	Version string
+	// Evidence is the epoch's; 0 without.
+	Evidence migrate.Evidence
+}
+
+// Server is what one process shows of one resource.
+type Server struct {
+	// ID is the name of its identity Lease, or its address.
+	ID string
+	// Process is its holderIdentity; "" where there is no fresh Lease that is known to be its own. For a process behind an APIService it is address and pod.
+	Process string
+	// Hash is what it shows or, if it shows none, publishes. "": it did not answer, does not serve the resource, or does not show the hash.
+	Hash string
+	// Version is the group/version of the hash; "" where unknown.
+	Version string
+	// Answered: it was asked itself, and answered.
+	Answered bool
+	// Declared: a StorageVersion object has an entry for its ID, which may be one of an earlier process of the same ID.
+	Declared bool
+}
+
+// Definition is what a CustomResourceDefinition says about storage.
+type Definition struct {
+	UID        types.UID
+	Generation int64
+	// Storage is the storage version that spec marks.
+	Storage string
+	// StoredVersions are those that status claims.
+	StoredVersions []string
+	// Hashes are those of all versions in spec and in StoredVersions, by version.
+	Hashes map[string]string
+}
+
+// all sorts the facts by resource: what each source said, the definition, the declarations. Sorted.
+func (f *facts) all() []findings {
+	by := map[schema.GroupResource]*gathered{}
+	at := func(r schema.GroupResource) *gathered {
+		if by[r] == nil {
+			by[r] = &gathered{resource: r}
+		}
+		return by[r]
+	}
+	for r, d := range f.definitions {
+		at(r).definition = d
+	}
+	for r := range f.declarations {
+		at(r)
+	}
+	for gv, i := range f.inquiries {
+		for name := range i.resources() {
+			g := at(schema.GroupResource{Group: gv.Group, Resource: name})
+			g.versions = append(g.versions, gv.Version)
+		}
+	}
+	var list []findings
+	for _, g := range by {
+		if one, stored := f.about(g); stored {
+			list = append(list, one)
+		}
+	}
+	slices.SortFunc(list, func(a, b findings) int {
+		x, y := a.target.Resource, b.target.Resource
+		return cmp.Or(strings.Compare(x.Group, y.Group), strings.Compare(x.Resource, y.Resource))
+	})
+	return list
+}
+
+// gathered is where one resource was found.
+type gathered struct {
+	resource   schema.GroupResource
+	definition *crd.Definition
+	versions   []string
+}
+
+// resources are those that any server listed.
+func (i inquiry) resources() map[string]bool {
+	names := map[string]bool{}
+	for _, s := range i.surveys {
+		for _, r := range s.readings {
+			for _, l := range r.document.Resources {
+				names[l.Name] = true
+			}
+		}
+	}
+	return names
+}
+
+// about joins the facts of one resource. It is not stored, as far as anybody can tell, if no hash is shown, nothing defines or
+// declares it, and its objects cannot be listed and written again.
+func (f *facts) about(g *gathered) (one findings, stored bool) {
+	slices.Sort(g.versions)
+	one = findings{
+		target:   migrate.Target{Resource: g.resource.WithVersion(""), Origin: migrate.BuiltIn},
+		versions: g.versions, leases: f.leases, endpoints: f.endpoints, moved: f.moved,
+		declarations: f.declarations[g.resource], notPublishing: f.notPublishing, publishing: f.notPublishing == "",
+	}
+	stored = g.definition != nil || len(one.declarations) > 0
+	var inquiries []inquiry
+	for gv, i := range f.inquiries {
+		if gv.Group == g.resource.Group && i.err != nil && one.failed == nil {
+			one.failed = i.err
+		}
+	}
+	for _, v := range g.versions {
+		gv := schema.GroupVersion{Group: g.resource.Group, Version: v}
+		inquiries = append(inquiries, f.inquiries[gv])
+		if one.target.Resource.Version == "" {
+			one.target.Resource.Version = v
+		}
+		if s := f.services[gv]; s != nil {
+			one.target.Origin, one.service = migrate.Aggregated, s
+			one.moved = !slices.Equal(s.holders(), f.servicesAfter[gv].holders())
+		}
+		for _, s := range f.inquiries[gv].surveys {
+			for _, r := range s.readings {
+				if l, ok := r.document.find(g.resource.Resource); ok {
+					one.target.Kind = cmp.Or(one.target.Kind, l.Kind)
+					stored = stored || l.Hash != "" || l.Verbs.listed && l.Verbs.written
+				}
+			}
+		}
+	}
+	if d := g.definition; d != nil && one.target.Origin != migrate.Aggregated { // an APIService hides a definition
+		one.definition, one.target.Origin, one.target.Kind = d, migrate.Custom, d.Spec.Names.Kind
+	}
+	for _, l := range f.leases.live {
+		if f.moved && !slices.Contains(f.before.holders(), l.holder) {
+			one.newcomers = append(one.newcomers, l.holder)
+		}
+	}
+	one.reports = reportsOf(inquiries, g.resource.Resource)
+	return one, stored
+}
+
+// reportsOf joins what each source said of a resource in several versions. Which versions a server serves is its own affair: where
+// there is one version in which all list the resource, that others are missing somewhere counts against nobody.
+func reportsOf(inquiries []inquiry, resource string) []report {
+	var reports []report
+	for n := 0; ; n++ {
+		var of []report
+		everywhere := false
+		for _, i := range inquiries {
+			if n < len(i.surveys) {
+				r := i.surveys[n].about(resource)
+				of = append(of, r)
+				everywhere = everywhere || len(r.answers) > 0 && !slices.ContainsFunc(r.answers, func(a answer) bool { return !a.served })
+			}
+		}
+		if len(of) == 0 {
+			return reports
+		}
+		reports = append(reports, join(of, everywhere))
+	}
+}
+
+// join makes one report of several; its evidence is the weakest.
+func join(of []report, everywhere bool) report {
+	joined := of[0]
+	joined.answers = nil
+	for _, r := range of {
+		if r.evidence < joined.evidence {
+			joined.evidence, joined.restartsSeen, joined.how, joined.why = r.evidence, r.restartsSeen, r.how, r.why
+		}
+		for _, a := range r.answers {
+			if (a.served || !everywhere) && (a.anonymous || !slices.Contains(joined.answers, a)) {
+				joined.answers = append(joined.answers, a)
+			}
+		}
+	}
+	return joined
+}
+
+// view judges what was gathered about one resource; all but Since.
+func (f findings) view() View {
+	v := View{
+		Resource: f.target.GroupResource(), Kind: f.target.Kind, Origin: f.target.Origin, Versions: f.versions,
+		Servers: f.servers(), Hashes: f.hashes(), Definition: definitionOf(f.definition),
+	}
+	judged, err := combine(f)
+	switch {
+	case f.moved:
+		err = errors.New("API servers came or went during the look")
+	case f.failed != nil && (err == nil || !errors.Is(err, migrate.ErrDisagreement)):
+		err = f.failed
+	}
+	if err != nil {
+		v.Disagree, v.Why = errors.Is(err, migrate.ErrDisagreement), err.Error()
+		return v
+	}
+	v.Epoch, v.Evidence = &judged.epoch, judged.epoch.Evidence
+	v.Version, v.Why = judged.explanation.Version, judged.explanation.Reason
+	if v.Why == "" && v.Evidence < migrate.Declared {
+		v.Why = f.declared().why
+	}
+	return v
+}
+
+// hashes are all that were shown or published, sorted.
+func (f findings) hashes() []string {
+	var list []string
+	for _, r := range f.reports {
+		for _, a := range r.answers {
+			list = append(list, a.hash)
+		}
+	}
+	for _, d := range f.declarations {
+		for _, e := range d.entries {
+			list = append(list, e.hash(f.target.Kind))
+		}
+	}
+	list = slices.DeleteFunc(list, func(h string) bool { return h == "" })
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func definitionOf(d *crd.Definition) *Definition {
+	if d == nil {
+		return nil
+	}
+	own := &Definition{
+		UID: d.Metadata.UID, Generation: d.Metadata.Generation, Storage: d.StorageVersion(),
+		StoredVersions: d.Status.StoredVersions, Hashes: map[string]string{},
+	}
+	versions := slices.Clone(d.Status.StoredVersions)
+	for _, v := range d.Spec.Versions {
+		versions = append(versions, v.Name)
+	}
+	for _, v := range versions {
+		own.Hashes[v] = storageversion.Hash(schema.GroupVersionKind{Group: d.Spec.Group, Version: v, Kind: d.Spec.Names.Kind})
+	}
+	return own
+}
