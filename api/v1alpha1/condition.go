@@ -4,6 +4,8 @@
 package v1alpha1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -73,4 +75,22 @@ type Condition struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
+}
+
+// Dated returns c with the times of the previous condition of its type, as far as nothing has changed since, and now otherwise.
+func (c Condition) Dated(previous []Condition, now metav1.Time) Condition {
+	c.LastUpdateTime, c.LastTransitionTime = now, now
+	i := slices.IndexFunc(previous, func(p Condition) bool { return p.Type == c.Type })
+	if i < 0 {
+		return c
+	}
+	before := previous[i]
+	if before.Status == c.Status && !before.LastTransitionTime.IsZero() {
+		c.LastTransitionTime = before.LastTransitionTime
+	}
+	if before.Status == c.Status && before.ObservedGeneration == c.ObservedGeneration && before.Reason == c.Reason &&
+		before.Message == c.Message && !before.LastUpdateTime.IsZero() {
+		c.LastUpdateTime = before.LastUpdateTime
+	}
+	return c
 }

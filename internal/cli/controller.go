@@ -18,7 +18,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	controller "github.com/kube-migrator/kube-migrator/internal/controller/migration"
+	"github.com/kube-migrator/kube-migrator/internal/controller"
+	migrations "github.com/kube-migrator/kube-migrator/internal/controller/migration"
+	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -31,18 +33,21 @@ const (
 
 // controllerFlags are the flags of controller.
 type controllerFlags struct {
-	options   controller.Options
-	workers   string
-	bootstrap string
-	evidence  string
+	options     migrations.Options
+	trigger     trigger.Options
+	workers     string
+	bootstrap   string
+	evidence    string
+	autoTrigger bool
 }
 
 func newControllerCommand(env *environment) *cobra.Command {
 	f := &controllerFlags{}
 	command := &cobra.Command{
 		Use:   "controller",
-		Short: "Carry out StorageVersionMigrations; runs in the cluster",
-		Long: `Carry out the cluster's StorageVersionMigrations, each by a Job. This is what install puts into the cluster.
+		Short: "Notice, ask for and carry out migrations; runs in the cluster",
+		Long: `Keep a StorageState of every resource, which says in which versions it may be stored; ask for a migration where that is more than
+the current one; and carry out the cluster's StorageVersionMigrations, each by a Job. This is what install puts into the cluster.
 
 Of several controllers with --leader-elect one acts. SIGTERM ends it within 10 seconds: workers of this process finish what is
 in flight and save their checkpoints; Jobs go on. Metrics are served with TLS to whoever may get the path /metrics.`,
@@ -65,16 +70,18 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.WorkerImage, "worker-image", "", "Image of the Jobs' pods")
 	flags.StringVar(&o.WorkerImagePullPolicy, "worker-image-pull-policy", "IfNotPresent", "Pull policy of the Jobs' pods: Always, IfNotPresent or Never")
 	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker", "ServiceAccount of the Jobs' pods")
-	flags.IntVar(&o.MaxConcurrent, "max-concurrent-migrations", controller.DefaultMaxConcurrent, "Most migrations at work at a time; never two of one resource")
-	flags.StringVar(&f.bootstrap, "bootstrap", bootstrapAll, "all: ask at start-up for a migration of every resource that has none; none")
-	flags.StringSliceVar(&o.Include, "include", nil, "Ask at start-up for resources by a pattern of full names only")
-	flags.StringSliceVar(&o.Exclude, "exclude", nil, "Do not ask at start-up for resources by a pattern of full names")
+	flags.IntVar(&o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent, "Most migrations at work at a time; never two of one resource")
+	flags.BoolVar(&f.autoTrigger, "auto-trigger", true, "Ask for a migration where a resource may be stored in more than its current version; false: only record that, in StorageStates")
+	flags.StringVar(&f.bootstrap, "bootstrap", bootstrapAll, "all: ask also for resources of which nobody knows yet how they are stored; none: only for those that somebody has requested once")
+	flags.StringSliceVar(&f.trigger.Include, "include", nil, "Ask for resources by a pattern of full names only")
+	flags.StringSliceVar(&f.trigger.Exclude, "exclude", nil, "Do not ask for resources by a pattern of full names")
+	flags.DurationVar(&f.trigger.Period, "discovery-period", trigger.DefaultPeriod, "How often all API servers are asked what they store when nothing moves")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
 	flags.DurationVar(&o.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded")
-	flags.DurationVar(&o.RetryAfter, "retry-after", controller.DefaultRetryAfter, "How long after its first failure a migration is tried again; doubled each time, at most 6h")
+	flags.DurationVar(&o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, "How long after its first failure a migration is tried again; doubled each time, at most 6h")
 	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "Act only while holding the Lease kube-migrator-controller")
-	flags.DurationVar(&o.LeaseDuration, "lease-duration", controller.DefaultLeaseDuration, "How long a leader that stopped renewing its Lease is waited for")
+	flags.DurationVar(&o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, "How long a leader that stopped renewing its Lease is waited for")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "Where metrics are served; 0: nowhere")
 	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served; 0: nowhere")
 }
@@ -93,6 +100,8 @@ func (f *controllerFlags) check(command *cobra.Command) error {
 		return usageError(command, fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", o.MaxConcurrent))
 	case o.LeaseDuration < 2*time.Second:
 		return usageError(command, fmt.Errorf("--lease-duration is %s, want 2s or more", o.LeaseDuration))
+	case f.trigger.Period < time.Second:
+		return usageError(command, fmt.Errorf("--discovery-period is %s, want 1s or more", f.trigger.Period))
 	case o.RetryAfter <= 0 || o.SettleTime <= 0:
 		return usageError(command, errors.New("--retry-after and --settle-time want more than 0"))
 	}
@@ -100,7 +109,8 @@ func (f *controllerFlags) check(command *cobra.Command) error {
 	if o.MinEvidence, err = parseEvidence(f.evidence); err != nil {
 		return usageError(command, err)
 	}
-	o.InProcess, o.Bootstrap = f.workers == workersInProcess, f.bootstrap == bootstrapAll
+	o.InProcess = f.workers == workersInProcess
+	f.trigger.RecordOnly, f.trigger.Bootstrap = !f.autoTrigger, f.bootstrap == bootstrapAll
 	return nil
 }
 
@@ -118,9 +128,9 @@ func (env *environment) controller(ctx context.Context, f *controllerFlags) erro
 	f.options.Logger = slog.New(slog.NewTextHandler(env.Err, nil))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err = controller.Run(ctx, config, f.options)
+	err = controller.Run(ctx, config, controller.Options{Migration: f.options, Trigger: f.trigger})
 	switch {
-	case errors.Is(err, controller.ErrLeaseLost):
+	case errors.Is(err, migrations.ErrLeaseLost):
 		return hinted(err, "kubectl get lease -n "+f.options.Namespace+" kube-migrator-controller -o yaml")
 	case err != nil:
 		return hinted(err, "kubectl auth can-i --list --as system:serviceaccount:"+f.options.Namespace+":kube-migrator-controller")

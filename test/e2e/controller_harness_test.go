@@ -84,7 +84,7 @@ func (c *controlled) launch(arguments ...string) *process {
 	}
 	defer out.Close()
 	arguments = append([]string{
-		"controller", "--workers=in-process", "--bootstrap=none", "--settle-time=1s", "--retry-after=2s", "--lease-duration=10s",
+		"controller", "--workers=in-process", "--auto-trigger=false", "--settle-time=1s", "--retry-after=2s", "--lease-duration=10s",
 		"--metrics-bind-address=0", "--health-probe-bind-address=0",
 	}, arguments...)
 	p := &process{Cmd: c.cluster.Command(context.WithoutCancel(c.Context()), binary, arguments...), log: log}

@@ -478,7 +478,7 @@ func TestAnInTreeMigrationOfTheSameResourceIsWaitedFor(t *testing.T) {
 
 func TestAtStartUpEveryResourceIsAskedFor(t *testing.T) {
 	c := newControlled(t, testbed.New(t, testbed.Options{}))
-	c.controller("--bootstrap=all", "--exclude=*.rbac.authorization.k8s.io", "--max-concurrent-migrations=8")
+	c.controller("--auto-trigger", "--bootstrap=all", "--exclude=*.rbac.authorization.k8s.io", "--max-concurrent-migrations=8")
 	c.until("configmaps", "asked for", func(*v1alpha1.StorageVersionMigration) bool { return true })
 	m := c.until("storageclasses.storage.k8s.io", "succeeded", inPhase(v1alpha1.PhaseSucceeded))
 	if len(m.OwnerReferences) != 1 || m.OwnerReferences[0].Kind != "Namespace" || m.OwnerReferences[0].Name != installation || m.Spec.Reason == "" {

@@ -24,7 +24,7 @@ func TestAnIdleControllerCostsNextToNothing(t *testing.T) {
 	}
 	c.kubeconfig = kubeconfig
 	// Everything is migrated once: idle is what a controller is afterwards.
-	p := c.controller("--bootstrap=all", "--lease-duration=15s", "--max-concurrent-migrations=4")
+	p := c.controller("--auto-trigger", "--bootstrap=all", "--lease-duration=15s", "--max-concurrent-migrations=4")
 	for deadline := time.Now().Add(10 * time.Minute); !c.allSucceeded(); time.Sleep(time.Second) {
 		if time.Now().After(deadline) {
 			t.Fatal("not all has succeeded within 10 minutes")

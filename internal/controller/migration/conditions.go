@@ -37,7 +37,7 @@ func conditions(previous []v1alpha1.Condition, now metav1.Time, metadataGenerati
 		if one.true {
 			c.Status = metav1.ConditionTrue
 		}
-		next = append(next, dated(c, previous, now))
+		next = append(next, c.Dated(previous, now))
 	}
 	for _, c := range previous {
 		if !slices.ContainsFunc(next, ofType(c.Type)) {
@@ -45,24 +45,6 @@ func conditions(previous []v1alpha1.Condition, now metav1.Time, metadataGenerati
 		}
 	}
 	return next
-}
-
-// dated gives c the times of the previous condition of its type, as far as nothing has changed since.
-func dated(c v1alpha1.Condition, previous []v1alpha1.Condition, now metav1.Time) v1alpha1.Condition {
-	c.LastUpdateTime, c.LastTransitionTime = now, now
-	i := slices.IndexFunc(previous, ofType(c.Type))
-	if i < 0 {
-		return c
-	}
-	before := previous[i]
-	if before.Status == c.Status && !before.LastTransitionTime.IsZero() {
-		c.LastTransitionTime = before.LastTransitionTime
-	}
-	if before.Status == c.Status && before.ObservedGeneration == c.ObservedGeneration && before.Reason == c.Reason &&
-		before.Message == c.Message && !before.LastUpdateTime.IsZero() {
-		c.LastUpdateTime = before.LastUpdateTime
-	}
-	return c
 }
 
 func ofType(t v1alpha1.ConditionType) func(v1alpha1.Condition) bool {

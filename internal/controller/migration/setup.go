@@ -60,9 +60,6 @@ type Options struct {
 	WorkerServiceAccount  string
 	// MaxConcurrent bounds the migrations at work. 0: 1.
 	MaxConcurrent int
-	// Bootstrap asks at start-up for a migration of every resource that has none; Include and Exclude are patterns of full names.
-	Bootstrap        bool
-	Include, Exclude []string
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
 	MinEvidence migrate.Evidence
 	// SettleTime is how long after an epoch begins nothing is concluded. 0: 2 minutes.
@@ -79,6 +76,8 @@ type Options struct {
 	// MetricsAddress and HealthAddress are where metrics and probes are served; "0": nowhere. Metrics are served with TLS, to users who may
 	// get the path.
 	MetricsAddress, HealthAddress string
+	// Also adds what shares this process, its cache, its Lease and its fence. nil: nothing.
+	Also func(m manager.Manager, fenced *rest.Config) error
 	// Logger is for the operators of kube-migrator. nil: nobody.
 	Logger *slog.Logger
 }
@@ -142,6 +141,11 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	}
 	if err := add(m, guarded, o); err != nil {
 		return fmt.Errorf("set up controller: %w", err)
+	}
+	if o.Also != nil {
+		if err := o.Also(m, guarded); err != nil {
+			return fmt.Errorf("set up controller: %w", err)
+		}
 	}
 	o.Logger.Info("The controller starts", "namespace", o.Namespace, "inProcess", o.InProcess, "leaderElection", o.LeaderElect)
 	if err := m.Start(ctx); err != nil {
@@ -230,15 +234,6 @@ func add(m manager.Manager, config *rest.Config, o Options) error {
 	}
 	if err := m.AddReadyzCheck("cache", synced(m.GetCache())); err != nil {
 		return err
-	}
-	if o.Bootstrap {
-		b := &bootstrap{
-			client: m.GetClient(), live: m.GetAPIReader(), rest: restClient, namespace: o.Namespace,
-			include: o.Include, exclude: o.Exclude, log: o.Logger,
-		}
-		if err := m.Add(b); err != nil {
-			return err
-		}
 	}
 	c := &controller{
 		client: m.GetClient(), live: m.GetAPIReader(), rest: restClient, runs: carriers,

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controller puts the controllers of an installation into one process: migration, which carries out migrations, and trigger,
+// which asks for them. They share the connection, the cache, the Lease and the fence, and know nothing of each other but the objects in
+// the cluster. It decides nothing.
+package controller
+
+import (
+	"context"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kube-migrator/kube-migrator/internal/controller/migration"
+	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
+)
+
+// Options are those of both. Namespace, MinEvidence and Logger of the trigger are taken from the other.
+type Options struct {
+	Migration migration.Options
+	Trigger   trigger.Options
+}
+
+// Run runs both until the context ends; see migration.Run.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	o.Trigger.Namespace, o.Trigger.MinEvidence, o.Trigger.Logger = o.Migration.Namespace, o.Migration.MinEvidence, o.Migration.Logger
+	o.Migration.Also = func(m manager.Manager, fenced *rest.Config) error { return trigger.Add(m, fenced, o.Trigger) }
+	return migration.Run(ctx, config, o.Migration)
+}

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// definition is one state of a CustomResourceDefinition's spec. The zero value: it is gone.
+type definition struct {
+	uid        types.UID
+	generation int64
+}
+
+// position is a place in the journal. Positions grow.
+type position uint64
+
+// passage is what happened since a position, as far as it was watched.
+type passage struct {
+	// serversWatched and definitionsWatched: nothing can have been missed.
+	serversWatched, definitionsWatched bool
+	// restored: etcd went backwards.
+	restored bool
+	// processes are the API servers' processes that were seen, by the holders of their identity Leases, each once.
+	processes []string
+	// definitions are the states that were seen of one definition, in their order.
+	definitions []definition
+}
+
+// entry is one thing that happened.
+type entry struct {
+	at position
+	// serverGap and definitionGap: a watch began, so that what happened before was missed.
+	serverGap, definitionGap bool
+	restored                 bool
+	process                  string // came
+	name                     string // of a definition
+	state                    definition
+}
+
+// journal notes what comes and goes between two looks: a process that starts, writes and dies, a definition that is changed and
+// changed back (I1). Safe for concurrent use.
+type journal struct {
+	// wake is told when something has happened that a look would show.
+	wake func()
+
+	mu          sync.Mutex
+	last        position
+	entries     []entry
+	serversAway bool // the identity Leases are not watched now
+	// definitionsAway: the definitions are not.
+	definitionsAway bool
+	holders         map[string]string     // of Leases, by name, as of now
+	present         map[string]definition // by name, as of now
+	newest          uint64                // resourceVersion that a list of Leases had
+}
+
+// newJournal begins with nothing watched.
+func newJournal(wake func()) *journal {
+	return &journal{wake: wake, serversAway: true, definitionsAway: true, holders: map[string]string{}, present: map[string]definition{}}
+}
+
+// here is the present position. A look that begins afterwards sees everything that came before and is still there.
+func (j *journal) here() position {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.last
+}
+
+// since returns what happened after a position, to the servers and to the definition of the given name.
+func (j *journal) since(p position, name string) passage {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := passage{serversWatched: !j.serversAway, definitionsWatched: !j.definitionsAway}
+	for _, e := range j.entries {
+		if e.at <= p {
+			continue
+		}
+		all.serversWatched = all.serversWatched && !e.serverGap
+		all.definitionsWatched = all.definitionsWatched && !e.definitionGap
+		all.restored = all.restored || e.restored
+		if e.process != "" && !slices.Contains(all.processes, e.process) {
+			all.processes = append(all.processes, e.process)
+		}
+		if e.name != "" && e.name == name {
+			all.definitions = append(all.definitions, e.state)
+		}
+	}
+	return all
+}
+
+// forget forgets what happened up to a position.
+func (j *journal) forget(p position) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entries = slices.DeleteFunc(j.entries, func(e entry) bool { return e.at <= p })
+}
+
+// note adds an entry; the caller holds the lock.
+func (j *journal) note(e entry) {
+	j.last++
+	e.at = j.last
+	j.entries = append(j.entries, e)
+	j.wake()
+}
+
+// serversListed begins a watch of the identity Leases: who holds them, by their names, as of a resourceVersion. What happened before was not seen.
+func (j *journal) serversListed(holders map[string]string, resourceVersion uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.serversAway, j.holders = false, maps.Clone(holders)
+	j.note(entry{serverGap: true, restored: resourceVersion < j.newest})
+	j.newest = resourceVersion
+	for _, holder := range holders {
+		j.note(entry{process: holder})
+	}
+}
+
+// serversLost ends the watch of the identity Leases.
+func (j *journal) serversLost() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.serversAway = true
+}
+
+// holds notes who holds an identity Lease; nobody, if it is gone.
+func (j *journal) holds(lease, holder string, resourceVersion uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.newest = max(j.newest, resourceVersion)
+	if j.holders[lease] == holder {
+		return // renewed
+	}
+	j.holders[lease] = holder
+	j.note(entry{process: holder})
+}
+
+// definitionsListed begins a watch of the definitions. What happened before was not seen.
+func (j *journal) definitionsListed(present map[string]definition) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.definitionsAway, j.present = false, maps.Clone(present)
+	j.note(entry{definitionGap: true})
+}
+
+// definitionsLost ends the watch of the definitions.
+func (j *journal) definitionsLost() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.definitionsAway = true
+}
+
+// defines notes the state of a definition; the zero value, if it is gone.
+func (j *journal) defines(name string, d definition) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.present[name] == d {
+		return // its status changed
+	}
+	j.present[name] = d
+	j.note(entry{name: name, state: d})
+}

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/ledger"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// seen is everything that one look found.
+type seen struct {
+	// from is where the journal was before the look began.
+	from   position
+	traces []string
+	round  *agreement.Round
+	// resources are by the name of their StorageState; what is stored once under several names is one of them.
+	resources map[string]*resource
+	// migrations were read after the round: none was raised in between that the ledger would not know of.
+	migrations []v1alpha1.StorageVersionMigration
+	states     map[string]*v1alpha1.StorageState
+}
+
+// resource is one resource of a look.
+type resource struct {
+	view  agreement.View
+	names []string
+	// entry is nil where discovery at the one address does not show the resource: nothing can be asked for then.
+	entry *inventory.Resource
+}
+
+// eyes look.
+type eyes struct {
+	rest    rest.Interface
+	live    client.Reader
+	servers *agreement.Observer
+	journal *journal
+
+	// known is the inventory as of the last time that the names of resources changed: it tells which are one.
+	known *inventory.Inventory
+	names []string
+}
+
+// look looks at everything once.
+func (e *eyes) look(ctx context.Context) (*seen, error) {
+	s := &seen{from: e.journal.here()}
+	var err error
+	if s.traces, err = readTraces(ctx, e.rest); err != nil {
+		return nil, err
+	}
+	if s.round, err = e.servers.Round(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.learn(ctx, s.round.Views); err != nil {
+		return nil, err
+	}
+	s.resources = e.merge(s.round.Views)
+	s.migrations, s.states, err = e.read(ctx)
+	return s, err
+}
+
+// read reads what there is, past the cache.
+func (e *eyes) read(ctx context.Context) ([]v1alpha1.StorageVersionMigration, map[string]*v1alpha1.StorageState, error) {
+	found := new(v1alpha1.StorageVersionMigrationList)
+	if err := e.live.List(ctx, found); err != nil {
+		return nil, nil, fmt.Errorf("list migrations: %w", err)
+	}
+	list := new(v1alpha1.StorageStateList)
+	if err := e.live.List(ctx, list); err != nil {
+		return nil, nil, fmt.Errorf("list storage states: %w", err)
+	}
+	states := map[string]*v1alpha1.StorageState{}
+	for i := range list.Items {
+		states[list.Items[i].Name] = &list.Items[i]
+	}
+	return found.Items, states, nil
+}
+
+// learn takes an inventory where the names of resources are others than the last time.
+func (e *eyes) learn(ctx context.Context, views []agreement.View) error {
+	var names []string
+	for _, v := range views {
+		names = append(names, fmt.Sprint(v.Resource, v.Versions))
+	}
+	if e.known != nil && slices.Equal(names, e.names) {
+		return nil
+	}
+	known, err := inventory.Take(ctx, e.rest)
+	if err != nil {
+		return err
+	}
+	e.known, e.names = known, names
+	if len(known.Failures) > 0 {
+		e.names = nil // incomplete: again the next time
+	}
+	return nil
+}
+
+// merge joins the views of what is stored once.
+func (e *eyes) merge(views []agreement.View) map[string]*resource {
+	home := map[string]*inventory.Resource{} // by any name
+	for i := range e.known.Resources {
+		r := &e.known.Resources[i]
+		for _, name := range r.Names() {
+			home[name] = r
+		}
+	}
+	all := map[string]*resource{}
+	for _, v := range views {
+		name := stateName(v.Resource.Group, v.Resource.Resource)
+		entry, names := home[name], []string{name}
+		if entry != nil {
+			name, names = entry.GroupResource.String(), entry.Names()
+		}
+		if first := all[name]; first == nil {
+			all[name] = &resource{view: v, names: names, entry: entry}
+		} else {
+			first.view = joined(first.view, v, name)
+		}
+	}
+	return all
+}
+
+// joined is the view of a resource that is served under two names: what a server does not show under one it may under the other.
+func joined(a, b agreement.View, name string) agreement.View {
+	if stateName(b.Resource.Group, b.Resource.Resource) == name {
+		a, b = b, a
+	}
+	a.Servers = slices.Clone(a.Servers)
+	for i, server := range a.Servers {
+		for _, other := range b.Servers {
+			if other.ID == server.ID && server.Hash == "" {
+				a.Servers[i].Hash, a.Servers[i].Version = other.Hash, other.Version
+			}
+		}
+	}
+	return a
+}
+
+// lookAt is what the ledger is told of one resource. since is the position of the recorded look; minEvidence the weakest that proves
+// anything: where it is weaker, API servers may write that nobody has asked.
+func (s *seen) lookAt(r *resource, j *journal, since position, minEvidence migrate.Evidence) ledger.Look {
+	v := r.view
+	l := ledger.Look{Begun: s.round.Begun, Traces: s.traces, Names: readables(&v1alpha1.StorageStateStatus{}, &v), Migration: migrationOf(own(s.migrations, r.names))}
+	for _, server := range v.Servers {
+		l.Servers = append(l.Servers, ledger.Server{ID: server.ID, Process: server.Process, Hash: server.Hash, Answered: server.Answered})
+	}
+	definitionName := ""
+	if d := v.Definition; d != nil {
+		definitionName = v.Resource.String()
+		l.Definition = &ledger.Definition{UID: d.UID, Generation: d.Generation, Hash: d.Hashes[d.Storage]}
+		for _, version := range d.StoredVersions {
+			l.Definition.Stored = append(l.Definition.Stored, d.Hashes[version])
+		}
+	}
+	if v.Epoch != nil && v.Evidence >= minEvidence {
+		l.Epoch = &ledger.Epoch{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID, Generation: v.Epoch.CRDGeneration}
+	}
+	p := j.since(since, definitionName)
+	l.Restored = p.restored
+	l.Continuous = p.serversWatched && (definitionName == "" || p.definitionsWatched)
+	if v.Origin == migrate.Aggregated {
+		l.Continuous = false // nobody watches the processes behind an APIService
+		return l
+	}
+	for _, process := range p.processes {
+		if !slices.ContainsFunc(v.Servers, func(server agreement.Server) bool { return server.Process == process }) {
+			l.Passed = append(l.Passed, process)
+		}
+	}
+	for _, d := range p.definitions {
+		one := ledger.Definition{UID: d.uid, Generation: d.generation}
+		if l.Definition != nil && one.UID == l.Definition.UID && one.Generation == l.Definition.Generation {
+			one.Hash = l.Definition.Hash
+		}
+		l.Definitions = append(l.Definitions, one)
+	}
+	return l
+}
+
+// missing reports whether a resource is surely not there: no part of its group was left out.
+func (s *seen) missing(state *v1alpha1.StorageState) bool {
+	for _, u := range s.round.Unread {
+		if u.GroupVersion.Group == state.Spec.Resource.Group {
+			return false
+		}
+	}
+	return !s.round.Moved && s.resources[state.Name] == nil
+}

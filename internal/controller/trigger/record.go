@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/ledger"
+)
+
+func uid(text string) types.UID { return types.UID(text) }
+
+// recorded is what a StorageState says, as the ledger has it.
+func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
+	state := ledger.State{
+		Persisted: s.PersistedStorageVersionHashes, Current: s.CurrentStorageVersionHash, Heartbeat: s.LastHeartbeatTime.Time,
+		Traces: s.Traces, From: s.RequiredGeneration,
+	}
+	if s.Epoch != nil {
+		epoch := epochOf(s.Epoch, s.CurrentStorageVersionHash)
+		state.Epoch = &epoch
+	}
+	for _, server := range s.ServerStorageVersions {
+		state.Servers = append(state.Servers, ledger.Server{
+			ID: server.APIServerID, Process: server.HolderIdentity, Hash: server.EncodingVersionHash, Answered: server.Answered,
+		})
+	}
+	if d := s.Definition; d != nil {
+		state.Definition = &ledger.Definition{UID: uid(d.UID), Generation: d.Generation, Hash: d.StorageVersionHash}
+	}
+	return state
+}
+
+// Bounds of what a StorageState lists.
+const (
+	mostServers = 64
+	mostTraces  = 128
+)
+
+// status is what a StorageState says after a decision: the ledger's State word for word, and the same for people. Pure.
+func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.View, doubt string, now time.Time) v1alpha1.StorageStateStatus {
+	readable := readables(before, v)
+	next := v1alpha1.StorageStateStatus{
+		PersistedStorageVersionHashes: s.Persisted, CurrentStorageVersionHash: s.Current,
+		LastHeartbeatTime: metav1.NewTime(s.Heartbeat.Truncate(time.Second)),
+		CurrentVersion:    readable[s.Current], RequiredGeneration: s.From,
+		Conditions: before.Conditions,
+	}
+	for _, hash := range s.Persisted {
+		next.PersistedVersions = append(next.PersistedVersions, cmp.Or(readable[hash], hash))
+	}
+	for _, server := range s.Servers[:min(len(s.Servers), mostServers)] {
+		next.ServerStorageVersions = append(next.ServerStorageVersions, v1alpha1.ServerEncodingVersion{
+			APIServerID: server.ID, HolderIdentity: server.Process, Answered: server.Answered,
+			EncodingVersionHash: server.Hash, EncodingVersion: readable[server.Hash],
+		})
+	}
+	if len(s.Traces) <= mostTraces { // none are none that can be compared
+		next.Traces = s.Traces
+	}
+	if d := s.Definition; d != nil {
+		next.Definition = &v1alpha1.RecordedDefinition{UID: string(d.UID), Generation: d.Generation, StorageVersionHash: d.Hash}
+	}
+	if e := s.Epoch; e != nil {
+		next.AgreedEncodingVersion = readable[e.Hash]
+		next.Epoch = &v1alpha1.Epoch{Servers: e.Processes, CRDUID: string(e.UID), CRDGeneration: e.Generation}
+		if v != nil && v.Epoch != nil {
+			next.Evidence = v.Evidence.String()
+			next.Epoch.Evidence, next.Epoch.Since = next.Evidence, sinceOf(before.Epoch, v)
+		} else if before.Epoch != nil {
+			next.Evidence, next.Epoch.Evidence, next.Epoch.Since = before.Evidence, before.Epoch.Evidence, before.Epoch.Since
+		}
+	}
+	at := metav1.NewTime(now.Truncate(time.Second))
+	next.Conditions = conditions(before.Conditions, s, v, doubt, at)
+	return next
+}
+
+// sinceOf does not move while the epoch lasts: looks tell it a little differently each time, and the earliest is good.
+func sinceOf(before *v1alpha1.Epoch, v *agreement.View) metav1.Time {
+	since := metav1.NewTime(v.Epoch.Since.Truncate(time.Second))
+	if before != nil && slices.Equal(before.Servers, v.Epoch.Servers) && before.CRDUID == string(v.Epoch.CRDUID) &&
+		before.CRDGeneration == v.Epoch.CRDGeneration && !before.Since.IsZero() && before.Since.Before(&since) {
+		return before.Since
+	}
+	return since
+}
+
+// readables are the versions that hashes stand for, as far as anybody knows: "v2", with the group where that is another's.
+func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[string]string {
+	known := map[string]string{}
+	for i, hash := range before.PersistedStorageVersionHashes {
+		if i < len(before.PersistedVersions) && before.PersistedVersions[i] != hash {
+			known[hash] = before.PersistedVersions[i]
+		}
+	}
+	for _, server := range before.ServerStorageVersions {
+		known[server.EncodingVersionHash] = server.EncodingVersion
+	}
+	if v == nil {
+		return known
+	}
+	short := func(version string) string {
+		if rest, ok := strings.CutPrefix(version, v.Resource.Group+"/"); ok {
+			return rest
+		}
+		return version
+	}
+	for _, server := range v.Servers {
+		if server.Version != "" {
+			known[server.Hash] = short(server.Version)
+		}
+	}
+	if v.Definition != nil {
+		for version, hash := range v.Definition.Hashes {
+			known[hash] = version
+		}
+	}
+	if v.Epoch != nil && v.Version != "" {
+		known[v.Epoch.Hash] = short(v.Version)
+	}
+	delete(known, "")
+	return known
+}
+
+// conditions are AllEncodingVersionsEqual and Migrated; others are kept as they are.
+func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, doubt string, now metav1.Time) []v1alpha1.Condition {
+	equal := v1alpha1.Condition{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionUnknown, Reason: "NotKnown", Message: "The API servers could not all be asked"}
+	switch {
+	case v == nil:
+		for _, c := range before {
+			if c.Type == v1alpha1.AllEncodingVersionsEqual {
+				equal = c
+			}
+		}
+	case s.Epoch != nil:
+		equal.Status, equal.Reason, equal.Message = metav1.ConditionTrue, "Agreement", "All API servers encode in one version ("+v.Evidence.String()+")"
+	case v.Disagree:
+		equal.Status, equal.Reason, equal.Message = metav1.ConditionFalse, "Disagreement", v.Why
+	case v.Why != "":
+		equal.Message = v.Why
+	}
+	migrated := v1alpha1.Condition{Type: v1alpha1.Migrated, Status: metav1.ConditionFalse, Reason: "NotProven", Message: "Objects may be stored in other versions than the current one"}
+	switch {
+	case s.Migrated():
+		migrated.Status, migrated.Reason, migrated.Message = metav1.ConditionTrue, "Proven", "Everything that is stored is in the current version"
+	case doubt != "":
+		migrated.Reason, migrated.Message = "Doubt", "What is stored is not known: "+doubt
+	case slices.Contains(s.Persisted, ledger.Unknown):
+		for _, c := range before {
+			if c.Type == v1alpha1.Migrated && c.Reason == "Doubt" {
+				migrated.Reason, migrated.Message = c.Reason, c.Message // why it was doubted stays readable until it is proven
+			}
+		}
+	}
+	next := []v1alpha1.Condition{equal.Dated(before, now), migrated.Dated(before, now)}
+	for _, c := range before {
+		if c.Type != v1alpha1.AllEncodingVersionsEqual && c.Type != v1alpha1.Migrated {
+			next = append(next, c)
+		}
+	}
+	return next
+}
+
+// sameButHeartbeat reports whether nothing but the heartbeat moved.
+func sameButHeartbeat(a, b v1alpha1.StorageStateStatus) bool {
+	a.LastHeartbeatTime = b.LastHeartbeatTime
+	return equality.Semantic.DeepEqual(a, b)
+}

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/ledger"
+)
+
+// The labels of what this program creates.
+const (
+	nameLabel      = "app.kubernetes.io/name"
+	managedByLabel = "app.kubernetes.io/managed-by"
+	program        = "kube-migrator"
+)
+
+func labels() map[string]string {
+	return map[string]string{nameLabel: program, managedByLabel: program}
+}
+
+// own returns the migration that this program asks with about a resource, by any of its names; nil if there is none. Those that users
+// made are theirs: they are carried out like any other, and never written here.
+func own(all []v1alpha1.StorageVersionMigration, names []string) *v1alpha1.StorageVersionMigration {
+	for i := range all {
+		if m := &all[i]; m.Labels[managedByLabel] == program && about(m, names) {
+			return m
+		}
+	}
+	return nil
+}
+
+func about(m *v1alpha1.StorageVersionMigration, names []string) bool {
+	for _, name := range names {
+		if stateName(m.Spec.Resource.Group, m.Spec.Resource.Resource) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// stateName is the name of a resource's StorageState.
+func stateName(group, resource string) string {
+	if group == "" {
+		return resource
+	}
+	return resource + "." + group
+}
+
+// migrationOf is what the ledger wants to know of a migration; nil: there is none.
+func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
+	if m == nil {
+		return ledger.Migration{}
+	}
+	s := m.Status
+	known := ledger.Migration{Generation: m.Spec.Generation, Completed: s.CompletedGeneration}
+	if s.CompletedGeneration > 0 && s.Run.Generation == s.CompletedGeneration && s.Epoch != nil && s.StorageVersionHash != "" {
+		known.Proof = &ledger.Proof{Generation: s.CompletedGeneration, Epoch: epochOf(s.Epoch, s.StorageVersionHash)}
+	}
+	return known
+}
+
+func epochOf(e *v1alpha1.Epoch, hash string) ledger.Epoch {
+	return ledger.Epoch{Hash: hash, Processes: e.Servers, UID: uid(e.CRDUID), Generation: e.CRDGeneration}
+}
+
+// asker asks for migrations.
+type asker struct {
+	client    client.Client
+	live      client.Reader
+	namespace string
+	// create: also of resources that nobody has asked for yet.
+	create bool
+}
+
+// ask raises the generation of a resource's migration, or creates it. Dying before or after changes nothing: what is recorded asks again.
+func (a *asker) ask(ctx context.Context, r inventory.Resource, all []v1alpha1.StorageVersionMigration, d ledger.Decision) (asked bool, err error) {
+	if m := own(all, r.Names()); m != nil {
+		before := m.DeepCopy()
+		m.Spec.Generation, m.Spec.Reason = d.Request, d.Reason
+		if err := a.client.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return false, fmt.Errorf("raise generation of migration %s: %w", m.Name, err)
+		}
+		return true, nil
+	}
+	if !a.create {
+		return false, nil
+	}
+	m, err := a.object(ctx, r, all)
+	if err != nil {
+		return false, err
+	}
+	m.Spec.Generation, m.Spec.Reason = d.Request, d.Reason
+	if err := a.client.Create(ctx, m); err != nil {
+		return false, fmt.Errorf("create migration %s: %w", m.Name, err)
+	}
+	return true, nil
+}
+
+// object is the migration of a resource that has none. A cluster-scoped object has a cluster-scoped owner: the installation's namespace.
+func (a *asker) object(ctx context.Context, r inventory.Resource, all []v1alpha1.StorageVersionMigration) (*v1alpha1.StorageVersionMigration, error) {
+	namespace := new(corev1.Namespace)
+	if err := a.live.Get(ctx, client.ObjectKey{Name: a.namespace}, namespace); err != nil {
+		return nil, fmt.Errorf("read the namespace that owns what is created: %w", err)
+	}
+	name := r.GroupResource.String()
+	for _, m := range all {
+		if m.Name == name {
+			name = "auto." + name // a user's
+			break
+		}
+	}
+	m := &v1alpha1.StorageVersionMigration{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: labels(),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: namespace.Name, UID: namespace.UID}},
+		},
+		Spec: v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: r.Group, Resource: r.Resource}},
+	}
+	for _, v := range r.Versions {
+		m.Spec.GroupVersions = append(m.Spec.GroupVersions, v1alpha1.GroupVersion{Group: r.Group, Version: v.Name})
+	}
+	return m, nil
+}

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/ledger"
+)
+
+// entryPlan is what is to be done about one resource.
+type entryPlan struct {
+	name     string
+	resource *resource              // nil: it is gone
+	state    *v1alpha1.StorageState // nil: there is none
+	decision ledger.Decision
+	// unsettled: this look did not tell everything.
+	unsettled bool
+	failed    bool
+}
+
+// urgent: a version is to be recorded that was not before.
+func (e *entryPlan) urgent() bool {
+	if e.decision.Forget || e.state == nil {
+		return false
+	}
+	return !slices.Equal(e.state.Status.PersistedStorageVersionHashes, e.decision.State.Persisted)
+}
+
+// decide decides about every resource; what adds to a record comes first (I1).
+func (t *trigger) decide(s *seen) []entryPlan {
+	var plan []entryPlan
+	for name, r := range s.resources {
+		e := entryPlan{name: name, resource: r, state: s.states[name]}
+		since, watched := t.positions[name]
+		look := s.lookAt(r, t.journal, since, t.MinEvidence)
+		switch {
+		case e.state == nil || len(e.state.Status.PersistedStorageVersionHashes) == 0:
+			e.decision = ledger.First(look)
+		case watched:
+			e.decision = ledger.Looked(recorded(&e.state.Status), look)
+		default:
+			e.decision = ledger.Returned(recorded(&e.state.Status), look)
+		}
+		e.unsettled = look.Epoch == nil && (r.view.Disagree || slices.ContainsFunc(look.Servers, func(server ledger.Server) bool { return !server.Answered }))
+		plan = append(plan, e)
+	}
+	for name, state := range s.states {
+		if s.missing(state) {
+			plan = append(plan, entryPlan{name: name, state: state, decision: ledger.Decision{Forget: true}})
+		}
+	}
+	slices.SortFunc(plan, func(a, b entryPlan) int {
+		if a.urgent() != b.urgent() {
+			if a.urgent() {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return plan
+}
+
+// record writes what was decided about one resource.
+func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
+	if e.decision.Forget {
+		return t.forget(ctx, e, s)
+	}
+	state := e.state
+	if state == nil {
+		state = &v1alpha1.StorageState{
+			ObjectMeta: metav1.ObjectMeta{Name: e.name, Labels: labels()},
+			Spec:       v1alpha1.StorageStateSpec{Resource: v1alpha1.GroupResource{Group: groupOf(e.name, e.resource), Resource: e.resource.view.Resource.Resource}},
+		}
+		if err := t.client.Create(ctx, state); err != nil {
+			return err
+		}
+	}
+	if err := t.write(ctx, state, e.decision, &e.resource.view, t.Period/2); err != nil {
+		return err
+	}
+	t.positions[e.name] = s.from
+	return nil
+}
+
+// groupOf is the group of the name under which a resource is recorded.
+func groupOf(name string, r *resource) string {
+	if r.entry != nil {
+		return r.entry.Group
+	}
+	return r.view.Resource.Group
+}
+
+// write writes the status of a StorageState. Where nothing moved but the heartbeat, a young one is good enough: what is
+// recorded is then what was seen.
+func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, d ledger.Decision, v *agreement.View, young time.Duration) error {
+	now := time.Now()
+	next := status(&state.Status, d.State, v, d.Doubt, now)
+	if sameButHeartbeat(state.Status, next) && now.Sub(state.Status.LastHeartbeatTime.Time) < young {
+		return nil
+	}
+	if before := state.Status.PersistedVersions; !slices.Equal(before, next.PersistedVersions) {
+		t.Logger.Info("What may be stored has changed", "resource", state.Name, "before", before, "now", next.PersistedVersions, "doubt", d.Doubt)
+	}
+	state.Status = next
+	return t.client.Status().Update(ctx, state)
+}
+
+// forget removes what is recorded of a resource that is gone, and our migration of it.
+func (t *trigger) forget(ctx context.Context, e *entryPlan, s *seen) error {
+	if e.state != nil {
+		t.Logger.Info("A resource is gone", "resource", e.name)
+		at := client.Preconditions{UID: &e.state.UID, ResourceVersion: &e.state.ResourceVersion}
+		if err := client.IgnoreNotFound(t.client.Delete(ctx, e.state, at)); err != nil {
+			return err
+		}
+	}
+	delete(t.positions, e.name)
+	if m := own(s.migrations, []string{e.name}); m != nil {
+		if err := client.IgnoreNotFound(t.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})); err != nil {
+			return fmt.Errorf("delete migration %s: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+// settle records what migrations have come to since the last look. It reports whether a look is needed: a StorageState
+// is missing, or a proof is about another epoch than the one that was seen last.
+func (t *trigger) settle(ctx context.Context) (look bool, err error) {
+	migrations, states, err := t.eyes.read(ctx)
+	if err != nil {
+		return false, err
+	}
+	for name := range t.positions {
+		state := states[name]
+		if state == nil {
+			delete(t.positions, name) // somebody wants everything found out anew
+			look = true
+			continue
+		}
+		names := []string{name}
+		if t.eyes.known != nil {
+			if r, err := t.eyes.known.Find(name); err == nil {
+				names = r.Names()
+			}
+		}
+		before := recorded(&state.Status)
+		d := ledger.Finished(before, migrationOf(own(migrations, names)))
+		look = look || d.Refused != "" && !before.Migrated()
+		if slices.Equal(d.State.Persisted, before.Persisted) {
+			continue
+		}
+		if err := t.write(ctx, state, d, nil, 0); err != nil {
+			return look, fmt.Errorf("storage state %s: %w", name, err)
+		}
+	}
+	return look, nil
+}
+
+// listen makes what happens to StorageStates and migrations known: states that are deleted, and migrations that come to an end.
+func (t *trigger) listen(ctx context.Context) error {
+	states, err := t.cache.GetInformer(ctx, &v1alpha1.StorageState{})
+	if err != nil {
+		return fmt.Errorf("watch storage states: %w", err)
+	}
+	if _, err := states.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { poke(t.changed) }}); err != nil {
+		return fmt.Errorf("watch storage states: %w", err)
+	}
+	migrations, err := t.cache.GetInformer(ctx, &v1alpha1.StorageVersionMigration{})
+	if err != nil {
+		return fmt.Errorf("watch migrations: %w", err)
+	}
+	_, err = migrations.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(before, after any) {
+			b, a := before.(*v1alpha1.StorageVersionMigration), after.(*v1alpha1.StorageVersionMigration)
+			if b.Status.CompletedGeneration != a.Status.CompletedGeneration {
+				poke(t.changed)
+			}
+		},
+		DeleteFunc: func(any) { poke(t.moved) }, // one of ours may be asked for anew
+	})
+	if err != nil {
+		return fmt.Errorf("watch migrations: %w", err)
+	}
+	return nil
+}

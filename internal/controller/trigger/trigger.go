@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trigger is the controller that notices when a resource may be stored in more than its current version, records that, and asks
+// for a migration.
+//
+// It owns the StorageStates, and of StorageVersionMigrations the specs that it created itself. It looks at all API servers every
+// period, and at once when something moves that can end an epoch; what is to be recorded and asked for is decided by package ledger.
+// It never carries out a migration, and never writes what users created.
+//
+// Invariants:
+//   - I1: what a look saw is recorded before anything follows from it, and the records that a look adds to come first.
+//   - I2: records shrink by the ledger's decision alone, and every write is under the resourceVersion that was read.
+//   - One goroutine of one leader reads, decides and writes. It may die between any two writes: every decision is computed
+//     from what is recorded, and the next one makes up for what is missing.
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// DefaultPeriod is how often the API servers are asked when nothing moves.
+const DefaultPeriod = 10 * time.Minute
+
+// Options of the trigger.
+type Options struct {
+	// Namespace is that of the installation; it owns what is created. Required.
+	Namespace string
+	// Period is how often the API servers are asked when nothing moves. 0: 10 minutes.
+	Period time.Duration
+	// RecordOnly keeps the StorageStates true and asks for nothing.
+	RecordOnly bool
+	// Bootstrap asks also for migrations of resources that nobody has asked for yet; Include and Exclude are patterns of full names.
+	Bootstrap        bool
+	Include, Exclude []string
+	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
+	MinEvidence migrate.Evidence
+	// Logger is for the operators of kube-migrator. nil: nobody.
+	Logger *slog.Logger
+}
+
+// Add adds the trigger to a manager; config is one that writes only while the manager leads.
+func Add(m manager.Manager, config *rest.Config, o Options) error {
+	if o.Period == 0 {
+		o.Period = DefaultPeriod
+	}
+	if o.MinEvidence == 0 {
+		o.MinEvidence = migrate.Observed
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	restClient, err := migrate.NewClient(config)
+	if err != nil {
+		return err
+	}
+	servers, err := agreement.NewObserver(config, agreement.Options{})
+	if err != nil {
+		return err
+	}
+	t := &trigger{
+		Options: o, client: m.GetClient(), cache: m.GetCache(), moved: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		positions: map[string]position{},
+		asker:     asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace, create: o.Bootstrap},
+	}
+	t.journal = newJournal(func() { poke(t.moved) })
+	t.eyes = eyes{rest: restClient, live: m.GetAPIReader(), servers: servers, journal: t.journal}
+	if t.watcher, err = newWatcher(config, t.journal, o.Logger); err != nil {
+		return err
+	}
+	return m.Add(t)
+}
+
+// trigger is the controller.
+type trigger struct {
+	Options
+	client  client.Client
+	cache   cache.Cache
+	eyes    eyes
+	asker   asker
+	journal *journal
+	watcher *watcher
+
+	// moved: something that can end an epoch moved. changed: a StorageState or a migration did.
+	moved, changed chan struct{}
+	// positions are where the journal was at the recorded look, by name of the StorageState. Those that are missing are from before
+	// this process watched.
+	positions map[string]position
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (t *trigger) NeedLeaderElection() bool { return true }
+
+const (
+	// gather is how long to wait for more of what moves together.
+	gather = 50 * time.Millisecond
+	// soon is how long to wait where a look did not tell everything, for the first patient looks; then twice as long each time.
+	soon    = time.Second
+	patient = 15
+)
+
+// Start implements manager.Runnable: it looks until the context ends.
+func (t *trigger) Start(ctx context.Context) error {
+	if err := t.listen(ctx); err != nil {
+		return err
+	}
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		t.watcher.run(ctx)
+	}()
+	defer func() { <-watching }()
+	incomplete := 0
+	for ctx.Err() == nil {
+		complete, err := t.pass(ctx)
+		if err != nil && ctx.Err() == nil {
+			t.Logger.Warn("Could not look at the API servers, trying again", "error", err)
+		}
+		wait := t.Period
+		if complete && err == nil {
+			incomplete = 0
+		} else {
+			incomplete++
+			wait = min(wait, soon<<min(20, max(0, incomplete-patient)))
+		}
+		if t.pause(ctx, wait) {
+			incomplete = 0
+		}
+	}
+	return nil
+}
+
+// pause waits for the next look, and settles meanwhile what migrations have come to. It reports whether something moved.
+func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return false
+		case <-t.moved:
+			sleep(ctx, gather)
+			return true
+		case <-t.changed:
+			look, err := t.settle(ctx)
+			if err != nil && ctx.Err() == nil {
+				t.Logger.Warn("Could not record what a migration has come to, trying again", "error", err)
+				sleep(ctx, soon)
+			}
+			if look || err != nil {
+				return true
+			}
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // somebody will look already
+	}
+}
+
+// pass looks once, records what it saw, and then asks for what is missing. It is complete if every resource's servers agree, and all
+// was written.
+func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
+	s, err := t.eyes.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	var problems []error
+	plan := t.decide(s)
+	for i := range plan {
+		if err := t.record(ctx, &plan[i], s); err != nil {
+			problems = append(problems, fmt.Errorf("storage state %s: %w", plan[i].name, err))
+			plan[i].failed = true
+		}
+	}
+	t.journal.forget(t.oldest(s.from))
+	if !t.RecordOnly {
+		problems = append(problems, t.request(ctx, plan, s)...)
+	}
+	complete = !s.round.Moved && !slices.ContainsFunc(plan, func(e entryPlan) bool { return e.unsettled })
+	return complete, errors.Join(problems...)
+}
+
+// request asks for the migrations that are needed, those of the resources at the greatest risk first.
+func (t *trigger) request(ctx context.Context, plan []entryPlan, s *seen) (problems []error) {
+	wanted, err := t.eyes.known.Select(len(t.Include) == 0, t.Include, t.Exclude)
+	if err != nil {
+		return []error{err}
+	}
+	for _, r := range inventory.ByRisk(wanted) {
+		i := slices.IndexFunc(plan, func(e entryPlan) bool { return e.name == r.GroupResource.String() })
+		if i < 0 || plan[i].failed || plan[i].decision.Request == 0 || r.Problem != nil {
+			continue
+		}
+		d := plan[i].decision
+		asked, err := t.asker.ask(ctx, r, s.migrations, d)
+		if err != nil {
+			problems = append(problems, err)
+		} else if asked {
+			t.Logger.Info("Asked for a migration", "resource", r.GroupResource.String(), "generation", d.Request, "reason", d.Reason)
+		}
+	}
+	return problems
+}
+
+// oldest is the position that everything recorded has passed.
+func (t *trigger) oldest(now position) position {
+	for _, p := range t.positions {
+		now = min(now, p)
+	}
+	return now
+}

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+// watchman compares, more than ten times a second for as long as a test lasts, what etcd holds with what the StorageState says and the
+// live servers show (I1), and once every server has run for 5 seconds, with the StorageState alone.
+type watchman struct {
+	cluster *testbed.Cluster
+	kind    testbed.Kind
+
+	mu      sync.Mutex
+	started map[*testbed.Server]time.Time
+	looks   int
+	worst   time.Duration // between two looks
+	lies    []string
+}
+
+// alone is when a StorageState has to account for what a new server writes.
+const alone = 5 * time.Second
+
+// watchTruth begins; the returned function ends it and fails the test for every lie.
+func watchTruth(t *testing.T, cluster *testbed.Cluster, kind testbed.Kind) *watchman {
+	t.Helper()
+	w := &watchman{cluster: cluster, kind: kind, started: map[*testbed.Server]time.Time{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() { w.patrol(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		work.Wait()
+		t.Logf("%s: %d looks, at most %s apart", kind.Name(), w.looks, w.worst.Round(time.Millisecond))
+		for _, lie := range w.lies {
+			t.Error(lie)
+		}
+		if w.looks == 0 {
+			t.Error("nobody looked")
+		}
+	})
+	return w
+}
+
+// starts notes that a server has been started, now.
+func (w *watchman) starts(s *testbed.Server) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.started[s] = time.Now()
+}
+
+func (w *watchman) patrol(ctx context.Context) {
+	var last time.Time
+	for ctx.Err() == nil {
+		begin := time.Now()
+		if err := w.look(ctx); err == nil {
+			w.mu.Lock()
+			w.looks++
+			if !last.IsZero() {
+				w.worst = max(w.worst, time.Since(last))
+			}
+			w.mu.Unlock()
+			last = time.Now()
+		}
+		select {
+		case <-time.After(max(0, 60*time.Millisecond-time.Since(begin))):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// look asks the servers before and after it reads etcd: one that died in between has shown what it wrote.
+func (w *watchman) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	begin := time.Now()
+	shown := w.shown(ctx)
+	truth, err := w.cluster.Truth(ctx, w.kind)
+	if err != nil || truth.Claimed == nil {
+		return err // before anything is claimed
+	}
+	shown = append(shown, w.shown(ctx)...)
+	settled := true
+	w.mu.Lock()
+	for _, at := range w.started {
+		settled = settled && begin.Sub(at) > alone
+	}
+	w.mu.Unlock()
+	if lies := truth.Uncovered(shown...); len(lies) > 0 {
+		w.lie("etcd holds %v at revision %d as %v; the StorageState claims %v, the servers show %v", lies, truth.Revision, truth.Held, truth.Claimed, shown)
+	} else if lies := truth.Uncovered(); settled && len(lies) > 0 {
+		w.lie("%s after the last start, etcd holds %v; the StorageState alone claims %v", alone, lies, truth.Claimed)
+	}
+	return nil
+}
+
+func (w *watchman) lie(format string, arguments ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.lies) < 5 {
+		w.lies = append(w.lies, time.Now().Format("15:04:05.000 ")+w.kind.Name()+": "+fmt.Sprintf(format, arguments...))
+	}
+}
+
+// shown is what the live servers show now.
+func (w *watchman) shown(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var (
+		mu   sync.Mutex
+		all  []string
+		work sync.WaitGroup
+	)
+	for _, s := range w.cluster.Servers {
+		work.Go(func() {
+			if hash, err := s.Shows(ctx, w.kind); err == nil && hash != "" {
+				mu.Lock()
+				all = append(all, hash)
+				mu.Unlock()
+			}
+		})
+	}
+	work.Wait()
+	slices.Sort(all)
+	return slices.Compact(all)
+}
