@@ -47,7 +47,7 @@ type Truth struct {
 	Revision int64
 	// Held counts the objects by apiVersion.
 	Held map[string]int
-	// Claimed are the persistedStorageVersionHashes; nil where there is no StorageState.
+	// Claimed are the persistedStorageVersionHashes; nil where nothing is recorded.
 	Claimed []string
 
 	kind Kind
@@ -88,7 +88,7 @@ func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
 	return t, err
 }
 
-// claimed returns what a stored StorageState claims; not nil.
+// claimed returns what a stored StorageState claims.
 func claimed(value []byte) ([]string, error) {
 	var state struct {
 		Status struct {
@@ -96,7 +96,7 @@ func claimed(value []byte) ([]string, error) {
 		} `json:"status"`
 	}
 	err := json.Unmarshal(value, &state)
-	return append([]string{}, state.Status.Persisted...), err
+	return state.Status.Persisted, err
 }
 
 // Shows asks the server itself what it encodes a resource in; "" where it does not serve it.
@@ -132,7 +132,7 @@ func (s *Server) Shows(ctx context.Context, k Kind) (hash string, err error) {
 	return "", nil
 }
 
-// storedStates returns what every StorageState claims, by name, as of a revision.
+// storedStates returns what every StorageState claims that claims anything, by name, as of a revision.
 func (c *Cluster) storedStates(ctx context.Context, revision int64) (map[string][]string, error) {
 	const prefix = "/registry/migration.k8s.io/storagestates/"
 	found, err := c.Etcd.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(revision))
@@ -145,8 +145,12 @@ func (c *Cluster) storedStates(ctx context.Context, revision int64) (map[string]
 			continue
 		}
 		name := path.Base(string(kv.Key))
-		if states[name], err = claimed(kv.Value); err != nil {
+		hashes, err := claimed(kv.Value)
+		if err != nil {
 			return nil, fmt.Errorf("decode StorageState %s: %w", name, err)
+		}
+		if len(hashes) > 0 {
+			states[name] = hashes
 		}
 	}
 	return states, nil

@@ -21,7 +21,7 @@ type watchman struct {
 	kind    testbed.Kind
 
 	mu      sync.Mutex
-	started map[*testbed.Server]time.Time
+	since   map[*testbed.Server]time.Time // it has run; zero while it starts
 	looks   int
 	worst   time.Duration // between two looks
 	lies    []string
@@ -33,7 +33,7 @@ const alone = 5 * time.Second
 // watchTruth begins; the returned function ends it and fails the test for every lie.
 func watchTruth(t *testing.T, cluster *testbed.Cluster, kind testbed.Kind) *watchman {
 	t.Helper()
-	w := &watchman{cluster: cluster, kind: kind, started: map[*testbed.Server]time.Time{}}
+	w := &watchman{cluster: cluster, kind: kind, since: map[*testbed.Server]time.Time{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	work.Go(func() { w.patrol(ctx) })
@@ -51,11 +51,16 @@ func watchTruth(t *testing.T, cluster *testbed.Cluster, kind testbed.Kind) *watc
 	return w
 }
 
-// starts notes that a server has been started, now.
-func (w *watchman) starts(s *testbed.Server) {
+// starting notes that a server is about to be started, or started anew.
+func (w *watchman) starting(s *testbed.Server) { w.mark(s, time.Time{}) }
+
+// started notes that a server has been started.
+func (w *watchman) started(s *testbed.Server) { w.mark(s, time.Now()) }
+
+func (w *watchman) mark(s *testbed.Server, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.started[s] = time.Now()
+	w.since[s] = at
 }
 
 func (w *watchman) patrol(ctx context.Context) {
@@ -91,8 +96,8 @@ func (w *watchman) look(ctx context.Context) error {
 	shown = append(shown, w.shown(ctx)...)
 	settled := true
 	w.mu.Lock()
-	for _, at := range w.started {
-		settled = settled && begin.Sub(at) > alone
+	for _, at := range w.since {
+		settled = settled && !at.IsZero() && begin.Sub(at) > alone
 	}
 	w.mu.Unlock()
 	if lies := truth.Uncovered(shown...); len(lies) > 0 {
