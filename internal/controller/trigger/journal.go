@@ -24,8 +24,6 @@ type position uint64
 type passage struct {
 	// serversWatched and definitionsWatched: nothing can have been missed.
 	serversWatched, definitionsWatched bool
-	// restored: etcd went backwards.
-	restored bool
 	// processes are the API servers' processes that were seen, by the holders of their identity Leases, each once.
 	processes []string
 	// definitions are the states that were seen of one definition, in their order.
@@ -37,7 +35,6 @@ type entry struct {
 	at position
 	// serverGap and definitionGap: a watch began, so that what happened before was missed.
 	serverGap, definitionGap bool
-	restored                 bool
 	process                  string // came
 	name                     string // of a definition
 	state                    definition
@@ -57,7 +54,7 @@ type journal struct {
 	definitionsAway bool
 	holders         map[string]string     // of Leases, by name, as of now
 	present         map[string]definition // by name, as of now
-	newest          uint64                // resourceVersion that a list of Leases had
+	newest          uint64                // resourceVersion of a Lease that was seen
 }
 
 // newJournal begins with nothing watched.
@@ -83,7 +80,6 @@ func (j *journal) since(p position, name string) passage {
 		}
 		all.serversWatched = all.serversWatched && !e.serverGap
 		all.definitionsWatched = all.definitionsWatched && !e.definitionGap
-		all.restored = all.restored || e.restored
 		if e.process != "" && !slices.Contains(all.processes, e.process) {
 			all.processes = append(all.processes, e.process)
 		}
@@ -114,11 +110,18 @@ func (j *journal) serversListed(holders map[string]string, resourceVersion uint6
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.serversAway, j.holders = false, maps.Clone(holders)
-	j.note(entry{serverGap: true, restored: resourceVersion < j.newest})
-	j.newest = resourceVersion
+	j.note(entry{serverGap: true})
+	j.newest = max(j.newest, resourceVersion)
 	for _, holder := range holders {
 		j.note(entry{process: holder})
 	}
+}
+
+// ahead reports whether more was seen than there is at a resourceVersion that was read later. 0 is not known.
+func (j *journal) ahead(resourceVersion uint64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return resourceVersion != 0 && resourceVersion < j.newest
 }
 
 // serversLost ends the watch of the identity Leases.

@@ -22,8 +22,10 @@ import (
 type seen struct {
 	// from is where the journal was before the look began.
 	from   position
-	traces []string
-	round  *agreement.Round
+	traces traces
+	// restored: etcd went backwards.
+	restored bool
+	round    *agreement.Round
 	// resources are by the name of their StorageState; what is stored once under several names is one of them.
 	resources map[string]*resource
 	// migrations were read after the round: none was raised in between that the ledger would not know of.
@@ -58,6 +60,7 @@ func (e *eyes) look(ctx context.Context) (*seen, error) {
 	if s.traces, err = readTraces(ctx, e.rest); err != nil {
 		return nil, err
 	}
+	s.restored = e.journal.ahead(s.traces.resourceVersion)
 	if s.round, err = e.servers.Round(ctx); err != nil {
 		return nil, err
 	}
@@ -151,7 +154,7 @@ func joined(a, b agreement.View, name string) agreement.View {
 // anything: where it is weaker, API servers may write that nobody has asked.
 func (s *seen) lookAt(r *resource, j *journal, since position, minEvidence migrate.Evidence) ledger.Look {
 	v := r.view
-	l := ledger.Look{Begun: s.round.Begun, Traces: s.traces, Names: readables(&v1alpha1.StorageStateStatus{}, &v), Migration: migrationOf(own(s.migrations, r.names))}
+	l := ledger.Look{Begun: s.round.Begun, Traces: s.traces.left, Names: readables(&v1alpha1.StorageStateStatus{}, &v), Migration: migrationOf(own(s.migrations, r.names))}
 	for _, server := range v.Servers {
 		l.Servers = append(l.Servers, ledger.Server{ID: server.ID, Process: server.Process, Hash: server.Hash, Answered: server.Answered})
 	}
@@ -167,7 +170,7 @@ func (s *seen) lookAt(r *resource, j *journal, since position, minEvidence migra
 		l.Epoch = &ledger.Epoch{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID, Generation: v.Epoch.CRDGeneration}
 	}
 	p := j.since(since, definitionName)
-	l.Restored = p.restored
+	l.Restored = s.restored
 	l.Continuous = p.serversWatched && (definitionName == "" || p.definitionsWatched)
 	if v.Origin == migrate.Aggregated {
 		l.Continuous = false // nobody watches the processes behind an APIService

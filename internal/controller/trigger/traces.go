@@ -7,7 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"sort"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,10 +18,17 @@ import (
 // freshness is how long after its last renewal an identity Lease is that of a living process.
 const freshness = time.Minute
 
+// traces is what API servers leave behind, and how far etcd is.
+type traces struct {
+	left []string
+	// resourceVersion of the identity Leases; 0: not known.
+	resourceVersion uint64
+}
+
 // readTraces returns what API servers leave behind for longer than they live, sorted: the generation of each EndpointSlice that lists them,
 // and each Lease that is not renewed any more. It is never empty, and read before the look that it is recorded with:
 // what comes later is new to the next.
-func readTraces(ctx context.Context, client rest.Interface) ([]string, error) {
+func readTraces(ctx context.Context, client rest.Interface) (traces, error) {
 	type object struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
 		Spec     struct {
@@ -28,36 +36,38 @@ func readTraces(ctx context.Context, client rest.Interface) ([]string, error) {
 			RenewTime      metav1.MicroTime `json:"renewTime"`
 		} `json:"spec"`
 	}
-	list := func(path, selector string) ([]object, error) {
+	list := func(path, selector string) (items []object, resourceVersion string, err error) {
 		raw, err := client.Get().AbsPath(path).Param("labelSelector", selector).SetHeader("Accept", "application/json").Do(ctx).Raw()
 		if err != nil {
-			return nil, fmt.Errorf("list traces at %s: %w", path, err)
+			return nil, "", fmt.Errorf("list traces at %s: %w", path, err)
 		}
 		var found struct {
-			Items []object `json:"items"`
+			Metadata metav1.ListMeta `json:"metadata"`
+			Items    []object        `json:"items"`
 		}
 		if err := json.Unmarshal(raw, &found); err != nil {
-			return nil, fmt.Errorf("decode traces at %s: %w", path, err)
+			return nil, "", fmt.Errorf("decode traces at %s: %w", path, err)
 		}
-		return found.Items, nil
+		return found.Items, found.Metadata.ResourceVersion, nil
 	}
-	listed, err := list("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", apiServerSlices)
+	slices, _, err := list("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", apiServerSlices)
 	if err != nil {
-		return nil, err
+		return traces{}, err
 	}
-	traces := []string{fmt.Sprintf("endpointslices %d", len(listed))}
-	for _, s := range listed {
-		traces = append(traces, fmt.Sprintf("endpointslice %s %s generation %d", s.Metadata.Name, s.Metadata.UID, s.Metadata.Generation))
+	t := traces{left: []string{fmt.Sprintf("endpointslices %d", len(slices))}}
+	for _, s := range slices {
+		t.left = append(t.left, fmt.Sprintf("endpointslice %s %s generation %d", s.Metadata.Name, s.Metadata.UID, s.Metadata.Generation))
 	}
-	leases, err := list("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", identitySelector)
+	leases, version, err := list("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", identitySelector)
 	if err != nil {
-		return nil, err
+		return traces{}, err
 	}
+	t.resourceVersion, _ = strconv.ParseUint(version, 10, 64) // 0 says nothing
 	for _, l := range leases {
 		if time.Since(l.Spec.RenewTime.Time) > freshness {
-			traces = append(traces, fmt.Sprintf("lease %s last renewed %s", l.Spec.HolderIdentity, l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)))
+			t.left = append(t.left, fmt.Sprintf("lease %s last renewed %s", l.Spec.HolderIdentity, l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)))
 		}
 	}
-	slices.Sort(traces)
-	return traces, nil
+	sort.Strings(t.left)
+	return t, nil
 }

@@ -127,6 +127,9 @@ func (t *trigger) Start(ctx context.Context) error {
 	incomplete := 0
 	for ctx.Err() == nil {
 		complete, err := t.pass(ctx)
+		if errors.Is(err, ErrRestored) {
+			return err
+		}
 		if err != nil && ctx.Err() == nil {
 			t.Logger.Warn("Could not look at the API servers, trying again", "error", err)
 		}
@@ -184,6 +187,10 @@ func poke(c chan struct{}) {
 	}
 }
 
+// ErrRestored: etcd holds less than was watched. That is recorded; but watches and caches that began before are silent until etcd has
+// caught up, so the process cannot go on: it ends, and begins anew.
+var ErrRestored = errors.New("etcd went backwards: it was restored from a backup")
+
 // pass looks once, records what it saw, and then asks for what is missing. It is complete if every resource's servers agree, and all
 // was written.
 func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
@@ -198,6 +205,9 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 			problems = append(problems, fmt.Errorf("storage state %s: %w", plan[i].name, err))
 			plan[i].failed = true
 		}
+	}
+	if s.restored {
+		return false, errors.Join(append(problems, ErrRestored)...)
 	}
 	t.journal.forget(t.oldest(s.from))
 	if !t.RecordOnly {

@@ -93,6 +93,7 @@ func serverKind(leases coordinationv1client.LeaseInterface, j *journal) kind {
 				return leases.List(ctx, o)
 			},
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				j.wake() // the connection broke: a server went, or etcd was restored and this watch would be silent
 				o.LabelSelector = identitySelector
 				return leases.Watch(ctx, o)
 			},

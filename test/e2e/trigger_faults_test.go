@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+// triggers matches what the trigger writes about the widgets: their StorageState, and the spec of its migration.
+func triggers(r *http.Request) bool {
+	if r.Method == http.MethodGet {
+		return false
+	}
+	state := strings.HasPrefix(r.URL.Path, states)
+	if !state && (!strings.HasPrefix(r.URL.Path, migrations) || strings.HasSuffix(r.URL.Path, "/status")) {
+		return false
+	}
+	if strings.Contains(r.URL.Path, widgetsName) {
+		return true
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return err == nil && bytes.Contains(body, []byte(`"name":"`+widgetsName+`"`))
+}
+
+// The trigger is killed before and after each of its writes, first when nothing is recorded yet, then when the version moves.
+func TestATriggerThatIsKilledAtEveryWrite(t *testing.T) {
+	t.Parallel()
+	c := newControlled(t, staleWidgets(t, 50, testbed.Widgets{}))
+	proxy := testbed.NewProxy(t, c.cluster)
+	var err error
+	if c.kubeconfig, err = proxy.Kubeconfig(); err != nil {
+		t.Fatal(err)
+	}
+	watchTruth(t, c.cluster, widgetKind)
+	current := "v2"
+	arguments := []string{"--include=" + widgetsName, "--leader-elect=false"}
+	for _, fromNothing := range []bool{true, false} {
+		for _, after := range []bool{false, true} {
+			for n := range 5 {
+				name := fmt.Sprintf("recorded=%v/after=%v/%d", !fromNothing, after, n)
+				if fromNothing {
+					c.wipe()
+				} else {
+					current = map[string]string{"v1": "v2", "v2": "v1"}[current]
+				}
+				p := c.launch(append([]string{"--auto-trigger"}, arguments...)...)
+				died := make(chan struct{})
+				kill := func() { p.Process.Kill() } //nolint:errcheck // it may have ended
+				fault := testbed.ResetBefore(kill)
+				if after {
+					fault = testbed.ResetAfter(kill)
+				}
+				if !fromNothing {
+					c.until(widgetsName, "settled before", inPhase(v1alpha1.PhaseSucceeded))
+				}
+				proxy.SetRules(testbed.Rule{Match: triggers, Skip: n, Times: 1, Fault: fault})
+				go func() {
+					defer close(died)
+					p.Wait() //nolint:errcheck // killed
+				}()
+				if !fromNothing {
+					moveStorage(t, c.cluster, current)
+				}
+				select {
+				case <-died:
+				case <-time.After(20 * time.Second): // so many writes are not needed
+					if n < 2 {
+						t.Errorf("%s: not killed", name)
+					}
+					kill()
+					<-died
+				}
+				proxy.SetRules()
+				q := c.launch(append([]string{"--auto-trigger"}, arguments...)...)
+				c.untilState(widgetsName, name+": proven", persistedOnly(current))
+				wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{testbed.WidgetGroup + "/" + current: 50})
+				q.Process.Kill() //nolint:errcheck // it lives
+				q.Wait()         //nolint:errcheck // killed
+				c.show(q)
+			}
+		}
+	}
+}
+
+// wipe removes what is recorded and asked for about the widgets.
+func (c *controlled) wipe() {
+	c.Helper()
+	for _, path := range []string{states, migrations} {
+		status, answer, err := c.cluster.Servers[0].Do(c.Context(), http.MethodDelete, path+"/"+widgetsName, nil)
+		if err != nil || status != http.StatusOK && status != http.StatusNotFound {
+			c.Fatalf("delete: %d %s (%v)", status, answer, err)
+		}
+	}
+}
+
+// Two servers behind one address are restarted one after the other, twice, in the middle of a sweep. What was rewritten in an epoch
+// that was confirmed is not sent again.
+func TestServersRestartedTwiceInMidSweep(t *testing.T) {
+	t.Parallel()
+	const n, page, interruptions = 20000, 500, 4
+	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2)})
+	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
+	c := newControlled(t, cluster)
+	proxy := testbed.NewProxy(t, cluster)
+	var err error
+	if c.kubeconfig, err = proxy.Kubeconfig(); err != nil {
+		t.Fatal(err)
+	}
+	watch := watchTruth(t, cluster, widgetKind)
+	c.supervise("--auto-trigger", "--include="+widgetsName)
+	for i := range interruptions {
+		c.rewrote((i + 1) * n / (interruptions + 2))
+		s := cluster.Servers[i%2]
+		proxy.Target(cluster.Servers[(i+1)%2]) // the address is that of a load balancer which knows who lives
+		watch.starting(s)
+		if err := s.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		watch.started(s)
+	}
+	c.untilState(widgetsName, "proven", persistedOnly("v2"))
+	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
+	answered := 0
+	for _, r := range patches(proxy) {
+		if r.Status == http.StatusOK {
+			answered++
+		}
+	}
+	most := n*11/10 + interruptions*page
+	t.Logf("%d patches for %d objects and %d interruptions, at most %d", answered, n, interruptions, most)
+	if answered > most {
+		t.Errorf("%d patches, want at most %d", answered, most)
+	}
+}
+
+func TestEtcdIsRestoredInMidRun(t *testing.T) {
+	t.Parallel()
+	const n = 4000
+	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
+	watchTruth(t, c.cluster, widgetKind)
+	c.supervise("--auto-trigger", "--include="+widgetsName)
+	c.rewrote(n / 4)
+	backup, err := c.cluster.Etcd.Backup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.untilState(widgetsName, "proven", persistedOnly("v2"))
+	if err := c.cluster.Restore(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	if held := stored(t, c.cluster, testbed.WidgetsPrefix); held[v1] == 0 {
+		t.Fatalf("etcd holds %v: the backup was of no use", held)
+	}
+	c.untilState(widgetsName, "in doubt", func(s *v1alpha1.StorageState) bool {
+		return slices.Contains(s.Status.PersistedStorageVersionHashes, v1alpha1.Unknown)
+	})
+	c.untilState(widgetsName, "proven once more", persistedOnly("v2"))
+	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
+}
+
+// A sweep ends at once when the API servers do not agree any more, and begins again when they have settled.
+func TestASweepAbortsWhenTheAgreementIsLost(t *testing.T) {
+	t.Parallel()
+	const n = 3000
+	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2)})
+	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
+	c := newControlled(t, cluster)
+	proxy := testbed.NewProxy(t, cluster)
+	var err error
+	if c.kubeconfig, err = proxy.Kubeconfig(); err != nil {
+		t.Fatal(err)
+	}
+	c.triggering("--include="+widgetsName, "--settle-time=4s")
+	c.rewrote(n / 10)
+	// The other server stands still: nobody knows any more what it writes.
+	frozen := cluster.Servers[1]
+	if err := syscall.Kill(frozen.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Kill(frozen.PID(), syscall.SIGCONT) }) //nolint:errcheck // it may have ended
+	_ = proxy
+	before := c.wantStill("the agreement was lost")
+	if before == n {
+		t.Fatal("the sweep was over before")
+	}
+	if err := syscall.Kill(frozen.PID(), syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	c.untilState(widgetsName, "proven", persistedOnly("v2"))
+}
