@@ -21,6 +21,7 @@ func soundDoubts() []doubt {
 		{"restored", restored},
 		{"created anew", createdAnew},
 		{"generations missed", generationsMissed},
+		{"came without an answer", cameSilent},
 		{"gone without an answer", goneSilent},
 		{"passed without an answer", passedSilent},
 		{"replaced unseen", replacedUnseen},
@@ -72,8 +73,23 @@ func missed(s State, l Look) bool {
 	return false
 }
 
-// goneSilent: a process that never answered may have written anything, and now it cannot be asked any more. While it lives it shows what it
-// writes, though not to us: the record names it, so its end will not be overlooked.
+// cameSilent: a process that does not answer may be writing anything, or have died after it did: its Lease counts as fresh for a
+// minute. Waiting for the end of the Lease would leave out for that long what it wrote. It is a doubt once, so that a server that never can be asked
+// does not void every run for ever; who looks may well ask again for some seconds before it tells of a silent server.
+func cameSilent(s State, l Look) string {
+	for _, server := range l.Servers {
+		if server.Answered {
+			continue
+		}
+		if _, known := find(s.Servers, server.process()); !known {
+			return "API server " + server.ID + " does not answer: it may write any version"
+		}
+	}
+	return ""
+}
+
+// goneSilent: a process that never answered may have written anything to its end, and after the doubt of its beginning was cleared by a
+// run that was content with weaker evidence.
 func goneSilent(s State, l Look) string {
 	for _, server := range s.Servers {
 		if server.Answered {

@@ -106,8 +106,16 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 		"a server that does not answer is what it was": {
 			state: settled, look: look("a", "h1", "b", "?"), persisted: []string{"h1"}, current: "h1",
 		},
-		"a new server that does not answer may write anything, and shows it while it lives": {
-			state: settled, look: look("a", "h1", "b", "h1", "c", "?"), persisted: []string{"h1"}, current: Unknown,
+		"a new server that does not answer may write anything": {
+			state: settled, look: look("a", "h1", "b", "h1", "c", "?"), persisted: []string{"h1", Unknown}, current: Unknown, doubt: true,
+		},
+		"a new server that still does not answer is no new doubt": {
+			state: Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State, look: look("a", "h1", "b", "h1", "c", "?"),
+			persisted: []string{"h1", Unknown}, current: Unknown,
+		},
+		"a new server that answers at last with what all show": {
+			state: Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State, look: look("a", "h1", "b", "h1", "c", "h1"),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known",
 		},
 		"a server that goes without ever having answered": {
 			state: Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State, look: look("a", "h1", "b", "h1"),
