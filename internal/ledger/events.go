@@ -87,9 +87,8 @@ func (r rules) conclude(s State, l Look, d Decision) Decision {
 	s.Epoch = agreed(l)
 	s.Current = current(s, l)
 	s.Heartbeat, s.Servers, s.Traces, s.Definition = l.Begun, l.Servers, l.Traces, l.Definition
-	s.ResourceVersion = max(s.ResourceVersion, l.ResourceVersion)
-	if l.Restored {
-		s.ResourceVersion = l.ResourceVersion
+	if l.ResourceVersion != 0 {
+		s.ResourceVersion = l.ResourceVersion // also a lesser one: going backwards is a doubt once
 	}
 	proven := r.finished(s, l.Migration)
 	s, d.Refused = proven.State, proven.Refused

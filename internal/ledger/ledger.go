@@ -72,7 +72,7 @@ type State struct {
 	Traces []string
 	// Definition is the CustomResourceDefinition as the recorded look saw it; nil for other resources.
 	Definition *Definition
-	// ResourceVersion is the greatest of the resource's collection that a look read; 0: none was.
+	// ResourceVersion is that of the resource's collection, as a look read it last; 0: none did.
 	ResourceVersion uint64
 	// From is the least generation of the resource's migration whose proof counts: runs of lesser ones may have
 	// begun before something that they did not see. Where it is lost (less than 1), no run so far proves anything.
@@ -151,7 +151,7 @@ type Look struct {
 	// API servers (with its UID), one for each Lease that is no longer renewed (holder and time of the last renewal). A
 	// process that was there and is not cannot but add one. Empty: they cannot be read.
 	Traces []string
-	// ResourceVersion of the resource's collection, read during the look; 0: it was not.
+	// ResourceVersion of the resource's collection, read during the look and from etcd, not from a cache; 0: it was not.
 	ResourceVersion uint64
 	// Restored says that etcd went backwards since the recorded look, as somebody saw who was there all the time.
 	Restored bool

@@ -295,6 +295,18 @@ func TestAControllerThatIsBackTrustsOnlyWhatStayed(t *testing.T) {
 	}
 }
 
+func TestEtcdThatWasRestoredIsADoubtOnce(t *testing.T) {
+	s := recorded(look("a", "h1"))
+	older := look("a", "h1").with(func(l *Look) { l.ResourceVersion = 50 })
+	d := Looked(s, older)
+	if again := Looked(d.State, older); d.Doubt == "" || again.Doubt != "" {
+		t.Errorf("first doubt %q, second %q", d.Doubt, again.Doubt)
+	}
+	if d := Looked(s, look("a", "h1").with(func(l *Look) { l.Restored = true })); d.Doubt == "" {
+		t.Error("somebody saw etcd go backwards, and it is no doubt")
+	}
+}
+
 func TestWhatDoesNotFitIsUnknown(t *testing.T) {
 	s := recorded(look("a", "h1"))
 	for i := range 100 {

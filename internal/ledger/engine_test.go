@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+// engine takes the run's next step, as the package migrate does: wait for an epoch, settle, read the baseline, rewrite object by object,
+// confirm. It knows of the epoch only what its looks show.
+func (w *world) engine() {
+	r := &w.run
+	if !r.active {
+		if w.generation > w.completed {
+			*r = run{active: true, gen: w.generation}
+		}
+		return
+	}
+	if r.sweeping && r.next < objects && (w.now+r.next)%4 != 0 {
+		w.sweepOne(r)
+		return
+	}
+	e, agreed, disagree := w.agreement()
+	switch {
+	case !agreed && !disagree:
+		return // nothing was learnt
+	case disagree || r.known && e != r.epoch:
+		w.endPass(r, e, disagree)
+		return
+	case !r.known:
+		r.known, r.epoch, r.since, r.sweeping = true, e, w.now, false
+		return
+	case !r.sweeping:
+		if w.now-r.since >= settle {
+			r.sweeping, r.baseline, r.baselineAt, r.next, r.confirmed = true, w.rv, w.now, 0, w.rv
+			r.trailAt, r.trailRV = w.now, w.rv
+		}
+		return
+	}
+	if w.now-r.trailAt >= sweepGrace {
+		r.confirmed = r.trailRV
+		r.trailAt, r.trailRV = w.now, w.rv
+	}
+	if r.next == objects && w.now-r.lastWrite >= sweepGrace {
+		w.completed, w.hasProof = r.gen, true
+		w.proof = proven{gen: r.gen, epoch: r.epoch, baselineAt: r.baselineAt}
+		*r = run{}
+	}
+}
+
+func (w *world) sweepOne(r *run) {
+	o := &w.objects[r.next]
+	current := o.rv > r.baseline
+	for _, good := range r.ranges[:r.nranges] {
+		current = current || o.rv > good[0] && o.rv <= good[1]
+	}
+	if o.exists && !current {
+		if by := w.someone(w.now); by >= 0 {
+			w.put(r.next, by)
+		} else {
+			return
+		}
+	}
+	r.next++
+	r.lastWrite = w.now
+}
+
+// endPass keeps what the pass has confirmed as a good range, while the hash stays.
+func (w *world) endPass(r *run, e epochKey, disagree bool) {
+	if r.sweeping && r.nranges < len(r.ranges) {
+		r.ranges[r.nranges] = [2]int{r.baseline, r.confirmed}
+		r.nranges++
+	}
+	if !disagree && r.known && e.hash != r.epoch.hash {
+		*r = run{active: true, gen: r.gen}
+	}
+	if disagree {
+		// The hash of the run stays known: another one ends it.
+		r.sweeping = false
+		r.epoch.procs = 0
+		return
+	}
+	r.known, r.epoch, r.since, r.sweeping = true, e, w.now, false
+}

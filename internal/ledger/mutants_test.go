@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// without leaves out a doubt.
+func without(r rules, name string) rules {
+	n := len(r.doubts)
+	r.doubts = slices.DeleteFunc(slices.Clone(r.doubts), func(d doubt) bool { return d.name == name })
+	if len(r.doubts) == n {
+		panic("no doubt " + name)
+	}
+	return r
+}
+
+// mutants are rules that are wrong in one way each.
+var mutants = map[string]func(r *rules){
+	"nobody watched, and it does not matter": func(r *rules) { *r = without(*r, "nobody watched") },
+	"the same processes are trusted without a look at traces": func(r *rules) {
+		replace(r, "nobody watched", func(s State, l Look) string { l.Traces = s.Traces; return unwatched(s, l) })
+	},
+	"a young heartbeat is an excuse": func(r *rules) {
+		replace(r, "nobody watched", func(s State, l Look) string {
+			if !s.Stale(l.Begun, 10*time.Minute) {
+				return ""
+			}
+			return unwatched(s, l)
+		})
+	},
+	"an old epoch of the same hash is an excuse": func(r *rules) {
+		replace(r, "nobody watched", func(s State, l Look) string {
+			if s.Epoch != nil && l.Epoch != nil && s.Epoch.Hash == l.Epoch.Hash {
+				return ""
+			}
+			return unwatched(s, l)
+		})
+	},
+	"a new server that does not answer is no matter": func(r *rules) { *r = without(*r, "came without an answer") },
+	"a server that came and went is no matter":       func(r *rules) { *r = without(*r, "passed without an answer") },
+	"generations that nobody saw are no matter":      func(r *rules) { *r = without(*r, "generations missed") },
+	"a restored etcd is no matter":                   func(r *rules) { *r = without(*r, "restored") },
+	"a silent server is taken for what the others are": func(r *rules) {
+		r.shown = func(s State, l Look) []Server {
+			servers := shown(s, l)
+			for i := range servers {
+				servers[i].Answered = true
+			}
+			return servers
+		}
+	},
+	"what definitions said between two looks is not recorded": func(r *rules) {
+		r.written = func(s State, l Look) []string { l.Definitions = nil; return written(s, l) }
+	},
+	"only what all agree on is recorded": func(r *rules) {
+		r.written = func(s State, l Look) []string {
+			if l.Epoch == nil {
+				return nil
+			}
+			return []string{l.Epoch.Hash}
+		}
+	},
+	"what is new replaces what was": func(r *rules) {
+		r.join = func(_, hashes []string) []string { return join(nil, hashes) }
+	},
+	"agreement ends what is unknown": func(r *rules) {
+		r.join = func(persisted, hashes []string) []string {
+			if len(hashes) == 1 {
+				persisted = slices.DeleteFunc(slices.Clone(persisted), func(hash string) bool { return hash == Unknown })
+			}
+			return join(persisted, hashes)
+		}
+	},
+	"a run that has begun will do": func(r *rules) {
+		r.fence = func(m Migration) int64 { return max(1, m.Generation) }
+	},
+	"a run after the last success will do": func(r *rules) {
+		r.fence = func(m Migration) int64 { return m.Completed + 1 }
+	},
+	"a proof of any generation counts": func(r *rules) {
+		r.refusal = func(s State, p Proof) string { s.From, p.Generation = 1, 1; return refusal(s, p) }
+	},
+	"a proof of any epoch counts": func(r *rules) {
+		r.refusal = func(s State, p Proof) string {
+			if s.Epoch != nil && p.Epoch.Hash == s.Epoch.Hash {
+				p.Epoch = *s.Epoch
+			}
+			return refusal(s, p)
+		}
+	},
+	"a proof of any hash counts": func(r *rules) {
+		r.refusal = func(s State, p Proof) string {
+			if s.Epoch != nil {
+				p.Epoch = *s.Epoch
+			}
+			return refusal(s, p)
+		}
+	},
+}
+
+func replace(r *rules, name string, why func(s State, l Look) string) {
+	*r = without(*r, name)
+	r.doubts = append(r.doubts, doubt{name, why})
+}
+
+// TestEveryBrokenRuleIsCaught plays as many histories with rules of which one is broken, each until that is noticed.
+func TestEveryBrokenRuleIsCaught(t *testing.T) {
+	generator, w := tales(), new(world)
+	left := map[string]rules{}
+	for name, mutate := range mutants {
+		r := sound()
+		mutate(&r)
+		left[name] = r
+	}
+	for i := 0; i < histories && len(left) > 0; i++ {
+		tale := generator.Example(historySeed + i)
+		for name, r := range left {
+			if step, broken := w.tell(r, tale); broken != "" {
+				t.Logf("%q is caught by history %d at step %d: %s", name, i, step, broken)
+				delete(left, name)
+			}
+		}
+	}
+	for name := range left {
+		t.Errorf("%d histories do not notice that %q", histories, name)
+	}
+}
