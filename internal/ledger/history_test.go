@@ -62,6 +62,7 @@ func (w *world) calmDown() {
 func (w *world) tell(r rules, t tale) (step int, broken string) {
 	w.begin(r, t.custom, t.servers)
 	for i, m := range t.moves {
+		// What does not happen in this tale gives way to its first move, so that a tale dwells on something.
 		if t.never[m.kind] {
 			m = t.moves[0]
 		}

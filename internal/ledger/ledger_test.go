@@ -165,6 +165,14 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			state: custom, look: look("a", "h1").custom(1, "h1").with(func(l *Look) { l.Definition.UID = "another" }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
 		},
+		"a definition whose generation went backwards": {
+			state: recorded(look("a", "h1").custom(7, "h1")), look: look("a", "h1").custom(6, "h1"),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"a built-in resource that became a custom one": {
+			state: settled, look: look("a", "h1", "b", "h1").custom(1, "h1"),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
 		"a collection that went backwards": {
 			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.ResourceVersion = 99 }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
@@ -292,6 +300,21 @@ func TestAControllerThatIsBackTrustsOnlyWhatStayed(t *testing.T) {
 	}
 	if s.Stale(noon.Add(12*time.Minute), 10*time.Minute) || !s.Stale(noon.Add(12*time.Minute+1), 10*time.Minute) {
 		t.Error("a record is stale two minutes after its period, and not before")
+	}
+}
+
+func TestNoRunThatHasBegunProvesWhatNobodyRecorded(t *testing.T) {
+	if from := First(look("a", "h1")).State.From; from != 5 {
+		t.Errorf("without a record proofs count from generation %d, want 5", from)
+	}
+	s := recorded(look("a", "h1"))
+	s.From = 0
+	if from := Looked(s, look("a", "h1")).State.From; from != 5 {
+		t.Errorf("where it was lost, proofs count from generation %d, want 5", from)
+	}
+	silent := State{Persisted: []string{Unknown}, Servers: []Server{server("a", "?")}, From: 1}
+	if from := Looked(silent, look("b", "?")).State.From; from != 5 {
+		t.Errorf("after a doubt beside an older one, proofs count from generation %d, want 5", from)
 	}
 }
 
