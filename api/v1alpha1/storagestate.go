@@ -120,6 +120,10 @@ type StorageStateStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RequiredGeneration int64 `json:"requiredGeneration,omitempty"`
+	// ResourceVersion is that of the API servers' identity Leases when they were last asked. A lesser one tells later that etcd was restored from a backup. Empty: not known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Traces are what API servers leave behind for longer than they live, as of the last look: a new one tells of a server that came and went unseen. Opaque.
 	// +optional
 	// +listType=atomic

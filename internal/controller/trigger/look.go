@@ -6,7 +6,9 @@ package trigger
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,6 +53,8 @@ type eyes struct {
 	// known is the inventory as of the last time that the names of resources changed: it tells which are one.
 	known *inventory.Inventory
 	names []string
+	// answered tells of each process that lives whether it has ever answered; silent are those that did not within the time given to them.
+	answered, silent map[string]bool
 }
 
 // look looks at everything once.
@@ -61,7 +65,7 @@ func (e *eyes) look(ctx context.Context) (*seen, error) {
 		return nil, err
 	}
 	s.restored = e.journal.ahead(s.traces.resourceVersion)
-	if s.round, err = e.servers.Round(ctx); err != nil {
+	if err := e.ask(ctx, s); err != nil {
 		return nil, err
 	}
 	if err := e.learn(ctx, s.round.Views); err != nil {
@@ -70,6 +74,48 @@ func (e *eyes) look(ctx context.Context) (*seen, error) {
 	s.resources = e.merge(s.round.Views)
 	s.migrations, s.states, err = e.read(ctx)
 	return s, err
+}
+
+// ask asks all servers. One that has just come may need a moment until it answers, and until then nobody can tell what it writes: it is
+// asked again before that is recorded as a doubt.
+func (e *eyes) ask(ctx context.Context, s *seen) (err error) {
+	for begin := time.Now(); ; sleep(ctx, again) {
+		s.from = e.journal.here()
+		if s.round, err = e.servers.Round(ctx); err != nil {
+			return err
+		}
+		silent := e.newcomers(s.round)
+		if len(silent) == 0 || time.Since(begin) > patience || ctx.Err() != nil {
+			for _, id := range silent {
+				e.silent[id] = true
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+const (
+	patience = 3 * time.Second
+	again    = 300 * time.Millisecond
+)
+
+// newcomers are servers that do not answer, and of which that is new. It forgets those that are gone.
+func (e *eyes) newcomers(r *agreement.Round) (ids []string) {
+	now := map[string]bool{} // whether it has ever answered
+	for _, v := range r.Views {
+		for _, server := range v.Servers {
+			id := server.ID + " " + server.Process
+			now[id] = now[id] || server.Answered || e.answered[id]
+		}
+	}
+	for id, answered := range now {
+		if !answered && !e.silent[id] {
+			ids = append(ids, id)
+		}
+	}
+	e.answered = now
+	maps.DeleteFunc(e.silent, func(id string, _ bool) bool { _, lives := now[id]; return !lives })
+	return ids
 }
 
 // read reads what there is, past the cache.
@@ -154,7 +200,10 @@ func joined(a, b agreement.View, name string) agreement.View {
 // anything: where it is weaker, API servers may write that nobody has asked.
 func (s *seen) lookAt(r *resource, j *journal, since position, minEvidence migrate.Evidence) ledger.Look {
 	v := r.view
-	l := ledger.Look{Begun: s.round.Begun, Traces: s.traces.left, Names: readables(&v1alpha1.StorageStateStatus{}, &v), Migration: migrationOf(own(s.migrations, r.names))}
+	l := ledger.Look{
+		Begun: s.round.Begun, Traces: s.traces.left, ResourceVersion: s.traces.resourceVersion, Restored: s.restored,
+		Names: readables(&v1alpha1.StorageStateStatus{}, &v), Migration: migrationOf(own(s.migrations, r.names)),
+	}
 	for _, server := range v.Servers {
 		l.Servers = append(l.Servers, ledger.Server{ID: server.ID, Process: server.Process, Hash: server.Hash, Answered: server.Answered})
 	}
@@ -170,7 +219,6 @@ func (s *seen) lookAt(r *resource, j *journal, since position, minEvidence migra
 		l.Epoch = &ledger.Epoch{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID, Generation: v.Epoch.CRDGeneration}
 	}
 	p := j.since(since, definitionName)
-	l.Restored = s.restored
 	l.Continuous = p.serversWatched && (definitionName == "" || p.definitionsWatched)
 	if v.Origin == migrate.Aggregated {
 		l.Continuous = false // nobody watches the processes behind an APIService

@@ -6,6 +6,7 @@ package trigger
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
 		Persisted: s.PersistedStorageVersionHashes, Current: s.CurrentStorageVersionHash, Heartbeat: s.LastHeartbeatTime.Time,
 		Traces: s.Traces, From: s.RequiredGeneration,
 	}
+	state.ResourceVersion, _ = strconv.ParseUint(s.ResourceVersion, 10, 64) // 0 is not known
 	if s.Epoch != nil {
 		epoch := epochOf(s.Epoch, s.CurrentStorageVersionHash)
 		state.Epoch = &epoch
@@ -64,6 +66,9 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 			APIServerID: server.ID, HolderIdentity: server.Process, Answered: server.Answered,
 			EncodingVersionHash: server.Hash, EncodingVersion: readable[server.Hash],
 		})
+	}
+	if s.ResourceVersion > 0 {
+		next.ResourceVersion = strconv.FormatUint(s.ResourceVersion, 10)
 	}
 	if len(s.Traces) <= mostTraces { // none are none that can be compared
 		next.Traces = s.Traces
@@ -172,8 +177,8 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 	return next
 }
 
-// sameButHeartbeat reports whether nothing but the heartbeat moved.
+// sameButHeartbeat reports whether nothing moved but what tells when the look was.
 func sameButHeartbeat(a, b v1alpha1.StorageStateStatus) bool {
-	a.LastHeartbeatTime = b.LastHeartbeatTime
+	a.LastHeartbeatTime, a.ResourceVersion = b.LastHeartbeatTime, b.ResourceVersion
 	return equality.Semantic.DeepEqual(a, b)
 }

@@ -78,7 +78,7 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 		asker:     asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace, create: o.Bootstrap},
 	}
 	t.journal = newJournal(func() { poke(t.moved) })
-	t.eyes = eyes{rest: restClient, live: m.GetAPIReader(), servers: servers, journal: t.journal}
+	t.eyes = eyes{rest: restClient, live: m.GetAPIReader(), servers: servers, journal: t.journal, silent: map[string]bool{}}
 	if t.watcher, err = newWatcher(config, t.journal, o.Logger); err != nil {
 		return err
 	}
