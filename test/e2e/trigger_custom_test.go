@@ -95,7 +95,6 @@ func (c *controlled) away(p *process, f func(), arguments ...string) *process {
 func TestWhatHappenedWhileTheControllerWasAway(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 100, testbed.Widgets{}))
-	watchTruth(t, c.cluster, widgetKind)
 	arguments := []string{"--include=" + widgetsName, "--discovery-period=1s"}
 	p := c.triggering(arguments...)
 	c.untilState(widgetsName, "proven", persistedOnly("v2"))
