@@ -28,6 +28,8 @@ const (
 
 	anyJSON      = "application/json"
 	metadataJSON = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	// metadataListJSON is the same for a list.
+	metadataListJSON = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
 // client sends small GETs to the address in the kubeconfig, or with the same credentials to a server's own address.

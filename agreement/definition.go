@@ -8,16 +8,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+const (
+	definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+	// metadataPage is how many definitions' metadata are listed at once.
+	metadataPage = 100
+	// readSingly is how many definitions at most are read one by one, because they changed, before all are listed.
+	readSingly = 10
+)
 
 // definitions reads CustomResourceDefinitions. The API server sends one with all its schemas, which may be a megabyte, so it
 // is read again only when its generation, which counts every change of its spec, has moved; a look reads its metadata.
@@ -26,7 +37,9 @@ type definitions struct {
 	full   rest.Interface
 
 	mu    sync.Mutex
-	known map[string]*crd.Definition // by name
+	known map[string]*crd.Definition // by name; replaced by a round, added to by a look
+	// listed: known was once all there are.
+	listed bool
 }
 
 // read returns the definition as it is now. What it returns is not changed later.
@@ -71,4 +84,130 @@ func (d *definitions) readNamed(ctx context.Context, name string) (*crd.Definiti
 	defer d.mu.Unlock()
 	d.known[name] = definition
 	return definition, nil
+}
+
+// all returns every definition as it is now, by resource. The first time it lists them whole, page by page; then their metadata, and
+// whole only those of another resourceVersion. What it returns is not changed later.
+func (d *definitions) all(ctx context.Context) (map[schema.GroupResource]*crd.Definition, error) {
+	d.mu.Lock()
+	known := d.known
+	listed := d.listed
+	d.mu.Unlock()
+	now, changed := map[string]*crd.Definition{}, 0
+	if listed {
+		err := d.eachMetadata(ctx, func(m definitionMetadata) {
+			now[m.Name] = nil
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if same := known[m.Name]; same != nil && same.Metadata.UID == m.UID && same.Metadata.ResourceVersion == m.ResourceVersion {
+				now[m.Name] = same
+			} else {
+				changed++
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := d.fill(ctx, now, !listed || changed > readSingly); err != nil {
+		return nil, err
+	}
+	found := make(map[schema.GroupResource]*crd.Definition, len(now))
+	for _, definition := range now {
+		found[schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}] = definition
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known, d.listed = now, true
+	return found, nil
+}
+
+// fill reads the definitions that are missing, or all.
+func (d *definitions) fill(ctx context.Context, now map[string]*crd.Definition, all bool) error {
+	if all {
+		clear(now)
+		err := crd.Each(ctx, d.full, func(definition *crd.Definition) { now[definition.Metadata.Name] = compact(definition) })
+		if apierrors.IsNotFound(err) { // an API server without custom resources
+			return nil
+		}
+		return err
+	}
+	for name, definition := range now {
+		if definition != nil {
+			continue
+		}
+		definition, err := crd.Get(ctx, d.full, name)
+		switch {
+		case apierrors.IsNotFound(err):
+			delete(now, name)
+		case err != nil:
+			return fmt.Errorf("get CustomResourceDefinition %s: %w", name, err)
+		default:
+			now[name] = compact(definition)
+		}
+	}
+	return nil
+}
+
+// definitionMetadata is what identifies a definition as it was at some moment.
+type definitionMetadata struct {
+	Name            string    `json:"name"`
+	UID             types.UID `json:"uid"`
+	ResourceVersion string    `json:"resourceVersion"`
+}
+
+// eachMetadata calls f for every definition.
+func (d *definitions) eachMetadata(ctx context.Context, f func(definitionMetadata)) error {
+	for token := ""; ; {
+		var err error
+		if token, err = d.metadata(ctx, token, f); err != nil {
+			return fmt.Errorf("list metadata of CustomResourceDefinitions: %w", err)
+		}
+		if token == "" {
+			return nil
+		}
+	}
+}
+
+// metadata reads one page. Annotations may make it large, so that it is decoded while it arrives.
+func (d *definitions) metadata(ctx context.Context, token string, f func(definitionMetadata)) (next string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, d.client.timeout)
+	defer cancel()
+	body, err := d.full.Get().AbsPath(definitionsPath).SetHeader("Accept", metadataListJSON).
+		Param("limit", strconv.Itoa(metadataPage)).Param("continue", token).Stream(ctx)
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	var list struct {
+		Metadata metav1.ListMeta `json:"metadata"`
+		Items    []struct {
+			Metadata definitionMetadata `json:"metadata"`
+		} `json:"items"`
+	}
+	if err := json.NewDecoder(body).Decode(&list); err != nil {
+		return "", fmt.Errorf("decode: %w", err)
+	}
+	for _, item := range list.Items {
+		f(item.Metadata)
+	}
+	return list.Metadata.Continue, nil
+}
+
+// compact drops what a field manager owns beside the versions: that takes more memory than the rest.
+func compact(definition *crd.Definition) *crd.Definition {
+	for i := range definition.Metadata.ManagedFields {
+		m := &definition.Metadata.ManagedFields[i]
+		switch {
+		case m.FieldsV1 == nil:
+		case strings.Contains(m.FieldsV1.GetRawString(), `"f:versions"`):
+			m.FieldsV1 = metav1.NewFieldsV1(`{"f:versions":{}}`)
+		default:
+			m.FieldsV1 = metav1.NewFieldsV1(`{}`)
+		}
+	}
+	return definition
 }

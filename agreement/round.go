@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
@@ -192,18 +191,6 @@ func (o *Observer) askAll(ctx context.Context, f *facts, groupVersions []schema.
 	}
 	close(next)
 	wg.Wait()
-}
-
-// all returns every definition, without its schemas.
-func (d *definitions) all(ctx context.Context) (map[schema.GroupResource]*crd.Definition, error) {
-	found := map[schema.GroupResource]*crd.Definition{}
-	err := crd.Each(ctx, d.full, func(definition *crd.Definition) {
-		found[schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}] = definition
-	})
-	if apierrors.IsNotFound(err) { // an API server without custom resources
-		return nil, nil
-	}
-	return found, err
 }
 
 // views judges all resources, and adds what earlier rounds saw of them.

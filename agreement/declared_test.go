@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// named is twoLive with names of Leases, beside two servers of another kind.
+var named = leases{
+	known: true,
+	live: []server{
+		{name: "a", holder: "a_1", host: "api-1", kind: kubeAPIServer}, {name: "b", holder: "b_1", host: "api-2", kind: kubeAPIServer},
+	},
+	others: []server{{name: "c", kind: "flunders"}, {name: "d", kind: "flunders"}, {name: "e", kind: "fischers"}},
+}
+
+func declares(api string, entries ...string) declaration {
+	d := declaration{api: api, id: "u/1"}
+	for _, e := range entries {
+		id, version, _ := strings.Cut(e, "=")
+		d.entries = append(d.entries, entry{id, version})
+	}
+	return d
+}
+
+func TestWhenStorageVersionsAreAgreement(t *testing.T) {
+	const v1, v1beta2 = "resource.k8s.io/v1", "resource.k8s.io/v1beta2"
+	hash := hashOf(deviceClasses, "v1")
+	both := declares(kubernetesAPI, "a="+v1, "b="+v1)
+	aggregatedTarget := deviceClasses
+	aggregatedTarget.Origin = migrate.Aggregated
+	pods := &service{name: "v1.x", id: "u/1", processes: []process{{"192.0.2.21:443", "p"}, {"192.0.2.22:443", "q"}}}
+
+	for name, tt := range map[string]struct {
+		change   func(*findings)
+		evidence migrate.Evidence // 0: there is to be a disagreement
+		why      string           // why the objects do not count
+	}{
+		"its servers are exactly those that live, and publish": {func(*findings) {}, migrate.Declared, ""},
+		"a live server has no entry": {func(f *findings) {
+			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1)}
+		}, migrate.Observed, "the StorageVersion names 1 API server, and 2 live by their identity Leases"},
+		"a server that is gone has one still, of another version": {func(f *findings) {
+			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "b="+v1, "c="+v1beta2)}
+		}, migrate.Observed, "the StorageVersion names 3 API servers, and 2 live by their identity Leases"},
+		"as many entries, but another server": {func(f *findings) {
+			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "c="+v1)}
+		}, migrate.Observed, "the StorageVersion names 2 API servers, and 2 live by their identity Leases"},
+		"one server has left its entry behind and publishes no more": {func(f *findings) {
+			f.publishing, f.notPublishing = false, "api-2 does not"
+		}, migrate.Observed, "api-2 does not"},
+		"Leases may not be read": {func(f *findings) { f.leases = leases{why: "no Leases"} }, migrate.Observed, "no Leases"},
+		"the entries differ": {func(f *findings) {
+			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "b="+v1beta2)}
+		}, 0, ""},
+		"the servers show another version than they publish": {func(f *findings) {
+			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1beta2, "b="+v1beta2)}
+		}, 0, ""},
+		"a kube-apiserver does not publish in our API": {func(f *findings) {
+			f.declarations = []declaration{declares(ourAPI, "a="+v1, "b="+v1)}
+		}, migrate.Observed, "the servers of this resource do not publish in migration.k8s.io"},
+		"a custom resource is never covered": {func(f *findings) { f.target.Origin = migrate.Custom }, migrate.Observed, "StorageVersions do not cover custom resources"},
+		"aggregated servers publish in our API, and keep Leases": {func(f *findings) {
+			f.target, f.service = aggregatedTarget, pods
+			f.declarations = []declaration{declares(ourAPI, "c="+v1, "d="+v1)}
+		}, migrate.Declared, ""},
+		"an aggregated server is missing": {func(f *findings) {
+			f.target, f.service = aggregatedTarget, pods
+			f.declarations = []declaration{declares(ourAPI, "c="+v1)}
+		}, migrate.Observed, "the StorageVersion names 1 API server, and 2 live by their identity Leases"},
+		"more are behind the APIService than publish": {func(f *findings) {
+			f.target, f.service = aggregatedTarget, &service{processes: make([]process, 3)}
+			f.declarations = []declaration{declares(ourAPI, "c="+v1, "d="+v1)}
+		}, migrate.Observed, "it is not known how many servers are behind the APIService"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := findings{
+				target: deviceClasses, leases: named, publishing: true, declarations: []declaration{both},
+				reports: []report{{answers: said(hash, hash), evidence: migrate.Observed, how: "each"}},
+			}
+			tt.change(&f)
+			v := f.view()
+			if v.Evidence != tt.evidence || v.Disagree != (tt.evidence == 0) || (v.Epoch != nil) != (tt.evidence > 0) {
+				t.Fatalf("the view is %+v, want evidence %v", v, tt.evidence)
+			}
+			if tt.evidence == 0 {
+				return
+			}
+			if v.Why != tt.why {
+				t.Errorf("why = %q, want %q", v.Why, tt.why)
+			}
+			if declared := v.Epoch.Declared != ""; declared != (tt.evidence == migrate.Declared) {
+				t.Errorf("the epoch rests on the object %q", v.Epoch.Declared)
+			}
+			// Whatever an entry says may have been written.
+			for _, d := range f.declarations {
+				for _, e := range d.entries {
+					if !slices.Contains(v.Hashes, e.hash("DeviceClass")) || !slices.ContainsFunc(v.Servers, func(s Server) bool { return s.ID == e.server && s.Declared }) {
+						t.Errorf("%+v is missing among the hashes %v or the servers %+v", e, v.Hashes, v.Servers)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestNamesOfStorageVersions(t *testing.T) {
+	for name, want := range map[string]schema.GroupResource{
+		"core.pods":                     {Resource: "pods"},
+		"apps.deployments":              {Group: "apps", Resource: "deployments"},
+		"resource.k8s.io.deviceclasses": {Group: "resource.k8s.io", Resource: "deviceclasses"},
+	} {
+		if got := declaredResource(name); got != want || declaredName(got) != name {
+			t.Errorf("%s is of %v, whose object is named %s", name, got, declaredName(got))
+		}
+	}
+	if got := (entry{version: "v1"}).hash("Event"); got != "r2yiGXH7wu8=" {
+		t.Errorf("the hash of the core group's events is %s", got)
+	}
+}
+
+// storageVersionAPI are the flags with which a kube-apiserver publishes what it stores.
+var storageVersionAPI = []string{"--feature-gates=StorageVersionAPI=true", "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"}
+
+func TestRealServersThatPublishStorageVersions(t *testing.T) {
+	old := append(slices.Clone(storageVersionAPI), "--min-compatibility-version=1.33")
+	cluster := testbed.New(t, testbed.Options{
+		Release: testbed.V136, Isolated: true,
+		Servers: []testbed.ServerOptions{{Flags: storageVersionAPI}, {Flags: old}},
+	})
+	if err := cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
+		t.Fatal(err)
+	}
+	o, second := newObserver(t, cluster), cluster.Servers[1]
+	r := o.For(deviceClasses)
+	restart := func(flags ...string) {
+		t.Helper()
+		if err := second.RestartWith(t.Context(), testbed.ServerOptions{Flags: flags}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	with := func(evidence migrate.Evidence) func(migrate.Epoch, error) bool {
+		return func(e migrate.Epoch, err error) bool {
+			return err == nil && len(e.Servers) == 2 && e.Evidence == evidence
+		}
+	}
+
+	t.Run("disagree, and each entry is seen", func(t *testing.T) {
+		pods := o.For(migrate.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod", Origin: migrate.BuiltIn})
+		until(t, pods, "both publish", with(migrate.Declared))
+		v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
+		if v.Epoch != nil || !v.Disagree || len(v.Hashes) != 2 || len(v.Servers) != 2 || !v.Servers[0].Declared || !v.Servers[1].Declared {
+			t.Errorf("the view is %+v", v)
+		}
+		t.Log(v.Why)
+	})
+	var declared migrate.Epoch
+	t.Run("agree once both publish one version", func(t *testing.T) {
+		restart(storageVersionAPI...)
+		declared = until(t, r, "Declared", with(migrate.Declared))
+		v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
+		if v.Epoch == nil || !v.Epoch.Same(declared) || v.Why != "" {
+			t.Errorf("the view is %+v with epoch %+v, want %+v", v, v.Epoch, declared)
+		}
+	})
+	t.Run("cover no custom resources", func(t *testing.T) {
+		round := roundOf(t, o)
+		if v := viewOf(t, round, "demo.example.com", "widgets"); v.Evidence != migrate.Observed {
+			t.Errorf("the view is %+v", v)
+		}
+		if v := viewOf(t, round, "", "pods"); v.Evidence != migrate.Declared {
+			t.Errorf("pods are %v: %s", v.Evidence, v.Why)
+		}
+	})
+	t.Run("end the epoch when an entry changes", func(t *testing.T) {
+		path := storageVersionsPath(kubernetesAPI) + "/resource.k8s.io.deviceclasses"
+		status, answer, err := cluster.Servers[0].Do(t.Context(), "PATCH", path, []byte(`{"metadata": {"annotations": {"touched": "yes"}}}`))
+		if err != nil || status != 200 {
+			t.Fatalf("change the StorageVersion: %d %s %v", status, answer, err)
+		}
+		e, _ := look(t, r)
+		if e.Evidence != migrate.Declared || e.Same(declared) || !slices.Equal(e.Servers, declared.Servers) {
+			t.Errorf("the epoch is %+v, it was %+v", e, declared)
+		}
+	})
+	t.Run("of which one leaves its entries behind and publishes no more", func(t *testing.T) {
+		restart() // nothing collects the entries here
+		until(t, r, "Observed", with(migrate.Observed))
+		v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
+		if v.Evidence != migrate.Observed || v.Epoch.Declared != "" || !strings.Contains(v.Why, "api-1 (192.0.2.11:6443) does not publish StorageVersions") {
+			t.Errorf("the view is %+v", v)
+		}
+		if diff := cmp.Diff(2, len(v.Servers)); diff != "" {
+			t.Errorf("servers (-want +got):\n%s", diff)
+		}
+	})
+}
