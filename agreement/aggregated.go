@@ -70,6 +70,9 @@ func (a *aggregated) ask(ctx context.Context, q question) (survey, error) {
 	}
 	var void error
 	for i, r := range replies {
+		if refused(r.err) {
+			r.err = nil // it lives
+		}
 		if err := a.record(s.processes[i].address, r, time.Now()); err != nil && void == nil {
 			void = fmt.Errorf("ask API server %s of the APIService %s: %w", s.processes[i].address, s.name, err)
 		}
@@ -90,15 +93,21 @@ func (a *aggregated) askOne(ctx context.Context, b *backend, token string, p pro
 	return reply{reading: reading{server: p.address, address: p.address, document: doc}}
 }
 
+// refused reports whether a server answered that it does not know us, or that we may not ask.
+func refused(err error) bool {
+	code := statusOf(err)
+	return code == http.StatusUnauthorized || code == http.StatusForbidden
+}
+
 // worth says what the replies of all processes are worth. That one was restarted in its container nothing shows, so the moment
 // from which they write what they write is that of the first look.
 func worth(replies []reply, void error) survey {
 	s := survey{how: "each asked at its own address"}
-	silent, refused := 0, 0
+	silent, refusing := 0, 0
 	for _, r := range replies {
-		switch code := statusOf(r.err); {
-		case code == http.StatusUnauthorized, code == http.StatusForbidden:
-			refused++
+		switch {
+		case refused(r.err):
+			refusing++
 		case r.skipped, r.err != nil:
 			silent++
 		default:
@@ -106,7 +115,7 @@ func worth(replies []reply, void error) survey {
 		}
 	}
 	switch {
-	case refused > 0:
+	case refusing > 0:
 		s.why = "the aggregated API server shows its discovery to those alone whom it knows, and our credentials are for kube-apiservers only"
 	case silent > 0:
 		s.why = fmt.Sprintf("%d of %d processes behind the APIService do not answer", silent, len(replies))

@@ -85,7 +85,7 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := findings{
-				target: deviceClasses, leases: named, publishing: true, declarations: []declaration{both},
+				target: deviceClasses, versions: []string{"v1"}, leases: named, publishing: true, declarations: []declaration{both},
 				reports: []report{{answers: said(hash, hash), evidence: migrate.Observed, how: "each"}},
 			}
 			tt.change(&f)

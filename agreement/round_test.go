@@ -124,6 +124,31 @@ func TestARoundOfOneRealServer(t *testing.T) {
 		}
 		t.Errorf("each round moves the beginning of the epoch, at last to %v", before.Since)
 	})
+	t.Run("follows a definition", func(t *testing.T) {
+		before := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
+		if err := cluster.MoveStorage(t.Context(), testbed.WidgetDefinition, "v2"); err != nil {
+			t.Fatal(err)
+		}
+		moved := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
+		if moved.Epoch == nil || moved.Epoch.Hash != hashOf(widgets, "v2") || moved.Definition.Generation <= before.Definition.Generation || !slices.Equal(moved.Definition.StoredVersions, []string{"v1", "v2"}) {
+			t.Errorf("the view is %+v, with definition %+v", moved, moved.Definition)
+		}
+		_, err := cluster.EditDefinitionStatus(t.Context(), testbed.WidgetDefinition, func(d map[string]any) {
+			d["status"].(map[string]any)["storedVersions"] = []string{"v2"}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pruned := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
+		if !slices.Equal(pruned.Definition.StoredVersions, []string{"v2"}) || !pruned.Epoch.Same(*moved.Epoch) {
+			t.Errorf("the definition is %+v", pruned.Definition)
+		}
+		reinstall(t, cluster, "v1")
+		again := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
+		if again.Definition.UID == moved.Definition.UID || again.Definition.Storage != "v1" {
+			t.Errorf("the definition is %+v, it was %+v", again.Definition, moved.Definition)
+		}
+	})
 }
 
 func TestARoundOfTwoRealServersThatDisagree(t *testing.T) {

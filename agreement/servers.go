@@ -50,6 +50,9 @@ func (f findings) servers() []Server {
 			s := r.at(e.server)
 			s.Declared = true
 			r.show(s, e.hash(f.target.Kind))
+			if s.Hash == "" && !s.Answered { // of a kind that nobody serves
+				s.Version = e.version
+			}
 		}
 	}
 	slices.SortFunc(r.list, func(a, b Server) int { return strings.Compare(a.ID, b.ID) })

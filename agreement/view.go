@@ -52,7 +52,7 @@ type Server struct {
 	Process string
 	// Hash is what it shows or, if it shows none, publishes. "": it did not answer, does not serve the resource, or does not show the hash.
 	Hash string
-	// Version is the group/version of the hash; "" where unknown.
+	// Version is the group/version of the hash; "" where unknown. Where the kind, and so the hash, of what it publishes is not known: that.
 	Version string
 	// Answered: it was asked itself, and answered.
 	Answered bool
@@ -221,6 +221,8 @@ func (f findings) view() View {
 	switch {
 	case f.moved:
 		err = errors.New("API servers came or went during the look")
+	case len(f.versions) == 0 && f.failed == nil:
+		err = errors.New("no API server serves it")
 	case f.failed != nil && (err == nil || !errors.Is(err, migrate.ErrDisagreement)):
 		err = f.failed
 	}

@@ -1,0 +1,268 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+var flunders = migrate.Target{
+	Resource: schema.GroupVersionResource{Group: "wardle.example.com", Version: "v1", Resource: "flunders"},
+	Kind:     "Flunder", Origin: migrate.Aggregated,
+}
+
+// extension is a process of an aggregated API server. Like a real one it shows its discovery to clients that a kube-apiserver vouches for,
+// and to those with a token that it knows.
+type extension struct {
+	server *httptest.Server
+	ca     []byte
+
+	mu      sync.Mutex
+	hash    string
+	tokens  []string // that came without a kube-apiserver
+	strange int      // requests that came without anything
+}
+
+const harmless = "harmless"
+
+func (e *extension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.Header.Get("X-Remote-User") == "" {
+		token := r.Header.Get("Authorization")
+		if token == "" {
+			e.strange++
+		} else {
+			e.tokens = append(e.tokens, token)
+		}
+		if token != "Bearer "+harmless {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"kind": "Status", "code": 403, "reason": "Forbidden"}`)
+			return
+		}
+	}
+	if r.URL.Path != discoveryPath(flunders.Resource.GroupVersion()) {
+		http.NotFound(w, r)
+		return
+	}
+	fmt.Fprintf(w, `{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "wardle.example.com/v1", "resources": [
+	 {"name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder", "verbs": ["list", "patch"], "storageVersionHash": %q}]}`, e.hash)
+}
+
+// newExtension starts one whose certificate is for a name.
+func newExtension(t *testing.T, name string) *extension {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &extension{hash: hashOf(flunders, "v1"), ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	e.server = httptest.NewUnstartedServer(e)
+	e.server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	e.server.StartTLS()
+	t.Cleanup(e.server.Close)
+	return e
+}
+
+func (e *extension) address() string { return e.server.Listener.Addr().String() }
+
+// write creates an object, or takes its place.
+func write(t *testing.T, cluster *testbed.Cluster, path, name string, object map[string]any) {
+	t.Helper()
+	body, _ := json.Marshal(object)
+	_, _, err := cluster.Servers[0].Do(t.Context(), http.MethodDelete, path+"/"+name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPost, path, body); err != nil || status != http.StatusCreated {
+		t.Fatalf("create %s: %d %s %v", name, status, answer, err)
+	}
+}
+
+// writeSlice says which pods are behind the service, at 192.0.2.21 and so on.
+func writeSlice(t *testing.T, cluster *testbed.Cluster, pods ...string) {
+	t.Helper()
+	var list []any
+	for i, pod := range pods {
+		list = append(list, map[string]any{"addresses": []string{fmt.Sprintf("192.0.2.%d", 21+i)}, "targetRef": map[string]any{"kind": "Pod", "name": "p", "uid": pod}})
+	}
+	write(t, cluster, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", "flunders-1", map[string]any{
+		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": list,
+		"metadata": map[string]any{"name": "flunders-1", "labels": map[string]any{"kubernetes.io/service-name": "flunders"}},
+		"ports":    []any{map[string]any{"name": "https", "port": 443}},
+	})
+}
+
+// writeAPIService sends the kube-apiserver's proxy to the first process.
+func writeAPIService(t *testing.T, cluster *testbed.Cluster, proxied *extension, ca []byte) {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(proxied.address())
+	var number int
+	fmt.Sscan(port, &number)
+	write(t, cluster, "/api/v1/namespaces/default/services", "flunders", map[string]any{
+		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "flunders"}, "spec": map[string]any{"type": "ExternalName", "externalName": "localhost"},
+	})
+	spec := map[string]any{
+		"group": "wardle.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10,
+		"service": map[string]any{"namespace": "default", "name": "flunders", "port": number},
+	}
+	if spec["caBundle"] = ca; ca == nil {
+		spec["insecureSkipTLSVerify"] = true
+	}
+	write(t, cluster, apiServicesPath, "v1.wardle.example.com", map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1.wardle.example.com"}, "spec": spec,
+	})
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodGet, discoveryPath(flunders.Resource.GroupVersion()), nil)
+		if err == nil && status == http.StatusOK && strings.Contains(string(answer), "flunders") {
+			return
+		}
+	}
+	t.Fatal("not within a minute: the APIService is available")
+}
+
+func TestAnAggregatedAPIServer(t *testing.T) {
+	cluster := testbed.New(t, testbed.Options{Flags: advertised})
+	first, second, impostor := newExtension(t, "flunders.default.svc"), newExtension(t, "flunders.default.svc"), newExtension(t, "fischers.default.svc")
+	behind := map[string]*extension{"192.0.2.21:443": first, "192.0.2.22:443": second}
+	config := func() *rest.Config {
+		c := cluster.Config()
+		routes := map[string]string{}
+		for from, to := range behind {
+			routes[from] = to.address()
+		}
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if to, ok := routes[address]; ok {
+				address = to
+			}
+			return cluster.DialContext(ctx, network, address)
+		}
+		return c
+	}
+	observer := func(token string) *Observer {
+		options := Options{}
+		if token != "" {
+			options.DiscoveryToken = func(context.Context) (string, error) { return token, nil }
+		}
+		o, err := NewObserver(config(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	both := slices.Concat(first.ca, second.ca, impostor.ca)
+	writeSlice(t, cluster, "p", "q")
+	writeAPIService(t, cluster, first, both)
+
+	t.Run("that knows no strangers is sampled, and never sees our credentials", func(t *testing.T) {
+		o := observer("")
+		e, explanation := look(t, o.For(flunders))
+		if e.Evidence != migrate.Sampled || e.Hash != hashOf(flunders, "v1") || !strings.Contains(explanation.Reason, "whom it knows") {
+			t.Errorf("the epoch is %+v: %s", e, explanation)
+		}
+		v := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		if v.Epoch == nil || !v.Epoch.Same(e) || v.Evidence != migrate.Sampled || v.Origin != migrate.Aggregated {
+			t.Errorf("the view is %+v with epoch %+v, want %+v", v, v.Epoch, e)
+		}
+		if first.strange == 0 || len(first.tokens)+len(second.tokens) > 0 {
+			t.Errorf("it was asked %d times without credentials, and with %v, %v", first.strange, first.tokens, second.tokens)
+		}
+	})
+	o := observer(harmless)
+	r := o.For(flunders)
+	var epoch migrate.Epoch
+	t.Run("that accepts the token for discovery is observed at each process", func(t *testing.T) {
+		epoch, _ = look(t, r)
+		if epoch.Evidence != migrate.Observed || len(epoch.Servers) != 3 || epoch.Servers[1] != "192.0.2.21:443/p" {
+			t.Errorf("the epoch is %+v", epoch)
+		}
+		v := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		if v.Epoch == nil || !v.Epoch.Same(epoch) || len(v.Servers) != 2 || !v.Servers[1].Answered || v.Servers[1].Process != "192.0.2.22:443/q" || v.Servers[1].Hash != epoch.Hash {
+			t.Errorf("the view is %+v with epoch %+v, want %+v", v, v.Epoch, epoch)
+		}
+		for _, token := range slices.Concat(first.tokens, second.tokens) {
+			if token != "Bearer "+harmless {
+				t.Errorf("it got %s", token)
+			}
+		}
+	})
+	t.Run("whose processes differ disagrees although the proxy shows one", func(t *testing.T) {
+		second.mu.Lock()
+		second.hash = hashOf(flunders, "v1beta1")
+		second.mu.Unlock()
+		v := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		if v.Epoch != nil || !v.Disagree || len(v.Hashes) != 2 || v.Servers[1].Version != "wardle.example.com/v1beta1" {
+			t.Errorf("the view is %+v", v)
+		}
+		second.mu.Lock()
+		second.hash = first.hash
+		second.mu.Unlock()
+	})
+	t.Run("of which a pod was replaced is in another epoch", func(t *testing.T) {
+		writeSlice(t, cluster, "p", "q2")
+		e, _ := look(t, r)
+		if e.Same(epoch) || e.Evidence != migrate.Observed || e.Since.Before(epoch.Since) {
+			t.Errorf("the epoch is %+v, it was %+v", e, epoch)
+		}
+	})
+	t.Run("with another's certificate gets no request", func(t *testing.T) {
+		behind["192.0.2.22:443"] = impostor
+		defer func() { behind["192.0.2.22:443"] = second }()
+		v := viewOf(t, roundOf(t, observer(harmless)), "wardle.example.com", "flunders")
+		if v.Evidence != migrate.Sampled || !strings.Contains(v.Why, "1 of 2 processes") || v.Servers[1].Answered {
+			t.Errorf("the view is %+v", v)
+		}
+		if impostor.strange+len(impostor.tokens) > 0 {
+			t.Errorf("the impostor got %d requests and %v", impostor.strange, impostor.tokens)
+		}
+	})
+	t.Run("whose APIService skips verification is sampled", func(t *testing.T) {
+		writeAPIService(t, cluster, first, nil)
+		v := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		if v.Evidence != migrate.Sampled || !strings.Contains(v.Why, "skips the verification") {
+			t.Errorf("the view is %+v", v)
+		}
+	})
+	t.Run("that does not answer leaves its group-version unread, and nothing else", func(t *testing.T) {
+		first.server.Close()
+		round := roundOf(t, observer(harmless))
+		if len(round.Unread) != 1 || round.Unread[0].GroupVersion != flunders.Resource.GroupVersion() {
+			t.Errorf("unread: %v", round.Unread)
+		}
+		if v := viewOf(t, round, "", "pods"); v.Evidence != migrate.Observed {
+			t.Errorf("pods are %+v", v)
+		}
+	})
+}

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// lists is the document of a server that lists deviceclasses with a hash; "-" for one that does not list them.
+func lists(hash string) document {
+	if hash == "-" {
+		return document{}
+	}
+	return document{Resources: []listing{{Name: "deviceclasses", Kind: "DeviceClass", Hash: hash}}}
+}
+
+// asked is the survey of two servers at their own addresses, the first at …11.
+func asked(evidence migrate.Evidence, hashes ...string) survey {
+	s := survey{evidence: evidence, how: "each", why: map[bool]string{true: "1 of 2 is silent"}[evidence == 0]}
+	for i, h := range hashes {
+		address := []string{"192.0.2.11:6443", "192.0.2.12:6443"}[i]
+		s.readings = append(s.readings, reading{server: address, address: address, document: lists(h)})
+	}
+	return s
+}
+
+// guessed is the survey of connections to a shared address.
+func guessed(hashes ...string) survey {
+	s := survey{evidence: migrate.Sampled, how: "samples"}
+	for _, h := range hashes {
+		s.readings = append(s.readings, reading{server: "lb", anonymous: true, document: lists(h)})
+	}
+	return s
+}
+
+func TestViews(t *testing.T) {
+	v1, v1beta2 := hashOf(deviceClasses, "v1"), hashOf(deviceClasses, "v1beta2")
+	const readable1, readable2 = "resource.k8s.io/v1", "resource.k8s.io/v1beta2"
+	here := leases{known: true, live: []server{
+		{name: "a", holder: "a_1", address: "192.0.2.11:6443"}, {name: "b", holder: "b_1", address: "192.0.2.12:6443"},
+	}}
+	nowhere := leases{known: true, live: []server{{name: "a", holder: "a_1"}, {name: "b", holder: "b_1"}}}
+	both := endpoints{known: true, addresses: []string{"192.0.2.11:6443", "192.0.2.12:6443"}}
+	known := func(id, process, hash, version string) Server {
+		return Server{ID: id, Process: process, Hash: hash, Version: version, Answered: true}
+	}
+	inquiries := func(of map[string]inquiry) map[schema.GroupVersion]inquiry {
+		m := map[schema.GroupVersion]inquiry{}
+		for v, i := range of {
+			m[schema.GroupVersion{Group: "resource.k8s.io", Version: v}] = i
+		}
+		return m
+	}
+	one := func(surveys ...survey) map[schema.GroupVersion]inquiry {
+		return inquiries(map[string]inquiry{"v1": {surveys: surveys}})
+	}
+
+	for name, tt := range map[string]struct {
+		in       facts
+		evidence migrate.Evidence
+		disagree bool
+		why      string // is contained
+		servers  []Server
+		hashes   []string
+	}{
+		"two servers agree": {
+			in: facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1))}, evidence: migrate.Observed,
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
+		},
+		"two servers disagree": {
+			in: facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1beta2))}, disagree: true, why: "192.0.2.12:6443 writes resource.k8s.io/v1beta2",
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1beta2, readable2)}, hashes: []string{v1, v1beta2},
+		},
+		"one of them does not serve it": {
+			in: facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, "-"))}, disagree: true, why: "192.0.2.12:6443 does not serve",
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", "", "")}, hashes: []string{v1},
+		},
+		"they serve it in one version in common, and one more": {
+			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
+				"v1": {surveys: []survey{asked(migrate.Observed, v1, v1)}}, "v1beta2": {surveys: []survey{asked(migrate.Observed, "-", v1)}},
+			})}, evidence: migrate.Observed,
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
+		},
+		"they serve it in no version in common": {
+			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
+				"v1": {surveys: []survey{asked(migrate.Observed, v1, "-")}}, "v1beta2": {surveys: []survey{asked(migrate.Observed, "-", v1)}},
+			})}, disagree: true, why: "does not serve",
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
+		},
+		"the weakest evidence of its versions counts": {
+			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
+				"v1": {surveys: []survey{asked(migrate.Observed, v1, v1)}}, "v1beta2": {surveys: []survey{asked(0, v1), guessed(v1, v1)}},
+			})}, evidence: migrate.Sampled, why: "1 of 2 is silent",
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1), known("lb", "", v1, readable1)}, hashes: []string{v1},
+		},
+		"another of its versions could not be read": {
+			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
+				"v1": {surveys: []survey{asked(migrate.Observed, v1, v1)}}, "v1beta2": {err: errors.New("busy")},
+			})}, why: "busy",
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
+		},
+		"one did not answer, and its look is void": {
+			in:  facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{"v1": {surveys: []survey{asked(0, v1)}, err: errors.New("ask API server: lost")}})},
+			why: "lost", servers: []Server{known("a", "a_1", v1, readable1), {ID: "b", Process: "b_1"}}, hashes: []string{v1},
+		},
+		"only a shared address answers": {
+			in: facts{leases: here, endpoints: both, inquiries: one(asked(0), guessed(v1, v1))}, evidence: migrate.Sampled, why: "1 of 2 is silent",
+			servers: []Server{{ID: "a", Process: "a_1"}, {ID: "b", Process: "b_1"}, known("lb", "", v1, readable1)}, hashes: []string{v1},
+		},
+		"a shared address shows two versions": {
+			in: facts{leases: here, endpoints: both, inquiries: one(asked(0), guessed(v1, v1beta2, v1))}, disagree: true, why: "lb writes resource.k8s.io/v1beta2",
+			servers: []Server{{ID: "a", Process: "a_1"}, {ID: "b", Process: "b_1"}, known("lb", "", v1, readable1), known("lb, another (2)", "", v1beta2, readable2)},
+			hashes:  []string{v1, v1beta2},
+		},
+		"Leases do not tell addresses, but all say the same": {
+			in: facts{leases: nowhere, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1))}, evidence: migrate.Observed,
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
+		},
+		"Leases do not tell addresses: who said what is not known": {
+			in: facts{leases: nowhere, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1beta2))}, disagree: true, why: "writes resource.k8s.io/v1beta2",
+			servers: []Server{
+				known("192.0.2.11:6443", "", v1, readable1), known("192.0.2.12:6443", "", v1beta2, readable2),
+				{ID: "a", Process: "a_1"}, {ID: "b", Process: "b_1"},
+			}, hashes: []string{v1, v1beta2},
+		},
+		"an address without a Lease is a server, too": {
+			in: facts{leases: leases{known: true, live: here.live[:1]}, endpoints: both, inquiries: one(survey{why: "cannot be counted"}, guessed(v1))}, evidence: migrate.Sampled,
+			why:     "cannot be counted",
+			servers: []Server{{ID: "192.0.2.12:6443"}, {ID: "a", Process: "a_1"}, known("lb", "", v1, readable1)}, hashes: []string{v1},
+		},
+		"a server was replaced during the round: the answer may be that of the one before": {
+			in: facts{
+				before: leases{known: true, live: []server{here.live[0], {name: "b", holder: "b_0", address: "192.0.2.12:6443"}}}, moved: true,
+				leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1)),
+			}, why: "came or went during the look",
+			servers: []Server{known("192.0.2.12:6443", "", v1, readable1), known("a", "a_1", v1, readable1), {ID: "b", Process: "b_1"}}, hashes: []string{v1},
+		},
+		"an entry of a server that is gone may have been written": {
+			in: facts{
+				leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1)), notPublishing: "x",
+				declarations: map[schema.GroupResource][]declaration{deviceClasses.GroupResource(): {declares(kubernetesAPI, "c="+readable2)}},
+			}, evidence: migrate.Observed, why: "names 1 API server, and 2 live",
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1), {ID: "c", Hash: v1beta2, Version: readable2, Declared: true}},
+			hashes:  []string{v1, v1beta2},
+		},
+		"nobody serves what an entry is about": {
+			in: facts{leases: leases{known: true}, declarations: map[schema.GroupResource][]declaration{
+				deviceClasses.GroupResource(): {declares(kubernetesAPI, "c="+readable2)},
+			}}, why: "no API server serves it", servers: []Server{{ID: "c", Version: readable2, Declared: true}}, hashes: []string{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := tt.in.all()
+			if len(all) != 1 {
+				t.Fatalf("there are %d resources, want 1", len(all))
+			}
+			v := all[0].view()
+			if v.Evidence != tt.evidence || v.Disagree != tt.disagree || (v.Epoch != nil) != (tt.evidence > 0) || !strings.Contains(v.Why, tt.why) || tt.why == "" && v.Why != "" {
+				t.Errorf("evidence %v, disagree %t, epoch %+v, why %q; want %v, %t, why %q", v.Evidence, v.Disagree, v.Epoch, v.Why, tt.evidence, tt.disagree, tt.why)
+			}
+			if diff := cmp.Diff(tt.servers, v.Servers); diff != "" {
+				t.Errorf("servers (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.hashes, v.Hashes); diff != "" {
+				t.Errorf("hashes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatHasAView(t *testing.T) {
+	f := facts{
+		leases:      leases{known: true},
+		definitions: map[schema.GroupResource]*crd.Definition{widgets.GroupResource(): widgetDefinition(false)},
+		inquiries: map[schema.GroupVersion]inquiry{{Group: "x", Version: "v1"}: {surveys: []survey{{readings: []reading{{document: document{Resources: []listing{
+			{Name: "reviews"}, {Name: "metrics", Verbs: verbs{listed: true}}, {Name: "hidden", Verbs: verbs{listed: true, written: true}}, {Name: "shown", Hash: "h"},
+		}}}}}}}},
+	}
+	var names []string
+	for _, one := range f.all() {
+		names = append(names, one.target.GroupResource().String())
+	}
+	if diff := cmp.Diff([]string{"widgets.demo.example.com", "hidden.x", "shown.x"}, names); diff != "" {
+		t.Errorf("views (-want +got):\n%s", diff)
+	}
+	d := f.all()[0].view().Definition
+	if d == nil || d.Storage != "v2" || d.Hashes["v1"] != hashOf(widgets, "v1") || d.Hashes["v2"] != hashOf(widgets, "v2") {
+		t.Errorf("the definition is %+v", d)
+	}
+}
