@@ -4,9 +4,14 @@
 // Package agreement tells whether all API servers that can write a resource encode it in the same version, in
 // which epoch they are, and how well that is known.
 //
-// It owns the sources of evidence, one file each, and their combination. Gathering and deciding are apart: combine
-// and the times in since.go are pure. It never writes to the cluster, and never sends credentials to an address
-// whose certificate has not been verified, other than the one in the kubeconfig.
+// It owns the sources of evidence, one file each (declared.go, observed.go, aggregated.go, sampled.go), and their combination. Gathering
+// and deciding are apart: combine, what a StorageVersion object is worth (findings.declared), the views of a round (view.go,
+// servers.go) and the times in since.go are pure. It never writes to the cluster, and never sends credentials to an address
+// whose certificate has not been verified, other than the one in the kubeconfig; to an aggregated API server, never the client's.
+//
+// There are two ways to look, on the same sources and the same combination. Resource.Look is about one resource, cheap enough for once
+// a second: a sweep follows its epoch with it. Observer.Round is about all of them, at a little more than one request per
+// group-version and server.
 //
 // Invariants:
 //   - A look claims only what was true at some moment after the look began, and identities never come back:
@@ -15,9 +20,13 @@
 //     trimming rest on (I1, I2).
 //   - Doubt makes evidence weaker or Since later, never the reverse: what cannot be read caps the evidence at
 //     Sampled, and an unknown moment of change is the moment of our own first look.
+//   - Whatever hash anybody shows or publishes is in the view, also where it counts for nothing else.
+//   - A StorageVersion object outlives the servers that it names, and does not show those that do not publish. It is agreement only
+//     where it names exactly the servers that live, and each of their processes has published what it writes.
 //
 // What it cannot see: a kube-apiserver answers requests some seconds before its identity Lease appears. Within
-// that window it can write unseen, so a confirmation that follows the last write by less is not yet proof.
+// that window it can write unseen, so a confirmation that follows the last write by less is not yet proof. An aggregated API server that
+// is restarted within its pod shows that nowhere.
 package agreement
 
 import (

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -174,6 +175,35 @@ func TestViews(t *testing.T) {
 				t.Errorf("hashes (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestRoundsRememberWhatEarlierOnesSaw(t *testing.T) {
+	o := &Observer{memories: map[schema.GroupResource]memory{}}
+	f := findings{
+		target: deviceClasses, versions: []string{"v1"}, leases: twoLive,
+		reports: []report{{answers: said("h", "h"), evidence: migrate.Sampled}},
+	}
+	round := func(f findings, now time.Time) time.Time {
+		v := o.views([]findings{f}, now)[0]
+		if v.Epoch == nil {
+			return time.Time{}
+		}
+		return v.Epoch.Since
+	}
+	if got := round(f, noon); !got.Equal(noon) {
+		t.Errorf("what nobody knows begins at %v, want the first round's end", got)
+	}
+	if got := round(f, at(time.Hour)); !got.Equal(noon) {
+		t.Errorf("the same an hour later begins at %v, want noon", got)
+	}
+	between := f
+	between.reports = []report{{answers: said("h", "other"), evidence: migrate.Sampled}}
+	if got := round(between, at(2*time.Hour)); !got.IsZero() {
+		t.Errorf("a disagreement begins at %v", got)
+	}
+	if got := round(f, at(3*time.Hour)); !got.Equal(at(3 * time.Hour)) {
+		t.Errorf("the same after a disagreement begins at %v, want the last round's end", got)
 	}
 }
 

@@ -69,7 +69,7 @@ func (f Failure) object() object {
 }
 
 // inEpoch reports whether the pass that c records can go on: its epoch still lasts.
-func (c *Checkpoint) inEpoch(e Epoch) bool { return c.Begun && c.Epoch.Same(e) }
+func (c *Checkpoint) inEpoch(e Epoch) bool { return c.Begun && c.Epoch.lasts(e) }
 
 // resumable reports whether another process may go on within the epoch: whether an epoch that looks the same is the
 // same. Servers that were only sampled may have changed without a trace, unless a definition's generation tells.

@@ -70,10 +70,16 @@ type Epoch struct {
 	Evidence Evidence `json:"evidence"`
 }
 
-// Same reports whether a and b are one epoch.
+// Same reports whether a and b are one epoch. What is declared is compared only where both looks rest on it: one that may not
+// read StorageVersions sees the same epoch, with weaker evidence.
 func (e Epoch) Same(other Epoch) bool {
 	return e.Hash == other.Hash && e.CRDUID == other.CRDUID && e.CRDGeneration == other.CRDGeneration &&
-		e.Declared == other.Declared && slices.Equal(e.Servers, other.Servers)
+		slices.Equal(e.Servers, other.Servers) && (e.Declared == other.Declared || e.Declared == "" || other.Declared == "")
+}
+
+// lasts reports whether a later look by the same looker sees e still. An epoch that rests on what is declared ends with it.
+func (e Epoch) lasts(now Epoch) bool {
+	return e.Same(now) && (e.Declared == "" || e.Declared == now.Declared)
 }
 
 // Agreement tells in which epoch the API servers are. Implementations are safe for concurrent use.

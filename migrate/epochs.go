@@ -122,7 +122,7 @@ func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 		return 0, fmt.Errorf("%w: %w", errEpochOver, err)
 	case err != nil:
 		return 0, err
-	case !now.Same(epoch):
+	case !epoch.lasts(now):
 		return 0, fmt.Errorf("%w: %s", errEpochOver, difference(epoch, now))
 	}
 	s.update(func() {

@@ -183,6 +183,41 @@ func TestADisagreementEndsTheEpochEvenIfTheNextLookIsTheSameAgain(t *testing.T) 
 	}
 }
 
+func TestWhatIsDeclaredEndsTheEpochThatRestsOnIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before, after string
+		restarts      int
+	}{
+		"an entry changed":                 {"u/1", "u/2", 1},
+		"an entry is missing":              {"u/1", "", 1},
+		"it begins to be declared":         {"", "u/1", 0},
+		"it was declared, and is the same": {"u/1", "u/1", 0},
+		"nothing is declared":              {"", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var looks atomic.Int64
+			f := &scripted{n: 3, resourceVersion: "1000"}
+			f.patch = func(string, http.ResponseWriter) bool {
+				for begin := looks.Load(); looks.Load() < begin+2; { // hold the first pass until the watcher has looked
+					time.Sleep(time.Millisecond)
+				}
+				return false
+			}
+			agreement := func() (Epoch, error) {
+				e := lasting
+				if e.Declared = tt.before; looks.Add(1) >= 2 {
+					e.Declared = tt.after
+				}
+				return e, nil
+			}
+			result, err := sweepOf(t, f, agreement, Options{MaxInFlight: 1}).Run(t.Context())
+			if err != nil || result.Restarts != tt.restarts || !result.Proven {
+				t.Errorf("%d restarts, proven %t (%v), want %d", result.Restarts, result.Proven, err, tt.restarts)
+			}
+		})
+	}
+}
+
 func TestASampledCheckpointIsNotResumedAsIfNothingHadHappened(t *testing.T) {
 	place := &memoryCheckpoints{}
 	sampled := func() (Epoch, error) { return Epoch{Hash: "h", Evidence: Sampled, Since: lasting.Since}, nil }
