@@ -128,15 +128,13 @@ func writeSlice(t *testing.T, cluster *testbed.Cluster, pods ...string) {
 // writeAPIService sends the kube-apiserver's proxy to the first process.
 func writeAPIService(t *testing.T, cluster *testbed.Cluster, proxied *extension, ca []byte) {
 	t.Helper()
-	_, port, _ := net.SplitHostPort(proxied.address())
-	var number int
-	fmt.Sscan(port, &number)
+	port := proxied.server.Listener.Addr().(*net.TCPAddr).Port
 	write(t, cluster, "/api/v1/namespaces/default/services", "flunders", map[string]any{
 		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "flunders"}, "spec": map[string]any{"type": "ExternalName", "externalName": "localhost"},
 	})
 	spec := map[string]any{
 		"group": "wardle.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10,
-		"service": map[string]any{"namespace": "default", "name": "flunders", "port": number},
+		"service": map[string]any{"namespace": "default", "name": "flunders", "port": port},
 	}
 	if spec["caBundle"] = ca; ca == nil {
 		spec["insecureSkipTLSVerify"] = true

@@ -5,6 +5,7 @@ package agreement
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,29 @@ func TestLeasesTellLiveFromGoneByTheServersClock(t *testing.T) {
 	}
 	if lag := got.lag(); lag != 24*time.Hour+time.Minute {
 		t.Errorf("lag is %v, want a day, and the minute since the oldest renewal", lag)
+	}
+}
+
+func TestLeasesOfOtherServersAreNotThoseOfKubeAPIServers(t *testing.T) {
+	var items []string
+	for _, s := range []struct{ name, kind, renewed string }{
+		{"a", "kube-apiserver", "11:59:55"}, {"b", "flunders", "11:59:55"}, {"c", "flunders", "11:58:59"}, {"d", "fischers", "11:59:55"}, {"e", "flunders", "11:59:50"},
+	} {
+		items = append(items, fmt.Sprintf(`{"metadata": {"name": %q, "labels": {"apiserver.kubernetes.io/identity": %q}}, "spec": {"holderIdentity": "%s_1", "renewTime": "2026-01-01T%s.000000Z"}}`,
+			s.name, s.kind, s.name, s.renewed))
+	}
+	got, err := parseLeases([]byte(`{"items": [`+strings.Join(items, ",")+`]}`), noon, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a"}, got.names()); diff != "" || len(got.gone) > 0 {
+		t.Errorf("kube-apiservers (-want +got):\n%sgone: %v", diff, got.gone)
+	}
+	if diff := cmp.Diff([]string{"b", "e"}, got.kin("b")); diff != "" {
+		t.Errorf("live servers of one kind (-want +got):\n%s", diff)
+	}
+	if kin := got.kin("a"); kin != nil {
+		t.Errorf("a kube-apiserver is of one kind with %v", kin)
 	}
 }
 

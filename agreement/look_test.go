@@ -87,6 +87,24 @@ func TestALookIsFramedByLeases(t *testing.T) {
 	}
 }
 
+func TestARoundIsFramedByLeases(t *testing.T) {
+	a, b := []string{"a_1"}, []string{"a_2"}
+	s := &scripted{holders: [][]string{a, b, b}, release: "v1.37.0", hash: "h"}
+	o, err := NewObserver(serve(t, s), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false} {
+		r, err := o.Round(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Moved != want || !slices.Equal(r.Processes, b) || s.read != 2*(i+1) {
+			t.Errorf("round %d: moved %t, processes %v, after %d readings of the Leases; want %t and %v after %d", i, r.Moved, r.Processes, s.read, want, b, 2*(i+1))
+		}
+	}
+}
+
 func TestAFailedLookReadsTheLeasesAnew(t *testing.T) {
 	s := &scripted{holders: [][]string{{"a_1"}}, release: "v1.37.0"}
 	r := observe(t, serve(t, s), deviceClasses)

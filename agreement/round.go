@@ -207,13 +207,17 @@ func (o *Observer) views(all []findings, now time.Time) []View {
 	views, memories := make([]View, 0, len(all)), make(map[schema.GroupResource]memory, len(all))
 	for _, f := range all {
 		v := f.view()
-		if v.Epoch != nil {
+		known, seen := o.memories[v.Resource]
+		switch {
+		case v.Epoch != nil:
 			stamps := stampsOf(f)
 			if restartsSeen(f.reports) {
 				stamps.seen = o.sighting.since
 			}
-			m := o.memories[v.Resource].next(*v.Epoch, stamps, f.leases.lag(), now)
+			m := known.next(*v.Epoch, stamps, f.leases.lag(), now)
 			memories[v.Resource], v.Epoch.Since = m, m.since
+		case seen && !v.Disagree: // nothing could be learnt, which changes nothing
+			memories[v.Resource] = known
 		}
 		views = append(views, v)
 	}

@@ -197,6 +197,14 @@ func TestRoundsRememberWhatEarlierOnesSaw(t *testing.T) {
 	if got := round(f, at(time.Hour)); !got.Equal(noon) {
 		t.Errorf("the same an hour later begins at %v, want noon", got)
 	}
+	failed := f
+	failed.failed = errors.New("busy")
+	if got := round(failed, at(90*time.Minute)); !got.IsZero() {
+		t.Errorf("a round that learnt nothing says that it begins at %v", got)
+	}
+	if got := round(f, at(100*time.Minute)); !got.Equal(noon) {
+		t.Errorf("after a round that learnt nothing it begins at %v, want noon", got)
+	}
 	between := f
 	between.reports = []report{{answers: said("h", "other"), evidence: migrate.Sampled}}
 	if got := round(between, at(2*time.Hour)); !got.IsZero() {
