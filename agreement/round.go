@@ -48,6 +48,10 @@ type Unread struct {
 
 // Round looks once at everything: each group-version's discovery document once at each server, and a few requests more. An error says
 // that nothing could be learnt; what only a part of the answer is missing for is in the views and in Unread.
+//
+// It needs the permissions to list CustomResourceDefinitions and APIServices. Where one is missing to list the Leases in kube-system, the
+// EndpointSlices in default and in the namespaces of APIServices' services, or the StorageVersions of both APIs, evidence is weaker.
+// Whoever compares epochs of aggregated resources with those of other accounts should have the same permissions as they have.
 func (o *Observer) Round(ctx context.Context) (*Round, error) {
 	begun := time.Now()
 	f, err := o.gatherAll(ctx)
