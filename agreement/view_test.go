@@ -178,6 +178,22 @@ func TestViews(t *testing.T) {
 	}
 }
 
+func TestAProcessBehindAnAPIServiceThatWasReplacedDuringARoundLeavesNoEpoch(t *testing.T) {
+	gv := deviceClasses.Resource.GroupVersion()
+	behind := func(pod string) map[schema.GroupVersion]*service {
+		return map[schema.GroupVersion]*service{gv: {name: "v1.x", id: "u/1", processes: []process{{"192.0.2.11:6443", pod}}}}
+	}
+	for after, want := range map[string]migrate.Evidence{"p": migrate.Observed, "q": 0} {
+		f := facts{
+			services: behind("p"), servicesAfter: behind(after),
+			inquiries: map[schema.GroupVersion]inquiry{gv: {surveys: []survey{asked(migrate.Observed, hashOf(deviceClasses, "v1"))}}},
+		}
+		if v := f.all()[0].view(); v.Evidence != want || v.Origin != migrate.Aggregated {
+			t.Errorf("pod %s afterwards: the view is %+v, want evidence %v", after, v, want)
+		}
+	}
+}
+
 func TestRoundsRememberWhatEarlierOnesSaw(t *testing.T) {
 	o := &Observer{memories: map[schema.GroupResource]memory{}}
 	f := findings{
