@@ -25,8 +25,18 @@ func (env *environment) addClusterFlags(flags *pflag.FlagSet) {
 	clientcmd.BindOverrideFlags(env.overrides, flags, names)
 }
 
-// config returns the connection to the cluster that the flags, the kubeconfig or the pod's ServiceAccount name.
+// config returns the connection to the cluster that the flags, the kubeconfig or the pod's ServiceAccount name. Whatever is
+// sent through it waits while the API server asks for that.
 func (env *environment) config() (*rest.Config, error) {
+	config, err := env.impatientConfig()
+	if err != nil {
+		return nil, err
+	}
+	return migrate.Considerate(config), nil
+}
+
+// impatientConfig is config for what must not wait for others.
+func (env *environment) impatientConfig() (*rest.Config, error) {
 	if path := env.kubeconfig.ExplicitPath; path != "" {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			return nil, hinted(fmt.Errorf("kubeconfig %s does not exist", path), "kubectl config view")
@@ -37,7 +47,7 @@ func (env *environment) config() (*rest.Config, error) {
 	if err != nil {
 		return nil, hinted(fmt.Errorf("read kubeconfig: %w", oneLine(err)), env.name+" --kubeconfig FILE …")
 	}
-	return migrate.Considerate(config), nil
+	return config, nil
 }
 
 // clusterFlagsGiven reports whether the user named a cluster on the command line or in the environment.

@@ -115,11 +115,12 @@ func (f *controllerFlags) check(command *cobra.Command) error {
 }
 
 func (env *environment) controller(ctx context.Context, f *controllerFlags) error {
-	config, err := env.config()
+	impatient, err := env.impatientConfig()
 	if err != nil {
 		return err
 	}
-	config.QPS = -1 // the API servers' own signals and the pace of workers bound us
+	impatient.QPS = -1                // the API servers' own signals and the pace of workers bound us
+	f.options.LeaseConfig = impatient // a renewal that waits behind a sweep's 429 would cost the Lease
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("name this process: %w", err)
@@ -128,7 +129,7 @@ func (env *environment) controller(ctx context.Context, f *controllerFlags) erro
 	f.options.Logger = slog.New(slog.NewTextHandler(env.Err, nil))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err = controller.Run(ctx, config, controller.Options{Migration: f.options, Trigger: f.trigger})
+	err = controller.Run(ctx, migrate.Considerate(impatient), controller.Options{Migration: f.options, Trigger: f.trigger})
 	switch {
 	case errors.Is(err, migrations.ErrLeaseLost):
 		return hinted(err, "kubectl get lease -n "+f.options.Namespace+" kube-migrator-controller -o yaml")

@@ -11,8 +11,13 @@ import (
 	"time"
 )
 
+// longestClosed bounds how long one answer closes a Gate. What is behind an API server may ask for any time, such as an hour
+// for one aggregated API, and a Gate is closed for everything. An API server's own priority and fairness asks for 32 s at most.
+const longestClosed = time.Minute
+
 // Gate holds requests back while a server asks for it: after an answer 429 or 503 with Retry-After, nothing that goes
-// through the same Gate is sent until that time is over (I7). Safe for concurrent use; the zero value is open.
+// through the same Gate is sent until that time is over, or longestClosed (I7). What must not be late, such as the renewal of a
+// Lease, has to go another way. Safe for concurrent use; the zero value is open.
 type Gate struct {
 	mu          sync.Mutex
 	closedUntil time.Time
@@ -67,7 +72,7 @@ func (t *gated) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(request)
 	if err == nil && (response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable) {
 		if seconds, parseErr := strconv.Atoi(response.Header.Get("Retry-After")); parseErr == nil && seconds > 0 {
-			t.gate.close(time.Duration(seconds) * time.Second)
+			t.gate.close(time.Duration(min(seconds, int(longestClosed/time.Second))) * time.Second) // a greater one could overflow
 		}
 	}
 	return response, err

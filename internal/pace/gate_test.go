@@ -21,11 +21,13 @@ func TestTheGateIsClosedForEveryoneDuringRetryAfter(t *testing.T) {
 		retryAfter string
 		want       time.Duration
 	}{
-		"429 with Retry-After":            {http.StatusTooManyRequests, "3", 3 * time.Second},
-		"503 with Retry-After":            {http.StatusServiceUnavailable, "1", time.Second},
-		"429 without":                     {http.StatusTooManyRequests, "", 0},
-		"a date is not what servers send": {http.StatusTooManyRequests, "Sat, 21 Nov 2026 00:00:00 GMT", 0},
-		"200 with Retry-After":            {http.StatusOK, "3", 0},
+		"429 with Retry-After":             {http.StatusTooManyRequests, "3", 3 * time.Second},
+		"503 with Retry-After":             {http.StatusServiceUnavailable, "1", time.Second},
+		"an hour is too long for everyone": {http.StatusServiceUnavailable, "3600", time.Minute},
+		"more than a duration can hold":    {http.StatusServiceUnavailable, "9223372036854775807", time.Minute},
+		"429 without":                      {http.StatusTooManyRequests, "", 0},
+		"a date is not what servers send":  {http.StatusTooManyRequests, "Sat, 21 Nov 2026 00:00:00 GMT", 0},
+		"200 with Retry-After":             {http.StatusOK, "3", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

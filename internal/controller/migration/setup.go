@@ -16,6 +16,7 @@
 package migration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,6 +72,8 @@ type Options struct {
 	// LeaderElect makes one of several controllers act. LeaseDuration is how long one that stopped is waited for. 0: 15 seconds.
 	LeaderElect   bool
 	LeaseDuration time.Duration
+	// LeaseConfig is what the Lease is renewed with. nil: the one that everything else is done with. It must never wait for others.
+	LeaseConfig *rest.Config
 	// Identity names this process among those that would lead. Required with LeaderElect.
 	Identity string
 	// MetricsAddress and HealthAddress are where metrics and probes are served; "0": nowhere. Metrics are served with TLS, to users who may
@@ -164,7 +167,7 @@ func guard(config *rest.Config, o Options) (*rest.Config, resourcelock.Interface
 	if !o.LeaderElect {
 		return config, nil, nil
 	}
-	own := rest.CopyConfig(config)
+	own := rest.CopyConfig(cmp.Or(o.LeaseConfig, config))
 	own.Timeout = max(time.Second, renewDeadline(o)/2) // a request that hangs must not cost the Lease
 	leases, err := coordinationv1client.NewForConfig(own)
 	if err != nil {
