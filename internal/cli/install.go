@@ -58,7 +58,8 @@ nothing else of it. A resource that is defined later cannot be migrated until in
 cluster which resources there are, because the roles name them.
 
 Definitions of the same names that belong to kube-storage-version-migrator or OpenShift are refused. --adopt takes them
-over with their objects; the workloads of the other installation are left alone, and must be stopped.
+over with their objects; the workloads of the other installation are left alone, and must be stopped. A namespace that
+exists is refused, too; with --adopt it is used, and stays its owner's: uninstall never deletes it.
 
 Exit codes: 0 done, 1 error, 130 interrupted. It may be repeated after any error.`,
 		Example: `  kube-migrator install --image registry.example.com/kube-migrator:v1.0.0
@@ -94,7 +95,7 @@ func (f *installFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1, "Most sweeps at one time in the cluster")
 	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be applied; server: let the API server check all of it and change nothing")
 	flags.BoolVar(&f.export, "export", false, "Write the manifests as YAML to stdout and change nothing")
-	flags.BoolVar(&f.adopt, "adopt", false, "Take over definitions of another installation with their objects, and a namespace that exists")
+	flags.BoolVar(&f.adopt, "adopt", false, "Take over definitions of another installation with their objects, and use a namespace that exists")
 	flags.BoolVar(&f.wait, "wait", true, "Wait until the controller is rolled out")
 	flags.DurationVar(&f.timeout, "timeout", defaultInstallTimeout, "How long to wait for each thing that is waited for")
 }

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -231,7 +232,7 @@ func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
 	})
 
 	_, problem := i.run(exitError, "install", "--wait=false", "--replicas=1", "--include=secrets")
-	want := "error: CustomResourceDefinition storageversionmigrations.migration.k8s.io exists and belongs to another installation: " +
+	want := "error: CustomResourceDefinition storageversionmigrations.migration.k8s.io exists and belongs to another installation; the owner: " +
 		"kube-storage-version-migrator (Deployment kube-system/migrator; written by kube-migrator)\n" +
 		"Try: kube-migrator install --adopt --include=secrets --kubeconfig=" + i.kubeconfig + " --replicas=1 --wait=false\n"
 	if problem != want {
@@ -270,10 +271,11 @@ func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
 func TestInstallReplacesAnOlderController(t *testing.T) {
 	i := newInstaller(t, testbed.Options{})
 	i.run(exitDone, "install", "--wait=false")
-	deployment := func(namespace, name, app string) string {
-		return fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"labels":{"app.kubernetes.io/name":"kube-migrator","app.kubernetes.io/component":"controller"}},
-			"spec":{"selector":{"matchLabels":{"app":%q}},"template":{"metadata":{"labels":{"app":%q}},"spec":{"containers":[{"name":"c","image":"old"}]}}}}`, namespace, name, app, app)
+	managed := func(by, namespace, name, app string) string {
+		return fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"labels":{"app.kubernetes.io/name":"kube-migrator","app.kubernetes.io/component":"controller","app.kubernetes.io/managed-by":%q}},
+			"spec":{"selector":{"matchLabels":{"app":%q}},"template":{"metadata":{"labels":{"app":%q}},"spec":{"containers":[{"name":"c","image":"old"}]}}}}`, namespace, name, by, app, app)
 	}
+	deployment := func(namespace, name, app string) string { return managed("kube-migrator", namespace, name, app) }
 	const path = "/apis/apps/v1/namespaces/kube-migrator/deployments"
 	if err := i.client.Delete().AbsPath(path, "kube-migrator-controller").Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
@@ -296,6 +298,63 @@ func TestInstallReplacesAnOlderController(t *testing.T) {
 	}
 	if strings.Contains(string(raw), "old-name") || strings.Contains(string(raw), "elsewhere") || strings.Contains(string(raw), "other-selector") {
 		t.Errorf("an older controller is left: %s", raw)
+	}
+
+	t.Run("one that something else manages is refused, and never deleted", func(t *testing.T) {
+		i.t = t
+		post(t, i.client, "/apis/apps/v1/namespaces/default/deployments", managed("Helm", "default", "released", "other"))
+		out, problem := i.run(exitError, "install", "--wait=false")
+		want := "error: Deployment default/released is a controller of kube-migrator that something else manages; the owner: Helm ("
+		if out != "" || !strings.HasPrefix(problem, want) {
+			t.Errorf("stdout %q, stderr %q, want %q", out, problem, want)
+		}
+		_, notes := i.run(exitDone, "install", "--wait=false", "--adopt")
+		if !strings.Contains(notes, "Warning: Deployment default/released is a controller of kube-migrator that something else manages. Stop it") {
+			t.Errorf("--adopt: stderr %q", notes)
+		}
+		if err := i.client.Get().AbsPath("/apis/apps/v1/namespaces/default/deployments/released").Do(t.Context()).Error(); err != nil {
+			t.Errorf("the Deployment of Helm: %v", err)
+		}
+	})
+}
+
+func TestANamespaceOfOthersIsUsedAndNeverDeleted(t *testing.T) {
+	i := newInstaller(t, testbed.Options{})
+	const namespace = "/api/v1/namespaces/ops"
+	post(t, i.client, "/api/v1/namespaces", `{"metadata":{"name":"ops"}}`)
+	post(t, i.client, namespace+"/secrets", `{"metadata":{"name":"theirs"}}`)
+	labels := func() map[string]string {
+		t.Helper()
+		raw, err := i.client.Get().AbsPath(namespace).SetHeader("Accept", "application/json").Do(t.Context()).Raw()
+		var o metav1.PartialObjectMetadata
+		if err := errors.Join(err, json.Unmarshal(raw, &o)); err != nil {
+			t.Fatal(err)
+		}
+		if o.DeletionTimestamp != nil {
+			t.Error("the namespace of others is being deleted")
+		}
+		delete(o.Labels, "kubernetes.io/metadata.name")
+		return o.Labels
+	}
+	out, _ := i.run(exitDone, "install", "--wait=false", "-n=ops", "--adopt")
+	if want := "configured  Namespace ops (only marked: it belongs to others, and uninstall leaves it)\n"; !strings.Contains(out, want) {
+		t.Errorf("reports\n%s\nwant %s", out, want)
+	}
+	if diff := cmp.Diff(map[string]string{"migration.k8s.io/adopted-by": "kube-migrator"}, labels()); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if out, _ := i.run(exitDone, "install", "--wait=false", "-n=ops"); outcomes(out)["unchanged"] != objects {
+		t.Errorf("what was adopted once needs no --adopt again, but\n%s", out)
+	}
+	i.run(exitDone, "uninstall", "--purge")
+	if got := labels(); len(got) > 0 {
+		t.Errorf("after the purge the namespace has the labels %v", got)
+	}
+	if err := i.client.Get().AbsPath(namespace, "secrets/theirs").Do(t.Context()).Error(); err != nil {
+		t.Errorf("the secret of others: %v", err)
+	}
+	if left := i.installed(); len(left) > 0 {
+		t.Errorf("left %v", left)
 	}
 }
 

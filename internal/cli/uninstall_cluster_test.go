@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
@@ -106,6 +107,21 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 			t.Errorf("stdout %q, stderr %q", out, problem)
 		}
 		if err := i.client.Delete().AbsPath(pods, "stranger").Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("a namespace that holds a claim without a pod is not purged", func(t *testing.T) {
+		i.t = t
+		const claims = "/api/v1/namespaces/kube-migrator/persistentvolumeclaims"
+		post(t, i.client, claims, `{"metadata":{"name":"theirs"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
+		out, problem := i.run(exitError, "uninstall", "--purge")
+		if out != "" || !strings.Contains(problem, "holds the PersistentVolumeClaim theirs") {
+			t.Errorf("stdout %q, stderr %q", out, problem)
+		}
+		if err := i.client.Patch(types.MergePatchType).AbsPath(claims, "theirs").Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.client.Delete().AbsPath(claims, "theirs").Do(t.Context()).Error(); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,7 +60,7 @@ type Change struct {
 type Installation struct {
 	Client rest.Interface
 	Mode   Mode
-	// Adopt takes over definitions of another installation, and a namespace that exists.
+	// Adopt takes over definitions of another installation, and uses a namespace that exists.
 	Adopt bool
 	// Timeout bounds each wait.
 	Timeout time.Duration
@@ -67,6 +68,9 @@ type Installation struct {
 	Report   func(Change)
 	Progress func(string)
 	Warn     func(string)
+
+	// guest: the namespace is somebody else's.
+	guest bool
 }
 
 // Run applies the plan in its order. It may be repeated after any error. Errors to look for: *ForbiddenError,
@@ -81,10 +85,19 @@ func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructure
 		return err
 	case found != nil && !i.Adopt:
 		return found
-	case found != nil && len(found.Workloads) > 0:
+	case found != nil:
+		for _, c := range found.Controllers {
+			if isPlanned(plan, "Deployment", c) {
+				continue // it becomes ours
+			}
+			i.Warn("Deployment " + c + " is a controller of kube-migrator that something else manages. Stop it: two would act at once.")
+		}
 		for _, w := range found.Workloads {
 			i.Warn("Deployment " + w + " of the other installation still runs. Stop it: both would act on the same objects.")
 		}
+	}
+	if i.guest {
+		plan = asGuest(plan)
 	}
 	for n, o := range plan {
 		if o.GetKind() == "Deployment" {
@@ -108,6 +121,29 @@ func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructure
 		}
 	}
 	return nil
+}
+
+// isPlanned reports whether an object, as namespace/name, is part of a plan.
+func isPlanned(plan []*unstructured.Unstructured, kindName, name string) bool {
+	return slices.ContainsFunc(plan, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == kindName && o.GetNamespace()+"/"+o.GetName() == name
+	})
+}
+
+// asGuest is the plan for a namespace that is somebody else's: it is marked, and nothing else of it is ours. Our restrictions
+// would keep the owner's pods from being made anew, and our labels would let a purge delete what the owner has there.
+func asGuest(plan []*unstructured.Unstructured) []*unstructured.Unstructured {
+	plan = slices.Clone(plan)
+	for n, o := range plan {
+		if o.GetKind() == "Namespace" {
+			marked := &unstructured.Unstructured{}
+			marked.SetGroupVersionKind(o.GroupVersionKind())
+			marked.SetName(o.GetName())
+			marked.SetLabels(map[string]string{guestLabel: Name})
+			plan[n] = marked
+		}
+	}
+	return plan
 }
 
 // permissions are what the user needs to apply the plan. What roles grant has to be held too; only the API server can
@@ -142,6 +178,9 @@ func (i *Installation) applyOne(ctx context.Context, o *unstructured.Unstructure
 		return err
 	}
 	change := Change{Kind: k.Kind, Namespace: o.GetNamespace(), Name: o.GetName(), Outcome: Created}
+	if k.Kind == "Namespace" && i.guest {
+		change.Note = "only marked: it belongs to others, and uninstall leaves it"
+	}
 	if i.Mode == DryRunClient {
 		if before != nil {
 			change.Outcome = Applied

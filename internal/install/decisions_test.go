@@ -4,6 +4,7 @@
 package install
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -108,5 +109,14 @@ func TestOtherMigratorsAreRecognizedByNameOrImage(t *testing.T) {
 	})
 	if len(got) != 2 || got[0] != "kube-system/migrator" || got[1] != "kube-system/kube-storage-version-migrator" {
 		t.Errorf("recognized %q", got)
+	}
+}
+
+func TestARefusalNamesEverythingThatIsForeign(t *testing.T) {
+	err := &ForeignError{Definitions: []string{"storageversionmigrations.migration.k8s.io"}, Namespaces: []string{"ops"}, Controllers: []string{"ci/c"}, Owner: "argocd"}
+	for _, name := range []string{"storageversionmigrations.migration.k8s.io", "the namespace ops", "Deployment ci/c", "the owner: argocd"} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%q does not name %s", err, name)
+		}
 	}
 }

@@ -19,8 +19,8 @@ import (
 
 // ForeignError says that something with one of our names belongs to somebody else. Nothing was written.
 type ForeignError struct {
-	// Definitions and Namespaces that it is, by name.
-	Definitions, Namespaces []string
+	// Definitions and Namespaces that it is, by name; Controllers are Deployments as namespace/name.
+	Definitions, Namespaces, Controllers []string
 	// Owner is as much as is known of who it belongs to.
 	Owner string
 	// Workloads are Deployments of the owner, as namespace/name.
@@ -28,11 +28,17 @@ type ForeignError struct {
 }
 
 func (e *ForeignError) Error() string {
-	if len(e.Definitions) == 0 {
-		return fmt.Sprintf("the namespace %s exists and was not made by kube-migrator, which needs one of its own; its owner: %s",
-			strings.Join(e.Namespaces, ", "), e.Owner)
+	var problems []string
+	if len(e.Definitions) > 0 {
+		problems = append(problems, fmt.Sprintf("CustomResourceDefinition %s exists and belongs to another installation", strings.Join(e.Definitions, ", ")))
 	}
-	return fmt.Sprintf("CustomResourceDefinition %s exists and belongs to another installation: %s", strings.Join(e.Definitions, ", "), e.Owner)
+	if len(e.Namespaces) > 0 {
+		problems = append(problems, fmt.Sprintf("the namespace %s exists and was not made by kube-migrator, which needs one of its own", strings.Join(e.Namespaces, ", ")))
+	}
+	if len(e.Controllers) > 0 {
+		problems = append(problems, fmt.Sprintf("Deployment %s is a controller of kube-migrator that something else manages", strings.Join(e.Controllers, ", ")))
+	}
+	return strings.Join(problems, "; and ") + "; the owner: " + e.Owner
 }
 
 // LeavingError says that something that the plan needs is being deleted. Nothing was written.
@@ -50,11 +56,18 @@ const approvedAnnotation = "api-approved.kubernetes.io"
 // foreignNamespaces are where the other installations run their workloads.
 var foreignNamespaces = []string{metav1.NamespaceSystem, "openshift-kube-storage-version-migrator", "openshift-kube-storage-version-migrator-operator"}
 
-// foreign looks for definitions, and a namespace, that have our names and are not ours. The error is a *LeavingError, or about
-// reading.
+// foreign looks for definitions, a namespace and controllers that have our names and are not ours. It notes whether the namespace
+// is somebody else's, taken before or not. The error is a *LeavingError, or about reading.
 func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstructured) (*ForeignError, error) {
 	found := &ForeignError{}
-	var objects []*unstructured.Unstructured
+	var objects, definitions []*unstructured.Unstructured
+	controllers, err := i.foreignControllers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range controllers {
+		found.Controllers = append(found.Controllers, o.GetNamespace()+"/"+o.GetName())
+	}
 	for _, o := range plan {
 		k, err := kindOf(o)
 		if err != nil {
@@ -73,17 +86,25 @@ func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstruc
 		if live == nil || live.GetLabels()[managedByLabel] == Name {
 			continue
 		}
-		objects = append(objects, live)
+		if k.Kind == "Namespace" {
+			i.guest = true
+			if live.GetLabels()[guestLabel] == Name { // it was adopted before
+				continue
+			}
+		}
 		if k.Kind == "Namespace" {
 			found.Namespaces = append(found.Namespaces, o.GetName())
+			objects = append(objects, live)
 		} else {
 			found.Definitions = append(found.Definitions, o.GetName())
+			definitions = append(definitions, live)
 		}
 	}
+	objects = append(objects, controllers...)
 	switch {
-	case len(objects) == 0:
+	case len(objects)+len(definitions) == 0:
 		return nil, nil
-	case len(found.Definitions) == 0:
+	case len(definitions) == 0:
 		found.Owner = ownerOf(objects, nil)
 		return found, nil
 	}
@@ -95,8 +116,23 @@ func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstruc
 		}
 		found.Workloads = append(found.Workloads, foreignWorkloads(deployments.Items)...)
 	}
-	found.Owner = ownerOf(objects, found.Workloads)
+	found.Owner = ownerOf(definitions, found.Workloads)
 	return found, nil
+}
+
+// foreignControllers returns the Deployments that are controllers of ours by their labels, and that somebody else manages, such as
+// Helm or Argo CD: deleting one would only make it come back.
+func (i *Installation) foreignControllers(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	var all unstructured.UnstructuredList
+	err := list(ctx, i.Client, kindNamed("Deployment"), "", controllers+","+managedByLabel+"!="+Name, "", &all)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for n := range all.Items {
+		objects = append(objects, &all.Items[n])
+	}
+	return objects, nil
 }
 
 // foreignWorkloads returns the Deployments that look like those of another migrator, by name or image.

@@ -8,7 +8,7 @@
 // and of the resources that may be migrated (Plan); writing, waiting and removing happen around it.
 //
 // It never reads objects of the resources that are migrated, and never deletes anything that does not carry our labels,
-// except what lives in a namespace of ours when that is purged.
+// except what lives in a namespace that we made when that is purged, and a Deployment of our name that the user told us to adopt.
 //
 // Invariants:
 //   - No rule has a wildcard: not in verbs, groups, resources or names. A worker may list, get and patch what it migrates, and
@@ -55,6 +55,10 @@ const (
 	componentLabel = "app.kubernetes.io/component"
 )
 
+// guestLabel marks a namespace that is somebody else's, and that the user told us to use. It has none of the other labels, so that
+// nothing of ours ever deletes it.
+const guestLabel = "migration.k8s.io/adopted-by"
+
 // The values of the component label.
 const (
 	componentController = "controller"
@@ -62,8 +66,12 @@ const (
 	componentInstall    = "install"
 )
 
-// ours selects everything that belongs to an installation.
-const ours = nameLabel + "=" + Name + "," + managedByLabel + "=" + Name
+const (
+	// ours selects everything that belongs to an installation.
+	ours = nameLabel + "=" + Name + "," + managedByLabel + "=" + Name
+	// controllers selects Deployments of the controller, whoever manages them.
+	controllers = nameLabel + "=" + Name + "," + componentLabel + "=" + componentController
+)
 
 // Workers is where sweeps run.
 type Workers string

@@ -104,7 +104,7 @@ func trouble(d *appsv1.Deployment, running []corev1.Pod) string {
 	return ""
 }
 
-// removeOlder deletes Deployments of ours that the one to be applied does not take the place of by itself: those with another
+// removeOlder deletes Deployments that we manage and that the one to be applied does not take the place of by itself: those with another
 // name or in another namespace, of which two would act at once (I8), and one with another selector, which cannot be changed.
 // It reports whether the latter was there.
 func (i *Installation) removeOlder(ctx context.Context, next *unstructured.Unstructured) (replaced bool, err error) {
@@ -113,11 +113,11 @@ func (i *Installation) removeOlder(ctx context.Context, next *unstructured.Unstr
 		return false, err
 	}
 	var all appsv1.DeploymentList
-	err = list(ctx, i.Client, kindNamed("Deployment"), "", nameLabel+"="+Name+","+componentLabel+"="+componentController, "", &all)
+	err = list(ctx, i.Client, kindNamed("Deployment"), "", controllers+","+managedByLabel+"="+Name, "", &all)
 	if err != nil {
 		return false, err
 	}
-	named, err := i.readDeployment(ctx, planned.Namespace, planned.Name) // it may lack the labels
+	named, err := i.readDeployment(ctx, planned.Namespace, planned.Name) // where it is not ours, the user adopts it
 	if err != nil {
 		return false, err
 	}

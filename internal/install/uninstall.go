@@ -15,10 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
-// ErrInUse says that a namespace that would be purged holds pods that are not of the installation.
+// ErrInUse says that a namespace that would be purged holds something that is not of the installation.
 var ErrInUse = errors.New("the namespace is in use")
 
 // quickly is how many seconds a pod gets to end. It may not write any more: there is nothing to finish.
@@ -58,7 +59,7 @@ func (r *Removal) Run(ctx context.Context) error {
 		r.stopped,
 	}
 	if r.Purge {
-		steps = append(steps, r.all("CustomResourceDefinition"), r.gone("CustomResourceDefinition"), r.all("Namespace"), r.gone("Namespace"))
+		steps = append(steps, r.all("CustomResourceDefinition"), r.gone("CustomResourceDefinition"), r.leave, r.all("Namespace"), r.gone("Namespace"))
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -89,6 +90,11 @@ func (r *Removal) permissions() []permission {
 		verbs = verbs[:1]
 	}
 	var needed []permission
+	if r.Purge {
+		for _, k := range used {
+			needed = append(needed, permission{"list", "", k.GroupResource()})
+		}
+	}
 	for _, k := range append(slices.Clone(kinds), pods, jobs, leases) {
 		for _, verb := range verbs {
 			state := k.Kind == "CustomResourceDefinition" || k.Kind == "Namespace"
@@ -115,7 +121,10 @@ func (r *Removal) findNamespaces(ctx context.Context) error {
 				continue
 			}
 			names[o.Name] = true
-			if err := r.unused(ctx, o.Name); r.Purge && err != nil {
+			if !r.Purge {
+				continue
+			}
+			if err := r.unused(ctx, o.Name); err != nil {
 				return err
 			}
 		}
@@ -124,7 +133,16 @@ func (r *Removal) findNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// unused returns ErrInUse where a namespace holds pods of somebody else.
+// used are kinds that somebody else's use of a namespace shows in, beside pods: workloads that have no pod now, and what a deletion
+// would lose for ever.
+var used = []kind{
+	kindNamed("Deployment"),
+	{gvk("apps", "v1", "StatefulSet"), "statefulsets", true},
+	{gvk("batch", "v1", "CronJob"), "cronjobs", true},
+	{gvk("", "v1", "PersistentVolumeClaim"), "persistentvolumeclaims", true},
+}
+
+// unused returns ErrInUse where a namespace holds something of somebody else.
 func (r *Removal) unused(ctx context.Context, namespace string) error {
 	var all corev1.PodList
 	if err := list(ctx, r.Client, pods, namespace, "", "", &all); err != nil {
@@ -134,6 +152,38 @@ func (r *Removal) unused(ctx context.Context, namespace string) error {
 		if !isOurs(p) {
 			return fmt.Errorf("%w: %s holds the pod %s, which is not of kube-migrator", ErrInUse, namespace, p.Name)
 		}
+	}
+	for _, k := range used {
+		others, err := found(ctx, r.Client, k, namespace, managedByLabel+"!="+Name)
+		if err != nil {
+			return err
+		}
+		if len(others) > 0 {
+			return fmt.Errorf("%w: %s holds the %s %s, which is not of kube-migrator", ErrInUse, namespace, k.Kind, others[0].Name)
+		}
+	}
+	return nil
+}
+
+// leave takes our mark off namespaces that are somebody else's.
+func (r *Removal) leave(ctx context.Context) error {
+	k := kindNamed("Namespace")
+	marked, err := found(ctx, r.Client, k, "", guestLabel+"="+Name)
+	if err != nil {
+		return err
+	}
+	for _, o := range marked {
+		if r.Mode != DryRunClient {
+			body := fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:null}}}`, o.UID, guestLabel)
+			request := r.Client.Patch(types.MergePatchType).AbsPath(k.path("", o.Name)...).Param("fieldManager", FieldManager).Body(body)
+			if r.Mode == DryRunServer {
+				request.Param("dryRun", metav1.DryRunAll)
+			}
+			if err := send(ctx, request, nil); err != nil {
+				return fmt.Errorf("take the mark off namespace %s: %w", o.Name, err)
+			}
+		}
+		r.Report(Change{Kind: k.Kind, Name: o.Name, Outcome: Configured, Note: "it belongs to others, and stays"})
 	}
 	return nil
 }

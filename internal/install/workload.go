@@ -121,7 +121,8 @@ func (o Options) networkPolicy() *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		ObjectMeta: meta(componentInstall, o.Namespace, Name),
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{},
+			// Controllers and workers; others that live in the namespace are not ours to restrict.
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{nameLabel: Name}},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{
 				port(corev1.ProtocolTCP, metricsPort), port(corev1.ProtocolTCP, healthPort),
