@@ -99,7 +99,7 @@ func outcomes(out string) map[string]int {
 }
 
 // objects is how many an installation consists of.
-const objects = 24
+const objects = 28
 
 func TestInstallOnARealCluster(t *testing.T) {
 	i := newInstaller(t, testbed.Options{

@@ -154,7 +154,10 @@ func (i *installer) checkController() {
 	for _, allowed := range [][]string{
 		{"watch", migration, "storageversionmigrations", ""}, {"update", migration, "storageversionmigrations/status", ""}, {"create", "batch", "jobs", own},
 		{"delete", "batch", "jobs", own}, {"create", "", "configmaps", own}, {"create", "coordination.k8s.io", "leases", own},
-		{"patch", "apiextensions.k8s.io", "customresourcedefinitions/status", ""}, {"watch", "storagemigration.k8s.io", "storageversionmigrations", ""},
+		{"patch", "apiextensions.k8s.io", "customresourcedefinitions/status", ""}, {"list", "storagemigration.k8s.io", "storageversionmigrations", ""},
+		{"update", migration, "storageversionmigrations", ""}, {"delete", migration, "storagestates", ""}, {"patch", migration, "storagestates/status", ""},
+		{"watch", migration, "storageversions", ""}, {"watch", "internal.apiserver.k8s.io", "storageversions", ""}, {"watch", "apiregistration.k8s.io", "apiservices", ""},
+		{"watch", "apiextensions.k8s.io", "customresourcedefinitions", ""}, {"watch", "coordination.k8s.io", "leases", "kube-system"}, {"watch", "discovery.k8s.io", "endpointslices", "default"},
 		{"create", "authentication.k8s.io", "tokenreviews", ""}, {"create", "authorization.k8s.io", "subjectaccessreviews", ""},
 		{"create", "events.k8s.io", "events", "default"}, {"list", "coordination.k8s.io", "leases", "kube-system"}, {"list", "discovery.k8s.io", "endpointslices", "default"},
 	} {
@@ -162,11 +165,14 @@ func (i *installer) checkController() {
 			t.Errorf("the controller may not %v", allowed)
 		}
 	}
-	for _, denied := range [][]string{
+	for _, denied := range [][]string{ // what it does not use, too
 		{"get", "", "secrets", own}, {"list", "", "secrets", ""}, {"patch", "", "secrets", ""}, {"list", "", "configmaps", ""}, {"list", "demo.example.com", "widgets", ""},
 		{"patch", "apiextensions.k8s.io", "customresourcedefinitions", ""}, {"delete", "apiextensions.k8s.io", "customresourcedefinitions", ""},
 		{"create", "batch", "jobs", "kube-system"}, {"create", "", "pods", own}, {"delete", "", "namespaces", ""}, {"patch", "rbac.authorization.k8s.io", "clusterroles", ""},
-		{"create", "", "serviceaccounts/token", own}, {"delete", migration, "storagestates", ""},
+		{"create", "", "serviceaccounts/token", own},
+		{"patch", migration, "storageversionmigrations", ""}, {"patch", migration, "storageversionmigrations/status", ""}, {"watch", "storagemigration.k8s.io", "storageversionmigrations", ""},
+		{"update", "batch", "jobs", own}, {"update", "", "configmaps", own}, {"create", "", "events", own}, {"get", "apiregistration.k8s.io", "apiservices", ""},
+		{"create", "coordination.k8s.io", "leases", "kube-system"},
 	} {
 		if i.may(controller, denied[0], denied[1], denied[2], denied[3]) {
 			t.Errorf("the controller may %v", denied)

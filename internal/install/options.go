@@ -44,7 +44,7 @@ const (
 	Controller = Name + "-controller"
 	// metricsReader is the role of those who may read the controller's metrics. Nobody has it until it is bound.
 	metricsReader = Name + "-metrics-reader"
-	// agreementRole lets both see who the API servers are.
+	// agreementRole lets workers see who the API servers are.
 	agreementRole = Name + "-agreement"
 )
 

@@ -137,6 +137,18 @@ func TestWhoeverRunsSweepsIsBoundToTheWorkersRole(t *testing.T) {
 	}
 }
 
+func TestOnlyAControllerThatSweepsMayChangeACheckpoint(t *testing.T) {
+	for workers, want := range map[Workers]bool{Jobs: false, InProcess: true} {
+		rules := rulesOf(t, planOf(t, Options{Workers: workers}, widgets), DefaultNamespace, ControllerAccount)
+		may := slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+			return slices.Contains(r.Resources, "configmaps") && slices.Contains(r.Verbs, "update")
+		})
+		if may != want {
+			t.Errorf("with --workers=%s: %v, want %v", workers, may, want)
+		}
+	}
+}
+
 func TestEveryObjectOfAPlanHasAPathAndOurLabels(t *testing.T) {
 	seen := map[string]bool{}
 	for _, o := range planOf(t, Options{Namespace: "elsewhere"}, widgets) {

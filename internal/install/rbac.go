@@ -64,14 +64,17 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 	finalize := rule("", on("namespaces/finalizers"), "update") // the owner of what it requests on start-up
 	finalize.ResourceNames = []string{namespace}
 	return []rbacv1.PolicyRule{
-		rule(migrationGroup, on("storageversionmigrations"), "create", "delete", "get", "list", "patch", "update", "watch"),
-		rule(migrationGroup, on("storageversionmigrations/finalizers"), "update"),
-		rule(migrationGroup, on("storageversionmigrations/status"), "get", "patch", "update"),
-		rule("storagemigration.k8s.io", on("storageversionmigrations"), "get", "list", "watch"),
+		rule(migrationGroup, on("storageversionmigrations"), "create", "delete", "get", "list", "update", "watch"),
+		rule(migrationGroup, on("storageversionmigrations/finalizers"), "update"), // the owner of Jobs and checkpoints
+		rule(migrationGroup, on("storageversionmigrations/status"), "update"),
+		rule(migrationGroup, on("storagestates"), "create", "delete", "get", "list", "patch", "update", "watch"),
+		rule(migrationGroup, on("storagestates/status"), "get", "patch", "update"),
+		rule(migrationGroup, on("storageversions"), "list", "watch"), // where API servers, or somebody for them, publish what they store
+		rule("internal.apiserver.k8s.io", on("storageversions"), "list", "watch"),
+		rule("storagemigration.k8s.io", on("storageversionmigrations"), "list"),
 		rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list", "watch"),
 		rule("apiextensions.k8s.io", on("customresourcedefinitions/status"), "patch"), // prunes storedVersions after proof (I2)
-		rule("apiregistration.k8s.io", on("apiservices"), "get", "list", "watch"),
-		rule("", on("events"), "create", "patch"),
+		rule("apiregistration.k8s.io", on("apiservices"), "list", "watch"),
 		rule("events.k8s.io", on("events"), "create", "patch"),
 		rule("authentication.k8s.io", on("tokenreviews"), "create"), // who reads /metrics
 		rule("authorization.k8s.io", on("subjectaccessreviews"), "create"),
@@ -80,14 +83,19 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 	}
 }
 
-// controllerNamespaceRules are what the controller needs in the namespace of the installation.
-func controllerNamespaceRules() []rbacv1.PolicyRule {
+// controllerNamespaceRules are what the controller needs in the namespace of the installation. Only where it sweeps itself it writes
+// to a checkpoint after its creation.
+func controllerNamespaceRules(workers Workers) []rbacv1.PolicyRule {
+	checkpoints := rule("", on("configmaps"), "create", "delete", "get", "list", "watch")
+	if workers == InProcess {
+		checkpoints = rule("", on("configmaps"), "create", "delete", "get", "list", "update", "watch")
+	}
 	lease := rule("coordination.k8s.io", on("leases"), "get", "update")
 	lease.ResourceNames = []string{Controller}
 	return []rbacv1.PolicyRule{
-		rule("batch", on("jobs"), "create", "delete", "get", "list", "patch", "update", "watch"),
+		rule("batch", on("jobs"), "create", "delete", "get", "list", "patch", "watch"),
 		rule("batch", on("jobs/finalizers"), "update"), // the owner of a checkpoint
-		rule("", on("configmaps"), "create", "delete", "get", "list", "patch", "update", "watch"),
+		checkpoints,
 		rule("coordination.k8s.io", on("leases"), "create"), // a name cannot restrict what does not exist yet
 		lease,
 	}
@@ -127,17 +135,21 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 			clusterBinding(componentWorker, WorkerAccount, sweeps),
 		},
 		"Role": {
-			role(componentController, o.Namespace, ControllerAccount, controllerNamespaceRules()...),
+			role(componentController, o.Namespace, ControllerAccount, controllerNamespaceRules(o.Workers)...),
 			role(componentWorker, o.Namespace, WorkerAccount, checkpointRules...),
-			// The agreement lists: names cannot restrict that.
+			// The agreement lists: names cannot restrict that. The controller also waits for API servers to come and go.
 			role(componentInstall, system, agreementRole, rule("coordination.k8s.io", on("leases"), "list")),
 			role(componentInstall, public, agreementRole, rule("discovery.k8s.io", on("endpointslices"), "list")),
+			role(componentController, system, ControllerAccount, rule("coordination.k8s.io", on("leases"), "list", "watch")),
+			role(componentController, public, ControllerAccount, rule("discovery.k8s.io", on("endpointslices"), "list", "watch")),
 		},
 		"RoleBinding": {
 			binding(componentController, o.Namespace, ControllerAccount, controller),
 			binding(componentWorker, o.Namespace, WorkerAccount, worker),
-			binding(componentInstall, system, agreementRole, controller, worker),
-			binding(componentInstall, public, agreementRole, controller, worker),
+			binding(componentInstall, system, agreementRole, worker),
+			binding(componentInstall, public, agreementRole, worker),
+			binding(componentController, system, ControllerAccount, controller),
+			binding(componentController, public, ControllerAccount, controller),
 		},
 	}
 }
