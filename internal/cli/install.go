@@ -48,11 +48,13 @@ func newInstallCommand(env *environment) *cobra.Command {
 		Long: `Put the controller of kube-migrator into the cluster of the kubeconfig: definitions, namespace, ServiceAccounts, roles,
 a share of the API server of its own (PriorityLevelConfiguration and FlowSchema), NetworkPolicy, PodDisruptionBudget and
 Deployment. Each is applied on the server's side, and the command says what that did: created, configured or unchanged.
-Running it again upgrades; an older controller that cannot be changed into the new one is deleted first.
+Running it again upgrades; an older controller that cannot be changed into the new one is deleted first. Flags are not
+remembered: give --namespace, --exclude and the others each time. What a flag less changes is told as a warning.
 
 The roles are made from what the cluster serves now: a worker may get, list and patch each included resource by name, and
 nothing else of it. A resource that is defined later cannot be migrated until install is run again. --include and
---exclude take patterns of full names and narrow what is migrated and what is granted.
+--exclude take patterns of full names and narrow what is migrated and what is granted. Of a group that discovery cannot
+show now, such as that of an aggregated API server that is down, what was granted before stays.
 
 --export writes the manifests to stdout for a tool that applies them, and changes nothing. It, too, reads from the
 cluster which resources there are, because the roles name them.
@@ -61,7 +63,8 @@ Definitions of the same names that belong to kube-storage-version-migrator or Op
 over with their objects; the workloads of the other installation are left alone, and must be stopped. A namespace that
 exists is refused, too; with --adopt it is used, and stays its owner's: uninstall never deletes it.
 
-Exit codes: 0 done, 1 error, 130 interrupted. It may be repeated after any error.`,
+Exit codes: 0 done; 1 error; 3 done, but a part of discovery could not be read; 130 interrupted. It may be repeated after
+any error.`,
 		Example: `  kube-migrator install --image registry.example.com/kube-migrator:v1.0.0
   kube-migrator install --include '*.demo.example.com' --dry-run=server
   kube-migrator install --export > kube-migrator.yaml`,
@@ -143,7 +146,7 @@ func checkRun(command *cobra.Command, dryRun string, timeout time.Duration) erro
 
 // install gathers what may be migrated, decides what that needs, and applies it.
 func (env *environment) install(ctx context.Context, command *cobra.Command, f *installFlags) error {
-	client, resources, err := env.includedResources(ctx, command, f)
+	client, resources, unseen, err := env.includedResources(ctx, command, f)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return env.explainInstall(ctx, command, f.options.Namespace, err)
@@ -159,8 +162,10 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 		if err != nil {
 			return err
 		}
-		_, err = env.Out.Write(manifests)
-		return err
+		if _, err = env.Out.Write(manifests); err != nil {
+			return fmt.Errorf("write manifests: %w", err)
+		}
+		return env.seenEnough(command, unseen)
 	}
 	installation := &install.Installation{
 		Client: client, Mode: mode(f.dryRun), Adopt: f.adopt, Timeout: f.timeout, Report: env.change(f.dryRun), Progress: env.waiting,
@@ -170,7 +175,7 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 		return env.explainInstall(ctx, command, f.options.Namespace, err)
 	}
 	if f.dryRun != dryRunNone {
-		return nil
+		return env.seenEnough(command, unseen)
 	}
 	if f.wait {
 		if err := installation.Rollout(ctx, f.options.Namespace); err != nil {
@@ -178,37 +183,65 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 		}
 	}
 	fmt.Fprintf(env.Err, "kube-migrator is installed in the namespace %s and may migrate %d resources.\n", f.options.Namespace, len(resources))
-	return nil
+	return env.seenEnough(command, unseen)
 }
 
-// includedResources reads what may be migrated.
-func (env *environment) includedResources(ctx context.Context, command *cobra.Command, f *installFlags) (rest.Interface, []schema.GroupResource, error) {
+// seenEnough ends a command that is done with an exit code of its own where it could not see which resources some groups have.
+func (env *environment) seenEnough(command *cobra.Command, unseen []string) error {
+	if len(unseen) == 0 {
+		return nil
+	}
+	return hintedCode(fmt.Errorf("done, but of %s nothing is granted beyond what was before: discovery could not be read", few(unseen)),
+		env.sameAgain(command), exitUndetermined)
+}
+
+// includedResources reads what may be migrated, and which group-versions could not be seen: of their groups it is what was granted
+// before.
+func (env *environment) includedResources(ctx context.Context, command *cobra.Command, f *installFlags) (client rest.Interface, resources []schema.GroupResource, unseen []string, err error) {
 	config, err := env.config()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	client, err := migrate.NewClient(config)
-	if err != nil {
-		return nil, nil, err
+	if client, err = migrate.NewClient(config); err != nil {
+		return nil, nil, nil, err
 	}
 	all, err := inventory.Take(ctx, client)
 	if err != nil {
-		return nil, nil, env.unreachable(config, err)
+		return nil, nil, nil, env.unreachable(config, err)
 	}
+	if resources, err = env.selected(command, f, all); err != nil {
+		return nil, nil, nil, err
+	}
+	var groups []string
 	for _, failure := range all.Failures {
-		fmt.Fprintf(env.Err, "Not looked at, and so not granted: %s\n", strings.Join(strings.Fields(failure.String()), " "))
+		fmt.Fprintf(env.Err, "Not looked at: %s\n", strings.Join(strings.Fields(failure.String()), " "))
+		if gv, err := schema.ParseGroupVersion(failure.What); err == nil && gv.Version != "" && gv.Group == failure.Group && failure.What != "APIServices" && failure.What != "CustomResourceDefinitions" {
+			groups, unseen = append(groups, gv.Group), append(unseen, failure.What)
+		}
 	}
+	if len(groups) > 0 {
+		kept, err := install.Kept(ctx, client, groups, f.options.Include, f.options.Exclude)
+		if err != nil {
+			return nil, nil, nil, env.explainInstall(ctx, command, f.options.Namespace, err)
+		}
+		resources = append(resources, kept...)
+	}
+	return client, resources, unseen, nil
+}
+
+// selected are the resources that the patterns include.
+func (env *environment) selected(command *cobra.Command, f *installFlags, all *inventory.Inventory) ([]schema.GroupResource, error) {
 	resources, err := install.Included(all, f.options.Include, f.options.Exclude)
 	if unknown := (*inventory.NotFoundError)(nil); errors.As(err, &unknown) && len(unknown.Near) > 0 {
-		return nil, nil, hinted(err, command.CommandPath()+" "+quoted("--include="+unknown.Near[0]))
+		return nil, hinted(err, command.CommandPath()+" "+quoted("--include="+unknown.Near[0]))
 	}
 	if err != nil {
-		return nil, nil, env.notFound(command, err)
+		return nil, env.notFound(command, err)
 	}
 	if len(resources) == 0 {
-		return nil, nil, usageError(command, errors.New("--include and --exclude leave nothing that could be migrated"))
+		return nil, usageError(command, errors.New("--include and --exclude leave nothing that could be migrated"))
 	}
-	return client, resources, nil
+	return resources, nil
 }
 
 // explainInstall turns an error of installing or removing into the two lines of every error.

@@ -318,6 +318,41 @@ func TestInstallReplacesAnOlderController(t *testing.T) {
 	})
 }
 
+func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTellsWhatItForgets(t *testing.T) {
+	i := newInstaller(t, testbed.Options{})
+	if err := i.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
+		t.Fatal(err)
+	}
+	proxy := testbed.NewProxy(t, i.cluster)
+	kubeconfig, err := proxy.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.run(exitDone, "install", "--wait=false", "--exclude=secrets")
+	worker := i.clientAs("kube-migrator-worker")
+	i.eventually("the worker may patch widgets", func() bool { return i.may(worker, "patch", "demo.example.com", "widgets", "") })
+
+	proxy.SetRules(testbed.Rule{Fault: testbed.InternalError(), Match: testbed.PathContains("/apis/demo.example.com/")})
+	_, notes := i.runAs(kubeconfig, exitUndetermined, "install", "--wait=false", "--image=kube-migrator:next")
+	for _, want := range []string{
+		"Not looked at: demo.example.com/v", "error: done, but of demo.example.com/v", "discovery could not be read\nTry: kube-migrator install --image=kube-migrator:next",
+		"Warning: the controller kube-migrator/kube-migrator-controller becomes one without --exclude=secrets. Options are not remembered: give those that are to stay.\n",
+	} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("stderr %q, want %q", notes, want)
+		}
+	}
+	i.eventually("the worker may patch secrets", func() bool { return i.may(worker, "patch", "", "secrets", "") })
+	if !i.may(worker, "patch", "demo.example.com", "widgets", "") {
+		t.Error("the worker may not patch any more what discovery could not show")
+	}
+	if out, _ := i.runAs(kubeconfig, exitUndetermined, "install", "--export"); !strings.Contains(out, "- demo.example.com\n") {
+		t.Error("--export leaves out what discovery could not show")
+	}
+	i.runAs(kubeconfig, exitUndetermined, "install", "--wait=false", "--exclude=widgets.*")
+	i.eventually("the worker may not patch what is excluded", func() bool { return !i.may(worker, "patch", "demo.example.com", "widgets", "") })
+}
+
 func TestANamespaceOfOthersIsUsedAndNeverDeleted(t *testing.T) {
 	i := newInstaller(t, testbed.Options{})
 	const namespace = "/api/v1/namespaces/ops"

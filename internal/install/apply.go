@@ -99,6 +99,13 @@ func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructure
 	if i.guest {
 		plan = asGuest(plan)
 	}
+	for _, o := range plan {
+		if o.GetKind() == "Deployment" {
+			if err := i.tellChanges(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
 	for n, o := range plan {
 		if o.GetKind() == "Deployment" {
 			replaced, err := i.removeOlder(ctx, o)

@@ -120,3 +120,21 @@ func TestARefusalNamesEverythingThatIsForeign(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAnUpgradeForgetsIsTold(t *testing.T) {
+	controller := func(namespace string, arguments ...string) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller", Args: arguments}}
+		return d
+	}
+	planned := controller("b", "controller", "--namespace=b", "--worker-image=new", "--bootstrap=all")
+	for want, live := range map[string]*appsv1.Deployment{
+		"":                                   controller("b", "controller", "--namespace=b", "--worker-image=old", "--bootstrap=all"),
+		"without --exclude=secrets. Options": controller("b", "controller", "--namespace=b", "--bootstrap=all", "--exclude=secrets"),
+		"the controller a/c becomes one without --namespace=a and with --namespace=b --bootstrap=all. Options": controller("a", "controller", "--namespace=a"),
+	} {
+		if got := changes(live, planned); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
