@@ -37,14 +37,18 @@ func newProgressCommand(env *environment) *cobra.Command {
 safe now.
 
 It is safe where the migration of every resource has succeeded and discovery still shows the version that it migrated to.
-A resource that can be migrated and that nobody has asked a migration of cannot be judged. With -w the command goes on,
-through outages of the API server too, until every run has succeeded or failed.
+A resource that can be migrated and that nobody has asked a migration of cannot be judged. Nor can one whose API servers
+were started since, or whose definition was changed: they may have stored another version meanwhile. A StorageState that
+the controller keeps says what they did; without one the migration has to be requested again.
+
+With -w the command goes on, through outages of the API server too, until every run has succeeded or failed. A refusal that
+lasts, such as a lost permission, ends it. Where nothing happens for five minutes it says so.
 
 RESOURCE is what kubectl takes, or the name of a StorageVersionMigration.
 
 Exit codes: 0 safe; 1 error; 2 work is left: a run is not finished, or the storage version has changed since; 3 that cannot
-be determined: no migration was requested of a resource, or a part of the cluster could not be looked at; 4 a migration
-has failed; 130 interrupted. Of several, 4 comes before 2 before 3.`,
+be determined: no migration was requested of a resource, API servers were started since, or a part of the cluster could
+not be looked at; 4 a migration has failed; 130 interrupted. Of several, 4 comes before 2 before 3.`,
 		Example: `  kube-migrator progress -w
   kube-migrator progress widgets.demo.example.com -o json`,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -107,6 +111,7 @@ type observer struct {
 	inv      *inventory.Inventory
 	invTaken time.Time
 	silent   bool // the API server did not answer last time
+	patience
 }
 
 // look gathers what is seen now and judges it.
@@ -126,6 +131,13 @@ func (o *observer) look(ctx context.Context) (render.Progress, error) {
 	if err != nil {
 		return render.Progress{}, err
 	}
+	if s.states, err = o.readStates(ctx); err != nil {
+		return render.Progress{}, err
+	}
+	if s.servers, err = o.readAPIServers(ctx); err != nil { // last, so that what lives now lived when the rest was read
+		return render.Progress{}, err
+	}
+	o.tellQuiet(all, s.now)
 	return s.judge(), nil
 }
 
@@ -179,6 +191,7 @@ func (o *observer) watch(ctx context.Context, progress render.Progress, screen *
 		if err := screen.show(progress); err != nil {
 			return progress, err
 		}
+		o.tellPaused(progress)
 		if !progress.Unfinished() {
 			return progress, screen.end(progress)
 		}
@@ -200,6 +213,9 @@ func (o *observer) poll(ctx context.Context) (render.Progress, error) {
 		progress, err := o.look(looking)
 		cancel()
 		if err := ctx.Err(); err != nil {
+			return render.Progress{}, err
+		}
+		if o.ends(err, time.Now()) {
 			return render.Progress{}, err
 		}
 		o.tell(err)

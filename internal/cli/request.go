@@ -15,11 +15,15 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
 // defaultReason stands where the user gives none.
 const defaultReason = "requested by hand"
+
+// managedByLabel tells what we made from what others did.
+const managedByLabel = "app.kubernetes.io/managed-by"
 
 // requestFlags are the flags of request.
 type requestFlags struct {
@@ -217,7 +221,7 @@ func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[strin
 func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionMigration {
 	m := &v1alpha1.StorageVersionMigration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "StorageVersionMigration"},
-		ObjectMeta: metav1.ObjectMeta{Name: r.GroupResource.String()},
+		ObjectMeta: metav1.ObjectMeta{Name: r.GroupResource.String(), Labels: map[string]string{managedByLabel: install.Name}},
 		Spec: v1alpha1.StorageVersionMigrationSpec{
 			Resource: v1alpha1.GroupVersionResource{Group: r.Group, Version: f.typedVersion(r), Resource: r.Resource}, Generation: 1, Reason: f.reason, State: v1alpha1.Active,
 			Pace: v1alpha1.Pace{MaxObjectsPerSecond: f.maxRate, MaxInFlight: f.maxInFlight},

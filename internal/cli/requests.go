@@ -121,6 +121,8 @@ func (q *requests) remove(ctx context.Context, m *v1alpha1.StorageVersionMigrati
 	return q.send(ctx, q.client.Delete().AbsPath(requestsPath, m.Name).SetHeader("Content-Type", "application/json").Body(body), &answer)
 }
 
+var errNotInstalled = errors.New("kube-migrator is not installed in this cluster: it does not serve migration.k8s.io/v1alpha1")
+
 // isNoObject reports that the API is there, and an object is not: only then the answer names it.
 func isNoObject(err error) bool {
 	status := apierrors.APIStatus(nil)
@@ -134,7 +136,7 @@ func (q *requests) explain(what string, err error) error {
 	case errors.As(err, &known):
 		return err
 	case apierrors.IsNotFound(err) && !isNoObject(err):
-		return hinted(errors.New("kube-migrator is not installed in this cluster: it does not serve migration.k8s.io/v1alpha1"), q.env.name+" install")
+		return hinted(errNotInstalled, q.env.name+" install")
 	case apierrors.IsForbidden(err):
 		return hinted(fmt.Errorf("%s: %w", what, err), "kubectl auth can-i --list")
 	case errors.As(err, &status):

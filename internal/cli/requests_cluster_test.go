@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/config"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
@@ -82,7 +84,7 @@ func failedStatus(generation int) string {
 }
 
 func TestCommandsOnARealCluster(t *testing.T) {
-	a := &asked{Cluster: testbed.New(t, testbed.Options{})}
+	a := &asked{Cluster: testbed.New(t, testbed.Options{Users: []testbed.User{{Name: "guest"}}})}
 	var err error
 	if a.kubeconfig, err = a.Kubeconfig(); err != nil {
 		t.Fatal(err)
@@ -98,6 +100,7 @@ func TestCommandsOnARealCluster(t *testing.T) {
 	t.Run("pause, resume and cancel", a.steering)
 	t.Run("progress", a.progressing)
 	t.Run("wait", a.waiting)
+	t.Run("a permission that is lost", a.refusal)
 	t.Run("an API server that stops", a.outage)
 }
 
@@ -129,7 +132,7 @@ func (a *asked) requesting(t *testing.T) {
 	}
 	m := a.send(t, http.MethodGet, "/"+widgets, "")
 	if s := m.Spec; s.Resource != (v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"}) || s.Reason != defaultReason ||
-		s.Pace.MaxObjectsPerSecond != 50 || len(s.GroupVersions) != 2 || s.GroupVersions[0].Version != "v2" {
+		s.Pace.MaxObjectsPerSecond != 50 || len(s.GroupVersions) != 2 || s.GroupVersions[0].Version != "v2" || m.Labels["app.kubernetes.io/managed-by"] != "kube-migrator" {
 		t.Errorf("spec %+v", s)
 	}
 	a.send(t, http.MethodPatch, "/"+widgets, `{"spec":{"state":"Paused","continueToken":"kept","pace":{"maxInFlight":7}}}`)
@@ -191,7 +194,8 @@ func (a *asked) progressing(t *testing.T) {
 		code   int
 		says   string
 	}{
-		{succeededStatus(3, hash), exitDone, "An upgrade is safe now: every object of " + widgets + " is stored in the present storage version."},
+		{succeededStatus(3, hash), exitUndetermined, "cannot be determined for " + widgets + ".\nTry: kube-migrator request " + widgets + "\n"}, // in no epoch
+		{a.inEpoch(t, succeededStatus(3, hash)), exitDone, "An upgrade is safe now: every object of " + widgets + " is stored in the present storage version."},
 		{succeededStatus(3, "bm9uc2Vuc2U="), exitWorkLeft, "An upgrade is not safe yet: work is left on " + widgets + "."},
 		{failedStatus(3), exitFailures, "failed  default/w1: Rejected: no color"},
 	} {
@@ -223,6 +227,20 @@ func (a *asked) progressing(t *testing.T) {
 	if code, _, errors := a.run(t.Context(), "progress", "-w", "-o", "json"); code != exitError || !strings.Contains(errors, "cannot write json") {
 		t.Errorf("exit code %d: %s", code, errors)
 	}
+}
+
+// inEpoch adds the present epoch of widgets to a status.
+func (a *asked) inEpoch(t *testing.T, status string) string {
+	t.Helper()
+	code, raw, err := a.Servers[0].Do(t.Context(), http.MethodGet, planDefinitions+"/"+widgets, nil)
+	if err != nil || code != http.StatusOK {
+		t.Fatalf("%d, %v", code, err)
+	}
+	var definition metav1.PartialObjectMetadata
+	if err := json.Unmarshal(raw, &definition); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf(`{"epoch":{"evidence":"Observed","crdUID":%q,"crdGeneration":%d},`, definition.UID, definition.Generation) + status[1:]
 }
 
 // hash is what discovery shows for widgets.
@@ -278,6 +296,54 @@ func (a *asked) waiting(t *testing.T) {
 	if code, _, errors := result(); code != exitUndetermined || !strings.HasSuffix(errors, "error: "+widgets+" was deleted\nTry: kube-migrator request "+widgets+"\n") {
 		t.Errorf("deleted: exit code %d, %q", code, errors)
 	}
+}
+
+// refusal takes the permission away from somebody who waits.
+func (a *asked) refusal(t *testing.T) {
+	a.expect(t, exitDone, widgets+" requested (generation 1)\n", "request", "widgets")
+	guest := &asked{Cluster: a.Cluster}
+	var err error
+	if guest.kubeconfig, err = a.KubeconfigFor(a.Servers[0].URL(), "guest"); err != nil {
+		t.Fatal(err)
+	}
+	const bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+	binding := `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"guest"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},
+		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"guest"}]}`
+	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodPost, bindings, []byte(binding)); err != nil || status != http.StatusCreated {
+		t.Fatalf("%d, %v: %s", status, err, answer)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) { // what the authorizer learns takes a moment
+		if code, _, _ := guest.run(t.Context(), "progress", "widgets"); code == exitWorkLeft {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the guest may not read")
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	type result struct {
+		code   int
+		errors string
+	}
+	results := map[string]chan result{"progress": make(chan result, 1), "wait": make(chan result, 1)}
+	for command, ended := range results {
+		words := map[string][]string{"progress": {"progress", "-w", "widgets"}, "wait": {"wait", "widgets"}}[command]
+		go func() {
+			code, _, errors := guest.run(ctx, words...)
+			ended <- result{code, errors}
+		}()
+	}
+	time.Sleep(1500 * time.Millisecond)
+	if status, _, err := a.Servers[0].Do(t.Context(), http.MethodDelete, bindings+"/guest", nil); err != nil || status != http.StatusOK {
+		t.Fatalf("%d, %v", status, err)
+	}
+	for command, ended := range results {
+		if r := <-ended; r.code != exitError || !strings.Contains(r.errors, "forbidden") || !strings.Contains(r.errors, "\nTry: kubectl auth can-i --list\n") {
+			t.Errorf("%s: exit code %d, %q", command, r.code, r.errors)
+		}
+	}
+	a.expect(t, exitDone, widgets+" cancelled\n", "cancel", "widgets")
 }
 
 func (a *asked) outage(t *testing.T) {

@@ -29,6 +29,9 @@ type seen struct {
 	gone []v1alpha1.StorageVersionMigration
 	// named: the user named the resources, so that each is shown.
 	named bool
+	// states are the StorageStates by name, servers the API servers that live.
+	states  map[string]v1alpha1.StorageState
+	servers apiServers
 	// failures are parts of the inventory that could not be read.
 	failures []inventory.Failure
 }
@@ -48,6 +51,8 @@ func (s seen) judge() render.Progress {
 	for i := range s.gone {
 		row := s.row(&s.gone[i], resourceOf(&s.gone[i]).String())
 		row.Verdict, row.Why = render.Undetermined, "the API server does not serve it, and nobody can tell what is still stored"
+		row.Unfinished = row.Unfinished && !holds(&s.gone[i], v1alpha1.Failed)
+		row.Try = s.name + " cancel " + row.Migration
 		p.Resources = append(p.Resources, row)
 	}
 	if !s.named {
@@ -63,7 +68,41 @@ func (s seen) judge() render.Progress {
 		p.Total.ObjectsPerSecond += r.ObjectsPerSecond
 	}
 	p.Verdict, p.Sentence = s.sentence(p)
+	if p.Verdict == render.Undetermined {
+		p.Try = s.try(p.Resources)
+	}
 	return p
+}
+
+// try is the command that helps where something cannot be determined; empty where none does.
+func (s seen) try(rows []render.ProgressResource) string {
+	command, names := "", []string{}
+	for _, r := range rows {
+		if r.Verdict != render.Undetermined || r.Try == "" {
+			continue
+		}
+		before, name, _ := cutLast(r.Try, " ")
+		if command != "" && command != before { // one thing at a time
+			continue
+		}
+		command, names = before, append(names, name)
+	}
+	switch {
+	case command == "":
+		return ""
+	case len(names) > 5 && command == s.name+" request":
+		return command + " --all"
+	}
+	return command + " " + strings.Join(names[:min(5, len(names))], " ")
+}
+
+// cutLast cuts around the last separator.
+func cutLast(text, separator string) (before, after string, ok bool) {
+	i := strings.LastIndex(text, separator)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(separator):], true
 }
 
 // resource judges one resource by the migrations that are about it: the newest that proves the present version, else the
@@ -87,14 +126,17 @@ func (s seen) resource(r inventory.Resource, about []v1alpha1.StorageVersionMigr
 	})
 	counts := about[0]
 	for _, m := range about {
-		if verdict, _ := verdictOf(&m, r); verdict == render.Safe {
+		if verdict, _ := s.verdictOf(&m, r); verdict == render.Safe {
 			counts = m
 			break
 		}
 	}
 	row := s.row(&counts, r.GroupResource.String())
 	row.PresentStorageVersion, row.PresentStorageVersionHash = r.Storage(), r.StorageVersionHash
-	row.Verdict, row.Why = verdictOf(&counts, r)
+	row.Verdict, row.Why = s.verdictOf(&counts, r)
+	if row.Verdict == render.Undetermined {
+		row.Try = s.name + " request " + row.Resource
+	}
 	if row.Verdict == render.HasFailures {
 		row.Unfinished = false
 		row.Try = "kubectl describe storageversionmigrations.migration.k8s.io " + counts.Name + ", mend it, then " + s.name + " request " + row.Resource
@@ -103,8 +145,9 @@ func (s seen) resource(r inventory.Resource, about []v1alpha1.StorageVersionMigr
 }
 
 // verdictOf judges a resource by one migration. A finished run proves something about one version alone, and only while
-// nobody has asked for another run; a definition that claims more versions than it stores contradicts it (I2).
-func verdictOf(m *v1alpha1.StorageVersionMigration, r inventory.Resource) (render.Verdict, string) {
+// nobody has asked for another run; a definition that claims more versions than it stores contradicts it (I2), and so does
+// whatever may have written another version since.
+func (s seen) verdictOf(m *v1alpha1.StorageVersionMigration, r inventory.Resource) (render.Verdict, string) {
 	status, spec := m.Status, m.Spec
 	switch {
 	case status.CompletedGeneration >= spec.Generation && holds(m, v1alpha1.Succeeded):
@@ -119,16 +162,21 @@ func verdictOf(m *v1alpha1.StorageVersionMigration, r inventory.Resource) (rende
 		case r.CRD != nil && slices.ContainsFunc(r.CRD.StoredVersions, func(v string) bool { return v != r.CRD.StorageVersion }):
 			return render.WorkLeft, "it succeeded, but its definition claims that these versions are stored: " + strings.Join(r.CRD.StoredVersions, ", ")
 		}
+		if verdict, why := s.still(m, r); verdict != render.Safe {
+			return verdict, why
+		}
 		return render.Safe, "every object is stored as " + versionOrHash(r.Storage(), r.StorageVersionHash)
 	case holds(m, v1alpha1.Failed) && status.Run.Generation >= spec.Generation:
 		return render.HasFailures, cmp.Or(messageOf(m, v1alpha1.Failed), status.Summary, "the last run failed")
 	case spec.State == v1alpha1.Paused:
-		return render.WorkLeft, "it is paused"
+		return render.WorkLeft, whyPaused
 	case status.Run.Generation < spec.Generation:
 		return render.WorkLeft, fmt.Sprintf("generation %d was requested and has not begun", spec.Generation)
 	}
 	return render.WorkLeft, cmp.Or(messageOf(m, v1alpha1.Reconciling), status.Summary, "it is not finished")
 }
+
+const whyPaused = "it is paused"
 
 func versionOrHash(version, hash string) string {
 	if version != "" {
@@ -172,6 +220,11 @@ func (s seen) row(m *v1alpha1.StorageVersionMigration, resource string) render.P
 	}
 	if status.Epoch != nil {
 		row.Evidence = status.Epoch.Evidence
+	}
+	if status.Run.Generation < m.Spec.Generation { // what the status counts is the run before
+		row.Total, row.TotalIsExact, row.Done, row.Rewritten, row.Current, row.Gone, row.Failed, row.Retried, row.ObjectsPerSecond = 0, false, 0, 0, 0, 0, 0, 0, 0
+		row.StorageVersion, row.StorageVersionHash, row.Evidence = "", "", ""
+		row.EstimatedCompletionTime, row.StartTime, row.UpdateTime, row.CompletionTime = nil, nil, nil, nil
 	}
 	for _, f := range status.Failures {
 		row.Failures = append(row.Failures, render.ProgressFailure{Namespace: f.Namespace, Name: f.Name, Reason: f.Reason, Message: f.Message, Attempts: f.Attempts})

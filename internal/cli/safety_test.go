@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
@@ -28,7 +30,10 @@ func migrationOf(resource string, phase v1alpha1.Phase, hash string, edits ...fu
 	m := v1alpha1.StorageVersionMigration{
 		ObjectMeta: metav1.ObjectMeta{Name: resource},
 		Spec:       v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: gr.Group, Resource: gr.Resource}, Generation: 1, State: v1alpha1.Active},
-		Status:     v1alpha1.StorageVersionMigrationStatus{State: phase, StorageVersionHash: hash, StorageVersion: "v1", Run: v1alpha1.Run{Generation: 1}},
+		Status: v1alpha1.StorageVersionMigrationStatus{
+			State: phase, StorageVersionHash: hash, StorageVersion: "v1", Run: v1alpha1.Run{Generation: 1},
+			Epoch: &v1alpha1.Epoch{Servers: []string{"api-1"}, Evidence: "Observed", CRDUID: "u", CRDGeneration: 7},
+		},
 	}
 	is := v1alpha1.Reconciling
 	switch phase {
@@ -58,7 +63,7 @@ func TestWhetherAnUpgradeIsSafe(t *testing.T) {
 	pods, secrets := resourceAt("pods", "now"), resourceAt("secrets", "now")
 	claims := func(stored ...string) inventory.Resource {
 		r := pods
-		r.CRD = &inventory.CRD{StorageVersion: "v2", StoredVersions: stored}
+		r.CRD = &inventory.CRD{UID: "u", Generation: 7, StorageVersion: "v2", StoredVersions: stored}
 		return r
 	}
 	computed := inventory.Resource{GroupResource: schema.GroupResource{Resource: "bindings"}, Problem: &inventory.Problem{Reason: inventory.NotPersisted}}
@@ -98,6 +103,7 @@ func TestWhetherAnUpgradeIsSafe(t *testing.T) {
 		"another name of shared storage": {seen{resources: []inventory.Resource{shared}, migrations: []v1alpha1.StorageVersionMigration{migrationOf("pods.other", done, "now")}}, render.Safe, "safe now"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			test.servers = apiServers{holders: []string{"api-1"}}
 			p := test.judge()
 			said := []string{p.Sentence}
 			for _, r := range p.Resources {
@@ -126,5 +132,99 @@ func TestEveryVerdictHasItsExitCode(t *testing.T) {
 		if got := exitOf(verdict); got != want {
 			t.Errorf("%s: exit code %d, want %d", verdict, got, want)
 		}
+	}
+}
+
+func TestAnOldSuccessIsSafeOnlyWhileNothingCanHaveWrittenAnotherVersion(t *testing.T) {
+	now := time.Unix(2_000_000, 0)
+	done := migrationOf("pods", v1alpha1.PhaseSucceeded, "now")
+	sampled := migrationOf("pods", v1alpha1.PhaseSucceeded, "now", func(m *v1alpha1.StorageVersionMigration) { m.Status.Epoch.Evidence = "Sampled" })
+	without := migrationOf("pods", v1alpha1.PhaseSucceeded, "now", func(m *v1alpha1.StorageVersionMigration) { m.Status.Epoch = nil })
+	aggregated := migrationOf("pods", v1alpha1.PhaseSucceeded, "now", func(m *v1alpha1.StorageVersionMigration) { m.Status.Epoch.Servers = nil })
+	builtIn := resourceAt("pods", "now")
+	custom := func(uid types.UID, generation int64) inventory.Resource {
+		r := builtIn
+		r.CRD = &inventory.CRD{UID: uid, Generation: generation, StorageVersion: "v2", StoredVersions: []string{"v2"}}
+		return r
+	}
+	same, other := apiServers{holders: []string{"api-1"}}, apiServers{holders: []string{"api-2"}}
+	state := func(age time.Duration, current string, persisted ...string) map[string]v1alpha1.StorageState {
+		return map[string]v1alpha1.StorageState{"pods": {Status: v1alpha1.StorageStateStatus{
+			CurrentStorageVersionHash: current, PersistedStorageVersionHashes: persisted, LastHeartbeatTime: metav1.NewTime(now.Add(-age)),
+		}}}
+	}
+	for name, test := range map[string]struct {
+		migration v1alpha1.StorageVersionMigration
+		resource  inventory.Resource
+		servers   apiServers
+		states    map[string]v1alpha1.StorageState
+		want      render.Verdict
+		says      string
+	}{
+		"the same API servers":                {done, builtIn, same, nil, render.Safe, ""},
+		"another API server":                  {done, builtIn, other, nil, render.Undetermined, "API servers were started or stopped"},
+		"one more API server":                 {done, builtIn, apiServers{holders: []string{"api-1", "api-2"}}, nil, render.Undetermined, "API servers were started or stopped"},
+		"API servers that cannot be known":    {done, builtIn, apiServers{unknown: "no Leases"}, nil, render.Undetermined, "no Leases"},
+		"evidence that shows no restarts":     {sampled, builtIn, same, nil, render.Undetermined, "the evidence is Sampled"},
+		"no epoch":                            {without, builtIn, same, nil, render.Undetermined, "does not say in which epoch"},
+		"servers behind an APIService":        {aggregated, builtIn, apiServers{}, nil, render.Undetermined, "nothing shows"},
+		"the same definition":                 {done, custom("u", 7), other, nil, render.Safe, ""},
+		"the definition was changed":          {done, custom("u", 8), same, nil, render.Undetermined, "its definition has changed"},
+		"the definition was made anew":        {done, custom("v", 7), same, nil, render.Undetermined, "its definition has changed"},
+		"a state that says the same":          {done, builtIn, other, state(time.Minute, "now", "now"), render.Safe, ""},
+		"a state that nobody has kept lately": {done, builtIn, other, state(time.Hour, "now", "now"), render.Undetermined, "API servers were started or stopped"},
+		"an old state in the same epoch":      {done, builtIn, same, state(time.Hour, "now", "now"), render.Safe, ""},
+		"a state with unknown versions":       {done, builtIn, same, state(time.Minute, "now", "Unknown", "now"), render.Undetermined, "nobody can name"},
+		"a state with two versions":           {done, builtIn, same, state(time.Minute, "now", "then", "now"), render.WorkLeft, "may be stored: then, now"},
+		"a state with another version":        {done, builtIn, same, state(time.Minute, "now", "then"), render.WorkLeft, "another version is stored"},
+		"a state of another discovery":        {done, builtIn, same, state(time.Minute, "then", "then"), render.WorkLeft, "another version is stored"},
+		"a state while servers disagree":      {done, builtIn, same, state(time.Minute, "Unknown", "now"), render.Undetermined, "do not agree"},
+		"a state without a word":              {done, builtIn, same, state(time.Minute, "now"), render.Undetermined, "does not say yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := seen{
+				name: "kube-migrator", now: now, resources: []inventory.Resource{test.resource}, states: test.states, servers: test.servers,
+				migrations: []v1alpha1.StorageVersionMigration{test.migration},
+			}.judge()
+			if p.Verdict != test.want || !strings.Contains(p.Resources[0].Why, test.says) {
+				t.Errorf("got %s: %s, want %s: …%s…", p.Verdict, p.Resources[0].Why, test.want, test.says)
+			}
+			if try := "kube-migrator request pods"; (p.Try == try) != (test.want == render.Undetermined) {
+				t.Errorf("Try: %q", p.Try)
+			}
+		})
+	}
+}
+
+func TestAServerThatDoesNotRenewItsLeaseDoesNotCount(t *testing.T) {
+	lease := func(holder string, age time.Duration) coordinationv1.Lease {
+		return coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: new(metav1.NewMicroTime(time.Unix(1_000_000, 0).Add(-age)))}}
+	}
+	got := serversOf([]coordinationv1.Lease{lease("b", 0), lease("gone", 2*time.Minute), lease("a", 10*time.Second)})
+	if !slices.Equal(got.holders, []string{"a", "b"}) || got.unknown != "" {
+		t.Errorf("got %+v", got)
+	}
+	if got := serversOf(nil); got.unknown == "" {
+		t.Error("no Lease counts as known")
+	}
+}
+
+func TestTheRunBeforeIsNotCountedForOneThatWaits(t *testing.T) {
+	m := migrationOf("pods", v1alpha1.PhasePending, "now", raised)
+	m.Status.Progress = v1alpha1.Progress{Total: 2, Done: 2, TotalIsExact: true}
+	p := seen{resources: []inventory.Resource{resourceAt("pods", "now")}, migrations: []v1alpha1.StorageVersionMigration{m}}.judge()
+	if r := p.Resources[0]; r.Done != 0 || r.Total != 0 || r.StorageVersion != "" || p.Total.Done != 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestAMigrationOfWhatIsGoneThatFailedIsFinished(t *testing.T) {
+	failed, running := migrationOf("gadgets", v1alpha1.PhaseFailed, ""), migrationOf("gadgets", v1alpha1.PhaseRunning, "")
+	p := seen{name: "kube-migrator", gone: []v1alpha1.StorageVersionMigration{failed}}.judge()
+	if p.Unfinished() || p.Try != "kube-migrator cancel gadgets" {
+		t.Errorf("failed: unfinished %v, Try %q", p.Unfinished(), p.Try)
+	}
+	if p := (seen{gone: []v1alpha1.StorageVersionMigration{running}}).judge(); !p.Unfinished() {
+		t.Error("running: it is finished")
 	}
 }

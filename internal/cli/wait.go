@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -26,7 +27,9 @@ func newWaitCommand(env *environment) *cobra.Command {
 		Long: `Wait until the migrations of all the resources have succeeded, or one of them has failed. What is waited for is the run that
 is asked for when the command starts, or a later one.
 
-RESOURCE is what kubectl takes, or the name of a StorageVersionMigration. A paused one is waited for.
+RESOURCE is what kubectl takes, or the name of a StorageVersionMigration. A paused one is waited for. Outages of the API
+server are waited out; a refusal that lasts, such as a lost permission, ends the command. Where nothing happens for five
+minutes it says so.
 
 Exit codes: 0 all succeeded, 1 error, 2 not finished within --timeout, 3 one was deleted, 4 one has failed, 130 interrupted.`,
 		Example: `  kube-migrator request widgets && kube-migrator wait widgets --timeout 10m`,
@@ -79,12 +82,13 @@ func (env *environment) wait(ctx context.Context, command *cobra.Command, words 
 	}
 	defer cancel()
 	for {
+		o.tellQuiet(all, time.Now())
 		finished, err := env.check(waiting, all)
 		if finished || err != nil {
 			return err
 		}
 		if all, err = o.again(limited); err != nil {
-			return timedOut(ctx, env, waiting, timeout, err)
+			return timedOut(limited, env, waiting, timeout, err)
 		}
 	}
 }
@@ -101,6 +105,9 @@ func (o *observer) again(ctx context.Context) ([]v1alpha1.StorageVersionMigratio
 		if ended := ctx.Err(); err != nil && ended != nil {
 			return nil, ended
 		}
+		if o.ends(err, time.Now()) {
+			return nil, err
+		}
 		o.tell(err)
 		if err == nil {
 			return all, nil
@@ -108,8 +115,8 @@ func (o *observer) again(ctx context.Context) ([]v1alpha1.StorageVersionMigratio
 	}
 }
 
-func timedOut(ctx context.Context, env *environment, waiting []awaited, timeout time.Duration, err error) error {
-	if ctx.Err() != nil {
+func timedOut(limited context.Context, env *environment, waiting []awaited, timeout time.Duration, err error) error {
+	if !errors.Is(limited.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	var left []string

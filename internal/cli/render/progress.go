@@ -17,17 +17,19 @@ type Verdict string
 
 // The verdicts.
 const (
-	Safe         Verdict = "Safe"         // every object is stored in the present storage version, which was proven
+	Safe         Verdict = "Safe"         // every object is stored in the present storage version, which was proven, and nothing can have changed since
 	WorkLeft     Verdict = "WorkLeft"     // a migration is not finished, or is about another version
 	HasFailures  Verdict = "Failed"       // a migration has ended without a proof
-	Undetermined Verdict = "Undetermined" // nobody has asked for a migration, or not everything can be seen
+	Undetermined Verdict = "Undetermined" // nobody has asked for a migration, what came after it is not known, or not everything can be seen
 )
 
 // Progress is what `progress -o json` prints. Numbers are raw, times RFC 3339.
 type Progress struct {
 	Verdict Verdict `json:"verdict"`
 	// Sentence says the verdict and its reason to people.
-	Sentence  string             `json:"sentence"`
+	Sentence string `json:"sentence"`
+	// Try is the command that helps; empty where a resource says it, or none does.
+	Try       string             `json:"try,omitempty"`
 	Resources []ProgressResource `json:"resources"`
 	Total     ProgressTotal      `json:"total"`
 	// NotCovered are resources that can be migrated and that no StorageVersionMigration is about.
@@ -80,7 +82,7 @@ type ProgressResource struct {
 	UpdateTime                *time.Time        `json:"updateTime,omitempty"`
 	CompletionTime            *time.Time        `json:"completionTime,omitempty"`
 	Failures                  []ProgressFailure `json:"failures,omitempty"`
-	// Try is the command that helps where the migration has failed.
+	// Try is the command that helps where the migration has failed, or where something cannot be determined.
 	Try string `json:"try,omitempty"`
 }
 
@@ -181,6 +183,9 @@ func (p Progress) table(w io.Writer, wide bool, style ProgressStyle) error {
 		b.WriteString("\n")
 	}
 	fmt.Fprintln(&b, colored(p.Sentence, p.Verdict, style))
+	if p.Try != "" {
+		fmt.Fprintln(&b, "Try: "+p.Try)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
