@@ -155,7 +155,7 @@ func (i *installer) checkController() {
 		{"watch", migration, "storageversionmigrations", ""}, {"update", migration, "storageversionmigrations/status", ""}, {"create", "batch", "jobs", own},
 		{"delete", "batch", "jobs", own}, {"create", "", "configmaps", own}, {"create", "coordination.k8s.io", "leases", own},
 		{"patch", "apiextensions.k8s.io", "customresourcedefinitions/status", ""}, {"list", "storagemigration.k8s.io", "storageversionmigrations", ""},
-		{"update", migration, "storageversionmigrations", ""}, {"delete", migration, "storagestates", ""}, {"patch", migration, "storagestates/status", ""},
+		{"update", migration, "storageversionmigrations", ""}, {"patch", migration, "storageversionmigrations", ""}, {"delete", migration, "storagestates", ""}, {"patch", migration, "storagestates/status", ""},
 		{"watch", migration, "storageversions", ""}, {"watch", "internal.apiserver.k8s.io", "storageversions", ""}, {"watch", "apiregistration.k8s.io", "apiservices", ""},
 		{"watch", "apiextensions.k8s.io", "customresourcedefinitions", ""}, {"watch", "coordination.k8s.io", "leases", "kube-system"}, {"watch", "discovery.k8s.io", "endpointslices", "default"},
 		{"create", "authentication.k8s.io", "tokenreviews", ""}, {"create", "authorization.k8s.io", "subjectaccessreviews", ""},
@@ -170,7 +170,7 @@ func (i *installer) checkController() {
 		{"patch", "apiextensions.k8s.io", "customresourcedefinitions", ""}, {"delete", "apiextensions.k8s.io", "customresourcedefinitions", ""},
 		{"create", "batch", "jobs", "kube-system"}, {"create", "", "pods", own}, {"delete", "", "namespaces", ""}, {"patch", "rbac.authorization.k8s.io", "clusterroles", ""},
 		{"create", "", "serviceaccounts/token", own},
-		{"patch", migration, "storageversionmigrations", ""}, {"patch", migration, "storageversionmigrations/status", ""}, {"watch", "storagemigration.k8s.io", "storageversionmigrations", ""},
+		{"patch", migration, "storageversionmigrations/status", ""}, {"watch", "storagemigration.k8s.io", "storageversionmigrations", ""},
 		{"update", "batch", "jobs", own}, {"update", "", "configmaps", own}, {"create", "", "events", own}, {"get", "apiregistration.k8s.io", "apiservices", ""},
 		{"create", "coordination.k8s.io", "leases", "kube-system"},
 	} {

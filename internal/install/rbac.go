@@ -64,7 +64,7 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 	finalize := rule("", on("namespaces/finalizers"), "update") // the owner of what it requests on start-up
 	finalize.ResourceNames = []string{namespace}
 	return []rbacv1.PolicyRule{
-		rule(migrationGroup, on("storageversionmigrations"), "create", "delete", "get", "list", "update", "watch"),
+		rule(migrationGroup, on("storageversionmigrations"), "create", "delete", "get", "list", "patch", "update", "watch"),
 		rule(migrationGroup, on("storageversionmigrations/finalizers"), "update"), // the owner of Jobs and checkpoints
 		rule(migrationGroup, on("storageversionmigrations/status"), "update"),
 		rule(migrationGroup, on("storagestates"), "create", "delete", "get", "list", "patch", "update", "watch"),
