@@ -4,7 +4,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -262,68 +261,6 @@ func (env *environment) style() (style render.ProgressStyle, width int) {
 		width = 80
 	}
 	return render.ProgressStyle{Bars: true, Colors: os.Getenv("NO_COLOR") == ""}, width
-}
-
-// screen shows progress again and again: it paints over what it showed on a terminal, and elsewhere writes what has changed.
-type screen struct {
-	env    *environment
-	output render.Format
-	style  render.ProgressStyle
-	lines  int
-	last   map[string]string
-}
-
-func (s *screen) show(p render.Progress) error {
-	style, width := s.env.style()
-	if width == 0 {
-		return s.log(p)
-	}
-	style.Bars = width >= wideEnough
-	var b bytes.Buffer
-	if s.lines > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", s.lines)
-	}
-	begin := b.Len()
-	if err := p.Write(&b, s.output, style); err != nil {
-		return err
-	}
-	s.lines = rowsOf(b.Bytes()[begin:], width)
-	_, err := s.env.Out.Write(b.Bytes())
-	return err
-}
-
-// rowsOf is how many rows a text takes on a terminal that folds long lines. Escape sequences count as text: a sentence in
-// color is short enough for that not to matter.
-func rowsOf(text []byte, width int) (rows int) {
-	for line := range bytes.Lines(text) {
-		rows += 1 + max(0, len(bytes.Runes(bytes.TrimRight(line, "\n")))-1)/max(width, 1)
-	}
-	return rows
-}
-
-func (s *screen) log(p render.Progress) error {
-	if s.last == nil {
-		s.last = map[string]string{}
-	}
-	for _, r := range p.Resources {
-		line := r.Line()
-		if s.last[r.Resource] == line {
-			continue
-		}
-		s.last[r.Resource] = line
-		if _, err := fmt.Fprintln(s.env.Out, line); err != nil {
-			return fmt.Errorf("write progress: %w", err)
-		}
-	}
-	return nil
-}
-
-// end shows what it came to, where that is not on the screen already.
-func (s *screen) end(p render.Progress) error {
-	if _, width := s.env.style(); width > 0 {
-		return nil
-	}
-	return p.Write(s.env.Out, s.output, render.ProgressStyle{})
 }
 
 var errNothingNamed = errors.New("name a RESOURCE")

@@ -33,7 +33,8 @@ The permissions of controller and workers go first: whatever still runs can writ
 Jobs with their checkpoints, ServiceAccounts, roles and the rest, and the command waits until all pods have ended.
 
 State stays: the definitions with all StorageVersionMigrations and StorageStates, and the namespace, which owns those that
-the controller made. After another install they go on. --purge removes them, too, and waits until they are gone.
+the controller made; what was not finished begins anew after another install. --purge removes all that, too, and waits until
+it is gone. A namespace that was there before is never removed.
 
 Running it again is safe. Exit codes: 0 done, or nothing to remove; 1 error; 130 interrupted.`,
 		Example: `  kube-migrator uninstall

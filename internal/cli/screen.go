@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/term"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+)
+
+// screen shows progress again and again: it paints over what it showed on a terminal, and elsewhere writes what has changed.
+type screen struct {
+	env    *environment
+	output render.Format
+	style  render.ProgressStyle
+	lines  int
+	last   map[string]string
+}
+
+func (s *screen) show(p render.Progress) error {
+	style, width := s.env.style()
+	if width == 0 {
+		return s.log(p)
+	}
+	style.Bars = width >= wideEnough
+	var b bytes.Buffer
+	if s.lines > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", s.lines)
+	}
+	begin := b.Len()
+	if height := s.env.height(); p.Unfinished() && height > 0 && len(p.Resources)+4 > height {
+		p = workFirst(p)
+	}
+	if err := p.Write(&b, s.output, style); err != nil {
+		return err
+	}
+	if p.Unfinished() { // what it came to is shown as a whole
+		text := clip(b.Bytes()[begin:], width, s.env.height())
+		b.Truncate(begin)
+		b.Write(text)
+	}
+	s.lines = rowsOf(b.Bytes()[begin:], width)
+	_, err := s.env.Out.Write(b.Bytes())
+	return err
+}
+
+// height is how many rows the terminal has; 0 where there is none, or it does not say.
+func (env *environment) height() int {
+	file, ok := env.Out.(*os.File)
+	if !ok {
+		return 0
+	}
+	_, height, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return height
+}
+
+// workFirst puts what is at work before what waits and what has ended: on a terminal with fewer rows than resources it is what
+// one wants to see.
+func workFirst(p render.Progress) render.Progress {
+	rank := func(r render.ProgressResource) int {
+		switch {
+		case r.Unfinished && (r.Status == string(v1alpha1.PhaseRunning) || r.Status == string(v1alpha1.PhaseWaiting)):
+			return 0
+		case r.Verdict == render.HasFailures:
+			return 1
+		case r.Unfinished:
+			return 2
+		}
+		return 3
+	}
+	p.Resources = slices.Clone(p.Resources)
+	slices.SortStableFunc(p.Resources, func(a, b render.ProgressResource) int { return cmp.Compare(rank(a), rank(b)) })
+	return p
+}
+
+// clip leaves lines out of the middle of a text until it can be painted over on a terminal of a height; the first lines and the
+// last one stay.
+func clip(text []byte, width, height int) []byte {
+	if height < 4 || rowsOf(text, width) < height {
+		return text
+	}
+	lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	last := append(slices.Clone(lines[len(lines)-1]), '\n')
+	room := height - 2 - rowsOf(last, width) // one row for the dots, and one for the cursor
+	var clipped []byte
+	for _, line := range lines[:len(lines)-1] {
+		if room -= rowsOf(line, width); room < 0 {
+			break
+		}
+		clipped = append(clipped, line...)
+	}
+	return append(append(clipped, "…\n"...), last...)
+}
+
+// rowsOf is how many rows a text takes on a terminal that folds long lines. Escape sequences count as text: a sentence in
+// color is short enough for that not to matter.
+func rowsOf(text []byte, width int) (rows int) {
+	for line := range bytes.Lines(text) {
+		rows += 1 + max(0, len(bytes.Runes(bytes.TrimRight(line, "\n")))-1)/max(width, 1)
+	}
+	return rows
+}
+
+func (s *screen) log(p render.Progress) error {
+	if s.last == nil {
+		s.last = map[string]string{}
+	}
+	for _, r := range p.Resources {
+		line := r.Line()
+		if s.last[r.Resource] == line {
+			continue
+		}
+		s.last[r.Resource] = line
+		if _, err := fmt.Fprintln(s.env.Out, line); err != nil {
+			return fmt.Errorf("write progress: %w", err)
+		}
+	}
+	return nil
+}
+
+// end shows what it came to, where that is not on the screen already.
+func (s *screen) end(p render.Progress) error {
+	if _, width := s.env.style(); width > 0 {
+		return nil
+	}
+	return p.Write(s.env.Out, s.output, render.ProgressStyle{})
+}
