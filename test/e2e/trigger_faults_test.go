@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -171,33 +170,35 @@ func TestEtcdIsRestoredInMidRun(t *testing.T) {
 	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
 }
 
-// A sweep ends at once when the API servers do not agree any more, and begins again when they have settled.
+// A sweep ends at once when the agreement is lost, and begins again when the next epoch has settled.
 func TestASweepAbortsWhenTheAgreementIsLost(t *testing.T) {
 	t.Parallel()
-	const n = 3000
-	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2)})
-	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
-	c := newControlled(t, cluster)
-	proxy := testbed.NewProxy(t, cluster)
+	const n, settle = 3000, 6 * time.Second
+	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
+	proxy := testbed.NewProxy(t, c.cluster)
 	var err error
 	if c.kubeconfig, err = proxy.Kubeconfig(); err != nil {
 		t.Fatal(err)
 	}
-	c.triggering("--include="+widgetsName, "--settle-time=4s")
+	c.triggering("--include="+widgetsName, "--settle-time="+settle.String())
 	c.rewrote(n / 10)
-	// The other server stands still: nobody knows any more what it writes.
-	frozen := cluster.Servers[1]
-	if err := syscall.Kill(frozen.PID(), syscall.SIGSTOP); err != nil {
+	lost := time.Now()
+	if err := c.cluster.MoveStorage(t.Context(), testbed.WidgetDefinition, "v1"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { syscall.Kill(frozen.PID(), syscall.SIGCONT) }) //nolint:errcheck // it may have ended
-	_ = proxy
-	before := c.wantStill("the agreement was lost")
-	if before == n {
-		t.Fatal("the sweep was over before")
+	flipped := time.Now()
+	c.untilState(widgetsName, "proven", persistedOnly("v1"))
+	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v1: n})
+	early, late := 0, 0
+	for _, r := range patches(proxy) {
+		switch {
+		case r.Begin.Before(lost):
+			early++
+		case r.Begin.After(flipped.Add(2*time.Second)) && r.Begin.Before(lost.Add(settle)):
+			late++
+		}
 	}
-	if err := syscall.Kill(frozen.PID(), syscall.SIGCONT); err != nil {
-		t.Fatal(err)
+	if early == 0 || early >= n || late > 0 {
+		t.Errorf("%d patches before the agreement was lost, and %d later than 2 s after it and before the settle time", early, late)
 	}
-	c.untilState(widgetsName, "proven", persistedOnly("v2"))
 }

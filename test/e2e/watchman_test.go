@@ -20,11 +20,11 @@ type watchman struct {
 	cluster *testbed.Cluster
 	kind    testbed.Kind
 
-	mu      sync.Mutex
-	since   map[*testbed.Server]time.Time // it has run; zero while it starts
-	looks   int
-	worst   time.Duration // between two looks
-	lies    []string
+	mu    sync.Mutex
+	since map[*testbed.Server]time.Time // it has run; zero while it starts
+	looks int
+	worst time.Duration // between two looks
+	lies  []string
 }
 
 // alone is when a StorageState has to account for what a new server writes.
