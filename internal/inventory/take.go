@@ -57,6 +57,23 @@ type facts struct {
 	failures         []Failure
 }
 
+// The parts of the inventory without which the origin of a resource is not known.
+const (
+	services      = "APIServices"
+	definitionsOf = "CustomResourceDefinitions"
+)
+
+// OriginsKnown returns why Origin, CRD and Service of resources may be missing or wrong; nil where they can be relied on. Names and versions
+// can be relied on anyway.
+func (inv *Inventory) OriginsKnown() error {
+	for _, f := range inv.Failures {
+		if f.What == services || f.What == definitionsOf {
+			return fmt.Errorf("read the inventory: %s", f)
+		}
+	}
+	return nil
+}
+
 // definition is a CustomResourceDefinition with what Resource keeps of it.
 type definition struct {
 	CRD
@@ -95,10 +112,10 @@ func gather(ctx context.Context, client rest.Interface) (*facts, error) {
 	}
 	f.definitionsKnown = definitions == nil
 	if servicesErr != nil {
-		f.failures = append(f.failures, Failure{What: "APIServices", Reason: servicesErr.Error()})
+		f.failures = append(f.failures, Failure{What: services, Reason: servicesErr.Error()})
 	}
 	if definitions != nil {
-		f.failures = append(f.failures, Failure{What: "CustomResourceDefinitions", Reason: definitions.Error()})
+		f.failures = append(f.failures, Failure{What: definitionsOf, Reason: definitions.Error()})
 	}
 	f.add(documents)
 	return f, nil

@@ -73,6 +73,9 @@ func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := all.OriginsKnown(); err != nil { // an aggregated resource must not pass for a built-in one
+		return nil, err
+	}
 	resource, err := choose(all, s.asked.resource)
 	if err != nil {
 		return nil, err

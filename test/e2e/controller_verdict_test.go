@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,52 @@ func TestARunOfAnotherEpochProvesNothing(t *testing.T) {
 	if claimed := storedVersions(t, c.cluster); !slices.Equal(claimed, []string{"v2"}) {
 		t.Errorf("storedVersions = %v", claimed)
 	}
+}
+
+// A worker that has ended gives its turn away. What comes after it, because it proves nothing, waits until the turn is free again (I8).
+func TestTheAttemptAfterARunOfAnotherEpochWaitsForItsTurn(t *testing.T) {
+	c := newControlled(t, staleWidgets(t, 3, testbed.Widgets{}))
+	c.controller("--workers=jobs", "--worker-image=example.com/none", "--worker-service-account=default")
+	c.ask(v1alpha1.StorageVersionMigrationSpec{})
+	m, err := c.read(widgetsName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(attempt int) string { return fmt.Sprintf("migrate-%.8s-1-%d", m.UID, attempt) }
+	eventually(t, "the first attempt", func() bool { return slices.Contains(c.checkpoints(), run(1)) })
+	c.ask(v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Resource: "configmaps"}})
+	c.until("configmaps", "waiting for its turn", inPhase(v1alpha1.PhasePending))
+
+	foreign := c.presentEpoch()
+	foreign.Servers = []string{"a-process-that-ended"}
+	c.prove(run(1), 1, foreign)
+	eventually(t, "the other migration has the turn", func() bool { return len(c.checkpoints()) == 2 })
+	m = c.until(widgetsName, "waiting for its turn", func(m *v1alpha1.StorageVersionMigration) bool {
+		return m.Status.State == v1alpha1.PhasePending && strings.Contains(m.Status.Summary, "Waiting for its turn")
+	})
+	if slices.Contains(c.checkpoints(), run(2)) {
+		t.Errorf("two runs are at work: %v", c.checkpoints())
+	}
+	do(t, c.cluster, http.MethodDelete, migrations+"/configmaps", nil)
+	// No garbage collector is here: the Job of the other migration would hold the turn for ever.
+	for _, name := range c.checkpoints() {
+		if name != run(1) {
+			c.withoutFinalizers("/apis/batch/v1/namespaces/" + installation + "/jobs/" + name)
+		}
+	}
+	eventually(t, "a second attempt", func() bool { return slices.Contains(c.checkpoints(), run(2)) })
+}
+
+// withoutFinalizers does what the garbage collector does once everything that an object owns is gone.
+func (c *controlled) withoutFinalizers(path string) {
+	c.Helper()
+	eventually(c.T, path+" is deleted", func() bool {
+		status, answer, err := c.cluster.Servers[0].Do(c.Context(), http.MethodGet, path, nil)
+		if err == nil && status == http.StatusOK && strings.Contains(string(answer), "deletionTimestamp") {
+			status, _, err = c.cluster.Servers[0].Do(c.Context(), http.MethodPatch, path, []byte(`{"metadata": {"finalizers": null}}`))
+		}
+		return err == nil && status == http.StatusNotFound
+	})
 }
 
 // presentEpoch is the epoch that the widgets are in.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,8 @@ type controller struct {
 	log        *slog.Logger
 	most       int
 	firstRetry time.Duration
+
+	since time.Time // every look since then has succeeded; zero: the last one failed
 }
 
 // everything is the one thing that there is to reconcile.
@@ -56,7 +59,7 @@ func (c *controller) Reconcile(ctx context.Context, _ everything) (reconcile.Res
 		}
 		p = planAll(s, c.most, c.firstRetry)
 	}
-	err = c.carryOut(ctx, p, s.now)
+	err = c.carryOut(ctx, p, s)
 	c.metrics.show(s)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -64,8 +67,21 @@ func (c *controller) Reconcile(ctx context.Context, _ everything) (reconcile.Res
 	return reconcile.Result{RequeueAfter: p.again()}, nil
 }
 
-// look reads everything there is.
+// look reads everything there is, and notes since when that succeeds: who has not looked cannot tell how long a worker has been silent.
 func (c *controller) look(ctx context.Context, live bool) (snapshot, error) {
+	s, err := c.read(ctx, live)
+	if err != nil {
+		c.since = time.Time{}
+		return s, err
+	}
+	if c.since.IsZero() {
+		c.since = s.now
+	}
+	s.since = c.since
+	return s, nil
+}
+
+func (c *controller) read(ctx context.Context, live bool) (snapshot, error) {
 	reader := client.Reader(c.client)
 	if live {
 		reader = c.live
@@ -88,7 +104,7 @@ func (c *controller) look(ctx context.Context, live bool) (snapshot, error) {
 }
 
 // carryOut does what was planned. What fails for one migration is tried again, and does not keep the others.
-func (c *controller) carryOut(ctx context.Context, p plan, now time.Time) error {
+func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 	var problems []error
 	for _, r := range p.orphans {
 		if err := c.runs.remove(ctx, r); err != nil {
@@ -97,7 +113,7 @@ func (c *controller) carryOut(ctx context.Context, p plan, now time.Time) error 
 	}
 	for i := range p.migrations {
 		d := &p.migrations[i]
-		if err := c.do(ctx, d, now); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		if err := c.do(ctx, d, s); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			problems = append(problems, fmt.Errorf("migration %s: %w", d.migration.Name, err))
 		} else if err != nil {
 			d.again = settleInterval // it has changed meanwhile
@@ -107,7 +123,7 @@ func (c *controller) carryOut(ctx context.Context, p plan, now time.Time) error 
 }
 
 // do does what is to be done for one migration, then tells of it. Dying after any step repeats it: each finds what it did.
-func (c *controller) do(ctx context.Context, d *planned, now time.Time) error {
+func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	m := d.migration
 	for _, r := range d.remove {
 		if err := c.runs.remove(ctx, r); err != nil {
@@ -117,7 +133,7 @@ func (c *controller) do(ctx context.Context, d *planned, now time.Time) error {
 			d.again = time.Second // a worker in this process has to end first
 		}
 	}
-	next := statusAfter(m, d.decision, now, c.firstRetry)
+	next := statusAfter(m, d.decision, s.now, c.firstRetry)
 	switch d.step {
 	case nothing, follow:
 	case start:
@@ -129,23 +145,8 @@ func (c *controller) do(ctx context.Context, d *planned, now time.Time) error {
 			return err
 		}
 	case conclude:
-		result, why, err := c.judge.conclude(ctx, m, d.run)
-		switch {
-		case err != nil:
-			c.log.Info("Cannot conclude yet", "migration", m.Name, "error", err)
-			d.again = 5 * time.Second
-			d.message = "Cannot conclude yet: " + err.Error()
-			next = statusAfter(m, d.decision, now, c.firstRetry)
-		case result == over:
-			again := facts{migration: m}.next(d.run, "The run proves nothing: "+why)
-			if err := c.runs.start(ctx, m, again.run, again.seed); err != nil {
-				return err
-			}
-			next = statusAfter(m, again, now, c.firstRetry)
-		default:
-			next = succeeded(m, d.run, now)
-		}
-	case fail:
+		next = c.conclude(ctx, d, s)
+	case void, fail:
 	case expire:
 		return c.expire(ctx, m)
 	}
@@ -161,6 +162,25 @@ func (c *controller) do(ctx context.Context, d *planned, now time.Time) error {
 	c.announce(m, before, next)
 	return nil
 }
+
+// conclude asks the judge about a run that its worker takes to be proven, and returns the status that tells of the answer.
+func (c *controller) conclude(ctx context.Context, d *planned, s snapshot) v1alpha1.StorageVersionMigrationStatus {
+	m := d.migration
+	result, why, err := c.judge.conclude(ctx, m, d.run)
+	switch {
+	case err != nil:
+		c.log.Info("Cannot conclude yet", "migration", m.Name, "error", err)
+		d.decision = d.undecided(err, s.now.Sub(latest(d.run.outcome().Ended, s.since)))
+	case result == over:
+		d.decision = d.voided(why)
+	default:
+		return succeeded(m, d.run, s.now)
+	}
+	return statusAfter(m, d.decision, s.now, c.firstRetry)
+}
+
+// latest returns the last of some moments.
+func latest(moments ...time.Time) time.Time { return slices.MaxFunc(moments, time.Time.Compare) }
 
 func (c *controller) expire(ctx context.Context, m *v1alpha1.StorageVersionMigration) error {
 	c.log.Info("Deleting a migration: its time after success is over", "migration", m.Name)

@@ -30,6 +30,7 @@ const (
 	halt     step = "halt"     // the run
 	follow   step = "follow"   // the run works: repeat what it reports
 	conclude step = "conclude" // compare the epoch; if it lasts, prune and say Succeeded
+	void     step = "void"     // record that the run proves nothing: the next attempt takes its turn
 	fail     step = "fail"     // record the failure of the run, and when to try again
 	expire   step = "expire"   // delete the migration: it has been finished for long enough
 )
@@ -94,7 +95,7 @@ func (f facts) forCurrent(current run, others []run) decision {
 		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Waiting for the previous run to stop"}
 	case current.removing:
 		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Waiting for the previous attempt to be removed"}
-	case outcome != nil && outcome.Verdict == worker.Proven:
+	case outcome != nil && outcome.Verdict == worker.Proven && !f.recorded(current):
 		return decision{step: conclude, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming, message: "Comparing the epoch before the verdict"}
 	case outcome != nil && outcome.Verdict == worker.StorageVersionMoved:
 		return f.next(current, "The storage version changed: beginning anew")
@@ -147,7 +148,7 @@ func paused(current run) decision {
 	return d
 }
 
-// recorded reports whether the status already tells of the failure of r.
+// recorded reports whether the status already tells that r has failed, or proves nothing: the next attempt is due at RetryTime.
 func (f facts) recorded(r run) bool {
 	s := f.migration.Status.Run
 	return s.Generation == r.generation && s.Attempt >= r.attempt && !s.RetryTime.IsZero()
@@ -170,6 +171,29 @@ func (f facts) waiting(current run) decision {
 	if d.reason == "" {
 		d.reason = v1alpha1.ReasonRetrying
 	}
+	return d
+}
+
+// judgePatience is how long after a run has ended its epoch may be compared in vain.
+const judgePatience = 10 * time.Minute
+
+// voided: the epoch of a proven run has ended, and with it what the run proves. The next attempt is not started here: another migration may
+// have taken the turn since the worker ended (I8).
+func (d decision) voided(why string) decision {
+	d.step, d.phase, d.reason, d.message = void, v1alpha1.PhasePending, v1alpha1.ReasonPending, "The run proves nothing: "+why
+	d.again = settleInterval
+	return d
+}
+
+// undecided: the epoch of a proven run could not be compared, in vain since a moment. Nobody waits for ever: the next attempt goes on from a
+// complete checkpoint.
+func (d decision) undecided(problem error, inVain time.Duration) decision {
+	if inVain > judgePatience {
+		d.step, d.phase, d.reason = fail, v1alpha1.PhaseFailed, string(worker.NoAgreement)
+		d.message = fmt.Sprintf("The sweep is complete, but for %s its epoch could not be compared: %v", inVain.Truncate(time.Minute), problem)
+		return d
+	}
+	d.message, d.again = "Cannot conclude yet: "+problem.Error(), 5*time.Second
 	return d
 }
 

@@ -4,6 +4,8 @@
 package migration
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,6 +124,21 @@ func TestDecide(t *testing.T) {
 			runs: []run{aRun(1, 1, ended(worker.Proven))},
 			want: want{step: start, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"}, phase: v1alpha1.PhasePending},
 		},
+		"a proven run that proves nothing is followed by another attempt": {
+			migration: func(m *v1alpha1.StorageVersionMigration) {
+				m.Status = statusAfter(m, decision{step: conclude, run: aRun(2, 1, ended(worker.Proven))}.voided("a restart"), noon, time.Minute)
+			},
+			runs: []run{aRun(2, 1, ended(worker.Proven))},
+			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"a proven run whose epoch could not be compared for too long is a failure that waits": {
+			migration: func(m *v1alpha1.StorageVersionMigration) {
+				d := decision{step: conclude, run: aRun(2, 1, ended(worker.Proven))}.undecided(errors.New("no answer"), 11*time.Minute)
+				m.Status = statusAfter(m, d, noon, time.Minute)
+			},
+			runs: []run{aRun(2, 1, ended(worker.Proven))},
+			want: want{step: nothing, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed, again: time.Minute},
+		},
 		"after the storage version has moved a new attempt begins at once": {
 			runs: []run{aRun(2, 1, ended(worker.StorageVersionMoved))},
 			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
@@ -198,6 +215,22 @@ func TestDecide(t *testing.T) {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestAComparisonIsNotTriedInVainForEver(t *testing.T) {
+	asked := decision{step: conclude, run: aRun(2, 1, ended(worker.Proven)), phase: v1alpha1.PhaseRunning}
+	d := asked.undecided(errors.New("no answer"), 9*time.Minute)
+	if d.step != conclude || d.phase != v1alpha1.PhaseRunning || d.again == 0 {
+		t.Errorf("after 9 minutes: %+v, want another look", d)
+	}
+	d = asked.undecided(errors.New("no answer"), 11*time.Minute)
+	s := statusAfter(aMigration(nil), d, noon, time.Minute)
+	if s.State != v1alpha1.PhaseFailed || s.Run.Failures != 1 || !s.Run.RetryTime.Equal(new(metav1.NewTime(noon.Add(time.Minute)))) {
+		t.Errorf("after 11 minutes: %s, %+v", s.State, s.Run)
+	}
+	if want := "for 11m0s its epoch could not be compared: no answer"; !strings.Contains(s.Summary, want) || d.reason != string(worker.NoAgreement) {
+		t.Errorf("it says %s: %q", d.reason, s.Summary)
 	}
 }
 

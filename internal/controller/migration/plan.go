@@ -14,7 +14,8 @@ import (
 // snapshot is everything there is, as of one moment.
 type snapshot struct {
 	now        time.Time
-	live       bool // read past the cache
+	since      time.Time // every look since then has succeeded
+	live       bool      // read past the cache
 	migrations []v1alpha1.StorageVersionMigration
 	runs       []run
 	inTree     inTree // read live only

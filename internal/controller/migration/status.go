@@ -13,7 +13,6 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const (
@@ -39,6 +38,9 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 		if o := d.run.outcome(); o != nil {
 			s.Progress.CompletionTime = metav1.NewTime(o.Ended)
 		}
+	}
+	if d.step == void {
+		s.Run.RetryTime = metav1.NewTime(now.Truncate(time.Second)) // at once, but in its turn
 	}
 	if d.phase != v1alpha1.PhaseRunning && d.phase != v1alpha1.PhaseWaiting {
 		s.Progress.ObjectsPerSecond, s.Progress.EstimatedCompletionTime = 0, metav1.Time{}
@@ -170,6 +172,3 @@ func cut(text string, most int) string {
 func changed(recorded, next v1alpha1.StorageVersionMigrationStatus) bool {
 	return !equality.Semantic.DeepEqual(recorded, next)
 }
-
-// sameEpoch reports whether a look shows the epoch that a run reports.
-func sameEpoch(r *worker.Report, now migrate.Epoch) bool { return r.Epoch.Same(now) }

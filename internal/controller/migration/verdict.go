@@ -17,6 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -55,16 +56,15 @@ func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 		return unknown, "", err
 	}
 	epoch, err := j.servers.For(resource.Target()).Epoch(ctx)
+	result, why, err := weigh(r.report, resource, epoch, err, j.minEvidence)
 	switch {
-	case errors.Is(err, migrate.ErrDisagreement), errors.Is(err, agreement.ErrNotServed):
-		return over, err.Error(), nil
-	case err != nil:
-		return unknown, "", fmt.Errorf("compare the epoch: %w", err)
-	case !sameEpoch(r.report, epoch):
-		return over, "API servers or the definition changed before the verdict", nil
-	case epoch.Evidence < j.minEvidence:
-		return unknown, "", fmt.Errorf("compare the epoch: the evidence is %v, and %v is asked for", epoch.Evidence, j.minEvidence)
-	case resource.CRD == nil || j.keep:
+	case result == over:
+		j.forget()
+		return over, why, nil
+	case result == unknown:
+		return unknown, "", err
+	}
+	if resource.CRD == nil || j.keep {
 		return lasting, "", nil
 	}
 	_, err = storedversions.Prune(ctx, j.client, storedversions.Proof{
@@ -80,7 +80,28 @@ func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 	return lasting, "", nil
 }
 
-// find returns the resource of a migration.
+// weigh says what a look at the epoch means for a run that its worker takes to be proven. The evidence of the run itself counts as well as
+// that of the look: one look at the end says nothing about the middle. Pure (I2).
+func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch, look error, least migrate.Evidence) (verdict, string, error) {
+	switch {
+	case errors.Is(look, migrate.ErrDisagreement), errors.Is(look, agreement.ErrNotServed):
+		return over, look.Error(), nil
+	case look != nil:
+		return unknown, "", fmt.Errorf("compare the epoch: %w", look)
+	case !report.Epoch.Same(now):
+		return over, "API servers or the definition changed before the verdict", nil
+	case report.Epoch.Evidence < least:
+		return over, fmt.Sprintf("its evidence is %v, and %v is asked for", report.Epoch.Evidence, least), nil
+	case now.Evidence < least:
+		return unknown, "", fmt.Errorf("compare the epoch: the evidence is %v, and %v is asked for", now.Evidence, least)
+	case resource.CRD == nil && report.Epoch.CRDUID != "":
+		return unknown, "", fmt.Errorf("find the definition of %s: the inventory does not show it", resource.GroupResource)
+	}
+	return lasting, "", nil
+}
+
+// find returns the resource of a migration. What an inventory without definitions or APIServices says of a resource is not relied on: it would
+// look built-in, and its storedVersions would never be pruned.
 func (j *judge) find(ctx context.Context, m *v1alpha1.StorageVersionMigration) (inventory.Resource, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -92,6 +113,9 @@ func (j *judge) find(ctx context.Context, m *v1alpha1.StorageVersionMigration) (
 	}
 	all, err := inventory.Take(ctx, j.client)
 	if err != nil {
+		return inventory.Resource{}, err
+	}
+	if err := all.OriginsKnown(); err != nil {
 		return inventory.Resource{}, err
 	}
 	j.all, j.taken = all, time.Now()
