@@ -43,6 +43,21 @@ func ReadReport(cm *corev1.ConfigMap) (*Report, error) {
 	return report, nil
 }
 
+// GiveUp writes the outcome Broken of a run into its worker's ConfigMap, unless an outcome is there. It is the one thing that somebody else
+// writes: a worker that is alive after all finds at its next write, ten seconds later at most, that another has taken over, and ends; one that
+// begins finds that the run has ended (I8). The checkpoint stays.
+func GiveUp(cm *corev1.ConfigMap, generation, attempt int64, why string, now time.Time) error {
+	report, err := ReadReport(cm)
+	if err != nil || report == nil {
+		report = &Report{Generation: generation, Attempt: attempt, Phase: migrate.Preparing, Started: now}
+	}
+	if report.Outcome != nil {
+		return nil
+	}
+	report.Outcome = &Outcome{Verdict: Broken, Message: cut(why), Ended: now}
+	return fill(cm, nil, report)
+}
+
 // Seed returns the binaryData for the ConfigMap of a new attempt: the checkpoint of an earlier one, without its report.
 func Seed(from *corev1.ConfigMap) map[string][]byte {
 	checkpoint, ok := from.BinaryData[checkpointKey]

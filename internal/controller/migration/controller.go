@@ -144,6 +144,10 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 		if err := c.runs.halt(ctx, d.run); err != nil {
 			return err
 		}
+	case giveUp:
+		if err := c.runs.giveUp(ctx, d.run, d.message); err != nil {
+			return err
+		}
 	case conclude:
 		next = c.conclude(ctx, d, s)
 	case void, fail:

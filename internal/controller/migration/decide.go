@@ -15,6 +15,7 @@ import (
 // facts is everything that the decision about one migration rests on.
 type facts struct {
 	now       time.Time
+	since     time.Time // every look since then has succeeded
 	migration *v1alpha1.StorageVersionMigration
 	runs      []run // of this migration, the newest last
 	// firstRetry is the backoff after the first failure.
@@ -28,6 +29,7 @@ const (
 	nothing  step = "nothing"
 	start    step = "start"    // the run, if it is its turn
 	halt     step = "halt"     // the run
+	giveUp   step = "giveUp"   // the run: its worker is not heard of
 	follow   step = "follow"   // the run works: repeat what it reports
 	conclude step = "conclude" // compare the epoch; if it lasts, prune and say Succeeded
 	void     step = "void"     // record that the run proves nothing: the next attempt takes its turn
@@ -48,6 +50,8 @@ type decision struct {
 	phase   v1alpha1.Phase
 	reason  string
 	message string
+	// silent: the worker has not been heard of for a while.
+	silent bool
 	// again is when to look again without being told; zero: not.
 	again time.Duration
 }
@@ -95,10 +99,14 @@ func (f facts) forCurrent(current run, others []run) decision {
 		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Waiting for the previous run to stop"}
 	case current.removing:
 		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Waiting for the previous attempt to be removed"}
+	case f.lost(current) != "":
+		return decision{step: giveUp, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, silent: true, message: f.lost(current)}
 	case outcome != nil && outcome.Verdict == worker.Proven && !f.recorded(current):
 		return decision{step: conclude, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming, message: "Comparing the epoch before the verdict"}
 	case outcome != nil && outcome.Verdict == worker.StorageVersionMoved:
 		return f.next(current, "The storage version changed: beginning anew")
+	case outcome != nil && outcome.Verdict == worker.Broken && current.outdated:
+		return f.replace(current)
 	case outcome != nil && !f.recorded(current):
 		return decision{step: fail, run: current, phase: v1alpha1.PhaseFailed, reason: string(outcome.Verdict), message: outcome.Message}
 	case f.backingOff():
@@ -106,7 +114,7 @@ func (f facts) forCurrent(current run, others []run) decision {
 	case current.name == "" || outcome != nil:
 		return f.next(current, "Waiting for its turn")
 	case current.active && !current.incomplete:
-		return following(current)
+		return f.following(current)
 	}
 	return decision{step: start, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Going on where it was"}
 }
@@ -209,8 +217,63 @@ func (f facts) next(current run, message string) decision {
 	}
 }
 
-// following says what a worker that works reports.
-func following(current run) decision {
+const (
+	// silence is how long a worker that lives may be silent: three times between two of its reports.
+	silence = 30 * time.Second
+	// silentTooLong is when nobody believes any more that there is a worker.
+	silentTooLong = 10 * time.Minute
+	// lastWrites is how long a worker that was given up may still write, if it lives after all: until it reports next.
+	lastWrites = 15 * time.Second
+)
+
+// lost says why the run is given up, though it has not ended; "" where it is not. A silence counts from when we could have heard something.
+func (f facts) lost(r run) string {
+	if !r.active || r.incomplete || r.report != nil && r.report.Outcome != nil {
+		return ""
+	}
+	silent := f.now.Sub(latest(r.heard(), f.since))
+	switch {
+	case r.broken != "":
+		return "The worker is given up: " + r.broken
+	case silent > silentTooLong:
+		return f.noWord(r)
+	case r.outdated && silent > silence:
+		return "The image or the service account of workers was changed. " + f.noWord(r)
+	}
+	return ""
+}
+
+// noWord tells of a worker that is silent. The time is rounded: a message that changes all the time would be written all the time.
+func (f facts) noWord(r run) string {
+	text := fmt.Sprintf("No word from the worker for %s", f.now.Sub(r.heard()).Truncate(silence))
+	if r.whereabouts != "" {
+		text += ": " + r.whereabouts
+	}
+	return text
+}
+
+// replace starts an attempt with another image or service account than that of the one that broke, without a backoff, but not before a worker
+// that was given up and lives after all has ended (I8).
+func (f facts) replace(current run) decision {
+	const message = "The image or the service account of workers was changed: beginning with a new one"
+	if left := current.outcome().Ended.Add(lastWrites).Sub(f.now); left > 0 {
+		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: message, again: left}
+	}
+	return f.next(current, message)
+}
+
+// following says what a worker that works reports, and looks again when its silence would begin to mean something.
+func (f facts) following(current run) decision {
+	d := told(current)
+	d.again = silence
+	if silent := f.now.Sub(current.heard()); silent > silence {
+		d.silent, d.message = true, f.noWord(current)
+	}
+	return d
+}
+
+// told is what the worker reports.
+func told(current run) decision {
 	d := decision{step: follow, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonRewriting}
 	r := current.report
 	if r == nil {

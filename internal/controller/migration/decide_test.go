@@ -32,13 +32,29 @@ func aMigration(change func(*v1alpha1.StorageVersionMigration)) *v1alpha1.Storag
 
 func aRun(generation, attempt int64, change func(*run)) run {
 	r := newRun(aMigration(nil), generation, attempt)
+	r.begun = noon
 	if change != nil {
 		change(&r)
 	}
 	return r
 }
 
-func working(r *run) { r.active, r.report = true, &worker.Report{Phase: "Rewriting"} }
+func working(r *run) { r.active, r.report = true, &worker.Report{Phase: "Rewriting", Updated: noon} }
+
+// silentFor is a worker that was heard of last that long ago.
+func silentFor(d time.Duration, also ...func(*run)) func(*run) {
+	return func(r *run) {
+		working(r)
+		r.begun, r.report.Updated = noon.Add(-time.Hour), noon.Add(-d)
+		for _, f := range also {
+			f(r)
+		}
+	}
+}
+
+func outdated(r *run) { r.outdated = true }
+
+func neverHeard(r *run) { r.begun, r.report = r.report.Updated, nil }
 
 func ended(v worker.Verdict) func(*run) {
 	return func(r *run) { r.report = &worker.Report{Outcome: &worker.Outcome{Verdict: v, Message: "because"}} }
@@ -66,6 +82,7 @@ func TestDecide(t *testing.T) {
 	for name, test := range map[string]struct {
 		migration func(*v1alpha1.StorageVersionMigration)
 		runs      []run
+		since     time.Time
 		want      want
 	}{
 		"what was asked for is started": {
@@ -81,7 +98,55 @@ func TestDecide(t *testing.T) {
 		},
 		"a run that works is followed": {
 			runs: []run{aRun(2, 1, working)},
-			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning},
+			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
+		},
+		"a worker that is silent is followed": {
+			runs: []run{aRun(2, 1, silentFor(9*time.Minute))},
+			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
+		},
+		"a worker that is silent for too long is given up": {
+			runs: []run{aRun(2, 1, silentFor(11*time.Minute))},
+			want: want{step: giveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"a worker that never came is given up": {
+			runs: []run{aRun(2, 1, silentFor(11*time.Minute, neverHeard))},
+			want: want{step: giveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"a silence that nobody could hear does not count": {
+			runs: []run{aRun(2, 1, silentFor(11*time.Minute, outdated))}, since: noon.Add(-20 * time.Second),
+			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
+		},
+		"a run that goes on after a pause has not been silent meanwhile": {
+			runs: []run{aRun(2, 1, silentFor(time.Hour, func(r *run) { r.begun = noon }))},
+			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
+		},
+		"a worker with another image that reports is followed": {
+			runs: []run{aRun(2, 1, silentFor(20*time.Second, outdated))},
+			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
+		},
+		"a worker with another image that never came is given up soon": {
+			runs: []run{aRun(2, 1, silentFor(40*time.Second, outdated, neverHeard))},
+			want: want{step: giveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"what broke with another image is replaced without a backoff": {
+			migration: failedOnce(time.Hour), runs: []run{aRun(2, 1, func(r *run) { ended(worker.Broken)(r); outdated(r) })},
+			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"what was given up is not replaced before its worker must have noticed": {
+			runs: []run{aRun(2, 1, func(r *run) {
+				ended(worker.Broken)(r)
+				outdated(r)
+				r.report.Outcome.Ended = noon.Add(-5 * time.Second)
+			})},
+			want: want{step: nothing, phase: v1alpha1.PhasePending, again: 10 * time.Second},
+		},
+		"a worker whose report nobody can read is given up": {
+			runs: []run{aRun(2, 1, func(r *run) { r.active, r.broken = true, "its report cannot be read" })},
+			want: want{step: giveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"a run of which nobody knows the generation is removed before another starts": {
+			runs: []run{aRun(0, 0, func(r *run) { r.active = true })},
+			want: want{step: nothing, removes: []string{"migrate-12345678-0-0"}, phase: v1alpha1.PhasePending},
 		},
 		"a run whose creation was cut short is completed": {
 			runs: []run{aRun(2, 1, func(r *run) { r.active, r.incomplete = true, true })},
@@ -98,7 +163,7 @@ func TestDecide(t *testing.T) {
 		"an attempt that has seeded the next is removed": {
 			migration: failedOnce(-time.Second),
 			runs:      []run{aRun(2, 1, ended(worker.ObjectsFailed)), aRun(2, 2, working)},
-			want:      want{step: follow, run: "migrate-12345678-2-2", removes: []string{"migrate-12345678-2-1"}, phase: v1alpha1.PhaseRunning},
+			want:      want{step: follow, run: "migrate-12345678-2-2", removes: []string{"migrate-12345678-2-1"}, phase: v1alpha1.PhaseRunning, again: silence},
 		},
 		"a run without a worker goes on": {
 			runs: []run{aRun(2, 1, nil)},
@@ -206,7 +271,7 @@ func TestDecide(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := decide(facts{now: noon, migration: aMigration(test.migration), runs: test.runs, firstRetry: time.Minute})
+			d := decide(facts{now: noon, since: test.since, migration: aMigration(test.migration), runs: test.runs, firstRetry: time.Minute})
 			got := want{step: d.step, run: d.run.name, seed: d.seed, phase: d.phase, again: d.again}
 			for _, r := range d.remove {
 				got.removes = append(got.removes, r.name)
@@ -215,6 +280,29 @@ func TestDecide(t *testing.T) {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A status must not repeat the rate of a worker that is not heard of.
+func TestAStatusTellsThatNoWordHasCome(t *testing.T) {
+	r := aRun(2, 1, silentFor(75*time.Second, func(r *run) {
+		r.report.Total, r.report.Counts.Rewritten, r.report.ObjectsPerSecond = 1000, 500, 120
+		r.whereabouts = "the Job x has no pod"
+	}))
+	m := aMigration(nil)
+	of := func(now time.Time) v1alpha1.StorageVersionMigrationStatus {
+		return statusAfter(m, decide(facts{now: now, migration: m, runs: []run{r}}), now, time.Minute)
+	}
+	s := of(noon.Add(-60 * time.Second))
+	if s.Progress.ObjectsPerSecond != 120 || s.Progress.EstimatedCompletionTime.IsZero() || s.Summary != "500 of 1000 objects, 120/s" {
+		t.Errorf("while it reports: %+v, %q", s.Progress, s.Summary)
+	}
+	s = of(noon)
+	if s.Progress.ObjectsPerSecond != 0 || !s.Progress.EstimatedCompletionTime.IsZero() || s.Progress.Done != 500 {
+		t.Errorf("while it is silent: %+v", s.Progress)
+	}
+	if want := "No word from the worker for 1m0s: the Job x has no pod"; s.Summary != want || s.State != v1alpha1.PhaseRunning {
+		t.Errorf("it says %s: %q, want %q", s.State, s.Summary, want)
 	}
 }
 

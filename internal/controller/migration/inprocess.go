@@ -41,6 +41,8 @@ type inProcess struct {
 
 // inProcessWorker is one worker that was started and has not ended.
 type inProcessWorker struct {
+	run      run // as it was started; what it reports is in its ConfigMap
+	begun    time.Time
 	stop     chan struct{}
 	stopOnce sync.Once
 	cancel   context.CancelFunc
@@ -81,27 +83,28 @@ func (p *inProcess) list(ctx context.Context, live bool) ([]run, error) {
 	}
 	var all []run
 	for _, checkpoint := range checkpoints {
-		r, err := p.read(checkpoint)
-		if err != nil {
-			return nil, err
+		if r, ours := p.identify(checkpoint); ours {
+			r.read(checkpoint)
+			all = append(all, r)
 		}
-		all = append(all, r)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range all {
-		_, all[i].active = p.workers[all[i].name]
-	}
-	return all, nil
+	return withWorkers(all, p.workers), nil
 }
 
-func (p *inProcess) read(checkpoint *corev1.ConfigMap) (run, error) {
-	r, err := runOf(checkpoint)
-	if err != nil {
-		return run{}, err
+// withWorkers tells which runs have a worker. A run whose ConfigMap is gone is one as long as its worker may write (I8). Pure.
+func withWorkers(all []run, workers map[string]*inProcessWorker) []run {
+	for name, w := range workers {
+		i := slices.IndexFunc(all, func(r run) bool { return r.name == name })
+		if i < 0 {
+			i = len(all)
+			all = append(all, w.run)
+			all[i].incomplete = true
+		}
+		all[i].active, all[i].begun = true, w.begun
 	}
-	r.report, err = worker.ReadReport(checkpoint)
-	return r, err
+	return all
 }
 
 func (p *inProcess) start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error {
@@ -115,7 +118,8 @@ func (p *inProcess) start(ctx context.Context, m *v1alpha1.StorageVersionMigrati
 		return nil
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx)) // longer than the pass that starts it; Start ends it
-	w := &inProcessWorker{stop: make(chan struct{}), cancel: cancel}
+	r.report, r.broken = nil, ""
+	w := &inProcessWorker{run: r, begun: time.Now(), stop: make(chan struct{}), cancel: cancel}
 	p.workers[r.name] = w
 	p.company.Go(func() {
 		defer cancel()
@@ -152,6 +156,10 @@ func (p *inProcess) halt(_ context.Context, r run) error {
 		w.halt()
 	}
 	return nil
+}
+
+func (p *inProcess) giveUp(ctx context.Context, r run, why string) error {
+	return errors.Join(p.halt(ctx, r), p.store.giveUp(ctx, r, why))
 }
 
 func (p *inProcess) remove(ctx context.Context, r run) error {

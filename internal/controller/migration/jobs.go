@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
-	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
 // jobs carries out runs as Jobs, each with the ConfigMap of its checkpoint.
@@ -39,24 +39,60 @@ func (j *jobs) list(ctx context.Context, live bool) ([]run, error) {
 	var all []run
 	for i := range found.Items {
 		job := &found.Items[i]
-		r, err := runOf(job)
-		if err != nil {
-			return nil, err
+		if r, ours := j.identify(job); ours {
+			all = append(all, j.found(r, job, checkpoints[job.Name]))
 		}
-		checkpoint := checkpoints[job.Name]
-		r.incomplete = checkpoint == nil || !metav1.IsControlledBy(checkpoint, job)
-		if !r.incomplete {
-			if r.report, err = worker.ReadReport(checkpoint); err != nil {
-				return nil, err
-			}
-		}
-		r.active, r.broken = stateOf(job)
-		if r.report != nil && r.report.Outcome != nil {
-			r.active = false // the outcome is the last thing that a worker writes
-		}
-		all = append(all, r)
 	}
 	return all, nil
+}
+
+// found is a run as its Job and the ConfigMap of its checkpoint show it; nil where there is none.
+func (j *jobs) found(r run, job *batchv1.Job, checkpoint *corev1.ConfigMap) run {
+	r.active, r.broken = stateOf(job)
+	r.incomplete = checkpoint == nil || !metav1.IsControlledBy(checkpoint, job)
+	if !r.incomplete {
+		r.read(checkpoint)
+	}
+	if r.report != nil && r.report.Outcome != nil {
+		r.active = false // the outcome is the last thing that a worker writes
+	}
+	r.outdated = workerOf(job) != j.worker()
+	if at, err := time.Parse(time.RFC3339, job.Annotations[begunAnnotation]); err == nil {
+		r.begun = at
+	}
+	r.whereabouts = fmt.Sprintf("the Job %s %s (to see why: kubectl -n %s describe job %s)", job.Name, podOf(job), job.Namespace, job.Name)
+	return r
+}
+
+// worker is what a new Job's worker runs as; workerOf is what that of an existing one was given. Admission may have changed the template
+// since, which is not for us to judge.
+func (j *jobs) worker() string { return j.image + " " + j.serviceAccount }
+
+func workerOf(job *batchv1.Job) string {
+	if given, ok := job.Annotations[workerAnnotation]; ok {
+		return given
+	}
+	pod := job.Spec.Template.Spec
+	image := ""
+	if len(pod.Containers) > 0 {
+		image = pod.Containers[0].Image
+	}
+	return image + " " + pod.ServiceAccountName
+}
+
+// podOf says what the Job tells of its pod: the controller may not read pods.
+func podOf(job *batchv1.Job) string {
+	text := "has a pod"
+	switch s := job.Status; {
+	case s.Active == 0:
+		text = "has no pod"
+	case s.Ready == nil || *s.Ready == 0:
+		text = "has a pod that is not ready"
+	}
+	if job.Status.Failed > 0 {
+		text += fmt.Sprintf(", and %d before have failed", job.Status.Failed)
+	}
+	return text
 }
 
 // stateOf says whether pods of the job may write, and why none will come any more.
@@ -125,7 +161,16 @@ func (j *jobs) suspend(ctx context.Context, job *batchv1.Job, suspend bool) erro
 	if job.Spec.Suspend != nil && *job.Spec.Suspend == suspend {
 		return nil
 	}
-	return j.client.Patch(ctx, job, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend)))
+	return j.client.Patch(ctx, job, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil,
+		`{"metadata":{"annotations":{%q:%q}},"spec":{"suspend":%t}}`, begunAnnotation, time.Now().Format(time.RFC3339), suspend)))
+}
+
+// giveUp writes the outcome first: that ends a worker which is alive somewhere. Without the Job's pods none comes any more.
+func (j *jobs) giveUp(ctx context.Context, r run, why string) error {
+	if err := j.store.giveUp(ctx, r, why); err != nil {
+		return err
+	}
+	return j.halt(ctx, r)
 }
 
 // remove deletes the Job and waits in the API server until its pods are gone: until then the run is there, and nothing
@@ -151,6 +196,9 @@ func (j *jobs) job(m *v1alpha1.StorageVersionMigration, r run) *batchv1.Job {
 	}
 	owner := *metav1.NewControllerRef(m, v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigration"))
 	meta := r.metadata(j.namespace, owner)
+	meta.Annotations[workerAnnotation] = j.worker()
+	// Also where the garbage collector deletes the Job, because its migration is gone, the Job is there until its pods are not (I8).
+	meta.Finalizers = []string{metav1.FinalizerDeleteDependents}
 	return &batchv1.Job{
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{

@@ -82,7 +82,7 @@ func planAll(s snapshot, most int, firstRetry time.Duration) plan {
 			p.orphans = append(p.orphans, ofMigration(s.runs, m.UID)...)
 			continue
 		}
-		d := decide(facts{now: s.now, migration: m, runs: ofMigration(s.runs, m.UID), firstRetry: firstRetry})
+		d := decide(facts{now: s.now, since: s.since, migration: m, runs: ofMigration(s.runs, m.UID), firstRetry: firstRetry})
 		if d.step == start {
 			if no := t.refuse(d.run); no != nil {
 				d.step, d.phase, d.reason, d.message = nothing, no.phase, no.reason, no.message

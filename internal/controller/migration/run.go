@@ -31,6 +31,9 @@ const (
 	GenerationAnnotation = "migration.k8s.io/generation"
 	attemptAnnotation    = "migration.k8s.io/attempt"
 	resourceAnnotation   = "migration.k8s.io/resource"
+	// workerAnnotation is the image and the service account that a Job was given; begunAnnotation when it was halted, or went on, in RFC 3339.
+	workerAnnotation = "migration.k8s.io/worker"
+	begunAnnotation  = "migration.k8s.io/begun"
 )
 
 // run is one attempt at one generation of one migration, as it is found: a Job, or a worker in this process.
@@ -50,8 +53,22 @@ type run struct {
 	incomplete bool
 	// broken says why no worker will come any more, though there is no outcome.
 	broken string
+	// outdated: its worker has another image, or another service account, than a new one would have.
+	outdated bool
+	// begun is when it was started, or went on after a pause.
+	begun time.Time
+	// whereabouts is what is known of its worker when it does not report; empty for nothing.
+	whereabouts string
 	// report is what the worker told last; nil before it told anything.
 	report *worker.Report
+}
+
+// heard is when the worker was heard of last: a run that has just begun need not have been.
+func (r run) heard() time.Time {
+	if r.report == nil {
+		return r.begun
+	}
+	return latest(r.begun, r.report.Updated)
 }
 
 // outcome is how the run ended; nil while it has not.
@@ -95,20 +112,22 @@ func (r run) metadata(namespace string, owner metav1.OwnerReference) metav1.Obje
 	}
 }
 
-// runOf reads the run that an object belongs to.
+// runOf reads the run that an object belongs to. Where an error says that generation and attempt cannot be read, both are 0.
 func runOf(o metav1.Object) (run, error) {
 	annotations := o.GetAnnotations()
 	r := run{
 		name: o.GetName(), migration: annotations[migrationAnnotation], uid: types.UID(o.GetLabels()[uidLabel]),
-		resource: annotations[resourceAnnotation], removing: o.GetDeletionTimestamp() != nil,
+		resource: annotations[resourceAnnotation], removing: o.GetDeletionTimestamp() != nil, begun: o.GetCreationTimestamp().Time,
 	}
-	var err error
-	if r.generation, err = strconv.ParseInt(annotations[GenerationAnnotation], 10, 64); err != nil {
-		return run{}, fmt.Errorf("read generation of %s: %w", o.GetName(), err)
+	generation, err := strconv.ParseInt(annotations[GenerationAnnotation], 10, 64)
+	if err != nil {
+		return r, fmt.Errorf("read generation of %s: %w", o.GetName(), err)
 	}
-	if r.attempt, err = strconv.ParseInt(annotations[attemptAnnotation], 10, 64); err != nil {
-		return run{}, fmt.Errorf("read attempt of %s: %w", o.GetName(), err)
+	attempt, err := strconv.ParseInt(annotations[attemptAnnotation], 10, 64)
+	if err != nil {
+		return r, fmt.Errorf("read attempt of %s: %w", o.GetName(), err)
 	}
+	r.generation, r.attempt = generation, attempt
 	return r, nil
 }
 
@@ -122,6 +141,9 @@ type runs interface {
 	start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error
 	// halt makes nothing be written for r any more; it keeps its checkpoint. The run is active until that is so.
 	halt(ctx context.Context, r run) error
+	// giveUp ends r, whose worker is not heard of, for good: the outcome says why. Its checkpoint stays. A worker that was heard of
+	// meanwhile is left alone.
+	giveUp(ctx context.Context, r run, why string) error
 	// remove halts r and deletes it with its checkpoint.
 	remove(ctx context.Context, r run) error
 }

@@ -250,7 +250,7 @@ func add(m manager.Manager, config *rest.Config, o Options) error {
 func runsOf(m manager.Manager, config *rest.Config, o Options, ended func()) (runs, error) {
 	s := store{
 		workerSettings: workerSettings{namespace: o.Namespace, minEvidence: o.MinEvidence.String(), settleTime: o.SettleTime},
-		client:         m.GetClient(), live: m.GetAPIReader(),
+		client:         m.GetClient(), live: m.GetAPIReader(), log: o.Logger,
 	}
 	if !o.InProcess {
 		return &jobs{store: s, image: o.WorkerImage, imagePullPolicy: corev1.PullPolicy(o.WorkerImagePullPolicy), serviceAccount: o.WorkerServiceAccount}, nil

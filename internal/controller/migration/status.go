@@ -42,7 +42,7 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 	if d.step == void {
 		s.Run.RetryTime = metav1.NewTime(now.Truncate(time.Second)) // at once, but in its turn
 	}
-	if d.phase != v1alpha1.PhaseRunning && d.phase != v1alpha1.PhaseWaiting {
+	if d.silent || d.phase != v1alpha1.PhaseRunning && d.phase != v1alpha1.PhaseWaiting {
 		s.Progress.ObjectsPerSecond, s.Progress.EstimatedCompletionTime = 0, metav1.Time{}
 	}
 	s.ObservedGeneration = observed(m, s, d.phase)
@@ -150,7 +150,7 @@ func observed(m *v1alpha1.StorageVersionMigration, s v1alpha1.StorageVersionMigr
 func summary(s v1alpha1.StorageVersionMigrationStatus, d decision) string {
 	p := s.Progress
 	switch {
-	case d.phase == v1alpha1.PhaseRunning && p.Total > 0:
+	case d.phase == v1alpha1.PhaseRunning && p.Total > 0 && !d.silent:
 		return fmt.Sprintf("%d of %d objects, %d/s", p.Done, p.Total, p.ObjectsPerSecond)
 	case d.phase == v1alpha1.PhaseFailed && !s.Run.RetryTime.IsZero():
 		return d.message + "; trying again after " + s.Run.RetryTime.UTC().Format(time.RFC3339)

@@ -6,6 +6,8 @@ package migration
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +22,7 @@ type store struct {
 	workerSettings
 	client client.Client // reads from the cache
 	live   client.Reader // reads from the API server
+	log    *slog.Logger
 }
 
 func (s store) reader(live bool) client.Reader {
@@ -45,6 +48,41 @@ func (s store) checkpoints(ctx context.Context, live bool) (map[string]*corev1.C
 		all[found.Items[i].Name] = &found.Items[i]
 	}
 	return all, nil
+}
+
+// identify reads the run that an object belongs to. An object whose annotations say nothing, because somebody edited them, is a run of no
+// generation: it counts as long as its worker may write (I8), and is removed like those of older generations. What names no migration is not ours.
+func (s store) identify(o metav1.Object) (r run, ours bool) {
+	r, err := runOf(o)
+	if err != nil {
+		s.log.Warn("What belongs to a run does not say to which", "name", o.GetName(), "error", err)
+	}
+	return r, err == nil || r.uid != ""
+}
+
+// read takes over what the worker told. What nobody can read breaks this run, and no other.
+func (r *run) read(checkpoint *corev1.ConfigMap) {
+	report, err := worker.ReadReport(checkpoint)
+	if err != nil {
+		r.broken = "its report cannot be read: " + err.Error()
+	}
+	r.report = report
+}
+
+// giveUp writes the outcome of a run that is not heard of any more, unless it was heard of since.
+func (s store) giveUp(ctx context.Context, r run, why string) error {
+	checkpoint := new(corev1.ConfigMap)
+	if err := s.live.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: r.name}, checkpoint); err != nil {
+		return err
+	}
+	if now, err := worker.ReadReport(checkpoint); err == nil && now != nil && now.Updated.After(r.heard()) {
+		return nil
+	}
+	if err := worker.GiveUp(checkpoint, r.generation, r.attempt, why, time.Now()); err != nil {
+		return fmt.Errorf("give up run %s: %w", r.name, err)
+	}
+	// Under the resourceVersion that was read: the worker's own word comes first.
+	return s.client.Update(ctx, checkpoint)
 }
 
 // createCheckpoint creates the ConfigMap of a run, with the checkpoint of the run named seed. One that is there already
