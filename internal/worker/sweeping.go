@@ -33,6 +33,7 @@ type sweeping struct {
 	cancel   context.CancelCauseFunc
 	sweep    *migrate.Sweep // nil before it begins
 	resource inventory.Resource
+	servers  *agreement.Resource
 	speed    speed
 	phase    migrate.Phase // as logged last
 }
@@ -84,13 +85,16 @@ func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.provable(ctx, servers); err != nil {
+		return nil, err
+	}
 	sweep := migrate.New(s.run.client, resource.Target(), servers, s.run.options(s.asked))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reason != nil {
 		return nil, s.reason
 	}
-	s.sweep, s.resource = sweep, resource
+	s.sweep, s.resource, s.servers = sweep, resource, servers
 	return sweep, nil
 }
 

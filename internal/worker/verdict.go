@@ -80,6 +80,9 @@ func verdictOf(err error) Verdict {
 
 // message is a sentence for people.
 func (s *sweeping) message(ctx context.Context, verdict Verdict, err error) string {
+	if p := (*problem)(nil); errors.As(err, &p) {
+		return cut(p.text)
+	}
 	report := s.report()
 	done := report.Counts.Done()
 	switch verdict { //nolint:exhaustive // the others are told by their error
@@ -92,12 +95,36 @@ func (s *sweeping) message(ctx context.Context, verdict Verdict, err error) stri
 		}
 		return cut(text)
 	case NotProven:
-		return cut(fmt.Sprintf("all %d objects were rewritten, but that nothing is left is not proven: the evidence is %v, and %v is asked for",
-			done, report.Epoch.Evidence, max(s.run.MinEvidence, migrate.Observed)))
+		return cut(notProven(done, report.Epoch.Evidence, s.run.leastEvidence(), s.weakness(ctx)))
 	case StorageVersionMoved:
 		return cut(sentence(err) + s.moved(ctx))
 	}
 	return sentence(err)
+}
+
+// weakness says why the evidence is not stronger, "" where that is not known.
+func (s *sweeping) weakness(ctx context.Context) string {
+	if s.servers == nil {
+		return ""
+	}
+	_, explanation, err := s.servers.Look(ctx)
+	if err != nil {
+		return ""
+	}
+	return explanation.Reason
+}
+
+// notProven tells of a complete sweep whose evidence is too weak, and what somebody who takes it can do. Pure.
+func notProven(done int64, evidence, least migrate.Evidence, why string) string {
+	if why != "" {
+		why = " (" + strings.Join(strings.Fields(why), " ") + ")"
+	}
+	text := fmt.Sprintf("all %d objects were rewritten, but that nothing is left is not proven: the evidence is %v%s, and %v is asked for",
+		done, evidence, why, least)
+	if evidence == 0 {
+		return text
+	}
+	return text + "; to take weaker evidence: kube-migrator install --min-evidence=" + strings.ToLower(evidence.String())
 }
 
 // moved names the versions that the storage version moved between, as far as they are known.

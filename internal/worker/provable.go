@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// leastEvidence is the weakest evidence that proves anything.
+func (r *run) leastEvidence() migrate.Evidence { return cmp.Or(r.MinEvidence, migrate.Observed) }
+
+// provable looks, before an attempt repeats a sweep that was complete and proved nothing for want of evidence, whether it could prove more this
+// time. If not, the attempt ends here: the same patches again would change nothing (I7). The error is a *problem then.
+func (s *sweeping) provable(ctx context.Context, servers *agreement.Resource) error {
+	if s.run.Attempt <= 1 {
+		return nil
+	}
+	c, err := s.run.place.Load(ctx)
+	if err != nil {
+		return err
+	}
+	now, explanation, err := servers.Look(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // the sweep asks again, and waits
+	}
+	if !pointless(c, now, s.run.leastEvidence()) {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before.Total, s.before.Listed, s.before.Counts = c.Total, c.Listed, c.Counts
+	s.before.Epoch, s.before.Baseline = now, c.Baseline
+	return &problem{NotProven, notProven(c.Counts.Done(), now.Evidence, s.run.leastEvidence(), explanation.Reason)}
+}
+
+// pointless reports whether a sweep in the present epoch would repeat the one that c tells of, with as little proof. Another epoch is
+// reason enough to sweep: since then anything may have been written. Pure.
+func pointless(c *migrate.Checkpoint, now migrate.Epoch, least migrate.Evidence) bool {
+	return c != nil && c.Complete && c.Counts.Failed == 0 && c.Epoch.Evidence < least && now.Evidence < least && c.Epoch.Same(now)
+}
