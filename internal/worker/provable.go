@@ -26,7 +26,7 @@ func (s *sweeping) provable(ctx context.Context, servers *agreement.Resource) er
 	}
 	now, explanation, err := servers.Look(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // the sweep asks again, and waits
+		return nil // the sweep asks again, and waits
 	}
 	if !pointless(c, now, s.run.leastEvidence()) {
 		return nil

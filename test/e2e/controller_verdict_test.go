@@ -93,6 +93,40 @@ func TestTheAttemptAfterARunOfAnotherEpochWaitsForItsTurn(t *testing.T) {
 	eventually(t, "a second attempt", func() bool { return slices.Contains(c.checkpoints(), run(2)) })
 }
 
+// An image that cannot be pulled keeps the turn, and is told. Once workers have another one the run is replaced, and goes on from its checkpoint.
+func TestAWorkerThatNeverCameIsReplacedOnceItsImageIsChanged(t *testing.T) {
+	c := newControlled(t, staleWidgets(t, 3, testbed.Widgets{}))
+	started := func(image string) *process {
+		return c.controller("--workers=jobs", "--worker-image="+image, "--worker-service-account=default", "--retry-after=1h")
+	}
+	first := started("example.com/wrong")
+	c.ask(v1alpha1.StorageVersionMigrationSpec{})
+	m := c.until(widgetsName, "told", func(m *v1alpha1.StorageVersionMigration) bool {
+		return strings.Contains(m.Status.Summary, "No word from the worker for 30s") && strings.Contains(m.Status.Summary, "has no pod")
+	})
+	run := func(attempt int) string { return fmt.Sprintf("migrate-%.8s-1-%d", m.UID, attempt) }
+	do(t, c.cluster, http.MethodPatch, checkpoints+run(1), map[string]any{"binaryData": map[string]any{"checkpoint": "eHg="}})
+	c.end(first)
+
+	started("example.com/right")
+	eventually(t, "a second attempt", func() bool { return slices.Contains(c.checkpoints(), run(2)) })
+	var job struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	get(t, c.cluster, "/apis/batch/v1/namespaces/"+installation+"/jobs/"+run(2), &job)
+	if worker := job.Metadata.Annotations["migration.k8s.io/worker"]; worker != "example.com/right default" {
+		t.Errorf("the second attempt's worker is %q", worker)
+	}
+	var seeded struct {
+		BinaryData map[string]string `json:"binaryData"`
+	}
+	if get(t, c.cluster, checkpoints+run(2), &seeded); seeded.BinaryData["checkpoint"] == "" {
+		t.Error("the second attempt begins anew")
+	}
+}
+
 // withoutFinalizers does what the garbage collector does once everything that an object owns is gone.
 func (c *controlled) withoutFinalizers(path string) {
 	c.Helper()

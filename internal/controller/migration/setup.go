@@ -9,6 +9,7 @@
 //
 // A pass reads everything, decides purely (planAll), and acts. Invariants:
 //   - I2, I4: Succeeded follows a proven run whose epoch is compared once more, here, after the worker's last word.
+//   - I4: a status repeats a report only as long as it is fresh; silence is told, and ends the run (giveUp).
 //   - I5: a process may die after any request. Jobs and ConfigMaps have names that the next pass finds; statuses are written under the
 //     resourceVersion that was decided upon.
 //   - I8: one goroutine of one leader decides whose turn it is, from what is read past the cache, and a leader that lost its Lease

@@ -57,15 +57,11 @@ func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 	}
 	epoch, err := j.servers.For(resource.Target()).Epoch(ctx)
 	result, why, err := weigh(r.report, resource, epoch, err, j.minEvidence)
-	switch {
-	case result == over:
+	if result == over {
 		j.forget()
-		return over, why, nil
-	case result == unknown:
-		return unknown, "", err
 	}
-	if resource.CRD == nil || j.keep {
-		return lasting, "", nil
+	if result != lasting || resource.CRD == nil || j.keep {
+		return result, why, err
 	}
 	_, err = storedversions.Prune(ctx, j.client, storedversions.Proof{
 		Name: resource.CRD.Name, UID: r.report.Epoch.CRDUID, Generation: r.report.Epoch.CRDGeneration, StorageVersion: resource.CRD.StorageVersion,
