@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -102,6 +104,8 @@ func (f *controllerFlags) check(command *cobra.Command) error {
 		return usageError(command, fmt.Errorf("--lease-duration is %s, want 2s or more", o.LeaseDuration))
 	case f.trigger.Period < time.Second:
 		return usageError(command, fmt.Errorf("--discovery-period is %s, want 1s or more", f.trigger.Period))
+	case badPattern(slices.Concat(f.trigger.Include, f.trigger.Exclude)) != nil:
+		return usageError(command, badPattern(slices.Concat(f.trigger.Include, f.trigger.Exclude)))
 	case o.RetryAfter <= 0 || o.SettleTime <= 0:
 		return usageError(command, errors.New("--retry-after and --settle-time want more than 0"))
 	}
@@ -111,6 +115,16 @@ func (f *controllerFlags) check(command *cobra.Command) error {
 	}
 	o.InProcess = f.workers == workersInProcess
 	f.trigger.RecordOnly, f.trigger.Bootstrap = !f.autoTrigger, f.bootstrap == bootstrapAll
+	return nil
+}
+
+// badPattern says which of the patterns cannot be read.
+func badPattern(patterns []string) error {
+	for _, pattern := range patterns {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("read pattern %q: %w", pattern, err)
+		}
+	}
 	return nil
 }
 

@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,7 +46,7 @@ func Included(all *inventory.Inventory, include, exclude []string) ([]schema.Gro
 		}
 	}
 	for _, r := range own {
-		if (len(include) == 0 || matches(include, r)) && !matches(exclude, r) {
+		if (len(include) == 0 || inventory.Matches(include, r.String())) && !inventory.Matches(exclude, r.String()) {
 			resources = append(resources, r)
 		}
 	}
@@ -64,7 +62,7 @@ func knownPatterns(all *inventory.Inventory, patterns []string, own []schema.Gro
 	for _, pattern := range patterns {
 		_, err := all.Select(false, []string{pattern}, nil)
 		unknown := (*inventory.NotFoundError)(nil)
-		if errors.As(err, &unknown) && slices.ContainsFunc(own, func(r schema.GroupResource) bool { return matches([]string{pattern}, r) }) {
+		if errors.As(err, &unknown) && slices.ContainsFunc(own, func(r schema.GroupResource) bool { return inventory.Matches([]string{pattern}, r.String()) }) {
 			continue
 		}
 		if err != nil {
@@ -73,13 +71,6 @@ func knownPatterns(all *inventory.Inventory, patterns []string, own []schema.Gro
 		known = append(known, pattern)
 	}
 	return known, nil
-}
-
-func matches(patterns []string, r schema.GroupResource) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		ok, _ := path.Match(strings.ToLower(pattern), r.String())
-		return ok
-	})
 }
 
 // Plan returns the objects of an installation in the order in which they are written: what others refer to comes first, the

@@ -44,7 +44,10 @@ func on(resources ...string) []string { return resources }
 // inventoryRules are what it takes to know which resources there are, beside discovery.
 var inventoryRules = []rbacv1.PolicyRule{
 	rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list"),
-	rule("apiregistration.k8s.io", on("apiservices"), "list"),
+	rule("apiregistration.k8s.io", on("apiservices"), "get", "list"),
+	// Where API servers publish what they store. Worker and controller see the same, or their epochs would not be the same.
+	rule("internal.apiserver.k8s.io", on("storageversions"), "get", "list"),
+	rule(migrationGroup, on("storageversions"), "get", "list"),
 }
 
 // workerRules are what the worker needs beside what it migrates: its order.
@@ -64,17 +67,17 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 	finalize := rule("", on("namespaces/finalizers"), "update") // the owner of what it requests on start-up
 	finalize.ResourceNames = []string{namespace}
 	return []rbacv1.PolicyRule{
-		rule(migrationGroup, on("storageversionmigrations"), "create", "delete", "get", "list", "patch", "update", "watch"),
+		rule(migrationGroup, on("storageversionmigrations"), "create", "delete", "get", "list", "patch", "watch"),
 		rule(migrationGroup, on("storageversionmigrations/finalizers"), "update"), // the owner of Jobs and checkpoints
 		rule(migrationGroup, on("storageversionmigrations/status"), "update"),
-		rule(migrationGroup, on("storagestates"), "create", "delete", "get", "list", "patch", "update", "watch"),
-		rule(migrationGroup, on("storagestates/status"), "get", "patch", "update"),
-		rule(migrationGroup, on("storageversions"), "list", "watch"), // where API servers, or somebody for them, publish what they store
-		rule("internal.apiserver.k8s.io", on("storageversions"), "list", "watch"),
+		rule(migrationGroup, on("storagestates"), "create", "delete", "get", "list", "watch"),
+		rule(migrationGroup, on("storagestates/status"), "update"),
+		rule(migrationGroup, on("storageversions"), "get", "list", "watch"),
+		rule("internal.apiserver.k8s.io", on("storageversions"), "get", "list", "watch"),
 		rule("storagemigration.k8s.io", on("storageversionmigrations"), "list"),
 		rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list", "watch"),
 		rule("apiextensions.k8s.io", on("customresourcedefinitions/status"), "patch"), // prunes storedVersions after proof (I2)
-		rule("apiregistration.k8s.io", on("apiservices"), "list", "watch"),
+		rule("apiregistration.k8s.io", on("apiservices"), "get", "list", "watch"),
 		rule("events.k8s.io", on("events"), "create", "patch"),
 		rule("authentication.k8s.io", on("tokenreviews"), "create"), // who reads /metrics
 		rule("authorization.k8s.io", on("subjectaccessreviews"), "create"),

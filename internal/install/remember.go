@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
 // Kept returns resources of some groups that workers may migrate already, and that the patterns still include. An installation
@@ -35,7 +37,7 @@ func Kept(ctx context.Context, client rest.Interface, groups, include, exclude [
 		}
 		for _, name := range r.Resources {
 			resource := schema.GroupResource{Group: r.APIGroups[0], Resource: name}
-			if (len(include) == 0 || matches(include, resource)) && !matches(exclude, resource) {
+			if (len(include) == 0 || inventory.Matches(include, resource.String())) && !inventory.Matches(exclude, resource.String()) {
 				kept = append(kept, resource)
 			}
 		}

@@ -243,13 +243,24 @@ func (inv *Inventory) Select(all bool, include, exclude []string) ([]Resource, e
 	return selected, nil
 }
 
+// Matches reports whether one of the patterns, as path.Match has them, matches one of a resource's full names. A pattern that cannot
+// be read matches nothing.
+func Matches(patterns []string, names ...string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return slices.ContainsFunc(names, func(name string) bool {
+			ok, _ := path.Match(strings.ToLower(pattern), name)
+			return ok
+		})
+	})
+}
+
 // match returns the indices of the resources one of whose names the pattern matches.
 func (inv *Inventory) match(pattern string) (matches []int, err error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, fmt.Errorf("read pattern %q: %w", pattern, err)
 	}
 	for i, r := range inv.Resources {
-		if slices.ContainsFunc(r.Names(), func(n string) bool { ok, _ := path.Match(strings.ToLower(pattern), n); return ok }) {
+		if Matches([]string{pattern}, r.Names()...) {
 			matches = append(matches, i)
 		}
 	}

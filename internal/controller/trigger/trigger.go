@@ -219,11 +219,10 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 
 // request asks for the migrations that are needed, those of the resources at the greatest risk first.
 func (t *trigger) request(ctx context.Context, plan []entryPlan, s *seen) (problems []error) {
-	wanted, err := t.eyes.known.Select(len(t.Include) == 0, t.Include, t.Exclude)
-	if err != nil {
-		return []error{err}
-	}
-	for _, r := range inventory.ByRisk(wanted) {
+	for _, r := range inventory.ByRisk(t.eyes.known.Resources) {
+		if len(t.Include) > 0 && !inventory.Matches(t.Include, r.Names()...) || inventory.Matches(t.Exclude, r.Names()...) {
+			continue
+		}
 		i := slices.IndexFunc(plan, func(e entryPlan) bool { return e.name == r.GroupResource.String() })
 		if i < 0 || plan[i].failed || plan[i].decision.Request == 0 || r.Problem != nil {
 			continue
