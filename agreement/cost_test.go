@@ -4,8 +4,6 @@
 package agreement
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
@@ -17,42 +15,12 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// manyDefinitions creates n definitions, each in a group of its own and with a schema of some size.
-func manyDefinitions(t *testing.T, cluster *testbed.Cluster, n, schemaBytes int) {
-	t.Helper()
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for i := range next {
-				group := fmt.Sprintf("g%03d.example.com", i)
-				body, _ := json.Marshal(map[string]any{
-					"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things." + group},
-					"spec": map[string]any{
-						"group": group, "scope": "Namespaced", "names": map[string]any{"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
-						"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
-							"openAPIV3Schema": map[string]any{"type": "object", "description": strings.Repeat("x", schemaBytes)},
-						}}},
-					},
-				})
-				status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPost, strings.TrimSuffix(definitionsPath, "/"), body)
-				if err != nil || status != http.StatusCreated {
-					t.Errorf("create definition %d: %d %s %v", i, status, answer, err)
-				}
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-}
-
 func TestTheCostOfARoundWithManyDefinitions(t *testing.T) {
 	const definitions = 300
 	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2)})
-	manyDefinitions(t, cluster, definitions, 20<<10)
+	if err := cluster.DefineThings(t.Context(), definitions, 20<<10); err != nil {
+		t.Fatal(err)
+	}
 
 	var mu sync.Mutex
 	sent, discovered := 0, map[string]bool{}

@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strings"
 
+	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/yaml"
 )
 
@@ -64,4 +66,32 @@ func (c *Cluster) installDefinition(ctx context.Context, raw []byte) error {
 		}
 	}
 	return nil
+}
+
+// DefineThings creates n CustomResourceDefinitions, each with a group of its own, whose schemas are as large as is said.
+func (c *Cluster) DefineThings(ctx context.Context, n, schemaBytes int) error {
+	const inFlight = 4
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.SetLimit(inFlight)
+	for i := range n {
+		tasks.Go(func() error {
+			group := fmt.Sprintf("g%03d.example.com", i)
+			schema := map[string]any{"type": "object", "description": strings.Repeat("x", schemaBytes)}
+			body, err := json.Marshal(map[string]any{
+				"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things." + group},
+				"spec": map[string]any{
+					"group": group, "scope": "Namespaced", "names": map[string]any{"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+					"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": schema}}},
+				},
+			})
+			if err != nil {
+				return err
+			}
+			if _, err := c.request(ctx, http.MethodPost, definitionsPath, body); err != nil {
+				return fmt.Errorf("create definition %d: %w", i, err)
+			}
+			return nil
+		})
+	}
+	return tasks.Wait()
 }

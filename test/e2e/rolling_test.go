@@ -232,9 +232,11 @@ func TestServersThatCrashReturnAndPassBy(t *testing.T) {
 	r.ends(deviceNew)
 }
 
-// passBy starts a server, writes through it as soon as it takes a write, and kills it.
+// passBy starts a server, writes through it as soon as it has its identity Lease, and kills it. Before that no load balancer sends
+// anybody to it, and nothing would be left to notice.
 func (r *rolling) passBy(s *testbed.Server, flags []string) {
 	r.Helper()
+	before := r.identities()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	var work sync.WaitGroup
@@ -243,13 +245,31 @@ func (r *rolling) passBy(s *testbed.Server, flags []string) {
 			r.Logf("the server that passes by: %v", err)
 		}
 	})
-	eventually(r.T, "the server that passes by takes a write", func() bool {
-		return r.write(ctx, s, http.MethodPatch, "first-0")
+	eventually(r.T, "the server that passes by has a Lease", func() bool {
+		return slices.ContainsFunc(r.identities(), func(id string) bool { return !slices.Contains(before, id) })
 	})
+	wrote := r.write(ctx, s, http.MethodPatch, "first-0")
 	s.Kill()
 	cancel()
 	work.Wait()
-	if held := stored(r.T, r.cluster, deviceKind.Prefix); held[deviceOld] == 0 {
+	if held := stored(r.T, r.cluster, deviceKind.Prefix); !wrote || held[deviceOld] == 0 {
 		r.Errorf("etcd holds %v: the server that passed by wrote nothing", held)
 	}
+}
+
+// identities are the holders of the identity Leases.
+func (r *rolling) identities() (holders []string) {
+	r.Helper()
+	var leases struct {
+		Items []struct {
+			Spec struct {
+				HolderIdentity string `json:"holderIdentity"`
+			} `json:"spec"`
+		} `json:"items"`
+	}
+	get(r.T, r.cluster, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=apiserver.kubernetes.io/identity=kube-apiserver", &leases)
+	for _, l := range leases.Items {
+		holders = append(holders, l.Spec.HolderIdentity)
+	}
+	return holders
 }
