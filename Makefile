@@ -81,6 +81,11 @@ generate: ## write everything that is generated (docs/cli) and tidy the module f
 	go mod tidy
 	go -C tools mod tidy
 
+.PHONY: decodable
+decodable: ## ask real API servers what each release can decode, and write internal/upgrade/releases
+	@$(TESTBED_BUILD) $(TEST_BINARIES)
+	go run ./internal/upgrade/cmd/decodable internal/upgrade/releases
+
 .PHONY: check-generated
 check-generated: ## make generate must change nothing
 	@state() { git status --porcelain --untracked-files=all; git diff HEAD; }; \

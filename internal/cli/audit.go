@@ -23,12 +23,10 @@ import (
 
 // auditFlags are the flags of audit.
 type auditFlags struct {
-	live     etcdaudit.Live
-	snapshot string
-	prefix   string
-	current  string
-	stale    bool
-	output   render.Format
+	etcdFlags
+	current string
+	stale   bool
+	output  render.Format
 }
 
 func newAuditCommand(env *environment) *cobra.Command {
@@ -57,39 +55,18 @@ found, but some objects are encrypted, not understood, or of a resource whose cu
 			if err != nil {
 				return err
 			}
+			if source == nil {
+				return hinted(errors.New("nothing to read: give --etcd-endpoints or --snapshot"), command.CommandPath()+" --snapshot FILE")
+			}
 			return env.audit(command, f, source)
 		},
 	}
 	flags := command.Flags()
-	flags.StringSliceVar(&f.live.Endpoints, "etcd-endpoints", nil, "Read etcd at these URLs")
-	flags.StringVar(&f.live.CAFile, "cacert", "", "CA certificate that etcd's must be signed by")
-	flags.StringVar(&f.live.CertFile, "cert", "", "Client certificate for etcd")
-	flags.StringVar(&f.live.KeyFile, "key", "", "Key of the client certificate")
-	flags.StringVar(&f.snapshot, "snapshot", "", "Read this file, written by etcdctl snapshot save")
-	flags.StringVar(&f.prefix, "prefix", etcdaudit.DefaultPrefix, "What keys begin with: the API server's --etcd-prefix")
+	f.add(flags)
 	flags.StringVar(&f.current, "current", "", "Take current versions from this file, not from the API server")
 	flags.BoolVar(&f.stale, "stale", false, "List the objects that are not stored in the current version")
 	render.AddFlag(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	return command
-}
-
-// source says what is to be read.
-func (f *auditFlags) source(command *cobra.Command) (etcdaudit.Source, error) {
-	certificates := f.live.CAFile != "" || f.live.CertFile != "" || f.live.KeyFile != ""
-	given := command.Flags().Changed
-	switch {
-	case given("snapshot") && given("etcd-endpoints"):
-		return nil, usageError(command, errors.New("--snapshot and --etcd-endpoints: give one of them"))
-	case f.snapshot == "" && len(f.live.Endpoints) == 0:
-		return nil, hinted(errors.New("nothing to read: give --etcd-endpoints or --snapshot"), command.CommandPath()+" --snapshot FILE")
-	case f.snapshot != "" && certificates:
-		return nil, usageError(command, errors.New("--cacert, --cert and --key are for --etcd-endpoints, not for --snapshot"))
-	case f.snapshot != "":
-		return etcdaudit.Snapshot{Path: f.snapshot}, nil
-	case (f.live.CertFile == "") != (f.live.KeyFile == ""):
-		return nil, usageError(command, errors.New("--cert and --key come together, and one of them is missing"))
-	}
-	return f.live, nil
 }
 
 func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcdaudit.Source) error {

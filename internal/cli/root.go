@@ -53,6 +53,7 @@ func newRoot(env *environment) *cobra.Command {
   plan     what exists, and what needs to be migrated
   migrate  rewrite it, while you watch
   audit    read etcd, or a snapshot of it, and count what it really holds
+  check    whether an upgrade, a downgrade or a new CustomResourceDefinition is safe
 
 Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determined, 4 finished with failures,
 130 interrupted.`,
@@ -74,6 +75,7 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 		newPlanCommand(env),
 		newMigrateCommand(env),
 		newAuditCommand(env),
+		newCheckCommand(env),
 		newInstallCommand(env),
 		newUninstallCommand(env),
 		newControllerCommand(env),

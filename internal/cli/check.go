@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
+	"github.com/kube-migrator/kube-migrator/internal/upgrade"
+)
+
+// checkFlags are the flags of check.
+type checkFlags struct {
+	etcdFlags
+	targetVersion string
+	targetServer  string
+	files         []string
+	maxAge        time.Duration
+	output        render.Format
+}
+
+func newCheckCommand(env *environment) *cobra.Command {
+	f := &checkFlags{output: render.Table}
+	command := &cobra.Command{
+		Use:   "check [RESOURCE…]",
+		Short: "Say whether an upgrade, a downgrade or a new CustomResourceDefinition is safe now, and why",
+		Long: `Say of every resource, or of those that are named, whether an upgrade or a downgrade is safe now, why, and which command
+helps where it is not. Nothing is written.
+
+What is stored is taken from the StorageStates that the controller keeps. Unknown is not safe, and neither is a resource without
+a StorageState, nor one of whose version the API servers disagree. In a cluster without StorageStates only CustomResourceDefinitions
+tell what is stored (status.storedVersions); of what else has objects, nothing can be determined.
+
+Without a target it is safe where everything is stored in the version that the API servers write now. With --target-version or
+--target-server it is safe where the target can decode every stored version: of a custom resource, its definition has it in
+spec.versions; of a built-in one, the release can, which real API servers were asked for. The releases that are known: ` + strings.Join(upgrade.Known(), ", ") + `.
+
+-f asks whether applying CustomResourceDefinitions would strand stored objects: whether a version that is still stored is
+missing from spec.versions, or the storage version or a conversion webhook is. It takes files and folders of manifests, and what
+kustomize and Helm print; objects of other kinds are left out.
+
+With --snapshot or --etcd-endpoints, what etcd holds decides in place of the records. A StorageState or storedVersions that claims
+less than etcd holds is named, and is unsafe: others trust it. What is encrypted is judged by its StorageState.
+
+Output: -o name lists what is not safe, or cannot be determined, one resource per line.
+
+Exit codes: 0 safe; 1 error; 2 unsafe; 3 that cannot be determined, or the target's release is not known. Of several, 2 comes
+before 3.`,
+		Example: `  kube-migrator check
+  kube-migrator check --target-version 1.36
+  kube-migrator check --target-server https://new-control-plane:6443
+  kustomize build config/crd | kube-migrator check -f -
+  kube-migrator check --snapshot snapshot.db -o json`,
+		RunE: func(command *cobra.Command, args []string) error {
+			source, err := f.validate(command, args)
+			if err != nil {
+				return err
+			}
+			return env.checkUpgrade(command, args, f, source)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.targetVersion, "target-version", "", "Release that is to decode what is stored, such as 1.36")
+	flags.StringVar(&f.targetServer, "target-server", "", "API server that is to decode what is stored: a URL, or a context of the kubeconfig")
+	flags.StringSliceVarP(&f.files, "filename", "f", nil, "File or folder with CustomResourceDefinitions to be applied; - is standard input")
+	flags.DurationVar(&f.maxAge, "max-age", stateFresh, "How old a StorageState may be; 0 for any age")
+	f.add(flags)
+	render.AddFlag(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	// The flag exists, and has no other completion.
+	_ = command.RegisterFlagCompletionFunc("target-version", cobra.FixedCompletions(upgrade.Known(), cobra.ShellCompDirectiveNoFileComp))
+	return command
+}
+
+// validate refuses what does not go together, and returns the etcd to read; nil for none.
+func (f *checkFlags) validate(command *cobra.Command, args []string) (etcdaudit.Source, error) {
+	given := command.Flags().Changed
+	switch {
+	case given("target-version") && given("target-server"):
+		return nil, usageError(command, errors.New("--target-version and --target-server: give one of them"))
+	case given("target-server") && f.targetServer == "":
+		return nil, usageError(command, errors.New("--target-server is empty, want a URL or a context of the kubeconfig"))
+	case given("filename") && (given("target-version") || given("target-server")):
+		return nil, usageError(command, errors.New("-f asks about CustomResourceDefinitions, and not about a target: ask twice"))
+	case given("filename") && len(args) > 0:
+		return nil, usageError(command, errors.New("-f says which resources are meant: name none besides"))
+	case f.maxAge < 0:
+		return nil, usageError(command, fmt.Errorf("--max-age is %s, want 0 or more", f.maxAge))
+	}
+	source, err := f.source(command)
+	if err == nil && source == nil && (given("cacert") || given("cert") || given("key") || given("prefix")) {
+		return nil, usageError(command, errors.New("--cacert, --cert, --key and --prefix are for --etcd-endpoints or --snapshot, and neither is given"))
+	}
+	return source, err
+}
+
+// checkUpgrade gathers, decides, and shows.
+func (env *environment) checkUpgrade(command *cobra.Command, args []string, f *checkFlags, source etcdaudit.Source) error {
+	ctx := command.Context()
+	question := upgrade.Question{Program: env.name, Now: time.Now(), MaxAge: f.maxAge, Etcd: source != nil, Applying: len(f.files) > 0}
+	var manifests []upgrade.Manifest
+	var err error
+	if question.Applying {
+		if manifests, err = env.readManifests(command, f.files); err != nil {
+			return err
+		}
+	}
+	if question.Target, err = env.target(ctx, command, f); err != nil {
+		return err
+	}
+	q, err := env.requests()
+	if err != nil {
+		return err
+	}
+	g := &gathering{requests: q, command: command, question: question}
+	if err := g.look(ctx, source, f.prefix); err != nil {
+		return err
+	}
+	report, err := g.report(ctx, args, manifests)
+	if err != nil {
+		return err
+	}
+	if err := render.Check(env.Out, f.output, report); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return g.conclude(report)
+}
+
+func (g *gathering) report(ctx context.Context, args []string, manifests []upgrade.Manifest) (upgrade.Report, error) {
+	if g.question.Applying {
+		return g.judgeManifests(ctx, manifests)
+	}
+	facts, strays, err := g.facts(ctx, args)
+	if err != nil {
+		return upgrade.Report{}, err
+	}
+	findings, understated := strays, []upgrade.Understatement(nil)
+	for _, f := range facts {
+		findings = append(findings, g.question.Judge(f))
+		understated = append(understated, g.question.Understated(f)...)
+	}
+	return g.question.Conclude(findings, understated, g.notLookedAt(args)), nil
+}
+
+// conclude turns the verdict into an exit code, and says what it lacks.
+func (g *gathering) conclude(report upgrade.Report) error {
+	for _, what := range report.NotLookedAt {
+		fmt.Fprintf(g.env.Err, "Not looked at: %s\n", what)
+	}
+	bare := !g.question.Installed && !g.question.Etcd && !g.question.Applying
+	missing := errors.New("this cluster has no StorageStates, which record what is stored: kube-migrator is not installed")
+	switch report.Verdict {
+	case upgrade.Unsafe:
+		if bare {
+			fmt.Fprintf(g.env.Err, "note: %v\n", missing)
+		}
+		return exitCode(exitWorkLeft)
+	case upgrade.Undetermined:
+		if bare {
+			return hintedCode(missing, g.env.name+" install, or "+g.env.name+" check --snapshot FILE", exitUndetermined)
+		}
+		return exitCode(exitUndetermined)
+	case upgrade.Safe:
+	}
+	return nil
+}

@@ -1,0 +1,472 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kube-migrator/kube-migrator/config"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/internal/upgrade"
+	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/storageversion"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// checked is a cluster whose StorageStates the test writes as the controller does.
+type checked struct {
+	*testbed.Cluster
+	kubeconfig string
+	testdata   string
+	masks      *strings.Replacer
+}
+
+const apiServicesPath = "/apis/apiregistration.k8s.io/v1/apiservices"
+
+// podGroups are stored by 1.37 in a version that 1.36 does not know.
+const podGroups = "podgroups.scheduling.k8s.io"
+
+func TestCheckOnRealClusters(t *testing.T) {
+	c := &checked{Cluster: testbed.New(t, testbed.Options{Servers: []testbed.ServerOptions{
+		{Flags: []string{"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true"}},
+	}})}
+	var err error
+	if c.kubeconfig, err = c.Kubeconfig(); err != nil {
+		t.Fatal(err)
+	}
+	if c.testdata, err = filepath.Abs("testdata/check"); err != nil {
+		t.Fatal(err)
+	}
+	c.masks = strings.NewReplacer(c.Servers[0].URL(), "https://api-0", c.Etcd.Endpoint(), "http://etcd")
+	for _, err := range []error{
+		c.InstallWidgets(t.Context(), testbed.Widgets{}),
+		c.BulkCreate(t.Context(), testbed.Bulk{Count: 3}),
+		c.MoveStorage(t.Context(), testbed.WidgetDefinition, "v2"),
+		c.BulkCreate(t.Context(), testbed.Bulk{Version: "v2", First: 5, Count: 2}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.do(t, http.MethodPost, "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups", `{"metadata":{"name":"a"},"spec":{"schedulingPolicy":{"basic":{}}}}`)
+	t.Run("without an installation", c.bare)
+	if err := c.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("by StorageStates", c.byStates)
+	t.Run("for a target", c.forTarget)
+	t.Run("of new definitions", c.ofManifests)
+	t.Run("by what etcd holds", c.byEtcd)
+	t.Run("a downgrade proves it", c.downgrade)
+}
+
+// golden runs a command and compares everything that it says with a file.
+func (c *checked) golden(t *testing.T, name, in string, args ...string) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Helper()
+		var out, errs strings.Builder
+		code := Run(t.Context(), append([]string{"kube-migrator", "check", "--kubeconfig", c.kubeconfig}, args...), Streams{In: strings.NewReader(in), Out: &out, Err: &errs})
+		got := fmt.Sprintf("$ kube-migrator check %s\n%s%sexit code %d\n", strings.Join(args, " "), &out, prefixed("stderr: ", errs.String()), code)
+		got = regexp.MustCompile(`--snapshot \S+/`).ReplaceAllString(c.masks.Replace(got), "--snapshot ")
+		got = regexp.MustCompile(`Read \d+ objects from etcd at revision \d+`).ReplaceAllString(got, "Read N objects from etcd at revision R")
+		path := filepath.Join(c.testdata, strings.ToLower(strings.NewReplacer(" ", "-", ",", "").Replace(name))+".txt")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
+		}
+	})
+}
+
+func prefixed(prefix, text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(prefix + line)
+	}
+	return b.String()
+}
+
+// do sends a request to the first server.
+func (c *checked) do(t *testing.T, method, path, body string) []byte {
+	t.Helper()
+	status, answer, err := c.Servers[0].Do(t.Context(), method, path, []byte(body))
+	if err != nil || status/100 != 2 {
+		t.Fatalf("%s %s: %d, %v: %s", method, path, status, err, answer)
+	}
+	return answer
+}
+
+// state writes a StorageState with these versions, the last of which is current; edits are fields of the status besides.
+func (c *checked) state(t *testing.T, resource schema.GroupResource, kind string, edits map[string]any, versions ...string) {
+	t.Helper()
+	name := resource.String()
+	if status, _, err := c.Servers[0].Do(t.Context(), http.MethodGet, statesPath+"/"+name, nil); err != nil || status != http.StatusOK {
+		c.do(t, http.MethodPost, statesPath, fmt.Sprintf(`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":%q},
+			"spec":{"resource":{"group":%q,"resource":%q}}}`, name, resource.Group, resource.Resource))
+	}
+	hash := func(version string) string {
+		if version == "Unknown" {
+			return version
+		}
+		gv, err := schema.ParseGroupVersion(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gv.Group == "" {
+			gv.Group = resource.Group
+		}
+		return storageversion.Hash(gv.WithKind(kind))
+	}
+	current := versions[len(versions)-1]
+	status := map[string]any{"persistedVersions": versions, "currentVersion": current, "currentStorageVersionHash": hash(current), "lastHeartbeatTime": time.Now().UTC().Format(time.RFC3339)}
+	hashes := []string{}
+	for _, v := range versions {
+		hashes = append(hashes, hash(v))
+	}
+	status["persistedStorageVersionHashes"] = hashes
+	for _, field := range []string{"conditions", "serverStorageVersions"} {
+		status[field] = nil
+	}
+	maps.Copy(status, edits)
+	body, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.do(t, http.MethodPatch, statesPath+"/"+name+"/status", string(body))
+}
+
+func (c *checked) widgets(t *testing.T, edits map[string]any, versions ...string) {
+	t.Helper()
+	c.state(t, schema.ParseGroupResource(testbed.WidgetDefinition), "Widget", edits, versions...)
+}
+
+// bare: only definitions tell what is stored.
+func (c *checked) bare(t *testing.T) {
+	c.golden(t, "not installed, built in", "", "namespaces", "leases", "subjectaccessreviews")
+	c.golden(t, "not installed, custom", "", "widgets", "-o", "wide")
+	c.golden(t, "a resource that is not there", "", "widgts")
+}
+
+func (c *checked) byStates(t *testing.T) {
+	c.widgets(t, nil, "v2")
+	c.golden(t, "only the present version", "", "widgets")
+	c.widgets(t, nil, "v1", "v2")
+	c.golden(t, "an old version besides", "", "widgets", "-o", "json")
+	c.golden(t, "a resource without a StorageState", "", "namespaces", "-o", "yaml")
+	c.widgets(t, nil, "Unknown", "v2")
+	c.golden(t, "Unknown", "", "widgets")
+	c.widgets(t, map[string]any{
+		"currentStorageVersionHash": "Unknown", "currentVersion": "",
+		"conditions": []any{map[string]any{"type": "AllEncodingVersionsEqual", "status": "False", "message": "api-0 encodes v1, api-1 encodes v2"}},
+	}, "v1", "v2")
+	c.golden(t, "servers that disagree", "", "widgets")
+	c.widgets(t, map[string]any{"lastHeartbeatTime": time.Now().Add(-3 * time.Hour).UTC().Format(time.RFC3339)}, "v2")
+	c.golden(t, "a controller that is away", "", "widgets")
+	c.everything(t)
+	c.widgets(t, nil, "v2")
+	c.golden(t, "a whole cluster that is current", "")
+	c.widgets(t, nil, "v1", "v2")
+	c.golden(t, "a whole cluster with work left", "", "-o", "name")
+	c.widgets(t, nil, "v2")
+	c.state(t, schema.GroupResource{Group: "gone.example.com", Resource: "things"}, "Thing", nil, "v1")
+	c.do(t, http.MethodPost, apiServicesPath, `{"metadata":{"name":"v1.down.example.com"},"spec":{"group":"down.example.com","version":"v1","groupPriorityMinimum":1,"versionPriority":1,
+		"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"down"}}}`)
+	c.golden(t, "a resource that is gone, and an API server that is down", "", "-o", "name")
+	c.do(t, http.MethodDelete, statesPath+"/things.gone.example.com", "")
+	c.do(t, http.MethodDelete, apiServicesPath+"/v1.down.example.com", "")
+}
+
+// everything writes a StorageState of every resource, each stored in the present version alone.
+func (c *checked) everything(t *testing.T) {
+	t.Helper()
+	client, err := migrate.NewClient(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv, err := inventory.Take(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range inv.Resources {
+		if r.StorageVersionHash != "" {
+			c.state(t, r.GroupResource, r.Kind, map[string]any{
+				"persistedStorageVersionHashes": []string{r.StorageVersionHash}, "currentStorageVersionHash": r.StorageVersionHash,
+			}, r.Storage())
+		}
+	}
+}
+
+func (c *checked) forTarget(t *testing.T) {
+	c.widgets(t, nil, "v1", "v2")
+	c.golden(t, "old versions that the target can decode", "", "widgets", "namespaces", "--target-version", "1.36")
+	c.golden(t, "a downgrade of a whole cluster", "", "--target-version", "v1.36.3")
+	c.golden(t, "a downgrade with a version that is new", "", podGroups, "--target-version", "1.36", "-o", "wide")
+	c.golden(t, "the same release", "", podGroups, "--target-version", "1.37")
+	c.widgets(t, nil, "v0", "v2")
+	c.golden(t, "a version that the definition lacks", "", "widgets", "--target-version", "1.37")
+	c.golden(t, "the same server", "", podGroups, "storagestates.migration.k8s.io", "--target-server", c.Servers[0].URL(), "-o", "json")
+	c.other(t)
+	c.golden(t, "a server of the other release", "", podGroups, "widgets", "customresourcedefinitions", "--target-server", "other")
+	c.golden(t, "a context that is not there", "", "--target-server", "nowhere")
+	c.golden(t, "a release that is not known", "", "--target-version", "1.35")
+	c.golden(t, "a release that is none", "", "--target-version", "newest")
+}
+
+// other adds a cluster of the other release, whose server publishes what it can decode, to the kubeconfig.
+func (c *checked) other(t *testing.T) {
+	t.Helper()
+	other := testbed.New(t, testbed.Options{Release: testbed.V136, Flags: []string{
+		"--feature-gates=StorageVersionAPI=true", "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true",
+	}})
+	c.futureRelease(t, other)
+	path, err := other.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.addContext(t, path)
+}
+
+// futureRelease takes both clusters for servers of a release that nobody knows yet: what one publishes is taken, and the other does not publish.
+func (c *checked) futureRelease(t *testing.T, publishing *testbed.Cluster) {
+	t.Helper()
+	ask := func(cluster *testbed.Cluster) (upgrade.Table, error) {
+		client, err := migrate.NewClient(cluster.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := &environment{name: "kube-migrator"}
+		return env.targetTable(t.Context(), &requests{env: env, config: cluster.Config(), client: client}, "v1.99.0")
+	}
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	table, err := ask(publishing)
+	for deadline := time.Now().Add(time.Minute); len(table.Decodable[deployments].Versions) == 0 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		table, err = ask(publishing) // it publishes some seconds after its start
+	}
+	got := table.Decodable[deployments]
+	want := upgrade.Decodable{Kind: "Deployment", Versions: []schema.GroupVersion{{Group: "apps", Version: "v1"}, {Group: "apps", Version: "v1beta2"}, {Group: "apps", Version: "v1beta1"}}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v, deployments (-want +got):\n%s", err, diff)
+	}
+	var known *userError
+	if _, err := ask(c.Cluster); !errors.As(err, &known) || known.code != exitUndetermined {
+		t.Errorf("error %v, want one with exit code %d", err, exitUndetermined)
+	}
+}
+
+func (c *checked) addContext(t *testing.T, path string) {
+	t.Helper()
+	both, err := clientcmd.LoadFromFile(c.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both.Clusters["other"], both.AuthInfos["other"] = other.Clusters["testbed"], other.AuthInfos[testbed.Admin]
+	both.Contexts["other"] = &clientcmdapi.Context{Cluster: "other", AuthInfo: "other"}
+	if err := clientcmd.WriteToFile(*both, c.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// downgrade really does what was asked about: the other release can read what was found safe, and cannot read what was not; it does not even
+// become ready.
+func (c *checked) downgrade(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := c.Servers[0].RestartWith(ctx, testbed.ServerOptions{
+		Release: testbed.V136, Flags: []string{"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"},
+	})
+	if err == nil {
+		t.Error("a server that cannot read what is stored is ready")
+	}
+	for path, want := range map[string]string{
+		"/api/v1/namespaces":                         `"kind":"NamespaceList"`,
+		"/apis/scheduling.k8s.io/v1alpha2/podgroups": `no kind \"PodGroup\" is registered for version \"scheduling.k8s.io/v1beta1\"`,
+	} {
+		// A server needs some seconds before it admits that it cannot read a resource at all.
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			status, answer, err := c.Servers[0].Do(t.Context(), http.MethodGet, path, nil)
+			if err == nil && strings.Contains(string(answer), want) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("GET %s at 1.36: %d, %v: %s, want %s", path, status, err, answer, want)
+				break
+			}
+		}
+	}
+}
+
+// edited is the live definition of widgets after an edit of its spec, as JSON.
+func (c *checked) edited(t *testing.T, edit func(spec map[string]any)) string {
+	t.Helper()
+	var d map[string]any
+	if err := json.Unmarshal(c.do(t, http.MethodGet, definitionsPath+"/"+testbed.WidgetDefinition, ""), &d); err != nil {
+		t.Fatal(err)
+	}
+	delete(d, "status")
+	edit(d["spec"].(map[string]any))
+	raw, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// without removes a version.
+func without(version string) func(map[string]any) {
+	return func(spec map[string]any) {
+		kept := []any{}
+		for _, v := range spec["versions"].([]any) {
+			if v.(map[string]any)["name"] != version {
+				kept = append(kept, v)
+			}
+		}
+		spec["versions"] = kept
+	}
+}
+
+const helmed = `NAME: a
+STATUS: pending-install
+HOOKS:
+MANIFEST:
+---
+# Source: a/templates/service.yaml
+apiVersion: v1
+kind: Service
+metadata: {name: a}
+---
+# Source: a/crds/widgets.yaml
+%s
+
+NOTES:
+1. Get the URL: {{ it }}
+`
+
+func (c *checked) ofManifests(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(name, content string) string {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	c.widgets(t, nil, "v1", "v2")
+	same := c.edited(t, func(map[string]any) {})
+	c.golden(t, "definitions that change nothing", "", "-f", write("same.json", same))
+	c.golden(t, "Helm output that removes a stored version", fmt.Sprintf(helmed, c.edited(t, without("v1"))), "-f", "-")
+	list := `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Namespace"},{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview"},` + c.edited(t, without("v2")) + "," + strings.NewReplacer("widgets", "gadgets", "Widget", "Gadget", `"widget"`, `"gadget"`).Replace(same) + `]}`
+	c.golden(t, "a list that removes the storage version", "", "-f", write("list.yaml", list), "-o", "wide")
+	c.golden(t, "definitions of versions that differ", c.edited(t, func(spec map[string]any) {
+		for _, v := range spec["versions"].([]any) {
+			if v := v.(map[string]any); v["name"] == "v1" {
+				v["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)["spec"].(map[string]any)["properties"].(map[string]any)["weight"] = map[string]any{"type": "integer"}
+			}
+		}
+	}), "-f", "-")
+	c.golden(t, "manifests without a definition", "apiVersion: v1\nkind: Service\n", "-f", "-")
+	c.golden(t, "nothing on standard input", "# empty\n", "-f", "-")
+	if err := os.Mkdir("bad", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("bad/a.yaml", "apiVersion: v1\nkind: Service\n---\nkind: [\n")
+	c.golden(t, "a folder with a broken document", "", "-f", "bad")
+	c.golden(t, "a file that is not there", "", "-f", "/none.yaml")
+	c.golden(t, "flags that do not go together", "", "-f", "-", "--target-version", "1.36")
+	c.webhook(t)
+}
+
+// webhook: the live definition gets a conversion webhook, which the new one does not have.
+func (c *checked) webhook(t *testing.T) {
+	conversion := func(strategy map[string]any) func(map[string]any) {
+		return func(d map[string]any) { d["spec"].(map[string]any)["conversion"] = strategy }
+	}
+	if _, err := c.EditDefinition(t.Context(), testbed.WidgetDefinition, conversion(map[string]any{
+		"strategy": "Webhook", "webhook": map[string]any{"clientConfig": map[string]any{"url": "https://127.0.0.1:1"}, "conversionReviewVersions": []string{"v1"}},
+	})); err != nil {
+		t.Fatal(err)
+	}
+	c.golden(t, "definitions without the conversion webhook", c.edited(t, func(spec map[string]any) { spec["conversion"] = map[string]any{"strategy": "None"} }), "-f", "-")
+	if _, err := c.EditDefinition(t.Context(), testbed.WidgetDefinition, conversion(map[string]any{"strategy": "None"})); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *checked) byEtcd(t *testing.T) {
+	etcd := []string{"--etcd-endpoints", c.Etcd.Endpoint()}
+	claim := func(versions ...any) {
+		t.Helper()
+		if _, err := c.EditDefinitionStatus(t.Context(), testbed.WidgetDefinition, func(d map[string]any) { d["status"].(map[string]any)["storedVersions"] = versions }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.widgets(t, nil, "v2")
+	claim("v2")
+	c.golden(t, "records that claim less than etcd holds", "", append(etcd, "widgets")...)
+	c.golden(t, "etcd against a definition that removes a version", c.edited(t, without("v1")), append(etcd, "-f", "-")...)
+	c.golden(t, "a snapshot against a target", "", "widgets", podGroups, "--snapshot", c.snapshot(t), "--target-version", "1.36", "-o", "json")
+	claim("v1", "v2")
+	c.widgets(t, nil, "Unknown", "v2")
+	c.golden(t, "certificates without etcd", "", "--cacert", "a")
+	const key = "/registry/strange.example.com/things/default/a"
+	if err := c.PutRaw(t.Context(), key, []byte(`{"apiVersion":"strange.example.com/v1","kind":"Thing"}`)); err != nil {
+		t.Fatal(err)
+	}
+	c.do(t, http.MethodDelete, "/apis/demo.example.com/v2/namespaces/default/widgets", "")
+	c.golden(t, "Unknown, but etcd can tell", "", append(etcd, "widgets", "namespaces")...)
+	c.golden(t, "a whole etcd with objects of no resource", "", append(etcd, "-o", "name")...)
+	if err := c.DeleteRaw(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	c.golden(t, "a whole etcd that is current", "", append(etcd, "-o", "name")...)
+}
+
+func (c *checked) snapshot(t *testing.T) string {
+	t.Helper()
+	from, err := c.Etcd.Client().Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	path := filepath.Join(t.TempDir(), "snapshot.db")
+	to, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(to, from)
+	if err := errors.Join(err, to.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

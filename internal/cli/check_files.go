@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/manifest"
+	"github.com/kube-migrator/kube-migrator/internal/upgrade"
+)
+
+const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// manifestEndings are the files of a folder that are read.
+var manifestEndings = []string{".yaml", ".yml", ".json"}
+
+// readManifests reads the CustomResourceDefinitions of files and folders. Other objects are left out; where there is nothing at
+// all, something has gone wrong before us, in a pipe for instance.
+func (env *environment) readManifests(command *cobra.Command, paths []string) ([]upgrade.Manifest, error) {
+	var manifests []upgrade.Manifest
+	objects := 0
+	for _, path := range paths {
+		files, err := filesOf(path)
+		if err != nil {
+			return nil, usageError(command, fmt.Errorf("read manifests: %w", err))
+		}
+		for _, file := range files {
+			found, n, err := env.readManifest(file)
+			if err != nil {
+				return nil, usageError(command, err)
+			}
+			manifests, objects = append(manifests, found...), objects+n
+		}
+	}
+	switch {
+	case objects == 0:
+		return nil, usageError(command, fmt.Errorf("there is no object in %s", strings.Join(shown(paths), ", ")))
+	case len(manifests) == 0:
+		fmt.Fprintf(env.Err, "There is no CustomResourceDefinition to judge (other objects: %d).\n", objects)
+	}
+	return manifests, nil
+}
+
+// shown are paths for people.
+func shown(paths []string) []string {
+	names := slices.Clone(paths)
+	for i, path := range names {
+		if path == "-" {
+			names[i] = upgrade.StandardInput
+		}
+	}
+	return names
+}
+
+// filesOf is the file itself, or what a folder and those below it have that looks like manifests.
+func filesOf(path string) ([]string, error) {
+	if path == "-" {
+		return []string{path}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	var files []string
+	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && slices.Contains(manifestEndings, filepath.Ext(name)) {
+			files = append(files, name)
+		}
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s has no file that ends in %s", path, strings.Join(manifestEndings, ", "))
+	}
+	return files, err
+}
+
+// readManifest returns the CustomResourceDefinitions of a file, and how many objects it has.
+func (env *environment) readManifest(file string) (manifests []upgrade.Manifest, objects int, err error) {
+	var data []byte
+	name := file
+	if file == "-" {
+		name = upgrade.StandardInput
+		data, err = io.ReadAll(env.In)
+	} else {
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %s: %w", name, err)
+	}
+	all, err := manifest.Objects(name, data)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, object := range all {
+		group, _, _ := strings.Cut(object.APIVersion, "/")
+		if object.Kind != "CustomResourceDefinition" || group != "apiextensions.k8s.io" {
+			continue
+		}
+		m, err := upgrade.ParseManifest(object.JSON)
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", object.From, err)
+		}
+		m.From = object.From
+		manifests = append(manifests, m)
+	}
+	return manifests, len(all), nil
+}
+
+// judgeManifests compares each definition with the live one.
+func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Manifest) (upgrade.Report, error) {
+	var findings []upgrade.Finding
+	var understated []upgrade.Understatement
+	for _, m := range manifests {
+		live, err := g.live(ctx, m.Name)
+		if err != nil {
+			return upgrade.Report{}, err
+		}
+		resource := m.Resource()
+		f := upgrade.Facts{Resource: resource, Kind: m.Kind, State: g.states[resource], Held: g.held[resource]}
+		if i := slices.IndexFunc(g.inv.Resources, func(r inventory.Resource) bool { return r.GroupResource == resource }); i >= 0 {
+			f = g.factsOf(g.inv.Resources[i])
+		}
+		findings = append(findings, g.question.JudgeDefinition(m, live, f))
+		understated = append(understated, g.question.Understated(f)...)
+	}
+	return g.question.Conclude(findings, understated, nil), nil
+}
+
+// live reads a definition of the cluster; nil where there is none of the name.
+func (g *gathering) live(ctx context.Context, name string) (*upgrade.Manifest, error) {
+	var raw json.RawMessage
+	err := g.send(ctx, g.client.Get().AbsPath(definitionsPath, name), &raw)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, g.explain("read CustomResourceDefinition "+name, err)
+	}
+	m, err := upgrade.ParseManifest(raw)
+	if err != nil {
+		return nil, fmt.Errorf("read CustomResourceDefinition %s of the cluster: %w", name, err)
+	}
+	return &m, nil
+}

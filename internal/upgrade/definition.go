@@ -1,0 +1,284 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Manifest is a CustomResourceDefinition that somebody wants to apply, or the live one, with what decides whether stored objects stay
+// readable.
+type Manifest struct {
+	// From names the file and document; empty for the live one.
+	From           string
+	Name           string
+	Group          string
+	Plural, Kind   string
+	Versions       []ManifestVersion
+	StoredVersions []string
+	// Webhook: versions are converted by a webhook; else only their apiVersion is changed.
+	Webhook bool
+	// Reachable: the webhook has a URL or a service.
+	Reachable bool
+}
+
+// StandardInput is what a Manifest is from that came through a pipe.
+const StandardInput = "standard input"
+
+// ManifestVersion is one entry of spec.versions.
+type ManifestVersion struct {
+	Name            string
+	Served, Storage bool
+	Schema          Schema
+}
+
+// ParseManifest reads a CustomResourceDefinition of apiextensions.k8s.io/v1.
+func ParseManifest(raw []byte) (Manifest, error) {
+	var d struct {
+		APIVersion string `json:"apiVersion"`
+		Metadata   struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Spec struct {
+			Group string `json:"group"`
+			Names struct {
+				Plural string `json:"plural"`
+				Kind   string `json:"kind"`
+			} `json:"names"`
+			Versions []struct {
+				Name    string `json:"name"`
+				Served  bool   `json:"served"`
+				Storage bool   `json:"storage"`
+				Schema  struct {
+					OpenAPI Schema `json:"openAPIV3Schema"`
+				} `json:"schema"`
+			} `json:"versions"`
+			Conversion struct {
+				Strategy string `json:"strategy"`
+				Webhook  struct {
+					ClientConfig struct {
+						URL     string          `json:"url"`
+						Service json.RawMessage `json:"service"`
+					} `json:"clientConfig"`
+				} `json:"webhook"`
+			} `json:"conversion"`
+			// PreserveUnknownFields of spec is a relic of v1beta1, but live definitions may have it.
+			PreserveUnknownFields bool `json:"preserveUnknownFields"`
+		} `json:"spec"`
+		Status struct {
+			StoredVersions []string `json:"storedVersions"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return Manifest{}, fmt.Errorf("read CustomResourceDefinition: %w", err)
+	}
+	webhook := d.Spec.Conversion.Webhook.ClientConfig
+	m := Manifest{
+		Name: d.Metadata.Name, Group: d.Spec.Group, Plural: d.Spec.Names.Plural, Kind: d.Spec.Names.Kind,
+		StoredVersions: d.Status.StoredVersions, Webhook: d.Spec.Conversion.Strategy == "Webhook",
+		Reachable: webhook.URL != "" || len(webhook.Service) > 0,
+	}
+	for _, v := range d.Spec.Versions {
+		v.Schema.OpenAPI.Preserve = v.Schema.OpenAPI.Preserve || d.Spec.PreserveUnknownFields
+		m.Versions = append(m.Versions, ManifestVersion{Name: v.Name, Served: v.Served, Storage: v.Storage, Schema: v.Schema.OpenAPI})
+	}
+	switch {
+	case d.APIVersion != "apiextensions.k8s.io/v1":
+		return m, fmt.Errorf("CustomResourceDefinition %s is of %s, want apiextensions.k8s.io/v1", m.Name, d.APIVersion)
+	case m.Name == "" || m.Group == "" || m.Plural == "" || m.Kind == "":
+		return m, errors.New("the CustomResourceDefinition lacks one of metadata.name, spec.group, spec.names.plural and spec.names.kind")
+	case m.Name != m.Plural+"."+m.Group:
+		return m, fmt.Errorf("CustomResourceDefinition %s should be named %s.%s", m.Name, m.Plural, m.Group)
+	case len(m.Versions) == 0:
+		return m, fmt.Errorf("CustomResourceDefinition %s has no spec.versions", m.Name)
+	}
+	return m, nil
+}
+
+// Resource is what it defines.
+func (m Manifest) Resource() schema.GroupResource {
+	return schema.GroupResource{Group: m.Group, Resource: m.Plural}
+}
+
+// storage is the version that it marks; "" where it does not mark exactly one.
+func (m Manifest) storage() string {
+	var marked []string
+	for _, v := range m.Versions {
+		if v.Storage {
+			marked = append(marked, v.Name)
+		}
+	}
+	if len(marked) != 1 {
+		return ""
+	}
+	return marked[0]
+}
+
+func (m Manifest) version(name string) (ManifestVersion, bool) {
+	for _, v := range m.Versions {
+		if v.Name == name {
+			return v, true
+		}
+	}
+	return ManifestVersion{}, false
+}
+
+func (m Manifest) definition() *Definition {
+	d := &Definition{Group: m.Group, Kind: m.Kind, StorageVersion: m.storage(), StoredVersions: m.StoredVersions}
+	for _, v := range m.Versions {
+		d.Versions = append(d.Versions, v.Name)
+	}
+	return d
+}
+
+// JudgeDefinition decides whether applying a definition would strand stored objects. live is the definition that the cluster has; nil where
+// it has none, and then nothing is stored.
+func (q Question) JudgeDefinition(proposed Manifest, live *Manifest, f Facts) Finding {
+	finding := Finding{Resource: proposed.Resource().String(), From: proposed.From}
+	edit := "kubectl diff -f " + file(proposed.From)
+	switch {
+	case proposed.storage() == "":
+		return finding.is(Unsafe, "it does not mark exactly one version as the storage version", edit)
+	case proposed.Webhook && !proposed.Reachable:
+		return finding.is(Unsafe, "its conversion is by a webhook that it does not name", edit)
+	case live == nil && len(f.Held) == 0:
+		return finding.is(Safe, "the cluster does not have it yet: nothing is stored", "")
+	case live == nil:
+		live = &Manifest{}
+	}
+	all, doubt, source := q.storedOf(live, f)
+	finding.Source, finding.Stored, finding.Current = source, names(all), live.storage()
+	next := proposed.definition()
+	var gone []stored
+	for _, s := range all {
+		if !next.defines(s.hash) {
+			gone = append(gone, s)
+		}
+	}
+	removed := removedVersions(proposed, live)
+	switch lost := q.losses(proposed, live, all); {
+	case len(gone) > 0:
+		finding.Stranded = names(gone)
+		if slices.Contains(finding.Stranded, live.storage()) {
+			return finding.is(Unsafe, stillStored(gone, source, proposed)+"; keep "+live.storage()+" until everything is migrated to another version", edit)
+		}
+		return finding.is(Unsafe, stillStored(gone, source, proposed), q.migrate(finding.Resource))
+	case doubt != "" && len(removed) > 0:
+		return finding.is(Unsafe, fmt.Sprintf("it removes %s, and %s", strings.Join(removed, ", "), doubt), q.Program+" request "+finding.Resource)
+	case live.Webhook && !proposed.Webhook && len(proposed.Versions) > 1:
+		return finding.is(Unsafe, "it takes the conversion webhook away, and has several versions", edit)
+	case lost != "":
+		return finding.is(Unsafe, lost, edit)
+	case live.storage() != "" && live.storage() != proposed.storage():
+		return finding.is(Safe, fmt.Sprintf("every stored version stays readable; the storage version moves from %s to %s, so migrate afterwards",
+			live.storage(), proposed.storage()), q.migrate(finding.Resource))
+	}
+	return finding.is(Safe, "every stored version stays readable", "")
+}
+
+// file is the file of a name like "crds.yaml, document 2"; what came through a pipe has none.
+func file(from string) string {
+	name, _, _ := strings.Cut(from, ", document ")
+	if name == StandardInput {
+		return "FILE"
+	}
+	return name
+}
+
+// storedOf are the versions that may be stored, strongest source first; doubt says why there may be others.
+func (q Question) storedOf(live *Manifest, f Facts) (all []stored, doubt string, source Source) {
+	f.Definition = live.definition()
+	opaque := slices.ContainsFunc(f.Held, func(h Held) bool { return h.Opaque })
+	if q.Etcd && !opaque {
+		b := q.byEtcd(f)
+		return b.stored, b.doubt, ByEtcd
+	}
+	b := f.byStoredVersions()
+	source = ByStoredVersions
+	if f.State != nil {
+		state := q.byState(f)
+		source = ByStorageState
+		for _, s := range state.stored {
+			if s.hash != "Unknown" {
+				b.stored = add(b.stored, s)
+			}
+		}
+		if doubt = state.doubt; doubt == "" {
+			doubt = state.unsure
+		}
+	}
+	return b.stored, doubt, source
+}
+
+func removedVersions(proposed Manifest, live *Manifest) (removed []string) {
+	for _, v := range live.Versions {
+		if _, kept := proposed.version(v.Name); !kept {
+			removed = append(removed, v.Name)
+		}
+	}
+	return removed
+}
+
+func stillStored(gone []stored, source Source, proposed Manifest) string {
+	what := strings.Join(names(gone), ", ")
+	switch source {
+	case ByEtcd:
+		if n := objects(gone); n > 0 {
+			return fmt.Sprintf("etcd holds %s as %s, which it does not have", counted(n), what)
+		}
+		return what + " is written now, and it does not have it"
+	case ByStorageState:
+		what = "the StorageState or status.storedVersions says that objects may be stored as " + what
+	case ByStoredVersions, ByCount, ByNothing:
+		what = "status.storedVersions says that objects are stored as " + what
+	}
+	return what + ", and it has only " + strings.Join(proposed.definition().Versions, ", ")
+}
+
+// losses says what stored objects would lose without a webhook, if they did not lose it before.
+func (q Question) losses(proposed Manifest, live *Manifest, all []stored) string {
+	if proposed.Webhook {
+		return ""
+	}
+	for _, s := range all {
+		from, ok := proposed.byHash(s.hash)
+		if !ok {
+			continue
+		}
+		for _, to := range proposed.Versions {
+			if to.Name == from.Name || !to.Served && !to.Storage {
+				continue
+			}
+			field := from.Schema.lost(to.Schema, "")
+			if field == "" || live.loses(from.Name, to.Name) {
+				continue
+			}
+			return fmt.Sprintf("it has no conversion webhook, and %s of %s does not fit %s: objects stored as %s lose it", field, from.Name, to.Name, from.Name)
+		}
+	}
+	return ""
+}
+
+func (m Manifest) byHash(hash string) (ManifestVersion, bool) {
+	d := m.definition()
+	for _, v := range m.Versions {
+		if d.hash(v.Name) == hash {
+			return v, true
+		}
+	}
+	return ManifestVersion{}, false
+}
+
+// loses reports whether a definition already loses fields between two versions.
+func (m Manifest) loses(from, to string) bool {
+	a, okA := m.version(from)
+	b, okB := m.version(to)
+	return okA && okB && !m.Webhook && (b.Served || b.Storage) && a.Schema.lost(b.Schema, "") != ""
+}

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// definitionOf writes a manifest: each version is name, "s" where it is served and "*" where it is stored, then its schema of spec;
+// conversion is empty or JSON.
+func definitionOf(t *testing.T, conversion string, versions ...[3]string) Manifest {
+	t.Helper()
+	var list []string
+	for _, v := range versions {
+		list = append(list, fmt.Sprintf(`{"name":%q,"served":%t,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":%s}}}}`,
+			v[0], strings.Contains(v[1], "s"), strings.Contains(v[1], "*"), v[2]))
+	}
+	if conversion == "" {
+		conversion = `{"strategy":"None"}`
+	}
+	m, err := ParseManifest([]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.demo.example.com"},
+		"spec":{"group":"demo.example.com","names":{"plural":"widgets","kind":"Widget"},"versions":[` + strings.Join(list, ",") + `],"conversion":` + conversion + `}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.From = "crds.yaml, document 2"
+	return m
+}
+
+const (
+	color   = `{"type":"object","properties":{"color":{"type":"string"}}}`
+	colors  = `{"type":"object","properties":{"color":{"type":"string"},"size":{"type":"integer"}}}`
+	hue     = `{"type":"object","properties":{"hue":{"type":"string"}}}`
+	webhook = `{"strategy":"Webhook","webhook":{"clientConfig":{"service":{"name":"a","namespace":"b"}}}}`
+)
+
+func TestApplyingADefinitionMustNotStrandWhatIsStored(t *testing.T) {
+	of1 := func(conversion string, versions ...[3]string) Manifest {
+		return definitionOf(t, conversion, versions...)
+	}
+	claims := func(m Manifest, stored ...string) *Manifest { m.StoredVersions = stored; return &m }
+	bare, inEtcd := question(), question()
+	bare.Installed, inEtcd.Etcd = false, true
+	v1, v2 := [3]string{"v1", "s*", color}, [3]string{"v2", "s*", color}
+	v1Served, v2Served := [3]string{"v1", "s", color}, [3]string{"v2", "s", color}
+	both := claims(of1("", v1Served, v2), "v1", "v2")
+	const (
+		diff    = "kubectl diff -f crds.yaml"
+		request = "kube-migrator request widgets.demo.example.com"
+		migrate = "kube-migrator migrate widgets.demo.example.com"
+	)
+	const only = ", and it has only v2"
+	for name, test := range map[string]struct {
+		question Question
+		proposed Manifest
+		live     *Manifest
+		facts    Facts
+		want     verdict
+		stranded []string
+	}{
+		"it is new":                         {bare, of1("", v1), nil, Facts{}, verdict{Safe, "the cluster does not have it yet: nothing is stored", "", ByNothing}, nil},
+		"nothing changes":                   {bare, of1("", v1Served, v2), both, Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"a version comes":                   {bare, of1("", v1, v2Served), claims(of1("", v1), "v1"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"a stored version goes":             {bare, of1("", v2), both, Facts{}, verdict{Unsafe, "status.storedVersions says that objects are stored as v1" + only, migrate, ByStoredVersions}, []string{"v1"}},
+		"a version goes that is not stored": {bare, of1("", v2), claims(of1("", v1Served, v2), "v2"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"storedVersions forgot it, the StorageState did not": {question(), of1("", v2), claims(of1("", v1Served, v2), "v2"), widgets("v1", "v2"),
+			verdict{Unsafe, "the StorageState or status.storedVersions says that objects may be stored as v1" + only, request, ByStorageState}, []string{"v1"}},
+		"a version goes, and the StorageState says Unknown": {question(), of1("", v2), claims(of1("", v1Served, v2), "v2"), widgets("Unknown", "v2"),
+			verdict{Unsafe, "it removes v1, and its StorageState says Unknown: objects may be stored in versions that nobody can name", request, ByStorageState}, nil},
+		"no version goes, and the StorageState says Unknown": {question(), of1("", v1Served, v2), both, widgets("Unknown", "v2"), verdict{Safe, "every stored version stays readable", "", ByStorageState}, nil},
+		"the storage version goes": {bare, of1("", v2), claims(of1("", v1, v2Served), "v1"), Facts{},
+			verdict{Unsafe, "status.storedVersions says that objects are stored as v1" + only + "; keep v1 until everything is migrated to another version", diff, ByStoredVersions}, []string{"v1"}},
+		"the storage version moves": {bare, of1("", v1Served, v2), claims(of1("", v1, v2Served), "v1"), Facts{},
+			verdict{Safe, "every stored version stays readable; the storage version moves from v1 to v2, so migrate afterwards", migrate, ByStoredVersions}, nil},
+		"no storage version":           {bare, of1("", v1Served), both, Facts{}, verdict{Unsafe, "it does not mark exactly one version as the storage version", diff, ByNothing}, nil},
+		"two storage versions":         {bare, of1("", v1, v2), both, Facts{}, verdict{Unsafe, "it does not mark exactly one version as the storage version", diff, ByNothing}, nil},
+		"a webhook without an address": {bare, of1(`{"strategy":"Webhook"}`, v1), both, Facts{}, verdict{Unsafe, "its conversion is by a webhook that it does not name", diff, ByNothing}, nil},
+		"the webhook goes": {bare, of1("", v1Served, v2), claims(of1(webhook, v1Served, v2), "v2"), Facts{},
+			verdict{Unsafe, "it takes the conversion webhook away, and has several versions", diff, ByStoredVersions}, nil},
+		"the webhook goes with the other versions": {bare, of1("", v2), claims(of1(webhook, v1Served, v2), "v2"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"a version with other fields comes without a webhook": {bare, of1("", [3]string{"v1", "s", color}, [3]string{"v2", "s*", hue}), claims(of1("", v1), "v1"), Facts{},
+			verdict{Unsafe, "it has no conversion webhook, and spec.color of v1 does not fit v2: objects stored as v1 lose it", diff, ByStoredVersions}, nil},
+		"the same with a webhook":          {bare, of1(webhook, [3]string{"v1", "s*", color}, [3]string{"v2", "s", hue}), claims(of1("", v1), "v1"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"a version with more fields comes": {bare, of1("", [3]string{"v1", "s*", color}, [3]string{"v2", "s", colors}), claims(of1("", v1), "v1"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"fields that were lost before":     {bare, of1("", [3]string{"v1", "s", color}, [3]string{"v2", "s*", hue}), claims(of1("", [3]string{"v1", "s", color}, [3]string{"v2", "s*", hue}), "v1", "v2"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"a version that nobody serves":     {bare, of1("", [3]string{"v1", "s*", color}, [3]string{"v2", "", hue}), claims(of1("", v1), "v1"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"etcd holds what the records forgot": {inEtcd, of1("", v2), claims(of1("", v1Served, v2), "v2"), func() Facts { f := widgets("v2"); f.Held = []Held{held("v1", 3), held("v2", 1)}; return f }(),
+			verdict{Unsafe, "etcd holds 3 objects as v1, which it does not have", request, ByEtcd}, []string{"v1"}},
+		"etcd holds less than the records claim": {inEtcd, of1("", v2), both, func() Facts { f := widgets("v1", "v2"); f.Held = []Held{held("v2", 1)}; return f }(),
+			verdict{Safe, "every stored version stays readable", "", ByEtcd}, nil},
+		"etcd holds objects of a definition that is gone": {inEtcd, of1("", v2), nil, Facts{Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Held: []Held{held("v1", 1)}},
+			verdict{Unsafe, "etcd holds 1 object as v1, which it does not have", request, ByEtcd}, []string{"v1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := test.question.JudgeDefinition(test.proposed, test.live, test.facts)
+			if diff := cmp.Diff(test.want, of(got)); diff != "" {
+				t.Errorf("finding (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.stranded, got.Stranded); diff != "" {
+				t.Errorf("stranded (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFieldsAreLostWhereTheOtherSchemaDoesNotKeepThem(t *testing.T) {
+	const (
+		anything = `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`
+		texts    = `{"type":"object","additionalProperties":{"type":"string"}}`
+		counts   = `{"type":"object","additionalProperties":{"type":"integer"}}`
+		list     = `{"type":"array","items":` + color + `}`
+		other    = `{"type":"array","items":` + hue + `}`
+		port     = `{"x-kubernetes-int-or-string":true}`
+		number   = `{"type":"integer"}`
+		pod      = `{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"metadata":{"type":"object"},"spec":` + color + `}}`
+		podB     = `{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"spec":` + color + `}}`
+	)
+	for name, test := range map[string]struct{ from, to, want string }{
+		"the same":                       {color, color, ""},
+		"more":                           {color, colors, ""},
+		"less":                           {colors, color, "spec.size"},
+		"anything is kept":               {colors, anything, ""},
+		"anything may be there":          {anything, color, "spec.*"},
+		"keys of the same type":          {texts, texts, ""},
+		"keys of another type":           {texts, counts, "spec.*"},
+		"named fields among keys":        {color, texts, ""},
+		"named fields of another type":   {color, counts, "spec.color"},
+		"keys among named fields":        {texts, color, "spec.*"},
+		"items":                          {list, other, "spec[].color"},
+		"another type":                   {list, color, "spec"},
+		"a number where both may stand":  {number, port, ""},
+		"both where a number may stand":  {port, number, "spec"},
+		"a field of an embedded object":  {pod, podB, ""},
+		"no schema, which keeps nothing": {color, `{}`, "spec.color"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := definitionOf(t, "", [3]string{"v1", "s*", test.from}, [3]string{"v2", "s", test.to})
+			if got := m.Versions[0].Schema.lost(m.Versions[1].Schema, ""); got != test.want {
+				t.Errorf("lost %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatEveryObjectHasIsNeverLost(t *testing.T) {
+	var from, to Schema
+	for text, into := range map[string]*Schema{
+		`{"type":"object","properties":{"apiVersion":{"type":"string"},"kind":{"type":"string"},"metadata":{"type":"object"}}}`: &from, `{"type":"object"}`: &to,
+	} {
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := from.lost(to, ""); got != "" {
+		t.Errorf("lost %q", got)
+	}
+}
+
+func TestADefinitionThatIsNoneIsRefused(t *testing.T) {
+	for name, test := range map[string]struct{ raw, want string }{
+		"an old API":     {`{"apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"a.b.c"}}`, "CustomResourceDefinition a.b.c is of apiextensions.k8s.io/v1beta1, want apiextensions.k8s.io/v1"},
+		"no group":       {`{"apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"a.b.c"}}`, "the CustomResourceDefinition lacks one of metadata.name, spec.group, spec.names.plural and spec.names.kind"},
+		"a wrong name":   {`{"apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"a"},"spec":{"group":"b.c","names":{"plural":"as","kind":"A"}}}`, "CustomResourceDefinition a should be named as.b.c"},
+		"no version":     {`{"apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"as.b.c"},"spec":{"group":"b.c","names":{"plural":"as","kind":"A"}}}`, "CustomResourceDefinition as.b.c has no spec.versions"},
+		"a type is off":  {`{"spec":{"versions":{}}}`, "read CustomResourceDefinition: json: "},
+		"a schema is so": {`{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"properties":{"a":{"additionalProperties":"b"}}}}}]}}`, "read CustomResourceDefinition: json: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := ParseManifest([]byte(test.raw)); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}

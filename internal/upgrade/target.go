@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/storageversion"
+)
+
+// Target is who is to decode what is stored.
+type Target struct {
+	// Name is for people: "Kubernetes 1.36".
+	Name string
+	// Table says what it can decode of the resources that are built in.
+	Table Table
+	// Definitions are its CustomResourceDefinitions, where it is another cluster; nil where it keeps those of this one.
+	Definitions map[schema.GroupResource]Definition
+}
+
+// definition is the target's definition of a custom resource; nil where it has none.
+func (t *Target) definition(f Facts) *Definition {
+	if t.Definitions == nil {
+		return f.Definition
+	}
+	if d, ok := t.Definitions[f.Resource]; ok {
+		return &d
+	}
+	return nil
+}
+
+// decodes reports whether the target can decode a version of a resource.
+func (t *Target) decodes(f Facts, hash string) bool {
+	if f.Definition != nil {
+		d := t.definition(f)
+		return d != nil && d.defines(hash)
+	}
+	known := t.Table.Decodable[f.Resource]
+	return slices.ContainsFunc(known.Versions, func(gv schema.GroupVersion) bool { return storageversion.Hash(gv.WithKind(known.Kind)) == hash })
+}
+
+// cannot ends the sentence that begins with versions which the target cannot decode.
+func (t *Target) cannot(f Facts) string {
+	switch _, known := t.Table.Decodable[f.Resource]; {
+	case f.Definition != nil && t.definition(f) == nil:
+		return "and " + t.Name + " has no CustomResourceDefinition of it"
+	case f.Definition != nil && t.Definitions == nil:
+		return "which its CustomResourceDefinition does not have"
+	case f.Definition != nil:
+		return "which its CustomResourceDefinition at " + t.Name + " does not have"
+	case !known:
+		return "and " + t.Name + " does not have the resource"
+	}
+	return "which " + t.Name + " cannot decode"
+}
