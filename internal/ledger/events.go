@@ -22,6 +22,17 @@ func Returned(s State, l Look) Decision {
 	return sound().looked(s, l)
 }
 
+// Told decides after somebody heard, without a look, that servers are told to write a version. It only adds: the hash is recorded
+// before anything can come of it, and the epoch of the record is over, so that no proof about it trims what was added. The next look sees the rest.
+func Told(s State, hash string) Decision {
+	if len(s.Persisted) == 0 || hash == "" || slices.Contains(s.Persisted, hash) {
+		return Decision{State: s}
+	}
+	s.Persisted = join(s.Persisted, []string{hash})
+	s.Epoch, s.Current = nil, Unknown
+	return Decision{State: s}
+}
+
 // Finished decides after a migration succeeded, without another look. s is the record of this process's own look: one that has just come back looks first.
 // A proof that is refused may count after the next look, which sees the epoch that the run has seen.
 func Finished(s State, m Migration) Decision { return sound().finished(s, m) }

@@ -6,7 +6,8 @@
 // what it returns shares no memory with what it was given that anybody would change.
 //
 // One function per event: First (a resource without a State), Looked (somebody looked at the API servers), Returned (the same
-// when nobody watched since), Finished (a migration succeeded). A resource that is gone is one that a look finds gone.
+// when nobody watched since), Told (a definition tells servers what to write), Finished (a migration succeeded). A resource that is gone
+// is one that a look finds gone.
 //
 // Invariants:
 //   - I1. After a decision is recorded, everything that was written up to the beginning of its look is in Persisted, or

@@ -5,6 +5,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -337,5 +338,26 @@ func TestWhatDoesNotFitIsUnknown(t *testing.T) {
 	}
 	if n := len(s.Persisted); n != mostPersisted || s.Persisted[0] != Unknown || s.Persisted[n-1] != "x99" {
 		t.Errorf("%d hashes: %v", n, s.Persisted)
+	}
+}
+
+func TestWhatServersAreToldToWriteIsRecordedAtOnce(t *testing.T) {
+	s := recorded(look("a", "h1").custom(1, "h1"))
+	if !s.Migrated() {
+		t.Fatalf("begins as %+v", s)
+	}
+	d := Told(s, "h2")
+	if want := []string{"h1", "h2"}; !slices.Equal(d.State.Persisted, want) || d.State.Migrated() {
+		t.Errorf("persisted %v, want %v", d.State.Persisted, want)
+	}
+	proof := Migration{Generation: 9, Completed: 9, Proof: &Proof{Generation: 9, Epoch: *s.Epoch}}
+	if f := Finished(d.State, proof); f.Refused == "" || len(f.State.Persisted) != 2 {
+		t.Errorf("a proof about the epoch before trims to %v", f.State.Persisted)
+	}
+	if again := Told(d.State, "h2"); len(again.State.Persisted) != 2 {
+		t.Errorf("told twice: %v", again.State.Persisted)
+	}
+	if back := Looked(d.State, look("a", "h1").custom(3, "h1")); !slices.Contains(back.State.Persisted, "h2") {
+		t.Errorf("after the flip back: %v", back.State.Persisted)
 	}
 }

@@ -99,6 +99,7 @@ func (c *controlled) launch(arguments ...string) *process {
 // supervise starts a controller and, as a Deployment would, another whenever one ends, until the test does.
 func (c *controlled) supervise(arguments ...string) {
 	c.Helper()
+	c.TempDir() // is removed after the cleanup below, which reads logs in it
 	ctx, stop := context.WithCancel(c.Context())
 	var supervisor sync.WaitGroup
 	supervisor.Go(func() {

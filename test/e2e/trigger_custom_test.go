@@ -20,7 +20,7 @@ import (
 // A custom resource's storage version flips while servers are restarted: A → B → A, and twice within one discovery period.
 func TestFlipsOfACustomResourceWhileServersRestart(t *testing.T) {
 	t.Parallel()
-	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2)})
+	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2), Flags: quickStop})
 	balancer, err := cluster.Balance()
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestATriggerThatIsKilledAtEveryWrite(t *testing.T) {
 	arguments := []string{"--include=" + widgetsName, "--leader-elect=false"}
 	for _, fromNothing := range []bool{true, false} {
 		for _, after := range []bool{false, true} {
-			for n := range 5 {
+			for n := range 4 {
 				name := fmt.Sprintf("recorded=%v/after=%v/%d", !fromNothing, after, n)
 				if fromNothing {
 					c.wipe()
@@ -75,7 +75,7 @@ func TestATriggerThatIsKilledAtEveryWrite(t *testing.T) {
 				}
 				select {
 				case <-died:
-				case <-time.After(20 * time.Second): // so many writes are not needed
+				case <-time.After(10 * time.Second): // so many writes are not needed
 					if n < 2 {
 						t.Errorf("%s: not killed", name)
 					}
@@ -102,46 +102,6 @@ func (c *controlled) wipe() {
 		if err != nil || status != http.StatusOK && status != http.StatusNotFound {
 			c.Fatalf("delete: %d %s (%v)", status, answer, err)
 		}
-	}
-}
-
-// Two servers behind one address are restarted one after the other, twice, in the middle of a sweep. What was rewritten in an epoch
-// that was confirmed is not sent again.
-func TestServersRestartedTwiceInMidSweep(t *testing.T) {
-	t.Parallel()
-	const n, page, interruptions = 20000, 500, 4
-	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2)})
-	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
-	c := newControlled(t, cluster)
-	proxy := testbed.NewProxy(t, cluster)
-	var err error
-	if c.kubeconfig, err = proxy.Kubeconfig(); err != nil {
-		t.Fatal(err)
-	}
-	watch := watchTruth(t, cluster, widgetKind)
-	c.supervise("--auto-trigger", "--include="+widgetsName)
-	for i := range interruptions {
-		c.rewrote((i + 1) * n / (interruptions + 2))
-		s := cluster.Servers[i%2]
-		proxy.Target(cluster.Servers[(i+1)%2]) // the address is that of a load balancer which knows who lives
-		watch.starting(s)
-		if err := s.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		watch.started(s)
-	}
-	c.untilState(widgetsName, "proven", persistedOnly("v2"))
-	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
-	answered := 0
-	for _, r := range patches(proxy) {
-		if r.Status == http.StatusOK {
-			answered++
-		}
-	}
-	most := n*11/10 + interruptions*page
-	t.Logf("%d patches for %d objects and %d interruptions, at most %d", answered, n, interruptions, most)
-	if answered > most {
-		t.Errorf("%d patches, want at most %d", answered, most)
 	}
 }
 

@@ -25,6 +25,9 @@ type watchman struct {
 	looks int
 	worst time.Duration // between two looks
 	lies  []string
+	// passed is what a server showed that has died within 5 seconds of its start, and until when nobody has to have recorded it.
+	passed      string
+	passedUntil time.Time
 }
 
 // alone is when a StorageState has to account for what a new server writes.
@@ -56,6 +59,13 @@ func (w *watchman) starting(s *testbed.Server) { w.mark(s, time.Time{}) }
 
 // started notes that a server has been started.
 func (w *watchman) started(s *testbed.Server) { w.mark(s, time.Now()) }
+
+// passes notes that a server is about to show a version and die: what it wrote has to be recorded 5 seconds after it started.
+func (w *watchman) passes(hash string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.passed, w.passedUntil = hash, time.Now().Add(alone)
+}
 
 func (w *watchman) mark(s *testbed.Server, at time.Time) {
 	w.mu.Lock()
@@ -96,6 +106,9 @@ func (w *watchman) look(ctx context.Context) error {
 	shown = append(shown, w.shown(ctx)...)
 	settled := true
 	w.mu.Lock()
+	if begin.Before(w.passedUntil) {
+		shown = append(shown, w.passed)
+	}
 	for _, at := range w.since {
 		settled = settled && !at.IsZero() && begin.Sub(at) > alone
 	}

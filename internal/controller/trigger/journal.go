@@ -22,8 +22,8 @@ type position uint64
 
 // passage is what happened since a position, as far as it was watched.
 type passage struct {
-	// serversWatched and definitionsWatched: nothing can have been missed.
-	serversWatched, definitionsWatched bool
+	// serversWatched: no process can have been missed. Definitions need no such word: their generations tell what was missed.
+	serversWatched bool
 	// processes are the API servers' processes that were seen, by the holders of their identity Leases, each once.
 	processes []string
 	// definitions are the states that were seen of one definition, in their order.
@@ -33,11 +33,11 @@ type passage struct {
 // entry is one thing that happened.
 type entry struct {
 	at position
-	// serverGap and definitionGap: a watch began, so that what happened before was missed.
-	serverGap, definitionGap bool
-	process                  string // came
-	name                     string // of a definition
-	state                    definition
+	// serverGap: a watch of the Leases began, so that what happened before was missed.
+	serverGap bool
+	process   string // came
+	name      string // of a definition
+	state     definition
 }
 
 // journal notes what comes and goes between two looks: a process that starts, writes and dies, a definition that is changed and
@@ -49,17 +49,15 @@ type journal struct {
 	mu          sync.Mutex
 	last        position
 	entries     []entry
-	serversAway bool // the identity Leases are not watched now
-	// definitionsAway: the definitions are not.
-	definitionsAway bool
-	holders         map[string]string     // of Leases, by name, as of now
-	present         map[string]definition // by name, as of now
-	newest          uint64                // resourceVersion of a Lease that was seen
+	serversAway bool                  // the identity Leases are not watched now
+	holders     map[string]string     // of Leases, by name, as of now
+	present     map[string]definition // by name, as of now
+	newest      uint64                // resourceVersion of a Lease that was seen
 }
 
 // newJournal begins with nothing watched.
 func newJournal(wake func()) *journal {
-	return &journal{wake: wake, serversAway: true, definitionsAway: true, holders: map[string]string{}, present: map[string]definition{}}
+	return &journal{wake: wake, serversAway: true, holders: map[string]string{}, present: map[string]definition{}}
 }
 
 // here is the present position. A look that begins afterwards sees everything that came before and is still there.
@@ -73,13 +71,12 @@ func (j *journal) here() position {
 func (j *journal) since(p position, name string) passage {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	all := passage{serversWatched: !j.serversAway, definitionsWatched: !j.definitionsAway}
+	all := passage{serversWatched: !j.serversAway}
 	for _, e := range j.entries {
 		if e.at <= p {
 			continue
 		}
 		all.serversWatched = all.serversWatched && !e.serverGap
-		all.definitionsWatched = all.definitionsWatched && !e.definitionGap
 		if e.process != "" && !slices.Contains(all.processes, e.process) {
 			all.processes = append(all.processes, e.process)
 		}
@@ -88,6 +85,18 @@ func (j *journal) since(p position, name string) passage {
 		}
 	}
 	return all
+}
+
+// changed returns the names of the definitions that changed after a position, each once.
+func (j *journal) changed(p position) (names []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, e := range j.entries {
+		if e.at > p && e.name != "" && e.state != (definition{}) && !slices.Contains(names, e.name) {
+			names = append(names, e.name)
+		}
+	}
+	return names
 }
 
 // forget forgets what happened up to a position.
@@ -143,19 +152,18 @@ func (j *journal) holds(lease, holder string, resourceVersion uint64) {
 	j.note(entry{process: holder})
 }
 
-// definitionsListed begins a watch of the definitions. What happened before was not seen.
+// definitionsListed notes the state of all definitions, by name. What has the same generation as before has not changed meanwhile.
 func (j *journal) definitionsListed(present map[string]definition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.definitionsAway, j.present = false, maps.Clone(present)
-	j.note(entry{definitionGap: true})
-}
-
-// definitionsLost ends the watch of the definitions.
-func (j *journal) definitionsLost() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.definitionsAway = true
+	before := j.present
+	j.present = maps.Clone(present)
+	for name, d := range present {
+		if known, ok := before[name]; ok && known != d {
+			j.note(entry{name: name, state: d})
+		}
+	}
+	j.wake()
 }
 
 // defines notes the state of a definition; the zero value, if it is gone.

@@ -76,6 +76,13 @@ func (e *eyes) look(ctx context.Context) (*seen, error) {
 	return s, err
 }
 
+const (
+	// patience is how long a server that has just come may take to answer: a doubt about it begins everything anew. What was written
+	// meanwhile is recorded that much later, which leaves time enough before 5 seconds are over.
+	patience = 2 * time.Second
+	again    = 250 * time.Millisecond
+)
+
 // ask asks all servers. One that has just come may need a moment until it answers, and until then nobody can tell what it writes: it is
 // asked again before that is recorded as a doubt.
 func (e *eyes) ask(ctx context.Context, s *seen) (err error) {
@@ -93,11 +100,6 @@ func (e *eyes) ask(ctx context.Context, s *seen) (err error) {
 		}
 	}
 }
-
-const (
-	patience = 3 * time.Second
-	again    = 300 * time.Millisecond
-)
 
 // newcomers are servers that do not answer, and of which that is new. It forgets those that are gone.
 func (e *eyes) newcomers(r *agreement.Round) (ids []string) {
@@ -196,13 +198,16 @@ func joined(a, b agreement.View, name string) agreement.View {
 	return a
 }
 
-// lookAt is what the ledger is told of one resource. since is the position of the recorded look; minEvidence the weakest that proves
+// lookAt is what the ledger is told of one resource; state is its StorageState, nil if there is none. since is the position of the recorded look; minEvidence the weakest that proves
 // anything: where it is weaker, API servers may write that nobody has asked.
-func (s *seen) lookAt(r *resource, j *journal, since position, minEvidence migrate.Evidence) ledger.Look {
-	v := r.view
+func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, since position, minEvidence migrate.Evidence) ledger.Look {
+	v, known := r.view, new(v1alpha1.StorageStateStatus)
+	if state != nil {
+		known = &state.Status
+	}
 	l := ledger.Look{
 		Begun: s.round.Begun, Traces: s.traces.left, ResourceVersion: s.traces.resourceVersion, Restored: s.restored,
-		Names: readables(&v1alpha1.StorageStateStatus{}, &v), Migration: migrationOf(own(s.migrations, r.names)),
+		Names: readables(known, &v), Migration: migrationOf(own(s.migrations, r.names)),
 	}
 	for _, server := range v.Servers {
 		l.Servers = append(l.Servers, ledger.Server{ID: server.ID, Process: server.Process, Hash: server.Hash, Answered: server.Answered})
@@ -219,7 +224,7 @@ func (s *seen) lookAt(r *resource, j *journal, since position, minEvidence migra
 		l.Epoch = &ledger.Epoch{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID, Generation: v.Epoch.CRDGeneration}
 	}
 	p := j.since(since, definitionName)
-	l.Continuous = p.serversWatched && (definitionName == "" || p.definitionsWatched)
+	l.Continuous = p.serversWatched
 	if v.Origin == migrate.Aggregated {
 		l.Continuous = false // nobody watches the processes behind an APIService
 		return l

@@ -5,10 +5,12 @@ package trigger
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
@@ -84,9 +86,7 @@ type asker struct {
 // ask raises the generation of a resource's migration, or creates it. Dying before or after changes nothing: what is recorded asks again.
 func (a *asker) ask(ctx context.Context, r inventory.Resource, all []v1alpha1.StorageVersionMigration, d ledger.Decision) (asked bool, err error) {
 	if m := own(all, r.Names()); m != nil {
-		before := m.DeepCopy()
-		m.Spec.Generation, m.Spec.Reason = d.Request, d.Reason
-		if err := a.client.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := a.raise(ctx, m, d); err != nil {
 			return false, fmt.Errorf("raise generation of migration %s: %w", m.Name, err)
 		}
 		return true, nil
@@ -103,6 +103,25 @@ func (a *asker) ask(ctx context.Context, r inventory.Resource, all []v1alpha1.St
 		return false, fmt.Errorf("create migration %s: %w", m.Name, err)
 	}
 	return true, nil
+}
+
+// raise raises the generation, unless somebody has changed it since it was read. A status that moved meanwhile is no matter.
+func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, d ledger.Decision) error {
+	type change struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	patch, err := json.Marshal([]change{
+		{"test", "/metadata/uid", m.UID},
+		{"test", "/spec/generation", m.Spec.Generation},
+		{"replace", "/spec/generation", d.Request},
+		{"add", "/spec/reason", d.Reason},
+	})
+	if err != nil {
+		return err
+	}
+	return a.client.Patch(ctx, m, client.RawPatch(types.JSONPatchType, patch))
 }
 
 // object is the migration of a resource that has none. A cluster-scoped object has a cluster-scoped owner: the installation's namespace.

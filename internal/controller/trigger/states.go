@@ -10,13 +10,17 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
+	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
 // entryPlan is what is to be done about one resource.
@@ -44,7 +48,7 @@ func (t *trigger) decide(s *seen) []entryPlan {
 	for name, r := range s.resources {
 		e := entryPlan{name: name, resource: r, state: s.states[name]}
 		since, watched := t.positions[name]
-		look := s.lookAt(r, t.journal, since, t.MinEvidence)
+		look := s.lookAt(r, e.state, t.journal, since, t.MinEvidence)
 		switch {
 		case e.state == nil || len(e.state.Status.PersistedStorageVersionHashes) == 0:
 			e.decision = ledger.First(look)
@@ -111,7 +115,7 @@ func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, d led
 	if sameButHeartbeat(state.Status, next) && now.Sub(state.Status.LastHeartbeatTime.Time) < young {
 		return nil
 	}
-	if before := state.Status.PersistedVersions; !slices.Equal(before, next.PersistedVersions) {
+	if before := state.Status.PersistedVersions; d.Doubt != "" || !slices.Equal(before, next.PersistedVersions) {
 		t.Logger.Info("What may be stored has changed", "resource", state.Name, "before", before, "now", next.PersistedVersions, "doubt", d.Doubt)
 	}
 	state.Status = next
@@ -167,6 +171,39 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 		}
 	}
 	return look, nil
+}
+
+// tell records at once what changed definitions tell servers to write: a look takes longer than the change, and by then they may
+// have changed back (I1).
+func (t *trigger) tell(ctx context.Context) error {
+	here := t.journal.here()
+	for _, name := range t.journal.changed(t.told) {
+		state := new(v1alpha1.StorageState)
+		if err := t.eyes.live.Get(ctx, client.ObjectKey{Name: name}, state); apierrors.IsNotFound(err) {
+			continue // the first look begins with Unknown
+		} else if err != nil {
+			return fmt.Errorf("read storage state %s: %w", name, err)
+		}
+		definition, err := crd.Get(ctx, t.eyes.rest, name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read definition %s: %w", name, err)
+		}
+		before := recorded(&state.Status)
+		d := ledger.Told(before, storageversion.Hash(schema.GroupVersionKind{
+			Group: definition.Spec.Group, Version: definition.StorageVersion(), Kind: definition.Spec.Names.Kind,
+		}))
+		if slices.Equal(before.Persisted, d.State.Persisted) {
+			continue
+		}
+		if err := t.write(ctx, state, d, nil, 0); err != nil {
+			return fmt.Errorf("storage state %s: %w", name, err)
+		}
+	}
+	t.told = here
+	return nil
 }
 
 // listen makes what happens to StorageStates and migrations known: states that are deleted, and migrations that come to an end.

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -100,6 +101,8 @@ type trigger struct {
 	// positions are where the journal was at the recorded look, by name of the StorageState. Those that are missing are from before
 	// this process watched.
 	positions map[string]position
+	// told is up to where the journal was told of.
+	told position
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -118,12 +121,11 @@ func (t *trigger) Start(ctx context.Context) error {
 	if err := t.listen(ctx); err != nil {
 		return err
 	}
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
-		t.watcher.run(ctx)
-	}()
-	defer func() { <-watching }()
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { t.watcher.run(ctx) })
+	defer watching.Wait()
+	defer cancel()
 	incomplete := 0
 	for ctx.Err() == nil {
 		complete, err := t.pass(ctx)
@@ -131,7 +133,7 @@ func (t *trigger) Start(ctx context.Context) error {
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
-			t.Logger.Warn("Could not look at the API servers, trying again", "error", err)
+			t.Logger.Warn("A look did not tell everything, or could not be recorded; trying again", "error", err)
 		}
 		wait := t.Period
 		if complete && err == nil {
@@ -158,6 +160,9 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 		case <-timer.C:
 			return false
 		case <-t.moved:
+			if err := t.tell(ctx); err != nil && ctx.Err() == nil {
+				t.Logger.Warn("Could not record at once what a definition says; looking", "error", err)
+			}
 			sleep(ctx, gather)
 			return true
 		case <-t.changed:

@@ -137,7 +137,7 @@ func definitionKind(all metadata.Interface, j *journal) kind {
 				j.defines(o.GetName(), of(o))
 			}
 		},
-		lost: j.definitionsLost,
+		lost: func() {},
 	}
 }
 
