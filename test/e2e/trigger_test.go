@@ -96,7 +96,7 @@ func TestTheLifeOfAStorageState(t *testing.T) {
 	}
 
 	c.end(p)
-	p = c.triggering("--include=widgets.*")
+	c.triggering("--include=widgets.*")
 	time.Sleep(3 * time.Second)
 	again, err := c.read(widgetsName)
 	if s := c.state(widgetsName); err != nil || again.Spec.Generation != m.Spec.Generation || !persistedOnly("v2")(s) {
