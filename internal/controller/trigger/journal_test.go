@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestAJournalTellsWhatCameAndWhatWasMissed(t *testing.T) {
+	woken := 0
+	j := newJournal(func() { woken++ })
+	start := j.here()
+	if j.since(start, "").serversWatched {
+		t.Error("nobody watches, and nothing was missed")
+	}
+	j.serversListed(map[string]string{"lease-a": "a1"}, 10)
+	if p := j.since(start, ""); p.serversWatched || !slices.Equal(p.processes, []string{"a1"}) {
+		t.Errorf("from before the first list: %+v", p)
+	}
+	listed := j.here()
+	j.holds("lease-a", "a1", 11) // renewed
+	if j.here() != listed {
+		t.Error("a renewal is worth no word")
+	}
+	j.holds("lease-b", "b1", 12)
+	j.holds("lease-b", "", 13)
+	j.holds("lease-a", "a2", 14)
+	if p := j.since(listed, ""); !p.serversWatched || !slices.Equal(p.processes, []string{"b1", "a2"}) {
+		t.Errorf("since the list: %+v, want what came and went", p)
+	}
+	if j.ahead(14) || j.ahead(0) || !j.ahead(13) {
+		t.Error("what was read is older than what was watched, or the other way round")
+	}
+	now := j.here()
+	j.forget(now)
+	if p := j.since(now, ""); !p.serversWatched || len(p.processes) != 0 {
+		t.Errorf("after what is forgotten: %+v", p)
+	}
+	j.serversLost()
+	if j.since(now, "").serversWatched {
+		t.Error("the watch is lost, and nothing can be missed")
+	}
+	j.serversListed(map[string]string{"lease-a": "a2"}, 20)
+	if j.since(now, "").serversWatched || !j.since(j.here(), "").serversWatched {
+		t.Error("a gap belongs to the time before the list")
+	}
+	if woken == 0 {
+		t.Error("nobody was woken")
+	}
+}
+
+func TestAJournalTellsEveryGenerationOfADefinition(t *testing.T) {
+	j := newJournal(func() {})
+	j.definitionsListed(map[string]definition{"widgets": {"u", 3}, "gadgets": {"v", 1}})
+	start := j.here()
+	j.defines("widgets", definition{"u", 3}) // its status
+	j.defines("widgets", definition{"u", 4})
+	j.defines("gadgets", definition{"v", 2})
+	j.defines("widgets", definition{})
+	if got, want := j.since(start, "widgets").definitions, []definition{{"u", 4}, {}}; !slices.Equal(got, want) {
+		t.Errorf("widgets were %v, want %v", got, want)
+	}
+	if got, want := j.changed(start), []string{"widgets", "gadgets"}; !slices.Equal(got, want) {
+		t.Errorf("changed were %v, want %v", got, want)
+	}
+	relisted := j.here()
+	j.definitionsListed(map[string]definition{"widgets": {"w", 1}, "gadgets": {"v", 2}})
+	if got, want := j.changed(relisted), []string{"widgets"}; !slices.Equal(got, want) {
+		t.Errorf("changed while nobody watched: %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/ledger"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+var (
+	noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	// full has everything that the ledger can record.
+	full = ledger.State{
+		Persisted: []string{ledger.Unknown, "h1", "h2"}, Current: "h2", Heartbeat: noon, From: 7, ResourceVersion: 99, Traces: []string{"t1", "t2"},
+		Epoch: &ledger.Epoch{Hash: "h2", Processes: []string{"p1", "p2"}, UID: "u", Generation: 4},
+		Servers: []ledger.Server{
+			{ID: "api-1", Process: "p1", Hash: "h2", Answered: true}, {ID: "api-2", Process: "p2", Answered: true}, {ID: "192.0.2.3"},
+		},
+		Definition: &ledger.Definition{UID: "u", Generation: 4, Hash: "h2"},
+	}
+	view = agreement.View{
+		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Evidence: migrate.Observed, Version: "demo.example.com/v2",
+		Servers:    []agreement.Server{{ID: "api-1", Hash: "h2", Version: "demo.example.com/v2"}},
+		Definition: &agreement.Definition{Hashes: map[string]string{"v1": "h1"}},
+		Epoch:      &migrate.Epoch{Hash: "h2", Servers: []string{"p1", "p2"}, CRDUID: "u", CRDGeneration: 4, Since: noon, Evidence: migrate.Observed},
+	}
+)
+
+func TestAStorageStateKeepsEverythingThatTheLedgerRecords(t *testing.T) {
+	none := new(v1alpha1.StorageStateStatus)
+	for name, s := range map[string]ledger.State{
+		"everything": full,
+		"a beginning": {
+			Persisted: []string{ledger.Unknown}, Current: ledger.Unknown, Heartbeat: noon, From: 1, Traces: []string{"t"},
+			Servers: []ledger.Server{{ID: "api-1", Process: "p1"}},
+		},
+	} {
+		written := status(none, s, &view, "", noon)
+		if diff := cmp.Diff(s, recorded(&written)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		without := status(&written, s, nil, "", noon)
+		if diff := cmp.Diff(s, recorded(&without)); diff != "" {
+			t.Errorf("%s, without a look (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestAStorageStateTellsPeopleVersions(t *testing.T) {
+	s := status(new(v1alpha1.StorageStateStatus), full, &view, "", noon)
+	if diff := cmp.Diff([]string{ledger.Unknown, "v1", "v2"}, s.PersistedVersions); diff != "" {
+		t.Errorf("persistedVersions (-want +got):\n%s", diff)
+	}
+	if s.CurrentVersion != "v2" || s.AgreedEncodingVersion != "v2" || s.Evidence != "Observed" || s.ServerStorageVersions[0].EncodingVersion != "v2" {
+		t.Errorf("status is %+v", s)
+	}
+	// A version that nobody shows any more is still known by its name.
+	later := view
+	later.Definition = nil
+	if s := status(&s, full, &later, "", noon); s.PersistedVersions[1] != "v1" {
+		t.Errorf("persistedVersions are %v", s.PersistedVersions)
+	}
+}
+
+func TestConditionsSayWhatIsKnown(t *testing.T) {
+	disagree, silent := view, view
+	disagree.Epoch, disagree.Disagree, disagree.Why = nil, true, "api-1 writes v1, api-2 writes v2"
+	silent.Epoch, silent.Why = nil, "api-2 does not answer"
+	lost := full
+	lost.Epoch = nil
+	proven := full
+	proven.Persisted = []string{"h2"}
+	for name, c := range map[string]struct {
+		state           ledger.State
+		view            agreement.View
+		doubt           string
+		equal, migrated metav1.ConditionStatus
+		says            string
+	}{
+		"agreement":    {full, view, "", metav1.ConditionTrue, metav1.ConditionFalse, "All API servers encode in one version (Observed)"},
+		"proof":        {proven, view, "", metav1.ConditionTrue, metav1.ConditionTrue, "All API servers encode in one version (Observed)"},
+		"disagreement": {lost, disagree, "", metav1.ConditionFalse, metav1.ConditionFalse, disagree.Why},
+		"silence":      {lost, silent, "because", metav1.ConditionUnknown, metav1.ConditionFalse, silent.Why},
+	} {
+		got := conditions(nil, c.state, &c.view, c.doubt, metav1.NewTime(noon))
+		if got[0].Status != c.equal || got[0].Message != c.says || got[1].Status != c.migrated {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if c.doubt != "" && got[1].Message != "What is stored is not known: "+c.doubt {
+			t.Errorf("%s: %q does not say why", name, got[1].Message)
+		}
+	}
+}
+
+func TestOnlyOurOwnMigrationIsAskedWith(t *testing.T) {
+	migration := func(name, group, resource string, ours bool) v1alpha1.StorageVersionMigration {
+		m := v1alpha1.StorageVersionMigration{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		m.Spec.Resource.Group, m.Spec.Resource.Resource = group, resource
+		if ours {
+			m.Labels = labels()
+		}
+		return m
+	}
+	all := []v1alpha1.StorageVersionMigration{
+		migration("a-users", "events.k8s.io", "events", false), migration("another", "demo.example.com", "widgets", true), migration("ours", "", "events", true),
+	}
+	if m := own(all, []string{"events.events.k8s.io", "events"}); m == nil || m.Name != "ours" {
+		t.Errorf("ours is %+v", m)
+	}
+	if m := own(all[:2], []string{"events.events.k8s.io", "events"}); m != nil {
+		t.Errorf("a user's is taken for ours: %+v", m)
+	}
+}
+
+func TestASuccessIsAProofOfItsOwnRunOnly(t *testing.T) {
+	m := &v1alpha1.StorageVersionMigration{Spec: v1alpha1.StorageVersionMigrationSpec{Generation: 3}}
+	m.Status.CompletedGeneration, m.Status.Run.Generation, m.Status.StorageVersionHash = 2, 2, "h2"
+	m.Status.Epoch = &v1alpha1.Epoch{Servers: []string{"p1"}}
+	if got := migrationOf(m); got.Proof == nil || got.Proof.Generation != 2 || got.Proof.Epoch.Hash != "h2" || got.Generation != 3 {
+		t.Errorf("migration is %+v", got)
+	}
+	m.Status.Run.Generation = 3 // the epoch is that of the next run
+	if got := migrationOf(m); got.Proof != nil {
+		t.Errorf("the next run's epoch is taken for a proof: %+v", got.Proof)
+	}
+	if got := migrationOf(nil); got != (ledger.Migration{}) {
+		t.Errorf("none is %+v", got)
+	}
+}
