@@ -155,7 +155,7 @@ func (i *installer) checkController() {
 		{"watch", migration, "storageversionmigrations", ""}, {"update", migration, "storageversionmigrations/status", ""}, {"create", "batch", "jobs", own},
 		{"delete", "batch", "jobs", own}, {"create", "", "configmaps", own}, {"create", "coordination.k8s.io", "leases", own},
 		{"patch", "apiextensions.k8s.io", "customresourcedefinitions/status", ""}, {"list", "storagemigration.k8s.io", "storageversionmigrations", ""},
-		{"update", migration, "storageversionmigrations", ""}, {"patch", migration, "storageversionmigrations", ""}, {"delete", migration, "storagestates", ""}, {"patch", migration, "storagestates/status", ""},
+		{"patch", migration, "storageversionmigrations", ""}, {"delete", migration, "storagestates", ""}, {"update", migration, "storagestates/status", ""},
 		{"watch", migration, "storageversions", ""}, {"watch", "internal.apiserver.k8s.io", "storageversions", ""}, {"watch", "apiregistration.k8s.io", "apiservices", ""},
 		{"watch", "apiextensions.k8s.io", "customresourcedefinitions", ""}, {"watch", "coordination.k8s.io", "leases", "kube-system"}, {"watch", "discovery.k8s.io", "endpointslices", "default"},
 		{"create", "authentication.k8s.io", "tokenreviews", ""}, {"create", "authorization.k8s.io", "subjectaccessreviews", ""},
@@ -171,7 +171,8 @@ func (i *installer) checkController() {
 		{"create", "batch", "jobs", "kube-system"}, {"create", "", "pods", own}, {"delete", "", "namespaces", ""}, {"patch", "rbac.authorization.k8s.io", "clusterroles", ""},
 		{"create", "", "serviceaccounts/token", own},
 		{"patch", migration, "storageversionmigrations/status", ""}, {"watch", "storagemigration.k8s.io", "storageversionmigrations", ""},
-		{"update", "batch", "jobs", own}, {"update", "", "configmaps", own}, {"create", "", "events", own}, {"get", "apiregistration.k8s.io", "apiservices", ""},
+		{"update", "batch", "jobs", own}, {"update", "", "configmaps", own}, {"create", "", "events", own},
+		{"update", migration, "storageversionmigrations", ""}, {"patch", migration, "storagestates/status", ""},
 		{"create", "coordination.k8s.io", "leases", "kube-system"},
 	} {
 		if i.may(controller, denied[0], denied[1], denied[2], denied[3]) {
