@@ -48,7 +48,7 @@ demo: build ## a real control plane with old data: upgrade it, migrate it, show 
 ##@ Develop
 
 .PHONY: test
-test: ## all tests, against real API servers (some 20 minutes once those are built)
+test: ## all tests, against real API servers (half an hour once those are built)
 	@$(TESTBED_BUILD) $(TEST_BINARIES)
 	go vet ./...
 	go test -timeout 25m -p 1 ./...
