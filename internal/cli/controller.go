@@ -145,6 +145,8 @@ func (env *environment) controller(ctx context.Context, f *controllerFlags) erro
 	defer stop()
 	err = controller.Run(ctx, migrate.Considerate(impatient), controller.Options{Migration: f.options, Trigger: f.trigger})
 	switch {
+	case errors.Is(err, trigger.ErrRestored):
+		return hinted(fmt.Errorf("%w; every StorageState says Unknown now, and the controller has to be started again", err), "kubectl get storagestates.migration.k8s.io")
 	case errors.Is(err, migrations.ErrLeaseLost):
 		return hinted(err, "kubectl get lease -n "+f.options.Namespace+" kube-migrator-controller -o yaml")
 	case err != nil:

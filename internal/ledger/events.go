@@ -23,9 +23,11 @@ func Returned(s State, l Look) Decision {
 }
 
 // Told decides after somebody heard, without a look, that servers are told to write a version. It only adds: the hash is recorded
-// before anything can come of it, and the epoch of the record is over, so that no proof about it trims what was added. The next look sees the rest.
+// before anything can come of it, and an epoch of another hash is over, so that no proof about it trims what was added, or was there already. The
+// next look sees the rest.
 func Told(s State, hash string) Decision {
-	if len(s.Persisted) == 0 || hash == "" || slices.Contains(s.Persisted, hash) {
+	known := slices.Contains(s.Persisted, hash) && (s.Epoch == nil || s.Epoch.Hash == hash)
+	if len(s.Persisted) == 0 || hash == "" || known {
 		return Decision{State: s}
 	}
 	s.Persisted = join(s.Persisted, []string{hash})
@@ -70,7 +72,7 @@ func (r rules) looked(s State, l Look) Decision {
 		return r.first(l)
 	}
 	if vanished(s, l) {
-		return Decision{Forget: true, Abort: true}
+		return Decision{Forget: true}
 	}
 	l.Servers = r.shown(s, l)
 	var d Decision
@@ -104,7 +106,6 @@ func (r rules) conclude(s State, l Look, d Decision) Decision {
 	proven := r.finished(s, l.Migration)
 	s, d.Refused = proven.State, proven.Refused
 	d.State = s
-	d.Abort = disagree(l.Servers)
 	if s.Epoch == nil || s.Migrated() {
 		return d
 	}

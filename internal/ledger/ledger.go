@@ -31,7 +31,7 @@
 //     come, written and gone. What servers leave behind must not have grown either (Look.Traces).
 //   - A young heartbeat is no excuse. Where nobody watched and the servers are not the same, Unknown joins after ten seconds
 //     as after ten hours: servers that were replaced once may have been replaced twice. So a heartbeat's age decides
-//     nothing here; it tells readers of the record how far it can be relied on (State.Stale).
+//     nothing here; it tells readers of the record how far it can be relied on.
 //
 // What it takes for granted, and what is done about it:
 //   - A process that dies before it has an identity Lease and before it is an endpoint leaves nothing to notice. It lives
@@ -83,15 +83,6 @@ type State struct {
 // Migrated reports whether everything stored is in the current version.
 func (s State) Migrated() bool {
 	return len(s.Persisted) == 1 && s.Persisted[0] == s.Current && s.Current != Unknown
-}
-
-// grace is how much later than its period a look may be before the record counts as stale.
-const grace = 2 * time.Minute
-
-// Stale reports whether nobody has looked for longer than a period of discovery and a little more. What the record says held when it
-// was written; a reader must treat it as if Unknown were in Persisted.
-func (s State) Stale(now time.Time, period time.Duration) bool {
-	return now.Sub(s.Heartbeat) > period+grace
 }
 
 // Server is one process that may write the resource.
@@ -200,7 +191,7 @@ type Proof struct {
 
 // Decision is what is to be done, in the order of its fields.
 type Decision struct {
-	// Forget says that the resource is gone, and its State is to be deleted. Nothing else applies then but Abort.
+	// Forget says that the resource is gone, and its State is to be deleted. Nothing else applies then.
 	Forget bool
 	// State is to be recorded before anything else is done.
 	State State
@@ -208,8 +199,6 @@ type Decision struct {
 	Doubt string
 	// Refused is why the migration's proof does not count, for people; empty: it does, or there is none, or none is needed.
 	Refused string
-	// Abort says that the API servers disagree, or the resource is gone: a running migration must stop.
-	Abort bool
 	// Request is the generation to raise the migration to, or to create it with; 0: there is nothing to ask for.
 	// A failed run is repeated by its own controller and needs no request.
 	Request int64

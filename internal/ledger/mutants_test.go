@@ -27,7 +27,7 @@ var mutants = map[string]func(r *rules){
 	},
 	"a young heartbeat is an excuse": func(r *rules) {
 		replace(r, "nobody watched", func(s State, l Look) string {
-			if !s.Stale(l.Begun, 10*time.Minute) {
+			if l.Begun.Sub(s.Heartbeat) <= 12*time.Minute {
 				return ""
 			}
 			return unwatched(s, l)

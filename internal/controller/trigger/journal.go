@@ -126,11 +126,11 @@ func (j *journal) serversListed(holders map[string]string, resourceVersion uint6
 	}
 }
 
-// ahead reports whether more was seen than there is at a resourceVersion that was read later. 0 is not known.
-func (j *journal) ahead(resourceVersion uint64) bool {
+// reached is the greatest resourceVersion that was seen. Whatever is read later is not less, unless etcd went backwards.
+func (j *journal) reached() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return resourceVersion != 0 && resourceVersion < j.newest
+	return j.newest
 }
 
 // serversLost ends the watch of the identity Leases.

@@ -59,12 +59,13 @@ type eyes struct {
 
 // look looks at everything once.
 func (e *eyes) look(ctx context.Context) (*seen, error) {
-	s := &seen{from: e.journal.here()}
+	s := &seen{}
 	var err error
+	reached := e.journal.reached() // before the request: a Lease may be renewed, and watched, while the answer is on its way
 	if s.traces, err = readTraces(ctx, e.rest); err != nil {
 		return nil, err
 	}
-	s.restored = e.journal.ahead(s.traces.resourceVersion)
+	s.restored = s.traces.resourceVersion != 0 && s.traces.resourceVersion < reached
 	if err := e.ask(ctx, s); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ package trigger
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
 	if state == nil {
 		state = &v1alpha1.StorageState{
 			ObjectMeta: metav1.ObjectMeta{Name: e.name, Labels: labels()},
-			Spec:       v1alpha1.StorageStateSpec{Resource: v1alpha1.GroupResource{Group: groupOf(e.name, e.resource), Resource: e.resource.view.Resource.Resource}},
+			Spec:       v1alpha1.StorageStateSpec{Resource: v1alpha1.GroupResource{Group: groupOf(e.resource), Resource: e.resource.view.Resource.Resource}},
 		}
 		if err := t.client.Create(ctx, state); err != nil {
 			return err
@@ -99,13 +100,16 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
 	return nil
 }
 
-// groupOf is the group of the name under which a resource is recorded.
-func groupOf(name string, r *resource) string {
+// groupOf is the group under which a resource is recorded.
+func groupOf(r *resource) string {
 	if r.entry != nil {
 		return r.entry.Group
 	}
 	return r.view.Resource.Group
 }
+
+// never is the age at which a heartbeat is written without a look: a look is what makes it young.
+const never = math.MaxInt64
 
 // write writes the status of a StorageState. Where nothing moved but the heartbeat, a young one is good enough: what is
 // recorded is then what was seen.
@@ -122,8 +126,13 @@ func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, d led
 	return t.client.Status().Update(ctx, state)
 }
 
-// forget removes what is recorded of a resource that is gone, and our migration of it.
+// forget removes our migration of a resource that is gone, and then what is recorded: dying in between leaves what the next look finds gone.
 func (t *trigger) forget(ctx context.Context, e *entryPlan, s *seen) error {
+	if m := own(s.migrations, []string{e.name}); m != nil {
+		if err := client.IgnoreNotFound(t.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})); err != nil {
+			return fmt.Errorf("delete migration %s: %w", m.Name, err)
+		}
+	}
 	if e.state != nil {
 		t.Logger.Info("A resource is gone", "resource", e.name)
 		at := client.Preconditions{UID: &e.state.UID, ResourceVersion: &e.state.ResourceVersion}
@@ -132,17 +141,15 @@ func (t *trigger) forget(ctx context.Context, e *entryPlan, s *seen) error {
 		}
 	}
 	delete(t.positions, e.name)
-	if m := own(s.migrations, []string{e.name}); m != nil {
-		if err := client.IgnoreNotFound(t.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})); err != nil {
-			return fmt.Errorf("delete migration %s: %w", m.Name, err)
-		}
-	}
 	return nil
 }
 
 // settle records what migrations have come to since the last look. It reports whether a look is needed: a StorageState
 // is missing, or a proof is about another epoch than the one that was seen last.
 func (t *trigger) settle(ctx context.Context) (look bool, err error) {
+	if err := t.tell(ctx); err != nil { // first: a proof must not trim what a definition tells by now (I1)
+		return false, err
+	}
 	migrations, states, err := t.eyes.read(ctx)
 	if err != nil {
 		return false, err
@@ -195,10 +202,7 @@ func (t *trigger) tell(ctx context.Context) error {
 		d := ledger.Told(before, storageversion.Hash(schema.GroupVersionKind{
 			Group: definition.Spec.Group, Version: definition.StorageVersion(), Kind: definition.Spec.Names.Kind,
 		}))
-		if slices.Equal(before.Persisted, d.State.Persisted) {
-			continue
-		}
-		if err := t.write(ctx, state, d, nil, 0); err != nil {
+		if err := t.write(ctx, state, d, nil, never); err != nil {
 			return fmt.Errorf("storage state %s: %w", name, err)
 		}
 	}

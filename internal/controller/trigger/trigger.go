@@ -103,6 +103,8 @@ type trigger struct {
 	positions map[string]position
 	// told is up to where the journal was told of.
 	told position
+	// rested is when the next look may begin: while much moves, looks take at most half of the time (I7), and none waits for more than a second.
+	rested time.Time
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -128,7 +130,9 @@ func (t *trigger) Start(ctx context.Context) error {
 	defer cancel()
 	incomplete := 0
 	for ctx.Err() == nil {
+		begin := time.Now()
 		complete, err := t.pass(ctx)
+		t.rested = time.Now().Add(min(time.Since(begin), time.Second))
 		if errors.Is(err, ErrRestored) {
 			return err
 		}
@@ -163,7 +167,7 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 			if err := t.tell(ctx); err != nil && ctx.Err() == nil {
 				t.Logger.Warn("Could not record at once what a definition says; looking", "error", err)
 			}
-			sleep(ctx, gather)
+			sleep(ctx, max(gather, time.Until(t.rested)))
 			return true
 		case <-t.changed:
 			look, err := t.settle(ctx)
