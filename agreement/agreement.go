@@ -15,9 +15,10 @@
 //
 // Invariants:
 //   - A look claims only what was true at some moment after the look began, and identities never come back:
-//     a process's holderIdentity is random, a definition's generation only grows. So two looks that saw the same
-//     epoch prove that it lasted from the first to the second, which is what good ranges and the proof before
-//     trimming rest on (I1, I2).
+//     a process's holderIdentity is random, a definition's generation only grows. So two looks less than a minute apart, for which
+//     a Lease counts as fresh after its last renewal, that saw the same epoch prove that it lasted from the first to the
+//     second, which is what good ranges and the proof before trimming rest on (I1, I2). In a longer time a process may have come and gone
+//     without leaving a difference: {a, b}, then {a, b, c}, then {a, b}.
 //   - Doubt makes evidence weaker or Since later, never the reverse: what cannot be read caps the evidence at
 //     Sampled, and an unknown moment of change is the moment of our own first look.
 //   - Whatever hash anybody shows or publishes is in the view, also where it counts for nothing else.
