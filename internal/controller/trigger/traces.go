@@ -18,6 +18,15 @@ import (
 // freshness is how long after its last renewal an identity Lease is that of a living process.
 const freshness = time.Minute
 
+// object is what is read of an EndpointSlice or a Lease.
+type object struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     struct {
+		HolderIdentity string           `json:"holderIdentity"`
+		RenewTime      metav1.MicroTime `json:"renewTime"`
+	} `json:"spec"`
+}
+
 // traces is what API servers leave behind, and how far etcd is.
 type traces struct {
 	left []string
@@ -29,13 +38,6 @@ type traces struct {
 // and each Lease that is not renewed any more. It is never empty, and read before the look that it is recorded with:
 // what comes later is new to the next.
 func readTraces(ctx context.Context, client rest.Interface) (traces, error) {
-	type object struct {
-		Metadata metav1.ObjectMeta `json:"metadata"`
-		Spec     struct {
-			HolderIdentity string           `json:"holderIdentity"`
-			RenewTime      metav1.MicroTime `json:"renewTime"`
-		} `json:"spec"`
-	}
 	list := func(path, selector string) (items []object, resourceVersion string, err error) {
 		raw, err := client.Get().AbsPath(path).Param("labelSelector", selector).SetHeader("Accept", "application/json").Do(ctx).Raw()
 		if err != nil {
@@ -63,11 +65,24 @@ func readTraces(ctx context.Context, client rest.Interface) (traces, error) {
 		return traces{}, err
 	}
 	t.resourceVersion, _ = strconv.ParseUint(version, 10, 64) // 0 says nothing
-	for _, l := range leases {
-		if time.Since(l.Spec.RenewTime.Time) > freshness {
-			t.left = append(t.left, fmt.Sprintf("lease %s last renewed %s", l.Spec.HolderIdentity, l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)))
-		}
-	}
+	t.left = append(t.left, abandoned(leases)...)
 	sort.Strings(t.left)
 	return t, nil
+}
+
+// abandoned are the Leases that are not renewed any more, by the newest renewal: this machine's clock may be wrong, and a Lease that
+// lives would be another trace with every renewal. Pure.
+func abandoned(leases []object) (list []string) {
+	var newest time.Time
+	for _, l := range leases {
+		if l.Spec.RenewTime.After(newest) {
+			newest = l.Spec.RenewTime.Time
+		}
+	}
+	for _, l := range leases {
+		if newest.Sub(l.Spec.RenewTime.Time) > freshness {
+			list = append(list, fmt.Sprintf("lease %s last renewed %s", l.Spec.HolderIdentity, l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)))
+		}
+	}
+	return list
 }
