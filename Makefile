@@ -48,16 +48,16 @@ demo: build ## a real control plane with old data: upgrade it, migrate it, show 
 ##@ Develop
 
 .PHONY: test
-test: ## all tests, against real API servers (half an hour once those are built)
+test: ## all tests, against real API servers (20 minutes once those are built)
 	@$(TESTBED_BUILD) $(TEST_BINARIES)
 	go vet ./...
-	go test -timeout 25m -p 1 ./...
+	go test -timeout 25m -p 1 -parallel 4 ./...
 
 .PHONY: test-long
 test-long: ## the tests that take longer too (build tag "long")
 	@$(TESTBED_BUILD) $(TEST_BINARIES)
 	go vet -tags long ./...
-	go test -tags long -timeout 120m -p 1 ./...
+	go test -tags long -timeout 120m -p 1 -parallel 4 ./...
 
 .PHONY: test-node
 test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/testbed.md says what it needs)

@@ -74,7 +74,7 @@ func (a *aggregated) ask(ctx context.Context, q question) (survey, error) {
 			r.err = nil // it lives
 		}
 		if err := a.record(s.processes[i].address, r, time.Now()); err != nil && void == nil {
-			void = fmt.Errorf("ask API server %s of the APIService %s: %w", s.processes[i].address, s.name, err)
+			void = fmt.Errorf("%w: ask %s of the APIService %s: %w", migrate.ErrSilent, s.processes[i].address, s.name, err)
 		}
 	}
 	return worth(replies, void), void

@@ -152,6 +152,7 @@ func writeAPIService(t *testing.T, cluster *testbed.Cluster, proxied *extension,
 }
 
 func TestAnAggregatedAPIServer(t *testing.T) {
+	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{Flags: advertised})
 	first, second, impostor := newExtension(t, "flunders.default.svc"), newExtension(t, "flunders.default.svc"), newExtension(t, "fischers.default.svc")
 	behind := map[string]*extension{"192.0.2.21:443": first, "192.0.2.22:443": second}

@@ -15,10 +15,10 @@
 //
 // Invariants:
 //   - A look claims only what was true at some moment after the look began, and identities never come back:
-//     a process's holderIdentity is random, a definition's generation only grows. So two looks less than a minute apart, for which
-//     a Lease counts as fresh after its last renewal, that saw the same epoch prove that it lasted from the first to the
-//     second, which is what good ranges and the proof before trimming rest on (I1, I2). In a longer time a process may have come and gone
-//     without leaving a difference: {a, b}, then {a, b, c}, then {a, b}.
+//     a process's holderIdentity is random, a definition's generation only grows. So two looks a few seconds apart
+//     that saw the same epoch prove that it lasted from the first to the second, which is what good ranges and the proof before
+//     trimming rest on (I1, I2). In a longer time a process may have come and gone without leaving a difference: {a, b}, then {a, b, c},
+//     then {a, b}. One that crashed stays for a minute; one that was told to end takes its Lease with it.
 //   - Doubt makes evidence weaker or Since later, never the reverse: what cannot be read caps the evidence at
 //     Sampled, and an unknown moment of change is the moment of our own first look.
 //   - Whatever hash anybody shows or publishes is in the view, also where it counts for nothing else.
@@ -151,8 +151,11 @@ func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error)
 			continue
 		}
 		v, err := combine(f)
-		if err != nil {
+		switch {
+		case err != nil && (f.silent == nil || errors.Is(err, migrate.ErrDisagreement)):
 			return migrate.Epoch{}, Explanation{}, err
+		case f.silent != nil:
+			return v.epoch, Explanation{}, fmt.Errorf("look at who writes %s: %w", r.target.GroupResource(), f.silent)
 		}
 		return r.remember(v, f), v.explanation, nil
 	}
@@ -190,7 +193,7 @@ func (o *Observer) seen(f findings, s stamps, now time.Time) time.Time {
 func (o *Observer) gather(ctx context.Context, target migrate.Target) (f findings, err error) {
 	f.target = target
 	defer func() {
-		if err != nil {
+		if err != nil || f.silent != nil {
 			o.forget()
 		}
 	}()
@@ -263,24 +266,31 @@ func (o *Observer) askAbout(ctx context.Context, f *findings) error {
 	for _, s := range surveys {
 		f.reports = append(f.reports, s.about(f.target.Resource.Resource))
 	}
+	if errors.Is(err, migrate.ErrSilent) {
+		f.silent, err = err, nil
+	}
 	return err
 }
 
-// ask puts a question to the sources, strongest first, until one knows all servers.
+// ask puts a question to the sources, strongest first, until one knows all servers. With migrate.ErrSilent comes what the others said.
 func (o *Observer) ask(ctx context.Context, q question, isAggregated bool) ([]survey, error) {
 	sources := []source{o.observed, o.sampled}
 	if isAggregated {
 		sources[0] = o.aggregated
 	}
 	var surveys []survey
+	var silent error
 	for _, s := range sources {
 		one, err := s.ask(ctx, q)
 		surveys = append(surveys, one)
-		if err != nil || one.evidence >= migrate.Observed {
+		switch {
+		case errors.Is(err, migrate.ErrSilent):
+			silent = err
+		case err != nil || one.evidence >= migrate.Observed:
 			return surveys, err
 		}
 	}
-	return surveys, nil
+	return surveys, silent
 }
 
 func (o *Observer) before(ctx context.Context) (leases, error) {

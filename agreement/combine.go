@@ -107,12 +107,18 @@ func combine(f findings) (verdict, error) {
 	return v, nil
 }
 
-// holders identify the processes that can write the target, sorted; nil where they are not known.
+// holders identify the processes that can write the target, sorted; nil where they are not known. One that has an address and no
+// Lease changes the set of processes too, although nobody can tell which it is.
 func (f findings) holders() []string {
 	if f.target.Origin == migrate.Aggregated {
 		return f.service.holders()
 	}
-	return f.leases.holders()
+	holders := f.leases.holders()
+	if n := len(f.endpoints.addresses) - len(holders); f.endpoints.known && f.leases.known && n > 0 {
+		holders = append(holders, plural(n, "API server", "API servers")+" without an identity Lease")
+		slices.Sort(holders)
+	}
+	return holders
 }
 
 // live is how many processes can write the target; 0: not known.

@@ -90,6 +90,14 @@ func TestCombine(t *testing.T) {
 			epoch: migrate.Epoch{Hash: v1, Servers: []string{"a_1", "b_1"}, Evidence: migrate.Observed},
 			say:   "Observed: 2 API servers, each",
 		},
+		"a server without a Lease changes the set": {
+			in: findings{
+				target: deviceClasses, leases: twoLive, endpoints: endpoints{known: true, addresses: []string{"a", "b", "c"}},
+				reports: []report{{why: "3 addresses"}, sample(said(v1, v1))},
+			},
+			epoch: migrate.Epoch{Hash: v1, Servers: []string{"1 API server without an identity Lease", "a_1", "b_1"}, Evidence: migrate.Sampled},
+			say:   "Sampled: 2 API servers, samples; not stronger because 3 addresses",
+		},
 		"without Leases the servers are unknown": {
 			in: findings{target: deviceClasses, leases: leases{why: "forbidden"}, reports: []report{
 				{why: "forbidden"}, sample(said(v1)),

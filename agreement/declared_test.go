@@ -133,6 +133,7 @@ func TestNamesOfStorageVersions(t *testing.T) {
 var storageVersionAPI = []string{"--feature-gates=StorageVersionAPI=true", "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"}
 
 func TestRealServersThatPublishStorageVersions(t *testing.T) {
+	t.Parallel()
 	old := append(slices.Clone(storageVersionAPI), "--min-compatibility-version=1.33")
 	cluster := testbed.New(t, testbed.Options{
 		Release: testbed.V136, Isolated: true,

@@ -59,7 +59,7 @@ func (o *observed) ask(ctx context.Context, q question) (survey, error) {
 	var void error
 	for i, r := range replies {
 		if err := o.record(servers[i], r, time.Now()); err != nil && void == nil {
-			void = fmt.Errorf("ask API server %s: %w", q.leases.nameOf(servers[i]), err)
+			void = fmt.Errorf("%w: ask %s: %w", migrate.ErrSilent, q.leases.nameOf(servers[i]), err)
 		}
 	}
 	s := judge(replies)

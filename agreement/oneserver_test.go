@@ -93,6 +93,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestOneRealServer(t *testing.T) {
+	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{Flags: advertised, Users: []testbed.User{{Name: "nobody"}}})
 	ctx := t.Context()
 	if err := cluster.InstallWidgets(ctx, testbed.Widgets{}); err != nil {

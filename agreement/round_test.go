@@ -52,6 +52,7 @@ func newObserver(t *testing.T, cluster *testbed.Cluster) *Observer {
 }
 
 func TestARoundOfOneRealServer(t *testing.T) {
+	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{Flags: advertised})
 	if err := cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
 		t.Fatal(err)
@@ -152,6 +153,7 @@ func TestARoundOfOneRealServer(t *testing.T) {
 }
 
 func TestARoundOfTwoRealServersThatDisagree(t *testing.T) {
+	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{
 		Release: testbed.V136, Isolated: true,
 		Servers: []testbed.ServerOptions{{}, {Flags: []string{"--min-compatibility-version=1.33"}}},

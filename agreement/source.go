@@ -94,6 +94,8 @@ type findings struct {
 	notPublishing string
 	// failed is why the reports are not all; nil where they are.
 	failed error
+	// silent is migrate.ErrSilent about a server that should have answered itself; nil where all did.
+	silent error
 	// newcomers are processes that were not there when the look began: whether an answer is theirs is not known.
 	newcomers []string
 	// moved: servers came or went during the look.

@@ -81,6 +81,7 @@ func holderOf(t *testing.T, cluster *testbed.Cluster, host string) string {
 }
 
 func TestTwoRealServers(t *testing.T) {
+	t.Parallel()
 	old := []string{"--min-compatibility-version=1.33"}
 	cluster := testbed.New(t, testbed.Options{
 		Release: testbed.V136, Isolated: true,

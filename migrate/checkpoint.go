@@ -21,8 +21,17 @@ type Checkpoint struct {
 	Baseline uint64 `json:"baseline"`
 	// Confirmed is the newest resourceVersion read before a moment at which Epoch was still the present one.
 	Confirmed uint64 `json:"confirmed"`
-	// Ranges are the good ranges of earlier epochs.
+	// Done is the key up to which the pass has dealt with every object and none failed, "" before the first page; ConfirmedDone
+	// is what Done was when the newest resourceVersion was Confirmed.
+	Done          string `json:"done,omitempty"`
+	ConfirmedDone string `json:"confirmedDone,omitempty"`
+	// Seen is when Epoch was last seen to be the present one.
+	Seen time.Time `json:"seen,omitzero"`
+	// Ranges are the good ranges of earlier epochs, and Prefix the longest good prefix.
 	Ranges []Range `json:"ranges,omitempty"`
+	Prefix Prefix  `json:"prefix,omitzero"`
+	// Unordered: lists are not in the order of keys, or may not be, as those of aggregated API servers. There is no Prefix then.
+	Unordered bool `json:"unordered,omitempty"`
 	// Continue is the list's token behind the last page that is done; Listed is set when no page is left.
 	Continue string `json:"continue,omitempty"`
 	Listed   bool   `json:"listed,omitempty"`
@@ -68,8 +77,21 @@ func (f Failure) object() object {
 	return object{namespace: f.Namespace, name: f.Name, resourceVersion: f.ResourceVersion, generation: f.Generation}
 }
 
-// inEpoch reports whether the pass that c records can go on: its epoch still lasts.
-func (c *Checkpoint) inEpoch(e Epoch) bool { return c.Begun && c.Epoch.lasts(e) }
+// inEpoch reports whether the pass that c records can go on in an epoch that is seen now: it is the same, and was all the time.
+func (c *Checkpoint) inEpoch(e Epoch, now time.Time) bool {
+	return c.Begun && c.Epoch.lasts(e) && c.followed(now)
+}
+
+// maxBlind is how long nobody may look at the API servers. One that crashed shows in its identity Lease for a minute, but one that was told
+// to end takes the Lease with it: in this time none is started, sent requests, and ended again.
+const maxBlind = 10 * time.Second
+
+// followed reports whether no API server can have come and gone between the last look and this one unseen. Servers that are told by a
+// definition what to write do the same as long as its generation does not change, whoever they are.
+func (c *Checkpoint) followed(now time.Time) bool {
+	blind := now.Round(0).Sub(c.Seen.Round(0)) // without the monotonic clock, which stands still while a machine sleeps
+	return c.Epoch.CRDUID != "" || blind > -maxBlind && blind < maxBlind
+}
 
 // resumable reports whether another process may go on within the epoch: whether an epoch that looks the same is the
 // same. Servers that were only sampled may have changed without a trace, unless a definition's generation tells.
@@ -83,8 +105,10 @@ func (c *Checkpoint) end() {
 	}
 	if c.Epoch.Evidence >= Observed && c.Baseline > 0 {
 		c.Ranges = addRange(c.Ranges, Range{Hash: c.Epoch.Hash, From: c.Baseline, To: c.Confirmed})
+		c.Prefix = c.Prefix.or(Prefix{Hash: c.Epoch.Hash, Key: c.ConfirmedDone, ResourceVersion: c.Confirmed})
 	}
 	c.Begun, c.Baseline, c.Confirmed = false, 0, 0
+	c.Done, c.ConfirmedDone, c.Seen = "", "", time.Time{}
 	c.Continue, c.Listed, c.Complete = "", false, false
 	c.recount()
 	c.Restarts++
@@ -105,14 +129,42 @@ func (c *Checkpoint) begin(e Epoch) {
 	c.Begun, c.Epoch = true, e
 }
 
+// done records that the pass has dealt with objects, which follow the one with the key last in the list, and that the
+// failed ones among them are counted; it returns the last key. A list out of order leaves no prefix.
+func (c *Checkpoint) done(last string, objects []object) string {
+	for _, o := range objects {
+		if key := o.key(); key > last {
+			last = key
+		} else {
+			c.Unordered = true
+		}
+	}
+	switch {
+	case c.Unordered:
+		c.Done, c.ConfirmedDone, c.Prefix = "", "", Prefix{}
+	case c.Counts.Failed == 0:
+		c.Done = max(c.Done, last)
+	}
+	return last
+}
+
+// confirm records that the epoch lasted when s was seen, and longer.
+func (c *Checkpoint) confirm(s sighting) {
+	c.Confirmed = max(c.Confirmed, s.newest)
+	if !c.Unordered {
+		c.ConfirmedDone = max(c.ConfirmedDone, s.done)
+	}
+}
+
 // current reports whether an object is known to be stored in the current version: it was written in this epoch,
-// or in a good range of its hash.
+// or in a good range of its hash, or lies in its good prefix.
 func (c *Checkpoint) current(o object) bool {
 	resourceVersion := number(o.resourceVersion)
 	if resourceVersion == 0 || c.Baseline == 0 || c.Epoch.Evidence < Observed {
 		return false
 	}
-	return resourceVersion > c.Baseline || inRange(c.Ranges, c.Epoch.Hash, resourceVersion)
+	return resourceVersion > c.Baseline || inRange(c.Ranges, c.Epoch.Hash, resourceVersion) ||
+		c.Prefix.covers(c.Epoch.Hash, o.key(), resourceVersion)
 }
 
 // fail records failures, by name as long as there is room.

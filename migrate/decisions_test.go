@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"pgregory.net/rapid"
 )
 
 func status(code int32, reason metav1.StatusReason, message string) error {
@@ -126,38 +125,6 @@ func TestASampledEpochLeavesNoGoodRange(t *testing.T) {
 	if len(c.Ranges) != 0 {
 		t.Errorf("ranges = %v, want none", c.Ranges)
 	}
-}
-
-// The model: one writer that changes its version between epochs. Whatever a checkpoint calls current must have been
-// written in the version of the present hash (I1, I5).
-func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		written := map[uint64]string{} // resourceVersion → version it was written in
-		var revision uint64 = 1
-		var c Checkpoint
-		for range rapid.IntRange(1, 6).Draw(t, "epochs") {
-			hash := rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "hash")
-			stray := rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "before the epoch settled")
-			for range rapid.IntRange(0, 5).Draw(t, "unsettled writes") {
-				revision++
-				written[revision] = stray
-			}
-			c.begin(Epoch{Hash: hash, Servers: []string{fmt.Sprint(revision)}, Evidence: Observed})
-			c.Baseline, c.Confirmed = revision, revision
-			for range rapid.IntRange(0, 5).Draw(t, "writes") {
-				revision++
-				written[revision] = hash
-				if rapid.Bool().Draw(t, "looked") {
-					c.Confirmed = revision
-				}
-			}
-			for rv, version := range written {
-				if c.current(object{resourceVersion: fmt.Sprint(rv)}) && version != hash {
-					t.Fatalf("revision %d was written as %s and is called current for %s: %+v", rv, version, hash, c)
-				}
-			}
-		}
-	})
 }
 
 func TestPagesAreSizedByBytes(t *testing.T) {

@@ -82,12 +82,26 @@ func (e Epoch) lasts(now Epoch) bool {
 	return e.Same(now) && (e.Declared == "" || e.Declared == now.Declared)
 }
 
+// lostServers reports whether nothing has happened since e but that servers went, if that.
+func (e Epoch) lostServers(now Epoch) bool {
+	for _, server := range now.Servers {
+		if !slices.Contains(e.Servers, server) {
+			return false
+		}
+	}
+	return e.Hash == now.Hash && e.CRDUID == now.CRDUID && e.CRDGeneration == now.CRDGeneration
+}
+
 // Agreement tells in which epoch the API servers are. Implementations are safe for concurrent use.
 type Agreement interface {
 	// Epoch looks now. An error for which errors.Is(err, ErrDisagreement) holds says that the servers were asked
-	// and do not agree: the epoch is over. Any other error says that nothing could be learnt by this look.
+	// and do not agree: the epoch is over. With one for which errors.Is(err, ErrSilent) holds comes what could be seen all the
+	// same. Any other error says that nothing could be learnt by this look.
 	Epoch(ctx context.Context) (Epoch, error)
 }
+
+// ErrSilent: an API server that has answered before does not, and its identity Lease says that it lives.
+var ErrSilent = errors.New("an API server does not answer")
 
 // ErrDisagreement: the API servers do not encode the resource in one version. The wrapping error names them.
 var ErrDisagreement = errors.New("API servers disagree")

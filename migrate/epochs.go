@@ -50,7 +50,7 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 			s.wait(err.Error())
 		case s.hash != "" && epoch.Hash != s.hash:
 			return Epoch{}, fmt.Errorf("%w: hash %s, now %s", ErrStorageVersionMoved, s.hash, epoch.Hash)
-		case s.options.DryRun, s.state.inEpoch(epoch):
+		case s.options.DryRun, s.state.inEpoch(epoch, time.Now()):
 			s.hash = epoch.Hash
 			return epoch, nil
 		default:
@@ -76,9 +76,8 @@ func (s *Sweep) wait(reason string) {
 	s.update(func() { s.waiting = reason })
 }
 
-// watch looks at the epoch until the context ends, and ends the pass as soon as the epoch is over. A look from which
-// nothing could be learnt changes nothing: the writes that go on meanwhile are harmless, and nothing is concluded
-// without a look that succeeds.
+// watch looks at the epoch until the context ends, and ends the pass as soon as the epoch is over. While looks fail, writing
+// waits: it would do no harm, but the epoch is likely to be over soon, and what was written last to be written again.
 func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(s.options.LookInterval)
 	defer ticker.Stop()
@@ -91,9 +90,15 @@ func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseF
 		if s.pacer.WaitWhilePaused(ctx) != nil {
 			return
 		}
-		if _, err := s.look(ctx, epoch); errors.Is(err, errEpochOver) {
+		evidence, err := s.look(ctx, epoch)
+		switch {
+		case errors.Is(err, errEpochOver):
 			end(err)
 			return
+		case err == nil && evidence >= min(epoch.Evidence, Observed):
+			s.hold.open()
+		case s.hold.close():
+			s.log.Info("Not every API server answers, writing waits until each does or is gone", "error", err, "evidence", evidence)
 		}
 	}
 }
@@ -104,15 +109,27 @@ const leaseGrace = 5 * time.Second
 
 func (s *Sweep) grace() time.Duration { return min(leaseGrace, s.options.SettleTime) }
 
-// sighting is the newest resourceVersion that had been read at one moment.
+// sighting is how far the pass was at one moment: the newest resourceVersion that had been read, and Checkpoint.Done before that.
 type sighting struct {
 	at     time.Time
 	newest uint64
+	done   string
+}
+
+// sight looks at the pass itself.
+func (s *Sweep) sight() sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done := s.state.Done
+	return sighting{done: done, newest: s.newest.Load(), at: time.Now()}
 }
 
 // look confirms the epoch: what had been read the grace before the look was written while the epoch lasted.
+//
+// The processes that the epoch was observed on need not all answer once more: one that still has its Lease writes what it wrote, or
+// nothing, and another one would have a Lease of its own.
 func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
-	seen := sighting{newest: s.newest.Load(), at: time.Now()}
+	seen := s.sight()
 	now, err := s.agreement.Epoch(ctx)
 	if err == nil {
 		s.answer.Store(time.Now().UnixNano())
@@ -120,21 +137,61 @@ func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 	switch {
 	case errors.Is(err, ErrDisagreement):
 		return 0, fmt.Errorf("%w: %w", errEpochOver, err)
-	case err != nil:
+	case err != nil && !(errors.Is(err, ErrSilent) && s.identified(now)):
 		return 0, err
 	case !epoch.lasts(now):
 		return 0, fmt.Errorf("%w: %s", errEpochOver, difference(epoch, now))
 	}
-	s.update(func() {
-		s.trail = append(s.trail, seen)
-		for len(s.trail) > 0 && seen.at.Sub(s.trail[0].at) >= s.grace() {
-			if now.Evidence >= min(epoch.Evidence, Observed) {
-				s.state.Confirmed = max(s.state.Confirmed, s.trail[0].newest)
-			}
-			s.trail = s.trail[1:]
+	if !s.confirmTrail(seen, s.identified(now) || now.Evidence >= min(epoch.Evidence, Observed)) {
+		return 0, fmt.Errorf("%w: nobody looked at the API servers for more than %v", errEpochOver, maxBlind)
+	}
+	return now.Evidence, err
+}
+
+// identified reports whether an epoch names the processes that write, by Leases, which show each one that there is.
+func (s *Sweep) identified(e Epoch) bool {
+	return len(e.Servers) > 0 && s.wire.target.Origin != Aggregated
+}
+
+// confirmTrail takes in a look that began when seen was; what had been read the grace before is confirmed if the look can tell. It
+// does nothing and returns false if too much time has passed since the look before.
+func (s *Sweep) confirmTrail(seen sighting, tells bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.state.followed(seen.at) {
+		return false
+	}
+	s.state.Seen = seen.at
+	s.trail = append(s.trail, seen)
+	for len(s.trail) > 0 && seen.at.Sub(s.trail[0].at) >= s.grace() {
+		if tells {
+			s.state.confirm(s.trail[0])
 		}
-	})
-	return now.Evidence, nil
+		s.trail = s.trail[1:]
+	}
+	return true
+}
+
+// linger looks on for the grace when the epoch is over and the pass has ended. As long as nothing has happened but that servers went,
+// what was written until then is confirmed as it would have been within the epoch: the next pass need not send it again.
+func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
+	ctx, release := s.untilStopped(ctx)
+	defer release()
+	s.wait("for what was written last to be confirmed")
+	for end := s.sight().at; ; {
+		seen := s.sight()
+		now, err := s.agreement.Epoch(ctx)
+		switch {
+		case err != nil && seen.at.Sub(end) > 2*s.grace(), errors.Is(err, ErrDisagreement), ctx.Err() != nil:
+			return
+		case err != nil && !(errors.Is(err, ErrSilent) && s.identified(now)):
+		case !epoch.lostServers(now) || !s.identified(now) || !s.confirmTrail(seen, true) || seen.at.Sub(end) >= s.grace():
+			return
+		}
+		if pace.Sleep(ctx, s.options.LookInterval) != nil {
+			return
+		}
+	}
 }
 
 // confirm looks until a look succeeds: the comparison at the end, without which nothing is proven (I2). Evidence

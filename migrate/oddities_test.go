@@ -232,6 +232,93 @@ func TestASampledCheckpointIsNotResumedAsIfNothingHadHappened(t *testing.T) {
 	}
 }
 
+// What a sweep did last before servers went is confirmed afterwards, unless another one came.
+func TestWhatWasWrittenLastIsConfirmedAfterServersWent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		after   []string
+		patches int64
+	}{
+		"one went":     {[]string{"a"}, 5},
+		"another came": {[]string{"a", "c"}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &scripted{n: 5, resourceVersion: "3000"}
+			agreement := func() (Epoch, error) {
+				e := lasting
+				if e.Servers = []string{"a", "b"}; f.patches.Load() >= 5 {
+					e.Servers = tt.after
+				}
+				return e, nil
+			}
+			result, err := sweepOf(t, f, agreement, Options{SettleTime: 300 * time.Millisecond}).Run(t.Context())
+			if err != nil || !result.Proven || result.Restarts != 1 || f.patches.Load() != tt.patches {
+				t.Errorf("%d patches, %d restarts, proven %t (%v), want %d patches", f.patches.Load(), result.Restarts, result.Proven, err, tt.patches)
+			}
+		})
+	}
+}
+
+func TestNothingIsBegunWhileAnAPIServerDoesNotAnswer(t *testing.T) {
+	for name, silence := range map[string]func() (Epoch, error){
+		"with what can be seen": func() (Epoch, error) { e := lasting; e.Evidence = Sampled; return e, ErrSilent },
+		"with nothing":          func() (Epoch, error) { return Epoch{}, errors.New("no answer") },
+		"weaker evidence":       func() (Epoch, error) { e := lasting; e.Evidence = Sampled; return e, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			const from, to = 5, 15
+			var looks, before, during atomic.Int64
+			f := &scripted{n: 100, resourceVersion: "1000"}
+			f.patch = func(string, http.ResponseWriter) bool {
+				time.Sleep(5 * time.Millisecond)
+				return false
+			}
+			agreement := func() (Epoch, error) {
+				switch n := looks.Add(1); {
+				case n < from || n > to:
+					return lasting, nil
+				case n == from+1: // the look before this one was the first silent one
+					before.Store(f.patches.Load())
+				case n == to:
+					during.Store(f.patches.Load())
+				}
+				return silence()
+			}
+			result, err := sweepOf(t, f, agreement, Options{MaxInFlight: 1}).Run(t.Context())
+			if err != nil || !result.Proven || result.Restarts != 0 {
+				t.Errorf("%d restarts, proven %t (%v), want it to go on", result.Restarts, result.Proven, err)
+			}
+			const inFlight = 2 // one that is sent, and one that is about to be
+			if before.Load() == 100 || during.Load() > before.Load()+inFlight {
+				t.Errorf("%d patches before the silence and %d at its end, want no more", before.Load(), during.Load())
+			}
+		})
+	}
+}
+
+func TestAPassThatNobodyFollowedBeginsAnew(t *testing.T) {
+	place := &memoryCheckpoints{}
+	if _, err := sweepOf(t, &scripted{n: 3, resourceVersion: "1000"}, nil, Options{Checkpoints: place}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		blind    time.Duration
+		restarts int
+	}{{0, 0}, {maxBlind, 1}} {
+		c, err := place.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Seen = c.Seen.Add(-tt.blind)
+		if err := place.Save(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		result, err := sweepOf(t, &scripted{n: 3, resourceVersion: "3000"}, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
+		if err != nil || !result.Proven || result.Restarts != tt.restarts {
+			t.Errorf("after %v without a look: %d restarts, proven %t (%v), want %d", tt.blind, result.Restarts, result.Proven, err, tt.restarts)
+		}
+	}
+}
+
 func TestAListWithoutANumberSkipsNothing(t *testing.T) {
 	f := &scripted{n: 3}
 	result, err := sweepOf(t, f, nil, Options{}).Run(t.Context())

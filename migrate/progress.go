@@ -53,7 +53,7 @@ type Phase string
 // The phases, in their order; a new epoch goes back to Waiting.
 const (
 	Preparing  Phase = "Preparing" // checking permissions and readiness
-	Waiting    Phase = "Waiting"   // for the API servers to agree, or for the settle time
+	Waiting    Phase = "Waiting"   // for the API servers to agree or answer, or for the settle time
 	Rewriting  Phase = "Rewriting"
 	Retrying   Phase = "Retrying"   // once more what failed
 	Verifying  Phase = "Verifying"  // a second pass in which nothing may move

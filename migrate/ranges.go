@@ -14,6 +14,32 @@ type Range struct {
 	To   uint64 `json:"to"`
 }
 
+// Prefix is what a pass has dealt with from the beginning of the list on: objects whose key is at most Key and whose
+// resourceVersion is at most ResourceVersion are stored in the version of Hash.
+//
+// At that resourceVersion each object up to that key had been written anew, or was seen to be current already, and the epoch
+// lasted still; who shows no newer resourceVersion has not been written since. Ranges alone would not do: an object that
+// was written between two of them, and is current, keeps its resourceVersion when it is sent again, and would be sent again by
+// every later pass. Keys are ordered as etcd orders them, which is the order of lists.
+type Prefix struct {
+	Hash            string `json:"hash"`
+	Key             string `json:"key"`
+	ResourceVersion uint64 `json:"resourceVersion"`
+}
+
+// covers reports whether the object with a key and a resourceVersion is stored in the version of the hash.
+func (p Prefix) covers(hash, key string, resourceVersion uint64) bool {
+	return p.Key != "" && p.Hash == hash && key <= p.Key && resourceVersion <= p.ResourceVersion
+}
+
+// or returns the one of two prefixes to keep: next, unless a longer one of its hash is known.
+func (p Prefix) or(next Prefix) Prefix {
+	if next.Key == "" || p.Hash == next.Hash && p.Key > next.Key {
+		return p
+	}
+	return next
+}
+
 // maxRanges bounds how many ranges are kept (I6); the oldest are forgotten, which costs work and never truth.
 const maxRanges = 64
 

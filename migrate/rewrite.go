@@ -81,10 +81,11 @@ func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 		return nil
 	}
 	s.enter(Rewriting)
-	known := s.newest.Load()
+	known, last := s.newest.Load(), ""
 	return s.pages(starting, ctx, s.state.Continue, func(p page, first bool) error {
 		if first {
 			s.beginList(p, known)
+			last = ""
 		}
 		counts, failures, err := s.each(starting, ctx, p.objects, s.rewriteOnce)
 		if err != nil {
@@ -94,6 +95,7 @@ func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 			s.live = Counts{}
 			s.state.Counts.add(counts)
 			s.state.fail(failures)
+			last = s.state.done(last, p.objects)
 			s.state.Continue, s.state.Listed = p.next, p.next == ""
 		})
 		// Dying before this line repeats the page; dying after it repeats nothing (I5).
@@ -107,7 +109,8 @@ func (s *Sweep) beginList(p page, known uint64) {
 	s.update(func() {
 		if p.resourceVersion < known {
 			s.log.Warn("The collection's resourceVersion has gone backwards, forgetting what was known", "now", p.resourceVersion, "then", known)
-			s.state.Ranges, s.state.Baseline, s.trail = nil, 0, nil
+			s.state.Ranges, s.state.Prefix, s.state.Baseline, s.trail = nil, Prefix{}, 0, nil
+			s.state.Done, s.state.ConfirmedDone = "", ""
 			s.newest.Store(p.resourceVersion)
 		}
 		if s.state.Baseline == 0 {
@@ -203,6 +206,9 @@ func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failu
 }
 
 func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, err error) {
+	if err := s.hold.wait(starting); err != nil {
+		return object{}, err
+	}
 	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
 		var err error
 		after, err = s.wire.rewrite(ctx, o)

@@ -105,6 +105,7 @@ type Sweep struct {
 	agreement Agreement
 	options   Options
 	pacer     *pace.Pacer
+	hold      hold
 	log       *slog.Logger
 
 	hash    string        // of the storage version that the run began with
@@ -163,8 +164,12 @@ func (s *Sweep) Progress() Progress {
 		counts.Failed -= s.live.Done() // they are among the failed ones until all are done
 	}
 	counts.Retried += s.retried.Load()
+	phase, waiting := s.phase, s.waiting
+	if s.hold.isClosed() {
+		phase, waiting = Waiting, "until each of them answers, or is gone"
+	}
 	return Progress{
-		Phase: s.phase, Waiting: s.waiting, Total: s.state.Total, Counts: counts, Verified: s.verified,
+		Phase: phase, Waiting: waiting, Total: s.state.Total, Counts: counts, Verified: s.verified,
 		Epoch: s.state.Epoch, Restarts: s.state.Restarts, Pace: s.pacer.Stats(), Started: s.state.Started,
 	}
 }
@@ -194,6 +199,7 @@ func (s *Sweep) run(ctx context.Context) error {
 			return err
 		}
 		s.log.Info("The epoch is over, beginning a new pass", "reason", err.Error())
+		s.linger(ctx, epoch)
 		// Also where the next look shows the same epoch again: in between it was over. A process that dies here must
 		// not resume into it.
 		s.update(s.endPass)
@@ -215,7 +221,10 @@ func (s *Sweep) endPass() {
 // resume what this one did not trust. The collection's resourceVersion must not have gone backwards since: an etcd
 // that was restored from a backup holds old objects under numbers that we believe to be current (I5).
 func (s *Sweep) load(ctx context.Context) error {
-	fresh := Checkpoint{Version: checkpointVersion, Resource: s.wire.target.GroupResource().String(), Started: time.Now()}
+	fresh := Checkpoint{
+		Version: checkpointVersion, Resource: s.wire.target.GroupResource().String(), Started: time.Now(),
+		Unordered: s.wire.target.Origin == Aggregated,
+	}
 	s.update(func() { s.state = fresh })
 	if !s.options.Resume || s.options.DryRun {
 		return s.save(ctx)
@@ -245,15 +254,17 @@ func (s *Sweep) load(ctx context.Context) error {
 
 // within does in one epoch what is left to do. errEpochOver means that the epoch ended before everything was done.
 func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
-	if s.state.Complete && s.state.Counts.Failed == 0 && s.state.inEpoch(epoch) && !s.options.Verify {
+	now := time.Now()
+	if s.state.Complete && s.state.Counts.Failed == 0 && s.state.inEpoch(epoch, now) && !s.options.Verify {
 		return s.conclude(epoch.Evidence) // finished before, and nothing can have happened since
 	}
-	if !s.state.inEpoch(epoch) || s.state.Listed && s.state.FailuresOmitted > 0 {
+	if !s.state.inEpoch(epoch, now) || s.state.Listed && s.state.FailuresOmitted > 0 {
 		s.update(func() {
 			s.endPass()
 			s.state.begin(epoch)
 		})
 	}
+	s.update(func() { s.state.Seen = now })
 	if s.state.Complete { // what follows may fail
 		s.update(func() { s.state.Complete = false })
 		if err := s.save(ctx); err != nil {
@@ -263,6 +274,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var watcher sync.WaitGroup
+	defer s.hold.open()
 	defer watcher.Wait()
 	defer cancel(nil)
 	watcher.Go(func() { s.watch(ctx, epoch, cancel) })

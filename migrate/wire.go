@@ -44,6 +44,14 @@ type object struct {
 	generation      int64
 }
 
+// key orders objects as etcd does.
+func (o object) key() string {
+	if o.namespace == "" {
+		return o.name
+	}
+	return o.namespace + "/" + o.name
+}
+
 func objectOf(m *metav1.ObjectMeta) object {
 	return object{namespace: m.Namespace, name: m.Name, resourceVersion: m.ResourceVersion, generation: m.Generation}
 }

@@ -102,6 +102,7 @@ func outcomes(out string) map[string]int {
 const objects = 28
 
 func TestInstallOnARealCluster(t *testing.T) {
+	t.Parallel()
 	i := newInstaller(t, testbed.Options{
 		// With an advertised address the server keeps the EndpointSlice default/kubernetes, as in a cluster.
 		Flags: []string{"--advertise-address=192.0.2.10", "--endpoint-reconciler-type=lease"},
@@ -219,6 +220,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 }
 
 func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
+	t.Parallel()
 	i := newInstaller(t, testbed.Options{})
 	post(t, i.client, planDefinitions, `{"metadata":{"name":"storageversionmigrations.migration.k8s.io",
 		"annotations":{"api-approved.kubernetes.io":"https://github.com/kubernetes/community/pull/2524"}},
@@ -269,6 +271,7 @@ func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
 }
 
 func TestInstallReplacesAnOlderController(t *testing.T) {
+	t.Parallel()
 	i := newInstaller(t, testbed.Options{})
 	i.run(exitDone, "install", "--wait=false")
 	managed := func(by, namespace, name, app string) string {
@@ -319,6 +322,7 @@ func TestInstallReplacesAnOlderController(t *testing.T) {
 }
 
 func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTellsWhatItForgets(t *testing.T) {
+	t.Parallel()
 	i := newInstaller(t, testbed.Options{})
 	if err := i.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
 		t.Fatal(err)
@@ -354,6 +358,7 @@ func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTellsWhatItForgets(t *testing.T
 }
 
 func TestANamespaceOfOthersIsUsedAndNeverDeleted(t *testing.T) {
+	t.Parallel()
 	i := newInstaller(t, testbed.Options{})
 	const namespace = "/api/v1/namespaces/ops"
 	post(t, i.client, "/api/v1/namespaces", `{"metadata":{"name":"ops"}}`)
@@ -457,6 +462,7 @@ func (i *installer) checkPodSecurity() {
 }
 
 func TestInstallRefusesWhatCannotBeMeant(t *testing.T) {
+	t.Parallel()
 	for problem, flags := range map[string][]string{
 		"--image is \"not an image\"":                  {"--image=not an image"},
 		"--namespace is \"Not_A_Name\"":                {"--namespace=Not_A_Name"},
@@ -479,6 +485,7 @@ func TestInstallRefusesWhatCannotBeMeant(t *testing.T) {
 }
 
 func TestTheDefaultImageIsThatOfTheVersion(t *testing.T) {
+	t.Parallel()
 	for version, want := range map[string]string{
 		"v1.2.3": "kube-migrator:v1.2.3", "(devel)": "kube-migrator:devel", "v0.0.0-2026+dirty": "kube-migrator:v0.0.0-2026-dirty",
 	} {

@@ -21,6 +21,7 @@ import (
 const planDefinitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 func TestPlanOnARealCluster(t *testing.T) {
+	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: "guest"}}})
 	client, err := migrate.NewClient(cluster.Config())
 	if err != nil {

@@ -84,6 +84,7 @@ func failedStatus(generation int) string {
 }
 
 func TestCommandsOnARealCluster(t *testing.T) {
+	t.Parallel()
 	a := &asked{Cluster: testbed.New(t, testbed.Options{Users: []testbed.User{{Name: "guest"}}})}
 	var err error
 	if a.kubeconfig, err = a.Kubeconfig(); err != nil {

@@ -17,6 +17,7 @@ import (
 )
 
 func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
+	t.Parallel()
 	i := newInstaller(t, testbed.Options{})
 	i.run(exitDone, "install", "--wait=false")
 	post(t, i.client, "/apis/migration.k8s.io/v1alpha1/storageversionmigrations",

@@ -266,6 +266,7 @@ func patches(p *testbed.Proxy) int {
 }
 
 func TestARunIsProvenAndItsReportSaysWhatHappened(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"continueToken": "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJ6In0"})
 	l.create("run", nil)
 	must(t, l.start(l.options(nil)).wait())
@@ -302,6 +303,7 @@ func TestARunIsProvenAndItsReportSaysWhatHappened(t *testing.T) {
 }
 
 func TestAPausedRunWritesNothingAndGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
 	l.create("run", nil)
 	p := testbed.NewProxy(t, l.Cluster)
@@ -335,6 +337,7 @@ func TestAChangedPaceIsObeyedWithinTheRun(t *testing.T) {
 }
 
 func TestARunThatIsNobodysAnyMoreWritesNothing(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*lab){
 		"the generation was raised":                           func(l *lab) { l.patch(`{"generation":2}`) },
 		"the StorageVersionMigration was deleted":             func(l *lab) { l.do(http.MethodDelete, migrationsPath+"/widgets", nil, nil) },
@@ -375,6 +378,7 @@ func (l *lab) deleteDefinition() {
 }
 
 func TestASecondWorkerTakesTheRunOver(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
 	l.create("run", nil)
 	first := l.start(l.options(nil))
@@ -411,6 +415,7 @@ func TestAStoppedWorkerLeavesThePlaceToTheNextOne(t *testing.T) {
 }
 
 func TestARejectedObjectIsNamedInTheOutcome(t *testing.T) {
+	t.Parallel()
 	const n = 300
 	l := newLab(t, n, testbed.Options{}, testbed.Widgets{}, nil)
 	// A label that was accepted long ago; unlike the schema, labels are validated also where nothing has changed.
@@ -428,6 +433,7 @@ func TestARejectedObjectIsNamedInTheOutcome(t *testing.T) {
 }
 
 func TestAMissingPermissionIsNamedInTheOutcome(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 10, testbed.Options{Users: []testbed.User{{Name: "weak"}}}, testbed.Widgets{}, nil)
 	l.create("run", nil)
 	l.do(http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterroles", map[string]any{
@@ -454,6 +460,7 @@ func TestAMissingPermissionIsNamedInTheOutcome(t *testing.T) {
 }
 
 func TestWhatCannotBeMigratedIsToldApart(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 10, testbed.Options{}, testbed.Widgets{}, nil)
 	for name, c := range map[string]struct {
 		resource map[string]any
@@ -485,6 +492,7 @@ func TestWhatCannotBeMigratedIsToldApart(t *testing.T) {
 }
 
 func TestARunSurvivesTheRestartOfTheAPIServer(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
 	l.create("run", nil)
 	w := l.start(l.options(nil))
@@ -497,6 +505,7 @@ func TestARunSurvivesTheRestartOfTheAPIServer(t *testing.T) {
 }
 
 func TestAStorageVersionThatMovesEndsTheRun(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
 	l.create("run", nil)
 	w := l.start(l.options(nil))
@@ -510,6 +519,7 @@ func TestAStorageVersionThatMovesEndsTheRun(t *testing.T) {
 }
 
 func TestAnAnswerThatIsLostIsNotTakenForAnotherWorker(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, nil)
 	l.create("run", nil)
 	p := testbed.NewProxy(t, l.Cluster)
@@ -533,6 +543,7 @@ func TestAnAnswerThatIsLostIsNotTakenForAnotherWorker(t *testing.T) {
 }
 
 func TestAChangeOfTheConfigMapsMetadataIsNotTakenForAnotherWorker(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 400}})
 	l.create("run", nil)
 	w := l.start(l.options(nil))

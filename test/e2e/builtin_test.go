@@ -20,6 +20,7 @@ type builtIn struct {
 }
 
 func TestMutatingAdmissionPoliciesMoveFromV1beta1ToV1(t *testing.T) {
+	t.Parallel()
 	testBuiltIn(t, testbed.V137, "--min-compatibility-version=1.34", builtIn{
 		argument: "mutatingadmissionpolicies", prefix: "/registry/mutatingadmissionpolicies/",
 		path:       "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
@@ -42,6 +43,7 @@ func TestMutatingAdmissionPoliciesMoveFromV1beta1ToV1(t *testing.T) {
 }
 
 func TestDeviceAndVolumeAttributesClassesMoveToV1(t *testing.T) {
+	t.Parallel()
 	testBuiltIn(t, testbed.V136, "--min-compatibility-version=1.33",
 		builtIn{
 			argument: "deviceclasses", path: "/apis/resource.k8s.io/v1/deviceclasses", prefix: "/registry/deviceclasses/",

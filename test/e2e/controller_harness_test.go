@@ -24,6 +24,10 @@ const (
 	migrations   = "/apis/migration.k8s.io/v1alpha1/storageversionmigrations"
 	installation = "kube-migrator"
 	widgetsName  = "widgets." + testbed.WidgetGroup
+
+	// patience is how long a test waits for what has to happen. It is a guard against hanging, and no requirement: tests run
+	// beside each other, and a sweep beside busy API servers is slow on purpose.
+	patience = 5 * time.Minute
 )
 
 // controlled is a cluster with the API of migrations, and controllers that run in processes of their own.
@@ -170,7 +174,7 @@ func (c *controlled) read(name string) (*v1alpha1.StorageVersionMigration, error
 // until waits until a migration is as wanted, and returns it.
 func (c *controlled) until(name, what string, is func(*v1alpha1.StorageVersionMigration) bool) *v1alpha1.StorageVersionMigration {
 	c.Helper()
-	deadline := time.Now().Add(3 * time.Minute)
+	deadline := time.Now().Add(patience)
 	for {
 		m, err := c.read(name)
 		if err == nil && is(m) {
@@ -178,7 +182,7 @@ func (c *controlled) until(name, what string, is func(*v1alpha1.StorageVersionMi
 		}
 		if time.Now().After(deadline) {
 			raw, _ := json.MarshalIndent(m, "", " ") // for people
-			c.Fatalf("not within 3 minutes: %s (%v)\n%s", what, err, raw)
+			c.Fatalf("not within %v: %s (%v)\n%s", patience, what, err, raw)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

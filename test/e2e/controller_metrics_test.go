@@ -16,6 +16,7 @@ import (
 )
 
 func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
+	t.Parallel()
 	const n, user = 100, "nobody-in-particular"
 	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: user}}})
 	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})

@@ -20,6 +20,7 @@ import (
 )
 
 func TestAControllerMigratesWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
 	const n = 2000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	before := snapshot(t, c.cluster, testbed.WidgetsPrefix)
@@ -82,6 +83,7 @@ func (c *controlled) checkpoints() []string {
 }
 
 func TestTwentyResourcesAreMigratedOneAfterAnother(t *testing.T) {
+	t.Parallel()
 	c := newControlled(t, testbed.New(t, testbed.Options{}))
 	resources := []v1alpha1.GroupVersionResource{
 		{Resource: "configmaps"}, {Resource: "secrets"}, {Resource: "services"}, {Resource: "endpoints"}, {Resource: "pods"},
@@ -130,6 +132,7 @@ func TestTwentyResourcesAreMigratedOneAfterAnother(t *testing.T) {
 }
 
 func TestARaisedGenerationStopsTheOldSweep(t *testing.T) {
+	t.Parallel()
 	const n = 3000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	c.controller()
@@ -147,6 +150,7 @@ func TestARaisedGenerationStopsTheOldSweep(t *testing.T) {
 }
 
 func TestPauseResumeAndDelete(t *testing.T) {
+	t.Parallel()
 	const n = 6000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	c.controller()
@@ -185,6 +189,7 @@ func TestPauseResumeAndDelete(t *testing.T) {
 }
 
 func TestOfTwoControllersOneActsEvenIfTheLeaderWasFrozen(t *testing.T) {
+	t.Parallel()
 	const n = 8000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	var proxies [2]*testbed.Proxy
@@ -278,6 +283,7 @@ func writes(proxy *testbed.Proxy) []testbed.Record {
 }
 
 func TestAnAPIServerThatDiesAgainAndAgainIsOutlived(t *testing.T) {
+	t.Parallel()
 	const n = 6000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	c.supervise()
@@ -345,6 +351,7 @@ func (c *controlled) watchForLies(ctx context.Context, n int, lies chan<- string
 }
 
 func TestAMissingPermissionIsNamedAndOthersGoOn(t *testing.T) {
+	t.Parallel()
 	const user = "limited"
 	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: user}}})
 	installStale(t, cluster, testbed.Bulk{Count: 50}, testbed.Widgets{})
@@ -410,6 +417,7 @@ func allow(t *testing.T, cluster *testbed.Cluster, name string, rules []any, use
 }
 
 func TestAFailureStaysReadableUntilItIsMended(t *testing.T) {
+	t.Parallel()
 	const n = 200
 	c := newControlled(t, testbed.New(t, testbed.Options{}))
 	installStale(t, c.cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
@@ -460,6 +468,7 @@ func (c *controlled) refuses(name string) {
 }
 
 func TestAnInTreeMigrationOfTheSameResourceIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 50, testbed.Widgets{}))
 	const inTree = "/apis/storagemigration.k8s.io/v1/storageversionmigrations"
 	do(t, c.cluster, http.MethodPost, inTree, json.RawMessage(`{"metadata": {"name": "theirs"}, "spec": {"resource": {"group": "`+testbed.WidgetGroup+`", "resource": "widgets"}}}`))
@@ -477,6 +486,7 @@ func TestAnInTreeMigrationOfTheSameResourceIsWaitedFor(t *testing.T) {
 }
 
 func TestAtStartUpEveryResourceIsAskedFor(t *testing.T) {
+	t.Parallel()
 	c := newControlled(t, testbed.New(t, testbed.Options{}))
 	c.controller("--auto-trigger", "--bootstrap=all", "--exclude=*.rbac.authorization.k8s.io", "--max-concurrent-migrations=8")
 	c.until("configmaps", "asked for", func(*v1alpha1.StorageVersionMigration) bool { return true })

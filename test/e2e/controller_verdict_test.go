@@ -25,6 +25,7 @@ const checkpoints = "/api/v1/namespaces/" + installation + "/configmaps/"
 // A run proves something about its own epoch only: the controller compares before it concludes (I2). No kubelet is here, so
 // that the test is the worker.
 func TestARunOfAnotherEpochProvesNothing(t *testing.T) {
+	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 3, testbed.Widgets{}))
 	c.controller("--workers=jobs", "--worker-image=example.com/none", "--worker-service-account=default")
 	c.ask(v1alpha1.StorageVersionMigrationSpec{})
@@ -61,6 +62,7 @@ func TestARunOfAnotherEpochProvesNothing(t *testing.T) {
 
 // A worker that has ended gives its turn away. What comes after it, because it proves nothing, waits until the turn is free again (I8).
 func TestTheAttemptAfterARunOfAnotherEpochWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 3, testbed.Widgets{}))
 	c.controller("--workers=jobs", "--worker-image=example.com/none", "--worker-service-account=default")
 	c.ask(v1alpha1.StorageVersionMigrationSpec{})
@@ -95,6 +97,7 @@ func TestTheAttemptAfterARunOfAnotherEpochWaitsForItsTurn(t *testing.T) {
 
 // An image that cannot be pulled keeps the turn, and is told. Once workers have another one the run is replaced, and goes on from its checkpoint.
 func TestAWorkerThatNeverCameIsReplacedOnceItsImageIsChanged(t *testing.T) {
+	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 3, testbed.Widgets{}))
 	started := func(image string) *process {
 		return c.controller("--workers=jobs", "--worker-image="+image, "--worker-service-account=default", "--retry-after=1h")

@@ -17,6 +17,7 @@ import (
 )
 
 func TestAConversionWebhookIsNotNeededAnyMoreAfterTheMigration(t *testing.T) {
+	t.Parallel()
 	const n = 500
 	cluster := testbed.New(t, testbed.Options{})
 	converter := newConverter(t, cluster)
@@ -61,6 +62,7 @@ func TestAConversionWebhookIsNotNeededAnyMoreAfterTheMigration(t *testing.T) {
 }
 
 func TestAConversionWebhookThatIsDownIsNamedAndNothingIsWritten(t *testing.T) {
+	t.Parallel()
 	const n = 200
 	cluster := testbed.New(t, testbed.Options{})
 	converter := newConverter(t, cluster)

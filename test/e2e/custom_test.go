@@ -16,6 +16,7 @@ import (
 )
 
 func TestTenThousandCustomResourcesMoveFromV1ToV2(t *testing.T) {
+	t.Parallel()
 	const n = 10_000
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v1: n})

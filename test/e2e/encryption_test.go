@@ -12,6 +12,7 @@ import (
 )
 
 func TestSecretsAreStoredUnderTheNewKeyAfterARotation(t *testing.T) {
+	t.Parallel()
 	const n, prefix = 60, "/registry/secrets/"
 	config := func(keys ...string) string { return testbed.EncryptionConfig([]string{"secrets"}, keys...) }
 	cluster := testbed.New(t, testbed.Options{EncryptionConfig: config("key1")})

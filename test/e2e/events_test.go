@@ -14,6 +14,7 @@ import (
 )
 
 func TestEventsOfTwoGroupsAreOneResourceAndMigratedOnce(t *testing.T) {
+	t.Parallel()
 	const n, prefix = 40, "/registry/events/"
 	cluster := testbed.New(t, testbed.Options{})
 	create(t, cluster, "/api/v1/namespaces/default/events", "v1", "Event", "core", n, map[string]any{

@@ -29,6 +29,7 @@ func throughProxy(t *testing.T, cluster *testbed.Cluster) (*cli, *testbed.Proxy)
 }
 
 func TestTwentyKillsRepeatAtMostAPageEach(t *testing.T) {
+	t.Parallel()
 	const n, page, kills = 4000, 50, 20
 	seed := uint64(time.Now().UnixNano())
 	if given, err := strconv.ParseUint(os.Getenv("KUBE_MIGRATOR_KILL_SEED"), 10, 64); err == nil {
@@ -98,6 +99,7 @@ func TestTwentyKillsRepeatAtMostAPageEach(t *testing.T) {
 }
 
 func TestASweepCompletesThroughFaults(t *testing.T) {
+	t.Parallel()
 	const n = 1200
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)
@@ -172,6 +174,7 @@ func started(records []testbed.Record, from, to time.Time) (n int) {
 
 // Another client creates, updates and deletes widgets all the time; it knows what must be there in the end.
 func TestNothingIsLostOrCreatedWhileOthersWrite(t *testing.T) {
+	t.Parallel()
 	const n = 3000
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	user := newCLI(t, cluster)

@@ -16,6 +16,7 @@ import (
 
 // A storage version that flips while a migration runs: what was rewritten before may have been stored in the old version since.
 func TestAStorageVersionThatFlipsBackIsNeverTakenForSuccess(t *testing.T) {
+	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{})
 	if err := cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestObjectsWhoseNamespaceIsGoneAreReportedAsOrphaned(t *testing.T) {
+	t.Parallel()
 	const n, namespaceKey = 200, "/registry/namespaces/lost"
 	namespace := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "lost"}}
 	cluster := testbed.New(t, testbed.Options{})

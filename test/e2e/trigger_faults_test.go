@@ -107,7 +107,7 @@ func (c *controlled) wipe() {
 
 func TestEtcdIsRestoredInMidRun(t *testing.T) {
 	t.Parallel()
-	const n = 4000
+	const n = 2000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	watchTruth(t, c.cluster, widgetKind)
 	c.supervise("--auto-trigger", "--include="+widgetsName)

@@ -43,7 +43,7 @@ func (c *controlled) state(name string) *v1alpha1.StorageState {
 // untilState waits until a StorageState is as wanted, and returns it.
 func (c *controlled) untilState(name, what string, is func(*v1alpha1.StorageState) bool) *v1alpha1.StorageState {
 	c.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(patience)
 	for {
 		s := c.state(name)
 		if s != nil && is(s) {
@@ -51,7 +51,7 @@ func (c *controlled) untilState(name, what string, is func(*v1alpha1.StorageStat
 		}
 		if time.Now().After(deadline) {
 			raw, _ := json.MarshalIndent(s, "", " ") // for people
-			c.Fatalf("not within 2 minutes: %s is %s\n%s", name, what, raw)
+			c.Fatalf("not within %v: %s is %s\n%s", patience, name, what, raw)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -78,6 +78,7 @@ var widgetKind = testbed.Kind{Group: testbed.WidgetGroup, Version: "v2", Kind: "
 
 // The life of a CronJob in the proposal, with a resource of our own: Unknown, migrated, upgraded, downgraded in the middle.
 func TestTheLifeOfAStorageState(t *testing.T) {
+	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 500, testbed.Widgets{}))
 	watchTruth(t, c.cluster, widgetKind)
 	p := c.triggering("--include=widgets.*")

@@ -40,6 +40,7 @@ import (
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -123,6 +124,7 @@ var ErrLeaseLost = errors.New("leader election lost")
 func Run(ctx context.Context, config *rest.Config, options Options) error {
 	o := options.withDefaults()
 	log := logr.FromSlogHandler(o.Logger.Handler())
+	ctrllog.SetLogger(log) // for what logs without being given a logger
 	guarded, lock, err := guard(config, o)
 	if err != nil {
 		return fmt.Errorf("set up leader election: %w", err)
