@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -44,7 +45,8 @@ type extension struct {
 	mu      sync.Mutex
 	hash    string
 	tokens  []string // that came without a kube-apiserver
-	strange int      // requests that came without anything
+	review  func(token string) bool
+	strange int // requests that came without anything
 }
 
 const harmless = "harmless"
@@ -59,7 +61,11 @@ func (e *extension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		} else {
 			e.tokens = append(e.tokens, token)
 		}
-		if token != "Bearer "+harmless {
+		known := token == "Bearer "+harmless
+		if e.review != nil {
+			known = e.review(strings.TrimPrefix(token, "Bearer "))
+		}
+		if !known {
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, `{"kind": "Status", "code": 403, "reason": "Forbidden"}`)
 			return
@@ -151,6 +157,31 @@ func writeAPIService(t *testing.T, cluster *testbed.Cluster, proxied *extension,
 	t.Fatal("not within a minute: the APIService is available")
 }
 
+// reviewed is who the cluster says has a token.
+func reviewed(t *testing.T, cluster *testbed.Cluster, token string) string {
+	if token == "" {
+		return ""
+	}
+	body, _ := json.Marshal(map[string]any{
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": map[string]any{"token": token},
+	})
+	_, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPost, "/apis/authentication.k8s.io/v1/tokenreviews", body)
+	var review struct {
+		Status struct {
+			User struct {
+				Username string `json:"username"`
+			} `json:"user"`
+		} `json:"status"`
+	}
+	if err == nil {
+		err = json.Unmarshal(answer, &review)
+	}
+	if err != nil {
+		t.Errorf("review: %v", err)
+	}
+	return review.Status.User.Username
+}
+
 func TestAnAggregatedAPIServer(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{Flags: advertised})
@@ -214,6 +245,56 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		for _, token := range slices.Concat(first.tokens, second.tokens) {
 			if token != "Bearer "+harmless {
 				t.Errorf("it got %s", token)
+			}
+		}
+	})
+	t.Run("that asks the cluster who we are is observed with tokens of the account for discovery, which is good for nothing else", func(t *testing.T) {
+		client, err := migrate.NewClient(cluster.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range behind {
+			e.review = func(token string) bool {
+				return reviewed(t, cluster, token) == "system:serviceaccount:default:"+DiscoveryAccount
+			}
+			defer func() { e.review = nil }()
+		}
+		asked := func() (*Observer, string) {
+			token := AccountToken(client, "default")
+			o, err := NewObserver(config(), Options{DiscoveryToken: token})
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, err := token(t.Context())
+			again, _ := token(t.Context())
+			if err != nil || again != first {
+				t.Errorf("tokens %q and %q, %v", first, again, err)
+			}
+			return o, first
+		}
+		o, token := asked()
+		if e, _ := look(t, o.For(flunders)); e.Evidence != migrate.Sampled || token != "" {
+			t.Errorf("without the account: %+v with token %q", e, token)
+		}
+		write(t, cluster, "/api/v1/namespaces/default/serviceaccounts", DiscoveryAccount, map[string]any{
+			"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": DiscoveryAccount},
+		})
+		o, token = asked()
+		if e, explanation := look(t, o.For(flunders)); e.Evidence != migrate.Observed {
+			t.Errorf("with the account: %s", explanation)
+		}
+		thief := rest.AnonymousClientConfig(cluster.Config())
+		thief.BearerToken = token
+		stolen, err := migrate.NewClient(thief)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stolen.Get().AbsPath("/apis").Do(t.Context()).Raw(); err != nil {
+			t.Errorf("the account may not discover: %v", err)
+		}
+		for _, path := range []string{"/api/v1/namespaces", "/api/v1/namespaces/default/serviceaccounts", "/api/v1/nodes"} {
+			if _, err := stolen.Get().AbsPath(path).Do(t.Context()).Raw(); !apierrors.IsForbidden(err) {
+				t.Errorf("whoever has the token gets %s: %v", path, err)
 			}
 		}
 	})

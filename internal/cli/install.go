@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -31,6 +32,7 @@ const defaultInstallTimeout = 5 * time.Minute
 type installFlags struct {
 	options   install.Options
 	workers   string
+	trigger   bool
 	bootstrap string
 	evidence  string
 	dryRun    string
@@ -90,6 +92,8 @@ func (f *installFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never")
 	flags.Int32Var(&f.options.Replicas, "replicas", install.DefaultReplicas, "Replicas of the controller, of which one is active")
 	flags.StringVar(&f.workers, "workers", string(install.Jobs), "Where sweeps run. jobs: each in a Job of its own; in-process: in the controller, which then gets the permissions of the workers")
+	flags.BoolVar(&f.trigger, "auto-trigger", true, "Let the controller ask for a migration where a resource may be stored in more than its current version; false: only record that")
+	flags.DurationVar(&f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, "How often the controller asks all API servers what they store when nothing moves")
 	flags.StringVar(&f.bootstrap, "bootstrap", string(install.BootstrapAll), "What the controller requests when it starts. all: a migration of every included resource that has none; none")
 	flags.StringSliceVar(&f.options.Include, "include", nil, "Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all)")
 	flags.StringSliceVar(&f.options.Exclude, "exclude", nil, "Resources that may not be migrated, by a pattern of full names")
@@ -111,6 +115,9 @@ func (f *installFlags) check(command *cobra.Command) error {
 	if f.options.MaxConcurrentMigrations < 1 {
 		return usageError(command, fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", f.options.MaxConcurrentMigrations))
 	}
+	if f.options.DiscoveryPeriod == 0 {
+		return usageError(command, errors.New("--discovery-period is 0s, want 1s or more"))
+	}
 	if f.export && f.dryRun != dryRunNone {
 		return usageError(command, errors.New("--export changes nothing and cannot be combined with --dry-run"))
 	}
@@ -125,6 +132,7 @@ func (f *installFlags) check(command *cobra.Command) error {
 	if f.options.Image == "" {
 		f.options.Image = defaultImage(thisBuild().Version)
 	}
+	f.options.RecordOnly = !f.trigger
 	f.options.Workers, f.options.Bootstrap = install.Workers(f.workers), install.Bootstrap(f.bootstrap)
 	f.options = f.options.Complete()
 	if err := f.options.Check(); err != nil {

@@ -99,7 +99,7 @@ func outcomes(out string) map[string]int {
 }
 
 // objects is how many an installation consists of.
-const objects = 28
+const objects = 27
 
 func TestInstallOnARealCluster(t *testing.T) {
 	t.Parallel()
@@ -470,6 +470,8 @@ func TestInstallRefusesWhatCannotBeMeant(t *testing.T) {
 		"--replicas is 0":                              {"--replicas=0"},
 		"--max-concurrent-migrations is 0":             {"--max-concurrent-migrations=0"},
 		"--timeout is 0s":                              {"--timeout=0s"},
+		"--discovery-period is 0s":                     {"--discovery-period=0s"},
+		"--discovery-period is 3ms":                    {"--discovery-period=3ms"},
 		"--dry-run is \"yes\"":                         {"--dry-run=yes"},
 		"--min-evidence is \"hope\"":                   {"--min-evidence=hope"},
 		"--export changes nothing and cannot be":       {"--export", "--dry-run=client"},

@@ -107,6 +107,12 @@ func (i *installer) checkWorker() {
 	if checked < 40 {
 		t.Errorf("only %d resources were checked", checked)
 	}
+	if !i.may(worker, "list", "discovery.k8s.io", "endpointslices", "") || i.may(worker, "create", "", "serviceaccounts/token", "kube-migrator") {
+		t.Error("of what finds aggregated API servers the worker may list addresses, and not get tokens of any account")
+	}
+	if token, err := agreement.AccountToken(worker, "kube-migrator")(t.Context()); token == "" {
+		t.Errorf("the worker gets no token for discovery (%v)", err)
+	}
 	if !i.may(worker, "update", "", "configmaps", "kube-migrator") || i.may(worker, "create", "", "configmaps", "kube-migrator") {
 		t.Error("of ConfigMaps in its namespace the worker may update them and no more")
 	}
@@ -159,7 +165,7 @@ func (i *installer) checkController() {
 		{"watch", migration, "storageversions", ""}, {"watch", "internal.apiserver.k8s.io", "storageversions", ""}, {"watch", "apiregistration.k8s.io", "apiservices", ""},
 		{"watch", "apiextensions.k8s.io", "customresourcedefinitions", ""}, {"watch", "coordination.k8s.io", "leases", "kube-system"}, {"watch", "discovery.k8s.io", "endpointslices", "default"},
 		{"create", "authentication.k8s.io", "tokenreviews", ""}, {"create", "authorization.k8s.io", "subjectaccessreviews", ""},
-		{"create", "events.k8s.io", "events", "default"}, {"list", "coordination.k8s.io", "leases", "kube-system"}, {"list", "discovery.k8s.io", "endpointslices", "default"},
+		{"create", "events.k8s.io", "events", "default"}, {"list", "coordination.k8s.io", "leases", "kube-system"}, {"list", "discovery.k8s.io", "endpointslices", ""},
 	} {
 		if !i.may(controller, allowed[0], allowed[1], allowed[2], allowed[3]) {
 			t.Errorf("the controller may not %v", allowed)

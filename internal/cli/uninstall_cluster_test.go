@@ -54,7 +54,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 		i.t = t
 		out, notes := i.run(exitDone, "uninstall")
 		lines := strings.Split(out, "\n")
-		for n, line := range lines[:8] {
+		for n, line := range lines[:7] {
 			if !strings.Contains(line, "Binding") {
 				t.Errorf("line %d is %q, want a binding: they go first", n, line)
 			}

@@ -111,6 +111,10 @@ type Options struct {
 	Replicas int32
 	// Workers is where sweeps run. Default: Jobs.
 	Workers Workers
+	// RecordOnly: the controller keeps StorageStates, and asks for no migration by itself.
+	RecordOnly bool
+	// DiscoveryPeriod is how often all API servers are asked what they store when nothing moves. 0: the controller's default.
+	DiscoveryPeriod time.Duration
 	// Bootstrap is what the controller requests when it starts. Default: BootstrapAll.
 	Bootstrap Bootstrap
 	// Include and Exclude are patterns of full names of resources: what may be migrated. Default: everything.
@@ -175,6 +179,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("--workers is %q, want jobs or in-process", o.Workers)
 	case o.Bootstrap != BootstrapAll && o.Bootstrap != BootstrapNone:
 		return fmt.Errorf("--bootstrap is %q, want all or none", o.Bootstrap)
+	case o.DiscoveryPeriod != 0 && o.DiscoveryPeriod < time.Second:
+		return fmt.Errorf("--discovery-period is %v, want 1s or more", o.DiscoveryPeriod)
 	case o.SettleTime < 0:
 		return fmt.Errorf("--settle-time is %v, want 0 or more", o.SettleTime)
 	case o.MaxConcurrentMigrations < 1:
@@ -193,7 +199,11 @@ func (o Options) arguments() []string {
 		"--worker-image-pull-policy=" + o.ImagePullPolicy,
 		"--worker-service-account=" + WorkerAccount,
 		fmt.Sprintf("--max-concurrent-migrations=%d", o.MaxConcurrentMigrations),
+		fmt.Sprintf("--auto-trigger=%t", !o.RecordOnly),
 		"--bootstrap=" + string(o.Bootstrap),
+	}
+	if o.DiscoveryPeriod != 0 {
+		arguments = append(arguments, "--discovery-period="+o.DiscoveryPeriod.String())
 	}
 	for _, pattern := range o.Include {
 		arguments = append(arguments, "--include="+pattern)

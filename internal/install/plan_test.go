@@ -229,6 +229,7 @@ func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 		"--image-pull-policy is":         func(o *Options) { o.ImagePullPolicy = "Sometimes" },
 		"--replicas is":                  func(o *Options) { o.Replicas = -1 },
 		"--workers is":                   func(o *Options) { o.Workers = "threads" },
+		"--discovery-period is":          func(o *Options) { o.DiscoveryPeriod = 1 },
 		"--bootstrap is":                 func(o *Options) { o.Bootstrap = "some" },
 		"--settle-time is":               func(o *Options) { o.SettleTime = -1 },
 		"--max-concurrent-migrations is": func(o *Options) { o.MaxConcurrentMigrations = -1 },

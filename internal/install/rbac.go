@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
@@ -45,6 +46,7 @@ func on(resources ...string) []string { return resources }
 var inventoryRules = []rbacv1.PolicyRule{
 	rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list"),
 	rule("apiregistration.k8s.io", on("apiservices"), "get", "list"),
+	rule("discovery.k8s.io", on("endpointslices"), "list"), // of kube-apiservers, and of the services behind APIServices, wherever they are
 	// Where API servers publish what they store. Worker and controller see the same, or their epochs would not be the same.
 	rule("internal.apiserver.k8s.io", on("storageversions"), "get", "list"),
 	rule(migrationGroup, on("storageversions"), "get", "list"),
@@ -55,9 +57,17 @@ var workerRules = append(slices.Clone(inventoryRules),
 	rule(migrationGroup, on("storageversionmigrations"), "get"),
 )
 
-// checkpointRules, in the namespace of the installation: the ConfigMap is created by the controller.
-var checkpointRules = []rbacv1.PolicyRule{
+// workerNamespaceRules, in the namespace of the installation: the checkpoint is created by the controller.
+var workerNamespaceRules = []rbacv1.PolicyRule{
 	rule("", on("configmaps"), "get", "update"),
+	discoveryTokens(),
+}
+
+// discoveryTokens lets somebody be known to aggregated API servers without showing them a token that is good for anything.
+func discoveryTokens() rbacv1.PolicyRule {
+	tokens := rule("", on("serviceaccounts/token"), "create")
+	tokens.ResourceNames = []string{agreement.DiscoveryAccount}
+	return tokens
 }
 
 // controllerRules are what the controller needs in the whole cluster. It reads no object of what is migrated.
@@ -78,6 +88,7 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 		rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list", "watch"),
 		rule("apiextensions.k8s.io", on("customresourcedefinitions/status"), "patch"), // prunes storedVersions after proof (I2)
 		rule("apiregistration.k8s.io", on("apiservices"), "get", "list", "watch"),
+		rule("discovery.k8s.io", on("endpointslices"), "list"),
 		rule("events.k8s.io", on("events"), "create", "patch"),
 		rule("authentication.k8s.io", on("tokenreviews"), "create"), // who reads /metrics
 		rule("authorization.k8s.io", on("subjectaccessreviews"), "create"),
@@ -99,6 +110,7 @@ func controllerNamespaceRules(workers Workers) []rbacv1.PolicyRule {
 		rule("batch", on("jobs"), "create", "delete", "get", "list", "patch", "watch"),
 		rule("batch", on("jobs/finalizers"), "update"), // the owner of a checkpoint
 		checkpoints,
+		discoveryTokens(),
 		rule("coordination.k8s.io", on("leases"), "create"), // a name cannot restrict what does not exist yet
 		lease,
 	}
@@ -139,18 +151,16 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 		},
 		"Role": {
 			role(componentController, o.Namespace, ControllerAccount, controllerNamespaceRules(o.Workers)...),
-			role(componentWorker, o.Namespace, WorkerAccount, checkpointRules...),
+			role(componentWorker, o.Namespace, WorkerAccount, workerNamespaceRules...),
 			// The agreement lists: names cannot restrict that. The controller also waits for API servers to come and go.
 			role(componentInstall, system, agreementRole, rule("coordination.k8s.io", on("leases"), "list")),
-			role(componentInstall, public, agreementRole, rule("discovery.k8s.io", on("endpointslices"), "list")),
 			role(componentController, system, ControllerAccount, rule("coordination.k8s.io", on("leases"), "list", "watch")),
-			role(componentController, public, ControllerAccount, rule("discovery.k8s.io", on("endpointslices"), "list", "watch")),
+			role(componentController, public, ControllerAccount, rule("discovery.k8s.io", on("endpointslices"), "watch")),
 		},
 		"RoleBinding": {
 			binding(componentController, o.Namespace, ControllerAccount, controller),
 			binding(componentWorker, o.Namespace, WorkerAccount, worker),
 			binding(componentInstall, system, agreementRole, worker),
-			binding(componentInstall, public, agreementRole, worker),
 			binding(componentController, system, ControllerAccount, controller),
 			binding(componentController, public, ControllerAccount, controller),
 		},

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
 )
 
 const (
@@ -31,6 +33,7 @@ func (o Options) serviceAccounts() []*corev1.ServiceAccount {
 	return []*corev1.ServiceAccount{
 		{ObjectMeta: meta(componentController, o.Namespace, ControllerAccount)},
 		{ObjectMeta: meta(componentWorker, o.Namespace, WorkerAccount)},
+		{ObjectMeta: meta(componentInstall, o.Namespace, agreement.DiscoveryAccount)}, // has no role, and no pod uses it
 	}
 }
 

@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"internal/controller/migration":        {"agreement", "api/v1alpha1", "internal/inventory", "internal/storedversions", "internal/worker", "migrate"},
 	"internal/crd":                         nil,
 	"internal/etcdaudit":                   nil,
-	"internal/install":                     {"api/v1alpha1", "config", "internal/crd", "internal/inventory", "migrate"},
+	"internal/install":                     {"agreement", "api/v1alpha1", "config", "internal/crd", "internal/inventory", "migrate"},
 	"internal/inventory":                   {"internal/crd", "migrate", "storageversion"},
 	"internal/ledger":                      nil,
 	"internal/manifest":                    nil,

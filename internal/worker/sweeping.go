@@ -81,7 +81,7 @@ func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers, err := agreement.New(s.run.config, resource.Target(), agreement.Options{})
+	servers, err := agreement.New(s.run.config, resource.Target(), agreement.Options{DiscoveryToken: agreement.AccountToken(s.run.client, s.run.Namespace)})
 	if err != nil {
 		return nil, err
 	}

@@ -217,7 +217,7 @@ func add(m manager.Manager, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	servers, err := agreement.NewObserver(config, agreement.Options{})
+	servers, err := agreement.NewObserver(config, agreement.Options{DiscoveryToken: agreement.AccountToken(restClient, o.Namespace)})
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	servers, err := agreement.NewObserver(config, agreement.Options{})
+	servers, err := agreement.NewObserver(config, agreement.Options{DiscoveryToken: agreement.AccountToken(restClient, o.Namespace)})
 	if err != nil {
 		return err
 	}
