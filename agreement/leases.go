@@ -24,11 +24,11 @@ const (
 	hostLabel     = "kubernetes.io/hostname"
 	// addressAnnotation is host:port.
 	addressAnnotation = "kubernetes.io/peer-advertise-address"
-
-	// freshFor is how long after its last renewal a server counts as live. Servers renew every 10 s; a Lease's own
-	// duration, an hour, is that of its garbage collection.
-	freshFor = 60 * time.Second
 )
+
+// FreshFor is how long after the last renewal of its identity Lease a kube-apiserver counts as live. They renew every 10 s; a Lease's own
+// duration, an hour, is that of its garbage collection.
+const FreshFor = time.Minute
 
 // leases is who lives, as the identity Leases of kube-apiservers tell. The zero value knows nothing.
 type leases struct {
@@ -95,7 +95,7 @@ func parseLeases(body []byte, serverNow, now time.Time) (leases, error) {
 			created: meta.CreationTimestamp.Time,
 			renewed: spec.RenewTime.Time,
 		}
-		stale := serverNow.Sub(s.renewed) > freshFor
+		stale := serverNow.Sub(s.renewed) > FreshFor
 		switch {
 		case s.kind != "" && s.kind != kubeAPIServer:
 			if !stale {

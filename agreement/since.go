@@ -37,10 +37,10 @@ func stampsOf(f findings) stamps {
 		s.serversUnknown = s.serversUnknown || l.created.IsZero()
 		s.started = latest(s.started, l.created)
 	}
-	// A server that crashed or hangs counted as live for freshFor after its last renewal: this is when the servers
+	// A server that crashed or hangs counted as live for FreshFor after its last renewal: this is when the servers
 	// became the ones they are.
 	for _, l := range f.leases.gone {
-		s.gone = latest(s.gone, l.renewed.Add(freshFor))
+		s.gone = latest(s.gone, l.renewed.Add(FreshFor))
 	}
 	if f.definition != nil {
 		written, ok := f.definition.SpecWritten()

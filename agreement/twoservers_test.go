@@ -162,7 +162,7 @@ func TestTwoRealServers(t *testing.T) {
 		if !sampled {
 			t.Error("the crashed server's address was still listed, and yet its absence was believed")
 		}
-		if alone.Same(both) || alone.Since.Before(renewed.Add(freshFor)) {
+		if alone.Same(both) || alone.Since.Before(renewed.Add(FreshFor)) {
 			t.Errorf("the epoch is %+v, want another than %+v that began a minute after %v or later", alone, both, renewed)
 		}
 	})

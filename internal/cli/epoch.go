@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -23,8 +24,6 @@ import (
 const (
 	statesPath = "/apis/migration.k8s.io/v1alpha1/storagestates"
 	leasesPath = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-	// serverFresh is how long after its last renewal an API server counts as live; they renew every 10 s.
-	serverFresh = time.Minute
 	// stateFresh is how long a StorageState speaks for the present. The controller asks the API servers every 10 minutes.
 	stateFresh = 15 * time.Minute
 )
@@ -64,7 +63,7 @@ func serversOf(leases []coordinationv1.Lease) apiServers {
 	}
 	var s apiServers
 	for _, l := range leases {
-		if newest.Sub(renewed(l)) > serverFresh {
+		if newest.Sub(renewed(l)) > agreement.FreshFor {
 			continue
 		}
 		name := l.Name

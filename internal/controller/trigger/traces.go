@@ -13,10 +13,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-)
 
-// freshness is how long after its last renewal an identity Lease is that of a living process.
-const freshness = time.Minute
+	"github.com/kube-migrator/kube-migrator/agreement"
+)
 
 // object is what is read of an EndpointSlice or a Lease.
 type object struct {
@@ -80,7 +79,7 @@ func abandoned(leases []object) (list []string) {
 		}
 	}
 	for _, l := range leases {
-		if newest.Sub(l.Spec.RenewTime.Time) > freshness {
+		if newest.Sub(l.Spec.RenewTime.Time) > agreement.FreshFor {
 			list = append(list, fmt.Sprintf("lease %s last renewed %s", l.Spec.HolderIdentity, l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)))
 		}
 	}
