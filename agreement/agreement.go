@@ -263,34 +263,33 @@ func (o *Observer) gatherAggregated(ctx context.Context, f *findings) (err error
 func (o *Observer) askAbout(ctx context.Context, f *findings) error {
 	q := question{path: discoveryPath(f.target.Resource.GroupVersion()), leases: f.leases, endpoints: f.endpoints, service: f.service}
 	surveys, err := o.ask(ctx, q, f.target.Origin == migrate.Aggregated)
+	if errors.Is(err, migrate.ErrSilent) { // what the others say may tell all the same whether the epoch lasts
+		f.silent = err
+		var others survey
+		others, err = o.sampled.ask(ctx, q)
+		surveys = append(surveys, others)
+	}
 	for _, s := range surveys {
 		f.reports = append(f.reports, s.about(f.target.Resource.Resource))
-	}
-	if errors.Is(err, migrate.ErrSilent) {
-		f.silent, err = err, nil
 	}
 	return err
 }
 
-// ask puts a question to the sources, strongest first, until one knows all servers. With migrate.ErrSilent comes what the others said.
+// ask puts a question to the sources, strongest first, until one knows all servers.
 func (o *Observer) ask(ctx context.Context, q question, isAggregated bool) ([]survey, error) {
 	sources := []source{o.observed, o.sampled}
 	if isAggregated {
 		sources[0] = o.aggregated
 	}
 	var surveys []survey
-	var silent error
 	for _, s := range sources {
 		one, err := s.ask(ctx, q)
 		surveys = append(surveys, one)
-		switch {
-		case errors.Is(err, migrate.ErrSilent):
-			silent = err
-		case err != nil || one.evidence >= migrate.Observed:
+		if err != nil || one.evidence >= migrate.Observed {
 			return surveys, err
 		}
 	}
-	return surveys, silent
+	return surveys, nil
 }
 
 func (o *Observer) before(ctx context.Context) (leases, error) {

@@ -133,8 +133,14 @@ func (r *rolling) ends(version string) {
 func TestServersThatDisagreeAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	r := roll(t, nil, upgraded, heldBack)
-	s := r.untilState(deviceName, "recorded", func(s *v1alpha1.StorageState) bool {
-		return holds(s, v1alpha1.AllEncodingVersionsEqual) == metav1.ConditionFalse
+	s := r.untilState(deviceName, "recorded by both servers' own words", func(s *v1alpha1.StorageState) bool {
+		answered := 0 // one that is busy may not answer the first time: then the disagreement is known from samples at first
+		for _, server := range s.Status.ServerStorageVersions {
+			if server.Answered && server.HolderIdentity != "" {
+				answered++
+			}
+		}
+		return holds(s, v1alpha1.AllEncodingVersionsEqual) == metav1.ConditionFalse && answered == 2
 	})
 	for _, version := range []string{deviceOld, deviceNew} {
 		if !slices.Contains(s.Status.PersistedStorageVersionHashes, deviceKind.Hash(version)) {
