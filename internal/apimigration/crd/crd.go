@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crd upgrades manifests of CustomResourceDefinitions, and judges what an API server and its clients would say to a new one.
+//
+// It owns the edits of a manifest's text (Upgrade), the names of its file and who refers to them (References), and the three
+// questions about an old and a new definition: is it accepted, is it compatible, does conversion strategy None keep all data (Check).
+// It never reads or writes a file, and never asks a cluster.
+//
+// It holds that
+//   - an upgrade touches the lines that it must and no others: comments and the order of keys stay;
+//   - what Upgrade returns without an error is accepted by the API server's own validation;
+//   - upgrading what was upgraded changes nothing.
+package crd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Kind is that of the objects that this package is about.
+const Kind = "CustomResourceDefinition"
+
+// definitions knows the three forms of a CustomResourceDefinition.
+var definitions = sync.OnceValue(func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	return scheme
+})
+
+// Definition is one CustomResourceDefinition as an API server would read it, with its defaults.
+type Definition struct {
+	// Name is metadata.name.
+	Name string
+	// From names its place for people.
+	From string
+	// Unknown are fields that no version of the API has; the API server drops them.
+	Unknown []string
+
+	// version is that of apiextensions.k8s.io in which it is written.
+	version string
+	// internal is what the API server validates.
+	internal *apiextensions.CustomResourceDefinition
+	// v1 is the same in the form of the API.
+	v1 *apiextensionsv1.CustomResourceDefinition
+	// saysPreserve: spec.preserveUnknownFields is written, not a default.
+	saysPreserve bool
+	// saysStored: status.storedVersions is written, not a default.
+	saysStored bool
+}
+
+// Parse reads one CustomResourceDefinition from JSON or YAML. Fields that the API does not know are no error; see Unknown.
+func Parse(from string, raw []byte) (*Definition, error) {
+	scheme := definitions()
+	codec := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme, serializer.SerializerOptions{Yaml: !json.Valid(raw), Strict: true})
+	object, kind, err := codec.Decode(raw, nil, nil)
+	strict, isStrict := runtime.AsStrictDecodingError(err)
+	if err != nil && !isStrict {
+		return nil, fmt.Errorf("read %s: %w", from, err)
+	}
+	known := []schema.GroupVersionKind{apiextensionsv1.SchemeGroupVersion.WithKind(Kind), v1beta1.SchemeGroupVersion.WithKind(Kind)}
+	if !slices.Contains(known, *kind) {
+		return nil, fmt.Errorf("read %s: it is a %s, no %s", from, kind.Kind, Kind)
+	}
+	d := &Definition{From: from, version: kind.Version, internal: &apiextensions.CustomResourceDefinition{}, v1: &apiextensionsv1.CustomResourceDefinition{}}
+	if isStrict {
+		for _, problem := range strict.Errors() {
+			d.Unknown = append(d.Unknown, problem.Error())
+		}
+	}
+	var written said
+	if err := yaml.Unmarshal(raw, &written); err != nil {
+		return nil, fmt.Errorf("read %s: %w", from, err)
+	}
+	d.saysPreserve, d.saysStored = written.Spec.PreserveUnknownFields != nil, len(written.Status.StoredVersions) > 0
+	scheme.Default(object)
+	if err := errors.Join(scheme.Convert(object, d.internal, nil), scheme.Convert(d.internal, d.v1, nil)); err != nil {
+		return nil, fmt.Errorf("read %s: %w", from, err)
+	}
+	d.Name = d.internal.Name
+	return d, nil
+}
+
+// said are the fields of a manifest for which defaults would hide whether they are written.
+type said struct {
+	Spec struct {
+		PreserveUnknownFields *bool `json:"preserveUnknownFields"`
+	} `json:"spec"`
+	Status struct {
+		StoredVersions []string `json:"storedVersions"`
+	} `json:"status"`
+}
+
+// preserves reports whether fields are kept that no schema names.
+func (d *Definition) preserves() bool {
+	return d.internal.Spec.PreserveUnknownFields != nil && *d.internal.Spec.PreserveUnknownFields
+}
+
+// isV1 reports whether it is written in the version of the API that servers still have.
+func (d *Definition) isV1() bool { return d.version == apiextensionsv1.SchemeGroupVersion.Version }
+
+// dropped says which fields an API server would not keep.
+func (d *Definition) dropped() []string {
+	var dropped []string
+	for _, field := range d.Unknown {
+		dropped = append(dropped, field+": the API server drops it")
+	}
+	return dropped
+}
+
+// FileName is the name that controller-gen gives the manifest: <group>_<plural>.yaml.
+func (d *Definition) FileName() string {
+	return d.internal.Spec.Group + "_" + d.internal.Spec.Names.Plural + ".yaml"
+}

@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// server is a real API server that is asked what it takes.
+type server struct {
+	t       *testing.T
+	cluster *testbed.Cluster
+}
+
+func (s *server) do(method, path string, body []byte) (status int, answer map[string]any) {
+	s.t.Helper()
+	status, raw, err := s.cluster.Servers[0].Do(s.t.Context(), method, path, body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_ = json.Unmarshal(raw, &answer) // what is no object is shown as nil
+	return status, answer
+}
+
+// takes sends a definition and reports whether it is taken. A refusal must be one of what is wrong with it, not of anything else.
+func (s *server) takes(method, path string, body []byte) bool {
+	s.t.Helper()
+	status, answer := s.do(method, path, body)
+	switch status {
+	case http.StatusOK, http.StatusCreated:
+		return true
+	case http.StatusUnprocessableEntity, http.StatusBadRequest:
+		s.t.Logf("%s: %v", method, answer["message"])
+		return false
+	}
+	s.t.Fatalf("%s %s: %d: %v", method, path, status, answer)
+	return false
+}
+
+// until waits for what the server does on its own.
+func (s *server) until(what string, done func() bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			s.t.Fatalf("waited a minute for %s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (s *server) remove(name string) {
+	s.t.Helper()
+	path := definitionsPath + "/" + name
+	s.do(http.MethodDelete, path, nil)
+	s.until("the definition to go", func() bool {
+		status, _ := s.do(http.MethodGet, path, nil)
+		return status == http.StatusNotFound
+	})
+}
+
+// establish waits until a definition is served, and sets the versions in which objects may be stored.
+func (s *server) establish(name string, storedVersions []string) {
+	s.t.Helper()
+	s.until("the definition to be established", func() bool {
+		_, answer := s.do(http.MethodGet, definitionsPath+"/"+name, nil)
+		raw, _ := json.Marshal(answer) // what was unmarshaled
+		definition, err := Parse(name, raw)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, condition := range definition.v1.Status.Conditions {
+			if condition.Type == "Established" && condition.Status == "True" {
+				return true
+			}
+		}
+		return false
+	})
+	if _, err := s.cluster.EditDefinitionStatus(s.t.Context(), name, func(definition map[string]any) {
+		definition["status"].(map[string]any)["storedVersions"] = storedVersions
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// replaces sends a definition in the place of the one that the server has.
+func (s *server) replaces(name string, body []byte) bool {
+	s.t.Helper()
+	taken := false
+	s.until("an update without a conflict", func() bool {
+		_, held := s.do(http.MethodGet, definitionsPath+"/"+name, nil)
+		var object map[string]any
+		if err := json.Unmarshal(body, &object); err != nil {
+			s.t.Fatal(err)
+		}
+		object["metadata"].(map[string]any)["resourceVersion"] = held["metadata"].(map[string]any)["resourceVersion"]
+		raw, err := json.Marshal(object)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		status, answer := s.do(http.MethodPut, definitionsPath+"/"+name, raw)
+		if status == http.StatusConflict { // the server writes the status too
+			return false
+		}
+		taken = status == http.StatusOK
+		if !taken && status != http.StatusUnprocessableEntity && status != http.StatusBadRequest {
+			s.t.Fatalf("PUT: %d: %v", status, answer)
+		}
+		if !taken {
+			s.t.Logf("PUT: %v", answer["message"])
+		}
+		return true
+	})
+	return taken
+}
+
+func asJSON(t *testing.T, text string) []byte {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func same(t *testing.T, question string, offline []string, server bool) {
+	t.Helper()
+	if (len(offline) == 0) != server {
+		t.Errorf("%s: the API server takes it: %t; offline: %q", question, server, offline)
+	}
+}
+
+// inV1 is a manifest in the version that a server serves; what is in v1beta1 is upgraded.
+func inV1(t *testing.T, name, text string) (*Definition, []byte) {
+	t.Helper()
+	d := parse(t, name, text)
+	if !d.isV1() {
+		upgraded, err := Upgrade(t.Context(), name, text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = upgraded.Text
+		d = parse(t, name, text)
+	}
+	return d, asJSON(t, text)
+}
+
+func TestVerdictsAreThoseOfARealServer(t *testing.T) {
+	cluster := testbed.New(t, testbed.Options{})
+	for name, pair := range pairs(t) {
+		t.Run(name, func(t *testing.T) {
+			s := &server{t: t, cluster: cluster}
+			if next := parse(t, "new", pair[1]); !next.isV1() {
+				same(t, "create in v1beta1", next.CreateProblems(t.Context()), s.takes(http.MethodPost, definitionsPath, asJSON(t, pair[1])))
+			}
+			old, oldBody := inV1(t, "old", pair[0])
+			next, nextBody := inV1(t, "new", pair[1])
+
+			held := s.takes(http.MethodPost, definitionsPath, oldBody)
+			same(t, "create old", old.CreateProblems(t.Context()), held)
+			if held {
+				s.establish(old.Name, old.storedVersions())
+				same(t, "update", next.UpdateProblems(t.Context(), old), s.replaces(old.Name, nextBody))
+				s.remove(old.Name)
+			}
+			same(t, "create new", next.CreateProblems(t.Context()), s.takes(http.MethodPost, definitionsPath, nextBody))
+			s.remove(next.Name)
+		})
+	}
+}
+
+func TestARealServerTakesWhatUpgradeWritesAndRefusesWhatItRefuses(t *testing.T) {
+	cluster := testbed.New(t, testbed.Options{})
+	for name, text := range manifests(t, "upgrade/*.yaml") {
+		for _, options := range []Options{{}, {AddVersion: "v9"}} {
+			t.Run(name+options.AddVersion, func(t *testing.T) {
+				s := &server{t: t, cluster: cluster}
+				upgraded, err := Upgrade(t.Context(), name, text, options)
+				rejected := (*RefusedError)(nil)
+				if err != nil && !errors.As(err, &rejected) {
+					t.Fatal(err)
+				}
+				for _, part := range split(upgraded.Text) {
+					var head struct{ Kind string }
+					if !isContent(part) || yaml.Unmarshal([]byte(part), &head) != nil || head.Kind != Kind {
+						continue
+					}
+					definition := parse(t, name, part)
+					// A server that is asked for strictness refuses unknown fields, as `kubectl` has it by default.
+					taken := s.takes(http.MethodPost, definitionsPath+"?fieldValidation=Strict", asJSON(t, part))
+					if taken != (rejected == nil) {
+						t.Errorf("the API server takes it: %t; Upgrade: %v", taken, err)
+					}
+					s.remove(definition.Name)
+				}
+			})
+		}
+	}
+}
+
+// The objects of two versions, moved from one to the other and back on a real server, say whether None is lossless.
+func TestLosslessIsWhatARealServerDoesWithObjects(t *testing.T) {
+	cluster := testbed.New(t, testbed.Options{})
+	for name, test := range map[string]struct {
+		v1, v2 string // what stands under spec.properties.spec; objects are stored in v2
+		in     string // the version in which an object is written; it is read in the other one
+		spec   string // the object's spec
+		kept   bool
+	}{
+		"the same schema": {
+			v1: `{type: object, properties: {a: {type: integer}}}`,
+			v2: `{type: object, properties: {a: {type: integer}}}`,
+			in: "v1", spec: `{a: 1}`, kept: true,
+		},
+		"other bounds": {
+			v1: `{type: object, properties: {a: {type: integer}}}`,
+			v2: `{type: object, properties: {a: {type: integer, maximum: 5}}}`,
+			in: "v1", spec: `{a: 7}`, kept: true,
+		},
+		"a field that the stored version lacks": {
+			v1: `{type: object, properties: {a: {type: integer}, b: {type: integer}}}`,
+			v2: `{type: object, properties: {a: {type: integer}}}`,
+			in: "v1", spec: `{a: 1, b: 2}`,
+		},
+		"a field that the other version lacks": {
+			v1: `{type: object, properties: {a: {type: integer}}}`,
+			v2: `{type: object, properties: {a: {type: integer}, b: {type: integer}}}`,
+			in: "v2", spec: `{a: 1, b: 2}`,
+		},
+		"a field that is missing in a list": {
+			v1: `{type: object, properties: {l: {type: array, items: {type: object, properties: {b: {type: integer}}}}}}`,
+			v2: `{type: object, properties: {l: {type: array, items: {type: object}}}}`,
+			in: "v1", spec: `{l: [{b: 2}]}`,
+		},
+		"a default in one": {
+			v1: `{type: object, properties: {a: {type: integer}, b: {type: integer}}}`,
+			v2: `{type: object, properties: {a: {type: integer}, b: {type: integer, default: 3}}}`,
+			in: "v1", spec: `{a: 1}`,
+		},
+		"fields and a map": {
+			v1: `{type: object, properties: {a: {type: integer}}}`,
+			v2: `{type: object, additionalProperties: {type: integer}}`,
+			in: "v2", spec: `{a: 1, b: 2}`,
+		},
+		"anything and nothing": {
+			v1: `{type: object, x-kubernetes-preserve-unknown-fields: true}`,
+			v2: `{type: object}`,
+			in: "v1", spec: `{a: 1}`,
+		},
+		"anything in both": {
+			v1: `{type: object, x-kubernetes-preserve-unknown-fields: true}`,
+			v2: `{type: object, x-kubernetes-preserve-unknown-fields: true}`,
+			in: "v1", spec: `{a: {b: [1]}}`, kept: true,
+		},
+		"anything, but one field is narrower": {
+			v1: `{type: object, x-kubernetes-preserve-unknown-fields: true}`,
+			v2: `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: object}}}`,
+			in: "v1", spec: `{a: {b: 1}}`,
+		},
+		"anything, and one field is named": {
+			v1: `{type: object, x-kubernetes-preserve-unknown-fields: true}`,
+			v2: `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: integer}}}`,
+			in: "v1", spec: `{a: 1, b: {c: 1}}`, kept: true,
+		},
+		"anything in the items of a list, said in two ways": {
+			v1: `{type: object, properties: {l: {type: array, x-kubernetes-preserve-unknown-fields: true, items: {type: object}}}}`,
+			v2: `{type: object, properties: {l: {type: array, items: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}`,
+			in: "v1", spec: `{l: [{b: 1}]}`, kept: true,
+		},
+		"a map of anything and one of objects": {
+			v1: `{type: object, additionalProperties: {type: object, x-kubernetes-preserve-unknown-fields: true}}`,
+			v2: `{type: object, additionalProperties: {type: object}}`,
+			in: "v1", spec: `{a: {b: 1}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{t: t, cluster: cluster}
+			manifest := func(v1, v2 string) []byte {
+				schema := "schema: {openAPIV3Schema: {type: object, properties: {spec: "
+				return asJSON(t, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  names: {plural: things, kind: Thing}
+  scope: Cluster
+  versions:
+  - {name: v1, served: true, storage: false, `+schema+v1+`}}}}
+  - {name: v2, served: true, storage: true, `+schema+v2+`}}}}`)
+			}
+			body := manifest(test.v1, test.v2)
+			if got := parse(t, name, string(body)).lossless(nil); (got.Verdict == Yes) != test.kept {
+				t.Errorf("lossless: %+v, want %t", got, test.kept)
+			}
+			if !s.takes(http.MethodPost, definitionsPath, body) {
+				t.Fatal("the API server does not take the definition")
+			}
+			defer s.remove("things.example.com")
+			object := asJSON(t, `{apiVersion: example.com/`+test.in+`, kind: Thing, metadata: {name: one}, spec: `+test.spec+`}`)
+			s.until("the resource to be served", func() bool {
+				status, _ := s.do(http.MethodPost, "/apis/example.com/"+test.in+"/things", object)
+				return status == http.StatusCreated
+			})
+			other := map[string]string{"v1": "v2", "v2": "v1"}[test.in]
+			_, read := s.do(http.MethodGet, "/apis/example.com/"+other+"/things/one", nil)
+			var written map[string]any
+			if err := json.Unmarshal(object, &written); err != nil {
+				t.Fatal(err)
+			}
+			if kept := cmp.Equal(written["spec"], read["spec"]); kept != test.kept {
+				t.Errorf("written %v, read %v", written["spec"], read["spec"])
+			}
+		})
+	}
+}

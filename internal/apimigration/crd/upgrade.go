@@ -1,0 +1,301 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+)
+
+// Options say what Upgrade does beside.
+type Options struct {
+	// AddVersion is a version that the definition gets beside those that it has, with the schema of the one that is stored. Default: none.
+	AddVersion string
+	// KeepStorage: objects are stored in the version that they were stored in before. Default: they are stored in AddVersion.
+	KeepStorage bool
+}
+
+// Upgraded is what Upgrade returns.
+type Upgraded struct {
+	// Text is the whole file.
+	Text string
+	// Definitions are those in the file, as they are in Text.
+	Definitions []*Definition
+	// Alone: the file has one definition and nothing else, so that it can have its canonical name.
+	Alone bool
+	// Notes are changes in what the definitions mean, for people.
+	Notes []string
+}
+
+// RefusedError is the error of Upgrade where an API server would not take the outcome.
+type RefusedError struct {
+	From     string
+	Problems []string
+}
+
+func (e *RefusedError) Error() string {
+	more := ""
+	if n := len(e.Problems) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	return fmt.Sprintf("upgrade %s: the API server would not take the outcome: %s%s", e.From, e.Problems[0], more)
+}
+
+// Upgrade brings every CustomResourceDefinition of a file into apiextensions.k8s.io/v1. Other documents stay as they are.
+// With a RefusedError the outcome is returned too, so that it can be looked at.
+func Upgrade(ctx context.Context, from, file string, options Options) (*Upgraded, error) {
+	crlf := strings.Contains(file, "\r\n")
+	if crlf {
+		file = strings.ReplaceAll(file, "\r\n", "\n")
+	}
+	outcome := &Upgraded{}
+	var text strings.Builder
+	documents := 0
+	var refused *RefusedError
+	for _, part := range split(file) {
+		if !isContent(part) {
+			text.WriteString(part)
+			continue
+		}
+		documents++
+		definition, upgraded, err := outcome.upgradePart(from, part, options)
+		if err != nil {
+			return nil, err
+		}
+		text.WriteString(upgraded)
+		if definition == nil {
+			continue
+		}
+		outcome.Definitions = append(outcome.Definitions, definition)
+		problems := append(definition.CreateProblems(ctx), definition.dropped()...)
+		if len(problems) > 0 && refused == nil {
+			refused = &RefusedError{From: from, Problems: problems}
+		}
+	}
+	outcome.Text, outcome.Alone = text.String(), documents == 1 && len(outcome.Definitions) == 1
+	if crlf {
+		outcome.Text = strings.ReplaceAll(outcome.Text, "\n", "\r\n")
+	}
+	switch {
+	case len(outcome.Definitions) == 0:
+		return nil, fmt.Errorf("upgrade %s: it has no %s", from, Kind)
+	case refused != nil:
+		return outcome, refused
+	}
+	return outcome, nil
+}
+
+// upgradePart upgrades one document. The definition is nil where it is something else.
+func (outcome *Upgraded) upgradePart(from, part string, options Options) (*Definition, string, error) {
+	var typed struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string `yaml:"kind"`
+	}
+	if err := yaml.Unmarshal([]byte(part), &typed); err != nil {
+		return nil, "", fmt.Errorf("read %s: %w", from, err)
+	}
+	if typed.Kind != Kind || !strings.HasPrefix(typed.APIVersion, v1beta1.GroupName+"/") {
+		return nil, part, nil
+	}
+	d, err := newDocument(part)
+	if err != nil {
+		return nil, "", fmt.Errorf("read %s: %w", from, err)
+	}
+	e := &edit{document: d, beta: typed.APIVersion == v1beta1.SchemeGroupVersion.String()}
+	if err := e.all(options); err != nil {
+		return nil, "", fmt.Errorf("upgrade %s: %w", from, err)
+	}
+	definition, err := Parse(from, []byte(d.String()))
+	if err != nil {
+		return nil, "", err
+	}
+	for _, note := range e.notes {
+		outcome.Notes = append(outcome.Notes, definition.Name+": "+note)
+	}
+	return definition, d.String(), nil
+}
+
+// edit upgrades one definition. Every step leaves a document that the next one reads anew.
+type edit struct {
+	*document
+	// beta: it was written in v1beta1, whose defaults are others.
+	beta  bool
+	notes []string
+}
+
+func (e *edit) note(format string, arguments ...any) {
+	e.notes = append(e.notes, fmt.Sprintf(format, arguments...))
+}
+
+func (e *edit) spec() *yaml.Node { return lookup(e.root, "spec") }
+
+func (e *edit) all(options Options) error {
+	if spec := e.spec(); spec == nil || spec.Kind != yaml.MappingNode {
+		return fmt.Errorf("it has no spec")
+	}
+	steps := []func() error{
+		e.columnPaths,
+		e.versionList,
+		func() error { return e.perVersion("validation", "schema") },
+		func() error { return e.perVersion("subresources", "subresources") },
+		func() error { return e.perVersion("additionalPrinterColumns", "additionalPrinterColumns") },
+		func() error { return e.perVersion("selectableFields", "selectableFields") },
+		e.missingSchemas,
+		e.missingTypes,
+		e.conversion,
+		e.preserveUnknownFields,
+		e.scope,
+		func() error { return e.addVersion(options) },
+		e.apiVersion,
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *edit) apiVersion() error {
+	if !e.beta {
+		return nil
+	}
+	return e.retoken(lookup(e.root, "apiVersion"), "v1beta1", "v1")
+}
+
+// columnPaths gives the fields of printer columns the name that they have in v1.
+func (e *edit) columnPaths() error {
+	lists := []*yaml.Node{lookup(e.spec(), "additionalPrinterColumns")}
+	for _, version := range e.versions() {
+		lists = append(lists, lookup(version, "additionalPrinterColumns"))
+	}
+	var keys []*yaml.Node
+	for _, list := range lists {
+		if list == nil {
+			continue
+		}
+		for _, column := range list.Content {
+			if i := index(column, "JSONPath"); i >= 0 {
+				keys = append(keys, column.Content[i])
+			}
+		}
+	}
+	for _, key := range keys { // the names are equally long: no place moves
+		if err := e.retoken(key, "JSONPath", "jsonPath"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// versionList makes spec.version an entry of spec.versions, or takes it away where there are some.
+func (e *edit) versionList() error {
+	if versions := lookup(e.spec(), "versions"); versions != nil && isEmpty(versions) {
+		if err := e.remove(e.spec(), "versions"); err != nil {
+			return err
+		}
+	}
+	i := index(e.spec(), "version")
+	if i < 0 {
+		return nil
+	}
+	value := e.spec().Content[i+1]
+	at, _ := e.entry(e.spec(), "version")
+	pad := strings.Repeat(" ", at.indent)
+	var kept []string // comments of the line that goes
+	for _, line := range e.lines[at.start:at.end] {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			kept = append(kept, line)
+		}
+	}
+	versions := e.versions()
+	if len(versions) == 0 {
+		name := strings.TrimSpace(e.lines[value.Line-1][value.Column-1:])
+		return e.replace(at.start, at.end, append(kept, pad+"versions:", pad+"- name: "+name, pad+"  served: true", pad+"  storage: true")...)
+	}
+	if first := lookup(versions[0], "name"); first != nil && first.Value != value.Value {
+		return fmt.Errorf("spec.version is %s, and the first of spec.versions is %s", value.Value, first.Value)
+	}
+	if value.LineComment != "" {
+		kept = append(kept, pad+value.LineComment)
+	}
+	return e.replace(at.start, at.end, kept...)
+}
+
+// remove takes an entry out of a mapping, with its comments.
+func (e *edit) remove(mapping *yaml.Node, key string) error {
+	at, ok := e.entry(mapping, key)
+	if !ok {
+		return nil
+	}
+	return e.replace(at.start, at.end)
+}
+
+// perVersion moves what stands once for all versions into each that has none of its own.
+func (e *edit) perVersion(once, each string) error {
+	at, ok := e.entry(e.spec(), once)
+	if !ok {
+		return nil
+	}
+	if isEmpty(lookup(e.spec(), once)) && once != "subresources" {
+		return e.remove(e.spec(), once)
+	}
+	key := e.spec().Content[index(e.spec(), once)].Line - 1 - at.start
+	moved := e.cut(at, 0)
+	moved[key] = strings.Replace(moved[key], once, each, 1)
+	for i := range e.versions() {
+		version := e.versions()[i]
+		if index(version, each) >= 0 {
+			continue
+		}
+		item := e.item(version)
+		if err := e.insert(item.end, indented(moved, item.indent)...); err != nil {
+			return err
+		}
+	}
+	return e.remove(e.spec(), once)
+}
+
+// indented moves lines to the right.
+func indented(lines []string, by int) []string {
+	moved := make([]string, len(lines))
+	for i, line := range lines {
+		if strings.TrimSpace(line) != "" {
+			line = strings.Repeat(" ", by) + line
+		}
+		moved[i] = line
+	}
+	return moved
+}
+
+// scope is written where v1beta1 had a default.
+func (e *edit) scope() error {
+	i := index(e.spec(), "scope")
+	switch {
+	case !e.beta, i >= 0 && e.spec().Content[i+1].Value != "":
+		return nil
+	case i < 0:
+		return e.insertBehindNames("scope: Namespaced")
+	}
+	key, value := e.spec().Content[i], e.spec().Content[i+1] // controller-gen has written it empty
+	line := strings.Repeat(" ", key.Column-1) + "scope: Namespaced"
+	if value.LineComment != "" {
+		line += " " + value.LineComment
+	}
+	return e.replace(key.Line-1, key.Line, line)
+}
+
+// insertBehindNames adds a field to spec.
+func (e *edit) insertBehindNames(line string) error {
+	at, ok := e.entry(e.spec(), "names")
+	if !ok {
+		last := e.spec().Content[len(e.spec().Content)-2]
+		at, _ = e.entry(e.spec(), last.Value)
+	}
+	return e.insert(at.end, strings.Repeat(" ", at.indent)+line)
+}

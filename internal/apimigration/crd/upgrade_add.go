@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// addVersion adds a version in front of the others, as a copy of the one that is stored, and moves the storage flag.
+func (e *edit) addVersion(options Options) error {
+	if options.AddVersion == "" {
+		return nil
+	}
+	stored := slices.DeleteFunc(e.versions(), func(v *yaml.Node) bool { return !isTrue(lookup(v, "storage")) })
+	if len(stored) != 1 {
+		return nil // the API server's validation says it better
+	}
+	if existing := e.version(options.AddVersion); existing != nil {
+		if !e.hasSchemaOfAnother(existing) {
+			return fmt.Errorf("version %s exists already, with a schema that no other version has", options.AddVersion)
+		}
+	} else if err := e.insertCopy(stored[0], options.AddVersion); err != nil {
+		return err
+	}
+	if options.KeepStorage {
+		return nil
+	}
+	for i := range e.versions() {
+		version := e.versions()[i]
+		flag, stores := lookup(version, "storage"), nameOf(version) == options.AddVersion
+		if flag == nil || isTrue(flag) == stores {
+			continue
+		}
+		if err := e.retoken(flag, flag.Value, fmt.Sprint(stores)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isTrue(n *yaml.Node) bool { return n != nil && n.Value == "true" }
+
+func (e *edit) version(name string) *yaml.Node {
+	for _, version := range e.versions() {
+		if nameOf(version) == name {
+			return version
+		}
+	}
+	return nil
+}
+
+// hasSchemaOfAnother compares what the schemas say, not how they are written.
+func (e *edit) hasSchemaOfAnother(version *yaml.Node) bool {
+	schema := func(version *yaml.Node) (value any) {
+		if n := lookup(version, "schema"); n != nil && n.Decode(&value) != nil {
+			return nil
+		}
+		return value
+	}
+	return slices.ContainsFunc(e.versions(), func(other *yaml.Node) bool {
+		return other != version && reflect.DeepEqual(schema(other), schema(version))
+	})
+}
+
+// insertCopy writes a copy of a version before the first one. What says that the original is old is left out.
+func (e *edit) insertCopy(original *yaml.Node, name string) error {
+	at := e.item(original)
+	at.indent = indentation(e.lines[at.start]) // that of the dash
+	copied, err := newDocument("spec:\n  versions:\n" + strings.Join(e.cut(at, 2), "\n"))
+	if err != nil {
+		return err
+	}
+	c := &edit{document: copied}
+	for _, key := range []string{"deprecated", "deprecationWarning"} {
+		if err := c.remove(c.versions()[0], key); err != nil {
+			return err
+		}
+	}
+	set := map[string]string{"name": name, "served": "true", "storage": "false"}
+	for _, key := range []string{"name", "served", "storage"} {
+		value := lookup(c.versions()[0], key)
+		if value == nil {
+			return fmt.Errorf("version %s has no field %s", nameOf(original), key)
+		}
+		if err := c.retoken(value, value.Value, set[key]); err != nil {
+			return err
+		}
+		// What stands behind a name or a flag is about the original.
+		if comment := value.LineComment; comment != "" {
+			line := c.lines[value.Line-1]
+			if err := c.replace(value.Line-1, value.Line, strings.TrimRight(strings.TrimSuffix(line, comment), " ")); err != nil {
+				return err
+			}
+		}
+	}
+	first := e.versions()[0]
+	indent := indentation(e.lines[first.Line-1])
+	return e.insert(e.head(first.Line-1, indent), c.cut(span{2, len(c.lines), 2}, indent)...)
+}

@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares with a file, or writes it.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// manifests are the files of a folder of testdata, by their names without extension.
+func manifests(t *testing.T, pattern string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find %s: %d files, %v", pattern, len(files), err)
+	}
+	all := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))] = string(text)
+	}
+	return all
+}
+
+func TestUpgradeWritesWhatTheGoldenFilesSay(t *testing.T) {
+	for name, text := range manifests(t, "upgrade/*.yaml") {
+		t.Run(name, func(t *testing.T) {
+			upgraded, err := Upgrade(t.Context(), name+".yaml", text, Options{})
+			var got strings.Builder
+			if err != nil {
+				fmt.Fprintf(&got, "# error: %v\n", err)
+			}
+			if upgraded != nil {
+				for _, note := range upgraded.Notes {
+					fmt.Fprintf(&got, "# note: %s\n", note)
+				}
+				got.WriteString(upgraded.Text)
+			}
+			golden(t, filepath.Join("testdata", "upgrade", name+".golden"), got.String())
+		})
+	}
+}
+
+func TestUpgradingWhatWasUpgradedChangesNothing(t *testing.T) {
+	for name, text := range manifests(t, "upgrade/*.yaml") {
+		for _, options := range []Options{{}, {AddVersion: "v9"}, {AddVersion: "v9", KeepStorage: true}} {
+			t.Run(fmt.Sprintf("%s, %+v", name, options), func(t *testing.T) {
+				once, err := Upgrade(t.Context(), name, text, options)
+				if rejected := (*RefusedError)(nil); errors.As(err, &rejected) {
+					return // nothing is written
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				twice, err := Upgrade(t.Context(), name, once.Text, options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(once.Text, twice.Text); diff != "" {
+					t.Errorf("the second upgrade changes (-first +second):\n%s", diff)
+				}
+				if len(twice.Notes) > 0 {
+					t.Errorf("the second upgrade notes %q", twice.Notes)
+				}
+			})
+		}
+	}
+}
+
+func TestUpgradeKeepsEveryComment(t *testing.T) {
+	for name, text := range manifests(t, "upgrade/*.yaml") {
+		t.Run(name, func(t *testing.T) {
+			upgraded, err := Upgrade(t.Context(), name, text, Options{})
+			if upgraded == nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(text) {
+				i := strings.Index(line, "#")
+				if i < 0 {
+					continue
+				}
+				if comment := strings.TrimSpace(line[i:]); !strings.Contains(upgraded.Text, comment) {
+					t.Errorf("the comment %q is lost", comment)
+				}
+			}
+		})
+	}
+}
+
+func TestUpgradeKeepsTheLineEndsOfWindows(t *testing.T) {
+	text := manifests(t, "upgrade/guide.yaml")["guide"]
+	want, err := Upgrade(t.Context(), "guide", text, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Upgrade(t.Context(), "guide", strings.ReplaceAll(text, "\n", "\r\n"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.ReplaceAll(want.Text, "\n", "\r\n"), got.Text); diff != "" {
+		t.Errorf("with \\r\\n (-want +got):\n%s", diff)
+	}
+}
+
+func TestAddedVersionIsACopyOfTheStoredOneInFrontOfAll(t *testing.T) {
+	text := manifests(t, "upgrade/several-documents.yaml")["several-documents"]
+	for name, options := range map[string]Options{
+		"add-version-stored":     {AddVersion: "v2"},
+		"add-version-not-stored": {AddVersion: "v2", KeepStorage: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			upgraded, err := Upgrade(t.Context(), "several-documents.yaml", text, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join("testdata", "upgrade", name+".golden"), upgraded.Text)
+		})
+	}
+}
+
+func TestUpgradeRefusesWhatItCannotTake(t *testing.T) {
+	const head = "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata: {name: a.example.com}\n"
+	for name, test := range map[string]struct {
+		text    string
+		options Options
+		want    string
+	}{
+		"a file without definitions": {text: "kind: ConfigMap\napiVersion: v1\n", want: "upgrade f.yaml: it has no CustomResourceDefinition"},
+		"a template": {
+			text: "{{ if .Values.crds }}\n" + head + "{{ end }}\n",
+			want: "read f.yaml: yaml: ",
+		},
+		"a definition without a spec": {text: head, want: "upgrade f.yaml: it has no spec"},
+		"a version that is not the first": {
+			text: head + "spec:\n  version: v1\n  versions:\n  - name: v2\n    served: true\n    storage: true\n",
+			want: "upgrade f.yaml: spec.version is v1, and the first of spec.versions is v2",
+		},
+		"a version that exists with another schema": {
+			text:    manifests(t, "upgrade/webhook-preserving.yaml")["webhook-preserving"],
+			options: Options{AddVersion: "v2"},
+			want:    "upgrade f.yaml: version v2 exists already, with a schema that no other version has",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Upgrade(t.Context(), "f.yaml", test.text, test.options)
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("Upgrade: %v, want %s", err, test.want)
+			}
+		})
+	}
+}
