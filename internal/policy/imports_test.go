@@ -22,10 +22,12 @@ const module = "github.com/kube-migrator/kube-migrator"
 // disappears loses it.
 var allowed = map[string][]string{
 	"bench":                     {"internal/testbed", "migrate"},
+	"cmd/api-migrator":          {"internal/apicli"},
 	"cmd/kube-migrator":         {"internal/cli"},
 	"agreement":                 {"internal/crd", "migrate", "storageversion"},
 	"api/v1alpha1":              nil,
 	"config":                    nil,
+	"internal/apicli":           {"internal/apimigration/crd", "internal/manifest"},
 	"internal/apimigration/crd": nil,
 	"internal/cli": {
 		"agreement", "api/v1alpha1", "internal/cli/render", "internal/controller", "internal/controller/migration", "internal/controller/trigger", "internal/crd", "internal/etcdaudit",

@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command api-migrator moves the APIs of a Go operator to new versions, groups and kinds: the code, and the manifests of its
+// CustomResourceDefinitions.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/kube-migrator/kube-migrator/internal/apicli"
+)
+
+func main() {
+	os.Exit(apicli.Run(context.Background(), os.Args, apicli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+}

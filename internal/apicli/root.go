@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apicli is the command line of api-migrator: one file per command, each of which reads flags and files, calls the packages
+// that decide, and shows or writes what they return.
+//
+// It owns exit codes, the two lines of an error, and what goes to stdout (data) and stderr (everything else). It never decides
+// anything about an API.
+package apicli
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Streams is where a command reads and writes.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer // data
+	Err io.Writer // everything else
+}
+
+// Run runs the command line args, whose first element is the program's own name, and returns the exit code.
+func Run(ctx context.Context, args []string, streams Streams) int {
+	root := newRoot(streams)
+	root.SetArgs(args[1:])
+	command, err := root.ExecuteContextC(ctx)
+	return finish(streams, command, err)
+}
+
+func newRoot(streams Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "api-migrator",
+		Short: "Move the APIs of a Go operator to new versions",
+		Long: `api-migrator moves the APIs of a Go operator to new versions.
+
+Exit codes: 0 done, 1 error, 2 blockers, or the answer is no.`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	root.SetFlagErrorFunc(usageError)
+	root.AddCommand(
+		NewCRDCommand(streams),
+	)
+	return root
+}
