@@ -89,7 +89,7 @@ func reference(file, line string, rename Rename) (replaced string, left bool) {
 		switch word := before[len(strings.TrimRightFunc(before, isPathRune)):]; {
 		case !whole(word, after):
 			out.WriteString(before + old)
-		case strings.Contains(before[strings.LastIndexAny(before, " \t\"'(<")+1:], "://"), !means(file, word+old, rename):
+		case !means(file, word+old, rename): // an address never does: its host is part of the word
 			out.WriteString(before + old)
 			left = true
 		default:
