@@ -282,6 +282,11 @@ func TestLosslessIsWhatARealServerDoesWithObjects(t *testing.T) {
 			v2: `{type: object, properties: {l: {type: array, items: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}`,
 			in: "v1", spec: `{l: [{b: 1}]}`, kept: true,
 		},
+		"anything, but what is named keeps it in one": {
+			v1: `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: object}}}`,
+			v2: `{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`,
+			in: "v2", spec: `{a: {b: 1}}`,
+		},
 		"a map of anything and one of objects": {
 			v1: `{type: object, additionalProperties: {type: object, x-kubernetes-preserve-unknown-fields: true}}`,
 			v2: `{type: object, additionalProperties: {type: object}}`,
