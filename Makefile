@@ -31,6 +31,10 @@ BENCH_ARGS ?=
 build: ## build bin/kube-migrator
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/kube-migrator.new$$$$ ./cmd/kube-migrator && mv -f bin/kube-migrator.new$$$$ bin/kube-migrator
 
+.PHONY: build-api-migrator
+build-api-migrator: ## build bin/api-migrator, for authors of operators
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/api-migrator.new$$$$ ./cmd/api-migrator && mv -f bin/api-migrator.new$$$$ bin/api-migrator
+
 .PHONY: image
 image: ## an OCI image for amd64 and arm64 in dist/, without Docker; `ctr images import` and `kind load image-archive` read it
 	@mkdir -p bin $(dir $(IMAGE_TAR)); new=$$(mktemp -d bin/image.XXXXXX); trap 'rm -rf "$$new"' EXIT; \
