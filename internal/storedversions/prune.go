@@ -4,7 +4,7 @@
 // Package storedversions prunes status.storedVersions of a CustomResourceDefinition once it is proven that only the
 // storage version is stored.
 //
-// It owns the only write that kube-migrator makes to a definition. It never judges the proof: whoever calls it has
+// It owns that write; those to spec.versions are of internal/retire. It never judges the proof: whoever calls it has
 // finished a complete sweep within one settled epoch (I2). It never touches spec.
 //
 // Invariants:

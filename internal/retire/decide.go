@@ -1,0 +1,297 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package retire
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+)
+
+// Decide makes the plan, or says why nothing may be done: a *Refusal. It is pure.
+func (q Question) Decide(f Facts) (Plan, error) {
+	d := f.Definition
+	for _, rule := range []func(Facts) *Refusal{
+		q.established, q.known, q.notStorage, q.rescuable, q.notLast, q.nothingElseStored, q.readable, q.unserved, q.alone,
+	} {
+		if refusal := rule(f); refusal != nil {
+			return Plan{}, refusal
+		}
+	}
+	if q.removes() && !has(d, q.Version) && f.Unreadable == "" && f.Owners.Objects == 0 && !slices.Contains(d.Status.StoredVersions, q.Version) {
+		return Plan{Steps: []Step{{Remove, Done, fmt.Sprintf("%s is not in spec.versions (%s), and nothing names it", q.Version, names(d))}}}, nil
+	}
+	return Plan{Steps: q.steps(f)}, nil
+}
+
+func (q Question) established(f Facts) *Refusal {
+	d := f.Definition
+	if ok, why := d.Established(); !ok {
+		return refuse(NotEstablished, "kubectl describe customresourcedefinition "+d.Metadata.Name, "%s is not established: %s", d.Metadata.Name, why)
+	}
+	return nil
+}
+
+// known refuses a version that the definition does not have, unless it is to be gone from there.
+func (q Question) known(f Facts) *Refusal {
+	d := f.Definition
+	named := slices.Contains(d.Status.StoredVersions, q.Version) || f.Owners.Objects > 0
+	switch {
+	case has(d, q.Version) || q.Rescue:
+		return nil
+	case named || strandedBy(d, f.Unreadable) == q.Version:
+		return refuse(Unreadable, q.command(d, q.Version, "--rescue"), "%s does not have %s any more, but there are traces of it: %s",
+			d.Metadata.Name, q.Version, q.traces(f))
+	case q.Remove && f.Unreadable == "":
+		return nil
+	}
+	try := q.Program + " plan " + d.Metadata.Name
+	if near := others(d); len(near) == 1 {
+		try = q.command(d, near[0])
+	}
+	return refuse(UnknownVersion, try, "%s has no version %s; it has %s", d.Metadata.Name, q.Version, names(d))
+}
+
+// traces says where a version that the definition does not have is named.
+func (q Question) traces(f Facts) string {
+	var traces []string
+	if slices.Contains(f.Definition.Status.StoredVersions, q.Version) {
+		traces = append(traces, "status.storedVersions names it")
+	}
+	if f.Unreadable != "" {
+		traces = append(traces, "objects cannot be read: "+f.Unreadable)
+	}
+	if f.Owners.Objects > 0 {
+		traces = append(traces, fmt.Sprintf("managedFields of %d objects name it", f.Owners.Objects))
+	}
+	return strings.Join(traces, "; ")
+}
+
+func (q Question) notStorage(f Facts) *Refusal {
+	d := f.Definition
+	if d.StorageVersion() != q.Version || len(d.Spec.Versions) == 1 {
+		return nil
+	}
+	return refuse(StorageVersion, moveStorage(d, q.Version), "%s is the storage version of %s: every object is written in it", q.Version, d.Metadata.Name)
+}
+
+// moveStorage is the command that makes another version the storage version: the first other one that is served.
+func moveStorage(d *crd.Definition, version string) string {
+	to := slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name != version && v.Served })
+	if to < 0 {
+		to = slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name != version })
+	}
+	from := slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name == version })
+	return fmt.Sprintf(`kubectl patch customresourcedefinition %s --type=json -p '[{"op":"test","path":"/spec/versions/%d/name","value":%q},`+
+		`{"op":"test","path":"/spec/versions/%d/name","value":%q},{"op":"replace","path":"/spec/versions/%d/storage","value":false},`+
+		`{"op":"replace","path":"/spec/versions/%d/storage","value":true}]'`,
+		d.Metadata.Name, from, version, to, d.Spec.Versions[to].Name, from, to)
+}
+
+func (q Question) rescuable(f Facts) *Refusal {
+	d := f.Definition
+	if q.Rescue && d.Served(q.Version) {
+		return refuse(NotStranded, q.command(d, q.Version), "%s serves %s: it was not removed, and there is nothing to rescue", d.Metadata.Name, q.Version)
+	}
+	return nil
+}
+
+func (q Question) notLast(f Facts) *Refusal {
+	d := f.Definition
+	if len(d.Spec.Versions) == 1 && has(d, q.Version) {
+		return refuse(OnlyVersion, "kubectl edit customresourcedefinition "+d.Metadata.Name,
+			"%s is the only version of %s: add the one that takes its place, and make it the storage version", q.Version, d.Metadata.Name)
+	}
+	return nil
+}
+
+// nothingElseStored refuses while another version may be stored that nobody can read: a migration would find objects that it
+// cannot list, and storedVersions would be pruned of the only hint at them.
+func (q Question) nothingElseStored(f Facts) *Refusal {
+	d := f.Definition
+	for _, stored := range d.Status.StoredVersions {
+		if stored != q.Version && !has(d, stored) {
+			return refuse(StoredUnknown, q.command(d, stored, "--rescue"),
+				"status.storedVersions of %s names %s, which is not in spec.versions: objects that are stored in it cannot be read", d.Metadata.Name, stored)
+		}
+	}
+	return nil
+}
+
+// readable refuses while objects cannot be listed, unless they are to be rescued by this very version.
+func (q Question) readable(f Facts) *Refusal {
+	d := f.Definition
+	stranded := strandedBy(d, f.Unreadable)
+	if f.Unreadable == "" || q.Rescue && (stranded == q.Version || stranded == "" && slices.Contains(d.Status.StoredVersions, q.Version)) {
+		return nil
+	}
+	try := "kubectl get customresourcedefinition " + d.Metadata.Name + " -o jsonpath='{.spec.conversion}'"
+	if stranded != "" {
+		try = q.command(d, stranded, "--rescue")
+	}
+	return refuse(Unreadable, try, "objects of %s cannot be read: %s", d.Metadata.Name, f.Unreadable)
+}
+
+// strandedBy is the version of the group that a message of the API server names and the definition does not have; empty for none.
+func strandedBy(d *crd.Definition, message string) string {
+	for word := range strings.FieldsFuncSeq(message, func(r rune) bool { return strings.ContainsRune(" \t\n\",;()[]{}", r) }) {
+		version, ok := strings.CutPrefix(strings.TrimRight(word, ".:'"), d.Spec.Group+"/")
+		if version, _, _ = strings.Cut(version, "/"); ok && version != "" && !has(d, strings.TrimRight(version, ",:")) {
+			return strings.TrimRight(version, ",:")
+		}
+	}
+	return ""
+}
+
+// unserved refuses what would take an endpoint from under its clients.
+func (q Question) unserved(f Facts) *Refusal {
+	d := f.Definition
+	another := slices.ContainsFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Served && v.Name != q.Version })
+	switch {
+	case q.Remove && !q.Unserve && d.Served(q.Version):
+		return refuse(StillServed, q.command(d, q.Version, "--unserve", "--remove"),
+			"%s still serves %s: its clients would get 404 at the moment of the removal, and their writes could name it until then", d.Metadata.Name, q.Version)
+	case !another && (q.Unserve || q.removes()):
+		return refuse(NothingServed, "kubectl edit customresourcedefinition "+d.Metadata.Name,
+			"%s serves no version but %s: nobody could read the objects any more", d.Metadata.Name, q.Version)
+	}
+	return nil
+}
+
+func (q Question) alone(f Facts) *Refusal {
+	if len(f.Running) == 0 {
+		return nil
+	}
+	d := f.Definition
+	try := q.Program + " wait " + d.Metadata.Name
+	if f.Running[0] == thisMachine {
+		try = q.command(d, q.Version)
+	}
+	return refuse(MigrationRuns, try, "%s is being migrated by %s: two migrations of one resource at once are one too many",
+		d.Metadata.Name, strings.Join(f.Running, ", "))
+}
+
+// thisMachine is the name in Facts.Running of a migration by another process of this machine.
+const thisMachine = "another kube-migrator of this machine"
+
+// ThisMachine returns how Facts.Running names a migration by another process of this machine.
+func ThisMachine() string { return thisMachine }
+
+// steps are the steps of a plan that nothing speaks against.
+func (q Question) steps(f Facts) []Step {
+	d := f.Definition
+	storage := d.StorageVersion()
+	var steps []Step
+	if q.Rescue {
+		restore := Step{Restore, Todo, fmt.Sprintf("add %s to spec.versions, unserved, and to status.storedVersions", q.Version)}
+		if has(d, q.Version) && slices.Contains(d.Status.StoredVersions, q.Version) {
+			restore.State, restore.What = Done, q.Version+" is in spec.versions, unserved"
+		}
+		steps = append(steps, restore)
+	}
+	objects := fmt.Sprintf("%d objects", f.Objects)
+	if f.Unreadable != "" {
+		objects = "all objects"
+	}
+	steps = append(steps, Step{Migrate, Todo, fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored", objects, storage)})
+	prune := Step{Prune, Todo, fmt.Sprintf("reduce status.storedVersions [%s] to [%s]", strings.Join(d.Status.StoredVersions, " "), storage)}
+	switch {
+	case q.Rescue:
+		prune.What = "reduce status.storedVersions to [" + storage + "]"
+	case slices.Equal(d.Status.StoredVersions, []string{storage}):
+		prune.State, prune.What = Done, "status.storedVersions is ["+storage+"]"
+	}
+	return append(steps, prune, q.ownedStep(f), q.unserveStep(d), q.removeStep())
+}
+
+func (q Question) ownedStep(f Facts) Step {
+	switch {
+	case f.Unreadable != "":
+		return Step{Owned, Todo, "move the managedFields entries that name " + q.Version + " to " + moveTo(f.Definition, q.Version)}
+	case f.Owners.Objects == 0:
+		return Step{Owned, Done, "no managedFields entry names " + q.Version}
+	}
+	return Step{Owned, Todo, fmt.Sprintf("move the managedFields entries of %d objects from %s to %s: %s",
+		f.Owners.Objects, q.Version, moveTo(f.Definition, q.Version), f.Owners)}
+}
+
+func (q Question) unserveStep(d *crd.Definition) Step {
+	switch {
+	case !d.Served(q.Version):
+		return Step{Unserve, Done, q.Version + " is not served"}
+	case !q.Unserve:
+		return Step{Unserve, NotAsked, "--unserve sets served: false"}
+	}
+	return Step{Unserve, Todo, "set served: false, and look for writes that came before it"}
+}
+
+func (q Question) removeStep() Step {
+	if !q.removes() {
+		return Step{Remove, NotAsked, "--remove takes " + q.Version + " out of spec.versions"}
+	}
+	return Step{Remove, Todo, "take " + q.Version + " out of spec.versions"}
+}
+
+// String names the managers for people, the first few of them.
+func (o Owners) String() string {
+	const shown = 5
+	var words []string
+	for _, m := range o.Managers[:min(shown, len(o.Managers))] {
+		words = append(words, fmt.Sprintf("%s (%s, %d)", m.Name, m.Operation, m.Objects))
+	}
+	if more := len(o.Managers) - shown; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, ", ")
+}
+
+// command is this command about a version with other flags.
+func (q Question) command(d *crd.Definition, version string, flags ...string) string {
+	return strings.Join(append([]string{q.Program, "retire", d.Metadata.Name, "--version=" + version}, flags...), " ")
+}
+
+func has(d *crd.Definition, version string) bool {
+	return slices.ContainsFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name == version })
+}
+
+// others are the versions that are not the storage version.
+func others(d *crd.Definition) []string {
+	var all []string
+	for _, v := range d.Spec.Versions {
+		if !v.Storage {
+			all = append(all, v.Name)
+		}
+	}
+	return all
+}
+
+func names(d *crd.Definition) string {
+	var all []string
+	for _, v := range d.Spec.Versions {
+		all = append(all, v.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Endpoint is the version at which objects are read and written while another one is retired: the storage version where that is
+// served, else another one that is, else, where nothing is to be unserved, the one itself.
+func Endpoint(d *crd.Definition, retired string) string {
+	endpoint := retired
+	for _, v := range d.Spec.Versions {
+		if v.Served && v.Name != retired && (endpoint == retired || v.Storage) {
+			endpoint = v.Name
+		}
+	}
+	return endpoint
+}
+
+// moveTo is the version that managedFields entries are moved to.
+func moveTo(d *crd.Definition, retired string) string {
+	if e := Endpoint(d, retired); e != retired {
+		return e
+	}
+	return d.StorageVersion()
+}

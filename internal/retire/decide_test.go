@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package retire_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/retire"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// facts are those of a definition whose versions are given as "name", "name/served", "name/served/storage".
+func facts(stored string, versions ...string) retire.Facts {
+	d := new(crd.Definition)
+	d.Metadata.Name, d.Metadata.UID, d.Spec.Group = "widgets.demo.example.com", "uid", "demo.example.com"
+	d.Status.Conditions = []crd.Condition{{Type: "Established", Status: "True"}}
+	d.Status.StoredVersions = strings.Fields(stored)
+	for _, v := range versions {
+		name, rest, _ := strings.Cut(v, "/")
+		d.Spec.Versions = append(d.Spec.Versions, crd.Version{Name: name, Served: strings.Contains(rest, "served"), Storage: strings.Contains(rest, "storage")})
+	}
+	return retire.Facts{Definition: d, Objects: 20}
+}
+
+func with(f retire.Facts, change func(*retire.Facts)) retire.Facts {
+	change(&f)
+	return f
+}
+
+const gone = `the objects cannot be listed: request to convert CR from an invalid group/version: demo.example.com/v1, for the object "a"`
+
+// situations are a question and what was found, with the reason for a refusal; empty for none.
+var situations = map[string]struct {
+	question retire.Question
+	facts    retire.Facts
+	want     retire.Reason
+}{
+	"the old version is retired": {
+		retire.Question{Version: "v1", Unserve: true, Remove: true},
+		with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
+			f.Owners = retire.Owners{Objects: 3, Managers: []retire.Manager{{Name: "kubectl", Operation: "Apply", Objects: 3}}}
+		}), "",
+	},
+	"nothing but storing is changed without flags":     {retire.Question{Version: "v1"}, facts("v2", "v1/served", "v2/served/storage"), ""},
+	"a version that is not served is removed":          {retire.Question{Version: "v1", Remove: true}, facts("v2", "v1", "v2/served/storage"), ""},
+	"a version that is gone is found done":             {retire.Question{Version: "v1", Remove: true}, facts("v2", "v2/served/storage"), ""},
+	"a stranded version is rescued":                    {retire.Question{Version: "v1", Rescue: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), ""},
+	"a rescue goes on":                                 {retire.Question{Version: "v1", Rescue: true}, facts("v2 v1", "v2/served/storage", "v1"), ""},
+	"a rescue finds nothing to do":                     {retire.Question{Version: "v1", Rescue: true}, facts("v2", "v2/served/storage"), ""},
+	"the storage version":                              {retire.Question{Version: "v2", Unserve: true}, facts("v1 v2", "v1/served", "v2/served/storage"), retire.StorageVersion},
+	"the only version":                                 {retire.Question{Version: "v1"}, facts("v1", "v1/served/storage"), retire.OnlyVersion},
+	"a version that the definition does not have":      {retire.Question{Version: "v9"}, facts("v2", "v1/served", "v2/served/storage"), retire.UnknownVersion},
+	"another version is stored that nobody can read":   {retire.Question{Version: "v1"}, facts("v0 v1 v2", "v1/served", "v2/served/storage"), retire.StoredUnknown},
+	"removed while it is served":                       {retire.Question{Version: "v1", Remove: true}, facts("v1 v2", "v1/served", "v2/served/storage"), retire.StillServed},
+	"no other version is served":                       {retire.Question{Version: "v1", Unserve: true}, facts("v1 v2", "v1/served", "v2/storage"), retire.NothingServed},
+	"somebody else migrates":                           {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Running = []string{"storageversionmigration.migration.k8s.io/w"} }), retire.MigrationRuns},
+	"another process of this machine migrates":         {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Running = []string{retire.ThisMachine()} }), retire.MigrationRuns},
+	"objects cannot be read":                           {retire.Question{Version: "v2"}, with(facts("v3", "v2/served", "v3/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable},
+	"a conversion webhook does not answer":             {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = "conversion webhook for demo.example.com/v2, Kind=Widget failed" }), retire.Unreadable},
+	"objects are stranded by the version that is gone": {retire.Question{Version: "v1", Remove: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable},
+	"managedFields name the version that is gone":      {retire.Question{Version: "v1", Remove: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Owners.Objects = 1 }), retire.Unreadable},
+	"a version that is served needs no rescue":         {retire.Question{Version: "v1", Rescue: true}, facts("v2", "v1/served", "v2/served/storage"), retire.NotStranded},
+	"another version is to be rescued than the one that is missing": {
+		retire.Question{Version: "v9", Rescue: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable,
+	},
+	"the definition is being deleted": {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
+		f.Definition.Status.Conditions = []crd.Condition{{Type: "Terminating", Status: "True", Message: "CustomResource deletion is in progress"}}
+	}), retire.NotEstablished},
+}
+
+func TestAPlanIsMadeOrRefusedWithAReasonAndACommand(t *testing.T) {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(situations)) {
+		s := situations[name]
+		q := s.question
+		q.Program = "kube-migrator"
+		plan, err := q.Decide(s.facts)
+		fmt.Fprintf(&b, "%s\n", name)
+		refusal := (*retire.Refusal)(nil)
+		switch {
+		case errors.As(err, &refusal):
+			fmt.Fprintf(&b, "  refused: %s: %s\n  Try: %s\n", refusal.Reason, refusal.Message, refusal.Try)
+			if refusal.Reason != s.want || len(plan.Steps) != 0 {
+				t.Errorf("%s: refused for %s, want %q", name, refusal.Reason, s.want)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case s.want != "":
+			t.Errorf("%s: not refused, want %s", name, s.want)
+		}
+		for _, step := range plan.Steps {
+			fmt.Fprintf(&b, "  %-13s %-8s %s\n", step.Name, step.State, step.What)
+		}
+	}
+	path := filepath.Join("testdata", "plans.txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("plans (-want +got; -update writes them):\n%s", diff)
+	}
+}

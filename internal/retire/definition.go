@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package retire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+)
+
+const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// attempts bounds how often something may change between our read and our write before we give up.
+const attempts = 10
+
+// operation is one of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// edit is what a write to a definition does: nil operations where nothing is to be done.
+type edit func(live *crd.Definition) ([]operation, error)
+
+// write lets an edit judge the definition as it is, and writes under the condition that it is still that one. The resourceVersion
+// that the patch sets is the precondition: the API server answers 409 where it is another one.
+func write(ctx context.Context, client rest.Interface, d *crd.Definition, subresource string, f edit) error {
+	var conflict error
+	for range attempts {
+		live, err := read(ctx, client, d.Metadata.Name)
+		if apierrors.IsNotFound(err) || err == nil && live.Metadata.UID != d.Metadata.UID {
+			return changed(d, "it was deleted")
+		}
+		if err != nil {
+			return fmt.Errorf("read definition %s: %w", d.Metadata.Name, err)
+		}
+		operations, err := f(live)
+		if err != nil || len(operations) == 0 {
+			return err
+		}
+		if live.Metadata.ResourceVersion == "" {
+			return errors.New("the definition that was read has no resourceVersion")
+		}
+		body, err := json.Marshal(append([]operation{
+			{"test", "/metadata/uid", live.Metadata.UID},
+			{"replace", "/metadata/resourceVersion", live.Metadata.ResourceVersion},
+		}, operations...))
+		if err != nil {
+			return fmt.Errorf("write definition %s: %w", d.Metadata.Name, err)
+		}
+		path := []string{definitionsPath, d.Metadata.Name}
+		if subresource != "" {
+			path = append(path, subresource)
+		}
+		// Where the answer is lost the patch is sent again: if the first one was heard, the second one is not, and the next read shows it.
+		err = patiently(ctx, func() error {
+			return client.Patch(types.JSONPatchType).AbsPath(path...).Param("fieldManager", fieldManager).
+				SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(body).Do(ctx).Error()
+		})
+		switch {
+		case err == nil:
+			return nil
+		case apierrors.IsConflict(err), apierrors.IsInvalid(err) && stale(ctx, client, live):
+			conflict = err // the next read tells what happened
+		default:
+			return fmt.Errorf("write definition %s: %w", d.Metadata.Name, err)
+		}
+	}
+	return fmt.Errorf("write definition %s: it changed %d times in a row: %w", d.Metadata.Name, attempts, conflict)
+}
+
+// read is crd.Get, again while that helps.
+func read(ctx context.Context, client rest.Interface, name string) (d *crd.Definition, err error) {
+	err = patiently(ctx, func() error {
+		d, err = crd.Get(ctx, client, name)
+		return err
+	})
+	return d, err
+}
+
+// stale reports whether the definition has moved since it was read: a test of the patch then failed for that reason, which the API
+// server calls invalid.
+func stale(ctx context.Context, client rest.Interface, read *crd.Definition) bool {
+	live, err := crd.Get(ctx, client, read.Metadata.Name)
+	return err == nil && live.Metadata.ResourceVersion != read.Metadata.ResourceVersion
+}
+
+func changed(d *crd.Definition, how string) error {
+	return refuse(Changed, "kubectl get customresourcedefinition "+d.Metadata.Name, "the definition %s has changed meanwhile: %s", d.Metadata.Name, how)
+}
+
+// unserve is the edit that sets served: false.
+func (q Question) unserve(live *crd.Definition) ([]operation, error) {
+	i := index(live, q.Version)
+	switch {
+	case i < 0 || !live.Spec.Versions[i].Served:
+		return nil, nil
+	case !slices.ContainsFunc(live.Spec.Versions, func(v crd.Version) bool { return v.Served && v.Name != q.Version }):
+		return nil, changed(live, "it serves no other version than "+q.Version+" any more")
+	}
+	if err := q.unstored(live); err != nil {
+		return nil, err
+	}
+	at := fmt.Sprintf("/spec/versions/%d", i)
+	return []operation{{"test", at + "/name", q.Version}, {"replace", at + "/served", false}}, nil
+}
+
+// remove is the edit that takes the version out of spec.versions.
+func (q Question) remove(live *crd.Definition) ([]operation, error) {
+	i := index(live, q.Version)
+	switch {
+	case i < 0:
+		return nil, nil
+	case live.Spec.Versions[i].Served:
+		return nil, changed(live, "it serves "+q.Version+" again")
+	}
+	if err := q.unstored(live); err != nil {
+		return nil, err
+	}
+	at := fmt.Sprintf("/spec/versions/%d", i)
+	return []operation{{"test", at + "/name", q.Version}, {"remove", at, nil}}, nil
+}
+
+// unstored refuses where objects may have been written in the version since it was proven that none is stored in it: the API server
+// adds a version to status.storedVersions in the very write that makes it the storage version.
+func (q Question) unstored(live *crd.Definition) error {
+	switch {
+	case live.StorageVersion() == q.Version:
+		return changed(live, q.Version+" is its storage version")
+	case slices.Contains(live.Status.StoredVersions, q.Version):
+		return changed(live, "status.storedVersions names "+q.Version+" again")
+	}
+	return nil
+}
+
+// restore is the edit that brings the version back, unserved, with a schema.
+func (q Question) restore(schema map[string]any) edit {
+	return func(live *crd.Definition) ([]operation, error) {
+		if has(live, q.Version) {
+			return nil, nil
+		}
+		version := map[string]any{"name": q.Version, "served": false, "storage": false}
+		for _, field := range []string{"schema", "subresources"} {
+			if schema[field] != nil {
+				version[field] = schema[field]
+			}
+		}
+		return []operation{{"add", "/spec/versions/-", version}}, nil
+	}
+}
+
+// claim is the edit of the status that says that objects may be stored in the version, for everybody else to know while they are
+// rescued (I1).
+func (q Question) claim(live *crd.Definition) ([]operation, error) {
+	if slices.Contains(live.Status.StoredVersions, q.Version) {
+		return nil, nil
+	}
+	return []operation{{"add", "/status/storedVersions/-", q.Version}}, nil
+}
+
+func index(d *crd.Definition, version string) int {
+	return slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name == version })
+}
+
+// schemaOf reads the entry of a version of a definition, with its schema.
+func schemaOf(ctx context.Context, client rest.Interface, d *crd.Definition, version string) (map[string]any, error) {
+	result := client.Get().AbsPath(definitionsPath, d.Metadata.Name).SetHeader("Accept", "application/json").Do(ctx)
+	raw, err := result.Raw()
+	if err != nil {
+		return nil, fmt.Errorf("read schema of %s: %w", d.Metadata.Name, result.Error())
+	}
+	return SchemaIn(raw, d.Metadata.Name, version)
+}
+
+// SchemaIn returns the entry of a version in a CustomResourceDefinition of apiextensions.k8s.io/v1, given as JSON.
+func SchemaIn(raw []byte, name, version string) (map[string]any, error) {
+	var full struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Spec struct {
+			Versions []map[string]any `json:"versions"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(raw, &full); err != nil {
+		return nil, fmt.Errorf("decode CustomResourceDefinition %s: %w", name, err)
+	}
+	if full.Metadata.Name != name {
+		return nil, fmt.Errorf("it defines %s, not %s", full.Metadata.Name, name)
+	}
+	for _, v := range full.Spec.Versions {
+		if v["name"] == version {
+			if v["schema"] == nil {
+				return nil, fmt.Errorf("its version %s has no schema", version)
+			}
+			return v, nil
+		}
+	}
+	return nil, fmt.Errorf("the definition %s there has no version %s", name, version)
+}

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package retire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+)
+
+// ErrNotMoved says that the managedFields of some objects still name the version.
+var ErrNotMoved = errors.New("managedFields could not be moved")
+
+// namedFailures bounds how many objects an error names.
+const namedFailures = 5
+
+// mover moves the managedFields entries of all objects from one version to another.
+type mover struct {
+	objects Objects
+	from    string // apiVersion
+	to      string // apiVersion
+	pacer   *pace.Pacer
+	// inFlight bounds the objects of a page that are worked on at once; the pacer says how many of them may write.
+	inFlight int
+	stopped  func() error
+
+	mu       sync.Mutex
+	moved    int64
+	failed   int64
+	failures []error
+}
+
+// run goes over all objects once, and returns how many were moved. Failures are all seen before they are returned.
+func (m *mover) run(ctx context.Context) (int64, error) {
+	err := m.objects.each(ctx, func(items []metav1.PartialObjectMetadata) error {
+		if err := m.stopped(); err != nil {
+			return err
+		}
+		var group errgroup.Group
+		group.SetLimit(m.inFlight)
+		for i := range items {
+			group.Go(func() error { return m.object(ctx, &items[i].ObjectMeta) })
+		}
+		return group.Wait()
+	})
+	if err != nil {
+		return m.moved, err
+	}
+	if m.failed > 0 {
+		return m.moved, fmt.Errorf("%w: %d objects, such as %w", ErrNotMoved, m.failed, errors.Join(m.failures...))
+	}
+	return m.moved, nil
+}
+
+// object moves the entries of one object. The error is that of the context alone; others are collected.
+func (m *mover) object(ctx context.Context, meta *metav1.ObjectMeta) error {
+	moved, err := m.move(ctx, meta)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		m.failed++
+		if len(m.failures) < namedFailures {
+			m.failures = append(m.failures, fmt.Errorf("%s: %w", key(meta), err))
+		}
+	case moved:
+		m.moved++
+	}
+	return nil
+}
+
+// move writes until it gets ahead of everybody else: the resourceVersion that the new entries were computed from is the
+// precondition of the write, so that what somebody else writes meanwhile is neither lost nor disowned.
+func (m *mover) move(ctx context.Context, meta *metav1.ObjectMeta) (moved bool, err error) {
+	for range attempts {
+		entries, changed, err := Moved(meta.ManagedFields, m.from, m.to)
+		if err != nil || !changed {
+			return false, err
+		}
+		err = patiently(ctx, func() error { return m.patch(ctx, meta, entries) })
+		switch {
+		case err == nil:
+			return true, nil
+		case !apierrors.IsConflict(err) && !apierrors.IsNotFound(err):
+			return false, err
+		}
+		live, gone := m.objects.read(ctx, meta)
+		switch {
+		case apierrors.IsNotFound(gone):
+			return false, nil // deleted by somebody else
+		case gone != nil:
+			return false, gone
+		case apierrors.IsNotFound(err):
+			return false, fmt.Errorf("it is stored, but cannot be written; its namespace may be gone: %w", err)
+		}
+		meta = live
+	}
+	return false, fmt.Errorf("others wrote it %d times in a row", attempts)
+}
+
+func (m *mover) patch(ctx context.Context, meta *metav1.ObjectMeta, entries []metav1.ManagedFieldsEntry) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": meta.UID, "resourceVersion": meta.ResourceVersion, "managedFields": entries,
+	}})
+	if err != nil {
+		return err
+	}
+	slot, err := m.pacer.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	err = m.objects.Client.Patch(types.MergePatchType).AbsPath(m.objects.path(meta)...).
+		Param("fieldManager", fieldManager).Param("fieldValidation", metav1.FieldValidationIgnore).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(body).Do(ctx).Error()
+	var status apierrors.APIStatus
+	kind := pace.Wrote
+	switch {
+	case apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
+		kind = pace.Throttled
+	case err != nil && !errors.As(err, &status):
+		kind = pace.Lost
+	case err != nil:
+		kind = pace.Other
+	}
+	m.pacer.Release(slot, kind, 0)
+	return err
+}
+
+// key names an object for people.
+func key(m *metav1.ObjectMeta) string {
+	if m.Namespace == "" {
+		return m.Name
+	}
+	return m.Namespace + "/" + m.Name
+}

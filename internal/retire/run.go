@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package retire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/storedversions"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// Run is one execution of a plan. Use it once.
+type Run struct {
+	Client   rest.Interface
+	Question Question
+	// Definition is the one that the plan was made for.
+	Definition *crd.Definition
+	// Schema is the entry of spec.versions whose schema a restored version gets; nil for that of the storage version.
+	Schema map[string]any
+	Limits pace.Limits
+	// Migrate rewrites every object, and returns the epoch in which it is proven that all are stored in the storage version.
+	Migrate func(ctx context.Context) (migrate.Epoch, error)
+	// Settle returns once every API server has known a generation of the definition for so long that no request is under way
+	// that began before.
+	Settle func(ctx context.Context, generation int64) error
+	// Stopped returns an error once nothing more is to be begun.
+	Stopped func() error
+	// Tell is called with each step that is done.
+	Tell func(Step)
+
+	pacer *pace.Pacer
+	epoch migrate.Epoch // of the proof
+}
+
+// Do carries the plan out, and returns its steps as they are then. The steps that were done stay done with every error, and the
+// same command goes on from there.
+func (r *Run) Do(ctx context.Context, plan Plan) ([]Step, error) {
+	r.pacer = pace.New(r.Limits)
+	steps := slices.Clone(plan.Steps)
+	if plan.finished() {
+		return steps, nil
+	}
+	for i := range steps {
+		if err := r.Stopped(); err != nil {
+			return steps, err
+		}
+		what, err := r.step(ctx, steps[i])
+		if err != nil {
+			return steps, err
+		}
+		if what == "" {
+			continue
+		}
+		steps[i].State, steps[i].What = Done, what
+		r.Tell(steps[i])
+	}
+	return steps, nil
+}
+
+// step carries out one step, and says what was done; empty where nobody asked for it. Migrating is never taken for done: what was
+// found is no proof.
+func (r *Run) step(ctx context.Context, s Step) (what string, err error) {
+	if s.State == NotAsked {
+		return "", nil
+	}
+	switch s.Name {
+	case Restore:
+		return r.restore(ctx)
+	case Migrate:
+		if r.epoch, err = r.Migrate(ctx); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("every object is stored as %s, with evidence %s", r.Definition.StorageVersion(), r.epoch.Evidence), nil
+	case Prune:
+		return r.prune(ctx)
+	case Owned:
+		return r.moveOwners(ctx)
+	case Unserve:
+		return r.unserve(ctx)
+	case Remove:
+		return r.remove(ctx)
+	}
+	return "", fmt.Errorf("unknown step %q", s.Name)
+}
+
+// restore brings the version back, claims that objects may be stored in it, and waits until they can be read.
+func (r *Run) restore(ctx context.Context) (string, error) {
+	schema := r.Schema
+	if schema == nil {
+		var err error
+		if schema, err = schemaOf(ctx, r.Client, r.Definition, r.Definition.StorageVersion()); err != nil {
+			return "", err
+		}
+	}
+	if err := write(ctx, r.Client, r.Definition, "", r.Question.restore(schema)); err != nil {
+		return "", err
+	}
+	if err := write(ctx, r.Client, r.Definition, "status", r.Question.claim); err != nil {
+		return "", err
+	}
+	deadline := time.Now().Add(transient)
+	for {
+		_, _, err := r.objects().Look(ctx, r.Question.Version)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ErrUnreadable) || time.Now().After(deadline) {
+			return "", err
+		}
+		if err := pace.Sleep(ctx, time.Second); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%s is in spec.versions, unserved, and every object can be read", r.Question.Version), nil
+}
+
+func (r *Run) prune(ctx context.Context) (string, error) {
+	result, err := storedversions.Prune(ctx, r.Client, storedversions.Proof{
+		Name: r.Definition.Metadata.Name, UID: r.epoch.CRDUID, Generation: r.epoch.CRDGeneration, StorageVersion: r.Definition.StorageVersion(),
+	})
+	if err != nil {
+		return "", err
+	}
+	if !result.Written {
+		return fmt.Sprintf("status.storedVersions is [%s]", strings.Join(result.After, " ")), nil
+	}
+	return fmt.Sprintf("status.storedVersions [%s] → [%s]", strings.Join(result.Before, " "), strings.Join(result.After, " ")), nil
+}
+
+// moveOwners moves managedFields entries until a pass finds none to move. While the version is served its clients may add new
+// ones for ever: then a few passes are enough, and what comes later is found once it is not served any more.
+func (r *Run) moveOwners(ctx context.Context) (string, error) {
+	const passes = 3
+	var all int64
+	for pass := 1; ; pass++ {
+		moved, err := r.moveOnce(ctx)
+		if err != nil {
+			return "", err
+		}
+		all += moved
+		switch {
+		case moved == 0 && all == 0:
+			return "no managedFields entry names " + r.Question.Version, nil
+		case moved == 0:
+			return fmt.Sprintf("the entries of %d objects were moved to %s, with their owners", all, moveTo(r.Definition, r.Question.Version)), nil
+		case pass < passes:
+		case r.Definition.Served(r.Question.Version):
+			return fmt.Sprintf("the entries of %d objects were moved to %s; clients still write %s", all, moveTo(r.Definition, r.Question.Version), r.Question.Version), nil
+		default:
+			return "", fmt.Errorf("%w: after %d passes objects still get entries that name %s", ErrNotMoved, pass, r.Question.Version)
+		}
+	}
+}
+
+func (r *Run) moveOnce(ctx context.Context) (int64, error) {
+	group := r.Definition.Spec.Group + "/"
+	inFlight := r.Limits.InFlight
+	if inFlight <= 0 {
+		inFlight = pace.DefaultInFlight
+	}
+	m := &mover{
+		objects: r.objects(), from: group + r.Question.Version, to: group + moveTo(r.Definition, r.Question.Version),
+		pacer: r.pacer, inFlight: inFlight, stopped: r.Stopped,
+	}
+	return m.run(ctx)
+}
+
+func (r *Run) objects() Objects {
+	return Objects{Client: r.Client, Definition: r.Definition, Endpoint: Endpoint(r.Definition, r.Question.Version)}
+}
+
+// unserve sets served: false, waits until no request that began before is under way, and moves what such requests have written.
+func (r *Run) unserve(ctx context.Context) (string, error) {
+	was := r.Definition.Served(r.Question.Version)
+	if err := write(ctx, r.Client, r.Definition, "", r.Question.unserve); err != nil {
+		return "", err
+	}
+	if was {
+		if err := r.moveLate(ctx); err != nil {
+			return "", err
+		}
+	}
+	return r.Question.Version + " is not served", nil
+}
+
+// moveLate moves the entries that requests have written which were under way when the version was still served.
+func (r *Run) moveLate(ctx context.Context) error {
+	live, err := read(ctx, r.Client, r.Definition.Metadata.Name)
+	if err != nil {
+		return fmt.Errorf("read definition %s: %w", r.Definition.Metadata.Name, err)
+	}
+	if live.Metadata.UID != r.Definition.Metadata.UID || live.Served(r.Question.Version) {
+		return changed(live, "it serves "+r.Question.Version+" again")
+	}
+	r.Definition = live
+	if err := r.Settle(ctx, live.Metadata.Generation); err != nil {
+		return err
+	}
+	_, err = r.moveOwners(ctx)
+	return err
+}
+
+// remove takes the version out of the definition, after a last look at what could name it.
+func (r *Run) remove(ctx context.Context) (string, error) {
+	live, err := read(ctx, r.Client, r.Definition.Metadata.Name)
+	if err != nil {
+		return "", fmt.Errorf("read definition %s: %w", r.Definition.Metadata.Name, err)
+	}
+	if has(live, r.Question.Version) {
+		if err := r.moveLate(ctx); err != nil {
+			return "", err
+		}
+	}
+	if err := write(ctx, r.Client, r.Definition, "", r.Question.remove); err != nil {
+		return "", err
+	}
+	return r.Question.Version + " is not in spec.versions any more", nil
+}
