@@ -54,6 +54,7 @@ func newRoot(env *environment) *cobra.Command {
   migrate  rewrite it, while you watch
   audit    read etcd, or a snapshot of it, and count what it really holds
   check    whether an upgrade, a downgrade or a new CustomResourceDefinition is safe
+  retire   take an old version of a custom resource out of the cluster
 
 Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determined, 4 finished with failures,
 130 interrupted.`,
@@ -76,6 +77,7 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 		newMigrateCommand(env),
 		newAuditCommand(env),
 		newCheckCommand(env),
+		newRetireCommand(env),
 		newInstallCommand(env),
 		newUninstallCommand(env),
 		newControllerCommand(env),

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/retire"
+	"github.com/kube-migrator/kube-migrator/internal/storedversions"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// retireFlags are the flags of retire. Those about migrating are those of migrate.
+type retireFlags struct {
+	migrate    migrateFlags
+	question   retire.Question
+	schemaFrom string
+	dryRun     bool
+	output     render.Format
+}
+
+func newRetireCommand(env *environment) *cobra.Command {
+	f := &retireFlags{output: render.Text}
+	command := &cobra.Command{
+		Use:   "retire CRD --version VERSION",
+		Short: "Take an old version of a custom resource out of the cluster, safely",
+		Long: `Take an old version of a custom resource out of the cluster. Each step is checked before the next, and the same command goes
+on after any interruption:
+
+  migrate        rewrite every object in the storage version, with proof (as the command migrate does)
+  prune          reduce status.storedVersions to the storage version
+  managedFields  move the managedFields entries that name the version to the version that stays, with their owners: once a version
+                 is gone, the API server refuses every server-side apply to an object with an entry that names it
+  unserve        with --unserve: set served: false; then wait for requests that began before, and move what they have written
+  remove         with --remove: take the version out of spec.versions
+
+Whatever could strand an object is refused before anything is written: the version is the storage version or the only one, another
+version may be stored that the definition does not have, objects cannot be read or rewritten, the API servers do not agree, the
+conversion webhook does not answer, somebody else migrates, the version is to be removed and is still served.
+The writes to the definition are made only if it is still the one that was judged, and touch nothing else.
+
+Entries are moved with the paths of their fields. Where a conversion webhook renames a field, nobody owns it under its new name until
+its manager applies again: let appliers use the new version before.
+
+--rescue is for a version that was removed too early, so that objects which are stored in it cannot be read any more, or those whose
+managedFields name it cannot be applied to: the version is brought back, unserved, with the schema of the storage version or of
+--schema-from, and retired and removed again.
+
+CRD is the name of the CustomResourceDefinition, or what kubectl takes for the resource.
+
+Exit codes: 0 done (or nothing refused in a dry run), 1 error, 2 refused because it is not safe, or the definition changed, 3 the API
+servers do not agree or the evidence is too weak, 4 some objects could not be rewritten or moved, 130 interrupted.`,
+		Example: `  kube-migrator retire widgets.demo.example.com --version v1 --dry-run
+  kube-migrator retire widgets.demo.example.com --version v1
+  kube-migrator retire widgets.demo.example.com --version v1 --unserve --remove
+  kube-migrator retire widgets.demo.example.com --version v1alpha1 --rescue --schema-from old-crd.yaml`,
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError(command, fmt.Errorf("give one CRD, got %d", len(args)))
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			f.migrate.selection.names = args
+			if err := f.check(command); err != nil {
+				return err
+			}
+			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+				return env.retire(ctx, gentle, command, f)
+			})
+		},
+	}
+	f.add(command.Flags())
+	return command
+}
+
+func (f *retireFlags) add(flags *pflag.FlagSet) {
+	q, o := &f.question, &f.migrate.options
+	flags.StringVar(&q.Version, "version", "", "The version to retire, such as v1alpha1")
+	flags.BoolVar(&q.Unserve, "unserve", false, "Set served: false for the version")
+	flags.BoolVar(&q.Remove, "remove", false, "Take the version out of spec.versions")
+	flags.BoolVar(&q.Rescue, "rescue", false, "Bring a version back that was removed too early, and retire and remove it again")
+	flags.StringVar(&f.schemaFrom, "schema-from", "", "CustomResourceDefinition whose schema of the version --rescue brings back; - is standard input (default: the schema of the storage version)")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "Show what would be done, and write nothing")
+	flags.Float64Var(&o.MaxObjectsPerSecond, "max-rate", 0, "Most objects per second (0: as many as the API server bears)")
+	flags.IntVar(&o.MaxInFlight, "max-in-flight", 0, "Most requests in flight (0: 32)")
+	flags.DurationVar(&o.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded; less than twice their request timeout is safe only where no request lasts that long")
+	flags.DurationVar(&o.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout, "How long to wait for the API servers to agree")
+	flags.StringVar(&f.migrate.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
+	flags.StringVar(&f.migrate.dir, "checkpoint-dir", "", "Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
+	render.AddFlag(flags, &f.output, render.Text, render.JSON, render.YAML)
+}
+
+// check refuses what cannot be meant before anything is sent.
+func (f *retireFlags) check(command *cobra.Command) error {
+	q := f.question
+	switch {
+	case q.Version == "":
+		return usageError(command, errors.New("--version is missing: say which version to retire"))
+	case q.Rescue && (q.Remove || q.Unserve):
+		return usageError(command, errors.New("--rescue removes the version again, unserved all the time: leave --unserve and --remove out"))
+	case f.schemaFrom != "" && !q.Rescue:
+		return usageError(command, errors.New("--schema-from is for --rescue"))
+	}
+	// The definition is pruned in a step of its own, and a rescue trusts no checkpoint: what they say was wrong once.
+	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume = dryRunNone, true, !q.Rescue
+	return f.migrate.check(command)
+}
+
+// retirement is one run of the command.
+type retirement struct {
+	*migration
+	flags    *retireFlags
+	resource inventory.Resource
+	facts    retire.Facts
+	report   *render.Retirement
+}
+
+// retire gathers, decides, does, and shows.
+func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, command *cobra.Command, f *retireFlags) error {
+	f.question.Program = env.name
+	m, resources, err := env.prepare(ctx, command, &f.migrate)
+	if err != nil {
+		return err
+	}
+	r := &retirement{migration: m, flags: f, resource: resources[0]}
+	if r.resource.CRD == nil {
+		return hinted(fmt.Errorf("%s is no custom resource: only a version of a CustomResourceDefinition can be retired", r.resource.GroupResource), env.name+" plan")
+	}
+	schema, err := env.readSchema(f, r.resource.CRD.Name)
+	if err != nil {
+		return usageError(command, err)
+	}
+	unlock, err := r.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := r.gather(ctx); err != nil {
+		return err
+	}
+	plan, err := f.question.Decide(r.facts)
+	if err != nil {
+		return r.explain(err)
+	}
+	d := r.facts.Definition
+	r.report = &render.Retirement{
+		Definition: d.Metadata.Name, Version: f.question.Version, StorageVersion: d.StorageVersion(),
+		DryRun: f.dryRun, Steps: plan.Steps, Owners: r.facts.Owners,
+	}
+	code := exitDone
+	if f.dryRun {
+		r.report.Next = r.command()
+	} else if code, err = r.do(ctx, gentle, plan, schema); err != nil {
+		return err
+	}
+	if f.output == render.Text {
+		err = r.report.Text(env.Out)
+	} else {
+		err = render.Data(env.Out, f.output, r.report)
+	}
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	if code != exitDone {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// do carries the plan out, and returns the exit code. An error is one that ended it before anything was begun.
+func (r *retirement) do(ctx context.Context, gentle <-chan struct{}, plan retire.Plan, schema map[string]any) (int, error) {
+	run := r.run(gentle, schema)
+	steps, err := run.Do(ctx, plan)
+	r.report.Steps = steps
+	if err == nil {
+		return exitDone, nil
+	}
+	begun := len(steps) > 0 && steps[0].Name == retire.Restore && steps[0].State == retire.Done
+	if r.report.Migration != nil && r.report.Migration.Result.Started.IsZero() && !begun {
+		return 0, r.migration.explain(r.resource, err) // nothing was begun: two lines say it better than a report
+	}
+	r.report.Error, r.report.Next = oneLine(err).Error(), r.next(err)
+	return retireCode(err), nil
+}
+
+// next is the command that goes on after an error.
+func (r *retirement) next(err error) string {
+	refusal := (*retire.Refusal)(nil)
+	switch {
+	case errors.As(err, &refusal):
+		return refusal.Try
+	case errors.Is(err, migrate.ErrNotProven) && r.report.Migration != nil:
+		return r.command("--min-evidence=" + strings.ToLower(r.report.Migration.Result.Epoch.Evidence.String()))
+	}
+	return r.command()
+}
+
+// retireCode is the exit code that an error of a run stands for.
+func retireCode(err error) int {
+	refusal := (*retire.Refusal)(nil)
+	switch {
+	case errors.As(err, &refusal), errors.Is(err, storedversions.ErrChanged):
+		return exitWorkLeft
+	case errors.Is(err, retire.ErrNotMoved):
+		return exitFailures
+	}
+	return codeOf(err)
+}
+
+// command is this command line, to be run in earnest.
+func (r *retirement) command(arguments ...string) string {
+	again := r.again(append([]string{r.facts.Definition.Metadata.Name}, arguments...)...)
+	return strings.ReplaceAll(again, " --dry-run=true", "")
+}
+
+// explain turns a refusal into the two lines of every error.
+func (r *retirement) explain(err error) error {
+	refusal := (*retire.Refusal)(nil)
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	code := exitWorkLeft
+	if refusal.Reason == retire.UnknownVersion || refusal.Reason == retire.NotStranded {
+		code = exitError
+	}
+	return hintedCode(err, refusal.Try, code)
+}
+
+// settle waits until every API server has known a generation of the definition for the settle time.
+func (r *retirement) settle(ctx context.Context, stopped func() error, generation int64) error {
+	options := r.flags.migrate.options
+	servers := r.servers.For(r.resource.Target())
+	deadline := time.Now().Add(options.AgreementTimeout + options.SettleTime)
+	ticker := time.NewTicker(migrate.DefaultLookInterval)
+	defer ticker.Stop()
+	for said := false; ; {
+		epoch, err := servers.Epoch(ctx)
+		switch {
+		case err == nil && epoch.CRDGeneration > generation:
+			return fmt.Errorf("%w: its generation is %d, was %d", storedversions.ErrChanged, epoch.CRDGeneration, generation)
+		case err == nil && epoch.CRDGeneration == generation && time.Since(epoch.Since) >= options.SettleTime:
+			if epoch.Evidence < options.MinEvidence {
+				return fmt.Errorf("%w: the evidence is %v, and %v is asked for", migrate.ErrNotProven, epoch.Evidence, options.MinEvidence)
+			}
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("%w: they do not all know generation %d of the definition: %w", migrate.ErrNoAgreement, generation, err)
+		}
+		if err := stopped(); err != nil {
+			return err
+		}
+		if !said {
+			fmt.Fprintf(r.env.Err, "waiting until no request is under way that began before, at most %v\n", options.SettleTime)
+			said = true
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/manifest"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/retire"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// readSchema reads the file of --schema-from; nil where there is none.
+func (env *environment) readSchema(f *retireFlags, name string) (map[string]any, error) {
+	if f.schemaFrom == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	raw, err := os.ReadFile(f.schemaFrom)
+	if f.schemaFrom == "-" {
+		raw, err = io.ReadAll(env.In)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	objects, err := manifest.Objects(f.schemaFrom, raw)
+	if err != nil {
+		return nil, err
+	}
+	err = fmt.Errorf("%s has no CustomResourceDefinition of apiextensions.k8s.io/v1", f.schemaFrom)
+	for _, o := range objects {
+		if o.Kind != "CustomResourceDefinition" || o.APIVersion != "apiextensions.k8s.io/v1" {
+			continue
+		}
+		var schema map[string]any
+		if schema, err = retire.SchemaIn(o.JSON, name, f.question.Version); err == nil {
+			return schema, nil
+		}
+		err = fmt.Errorf("%s: %w", o.From, err)
+	}
+	return nil, err
+}
+
+// lock keeps other processes of this machine from retiring a version of the same resource.
+func (r *retirement) lock() (unlock func(), err error) {
+	place, err := newCheckpointFile(r.flags.migrate.dir, r.cluster, "retire-"+r.resource.GroupResource.String())
+	if err != nil {
+		return nil, err
+	}
+	unlock, err = place.lock()
+	if errors.Is(err, errLocked) {
+		return nil, hintedCode(fmt.Errorf("another kube-migrator of this machine is retiring a version of %s", r.resource.GroupResource),
+			r.env.name+" plan "+r.resource.GroupResource.String(), exitWorkLeft)
+	}
+	return unlock, err
+}
+
+// gather finds out what the plan depends on. Nothing is written.
+func (r *retirement) gather(ctx context.Context) (err error) {
+	if r.facts.Definition, err = crd.Get(ctx, r.client, r.resource.CRD.Name); err != nil {
+		return fmt.Errorf("read definition %s: %w", r.resource.CRD.Name, err)
+	}
+	if r.facts.Running, err = r.running(ctx); err != nil {
+		return err
+	}
+	version := r.flags.question.Version
+	r.resource.Endpoint = retire.Endpoint(r.facts.Definition, version)
+	objects := retire.Objects{Client: r.client, Definition: r.facts.Definition, Endpoint: r.resource.Endpoint}
+	count, owners, err := objects.Look(ctx, version)
+	switch {
+	case errors.Is(err, retire.ErrUnreadable):
+		r.facts.Unreadable = oneLine(err).Error()
+	case err != nil:
+		return hinted(err, "kubectl auth can-i list "+r.resource.GroupResource.String())
+	default:
+		r.facts.Objects, r.facts.Owners = count, owners
+	}
+	return nil
+}
+
+// running names the migrations of the resource that others are carrying out.
+func (r *retirement) running(ctx context.Context) (names []string, err error) {
+	place, err := newCheckpointFile(r.flags.migrate.dir, r.cluster, r.resource.GroupResource.String())
+	if err != nil {
+		return nil, err
+	}
+	switch unlock, err := place.lock(); {
+	case errors.Is(err, errLocked):
+		names = append(names, retire.ThisMachine())
+	case err != nil:
+		return nil, err
+	default:
+		unlock()
+	}
+	var list v1alpha1.StorageVersionMigrationList
+	q := &requests{env: r.env, client: r.client}
+	err = q.send(ctx, q.client.Get().AbsPath(requestsPath), &list)
+	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+		return nil, q.explain("list StorageVersionMigrations", err)
+	}
+	for _, m := range matches(list.Items, isAbout(r.resource)) {
+		if holds(&m, v1alpha1.Running) {
+			names = append(names, requestsName+m.Name)
+		}
+	}
+	return names, nil
+}
+
+// run is the execution of a plan, with everything that it needs from here.
+func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.Run {
+	options := r.flags.migrate.options
+	stopped := func() error {
+		if interrupted(gentle) {
+			return migrate.ErrStopped
+		}
+		return nil
+	}
+	return &retire.Run{
+		Client: r.client, Question: r.flags.question, Definition: r.facts.Definition, Schema: schema,
+		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight},
+		Migrate: func(ctx context.Context) (migrate.Epoch, error) {
+			report, err := r.migration.resource(ctx, gentle, r.resource)
+			report.Next = "" // ours goes on with everything
+			r.report.Migration = &report
+			return report.Result.Epoch, err
+		},
+		Settle:  func(ctx context.Context, generation int64) error { return r.settle(ctx, stopped, generation) },
+		Stopped: stopped,
+		Tell:    func(s retire.Step) { fmt.Fprintf(r.env.Err, "%s: %s\n", s.Name, s.What) },
+	}
+}

@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/retire"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+const (
+	definitions       = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+	definitionsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+)
+
+// gadgets is one custom resource, like the widgets but with a plural of its own, so that one cluster can have many.
+type gadgets struct {
+	t       *testing.T
+	cluster *testbed.Cluster
+	client  rest.Interface
+	plural  string
+}
+
+// newGadgets defines a resource with the versions v1 and v2, both served, stored as v1. The field legacy is in v1 alone.
+func newGadgets(t *testing.T, cluster *testbed.Cluster, plural string) *gadgets {
+	t.Helper()
+	client, err := migrate.NewClient(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gadgets{t: t, cluster: cluster, client: client, plural: plural}
+	integer, text := map[string]any{"type": "integer"}, map[string]any{"type": "string"}
+	version := func(name string, storage bool) map[string]any {
+		fields := map[string]any{"color": text, "size": integer, "payload": text}
+		if name == "v1" {
+			fields["legacy"] = text
+		}
+		return map[string]any{
+			"name": name, "served": true, "storage": storage, "subresources": map[string]any{"status": map[string]any{}},
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{
+				"spec":   map[string]any{"type": "object", "properties": fields},
+				"status": map[string]any{"type": "object", "properties": map[string]any{"phase": text}},
+			}}},
+		}
+	}
+	do(t, cluster, http.MethodPost, strings.TrimSuffix(definitions, "/"), map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": g.definition()},
+		"spec": map[string]any{
+			"group": testbed.WidgetGroup, "scope": "Namespaced", "versions": []any{version("v1", true), version("v2", false)},
+			"names": map[string]any{"plural": plural, "singular": g.singular(), "kind": g.kind(), "listKind": g.kind() + "List"},
+		},
+	})
+	for _, v := range []string{"v1", "v2"} {
+		getWhenReady(t, cluster, g.collection(v)+"?limit=1", &struct{}{})
+	}
+	return g
+}
+
+func (g *gadgets) singular() string   { return strings.TrimSuffix(g.plural, "s") }
+func (g *gadgets) kind() string       { return strings.ToUpper(g.plural[:1]) + g.singular()[1:] }
+func (g *gadgets) definition() string { return g.plural + "." + testbed.WidgetGroup }
+func (g *gadgets) prefix() string     { return "/registry/" + testbed.WidgetGroup + "/" + g.plural + "/" }
+
+func (g *gadgets) collection(version string) string {
+	return "/apis/" + testbed.WidgetGroup + "/" + version + "/namespaces/default/" + g.plural
+}
+
+// gadget is what the tests look at.
+type gadget struct {
+	APIVersion string `json:"apiVersion"`
+	Metadata   struct {
+		Name            string                      `json:"name"`
+		ResourceVersion string                      `json:"resourceVersion"`
+		ManagedFields   []metav1.ManagedFieldsEntry `json:"managedFields"`
+	} `json:"metadata"`
+	Spec   map[string]any `json:"spec"`
+	Status map[string]any `json:"status"`
+}
+
+func (g *gadgets) get(version, name string) (read gadget) {
+	g.t.Helper()
+	get(g.t, g.cluster, g.collection(version)+"/"+name, &read)
+	return read
+}
+
+// apply applies on the server's side, without force; the error is what the API server says.
+func (g *gadgets) apply(manager, version, name string, fields map[string]any) error {
+	g.t.Helper()
+	object := map[string]any{"apiVersion": testbed.WidgetGroup + "/" + version, "kind": g.kind(), "metadata": map[string]any{"name": name}}
+	path := []string{g.collection(version), name}
+	for field, value := range fields {
+		object[field] = value
+		if field == "status" {
+			path = append(path, "status")
+		}
+	}
+	return g.client.Patch(types.ApplyPatchType).AbsPath(path...).Param("fieldManager", manager).Body(mustJSON(object)).Do(g.t.Context()).Error()
+}
+
+func (g *gadgets) mustApply(manager, version, name string, fields map[string]any) {
+	g.t.Helper()
+	if err := g.apply(manager, version, name, fields); err != nil {
+		g.t.Fatalf("%s applies %v to %s at %s: %v", manager, fields, name, version, err)
+	}
+}
+
+func spec(pairs ...any) map[string]any {
+	fields := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		fields[pairs[i].(string)] = pairs[i+1]
+	}
+	return map[string]any{"spec": fields}
+}
+
+// versions reads spec.versions as "name", "name served", "name served storage", and status.storedVersions.
+func (g *gadgets) versions() (versions, stored []string) {
+	g.t.Helper()
+	var d struct {
+		Spec struct {
+			Versions []struct {
+				Name            string
+				Served, Storage bool
+			}
+		}
+		Status struct{ StoredVersions []string }
+	}
+	get(g.t, g.cluster, definitions+g.definition(), &d)
+	for _, v := range d.Spec.Versions {
+		words := v.Name
+		if v.Served {
+			words += " served"
+		}
+		if v.Storage {
+			words += " storage"
+		}
+		versions = append(versions, words)
+	}
+	return versions, d.Status.StoredVersions
+}
+
+func (g *gadgets) wantVersions(stored string, versions ...string) {
+	g.t.Helper()
+	gotVersions, gotStored := g.versions()
+	if diff := cmp.Diff(versions, gotVersions); diff != "" || !slices.Equal(gotStored, strings.Fields(stored)) {
+		g.t.Errorf("storedVersions %v, want [%s]; spec.versions (-want +got):\n%s", gotStored, stored, diff)
+	}
+}
+
+// edit edits spec.versions.
+func (g *gadgets) edit(f func(versions []any) []any) {
+	g.t.Helper()
+	if _, err := g.cluster.EditDefinition(g.t.Context(), g.definition(), func(d map[string]any) {
+		s := d["spec"].(map[string]any)
+		s["versions"] = f(s["versions"].([]any))
+	}); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *gadgets) claim(stored ...string) {
+	g.t.Helper()
+	if _, err := g.cluster.EditDefinitionStatus(g.t.Context(), g.definition(), func(d map[string]any) {
+		d["status"].(map[string]any)["storedVersions"] = stored
+	}); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *gadgets) moveStorage(version string) {
+	g.t.Helper()
+	if err := g.cluster.MoveStorage(g.t.Context(), g.definition(), version); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// stale makes n objects that are stored as v1, each with an owner of its color and one of its size, and moves the storage version.
+func (g *gadgets) stale(n int) {
+	g.t.Helper()
+	for i := range n {
+		name := fmt.Sprintf("g-%03d", i)
+		g.mustApply("alice", "v1", name, spec("color", "red", "payload", "p", "legacy", "old"))
+		g.mustApply("bob", "v1", name, spec("size", i))
+	}
+	g.moveStorage("v2")
+}
+
+// wantUnnamed expects that every object is stored as v2, and that managedFields of none names v1, nor makes up an owner.
+func (g *gadgets) wantUnnamed(n int) {
+	g.t.Helper()
+	wantStored(g.t, g.cluster, g.prefix(), map[string]int{v2: n})
+	var list struct{ Items []gadget }
+	getWhenReady(g.t, g.cluster, g.collection("v2"), &list)
+	if len(list.Items) != n {
+		g.t.Errorf("%d objects are listed, want %d", len(list.Items), n)
+	}
+	for _, item := range list.Items {
+		for _, e := range item.Metadata.ManagedFields {
+			if e.APIVersion != v2 || e.Manager == "before-first-apply" {
+				g.t.Errorf("%s has an entry of %s at %s", item.Metadata.Name, e.Manager, e.APIVersion)
+			}
+		}
+	}
+}
+
+// retire runs `retire -o json` for v1 with a short settle time.
+func (c *cli) retire(code int, g *gadgets, args ...string) render.Retirement {
+	c.t.Helper()
+	return retirement(c.t, c.run(code, append([]string{"retire", g.definition(), "--version=v1", "--settle-time=1s", "-o", "json"}, args...)...))
+}
+
+func retirement(t *testing.T, out output) (report render.Retirement) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(out.stdout), &report); err != nil {
+		t.Fatalf("report: %v\n%s\n%s", err, out.stdout, out.stderr)
+	}
+	return report
+}
+
+func stepStates(report render.Retirement) map[retire.StepName]retire.State {
+	all := map[retire.StepName]retire.State{}
+	for _, s := range report.Steps {
+		all[s.Name] = s.State
+	}
+	return all
+}

@@ -1,0 +1,233 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/retire"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+func TestARetiredVersionIsGoneAndEveryOwnerStillOwnsItsFields(t *testing.T) {
+	t.Parallel()
+	const n = 20
+	cluster := testbed.New(t, testbed.Options{})
+	g := newGadgets(t, cluster, "gadgets")
+	g.stale(n)
+	g.mustApply("carol", "v1", "g-000", map[string]any{"status": map[string]any{"phase": "Ready"}})
+	g.update("dave", "v1", "g-001", `{"spec":{"payload":"x"}}`)
+	g.update("dave", "v2", "g-001", `{"metadata":{"labels":{"dave":"was-here"}}}`)
+	user := newCLI(t, cluster)
+
+	plan := user.retire(0, g, "--unserve", "--remove", "--dry-run")
+
+	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
+	wantStored(t, cluster, g.prefix(), map[string]int{v1: n - 2, v2: 2}) // dave's, and the one whose status was written
+	want := retire.Owners{Objects: n, Managers: []retire.Manager{
+		{Name: "alice", Operation: "Apply", Objects: n}, {Name: "bob", Operation: "Apply", Objects: n},
+		{Name: "carol", Operation: "Apply", Objects: 1}, {Name: "dave", Operation: "Update", Objects: 1},
+	}}
+	if diff := cmp.Diff(want, plan.Owners); diff != "" {
+		t.Errorf("owners in the plan (-want +got):\n%s", diff)
+	}
+
+	report := user.retire(0, g, "--unserve", "--remove")
+
+	if got := stepStates(report); got[retire.Remove] != retire.Done || got[retire.Migrate] != retire.Done || report.Migration.Outcome != render.Proven {
+		t.Errorf("steps %v with the migration %s, want all done and Proven", got, report.Migration.Outcome)
+	}
+	g.wantVersions("v2", "v2 served storage")
+	g.wantUnnamed(n)
+	if entries := g.get("v2", "g-001").Metadata.ManagedFields; len(entries) != 3 { // alice, bob, and dave once
+		t.Errorf("g-001 has the entries %v, want three", entries)
+	}
+	g.wantOwned()
+	again := user.retire(0, g, "--unserve", "--remove")
+	if got := stepStates(again); len(got) != 1 || got[retire.Remove] != retire.Done {
+		t.Errorf("the second time: %v, want it found done", again.Steps)
+	}
+}
+
+// wantOwned expects, by what server-side apply does, that alice owns the color, bob the size, carol the phase and dave the payload of
+// the objects that they wrote at v1.
+func (g *gadgets) wantOwned() {
+	g.t.Helper()
+	for _, test := range []struct {
+		name   string
+		fields map[string]any
+		owner  string
+	}{
+		{"g-000", spec("color", "blue"), `"alice"`}, {"g-000", spec("size", 99), `"bob"`},
+		{"g-000", map[string]any{"status": map[string]any{"phase": "Gone"}}, `"carol"`}, {"g-001", spec("payload", "y"), `"dave"`},
+	} {
+		if err := g.apply("mallory", "v2", test.name, test.fields); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), test.owner) {
+			g.t.Errorf("somebody else applies %v to %s: %v, want a conflict with %s", test.fields, test.name, err, test.owner)
+		}
+	}
+	g.mustApply("alice", "v2", "g-000", spec("payload", "p")) // without the color, which nobody else owns
+	g.mustApply("bob", "v2", "g-000", spec("size", 7))
+	if got := g.get("v2", "g-000"); got.Spec["color"] != nil || got.Spec["size"] != float64(7) || got.Status["phase"] != "Ready" {
+		g.t.Errorf("after its owners applied again: spec %v, status %v; want no color, size 7, phase Ready", got.Spec, got.Status)
+	}
+}
+
+// update sends a merge patch as a manager.
+func (g *gadgets) update(manager, version, name, patch string) {
+	g.t.Helper()
+	if err := g.client.Patch(types.MergePatchType).AbsPath(g.collection(version), name).Param("fieldManager", manager).Body([]byte(patch)).Do(g.t.Context()).Error(); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func TestNothingIsLostWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	const n, writers = 60, 4
+	cluster := testbed.New(t, testbed.Options{})
+	g := newGadgets(t, cluster, "gadgets")
+	g.stale(n)
+	crowd := newCrowd(g, n, writers)
+
+	report := newCLI(t, cluster).retire(0, g, "--unserve", "--remove", "--max-rate=60")
+
+	crowd.stop()
+	if stepStates(report)[retire.Remove] != retire.Done || crowd.late.Load() == 0 || crowd.early.Load() == 0 {
+		t.Errorf("steps %v; %d writes at v1 and %d at v2 meanwhile, want some of both", report.Steps, crowd.early.Load(), crowd.late.Load())
+	}
+	g.wantVersions("v2", "v2 served storage")
+	g.wantUnnamed(n)
+	for i := range n {
+		name := fmt.Sprintf("g-%03d", i)
+		if got := g.get("v2", name).Spec["size"]; got != float64(crowd.written[i]) {
+			t.Errorf("%s has size %v, the last one that was acknowledged is %d", name, got, crowd.written[i])
+		}
+		if err := g.apply("mallory", "v2", name, spec("color", "blue")); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `"alice"`) {
+			t.Errorf("somebody else applies the color of %s: %v, want a conflict with alice", name, err)
+		}
+	}
+}
+
+func TestWhoeverGetsAheadOfAMoveStaysAnOwner(t *testing.T) {
+	t.Parallel()
+	const n = 3
+	cluster := testbed.New(t, testbed.Options{})
+	g := newGadgets(t, cluster, "gadgets")
+	g.stale(n)
+	user, proxy := throughProxy(t, cluster)
+	// Before the first managedFields are moved, others write what nobody has written before, and delete one of the objects.
+	ahead := testbed.ResetBefore(func() {
+		for i := range n {
+			g.mustApply("eve", "v1", fmt.Sprintf("g-%03d", i), map[string]any{"status": map[string]any{"phase": "Ready"}})
+		}
+		g.do(http.MethodDelete, g.collection("v2")+"/g-002", nil)
+	})
+	proxy.SetRules(testbed.Rule{Fault: ahead, Skip: n, Times: 1, Match: func(r *http.Request) bool {
+		return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, g.item())
+	}})
+
+	user.retire(0, g)
+
+	g.wantUnnamed(n - 1)
+	for _, name := range []string{"g-000", "g-001"} {
+		err := g.apply("mallory", "v2", name, map[string]any{"status": map[string]any{"phase": "Gone"}})
+		if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `"eve"`) {
+			t.Errorf("somebody else applies the phase of %s: %v, want a conflict with eve", name, err)
+		}
+	}
+	g.wantVersions("v2", "v1 served", "v2 served storage")
+}
+
+// crowd writes all the time: at v1 while that is served, and at v2 then. Each writer has objects of its own, and notes what the API
+// server has acknowledged.
+type crowd struct {
+	g           *gadgets
+	written     []int // by object: the size
+	early, late atomic.Int64
+	ended       chan struct{}
+	writers     sync.WaitGroup
+}
+
+func newCrowd(g *gadgets, objects, writers int) *crowd {
+	c := &crowd{g: g, written: make([]int, objects), ended: make(chan struct{})}
+	for i := range c.written {
+		c.written[i] = i
+	}
+	for w := range writers {
+		c.writers.Go(func() {
+			for size := 1000; ; size++ {
+				for i := w; i < objects; i += writers {
+					select {
+					case <-c.ended:
+						return
+					case <-time.After(5 * time.Millisecond):
+						c.write(i, size)
+					}
+				}
+			}
+		})
+	}
+	return c
+}
+
+// write applies a size with the manager that owns it; every second time at v1, as long as that is served.
+func (c *crowd) write(i, size int) {
+	name := fmt.Sprintf("g-%03d", i)
+	for _, version := range [][]string{{"v1", "v2"}, {"v2"}}[size%2] {
+		err := c.g.apply("bob", version, name, spec("size", size))
+		if err == nil {
+			c.written[i] = size
+			if version == "v1" {
+				c.early.Add(1)
+			} else {
+				c.late.Add(1)
+			}
+			return
+		}
+		if !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) {
+			c.g.t.Errorf("write %s at %s: %v", name, version, err)
+		}
+	}
+}
+
+func (c *crowd) stop() {
+	close(c.ended)
+	c.writers.Wait()
+}
+
+func TestAnObjectThatCannotBeRewrittenKeepsItsVersion(t *testing.T) {
+	t.Parallel()
+	cluster := testbed.New(t, testbed.Options{})
+	installStale(t, cluster, testbed.Bulk{Count: 10}, testbed.Widgets{})
+	denies := judge(t, cluster, widgetName(3), "not this one")
+	user := newCLI(t, cluster)
+	g := &gadgets{t: t, cluster: cluster, plural: "widgets"}
+
+	report := user.retire(4, g, "--unserve", "--remove")
+
+	if got := stepStates(report); got[retire.Migrate] != retire.Todo || len(report.Migration.Result.Failures) != 1 {
+		t.Errorf("steps %v and failures %v, want nothing done, and one failure", got, report.Migration.Result.Failures)
+	}
+	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
+	denies.Store(false)
+	user.shell(0, report.Next)
+	g.wantVersions("v2", "v2 served storage")
+	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: 10})
+}
+
+// widgetName is the name of a widget that BulkCreate made.
+func widgetName(i int) string {
+	key := testbed.Bulk{}.Key(i)
+	return key[strings.LastIndex(key, "/")+1:]
+}
