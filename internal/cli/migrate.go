@@ -82,15 +82,20 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.options.Verify, "verify", false, "Add a second pass in which no object may move")
 	flags.StringVar(&f.reason, "reason", "", "Why this is done; repeated in the report")
 	flags.BoolVar(&f.options.Resume, "resume", false, "Go on from the checkpoint; a finished resource in an unchanged epoch costs nothing")
+	f.addSweep(flags)
+	flags.Int64Var(&f.options.PageSize, "page-size", 0, "Objects per page of the list (0: as many as fit in half a MiB, at most 500)")
+	flags.BoolVar(&f.keep, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
+	render.AddFlag(flags, &f.output, render.Text, render.JSON, render.YAML)
+}
+
+// addSweep adds the flags of every command that sweeps.
+func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.options.MaxObjectsPerSecond, "max-rate", 0, "Most objects per second (0: as many as the API server bears)")
 	flags.IntVar(&f.options.MaxInFlight, "max-in-flight", 0, "Most requests in flight (0: 32)")
-	flags.Int64Var(&f.options.PageSize, "page-size", 0, "Objects per page of the list (0: as many as fit in half a MiB, at most 500)")
 	flags.DurationVar(&f.options.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded; less than twice their request timeout is safe only where no request lasts that long")
 	flags.DurationVar(&f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout, "How long to wait for the API servers to agree")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
-	flags.BoolVar(&f.keep, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
 	flags.StringVar(&f.dir, "checkpoint-dir", "", "Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
-	render.AddFlag(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
 // check refuses what cannot be meant before anything is sent.

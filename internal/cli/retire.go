@@ -85,19 +85,14 @@ servers do not agree or the evidence is too weak, 4 some objects could not be re
 }
 
 func (f *retireFlags) add(flags *pflag.FlagSet) {
-	q, o := &f.question, &f.migrate.options
+	q := &f.question
 	flags.StringVar(&q.Version, "version", "", "The version to retire, such as v1alpha1")
 	flags.BoolVar(&q.Unserve, "unserve", false, "Set served: false for the version")
 	flags.BoolVar(&q.Remove, "remove", false, "Take the version out of spec.versions")
 	flags.BoolVar(&q.Rescue, "rescue", false, "Bring a version back that was removed too early, and retire and remove it again")
 	flags.StringVar(&f.schemaFrom, "schema-from", "", "CustomResourceDefinition whose schema of the version --rescue brings back; - is standard input (default: the schema of the storage version)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "Show what would be done, and write nothing")
-	flags.Float64Var(&o.MaxObjectsPerSecond, "max-rate", 0, "Most objects per second (0: as many as the API server bears)")
-	flags.IntVar(&o.MaxInFlight, "max-in-flight", 0, "Most requests in flight (0: 32)")
-	flags.DurationVar(&o.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded; less than twice their request timeout is safe only where no request lasts that long")
-	flags.DurationVar(&o.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout, "How long to wait for the API servers to agree")
-	flags.StringVar(&f.migrate.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
-	flags.StringVar(&f.migrate.dir, "checkpoint-dir", "", "Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
+	f.migrate.addSweep(flags)
 	render.AddFlag(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 

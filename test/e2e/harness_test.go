@@ -125,6 +125,15 @@ func report(t *testing.T, out output) render.Migration {
 	return all.Resources[0]
 }
 
+// succeeded is the report on one resource of a command that ended well.
+func succeeded(t *testing.T, out output) render.Migration {
+	t.Helper()
+	if out.code != 0 {
+		t.Fatalf("exit code %d\n%s\n%s", out.code, out.stdout, out.stderr)
+	}
+	return report(t, out)
+}
+
 // stored counts what etcd holds below a prefix by version.
 func stored(t *testing.T, cluster *testbed.Cluster, prefix string) map[string]int {
 	t.Helper()

@@ -12,6 +12,16 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
+// answeredPatches counts the patches that came to something.
+func answeredPatches(proxy *testbed.Proxy) (n int) {
+	for _, r := range patches(proxy) {
+		if r.Status == http.StatusOK {
+			n++
+		}
+	}
+	return n
+}
+
 // A restarted API server is another process: it begins a new epoch and so a new pass. What the first pass has done lies
 // in a good range and is not sent again, but for what was read too shortly before the last look to be sure of.
 func TestARestartedServerBeginsANewPassThatSkipsWhatIsDone(t *testing.T) {
@@ -25,19 +35,9 @@ func TestARestartedServerBeginsANewPassThatSkipsWhatIsDone(t *testing.T) {
 	if err := cluster.Servers[0].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	out := wait()
-	if out.code != 0 {
-		t.Fatalf("exit code %d\n%s\n%s", out.code, out.stdout, out.stderr)
-	}
-	got := report(t, out)
-
+	got := succeeded(t, wait())
 	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
-	answered := 0
-	for _, r := range patches(proxy) {
-		if r.Status == http.StatusOK {
-			answered++
-		}
-	}
+	answered := answeredPatches(proxy)
 	c := got.Result.Counts
 	t.Logf("%d patches answered, counts %+v, %d restarts", answered, c, got.Result.Restarts)
 	if got.Result.Restarts != 1 || c.RewrittenBefore == 0 || !got.Result.Proven {
@@ -80,19 +80,9 @@ func TestServersRestartedTwiceInMidSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out := wait()
-	if out.code != 0 {
-		t.Fatalf("exit code %d\n%s\n%s", out.code, out.stdout, out.stderr)
-	}
-	got := report(t, out)
-
+	got := succeeded(t, wait())
 	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
-	answered := 0
-	for _, r := range patches(proxy) {
-		if r.Status == http.StatusOK {
-			answered++
-		}
-	}
+	answered := answeredPatches(proxy)
 	t.Logf("%d patches answered for %d objects, counts %+v, %d restarts", answered, n, got.Result.Counts, got.Result.Restarts)
 	if got.Result.Restarts < restarts || !got.Result.Proven {
 		t.Errorf("result = %+v, want it proven after %d epochs", got.Result, restarts)
