@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+// createPackages writes the new version and the shared packages, file by file after the old version's own.
+func (s *surgery) createPackages() error {
+	for _, file := range s.old.Package.Files {
+		if file.Test || file.Generated {
+			continue
+		}
+		for _, to := range []home{homeNew, homeShared, homeInternal} {
+			if err := s.createFile(file, to); err != nil {
+				return err
+			}
+		}
+	}
+	for _, to := range []home{homeShared, homeInternal} {
+		s.createDoc(to)
+	}
+	return nil
+}
+
+func (s *surgery) createFile(from *project.File, to home) error {
+	q := s.qualifiersOf(s.old.Package.Types, from, "")
+	edits := slices.Concat(s.definitions(from), s.references(from, to, q))
+	if to == homeNew {
+		edits = slices.Concat(edits, s.withoutOtherKinds(from), s.versionLiterals(from), s.storageEdits(from, homeNew))
+	}
+	body := s.extract(from, to, edits)
+	isDoc := len(from.Syntax.Decls) == 0 && from.Syntax.Doc != nil
+	if body == "" && (to != homeNew || !isDoc) {
+		return nil
+	}
+	source := []byte(s.header(from, to) + "\n\n" + body)
+	mentioned, err := mentionedIn(source)
+	if err != nil {
+		return err
+	}
+	var needed []imported
+	for _, one := range q.imports() {
+		if mentioned[one.name] {
+			needed = append(needed, one)
+		}
+	}
+	needed = append(needed, importsOf(from, mentioned)...)
+	content, err := tidy(nil, []byte(s.header(from, to)+"\n"+importBlock(needed)+"\n"+body))
+	if err != nil {
+		return err
+	}
+	why := map[home]string{homeNew: "what moves from ", homeShared: "what versions share from ", homeInternal: "what only packages of the group need from "}[to]
+	s.files[s.dirs[to]+"/"+path.Base(from.Path)] = &change{content: content, why: why + from.Path}
+	return nil
+}
+
+func mentionedIn(source []byte) (map[string]bool, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	return selectors(file), nil
+}
+
+// header is what stands above the code: licence, package comment and package clause.
+func (s *surgery) header(from *project.File, to home) string {
+	_, end := s.body(from)
+	clause := edit{s.project.Offset(from.Syntax.Name.Pos()), end, path.Base(s.dirs[to])}
+	if to == homeNew {
+		clause.text = identifier(s.version)
+	}
+	edits := []edit{clause}
+	if to != homeNew && from.Syntax.Doc != nil { // it describes a version
+		edits = append(edits, edit{s.project.Offset(from.Syntax.Doc.Pos()), s.project.Offset(from.Syntax.Package), ""})
+	}
+	text := splice(from.Source, 0, end, edits)
+	if to == homeNew {
+		text = word(s.old.Version).ReplaceAllString(text, s.version)
+		text = strings.ReplaceAll(text, "groupName="+s.old.Group, "groupName="+s.group)
+		text = strings.ReplaceAll(text, "versionName="+s.old.Version, "versionName="+s.version)
+	}
+	return text
+}
+
+func word(text string) *regexp.Regexp {
+	return regexp.MustCompile(`\b` + regexp.QuoteMeta(text) + `\b`)
+}
+
+// versionLiterals replaces group and version where the old version says which it is.
+func (s *surgery) versionLiterals(file *project.File) []edit {
+	var edits []edit
+	for _, decl := range file.Syntax.Decls {
+		if !slices.ContainsFunc(s.ownersOf(file, decl), func(d *split.Declaration) bool { return d != nil && d.Anchor }) {
+			continue
+		}
+		ast.Inspect(decl, func(node ast.Node) bool {
+			literal, ok := node.(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				return true
+			}
+			with := map[string]string{s.old.Version: s.version, s.old.Group: s.group, s.old.Name(): s.group + "/" + s.version}
+			if value, err := strconv.Unquote(literal.Value); err == nil && with[value] != "" && with[value] != value {
+				edits = append(edits, edit{s.project.Offset(literal.Pos()), s.project.Offset(literal.End()), strconv.Quote(with[value])})
+			}
+			return true
+		})
+	}
+	return edits
+}
+
+const storageMarker = "// +kubebuilder:storageversion"
+
+// storageEdits leaves the storage marker on exactly one version of each kind that moves.
+func (s *surgery) storageEdits(file *project.File, at home) []edit {
+	var edits []edit
+	for _, d := range s.graph.Declarations {
+		if d.File() != file || !slices.Contains(s.request.Kinds, d.Name) {
+			continue
+		}
+		span := s.spanOf(file, d.Parts[0].Decl)
+		var marked *ast.Comment
+		var last *ast.Comment // the marker that the new one follows
+		for _, group := range file.Syntax.Comments {
+			for _, comment := range group.List {
+				offset := s.project.Offset(comment.Pos())
+				if offset < span.from || offset >= s.project.Offset(d.Pos()) {
+					continue
+				}
+				if isMarker(comment.Text) {
+					last = comment
+				}
+				if strings.TrimSpace(strings.TrimPrefix(comment.Text, "//")) == "+kubebuilder:storageversion" {
+					marked = comment
+				}
+			}
+		}
+		stores := (s.request.Storage == StorageNew) == (at == homeNew)
+		switch {
+		case stores && marked == nil && last != nil:
+			end := s.project.Offset(last.End())
+			edits = append(edits, edit{end, end, "\n" + storageMarker})
+		case stores && marked == nil:
+			start := s.project.Offset(d.Parts[0].Decl.(*ast.GenDecl).TokPos)
+			edits = append(edits, edit{start, start, storageMarker + "\n"})
+		case !stores && marked != nil:
+			from, to := wholeLines(file.Source, s.project.Offset(marked.Pos()), s.project.Offset(marked.End()))
+			edits = append(edits, edit{from, to, ""})
+		}
+	}
+	return edits
+}
+
+// createDoc writes the package comment of a shared package: with the markers that the group's versions carry, since
+// its types are parts of their schemas. The internal package needs one only if it holds types.
+func (s *surgery) createDoc(to home) {
+	holds := countTrue(s.graph.Declarations, func(d *split.Declaration) bool { return s.goesTo(d, to) && (to == homeShared || d.What == "type") })
+	if holds == 0 {
+		return
+	}
+	licence := ""
+	for _, file := range s.old.Package.Files {
+		if comments := file.Syntax.Comments; len(comments) > 0 && !file.Test && !file.Generated && licence == "" {
+			if first := comments[0]; first.End() < file.Syntax.Package && first != file.Syntax.Doc && !hasMarker(first) {
+				licence = string(file.Source[s.project.Offset(first.Pos()):s.project.Offset(first.End())]) + "\n\n"
+			}
+		}
+	}
+	marker := "// +kubebuilder:object:generate=true"
+	if s.legacy {
+		marker = "// +k8s:deepcopy-gen=package,register"
+	}
+	parent := path.Base(path.Dir(s.dirs[homeNew]))
+	text := licence + marker + "\n\n// Package " + path.Base(s.dirs[to]) + " contains types and functions used by API definitions in the\n// " + parent + " package\n"
+	if s.legacy {
+		text += "// +groupName=" + s.group + "\n"
+	}
+	s.files[s.dirs[to]+"/doc.go"] = &change{content: []byte(text + "package " + path.Base(s.dirs[to]) + "\n"), why: "the package comment, with the markers for generated code"}
+}
+
+// importBlock writes imports the way goimports groups them.
+func importBlock(list []imported) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var standard, others []string
+	for _, one := range list {
+		if first, _, _ := strings.Cut(one.path, "/"); strings.Contains(first, ".") {
+			others = append(others, "\t"+one.spec()+"\n")
+		} else {
+			standard = append(standard, "\t"+one.spec()+"\n")
+		}
+	}
+	between := ""
+	if len(standard) > 0 && len(others) > 0 {
+		between = "\n"
+	}
+	return "\nimport (\n" + strings.Join(standard, "") + between + strings.Join(others, "") + ")\n"
+}

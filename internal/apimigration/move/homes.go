@@ -1,0 +1,293 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+// home is a package that declarations end in, or from which they are seen.
+type home string
+
+const (
+	homeOld      home = "old"
+	homeNew      home = "new"
+	homeShared   home = "shared"
+	homeInternal home = "internal"
+	elsewhere    home = "elsewhere" // an importer
+)
+
+// surgery is a migration being carried out on sources in memory.
+type surgery struct {
+	request  Request
+	project  *project.Project
+	old      *project.Version
+	group    string // of the new version
+	version  string
+	graph    *split.Graph
+	placed   map[*split.Declaration]split.Placement
+	renamed  map[*split.Declaration]string // unexported declarations that become exported
+	dirs     map[home]string               // relative to the root
+	legacy   bool                          // deepcopy is asked for with +k8s:deepcopy-gen
+	files    map[string]*change
+	findings []Finding
+	blockers []Finding
+}
+
+// change is what becomes of a file. A nil content removes it.
+type change struct {
+	content []byte
+	why     string
+}
+
+func (s *surgery) finding(place, format string, args ...any) {
+	s.findings = append(s.findings, Finding{Place: place, Text: fmt.Sprintf(format, args...)})
+}
+
+func (s *surgery) blocker(place, format string, args ...any) {
+	s.blockers = append(s.blockers, Finding{Place: place, Text: fmt.Sprintf(format, args...)})
+}
+
+// homeOf is the package in which a viewer finds a declaration.
+func (s *surgery) homeOf(d *split.Declaration, viewer home) home {
+	switch s.placed[d].Destination {
+	case split.Anchor:
+		if viewer == homeNew {
+			return homeNew
+		}
+		return homeOld
+	case split.New:
+		if viewer == homeOld {
+			return homeOld // it keeps its own copy
+		}
+		return homeNew
+	case split.Shared:
+		if ast.IsExported(d.Name) {
+			return homeShared
+		}
+		return homeInternal
+	case split.Stay:
+	}
+	return homeOld
+}
+
+// nameOf is the name of one of the declaration's objects where it ends.
+func (s *surgery) nameOf(d *split.Declaration, name string) string {
+	if s.renamed[d] != "" && name == d.Name {
+		return s.renamed[d]
+	}
+	return name
+}
+
+func (s *surgery) importPath(h home) string { return s.project.Module + "/" + s.dirs[h] }
+
+// exportNames finds names for what is unexported and moves to the internal package, where others have to see it.
+func (s *surgery) exportNames() {
+	taken := map[string]bool{}
+	for _, d := range s.graph.Declarations {
+		for _, name := range d.Names {
+			taken[name] = true
+		}
+	}
+	for _, d := range s.graph.Declarations {
+		if s.placed[d].Destination != split.Shared || ast.IsExported(d.Name) || d.Name == "_" {
+			continue
+		}
+		first, size := utf8.DecodeRuneInString(d.Name)
+		name := string(unicode.ToUpper(first)) + d.Name[size:]
+		if taken[name] {
+			s.blocker(s.project.Place(d.Pos()), "%s is shared and has to be exported, but there is a %s already: rename one of them first", d.Name, name)
+		}
+		if len(d.Names) > 1 {
+			s.blocker(s.project.Place(d.Pos()), "%s are declared together and have to be exported: declare each alone first", strings.Join(d.Names, ", "))
+		}
+		s.renamed[d] = name
+	}
+}
+
+// checkBorders refuses what cannot compile: the shared packages must not need a version, nor each other in a circle,
+// and unexported fields and methods are not seen from another package.
+func (s *surgery) checkBorders() {
+	var sharedNeedsInternal, internalNeedsShared *split.Declaration
+	for _, d := range s.graph.Declarations {
+		if s.placed[d].Destination != split.Shared {
+			continue
+		}
+		here := s.homeOf(d, homeShared)
+		for _, part := range d.Parts {
+			s.eachUse(part.File, part.Nodes(), func(ident *ast.Ident, other *split.Declaration) {
+				switch at := s.homeOf(other, here); {
+				case at == homeOld || at == homeNew:
+					s.blocker(s.project.Place(ident.Pos()), "%s is shared, but uses %s, which belongs to a version: change one of them, or use --assign", d.Name, other.Name)
+				case here == homeShared && at == homeInternal:
+					sharedNeedsInternal = d
+				case here == homeInternal && at == homeShared:
+					internalNeedsShared = d
+				}
+			})
+		}
+	}
+	if sharedNeedsInternal != nil && internalNeedsShared != nil {
+		s.blocker(s.project.Place(internalNeedsShared.Pos()), "%s would be in the internal package and use the shared one, while %s in the shared one uses the internal one: export %s first",
+			internalNeedsShared.Name, sharedNeedsInternal.Name, internalNeedsShared.Name)
+	}
+	for _, file := range s.old.Package.Files {
+		if !file.Generated {
+			s.checkMembers(file)
+		}
+	}
+}
+
+// checkMembers looks for unexported fields and methods that would be used across packages.
+func (s *surgery) checkMembers(file *project.File) {
+	for ident, object := range file.Info.Uses {
+		if object.Pkg() == nil || object.Pkg().Path() != s.old.Package.Path || object.Exported() || object.Parent() != nil {
+			continue // fields and methods have no scope
+		}
+		owner, user := s.at(object.Pos()), s.at(ident.Pos())
+		if owner == nil || owner == user {
+			continue
+		}
+		viewers := []home{homeOld}
+		if user != nil && !file.Test {
+			viewers = s.viewers(user)
+		}
+		for _, viewer := range viewers {
+			if s.homeOf(owner, viewer) != viewer {
+				s.blocker(s.project.Place(ident.Pos()), "%s of %s is unexported and is used from another package afterwards: export it first", object.Name(), owner.Name)
+				break
+			}
+		}
+	}
+}
+
+// viewers are the packages that hold a declaration's code.
+func (s *surgery) viewers(d *split.Declaration) []home {
+	switch s.placed[d].Destination {
+	case split.New, split.Anchor:
+		return []home{homeOld, homeNew}
+	case split.Shared:
+		return []home{s.homeOf(d, elsewhere)}
+	case split.Stay:
+	}
+	return []home{homeOld}
+}
+
+// at is the declaration whose source contains a position. A test's copy of the package has been parsed again, so
+// that files and offsets are compared, not positions.
+func (s *surgery) at(pos token.Pos) *split.Declaration {
+	wanted := s.project.Fset.Position(pos)
+	for _, d := range s.graph.Declarations {
+		for _, part := range d.Parts {
+			for _, node := range part.Nodes() {
+				from, to := s.project.Fset.Position(node.Pos()), s.project.Fset.Position(node.End())
+				if from.Filename == wanted.Filename && from.Offset <= wanted.Offset && wanted.Offset < to.Offset {
+					return d
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// eachUse calls use for every identifier in nodes that names a declaration of the old package.
+func (s *surgery) eachUse(file *project.File, nodes []ast.Node, use func(*ast.Ident, *split.Declaration)) {
+	for _, node := range nodes {
+		ast.Inspect(node, func(node ast.Node) bool {
+			if ident, ok := node.(*ast.Ident); ok {
+				if d := s.graph.Owner(file.Info.Uses[ident]); d != nil {
+					use(ident, d)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// qualifiers chooses, for one file, the names by which it calls the packages of the migration.
+type qualifiers struct {
+	surgery *surgery
+	taken   map[string]bool
+	// style is how the file calls the old version's package; empty if it does not import it.
+	style string
+	names map[home]string
+}
+
+func (s *surgery) qualifiersOf(pkg *types.Package, file *project.File, style string) *qualifiers {
+	q := &qualifiers{surgery: s, taken: map[string]bool{}, style: style, names: map[home]string{}}
+	within := func(pos token.Pos) bool { return file.Syntax.FileStart <= pos && pos < file.Syntax.FileEnd }
+	for ident, object := range file.Info.Defs {
+		if member, ok := object.(*types.Var); within(ident.Pos()) && (!ok || !member.IsField()) {
+			q.taken[ident.Name] = true
+		}
+	}
+	for node, object := range file.Info.Implicits {
+		if name, ok := object.(*types.PkgName); ok && within(node.Pos()) {
+			q.taken[name.Name()] = true
+		}
+	}
+	for _, name := range pkg.Scope().Names() {
+		q.taken[name] = true
+	}
+	return q
+}
+
+// name is how the file calls a package; the same for every use.
+func (q *qualifiers) name(h home) string {
+	if name := q.names[h]; name != "" {
+		return name
+	}
+	parent := identifier(path.Base(path.Dir(q.surgery.dirs[homeNew])))
+	var candidates []string
+	switch h {
+	case homeNew:
+		if prefix, ok := strings.CutSuffix(q.style, q.surgery.old.Version); ok {
+			candidates = append(candidates, prefix+q.surgery.version)
+		} else if q.style != "" {
+			candidates = append(candidates, q.style+q.surgery.version)
+		}
+		candidates = append(candidates, parent+q.surgery.version)
+	case homeOld:
+		candidates = []string{q.surgery.old.Package.Name, parent + q.surgery.old.Package.Name}
+	case homeInternal:
+		candidates = []string{"internal" + path.Base(q.surgery.dirs[h]), parent + "internal"}
+	case homeShared:
+		candidates = []string{path.Base(q.surgery.dirs[h]), parent + path.Base(q.surgery.dirs[h])}
+	case elsewhere:
+	}
+	for n := 2; ; n++ {
+		if i := slices.IndexFunc(candidates, func(name string) bool { return !q.taken[name] }); i >= 0 {
+			q.names[h] = candidates[i]
+			q.taken[candidates[i]] = true
+			return candidates[i]
+		}
+		candidates = []string{fmt.Sprintf("%s%s%d", parent, path.Base(q.surgery.dirs[h]), n)}
+	}
+}
+
+// imports are those that the names given out so far need.
+func (q *qualifiers) imports() []imported {
+	var found []imported
+	for h, name := range q.names {
+		found = append(found, imported{q.surgery.importPath(h), name})
+	}
+	slices.SortFunc(found, func(a, b imported) int { return strings.Compare(a.path, b.path) })
+	return found
+}
+
+var notIdentifier = regexp.MustCompile(`[^A-Za-z0-9_]`)
+
+func identifier(name string) string { return notIdentifier.ReplaceAllString(name, "") }

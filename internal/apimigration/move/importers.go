@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/ast/astutil"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+// editImporters rewrites every file outside the version's package that mentions it, by the identity of what it
+// mentions and not by name. Generated files are left to their generators.
+func (s *surgery) editImporters() error {
+	for _, pkg := range s.project.Packages {
+		if pkg == s.old.Package {
+			continue
+		}
+		for _, file := range pkg.Files {
+			spec := importSpec(file, s.old.Package.Path)
+			switch {
+			case spec == nil:
+			case spec.Name != nil && spec.Name.Name == ".":
+				return project.Problem("grep -rn '\\. \"'", "%s imports %s with a dot: give the import a name first", file.Path, s.old.Package.Path)
+			case file.Generated:
+				s.finding(file.Path, "generated: run its generator again (its old names still compile)")
+			default:
+				if err := s.editImporter(pkg, file, spec); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func importSpec(file *project.File, importPath string) *ast.ImportSpec {
+	for _, spec := range file.Syntax.Imports {
+		if unquoted, _ := strconv.Unquote(spec.Path.Value); unquoted == importPath {
+			return spec
+		}
+	}
+	return nil
+}
+
+// importer is one file that imports the old version.
+type importer struct {
+	*surgery
+	file  *project.File
+	style string // its name for the old version
+	q     *qualifiers
+	edits []edit
+}
+
+func (s *surgery) editImporter(pkg *project.Package, file *project.File, spec *ast.ImportSpec) error {
+	i := &importer{surgery: s, file: file, style: packageName(file, spec)}
+	if i.style == "_" {
+		return nil
+	}
+	i.q = s.qualifiersOf(pkg.Types, file, i.style)
+	if cloned, err := i.cloneRegistration(); err != nil || cloned {
+		return err
+	}
+	ast.Inspect(file.Syntax, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok {
+			i.selector(selector)
+		}
+		return true
+	})
+	if len(i.edits) == 0 {
+		return nil
+	}
+	i.comments()
+	text := []byte(splice(file.Source, 0, len(file.Source), i.edits))
+	return s.rewrite(file, text, i.q, map[string]string{s.old.Package.Path: i.style}, "uses what has moved")
+}
+
+// owner is the declaration that a selector such as v1.Phase names.
+func (i *importer) owner(selector *ast.SelectorExpr) *split.Declaration {
+	ident, ok := selector.X.(*ast.Ident)
+	if !ok {
+		return nil
+	}
+	name, ok := i.file.Info.Uses[ident].(*types.PkgName)
+	if !ok || name.Imported().Path() != i.old.Package.Path {
+		return nil
+	}
+	return i.graph.Owner(i.file.Info.Uses[selector.Sel])
+}
+
+func (i *importer) selector(selector *ast.SelectorExpr) {
+	d := i.owner(selector)
+	if d == nil {
+		return
+	}
+	at := i.homeOf(d, elsewhere)
+	if i.placed[d].Destination == split.Anchor {
+		switch {
+		case strings.HasSuffix(d.Name, "GroupVersion") || d.Name == "Kind" || d.Name == "Resource":
+			if !i.besideMoved(selector) {
+				return
+			}
+			at = homeNew
+			i.finding(i.project.Place(selector.Pos()), "%s stands beside a kind that moves and becomes the new version's", d.Name)
+		default:
+			i.repeatRegistration(selector)
+			return
+		}
+	}
+	if at == homeOld {
+		return
+	}
+	i.edits = append(i.edits, edit{i.project.Offset(selector.X.Pos()), i.project.Offset(selector.X.End()), i.q.name(at)})
+}
+
+// besideMoved reports whether the statement around a selector mentions a kind that moves, by type or in a string.
+func (i *importer) besideMoved(selector *ast.SelectorExpr) bool {
+	path, _ := astutil.PathEnclosingInterval(i.file.Syntax, selector.Pos(), selector.End())
+	for _, node := range path {
+		_, statement := node.(ast.Stmt)
+		_, literal := node.(*ast.CompositeLit)
+		_, value := node.(*ast.ValueSpec)
+		if !statement && !literal && !value {
+			continue
+		}
+		found := false
+		ast.Inspect(node, func(node ast.Node) bool {
+			switch node := node.(type) {
+			case *ast.SelectorExpr:
+				d := i.owner(node)
+				found = found || d != nil && i.placed[d].Destination == split.New
+			case *ast.BasicLit:
+				text, err := strconv.Unquote(node.Value)
+				for _, kind := range i.request.Kinds {
+					found = found || err == nil && node.Kind == token.STRING && text == kind
+				}
+			}
+			return !found
+		})
+		if found || statement {
+			return found
+		}
+	}
+	return false
+}
+
+// repeatRegistration does for the new version what a statement does for the old one's AddToScheme or SchemeBuilder.
+func (i *importer) repeatRegistration(selector *ast.SelectorExpr) {
+	path, _ := astutil.PathEnclosingInterval(i.file.Syntax, selector.Pos(), selector.End())
+	for n, node := range path {
+		if n+1 == len(path) {
+			break
+		}
+		var between string
+		switch parent := path[n+1].(type) {
+		case *ast.CompositeLit:
+			between = ",\n"
+			if i.line(parent.Lbrace) == i.line(parent.Rbrace) {
+				between = ", "
+			}
+		case *ast.BlockStmt:
+			between = "\n"
+		default:
+			continue
+		}
+		from, to := i.project.Offset(node.Pos()), i.project.Offset(node.End())
+		at := edit{i.project.Offset(selector.X.Pos()), i.project.Offset(selector.X.End()), i.q.name(homeNew)}
+		i.edits = append(i.edits, edit{to, to, between + splice(i.file.Source, from, to, []edit{at})})
+		return
+	}
+	i.finding(i.project.Place(selector.Pos()), "registers the old version: register the new one beside it")
+}
+
+// cloneRegistration writes addtoscheme_GROUP_NEW.go after the file for the old version, if this is that file.
+func (i *importer) cloneRegistration() (bool, error) {
+	base := path.Base(i.file.Path)
+	name := strings.TrimSuffix(base, "_"+i.old.Version+".go")
+	if name == base || !strings.HasPrefix(base, "addtoscheme_") {
+		return false, nil
+	}
+	group, _, _ := strings.Cut(i.group, ".")
+	if i.group != i.old.Group {
+		name = "addtoscheme_" + identifier(group)
+	}
+	spec := importSpec(i.file, i.old.Package.Path)
+	edits := []edit{{i.project.Offset(spec.Pos()), i.project.Offset(spec.End()), imported{i.importPath(homeNew), i.q.name(homeNew)}.spec()}}
+	if spec.Name != nil { // as explicit as it was
+		edits[0].text = i.q.name(homeNew) + " " + strconv.Quote(i.importPath(homeNew))
+	}
+	ast.Inspect(i.file.Syntax, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok && i.owner(selector) != nil {
+			edits = append(edits, edit{i.project.Offset(selector.X.Pos()), i.project.Offset(selector.X.End()), i.q.name(homeNew)})
+		}
+		return true
+	})
+	content, err := tidy(nil, []byte(splice(i.file.Source, 0, len(i.file.Source), edits)))
+	if err != nil {
+		return false, err
+	}
+	i.files[path.Dir(i.file.Path)+"/"+name+"_"+i.version+".go"] = &change{content: content, why: "registers the new version, as " + base + " does the old one"}
+	return true, nil
+}
+
+// comments rewrites names such as v1.Phase in comments, where they mean what has moved.
+func (i *importer) comments() {
+	for _, d := range i.graph.Declarations {
+		at := i.homeOf(d, elsewhere)
+		if at == homeOld {
+			continue
+		}
+		for _, name := range d.Names {
+			mention := word(i.style + "." + name)
+			for _, group := range i.file.Syntax.Comments {
+				for _, comment := range group.List {
+					from := i.project.Offset(comment.Pos())
+					for _, found := range mention.FindAllStringIndex(comment.Text, -1) {
+						i.edits = append(i.edits, edit{from + found[0], from + found[0] + len(i.style), i.q.name(at)})
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,395 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var guideRequest = Request{Kinds: []string{"CatalogSourceConfig"}, From: "operators.example.com/v1", To: "operators.example.com/v2", Storage: StorageNew}
+
+// fixture is a copy of a project of testdata, committed to git.
+func fixture(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := copyTree(filepath.Join("..", "testdata", name), dir); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, "git", "init", "-q")
+	run(t, dir, "git", "add", ".")
+	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before")
+	return dir
+}
+
+func run(t *testing.T, dir, name string, args ...string) []byte {
+	t.Helper()
+	command := exec.Command(name, args...)
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return out
+}
+
+// tree reads all files but .git.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			if entry != nil && entry.Name() == ".git" {
+				return filepath.SkipDir
+			}
+			return err
+		}
+		content, err := os.ReadFile(name)
+		rel, _ := filepath.Rel(dir, name)
+		files[filepath.ToSlash(rel)] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func planned(t *testing.T, dir string, request Request) *Plan {
+	t.Helper()
+	outcome, err := Make(t.Context(), dir, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcome.Plan
+}
+
+// golden compares with a file of testdata, or writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("..", "testdata", "golden", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; go test -update writes it):\n%s", name, diff)
+	}
+}
+
+func TestThePlanOfTheGuidesProject(t *testing.T) {
+	dir := fixture(t, "guide")
+	before := tree(t, dir)
+	plan := planned(t, dir, guideRequest)
+	content, err := plan.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "guide-plan.yaml", string(content))
+	again, err := planned(t, fixture(t, "guide"), guideRequest).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(content), string(again)); diff != "" {
+		t.Errorf("the same tree elsewhere gives another plan:\n%s", diff)
+	}
+	decoded, err := Decode(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(plan, decoded); diff != "" {
+		t.Errorf("a plan changes when it is written and read (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+		t.Errorf("planning wrote into the tree:\n%s", diff)
+	}
+}
+
+// The tree is compared with the guide's: https://sdk.operatorframework.io, "Migrating Existing Kubernetes APIs".
+func TestApplyingMakesTheTreeThatTheGuideDescribes(t *testing.T) {
+	dir := fixture(t, "guide")
+	before := tree(t, dir)
+	plan := planned(t, dir, guideRequest)
+	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
+		t.Fatalf("apply: %v, %v", done, err)
+	}
+	after := tree(t, dir)
+	goldenTree(t, "guide-tree.txt", before, after)
+
+	created := newIn(before, after)
+	want := []string{
+		"pkg/apis/addtoscheme_operators_v2.go",
+		"pkg/apis/operators/internal/shared/shared.go",
+		"pkg/apis/operators/shared/doc.go",
+		"pkg/apis/operators/shared/phase.go",
+		"pkg/apis/operators/shared/phase_types.go",
+		"pkg/apis/operators/shared/zz_generated.deepcopy.go",
+		"pkg/apis/operators/v2/catalogsourceconfig.go",
+		"pkg/apis/operators/v2/catalogsourceconfig_types.go",
+		"pkg/apis/operators/v2/doc.go",
+		"pkg/apis/operators/v2/register.go",
+		"pkg/apis/operators/v2/zz_generated.deepcopy.go",
+	}
+	if diff := cmp.Diff(want, created); diff != "" {
+		t.Errorf("new files (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"pkg/apis/operators/v1/shared.go"}, newIn(after, before)); diff != "" {
+		t.Errorf("removed files (-want +got):\n%s", diff)
+	}
+	checkInvariants(t, dir, before, after)
+
+	if done, err := Apply(t.Context(), dir, plan, false); err != nil || done {
+		t.Errorf("apply again: %v, %v; want nothing to do", done, err)
+	}
+	if diff := cmp.Diff(after, tree(t, dir)); diff != "" {
+		t.Errorf("applying twice changed something:\n%s", diff)
+	}
+}
+
+// goldenTree shows every file that differs.
+func goldenTree(t *testing.T, name string, before, after map[string]string) {
+	t.Helper()
+	var out strings.Builder
+	for _, file := range slices.Sorted(maps.Keys(after)) {
+		if before[file] != after[file] {
+			fmt.Fprintf(&out, "-- %s --\n%s", file, after[file])
+		}
+	}
+	golden(t, name, out.String())
+}
+
+func newIn(before, after map[string]string) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if _, ok := before[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// checkInvariants asserts what holds after every migration.
+func checkInvariants(t *testing.T, dir string, before, after map[string]string) {
+	t.Helper()
+	run(t, dir, "go", "build", "./...")
+	run(t, dir, "go", "vet", "./...")
+	run(t, dir, "go", "test", "./...")
+	if out := run(t, dir, "gofmt", "-l", "."); len(out) > 0 {
+		t.Errorf("not formatted: %s", out)
+	}
+	have := comments(t, after)
+	for comment, n := range comments(t, before) {
+		if have[comment] < n {
+			t.Errorf("%d of %d comments are left: %s", have[comment], n, comment)
+		}
+	}
+	for name, content := range before {
+		if strings.HasPrefix(name, "deploy/") && after[name] != content {
+			t.Errorf("%s has changed", name)
+		}
+	}
+}
+
+// comments counts the lines of comments of code that people write. In files that are rewritten, names of packages in
+// comments follow their imports; they are left out of the comparison.
+func comments(t *testing.T, files map[string]string) map[string]int {
+	t.Helper()
+	found := map[string]int{}
+	for name, content := range files {
+		if !strings.HasSuffix(name, ".go") || strings.Contains(name, "zz_generated") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, content, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, group := range file.Comments {
+			for _, comment := range group.List {
+				text := strings.NewReplacer("operatorsv1.", "", "shared.", "", "ensureFinalizer", "EnsureFinalizer").Replace(comment.Text)
+				found[text]++
+			}
+		}
+	}
+	// A licence stands once in each file, and files come and go.
+	delete(found, "// Copyright 2019 The Test Operator Authors")
+	delete(found, "//")
+	return found
+}
+
+func TestThePatchIsWhatApplyDoes(t *testing.T) {
+	dir, other := fixture(t, "guide"), fixture(t, "guide")
+	before := tree(t, dir)
+	plan := planned(t, dir, guideRequest)
+	outcome, err := Again(t.Context(), dir, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := outcome.Patch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+		t.Errorf("making a patch wrote into the tree:\n%s", diff)
+	}
+	if _, err := Apply(t.Context(), dir, plan, false); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "patch")
+	if err := os.WriteFile(file, patch, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(t, other, "git", "apply", file)
+	if diff := cmp.Diff(tree(t, dir), tree(t, other)); diff != "" {
+		t.Errorf("apply and git apply differ:\n%s", diff)
+	}
+}
+
+func TestATreeThatIsNotThePlansIsRefusedAndLeftAlone(t *testing.T) {
+	dir := fixture(t, "guide")
+	plan := planned(t, dir, guideRequest)
+	group := filepath.Join(dir, "pkg/apis/operators/v1/operatorgroup.go")
+	for name, test := range map[string]struct {
+		change func(t *testing.T, plan *Plan)
+		dirty  bool
+		want   string
+	}{
+		"uncommitted changes": {
+			change: func(t *testing.T, _ *Plan) { appendTo(t, group, "\n// Changed.\n") },
+			want:   "uncommitted changes: pkg/apis/operators/v1/operatorgroup.go",
+		},
+		"code that has changed since": {
+			change: func(t *testing.T, _ *Plan) { appendTo(t, group, "\n// Changed.\n") },
+			dirty:  true,
+			want:   "has changed since the plan was made",
+		},
+		"a plan that was edited": {
+			change: func(_ *testing.T, plan *Plan) { plan.Declarations[0].To = "stay" },
+			want:   "not what its request gives",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, dir, "git", "checkout", "-q", ".")
+			edited := *plan
+			edited.Declarations = slices.Clone(plan.Declarations)
+			test.change(t, &edited)
+			before := tree(t, dir)
+			_, err := Apply(t.Context(), dir, &edited, test.dirty)
+			wantProblem(t, err, test.want)
+			if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+				t.Errorf("a refused plan changed the tree:\n%s", diff)
+			}
+		})
+	}
+}
+
+func appendTo(t *testing.T, name, text string) {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, append(content, text...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantProblem(t *testing.T, err error, text string) {
+	t.Helper()
+	problem := (*project.UserError)(nil)
+	if !errors.As(err, &problem) || !strings.Contains(problem.Error(), text) || problem.Try == "" {
+		t.Errorf("got %v, want an error for the user with %q", err, text)
+	}
+}
+
+func TestRequestsThatCannotBeMeantAreRefused(t *testing.T) {
+	dir := fixture(t, "guide")
+	with := func(change func(*Request)) Request {
+		request := guideRequest
+		request.Kinds = slices.Clone(request.Kinds)
+		change(&request)
+		return request
+	}
+	for name, test := range map[string]struct {
+		request Request
+		want    string
+	}{
+		"unknown version":         {with(func(r *Request) { r.From = "operators.example.com/v7" }), "no package defines the API version"},
+		"unknown kind":            {with(func(r *Request) { r.Kinds[0] = "Catalog" }), "has no kind Catalog; it has: CatalogSourceConfig, OperatorGroup"},
+		"version exists":          {with(func(r *Request) { r.To = r.From }), "exists already"},
+		"no version":              {with(func(r *Request) { r.To = "operators.example.com/two" }), "is no GROUP/VERSION"},
+		"another group":           {with(func(r *Request) { r.To = "other.example.com/v2" }), "another group"},
+		"unknown declaration":     {with(func(r *Request) { r.Assign = map[string]split.Destination{"Nothing": split.Stay} }), "no declaration is named Nothing"},
+		"assignment of an anchor": {with(func(r *Request) { r.Assign = map[string]split.Destination{"SchemeBuilder": split.Shared} }), "cannot be assigned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Make(t.Context(), dir, test.request)
+			wantProblem(t, err, test.want)
+		})
+	}
+}
+
+func TestProjectsThatCannotBeReadAreRefused(t *testing.T) {
+	const controller = "pkg/controller/operatorgroup/operatorgroup_controller.go"
+	for name, test := range map[string]struct {
+		file, old, new string
+		want           string
+	}{
+		"code that does not compile": {controller, "group.EnsureFinalizer()", "group.Ensure()", "does not compile: " + controller},
+		"a cyclic import": {
+			"pkg/apis/operators/v1/phase.go", "import (", "import (\n\t_ \"github.com/test-org/test-operator/pkg/controller/operatorgroup\"", "import cycle",
+		},
+		"a dot import": {controller, "\"github.com/test-org/test-operator/pkg/apis/operators/v1\"", ". \"github.com/test-org/test-operator/pkg/apis/operators/v1\"", "with a dot"},
+		"no manifest":  {"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml", "kind: CatalogSourceConfig\n", "kind: Another\n", "no manifest of a CustomResourceDefinition for CatalogSourceConfig"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := fixture(t, "guide")
+			file := filepath.Join(dir, test.file)
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			content = bytes.Replace(content, []byte(test.old), []byte(test.new), 1)
+			if name == "a dot import" {
+				content = bytes.ReplaceAll(content, []byte("v1.P"), []byte("P"))
+				content = bytes.ReplaceAll(content, []byte("v1.NewP"), []byte("NewP"))
+				content = bytes.ReplaceAll(content, []byte("*v1.O"), []byte("*O"))
+			}
+			if err := os.WriteFile(file, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err = Make(t.Context(), dir, guideRequest)
+			wantProblem(t, err, test.want)
+		})
+	}
+}

@@ -1,0 +1,277 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package move carries out, on the sources of a project, what moving kinds to a new API version takes: it makes the
+// plan, computes every edit in a copy of the tree, type-checks the copy, and writes the result.
+//
+// It never edits a generated file by hand, never touches a cluster or a CustomResourceDefinition, and writes into the
+// project in Apply only. Invariants: the same tree and request give the same plan, byte for byte; a plan with
+// blockers is not applied; what Apply writes has compiled before; every comment of the sources is there afterwards.
+package move
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+// Plan is what will be done, for a person to review.
+type Plan struct {
+	Format  string  `yaml:"format"`
+	Request Request `yaml:"request"`
+	// Tree is a hash of the Go code that the plan was made for.
+	Tree         string        `yaml:"tree"`
+	Blockers     []Finding     `yaml:"blockers"`
+	Findings     []Finding     `yaml:"findings"`
+	Declarations []Declaration `yaml:"declarations"`
+	Edits        []Edit        `yaml:"edits"`
+	// Commands generate what is not regenerated here.
+	Commands []string `yaml:"commands"`
+}
+
+// Format is the version of the plan's form.
+const Format = "api-migrator/v1"
+
+// Finding is something that a person should look at.
+type Finding struct {
+	Place string `yaml:"place"`
+	Text  string `yaml:"text"`
+}
+
+// Declaration says where one declaration goes and why.
+type Declaration struct {
+	Name   string `yaml:"name"`
+	What   string `yaml:"what"`
+	File   string `yaml:"file"`
+	To     string `yaml:"to"`           // new, shared, stay or anchor
+	In     string `yaml:"in"`           // the folder
+	As     string `yaml:"as,omitempty"` // its name there, if it is another
+	Reason string `yaml:"reason"`
+}
+
+// Edit is what becomes of one file.
+type Edit struct {
+	File   string `yaml:"file"`
+	Action string `yaml:"action"` // create, change or remove
+	Why    string `yaml:"why"`
+	Before string `yaml:"before,omitempty"` // SHA-256 of the content
+	After  string `yaml:"after,omitempty"`
+}
+
+// Outcome is a plan with the contents that its edits stand for. A nil content is a file that is not there.
+type Outcome struct {
+	Plan          *Plan
+	Root          string
+	Before, After map[string][]byte
+}
+
+// Make plans a request for the project in dir. It writes nothing there.
+func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
+	p, err := project.Load(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	old, err := request.check(p)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSurgery(p, old, request)
+	if err != nil {
+		return nil, err
+	}
+	s.exportNames()
+	s.checkBorders()
+	for _, step := range []func() error{s.createPackages, s.editOld, s.editImporters} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	s.lookAround()
+	outcome := &Outcome{Root: p.Root, Before: map[string][]byte{}, After: map[string][]byte{}}
+	if len(s.blockers) == 0 {
+		if err := s.tryInCopy(ctx); err != nil {
+			return nil, err
+		}
+	}
+	outcome.Plan = s.plan()
+	return outcome, s.fill(outcome)
+}
+
+func newSurgery(p *project.Project, old *project.Version, request Request) (*surgery, error) {
+	group, version, _ := strings.Cut(request.To, "/")
+	parent := path.Dir(old.Package.Dir)
+	s := &surgery{
+		request: request, project: p, old: old, group: group, version: version, graph: split.NewGraph(old.Package),
+		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{}, files: map[string]*change{},
+		dirs: map[home]string{homeOld: old.Package.Dir, homeNew: parent + "/" + version, homeShared: parent + "/shared", homeInternal: parent + "/internal/shared"},
+	}
+	question := split.Question{Graph: s.graph, Assign: request.Assign}
+	for _, kind := range old.Kinds {
+		if slices.Contains(request.Kinds, kind.Name) {
+			question.Moving = append(question.Moving, kind)
+		} else {
+			question.Staying = append(question.Staying, kind)
+		}
+	}
+	for _, file := range old.Package.Files {
+		s.legacy = s.legacy || !file.Generated && bytes.Contains(file.Source, []byte("+k8s:deepcopy-gen"))
+	}
+	for _, pkg := range p.Packages {
+		for _, file := range pkg.Files {
+			if pkg != old.Package && importSpec(file, old.Package.Path) != nil {
+				used := map[*split.Declaration]bool{}
+				for _, object := range file.Info.Uses {
+					if d := s.graph.Owner(object); d != nil {
+						used[d] = true
+					}
+				}
+				question.Users = append(question.Users, used)
+			}
+		}
+	}
+	placements, err := question.Decide()
+	if err != nil {
+		return nil, project.Problem(tryInspect, "%s", err.Error())
+	}
+	for _, placement := range placements {
+		s.placed[placement.Declaration] = placement
+		if placement.Guess {
+			s.finding(p.Place(placement.Pos()), "%s stays, as a guess: %s", placement.Name, placement.Reason)
+		}
+	}
+	return s, nil
+}
+
+// lookAround reports what could not be read with types.
+func (s *surgery) lookAround() {
+	for _, file := range s.project.Ignored {
+		s.finding(file, "kept out by build constraints: not looked at")
+	}
+	for h, dir := range s.dirs {
+		if h == homeOld {
+			continue
+		}
+		if i := slices.IndexFunc(s.project.Packages, func(p *project.Package) bool { return p.Dir == dir }); i >= 0 && s.creates(dir) {
+			s.blocker(dir, "the package exists already")
+		}
+	}
+}
+
+func (s *surgery) creates(dir string) bool {
+	for file := range s.files {
+		if path.Dir(file) == dir {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *surgery) plan() *Plan {
+	plan := &Plan{Format: Format, Request: s.request, Tree: treeHash(s.project), Blockers: s.blockers, Findings: s.findings, Declarations: []Declaration{}, Edits: []Edit{}, Commands: []string{}}
+	plan.Blockers, plan.Findings = distinct(plan.Blockers), distinct(plan.Findings)
+	for _, d := range s.graph.Declarations {
+		placement := s.placed[d]
+		at := s.homeOf(d, elsewhere)
+		plan.Declarations = append(plan.Declarations, Declaration{
+			Name: strings.Join(d.Names, ", "), What: d.What, File: d.File().Path, To: string(placement.Destination), In: s.dirs[at],
+			As: s.renamed[d], Reason: placement.Reason,
+		})
+	}
+	if slices.ContainsFunc(s.project.Packages, s.isGeneratedClient) {
+		plan.Commands = append(plan.Commands, "make generate")
+	}
+	return plan
+}
+
+// distinct sorts findings and drops repetitions. An empty list is a list too: a plan is the same when it is read again.
+func distinct(list []Finding) []Finding {
+	sorted := append([]Finding{}, list...)
+	slices.SortFunc(sorted, func(a, b Finding) int { return strings.Compare(a.Place+a.Text, b.Place+b.Text) })
+	return slices.Compact(sorted)
+}
+
+// isGeneratedClient reports whether a package other than API versions holds generated code that imports the old version.
+func (s *surgery) isGeneratedClient(pkg *project.Package) bool {
+	return pkg != s.old.Package && slices.ContainsFunc(pkg.Files, func(f *project.File) bool {
+		return f.Generated && importSpec(f, s.old.Package.Path) != nil
+	})
+}
+
+// fill turns the changes into the plan's edits.
+func (s *surgery) fill(outcome *Outcome) error {
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		before, err := readIfThere(s.project.Root, name)
+		if err != nil {
+			return err
+		}
+		change := s.files[name]
+		if bytes.Equal(before, change.content) {
+			continue
+		}
+		edit := Edit{File: name, Action: "change", Why: change.why, Before: hash(before), After: hash(change.content)}
+		switch {
+		case before == nil:
+			edit.Action = "create"
+		case change.content == nil:
+			edit.Action = "remove"
+		}
+		outcome.Plan.Edits = append(outcome.Plan.Edits, edit)
+		outcome.Before[name], outcome.After[name] = before, change.content
+	}
+	return nil
+}
+
+func hash(content []byte) string {
+	if content == nil {
+		return ""
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// treeHash covers every Go file that was read.
+func treeHash(p *project.Project) string {
+	all := sha256.New()
+	for _, pkg := range p.Packages {
+		for _, file := range pkg.Files {
+			fmt.Fprintf(all, "%s %s\n", file.Path, hash(file.Source))
+		}
+	}
+	return hex.EncodeToString(all.Sum(nil))
+}
+
+// Encode writes a plan as YAML.
+func (p *Plan) Encode() ([]byte, error) {
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(p); err != nil {
+		return nil, fmt.Errorf("encode plan: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// Decode reads a plan. What it does not know it refuses.
+func Decode(content []byte) (*Plan, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	decoder.KnownFields(true)
+	plan := &Plan{}
+	if err := decoder.Decode(plan); err != nil {
+		return nil, fmt.Errorf("decode plan: %w", err)
+	}
+	if plan.Format != Format {
+		return nil, fmt.Errorf("decode plan: its format is %q, not %s", plan.Format, Format)
+	}
+	return plan, nil
+}

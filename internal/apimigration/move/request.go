@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+// Which version a kind that moved is stored in.
+const (
+	StorageNew = "new"
+	StorageOld = "old"
+)
+
+// Request says what to move where.
+type Request struct {
+	Kinds []string `yaml:"kinds"`
+	From  string   `yaml:"from"` // GROUP/VERSION
+	To    string   `yaml:"to"`
+	// Storage is StorageNew or StorageOld.
+	Storage string `yaml:"storage"`
+	// Assign overrides where declarations go: new, shared or stay, by name.
+	Assign map[string]split.Destination `yaml:"assign,omitempty"`
+	// WithoutCRDs: the manifests are not in this tree.
+	WithoutCRDs bool `yaml:"withoutCRDs,omitempty"`
+}
+
+// versionName is what Kubernetes orders as a version.
+var versionName = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
+
+const tryInspect = "api-migrator inspect"
+
+// check finds the version that a request is about, and refuses what cannot be meant.
+func (r Request) check(p *project.Project) (*project.Version, error) {
+	versions := p.Versions()
+	names := make([]string, 0, len(versions))
+	for _, v := range versions {
+		names = append(names, v.Name())
+	}
+	at := slices.Index(names, r.From)
+	group, version, ok := strings.Cut(r.To, "/")
+	switch {
+	case at < 0:
+		return nil, project.Problem(tryInspect, "no package defines the API version %s; there are: %s", r.From, strings.Join(names, ", "))
+	case !ok || !versionName.MatchString(version):
+		return nil, project.Problem("api-migrator plan --to "+versions[at].Group+"/v2", "%q is no GROUP/VERSION such as %s/v2", r.To, versions[at].Group)
+	case group != versions[at].Group:
+		return nil, project.Problem("api-migrator plan --to "+versions[at].Group+"/"+version, "%s is another group than %s: a cluster converts between versions of one group only", group, versions[at].Group)
+	case slices.Contains(names, r.To):
+		return nil, project.Problem(tryInspect, "the API version %s exists already", r.To)
+	case len(r.Kinds) == 0:
+		return nil, project.Problem(tryInspect, "no kind is named")
+	}
+	old := versions[at]
+	for _, kind := range r.Kinds {
+		if _, ok := old.Kind(kind); !ok {
+			return nil, project.Problem(tryInspect, "%s has no kind %s; it has: %s", r.From, kind, strings.Join(kindNames(old.Kinds), ", "))
+		}
+	}
+	if r.WithoutCRDs {
+		return old, nil
+	}
+	return old, r.checkManifests(p, old)
+}
+
+func (r Request) checkManifests(p *project.Project, old *project.Version) error {
+	manifests, err := p.Manifests()
+	if err != nil {
+		return err
+	}
+	for _, kind := range r.Kinds {
+		if !slices.ContainsFunc(manifests, func(m project.Manifest) bool { return m.Group == old.Group && m.Kind == kind }) {
+			return project.Problem("api-migrator plan --without-crds …", "no manifest of a CustomResourceDefinition for %s in group %s is in %s", kind, old.Group, p.Root)
+		}
+	}
+	return nil
+}
+
+func kindNames(kinds []project.Kind) []string {
+	names := make([]string, 0, len(kinds))
+	for _, kind := range kinds {
+		names = append(names, kind.Name)
+	}
+	return names
+}

@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package project
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/types"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	metaPackage   = "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schemaPackage = "k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Version is a package that defines an API version.
+type Version struct {
+	Group, Version string
+	Package        *Package
+	Kinds          []Kind
+	// Importers are the files outside the package that import it, sorted.
+	Importers []string
+}
+
+// Name is group/version.
+func (v *Version) Name() string { return v.Group + "/" + v.Version }
+
+// Kind finds a kind by its name.
+func (v *Version) Kind(name string) (Kind, bool) {
+	i := slices.IndexFunc(v.Kinds, func(k Kind) bool { return k.Name == name })
+	if i < 0 {
+		return Kind{}, false
+	}
+	return v.Kinds[i], true
+}
+
+// Kind is a struct that embeds TypeMeta and ObjectMeta.
+type Kind struct {
+	Name    string `json:"name"`
+	List    string `json:"list,omitempty"` // empty without a list type
+	File    string `json:"file"`
+	Storage bool   `json:"storage"` // carries the marker +kubebuilder:storageversion
+}
+
+// Versions finds the API versions of the project, sorted by group and version.
+func (p *Project) Versions() []*Version {
+	var versions []*Version
+	for _, pkg := range p.Packages {
+		group, version, ok := groupVersion(pkg)
+		if !ok {
+			continue
+		}
+		v := &Version{Group: group, Version: version, Package: pkg, Kinds: kinds(pkg)}
+		if len(v.Kinds) > 0 {
+			v.Importers = p.importers(pkg.Path)
+			versions = append(versions, v)
+		}
+	}
+	slices.SortFunc(versions, func(a, b *Version) int { return strings.Compare(a.Name(), b.Name()) })
+	return versions
+}
+
+// groupVersion reads the first schema.GroupVersion{…} that the package declares; the marker +groupName completes it.
+func groupVersion(pkg *Package) (group, version string, ok bool) {
+	for _, file := range pkg.Files {
+		if file.Test {
+			continue
+		}
+		for _, decl := range file.Syntax.Decls {
+			general, isGeneral := decl.(*ast.GenDecl)
+			if !isGeneral {
+				continue
+			}
+			ast.Inspect(general, func(node ast.Node) bool {
+				literal, isLiteral := node.(*ast.CompositeLit)
+				if !isLiteral || ok || !isNamed(file.Info.TypeOf(literal), schemaPackage, "GroupVersion") {
+					return !ok
+				}
+				group, version = field(file, literal, "Group"), field(file, literal, "Version")
+				ok = version != ""
+				return false
+			})
+		}
+	}
+	return group, version, ok
+}
+
+func field(file *File, literal *ast.CompositeLit, name string) string {
+	for _, element := range literal.Elts {
+		pair, ok := element.(*ast.KeyValueExpr)
+		if !ok {
+			continue
+		}
+		if key, ok := pair.Key.(*ast.Ident); ok && key.Name == name {
+			if value := file.Info.Types[pair.Value].Value; value != nil && value.Kind() == constant.String {
+				return constant.StringVal(value)
+			}
+		}
+	}
+	return ""
+}
+
+func isNamed(t types.Type, pkg, name string) bool {
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && named.Obj().Name() == name && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == pkg
+}
+
+var storageMarker = regexp.MustCompile(`(?m)^//\s*\+kubebuilder:storageversion\s*$`)
+
+func kinds(pkg *Package) []Kind {
+	var found []Kind
+	lists := map[string]string{} // element → list
+	for _, file := range pkg.Files {
+		if file.Test {
+			continue
+		}
+		for _, decl := range file.Syntax.Decls {
+			general, ok := decl.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range general.Specs {
+				declared, ok := spec.(*ast.TypeSpec)
+				if !ok || declared.Assign.IsValid() {
+					continue
+				}
+				structure, ok := file.Info.TypeOf(declared.Name).Underlying().(*types.Struct)
+				if !ok {
+					continue
+				}
+				switch {
+				case embeds(structure, "TypeMeta") && embeds(structure, "ObjectMeta"):
+					found = append(found, Kind{Name: declared.Name.Name, File: file.Path, Storage: hasStorageMarker(file, general)})
+				case embeds(structure, "TypeMeta") && embeds(structure, "ListMeta"):
+					if element := elementOf(structure); element != "" {
+						lists[element] = declared.Name.Name
+					}
+				}
+			}
+		}
+	}
+	for i := range found {
+		found[i].List = lists[found[i].Name]
+	}
+	slices.SortFunc(found, func(a, b Kind) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+func embeds(structure *types.Struct, name string) bool {
+	for field := range structure.Fields() {
+		if field.Embedded() && isNamed(field.Type(), metaPackage, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// elementOf names the kind that a list type has Items of.
+func elementOf(structure *types.Struct) string {
+	for field := range structure.Fields() {
+		if field.Name() != "Items" {
+			continue
+		}
+		if slice, ok := field.Type().Underlying().(*types.Slice); ok {
+			element := slice.Elem()
+			if pointer, ok := element.(*types.Pointer); ok {
+				element = pointer.Elem()
+			}
+			if named, ok := types.Unalias(element).(*types.Named); ok {
+				return named.Obj().Name()
+			}
+		}
+	}
+	return ""
+}
+
+// hasStorageMarker looks into the comments between the declaration and the one before it, as controller-tools does.
+func hasStorageMarker(file *File, decl *ast.GenDecl) bool {
+	from := file.Syntax.Name.End()
+	for _, other := range file.Syntax.Decls {
+		if other.End() < decl.Pos() {
+			from = other.End()
+		}
+	}
+	for _, group := range file.Syntax.Comments {
+		if group.Pos() > from && group.End() < decl.TokPos {
+			for _, line := range group.List {
+				if storageMarker.MatchString(line.Text) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (p *Project) importers(of string) []string {
+	var files []string
+	for _, pkg := range p.Packages {
+		for _, file := range pkg.Files {
+			for _, spec := range file.Syntax.Imports {
+				if strings.Trim(spec.Path.Value, "\"`") == of {
+					files = append(files, file.Path)
+				}
+			}
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+// Layout names the convention that a version's folder follows.
+func (v *Version) Layout() string {
+	parts := strings.Split(v.Package.Dir, "/")
+	n := len(parts)
+	switch {
+	case n >= 4 && parts[n-4] == "pkg" && parts[n-3] == "apis":
+		return "pkg/apis/GROUP/VERSION"
+	case n >= 3 && (parts[n-3] == "api" || parts[n-3] == "apis"):
+		return parts[n-3] + "/GROUP/VERSION"
+	case n >= 2 && path.Base(path.Dir(v.Package.Dir)) == "api":
+		return "api/VERSION"
+	default:
+		return "other"
+	}
+}

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package project reads the Go project of an operator: its packages with types, the API versions and kinds that they
+// define, who imports them, and the manifests of CustomResourceDefinitions.
+//
+// It writes nothing, and it never guesses: code that does not compile is an error that names the first place. Paths
+// in its values are relative to the project's root, with slashes, so that they mean the same in a copy of the tree.
+package project
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// Project is a tree of Go code, type-checked.
+type Project struct {
+	// Root is the absolute path of the folder with go.mod.
+	Root string
+	// Module is the module's path.
+	Module   string
+	Fset     *token.FileSet
+	Packages []*Package // sorted by path; the packages of external tests are among them
+	// Ignored are Go files that build constraints keep out, hence nobody has checked.
+	Ignored []string
+}
+
+// Package is one package of the project. Files of its in-package tests belong to it.
+type Package struct {
+	Path, Name string
+	Dir        string // relative to the root
+	Types      *types.Package
+	Files      []*File // sorted by path
+}
+
+// File is one Go file, with the types of what it mentions.
+type File struct {
+	Path      string // relative to the root
+	Source    []byte
+	Syntax    *ast.File
+	Info      *types.Info
+	Generated bool
+	Test      bool
+}
+
+// UserError is what the user can put right, with a command that helps.
+type UserError struct {
+	Err error
+	Try string // without "Try: "
+}
+
+func (e *UserError) Error() string { return e.Err.Error() }
+func (e *UserError) Unwrap() error { return e.Err }
+
+// Problem makes a UserError.
+func Problem(try, format string, args ...any) error {
+	return &UserError{Err: fmt.Errorf(format, args...), Try: try}
+}
+
+// Load type-checks the module in dir or above it.
+func Load(ctx context.Context, dir string) (*Project, error) {
+	root, err := Root(dir)
+	if err != nil {
+		return nil, err
+	}
+	fset := token.NewFileSet()
+	config := &packages.Config{
+		Context: ctx, Dir: root, Fset: fset, Tests: true,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedSyntax |
+			packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule | packages.NeedForTest,
+	}
+	loaded, err := packages.Load(config, "./...")
+	if err != nil {
+		return nil, fmt.Errorf("load packages: %w", err)
+	}
+	if first := firstError(loaded); first != "" {
+		return nil, Problem("go vet ./...", "the code does not compile: %s", strings.ReplaceAll(first, root+string(filepath.Separator), ""))
+	}
+	p := &Project{Root: root, Fset: fset}
+	if err := p.take(loaded); err != nil {
+		return nil, err
+	}
+	if len(p.Packages) == 0 {
+		return nil, Problem("go list ./...", "no Go packages in %s", dir)
+	}
+	return p, nil
+}
+
+// firstError is the first thing that is wrong with the code, with its place; empty if nothing is. What the compiler
+// says about a package as a whole repeats what the type checker says about a place, which is clearer.
+func firstError(loaded []*packages.Package) string {
+	var general string
+	for _, pkg := range loaded {
+		for _, one := range pkg.Errors {
+			if one.Kind != packages.ListError && one.Pos != "" && one.Pos != "-" {
+				return one.Pos + ": " + one.Msg
+			}
+			if general == "" {
+				general = one.Msg
+			}
+		}
+	}
+	return general
+}
+
+// Root finds the folder with go.mod.
+func Root(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("find folder: %w", err)
+	}
+	if abs, err = filepath.EvalSymlinks(abs); err != nil {
+		return "", Problem("api-migrator inspect DIR", "no such folder: %s", dir)
+	}
+	for folder := abs; ; folder = filepath.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			return folder, nil
+		}
+		if folder == filepath.Dir(folder) {
+			return "", Problem("go mod init MODULE", "no go.mod in %s or above it", dir)
+		}
+	}
+}
+
+// take keeps each file once: a test variant of a package repeats its files with types of its own.
+func (p *Project) take(loaded []*packages.Package) error {
+	slices.SortFunc(loaded, func(a, b *packages.Package) int { return strings.Compare(a.ID, b.ID) })
+	byPath, seen := map[string]*Package{}, map[string]bool{}
+	for _, variants := range []bool{false, true} { // the plain packages first
+		for _, from := range loaded {
+			if (from.ForTest != "") != variants || from.Module == nil || strings.HasSuffix(from.PkgPath, ".test") {
+				continue
+			}
+			p.Module = from.Module.Path
+			if err := p.takePackage(from, byPath, seen); err != nil {
+				return err
+			}
+		}
+	}
+	for _, pkg := range byPath {
+		slices.SortFunc(pkg.Files, func(a, b *File) int { return strings.Compare(a.Path, b.Path) })
+		p.Packages = append(p.Packages, pkg)
+	}
+	slices.SortFunc(p.Packages, func(a, b *Package) int { return strings.Compare(a.Path, b.Path) })
+	slices.Sort(p.Ignored)
+	p.Ignored = slices.Compact(p.Ignored)
+	return nil
+}
+
+func (p *Project) takePackage(from *packages.Package, byPath map[string]*Package, seen map[string]bool) error {
+	for _, file := range from.IgnoredFiles {
+		if rel := p.relative(file); strings.HasSuffix(rel, ".go") {
+			p.Ignored = append(p.Ignored, rel)
+		}
+	}
+	pkg := byPath[from.PkgPath]
+	for i, syntax := range from.Syntax {
+		name := p.relative(from.CompiledGoFiles[i])
+		if seen[name] || strings.HasPrefix(name, "../") { // what cgo generates lies in the build cache
+			continue
+		}
+		seen[name] = true
+		source, err := os.ReadFile(from.CompiledGoFiles[i])
+		if err != nil {
+			return fmt.Errorf("read source: %w", err)
+		}
+		if pkg == nil {
+			pkg = &Package{Path: from.PkgPath, Name: from.Name, Dir: filepath.ToSlash(filepath.Dir(name)), Types: from.Types}
+			byPath[from.PkgPath] = pkg
+		}
+		pkg.Files = append(pkg.Files, &File{
+			Path: name, Source: source, Syntax: syntax, Info: from.TypesInfo,
+			Generated: ast.IsGenerated(syntax), Test: strings.HasSuffix(name, "_test.go"),
+		})
+	}
+	return nil
+}
+
+func (p *Project) relative(file string) string {
+	rel, err := filepath.Rel(p.Root, file)
+	if err != nil {
+		return "../" + file
+	}
+	return filepath.ToSlash(rel)
+}
+
+// Offset is the place of pos in its file.
+func (p *Project) Offset(pos token.Pos) int { return p.Fset.Position(pos).Offset }
+
+// Place names a position for people: file and line.
+func (p *Project) Place(pos token.Pos) string {
+	position := p.Fset.Position(pos)
+	return fmt.Sprintf("%s:%d", p.relative(position.Filename), position.Line)
+}
+
+// Text is the source of a node.
+func (f *File) Text(p *Project, node ast.Node) string {
+	return string(bytes.Clone(f.Source[p.Offset(node.Pos()):p.Offset(node.End())]))
+}

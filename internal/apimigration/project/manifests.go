@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package project
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Manifest is a CustomResourceDefinition in a file of the tree, found by its content and not by its name.
+type Manifest struct {
+	File     string   `json:"file"`
+	API      string   `json:"api"` // apiVersion of the manifest
+	Name     string   `json:"name"`
+	Group    string   `json:"group"`
+	Kind     string   `json:"kind"`
+	Versions []string `json:"versions"`
+	Storage  string   `json:"storage"`
+}
+
+// definition is the part of a CustomResourceDefinition that says what it is about, in v1 and v1beta1.
+type definition struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Group string `json:"group"`
+		Names struct {
+			Kind string `json:"kind"`
+		} `json:"names"`
+		Version  string `json:"version"`
+		Versions []struct {
+			Name    string `json:"name"`
+			Storage bool   `json:"storage"`
+		} `json:"versions"`
+	} `json:"spec"`
+}
+
+// Manifests finds every CustomResourceDefinition in the tree, sorted by file.
+func (p *Project) Manifests() ([]Manifest, error) {
+	var found []Manifest
+	err := filepath.WalkDir(p.Root, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "vendor" || entry.Name() == "node_modules"):
+			return filepath.SkipDir
+		case !entry.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)):
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		found = append(found, definitions(p.relative(name), content)...)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for manifests: %w", err)
+	}
+	return found, nil
+}
+
+// definitions takes the CustomResourceDefinitions out of a file. What is no YAML (a template) holds none.
+func definitions(file string, content []byte) []Manifest {
+	var found []Manifest
+	for document := range bytes.SplitSeq(content, []byte("\n---")) {
+		if !bytes.Contains(document, []byte("CustomResourceDefinition")) {
+			continue
+		}
+		var crd definition
+		if yaml.Unmarshal(document, &crd) != nil || crd.Kind != "CustomResourceDefinition" || !strings.HasPrefix(crd.APIVersion, "apiextensions.k8s.io/") {
+			continue
+		}
+		manifest := Manifest{File: file, API: crd.APIVersion, Name: crd.Metadata.Name, Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		for _, version := range crd.Spec.Versions {
+			manifest.Versions = append(manifest.Versions, version.Name)
+			if version.Storage {
+				manifest.Storage = version.Name
+			}
+		}
+		if len(crd.Spec.Versions) == 0 && crd.Spec.Version != "" {
+			manifest.Versions, manifest.Storage = []string{crd.Spec.Version}, crd.Spec.Version
+		}
+		found = append(found, manifest)
+	}
+	return found
+}
