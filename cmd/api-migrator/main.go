@@ -8,10 +8,14 @@ package main
 import (
 	"context"
 	"os"
+	"os/signal"
 
 	"github.com/kube-migrator/kube-migrator/internal/apicli"
 )
 
 func main() {
-	os.Exit(apicli.Run(context.Background(), os.Args, apicli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := apicli.Run(ctx, os.Args, apicli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	stop()
+	os.Exit(code)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NewCRDCommand is `crd`: what can be done with the manifests of definitions alone, without a project.
-func NewCRDCommand(streams Streams) *cobra.Command {
+// newCRDCommand is `crd`: what can be done with the manifests of definitions alone, without a project.
+func newCRDCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "crd",
 		Short: "Upgrade and check manifests of CustomResourceDefinitions",

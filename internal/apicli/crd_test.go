@@ -4,9 +4,7 @@
 package apicli
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,20 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
-
 const manifests = "../apimigration/crd/testdata"
 
-// run is the command line as its user has it.
-func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code = Run(t.Context(), append([]string{"api-migrator"}, args...), Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
-	return code, out.String(), errs.String()
-}
-
-// project is a folder with a definition, and what refers to its file.
-func project(t *testing.T) string {
+// folder is one with a definition, and what refers to its file.
+func folder(t *testing.T) string {
 	t.Helper()
 	guide, err := os.ReadFile(filepath.Join(manifests, "upgrade", "guide.yaml"))
 	if err != nil {
@@ -82,9 +70,9 @@ const (
 )
 
 func TestUpgradeRenamesTheFileAndWhatRefersToIt(t *testing.T) {
-	dir := project(t)
+	dir := folder(t)
 	before := tree(t, dir)
-	code, stdout, stderr := run(t, "crd", "upgrade", "--dir", dir, filepath.Join(dir, oldName))
+	stdout, stderr, code := call(t, "crd", "upgrade", "--dir", dir, filepath.Join(dir, oldName))
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -114,7 +102,7 @@ func TestUpgradeRenamesTheFileAndWhatRefersToIt(t *testing.T) {
 		}
 	}
 
-	code, stdout, stderr = run(t, "crd", "upgrade", "--dir", dir, filepath.Join(dir, newName))
+	stdout, stderr, code = call(t, "crd", "upgrade", "--dir", dir, filepath.Join(dir, newName))
 	if code != 0 || stdout != "" || stderr != "nothing to do: everything is as it should be\n" {
 		t.Errorf("the second run: exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
@@ -124,23 +112,23 @@ func TestUpgradeRenamesTheFileAndWhatRefersToIt(t *testing.T) {
 }
 
 func TestDiffWritesNothingAndIsWhatUpgradeDoes(t *testing.T) {
-	dir := project(t)
+	dir := folder(t)
 	before := tree(t, dir)
-	code, patch, stderr := run(t, "crd", "upgrade", "--diff", "--to-version", "v2", "--dir", dir, filepath.Join(dir, oldName))
+	patch, stderr, code := call(t, "crd", "upgrade", "--diff", "--to-version", "v2", "--dir", dir, filepath.Join(dir, oldName))
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
 		t.Fatalf("--diff changes (-before +after):\n%s", diff)
 	}
-	patched := project(t)
+	patched := folder(t)
 	apply := exec.Command("git", "apply", "-")
 	apply.Dir, apply.Stdin = patched, strings.NewReader(patch)
 	apply.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(patched))
 	if out, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("git apply: %v\n%s\n%s", err, out, patch)
 	}
-	if code, _, stderr := run(t, "crd", "upgrade", "--to-version", "v2", "--dir", dir, filepath.Join(dir, oldName)); code != 0 {
+	if _, stderr, code := call(t, "crd", "upgrade", "--to-version", "v2", "--dir", dir, filepath.Join(dir, oldName)); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	if diff := cmp.Diff(tree(t, dir), tree(t, patched)); diff != "" {
@@ -149,7 +137,7 @@ func TestDiffWritesNothingAndIsWhatUpgradeDoes(t *testing.T) {
 }
 
 func TestUpgradeWritesNothingWhereOneOfItsFilesIsRefused(t *testing.T) {
-	dir := project(t)
+	dir := folder(t)
 	for _, name := range []string{"non-structural", "two-storage-versions"} {
 		text, err := os.ReadFile(filepath.Join(manifests, "upgrade", name+".yaml"))
 		if err != nil {
@@ -160,7 +148,7 @@ func TestUpgradeWritesNothingWhereOneOfItsFilesIsRefused(t *testing.T) {
 		}
 		before := tree(t, dir)
 		file := filepath.Join(dir, name+".yaml")
-		code, stdout, stderr := run(t, "crd", "upgrade", "--dir", dir, filepath.Join(dir, oldName), file)
+		stdout, stderr, code := call(t, "crd", "upgrade", "--dir", dir, filepath.Join(dir, oldName), file)
 		if code != 1 || stdout != "" || !strings.Contains(stderr, "error: upgrade "+file+": the API server would not take the outcome: ") ||
 			!strings.HasSuffix(stderr, "\nTry: api-migrator crd upgrade --diff "+file+"\n") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", name, code, stdout, stderr)
@@ -168,14 +156,14 @@ func TestUpgradeWritesNothingWhereOneOfItsFilesIsRefused(t *testing.T) {
 		if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
 			t.Errorf("%s: it changes (-before +after):\n%s", name, diff)
 		}
-		if code, patch, _ := run(t, "crd", "upgrade", "--diff", "--dir", dir, file); code != 1 || !strings.Contains(patch, "+apiVersion: apiextensions.k8s.io/v1\n") {
+		if patch, _, code := call(t, "crd", "upgrade", "--diff", "--dir", dir, file); code != 1 || !strings.Contains(patch, "+apiVersion: apiextensions.k8s.io/v1\n") {
 			t.Errorf("%s: --diff: exit code %d, %q", name, code, patch)
 		}
 	}
 }
 
 func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
-	dir := project(t)
+	dir := folder(t)
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 	write := func(name, text string) {
 		if err := os.WriteFile(in(name), []byte(text), 0o644); err != nil {
@@ -218,7 +206,7 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 			if test.args[0] == "upgrade" && len(test.args) > 1 && test.args[1] != "--dir" {
 				args = append(args, "--dir", dir)
 			}
-			code, stdout, stderr := run(t, args...)
+			stdout, stderr, code := call(t, args...)
 			lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
 			if code != 1 || stdout != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") || !strings.Contains(lines[0], test.err) || !strings.HasPrefix(lines[1], "Try: ") {
 				t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
@@ -239,11 +227,11 @@ func TestCheckShowsWhatTheGoldenFilesSay(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(old), ".old.yaml")
 		t.Run(name, func(t *testing.T) {
 			next := filepath.Join(manifests, "check", name+".new.yaml")
-			code, text, stderr := run(t, "crd", "check", old, next)
+			text, stderr, code := call(t, "crd", "check", old, next)
 			if stderr != "" {
 				t.Errorf("stderr is %q", stderr)
 			}
-			jsonCode, asJSON, _ := run(t, "crd", "check", "-o", "json", old, next)
+			asJSON, _, jsonCode := call(t, "crd", "check", "-o", "json", old, next)
 			var parsed struct{ OK bool }
 			if err := json.Unmarshal([]byte(asJSON), &parsed); err != nil {
 				t.Fatal(err)
@@ -251,20 +239,7 @@ func TestCheckShowsWhatTheGoldenFilesSay(t *testing.T) {
 			if code != jsonCode || parsed.OK != (code == 0) || code != 0 && code != 2 {
 				t.Errorf("exit codes %d and %d, and JSON says ok: %t", code, jsonCode, parsed.OK)
 			}
-			golden := filepath.Join("testdata", "check", name+".golden")
-			got := text + "\n" + asJSON
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", golden, diff)
-			}
+			golden(t, filepath.Join("check", name+".golden"), text+"\n"+asJSON)
 		})
 	}
 }

@@ -9,12 +9,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
 // Exit codes, the same for every command.
 const (
 	exitDone  = 0
-	exitError = 1 // could not do it
+	exitError = 1 // bad input, or it could not be done
 	exitNo    = 2 // blockers, or the answer is no
 )
 
@@ -23,21 +26,22 @@ type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// userError is an error with the command that helps.
-type userError struct {
-	err  error
-	hint string // a command, shown behind "Try: "
-}
-
-func (e *userError) Error() string { return e.err.Error() }
-func (e *userError) Unwrap() error { return e.err }
-
 // hinted adds the command to try to an error.
-func hinted(err error, hint string) error { return &userError{err: err, hint: hint} }
+func hinted(err error, hint string) error { return &project.UserError{Err: err, Try: hint} }
 
 // usageError is for flags and arguments that cannot be taken.
 func usageError(command *cobra.Command, err error) error {
 	return hinted(err, command.CommandPath()+" --help")
+}
+
+// atMost takes up to n arguments.
+func atMost(n int) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if err := cobra.MaximumNArgs(n)(command, args); err != nil {
+			return usageError(command, err)
+		}
+		return nil
+	}
 }
 
 // finish shows the error, if there is one, in two lines, and returns the exit code.
@@ -48,11 +52,14 @@ func finish(streams Streams, command *cobra.Command, err error) int {
 	if code := exitCode(0); errors.As(err, &code) {
 		return int(code)
 	}
-	hint := command.CommandPath() + " --help"
-	if known := (*userError)(nil); errors.As(err, &known) {
-		hint = known.hint
+	code, try := exitError, command.CommandPath()+" --help"
+	if known := (*project.UserError)(nil); errors.As(err, &known) {
+		try = known.Try
+	}
+	if errors.Is(err, move.ErrBlocked) {
+		code, try = exitNo, "api-migrator plan --assign DECLARATION=new|shared|stay"
 	}
 	fmt.Fprintf(streams.Err, "error: %s\n", strings.Join(strings.Fields(err.Error()), " "))
-	fmt.Fprintf(streams.Err, "Try: %s\n", hint)
-	return exitError
+	fmt.Fprintf(streams.Err, "Try: %s\n", try)
+	return code
 }

@@ -5,7 +5,7 @@
 // that decide, and shows or writes what they return.
 //
 // It owns exit codes, the two lines of an error, and what goes to stdout (data) and stderr (everything else). It never decides
-// anything about an API.
+// anything about an API, nor where a declaration goes, and writes into a project through move.Apply only.
 package apicli
 
 import (
@@ -34,7 +34,13 @@ func newRoot(streams Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "api-migrator",
 		Short: "Move the APIs of a Go operator to new versions",
-		Long: `api-migrator moves the APIs of a Go operator to new versions.
+		Long: `api-migrator moves kinds of a Go operator to a new API version.
+
+  inspect  what there is: versions, kinds, importers, CustomResourceDefinitions
+  plan     where every declaration goes and why, and which files change
+  diff     the plan as a patch; nothing is written
+  apply    carry the plan out
+  crd      upgrade and check manifests of CustomResourceDefinitions
 
 Exit codes: 0 done, 1 error, 2 blockers, or the answer is no.`,
 		SilenceErrors:     true,
@@ -46,7 +52,8 @@ Exit codes: 0 done, 1 error, 2 blockers, or the answer is no.`,
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(usageError)
 	root.AddCommand(
-		NewCRDCommand(streams),
+		newInspectCommand(streams), newPlanCommand(streams), newDiffCommand(streams), newApplyCommand(streams),
+		newCRDCommand(streams),
 	)
 	return root
 }

@@ -26,7 +26,7 @@ var allowed = map[string][]string{
 	"agreement":                     {"internal/crd", "migrate", "storageversion"},
 	"api/v1alpha1":                  nil,
 	"config":                        nil,
-	"internal/apicli":               {"internal/apimigration/crd", "internal/manifest"},
+	"internal/apicli":               {"internal/apimigration/crd", "internal/apimigration/move", "internal/apimigration/project", "internal/apimigration/split", "internal/manifest"},
 	"internal/apimigration/crd":     nil,
 	"cmd/api-migrator":              {"internal/apicli"},
 	"internal/apimigration/move":    {"internal/apimigration/project", "internal/apimigration/split"},

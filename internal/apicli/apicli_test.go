@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apicli
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const guide = "../apimigration/testdata/guide"
+
+// call runs a command line as the user does.
+func call(t *testing.T, args ...string) (out, complaint string, code int) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = Run(t.Context(), append([]string{"api-migrator"}, args...), Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	return stdout.String(), stderr.String(), code
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; go test -update writes it):\n%s", name, diff)
+	}
+}
+
+func TestInspectShowsWhatAProjectHas(t *testing.T) {
+	out, complaint, code := call(t, "inspect", guide)
+	if code != 0 || complaint != "" {
+		t.Fatalf("exit code %d: %s", code, complaint)
+	}
+	golden(t, "inspect.txt", out)
+	out, _, code = call(t, "inspect", "-o", "json", guide+"/pkg/apis")
+	if code != 0 || !json.Valid([]byte(out)) {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
+	golden(t, "inspect.json", out)
+}
+
+func TestErrorsOfTheUserGetTwoLinesAndExitCodeOne(t *testing.T) {
+	notPlan := filepath.Join(t.TempDir(), "plan.yaml")
+	if err := os.WriteFile(notPlan, []byte("format: another\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	version := []string{"--from", "operators.example.com/v1", "--to", "operators.example.com/v2"}
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no such folder":     {[]string{"inspect", "nowhere"}, "no such folder"},
+		"not a module":       {[]string{"inspect", t.TempDir()}, "no go.mod in"},
+		"unknown output":     {[]string{"inspect", "-o", "xml", guide}, "text or json"},
+		"no kind":            {append([]string{"plan"}, version...), "--kind is missing"},
+		"unknown kind":       {append([]string{"plan", "-C", guide, "--kind", "Nothing"}, version...), "has no kind Nothing"},
+		"unknown storage":    {append([]string{"plan", "--kind", "A", "--storage", "both"}, version...), "new or old"},
+		"unknown assignment": {append([]string{"plan", "--kind", "A", "--assign", "B=away"}, version...), "new, shared or stay"},
+		"no plan":            {[]string{"apply"}, "name one plan"},
+		"a plan not there":   {[]string{"diff", "nowhere.yaml"}, "nowhere.yaml"},
+		"not a plan":         {[]string{"apply", notPlan}, "its format is"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, complaint, code := call(t, test.args...)
+			lines := strings.Split(strings.TrimSuffix(complaint, "\n"), "\n")
+			if code != 1 || out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") || !strings.Contains(lines[0], test.want) || !strings.HasPrefix(lines[1], "Try: ") {
+				t.Errorf("exit code %d, output %q, errors %q; want 1, nothing and two lines with %q", code, out, complaint, test.want)
+			}
+		})
+	}
+}
+
+func TestAProjectIsPlannedShownAndMigrated(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(guide)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before"}} {
+		command := exec.Command("git", args...)
+		command.Dir = dir
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	plan := filepath.Join(dir, "plan.yaml")
+	if _, complaint, code := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to", "operators.example.com/v2", "--out", plan); code != 0 {
+		t.Fatalf("plan: exit code %d: %s", code, complaint)
+	}
+	patch, complaint, code := call(t, "diff", "-C", dir, plan)
+	if code != 0 || !strings.Contains(patch, "+++ b/pkg/apis/operators/v2/catalogsourceconfig_types.go") {
+		t.Fatalf("diff: exit code %d: %s%s", code, patch, complaint)
+	}
+	for _, want := range []string{"24 files written, changed or removed.\n", "The plan has been applied already; nothing is left to do.\n"} {
+		if _, complaint, code := call(t, "apply", "-C", dir, plan); code != 0 || complaint != want {
+			t.Errorf("apply: exit code %d: %q, want %q", code, complaint, want)
+		}
+	}
+}
+
+func TestAPlanWithBlockersExitsWithTwoAndIsNotApplied(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(guide)); err != nil {
+		t.Fatal(err)
+	}
+	// Both kinds use it, so it would be shared; but what is shared cannot know a version.
+	const code = `package v1
+
+func version() string { return SchemeGroupVersion.Version }
+
+func (c *CatalogSourceConfig) Version() string { return version() }
+
+func (g *OperatorGroup) Version() string { return version() }
+`
+	if err := os.WriteFile(filepath.Join(dir, "pkg/apis/operators/v1/version.go"), []byte(code), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	plan := filepath.Join(t.TempDir(), "plan.yaml")
+	_, complaint, exit := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to", "operators.example.com/v2", "--out", plan)
+	if exit != 2 || !strings.Contains(complaint, "1 blockers; the first: pkg/apis/operators/v1/version.go:3: version is shared, but uses SchemeGroupVersion") {
+		t.Errorf("plan: exit code %d: %s", exit, complaint)
+	}
+	_, complaint, exit = call(t, "apply", "-C", dir, "--allow-dirty", plan)
+	if lines := strings.Split(complaint, "\n"); exit != 2 || !slices.Contains(lines, "error: the plan has blockers") {
+		t.Errorf("apply: exit code %d: %s", exit, complaint)
+	}
+}

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apicli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
+)
+
+func newDiffCommand(streams Streams) *cobra.Command {
+	dir := "."
+	command := &cobra.Command{
+		Use:   "diff PLAN",
+		Short: "Show a plan as a patch; nothing is written",
+		Long:  "Show what apply would do as a patch that git apply takes. Nothing is written into the project. PLAN may be - for the standard input.",
+		Args:  onePlan,
+		RunE: func(command *cobra.Command, args []string) error {
+			plan, err := readPlan(command, args[0], streams)
+			if err != nil {
+				return err
+			}
+			outcome, err := move.Again(command.Context(), dir, plan)
+			if err != nil {
+				return err
+			}
+			patch, err := outcome.Patch(command.Context())
+			if err != nil {
+				return err
+			}
+			_, err = streams.Out.Write(patch)
+			return err
+		},
+	}
+	command.Flags().StringVarP(&dir, "dir", "C", dir, "a folder of the project")
+	return command
+}
+
+func newApplyCommand(streams Streams) *cobra.Command {
+	dir, allowDirty := ".", false
+	command := &cobra.Command{
+		Use:   "apply PLAN",
+		Short: "Carry a plan out",
+		Long: `Carry a plan out: all of it, or after an error nothing. A tree whose Go code has changed since the plan was made is
+refused, and so is one with uncommitted changes unless --allow-dirty is set. Applying a plan again changes nothing.
+PLAN may be - for the standard input.`,
+		Args: onePlan,
+		RunE: func(command *cobra.Command, args []string) error {
+			plan, err := readPlan(command, args[0], streams)
+			if err != nil {
+				return err
+			}
+			done, err := move.Apply(command.Context(), dir, plan, allowDirty)
+			if err != nil {
+				return err
+			}
+			if !done {
+				fmt.Fprintln(streams.Err, "The plan has been applied already; nothing is left to do.")
+				return nil
+			}
+			fmt.Fprintf(streams.Err, "%d files written, changed or removed.\n", len(plan.Edits))
+			for _, next := range plan.Commands {
+				fmt.Fprintf(streams.Err, "Next: %s\n", next)
+			}
+			return nil
+		},
+	}
+	command.Flags().StringVarP(&dir, "dir", "C", dir, "a folder of the project")
+	command.Flags().BoolVar(&allowDirty, "allow-dirty", false, "apply although there are uncommitted changes, or no git repository")
+	return command
+}
+
+func onePlan(command *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageError(command, errors.New("name one plan"))
+	}
+	return nil
+}
+
+func readPlan(command *cobra.Command, name string, streams Streams) (*move.Plan, error) {
+	var content []byte
+	var err error
+	if name == "-" {
+		content, err = io.ReadAll(streams.In)
+	} else {
+		content, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, usageError(command, fmt.Errorf("read plan: %w", err))
+	}
+	plan, err := move.Decode(content)
+	if err != nil {
+		return nil, usageError(command, err)
+	}
+	return plan, nil
+}

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apicli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// inspection is what inspect prints as JSON.
+type inspection struct {
+	Module    string             `json:"module"`
+	Versions  []version          `json:"versions"`
+	Manifests []project.Manifest `json:"manifests"`
+	// Ignored are Go files that build constraints keep out.
+	Ignored []string `json:"ignored"`
+}
+
+type version struct {
+	Group     string         `json:"group"`
+	Version   string         `json:"version"`
+	Folder    string         `json:"folder"`
+	Layout    string         `json:"layout"`
+	Kinds     []project.Kind `json:"kinds"`
+	Importers []string       `json:"importers"`
+}
+
+func newInspectCommand(streams Streams) *cobra.Command {
+	output := "text"
+	command := &cobra.Command{
+		Use:   "inspect [DIR]",
+		Short: "Show a project's API versions, kinds, importers and CustomResourceDefinitions",
+		Long: `Show a project's API versions, their kinds, who imports them, and the manifests of CustomResourceDefinitions, which
+are found by their content in any YAML or JSON file. Nothing is written.`,
+		Args: atMost(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			if output != "text" && output != "json" {
+				return usageError(command, fmt.Errorf("--output is text or json, not %q", output))
+			}
+			p, err := project.Load(command.Context(), dir)
+			if err != nil {
+				return err
+			}
+			found, err := inspect(p)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				encoder := json.NewEncoder(streams.Out)
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(found)
+			}
+			return found.show(streams.Out)
+		},
+	}
+	command.Flags().StringVarP(&output, "output", "o", output, "text or json")
+	return command
+}
+
+func inspect(p *project.Project) (*inspection, error) {
+	found := &inspection{Module: p.Module, Versions: []version{}, Manifests: []project.Manifest{}, Ignored: append([]string{}, p.Ignored...)}
+	for _, v := range p.Versions() {
+		found.Versions = append(found.Versions, version{
+			Group: v.Group, Version: v.Version, Folder: v.Package.Dir, Layout: v.Layout(), Kinds: v.Kinds, Importers: append([]string{}, v.Importers...),
+		})
+	}
+	manifests, err := p.Manifests()
+	found.Manifests = append(found.Manifests, manifests...)
+	return found, err
+}
+
+func (i *inspection) show(out io.Writer) error {
+	fmt.Fprintf(out, "module %s\n", i.Module)
+	for _, v := range i.Versions {
+		fmt.Fprintf(out, "\n%s/%s\n  folder     %s (layout %s)\n", v.Group, v.Version, v.Folder, v.Layout)
+		for _, kind := range v.Kinds {
+			storage := ""
+			if kind.Storage {
+				storage = ", storage version"
+			}
+			fmt.Fprintf(out, "  kind       %s (%s%s)\n", kind.Name, kind.File, storage)
+		}
+		for _, file := range v.Importers {
+			fmt.Fprintf(out, "  importer   %s\n", file)
+		}
+	}
+	if len(i.Manifests) > 0 {
+		fmt.Fprintln(out)
+		table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+		fmt.Fprintln(table, "CUSTOMRESOURCEDEFINITION\tKIND\tVERSIONS\tSTORAGE\tFILE")
+		for _, m := range i.Manifests {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", m.Name, m.Kind, strings.Join(m.Versions, ","), m.Storage, m.File)
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, file := range i.Ignored {
+		fmt.Fprintf(out, "\nnot looked at, because of its build constraints: %s\n", file)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apicli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+func newPlanCommand(streams Streams) *cobra.Command {
+	request := move.Request{Storage: move.StorageNew}
+	var dir, out string
+	var assign map[string]string
+	command := &cobra.Command{
+		Use:   "plan --kind KIND --from GROUP/VERSION --to GROUP/VERSION",
+		Short: "Plan to move kinds to a new version: where every declaration goes, and why",
+		Long: `Plan to move kinds to a new version of their group. The plan is YAML for a person to review, and what diff and apply
+take. It names for every declaration of the old version's package where it goes and why, every file that changes,
+and what stands in the way. The code is changed in a copy and type-checked there; nothing is written into the project.
+
+Code that only the moving kinds use goes to the new version's package. What other kinds use too goes to the package
+"shared" beside it; what is unexported goes to "internal/shared" and is exported there. In the old version the kinds stay,
+marked as deprecated, and what is shared keeps its old names as aliases. Everything that imports the old version uses
+the new names.
+
+The plan exits with 2 if it has blockers.`,
+		Example: "  api-migrator plan --kind CatalogSourceConfig --from operators.example.com/v1 --to operators.example.com/v2 --out plan.yaml",
+		Args:    atMost(0),
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := complete(command, &request, assign); err != nil {
+				return err
+			}
+			outcome, err := move.Make(command.Context(), dir, request)
+			if err != nil {
+				return err
+			}
+			content, err := outcome.Plan.Encode()
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				_, err = streams.Out.Write(content)
+			} else {
+				err = os.WriteFile(out, content, 0o644)
+			}
+			if err != nil {
+				return fmt.Errorf("write plan: %w", err)
+			}
+			if n := len(outcome.Plan.Blockers); n > 0 {
+				fmt.Fprintf(streams.Err, "%d blockers; the first: %s: %s\n", n, outcome.Plan.Blockers[0].Place, outcome.Plan.Blockers[0].Text)
+				return exitCode(exitNo)
+			}
+			return nil
+		},
+	}
+	flags := command.Flags()
+	flags.StringVarP(&dir, "dir", "C", ".", "a folder of the project")
+	flags.StringSliceVar(&request.Kinds, "kind", nil, "a kind that moves; several, with commas or with the flag again")
+	flags.StringVar(&request.From, "from", "", "GROUP/VERSION that has the kinds")
+	flags.StringVar(&request.To, "to", "", "GROUP/VERSION that is to be made")
+	flags.StringVar(&request.Storage, "storage", request.Storage, "which version is marked as the storage version: new or old")
+	flags.StringToStringVar(&assign, "assign", nil, "DECLARATION=new|shared|stay: where a declaration goes, against the analysis")
+	flags.BoolVar(&request.WithoutCRDs, "without-crds", false, "do not insist on a CustomResourceDefinition for each kind in the project")
+	flags.StringVar(&out, "out", "", "write the plan to this file instead of the standard output")
+	return command
+}
+
+// complete checks the flags and fills in the request.
+func complete(command *cobra.Command, request *move.Request, assign map[string]string) error {
+	switch {
+	case len(request.Kinds) == 0:
+		return usageError(command, errors.New("--kind is missing"))
+	case request.From == "":
+		return usageError(command, errors.New("--from is missing"))
+	case request.To == "":
+		return usageError(command, errors.New("--to is missing"))
+	}
+	if request.Storage != move.StorageNew && request.Storage != move.StorageOld {
+		return usageError(command, fmt.Errorf("--storage is new or old, not %q", request.Storage))
+	}
+	slices.Sort(request.Kinds)
+	for name, to := range assign {
+		destination := split.Destination(to)
+		if !slices.Contains([]split.Destination{split.New, split.Shared, split.Stay}, destination) {
+			return usageError(command, fmt.Errorf("--assign %s=%s: a declaration goes to new, shared or stay", name, to))
+		}
+		if request.Assign == nil {
+			request.Assign = map[string]split.Destination{}
+		}
+		request.Assign[name] = destination
+	}
+	return nil
+}
