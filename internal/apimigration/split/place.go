@@ -61,6 +61,7 @@ func (q Question) Decide() ([]Placement, error) {
 			return nil, err
 		}
 	}
+	d.helpersOfAnchors()
 	d.reachAll()
 	for d.pullValues() {
 		d.reachAll()
@@ -74,6 +75,25 @@ func (q Question) Decide() ([]Placement, error) {
 		placements = append(placements, d.placed[declaration])
 	}
 	return placements, nil
+}
+
+// helpersOfAnchors makes anchors of what only anchors use: a constant with the version's name, a function that
+// registers kinds. The new version's would otherwise register the old one.
+func (d *decision) helpersOfAnchors() {
+	stop := map[*Declaration]bool{}
+	for kind := range d.kinds {
+		stop[kind] = true
+	}
+	var roots []*Declaration
+	for _, declaration := range d.Graph.Declarations {
+		if declaration.Anchor {
+			roots = append(roots, declaration)
+		}
+	}
+	used := d.Graph.reach(slices.Concat(d.moving, d.staying, d.sharing), stop)
+	for helper := range d.Graph.reach(roots, stop) {
+		helper.Anchor = helper.Anchor || !used[helper]
+	}
 }
 
 func (d *decision) named(name string) *Declaration {
@@ -278,8 +298,12 @@ func (d *decision) byName(declaration *Declaration) Destination {
 	var longest string
 	var to Destination
 	for kind, at := range d.kinds {
-		if len(kind.Name) > len(longest) && strings.Contains(strings.ToLower(declaration.Name), strings.ToLower(kind.Name)) {
+		switch {
+		case len(kind.Name) < len(longest) || !strings.Contains(strings.ToLower(declaration.Name), strings.ToLower(kind.Name)):
+		case len(kind.Name) > len(longest):
 			longest, to = kind.Name, at
+		case at != to: // two kinds, neither longer: the name says nothing
+			to = ""
 		}
 	}
 	return to
@@ -299,7 +323,7 @@ func (d *decision) byUse(declaration *Declaration) Destination {
 	}
 	switch {
 	case moving && staying:
-		return Shared
+		return "" // it says nothing, and staying breaks nobody
 	case moving:
 		return New
 	case staying:

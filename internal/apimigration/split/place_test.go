@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package split
+
+import (
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// graphOf reads files given as text. Kinds need no metadata here: their names are given.
+func graphOf(t *testing.T, sources map[string]string) *Graph {
+	t.Helper()
+	fset := token.NewFileSet()
+	pkg := &project.Package{Path: "example.com/v1", Name: "v1"}
+	info := &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
+	var syntax []*ast.File
+	for _, name := range []string{"a.go", "b.go", "c.go"} {
+		if sources[name] == "" {
+			continue
+		}
+		file, err := parser.ParseFile(fset, name, "package v1\n"+sources[name], parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		syntax = append(syntax, file)
+		pkg.Files = append(pkg.Files, &project.File{Path: "v1/" + name, Syntax: file, Info: info})
+	}
+	config := types.Config{Importer: importer.Default()}
+	checked, err := config.Check(pkg.Path, fset, syntax, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkg.Types = checked
+	return NewGraph(pkg)
+}
+
+const kinds = "type K struct{ Spec KSpec }\ntype KSpec struct{ P Phase }\ntype R struct{ P Phase }\ntype Phase struct{ Name string }\n"
+
+func TestEachDeclarationGoesWhereItsUsersAre(t *testing.T) {
+	for name, test := range map[string]struct {
+		sources map[string]string
+		of      string
+		want    Destination
+	}{
+		"what only the moving kind uses":                         {map[string]string{"a.go": kinds}, "KSpec", New},
+		"what both use":                                          {map[string]string{"a.go": kinds}, "Phase", Shared},
+		"what a method of the moving kind alone uses":            {map[string]string{"a.go": kinds + "func (*K) M() { f() }\nfunc f() {}"}, "f", New},
+		"a constructor of what is shared":                        {map[string]string{"a.go": kinds, "b.go": "func NewPhase() Phase { return Phase{} }"}, "NewPhase", Shared},
+		"a constructor of the moving kind":                       {map[string]string{"a.go": kinds + "func NewK() *K { return &K{} }"}, "NewK", New},
+		"what uses a kind of either side":                        {map[string]string{"a.go": kinds + "func both(K, R) {}"}, "both", Stay},
+		"what nobody uses":                                       {map[string]string{"a.go": kinds + "func idle() {}"}, "idle", Stay},
+		"a constant named after a kind that stays":               {map[string]string{"a.go": "type Ka struct{}\n" + kinds + "const groupR = \"R\""}, "groupR", Stay},
+		"constants in a file of shared types":                    {map[string]string{"a.go": "type K struct{ P Phase }\ntype R struct{ P Phase }", "b.go": "type Phase string\nconst Running = \"Running\""}, "Running", Shared},
+		"a constant of that file that only one side uses":        {map[string]string{"a.go": "type K struct{ P Phase }\ntype R struct{ P Phase }\nfunc (R) F() string { return Failed }", "b.go": "type Phase string\nconst Failed = \"Failed\""}, "Failed", Shared},
+		"constants that count go together":                       {map[string]string{"a.go": kinds + "const (\n\tone = iota\n\ttwo\n)\nfunc (K) F() int { return two }"}, "one", New},
+		"what registers a version":                               {map[string]string{"a.go": kinds + "var SchemeBuilder = 1\nfunc (K) A() int { return SchemeBuilder }\nfunc (R) A() int { return SchemeBuilder }"}, "SchemeBuilder", Anchor},
+		"a kind that stays, although the moving one mentions it": {map[string]string{"a.go": "type K struct{ R R }\ntype R struct{ Spec RSpec }\ntype RSpec struct{}"}, "RSpec", Stay},
+		"the moving kind, although one that stays mentions it":   {map[string]string{"a.go": "type K struct{ Spec KSpec }\ntype KSpec struct{}\ntype R struct{ K K }"}, "KSpec", New},
+		"what only the registration uses":                        {map[string]string{"a.go": kinds + "var AddToScheme = register\nfunc register() { println(name) }\nconst name = \"v1\"\nfunc (K) A() { AddToScheme() }"}, "name", Anchor},
+		"a constant named after the moving kind":                 {map[string]string{"a.go": kinds + "const PickK = \"K\""}, "PickK", New},
+		"a name that two kinds are part of":                      {map[string]string{"a.go": kinds + "const RKOther = \"\"\nfunc idle() {}"}, "RKOther", Stay},
+		"a helper of a constructor of what is shared":            {map[string]string{"a.go": kinds, "b.go": "func NewPhase() Phase { return Phase{Name: first()} }\nfunc first() string { return \"\" }"}, "first", Shared},
+	} {
+		t.Run(name, func(t *testing.T) {
+			graph := graphOf(t, test.sources)
+			placements, err := Question{Graph: graph, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}}}.Decide()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, placement := range placements {
+				if placement.Reason == "" || placement.Destination == "" {
+					t.Errorf("%s has no place or no reason", placement.Name)
+				}
+				if placement.Names[0] == test.of && placement.Destination != test.want {
+					t.Errorf("%s goes to %s (%s), want %s", test.of, placement.Destination, placement.Reason, test.want)
+				}
+			}
+		})
+	}
+}
