@@ -16,7 +16,7 @@ import (
 )
 
 func newPlanCommand(streams Streams) *cobra.Command {
-	request := move.Request{Storage: move.StorageNew}
+	request := move.Request{Storage: move.StorageNew, Unexported: move.UnexportedInternal, Consumers: []string{move.ConsumersAll}}
 	var dir, out string
 	var assign map[string]string
 	command := &cobra.Command{
@@ -67,6 +67,8 @@ The plan exits with 2 if it has blockers.`,
 	flags.StringVar(&request.From, "from", "", "GROUP/VERSION that has the kinds")
 	flags.StringVar(&request.To, "to", "", "GROUP/VERSION that is to be made")
 	flags.StringVar(&request.Storage, "storage", request.Storage, "which version is marked as the storage version: new or old")
+	flags.StringVar(&request.Unexported, "unexported", request.Unexported, "where unexported code that is shared is exported: internal (internal/shared) or export (shared)")
+	flags.StringSliceVar(&request.Consumers, "consumers", request.Consumers, "which importers use the new names: all, none, or patterns of folders such as pkg/controller/...")
 	flags.StringToStringVar(&assign, "assign", nil, "DECLARATION=new|shared|stay: where a declaration goes, against the analysis")
 	flags.BoolVar(&request.WithoutCRDs, "without-crds", false, "do not insist on a CustomResourceDefinition for each kind in the project")
 	flags.StringVar(&out, "out", "", "write the plan to this file instead of the standard output")
@@ -85,6 +87,9 @@ func complete(command *cobra.Command, request *move.Request, assign map[string]s
 	}
 	if request.Storage != move.StorageNew && request.Storage != move.StorageOld {
 		return usageError(command, fmt.Errorf("--storage is new or old, not %q", request.Storage))
+	}
+	if request.Unexported != move.UnexportedInternal && request.Unexported != move.UnexportedExport {
+		return usageError(command, fmt.Errorf("--unexported is internal or export, not %q", request.Unexported))
 	}
 	slices.Sort(request.Kinds)
 	for name, to := range assign {

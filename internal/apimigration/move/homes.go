@@ -75,7 +75,7 @@ func (s *surgery) homeOf(d *split.Declaration, viewer home) home {
 		}
 		return homeNew
 	case split.Shared:
-		if ast.IsExported(d.Name) {
+		if ast.IsExported(d.Name) || s.request.Unexported == UnexportedExport {
 			return homeShared
 		}
 		return homeInternal

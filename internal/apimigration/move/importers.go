@@ -78,7 +78,9 @@ func (s *surgery) editImporter(pkg *project.Package, file *project.File, spec *a
 	if len(i.edits) == 0 {
 		return nil
 	}
-	i.comments()
+	if i.request.consumes(file.Path) {
+		i.comments()
+	}
 	text := []byte(splice(file.Source, 0, len(file.Source), i.edits))
 	return s.rewrite(file, text, i.q, map[string]string{s.old.Package.Path: i.style}, "uses what has moved")
 }
@@ -102,24 +104,26 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 		return
 	}
 	at := i.homeOf(d, elsewhere)
+	consumes := i.request.consumes(i.file.Path)
 	if i.placed[d].Destination == split.Anchor {
-		switch {
-		case strings.HasSuffix(d.Name, "GroupVersion") || d.Name == "Kind" || d.Name == "Resource":
-			if !i.besideMoved(selector) {
-				return
-			}
-			at = homeNew
-			i.finding(i.project.Place(selector.Pos()), "%s stands beside a kind that moves and becomes the new version's", d.Name)
-		default:
+		if registers[d.Name] {
 			i.repeatRegistration(selector)
 			return
 		}
+		if !strings.HasSuffix(d.Name, "GroupVersion") || !consumes || !i.besideMoved(selector) {
+			return // it says the same in both versions
+		}
+		at = homeNew
+		i.finding(i.project.Place(selector.Pos()), "%s stands beside a kind that moves and becomes the new version's", d.Name)
 	}
-	if at == homeOld {
+	if at == homeOld || !consumes {
 		return
 	}
 	i.edits = append(i.edits, edit{i.project.Offset(selector.X.Pos()), i.project.Offset(selector.X.End()), i.q.name(at)})
 }
+
+// registers are the anchors that put kinds into a scheme.
+var registers = map[string]bool{"AddToScheme": true, "Install": true, "SchemeBuilder": true, "RegisterDefaults": true}
 
 // besideMoved reports whether the statement around a selector mentions a kind that moves, by type or in a string.
 func (i *importer) besideMoved(selector *ast.SelectorExpr) bool {
@@ -167,6 +171,9 @@ func (i *importer) repeatRegistration(selector *ast.SelectorExpr) {
 				between = ", "
 			}
 		case *ast.BlockStmt:
+			if assignment, ok := node.(*ast.AssignStmt); ok && assignment.Tok == token.DEFINE {
+				continue // a second one would not compile
+			}
 			between = "\n"
 		default:
 			continue

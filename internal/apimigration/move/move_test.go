@@ -27,7 +27,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-var guideRequest = Request{Kinds: []string{"CatalogSourceConfig"}, From: "operators.example.com/v1", To: "operators.example.com/v2", Storage: StorageNew}
+var guideRequest = Request{Kinds: []string{"CatalogSourceConfig"}, From: "operators.example.com/v1", To: "operators.example.com/v2", Storage: StorageNew, Unexported: UnexportedInternal, Consumers: []string{ConsumersAll}}
 
 // fixture is a copy of a project of testdata, committed to git.
 func fixture(t *testing.T, name string) string {
@@ -236,7 +236,7 @@ func comments(t *testing.T, files map[string]string) map[string]int {
 		}
 		for _, group := range file.Comments {
 			for _, comment := range group.List {
-				text := strings.NewReplacer("operatorsv1.", "", "shared.", "", "ensureFinalizer", "EnsureFinalizer").Replace(comment.Text)
+				text := strings.NewReplacer("operatorsv1.", "", "operatorsv2.", "", "shared.", "", "ensureFinalizer", "EnsureFinalizer").Replace(comment.Text)
 				found[text]++
 			}
 		}
@@ -392,4 +392,132 @@ func TestProjectsThatCannotBeReadAreRefused(t *testing.T) {
 			wantProblem(t, err, test.want)
 		})
 	}
+}
+
+func TestOptionsGiveTreesThatCompileAndKeepWhatTheyShould(t *testing.T) {
+	const (
+		v1types    = "pkg/apis/operators/v1/catalogsourceconfig_types.go"
+		v2types    = "pkg/apis/operators/v2/catalogsourceconfig_types.go"
+		controller = "pkg/controller/catalogsourceconfig/catalogsourceconfig_controller.go"
+		group      = "pkg/controller/operatorgroup/operatorgroup_controller.go"
+	)
+	for name, test := range map[string]struct {
+		change func(*Request)
+		has    map[string]string // file → what it must contain
+		lacks  map[string]string
+		same   []string
+	}{
+		"unexported code is exported in the shared package": {
+			change: func(r *Request) { r.Unexported = UnexportedExport },
+			has:    map[string]string{"pkg/apis/operators/shared/shared.go": "func EnsureFinalizer(", "pkg/apis/operators/v2/catalogsourceconfig.go": "shared.EnsureFinalizer("},
+			lacks:  map[string]string{"pkg/apis/operators/v2/catalogsourceconfig.go": "internal/shared"},
+		},
+		"no importer is changed, but the new version is registered": {
+			change: func(r *Request) { r.Consumers = []string{ConsumersNone} },
+			has:    map[string]string{"pkg/apis/addtoscheme_operators_v2.go": "v2.SchemeBuilder.AddToScheme"},
+			same:   []string{controller, group, "pkg/apis/apis_test.go"},
+		},
+		"only importers that a pattern names are changed": {
+			change: func(r *Request) { r.Consumers = []string{"pkg/controller/operatorgroup/..."} },
+			has:    map[string]string{group: "shared.PhaseFailed"},
+			same:   []string{controller},
+		},
+		"the old version stays the storage version": {
+			change: func(r *Request) { r.Storage = StorageOld },
+			has:    map[string]string{v1types: storageMarker},
+			lacks:  map[string]string{v2types: storageMarker},
+		},
+		"both kinds move and nothing is shared": {
+			change: func(r *Request) { r.Kinds = []string{"CatalogSourceConfig", "OperatorGroup"} },
+			has:    map[string]string{"pkg/apis/operators/v2/phase_types.go": "type Phase struct", "pkg/apis/operators/v2/shared.go": "func ensureFinalizer("},
+			lacks:  map[string]string{v2types: "operators/shared"},
+		},
+		"a declaration goes where it is assigned": {
+			change: func(r *Request) { r.Assign = map[string]split.Destination{"PhaseRunning": split.New} },
+			has:    map[string]string{"pkg/apis/operators/v2/phase_types.go": "PhaseRunning = \"Running\"", controller: "operatorsv2.PhaseRunning"},
+			lacks:  map[string]string{"pkg/apis/operators/shared/phase_types.go": "PhaseRunning"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := fixture(t, "guide")
+			before := tree(t, dir)
+			request := guideRequest
+			request.Kinds = slices.Clone(request.Kinds)
+			test.change(&request)
+			if done, err := Apply(t.Context(), dir, planned(t, dir, request), false); err != nil || !done {
+				t.Fatalf("apply: %v, %v", done, err)
+			}
+			after := tree(t, dir)
+			checkInvariants(t, dir, before, after)
+			for file, want := range test.has {
+				if !strings.Contains(after[file], want) {
+					t.Errorf("%s lacks %q:\n%s", file, want, after[file])
+				}
+			}
+			for file, without := range test.lacks {
+				if _, ok := after[file]; !ok || strings.Contains(after[file], without) {
+					t.Errorf("%s has %q:\n%s", file, without, after[file])
+				}
+			}
+			for _, file := range test.same {
+				if after[file] != before[file] {
+					t.Errorf("%s has changed:\n%s", file, after[file])
+				}
+			}
+		})
+	}
+}
+
+func TestKubebuilderProjectsAreMigratedInEachLayout(t *testing.T) {
+	for _, folder := range []string{"api", "api/cache", "apis/cache"} {
+		t.Run(folder, func(t *testing.T) {
+			dir := fixture(t, "kubebuilder")
+			if folder != "api" {
+				moveFolder(t, dir, "api/v1", folder+"/v1")
+			}
+			before := tree(t, dir)
+			request := guideRequest
+			request.Kinds, request.From, request.To = []string{"Memcached"}, "cache.example.com/v1", "cache.example.com/v1beta2"
+			plan := planned(t, dir, request)
+			if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
+				t.Fatalf("apply: %v, %v", done, err)
+			}
+			after := tree(t, dir)
+			checkInvariants(t, dir, before, after)
+			if folder == "api" {
+				goldenTree(t, "kubebuilder-tree.txt", before, after)
+			}
+			want := []string{
+				folder + "/shared/backup_types.go", folder + "/shared/doc.go", folder + "/shared/zz_generated.deepcopy.go",
+				folder + "/v1beta2/groupversion_info.go", folder + "/v1beta2/memcached_types.go", folder + "/v1beta2/zz_generated.deepcopy.go",
+			}
+			if diff := cmp.Diff(want, newIn(before, after)); diff != "" {
+				t.Errorf("new files (-want +got):\n%s", diff)
+			}
+			if out := string(run(t, dir, "go", "run", "./cmd")); out != "true true\n" {
+				t.Errorf("the scheme does not know the new version: %s", out)
+			}
+			if n := strings.Count(after["PROJECT"], "path: github.com/test-org/cache-operator/"+folder+"/v1beta2\n  version: v1beta2\n"); n != 1 {
+				t.Errorf("PROJECT lists the new version %d times:\n%s", n, after["PROJECT"])
+			}
+		})
+	}
+}
+
+// moveFolder moves a package of a fixture, and commits.
+func moveFolder(t *testing.T, dir, from, to string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, to)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, "git", "mv", from, to)
+	for name, content := range tree(t, dir) {
+		if changed := strings.ReplaceAll(content, "cache-operator/"+from, "cache-operator/"+to); changed != content {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(changed), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	run(t, dir, "gofmt", "-w", ".")
+	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qam", "moved")
 }

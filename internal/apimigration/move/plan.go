@@ -92,7 +92,7 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	}
 	s.exportNames()
 	s.checkBorders()
-	for _, step := range []func() error{s.createPackages, s.editOld, s.editImporters} {
+	for _, step := range []func() error{s.createPackages, s.editOld, s.editImporters, s.editProjectFile} {
 		if err := step(); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@
 package move
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +19,31 @@ const (
 	StorageOld = "old"
 )
 
+// What becomes of unexported code that is shared.
+const (
+	UnexportedInternal = "internal" // exported in a package that only the group's packages can import
+	UnexportedExport   = "export"   // exported in the shared package
+)
+
+// Which importers are moved to the new names.
+const (
+	ConsumersAll  = "all"
+	ConsumersNone = "none"
+)
+
+// consumes reports whether a file is to be moved to the new names.
+func (r Request) consumes(file string) bool {
+	return slices.ContainsFunc(r.Consumers, func(pattern string) bool {
+		above, below := strings.CutSuffix(pattern, "/...")
+		folder := path.Dir(file)
+		if below && strings.HasPrefix(folder+"/", above+"/") {
+			return true
+		}
+		matched, err := path.Match(pattern, folder)
+		return pattern == ConsumersAll || err == nil && matched
+	})
+}
+
 // Request says what to move where.
 type Request struct {
 	Kinds []string `yaml:"kinds"`
@@ -25,6 +51,11 @@ type Request struct {
 	To    string   `yaml:"to"`
 	// Storage is StorageNew or StorageOld.
 	Storage string `yaml:"storage"`
+	// Unexported says what becomes of unexported code that is shared: UnexportedInternal or UnexportedExport.
+	Unexported string `yaml:"unexported"`
+	// Consumers are the files that are moved to the new names: ConsumersAll, ConsumersNone, or patterns of path.Match
+	// for folders; a pattern that ends in /... means folders below too.
+	Consumers []string `yaml:"consumers"`
 	// Assign overrides where declarations go: new, shared or stay, by name.
 	Assign map[string]split.Destination `yaml:"assign,omitempty"`
 	// WithoutCRDs: the manifests are not in this tree.

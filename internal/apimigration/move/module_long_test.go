@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build long
+
+package move
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A whole program of others: two kinds in one types.go, addKnownTypes, and generated clients that know only the old
+// version, so that its importers stay with that.
+func TestAProjectOfOthersIsMigratedAndPassesItsOwnTests(t *testing.T) {
+	const module = "sigs.k8s.io/kube-storage-version-migrator"
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := strings.TrimSpace(string(run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}", module)))
+	if err := copyTree(from, dir); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, "git", "init", "-q")
+	run(t, dir, "git", "add", "-f", ".")
+	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before")
+	before := tree(t, dir)
+	plan := planned(t, dir, Request{
+		Kinds: []string{"StorageVersionMigration"}, From: "migration.k8s.io/v1alpha1", To: "migration.k8s.io/v1beta1",
+		Storage: StorageNew, Unexported: UnexportedInternal, Consumers: []string{ConsumersNone},
+	})
+	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
+		t.Fatalf("apply: %v, %v", done, err)
+	}
+	after := tree(t, dir)
+	run(t, dir, "go", "build", "./...")
+	run(t, dir, "go", "vet", "./pkg/apis/...")
+	run(t, dir, "go", "test", "./pkg/...")
+	for name := range after {
+		if strings.Contains(name, "migration/shared") || strings.Contains(name, "internal/shared") {
+			t.Errorf("%s: nothing is shared in this project", name)
+		}
+	}
+	const types = "pkg/apis/migration/v1beta1/types.go"
+	if got := after[types]; !strings.Contains(got, "type StorageVersionMigration struct") || strings.Contains(got, "StorageState") {
+		t.Errorf("%s:\n%s", types, got)
+	}
+	for name, content := range before {
+		if after[name] != content && !strings.HasPrefix(name, "pkg/apis/migration/v1alpha1/") {
+			t.Errorf("%s has changed", name)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, types)); err != nil {
+		t.Error(err)
+	}
+}
