@@ -115,6 +115,29 @@ func TestAProjectIsPlannedShownAndMigrated(t *testing.T) {
 			t.Errorf("apply: exit code %d: %q, want %q", code, complaint, want)
 		}
 	}
+	// The manifests are not written by apply.
+	out, _, code := call(t, "verify", dir)
+	const lacks, stores = "_crd.yaml: lists no version v2 of CatalogSourceConfig, which pkg/apis/operators/v2 defines\n", "stores CatalogSourceConfig in \"v1\", but v2 carries the marker"
+	if code != 2 || strings.Count(out, "\n") != 2 || !strings.Contains(out, lacks) || !strings.Contains(out, stores) {
+		t.Errorf("verify after apply: exit code %d: %s", code, out)
+	}
+	types := filepath.Join(dir, "pkg/apis/operators/v1/catalogsourceconfig_types.go")
+	content, err := os.ReadFile(types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(types, bytes.Replace(content, []byte("// +kubebuilder:subresource"), []byte("// +kubebuilder:storageversion\n// +kubebuilder:subresource"), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, code := call(t, "verify", dir); code != 2 || !strings.Contains(out, "2 of the versions v1, v2 carry the marker") {
+		t.Errorf("verify with two storage versions: exit code %d: %s", code, out)
+	}
+}
+
+func TestAProjectThatIsNotBeingMigratedIsVerified(t *testing.T) {
+	if out, complaint, code := call(t, "verify", guide); code != 0 || out != "" {
+		t.Errorf("exit code %d: %s%s", code, out, complaint)
+	}
 }
 
 func TestAPlanWithBlockersExitsWithTwoAndIsNotApplied(t *testing.T) {

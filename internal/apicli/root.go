@@ -40,6 +40,7 @@ func newRoot(streams Streams) *cobra.Command {
   plan     where every declaration goes and why, and which files change
   diff     the plan as a patch; nothing is written
   apply    carry the plan out
+  verify   check that versions and manifests agree
   crd      upgrade and check manifests of CustomResourceDefinitions
 
 Exit codes: 0 done, 1 error, 2 blockers, or the answer is no.`,
@@ -52,7 +53,7 @@ Exit codes: 0 done, 1 error, 2 blockers, or the answer is no.`,
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(usageError)
 	root.AddCommand(
-		newInspectCommand(streams), newPlanCommand(streams), newDiffCommand(streams), newApplyCommand(streams),
+		newInspectCommand(streams), newPlanCommand(streams), newDiffCommand(streams), newApplyCommand(streams), newVerifyCommand(streams),
 		newCRDCommand(streams),
 	)
 	return root

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apicli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+func newVerifyCommand(streams Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify [DIR]",
+		Short: "Check that API versions and manifests agree",
+		Long: `Check what must hold after a migration: the code compiles, one version of each kind carries the marker
++kubebuilder:storageversion, every manifest of a CustomResourceDefinition lists all versions that the code has and
+stores the marked one, and gofmt has nothing to do. Nothing is written. It exits with 2 if something does not hold.`,
+		Args: atMost(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			p, err := project.Load(command.Context(), dir)
+			if err != nil {
+				return err
+			}
+			violations, err := p.Violations()
+			if err != nil {
+				return err
+			}
+			for _, violation := range violations {
+				fmt.Fprintln(streams.Out, violation)
+			}
+			if len(violations) > 0 {
+				return exitCode(exitNo)
+			}
+			fmt.Fprintln(streams.Err, "Versions and manifests agree.")
+			return nil
+		},
+	}
+}
