@@ -84,30 +84,62 @@ func (m *mover) object(ctx context.Context, meta *metav1.ObjectMeta) error {
 // move writes until it gets ahead of everybody else: the resourceVersion that the new entries were computed from is the
 // precondition of the write, so that what somebody else writes meanwhile is neither lost nor disowned.
 func (m *mover) move(ctx context.Context, meta *metav1.ObjectMeta) (moved bool, err error) {
+	if _, changed, err := Moved(meta.ManagedFields, m.from, m.to); err != nil || !changed {
+		return false, err
+	}
+	fresh := false
 	for range attempts {
-		entries, changed, err := Moved(meta.ManagedFields, m.from, m.to)
-		if err != nil || !changed {
-			return false, err
+		err = patiently(ctx, func() error {
+			var err error
+			moved, err = m.try(ctx, meta, fresh)
+			fresh = true
+			return err
+		})
+		if !apierrors.IsConflict(err) && !(apierrors.IsNotFound(err) && !errors.Is(err, errUnwritable)) {
+			return moved, err
 		}
-		err = patiently(ctx, func() error { return m.patch(ctx, meta, entries) })
-		switch {
-		case err == nil:
-			return true, nil
-		case !apierrors.IsConflict(err) && !apierrors.IsNotFound(err):
-			return false, err
-		}
-		live, gone := m.objects.read(ctx, meta)
-		switch {
-		case apierrors.IsNotFound(gone):
+	}
+	return false, fmt.Errorf("others wrote it %d times in a row", attempts)
+}
+
+var errUnwritable = errors.New("it is stored, but cannot be written; its namespace may be gone")
+
+// try sends one write, for the object as it is now if fresh is set. It reads when its turn has come and not before, or others would
+// be ahead for sure.
+func (m *mover) try(ctx context.Context, meta *metav1.ObjectMeta, fresh bool) (moved bool, err error) {
+	slot, err := m.pacer.Acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	kind := pace.Other
+	defer func() { m.pacer.Release(slot, kind, 0) }()
+	if fresh {
+		live, err := m.objects.read(ctx, meta)
+		if apierrors.IsNotFound(err) {
 			return false, nil // deleted by somebody else
-		case gone != nil:
-			return false, gone
-		case apierrors.IsNotFound(err):
-			return false, fmt.Errorf("it is stored, but cannot be written; its namespace may be gone: %w", err)
+		}
+		if err != nil {
+			return false, err
 		}
 		meta = live
 	}
-	return false, fmt.Errorf("others wrote it %d times in a row", attempts)
+	entries, changed, err := Moved(meta.ManagedFields, m.from, m.to)
+	if err != nil || !changed {
+		return false, err
+	}
+	err = m.patch(ctx, meta, entries)
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		kind = pace.Wrote
+	case apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
+		kind = pace.Throttled
+	case !errors.As(err, &status):
+		kind = pace.Lost
+	case apierrors.IsNotFound(err) && fresh:
+		return false, fmt.Errorf("%w: %w", errUnwritable, err)
+	}
+	return err == nil, err
 }
 
 func (m *mover) patch(ctx context.Context, meta *metav1.ObjectMeta, entries []metav1.ManagedFieldsEntry) error {
@@ -117,25 +149,9 @@ func (m *mover) patch(ctx context.Context, meta *metav1.ObjectMeta, entries []me
 	if err != nil {
 		return err
 	}
-	slot, err := m.pacer.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	err = m.objects.Client.Patch(types.MergePatchType).AbsPath(m.objects.path(meta)...).
+	return m.objects.Client.Patch(types.MergePatchType).AbsPath(m.objects.path(meta)...).
 		Param("fieldManager", fieldManager).Param("fieldValidation", metav1.FieldValidationIgnore).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(body).Do(ctx).Error()
-	var status apierrors.APIStatus
-	kind := pace.Wrote
-	switch {
-	case apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
-		kind = pace.Throttled
-	case err != nil && !errors.As(err, &status):
-		kind = pace.Lost
-	case err != nil:
-		kind = pace.Other
-	}
-	m.pacer.Release(slot, kind, 0)
-	return err
 }
 
 // key names an object for people.
