@@ -25,6 +25,8 @@ type Checkpoint struct {
 	// is what Done was when the newest resourceVersion was Confirmed.
 	Done          string `json:"done,omitempty"`
 	ConfirmedDone string `json:"confirmedDone,omitempty"`
+	// Over: Epoch was seen to be over. The pass does not go on, also if the next look shows the same epoch again.
+	Over bool `json:"over,omitempty"`
 	// Seen is when Epoch was last seen to be the present one.
 	Seen time.Time `json:"seen,omitzero"`
 	// Ranges are the good ranges of earlier epochs, and Prefix the longest good prefix.
@@ -79,7 +81,7 @@ func (f Failure) object() object {
 
 // inEpoch reports whether the pass that c records can go on in an epoch that is seen now: it is the same, and was all the time.
 func (c *Checkpoint) inEpoch(e Epoch, now time.Time) bool {
-	return c.Begun && c.Epoch.lasts(e) && c.followed(now)
+	return c.Begun && !c.Over && c.Epoch.lasts(e) && c.followed(now)
 }
 
 // maxBlind is how long nobody may look at the API servers. One that crashed shows in its identity Lease for a minute, but one that was told
@@ -107,7 +109,7 @@ func (c *Checkpoint) end() {
 		c.Ranges = addRange(c.Ranges, Range{Hash: c.Epoch.Hash, From: c.Baseline, To: c.Confirmed})
 		c.Prefix = c.Prefix.or(Prefix{Hash: c.Epoch.Hash, Key: c.ConfirmedDone, ResourceVersion: c.Confirmed})
 	}
-	c.Begun, c.Baseline, c.Confirmed = false, 0, 0
+	c.Begun, c.Over, c.Baseline, c.Confirmed = false, false, 0, 0
 	c.Done, c.ConfirmedDone, c.Seen = "", "", time.Time{}
 	c.Continue, c.Listed, c.Complete = "", false, false
 	c.recount()

@@ -258,6 +258,33 @@ func TestWhatWasWrittenLastIsConfirmedAfterServersWent(t *testing.T) {
 	}
 }
 
+// A process may die while it looks on after the end of an epoch: it must not go on in the pass, although the next look shows the same
+// epoch again.
+func TestWhileASweepLooksOnItsCheckpointSaysThatTheEpochIsOver(t *testing.T) {
+	place := &memoryCheckpoints{}
+	var looks, after atomic.Int64
+	f := &scripted{n: 3, resourceVersion: "3000", patch: func(string, http.ResponseWriter) bool {
+		for begin := looks.Load(); looks.Load() < begin+2; {
+			time.Sleep(time.Millisecond)
+		}
+		return false
+	}}
+	agreement := func() (Epoch, error) {
+		switch n := looks.Add(1); {
+		case n == 2:
+			return Epoch{}, fmt.Errorf("%w: for a moment", ErrDisagreement)
+		case n > 2 && after.Add(1) == 1:
+			if c, err := place.Load(t.Context()); err != nil || c == nil || c.inEpoch(lasting, time.Now()) {
+				t.Errorf("the checkpoint is %+v (%v): who resumes it goes on in an epoch that was over", c, err)
+			}
+		}
+		return lasting, nil
+	}
+	if result, err := sweepOf(t, f, agreement, Options{MaxInFlight: 1, Checkpoints: place}).Run(t.Context()); err != nil || result.Restarts != 1 {
+		t.Errorf("%d restarts (%v), want the pass begun anew", result.Restarts, err)
+	}
+}
+
 func TestNothingIsBegunWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 	for name, silence := range map[string]func() (Epoch, error){
 		"with what can be seen": func() (Epoch, error) { e := lasting; e.Evidence = Sampled; return e, ErrSilent },

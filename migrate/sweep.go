@@ -199,9 +199,13 @@ func (s *Sweep) run(ctx context.Context) error {
 			return err
 		}
 		s.log.Info("The epoch is over, beginning a new pass", "reason", err.Error())
-		s.linger(ctx, epoch)
-		// Also where the next look shows the same epoch again: in between it was over. A process that dies here must
+		// Also where the next look shows the same epoch again: in between it was over. A process that dies from here on must
 		// not resume into it.
+		s.update(func() { s.state.Over = true })
+		if err := s.save(ctx); err != nil {
+			return err
+		}
+		s.linger(ctx, epoch)
 		s.update(s.endPass)
 		if err := s.save(ctx); err != nil {
 			return err
