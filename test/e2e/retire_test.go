@@ -156,6 +156,7 @@ type crowd struct {
 	written     []int // by object: the size
 	early, late atomic.Int64
 	ended       chan struct{}
+	once        sync.Once
 	writers     sync.WaitGroup
 }
 
@@ -178,6 +179,7 @@ func newCrowd(g *gadgets, objects, writers int) *crowd {
 			}
 		})
 	}
+	g.t.Cleanup(c.stop) // also if the test fails: before the cluster ends
 	return c
 }
 
@@ -201,8 +203,9 @@ func (c *crowd) write(i, size int) {
 	}
 }
 
+// stop ends the writers, once or more often.
 func (c *crowd) stop() {
-	close(c.ended)
+	c.once.Do(func() { close(c.ended) })
 	c.writers.Wait()
 }
 
