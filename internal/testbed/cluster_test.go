@@ -29,6 +29,7 @@ func list(t *testing.T, config *rest.Config, resource schema.GroupVersionResourc
 }
 
 func TestClusterServesItsUsersAndSurvivesCrashes(t *testing.T) {
+	t.Parallel()
 	c := New(t, Options{Users: []User{{Name: "jane", Groups: []string{"viewers"}}}})
 	ctx := t.Context()
 	server := c.Servers[0]
@@ -89,6 +90,7 @@ func TestClusterServesItsUsersAndSurvivesCrashes(t *testing.T) {
 }
 
 func TestStopLeavesNothing(t *testing.T) {
+	t.Parallel()
 	c, err := Start(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +106,7 @@ func TestStopLeavesNothing(t *testing.T) {
 }
 
 func TestSecretsAreEncryptedWithTheFirstKey(t *testing.T) {
+	t.Parallel()
 	secrets := []string{"secrets"}
 	c := New(t, Options{EncryptionConfig: EncryptionConfig(secrets, "key1")})
 	ctx := t.Context()

@@ -16,6 +16,7 @@ import (
 )
 
 func TestIsolatedServersHaveIdentitiesOfTheirOwnAndDisagree(t *testing.T) {
+	t.Parallel()
 	c := New(t, Options{Release: V136, Isolated: true, Servers: []ServerOptions{
 		{}, {Flags: []string{"--min-compatibility-version=1.33"}},
 	}})
@@ -89,6 +90,7 @@ func TestIsolatedServersHaveIdentitiesOfTheirOwnAndDisagree(t *testing.T) {
 }
 
 func TestLoadBalancerTakesTurnsAndPassesOverTheDead(t *testing.T) {
+	t.Parallel()
 	for name, isolated := range map[string]bool{"plain": false, "isolated": true} {
 		t.Run(name, func(t *testing.T) {
 			c := New(t, Options{Isolated: isolated, Servers: make([]ServerOptions, 2)})

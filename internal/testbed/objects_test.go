@@ -17,6 +17,7 @@ import (
 )
 
 func TestBulkObjectsAreWhatAnAPIServerWouldHaveStored(t *testing.T) {
+	t.Parallel()
 	c := New(t, Options{})
 	ctx := t.Context()
 	if err := c.InstallWidgets(ctx, Widgets{}); err != nil {
@@ -86,6 +87,7 @@ func TestBulkObjectsHaveTheSizeThatWasAskedFor(t *testing.T) {
 }
 
 func TestSnapshotTellsAMigrationFromAChange(t *testing.T) {
+	t.Parallel()
 	c := New(t, Options{})
 	ctx := t.Context()
 	if err := c.InstallWidgets(ctx, Widgets{}); err != nil {
@@ -162,6 +164,7 @@ func TestSnapshotTellsAMigrationFromAChange(t *testing.T) {
 }
 
 func TestSnapshotComparesProtobufObjects(t *testing.T) {
+	t.Parallel()
 	c := New(t, Options{})
 	ctx := t.Context()
 	const prefix = "/registry/namespaces/"
@@ -197,6 +200,7 @@ func TestContentOfProtobufLeavesMetadataOut(t *testing.T) {
 }
 
 func TestAKeyThatIsNotThereIsToldApart(t *testing.T) {
+	t.Parallel()
 	c := New(t, Options{})
 	if _, err := c.Raw(t.Context(), "/registry/nothing"); !errors.Is(err, ErrNoKey) {
 		t.Errorf("error is %v, want ErrNoKey", err)
@@ -204,6 +208,7 @@ func TestAKeyThatIsNotThereIsToldApart(t *testing.T) {
 }
 
 func TestInvariantsAreSeenToBeViolated(t *testing.T) {
+	t.Parallel()
 	c, err := Start(t.Context(), Options{}) // not New, which would fail this test for the very violations
 	if err != nil {
 		t.Fatal(err)

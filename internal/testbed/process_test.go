@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestNothingIsLeftWhenTheProcessIsKilled(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"plain", "isolated"} {
 		t.Run(kind, func(t *testing.T) {
 			holder := exec.Command(os.Args[0])
@@ -144,6 +145,7 @@ func TestStartErrorTellsWhatWentWrong(t *testing.T) {
 }
 
 func TestServerWithABadFlagExitsEarly(t *testing.T) {
+	t.Parallel()
 	_, err := Start(t.Context(), Options{Flags: []string{"--no-such-flag"}})
 	if !errors.Is(err, ErrExitedEarly) || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
 		t.Errorf("error is %v, want early exit with the server's words", err)

@@ -81,6 +81,7 @@ func (p *proxied) send(method, path, body string) (*http.Response, error) {
 const widgetZero = "/apis/demo.example.com/v1/namespaces/default/widgets/widget-0000000"
 
 func TestProxyInjectsFaultsAndRecordsWhatCame(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, 30)
 
 	p.rules()
@@ -127,6 +128,7 @@ func TestProxyInjectsFaultsAndRecordsWhatCame(t *testing.T) {
 }
 
 func TestProxyResetsConnections(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, 1)
 	for name, test := range map[string]struct {
 		fault   Fault
@@ -155,6 +157,7 @@ func TestProxyResetsConnections(t *testing.T) {
 }
 
 func TestProxyToldToRetryLaterKnowsWhoDidNotWait(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, 1)
 	p.rules(Rule{Fault: TooManyRequests(time.Second), Times: 1})
 	for range 2 { // the second does not wait
@@ -181,6 +184,7 @@ func TestProxyToldToRetryLaterKnowsWhoDidNotWait(t *testing.T) {
 }
 
 func TestProxyExpiresContinueTokens(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, 30)
 	for name, withToken := range map[string]bool{"with a token to go on": true, "without": false} {
 		p.rules(Rule{Fault: Expired(withToken), Skip: 1, Times: 1})
@@ -223,6 +227,7 @@ func TestProxyExpiresContinueTokens(t *testing.T) {
 }
 
 func TestProxyCutsWatches(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, 3)
 	p.rules(Rule{Fault: CutWatch(300 * time.Millisecond)})
 	begin := time.Now()
@@ -243,6 +248,7 @@ func TestProxyCutsWatches(t *testing.T) {
 }
 
 func TestProxyDoesNotPunishOthersWhenAClientGivesUp(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, 1)
 	p.rules()
 	response, err := p.send(http.MethodGet, "/apis/demo.example.com/v1/widgets?watch=true", "")
@@ -276,6 +282,7 @@ func TestProxyDoesNotPunishOthersWhenAClientGivesUp(t *testing.T) {
 }
 
 func TestProxyPassesOnThatTheServerIsDead(t *testing.T) {
+	t.Parallel()
 	c := New(t, Options{})
 	p := NewProxy(t, c)
 	if err := list(t, p.Config(), namespaces); err != nil {

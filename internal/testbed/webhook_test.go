@@ -12,6 +12,7 @@ import (
 )
 
 func TestConversionWebhookIsCalledAndCanDie(t *testing.T) {
+	t.Parallel()
 	c := New(t, Options{})
 	ctx := t.Context()
 	var calls atomic.Int64
