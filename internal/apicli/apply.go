@@ -47,7 +47,7 @@ func newApplyCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "apply PLAN",
 		Short: "Carry a plan out",
-		Long: `Carry a plan out: all of it, or after an error nothing. A tree whose Go code has changed since the plan was made is
+		Long: `Carry a plan out: all of it, or after an error nothing. A tree whose Go code or manifests have changed since the plan was made is
 refused, and so is one with uncommitted changes unless --allow-dirty is set. Applying a plan again changes nothing.
 PLAN may be - for the standard input.`,
 		Args: onePlan,

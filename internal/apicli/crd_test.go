@@ -96,7 +96,7 @@ func TestUpgradeRenamesTheFileAndWhatRefersToIt(t *testing.T) {
 	if want := "changed " + oldName + ", now " + newName + "\n"; !strings.Contains(stdout, want) {
 		t.Errorf("stdout is %q, without %q", stdout, want)
 	}
-	for _, note := range []string{"note: README.md, line 2, names", "note: crds.go, line 6, names", "note: catalogsourceconfigs.operators.coreos.com: fields that the schema"} {
+	for _, note := range []string{"note: README.md:2: names", "note: crds.go:6: names", "note: " + oldName + ": catalogsourceconfigs.operators.coreos.com: fields that the schema"} {
 		if !strings.Contains(stderr, note) {
 			t.Errorf("stderr is %q, without %q", stderr, note)
 		}
@@ -149,7 +149,7 @@ func TestUpgradeWritesNothingWhereOneOfItsFilesIsRefused(t *testing.T) {
 		before := tree(t, dir)
 		file := filepath.Join(dir, name+".yaml")
 		stdout, stderr, code := call(t, "crd", "upgrade", "--dir", dir, filepath.Join(dir, oldName), file)
-		if code != 1 || stdout != "" || !strings.Contains(stderr, "error: upgrade "+file+": the API server would not take the outcome: ") ||
+		if code != 1 || stdout != "" || !strings.Contains(stderr, "error: upgrade "+name+".yaml: the API server would not take the outcome: ") ||
 			!strings.HasSuffix(stderr, "\nTry: api-migrator crd upgrade --diff "+file+"\n") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", name, code, stdout, stderr)
 		}

@@ -49,7 +49,7 @@ Exit codes: 0 done, or nothing to do; 1 error.`,
 			if change == nil {
 				return err
 			}
-			for _, note := range change.notes {
+			for _, note := range change.Notes {
 				fmt.Fprintf(streams.Err, "note: %s\n", note)
 			}
 			if flags.diff {
@@ -58,7 +58,7 @@ Exit codes: 0 done, or nothing to do; 1 error.`,
 			if err != nil {
 				return err
 			}
-			if len(change.files) == 0 {
+			if len(change.Files) == 0 {
 				fmt.Fprintln(streams.Err, "nothing to do: everything is as it should be")
 				return nil
 			}
@@ -68,7 +68,7 @@ Exit codes: 0 done, or nothing to do; 1 error.`,
 	set := command.Flags()
 	set.BoolVar(&flags.diff, "diff", false, "show a patch, and write nothing")
 	set.StringVar(&flags.dir, "dir", ".", "the folder in which references to renamed files are changed")
-	set.StringVar(&flags.name, "name", string(crd.Canonical), "name of files: canonical (<group>_<plural>.yaml), sdk (<group>_<plural>_crd.yaml) or keep")
+	set.StringVar(&flags.name, "name", string(crd.Canonical), "name of files: canonical (<group>_<plural>.yaml), sdk (<group>_<plural>_crd.yaml), auto (sdk for a name that says a version) or keep")
 	set.StringVar(&flags.toVersion, "to-version", "", "add a version with the schema of the one that is stored")
 	set.StringVar(&flags.storage, "storage", "new", "with --to-version, the version that objects are stored in: new or old")
 	return command
@@ -76,8 +76,8 @@ Exit codes: 0 done, or nothing to do; 1 error.`,
 
 func (f *upgradeFlags) check(command *cobra.Command) error {
 	switch {
-	case !slices.Contains([]crd.Naming{crd.Canonical, crd.SDK, crd.Keep}, crd.Naming(f.name)):
-		return usageError(command, fmt.Errorf("unknown --name %q: canonical, sdk and keep are known", f.name))
+	case !slices.Contains(crd.Namings(), crd.Naming(f.name)):
+		return usageError(command, fmt.Errorf("unknown --name %q: canonical, sdk, auto and keep are known", f.name))
 	case f.storage != "new" && f.storage != "old":
 		return usageError(command, fmt.Errorf("unknown --storage %q: new and old are known", f.storage))
 	case f.toVersion == "" && command.Flags().Changed("storage"):

@@ -11,12 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
 func newPlanCommand(streams Streams) *cobra.Command {
-	request := move.Request{Storage: move.StorageNew, Unexported: move.UnexportedInternal, Consumers: []string{move.ConsumersAll}}
+	request := move.Request{Storage: move.StorageNew, Unexported: move.UnexportedInternal, Consumers: []string{move.ConsumersAll}, CRDName: string(crd.Auto)}
 	var dir, out string
 	var assign map[string]string
 	command := &cobra.Command{
@@ -29,7 +30,8 @@ and what stands in the way. The code is changed in a copy and type-checked there
 Code that only the moving kinds use goes to the new version's package. What other kinds use too goes to the package
 "shared" beside it; what is unexported goes to "internal/shared" and is exported there. In the old version the kinds stay,
 marked as deprecated, and what is shared keeps its old names as aliases. Everything that imports the old version uses
-the new names.
+the new names. Every manifest of a moving kind's CustomResourceDefinition lists the new version, with the schema of the old
+one, in apiextensions.k8s.io/v1. What refers to a manifest that gets another name is changed too.
 
 The plan exits with 2 if it has blockers.`,
 		Example: "  api-migrator plan --kind CatalogSourceConfig --from operators.example.com/v1 --to operators.example.com/v2 --out plan.yaml",
@@ -70,7 +72,8 @@ The plan exits with 2 if it has blockers.`,
 	flags.StringVar(&request.Unexported, "unexported", request.Unexported, "where unexported code that is shared is exported: internal (internal/shared) or export (shared)")
 	flags.StringSliceVar(&request.Consumers, "consumers", request.Consumers, "which importers use the new names: all, none, or patterns of folders such as pkg/controller/...")
 	flags.StringToStringVar(&assign, "assign", nil, "DECLARATION=new|shared|stay: where a declaration goes, against the analysis")
-	flags.BoolVar(&request.WithoutCRDs, "without-crds", false, "do not insist on a CustomResourceDefinition for each kind in the project")
+	flags.BoolVar(&request.WithoutCRDs, "without-crds", false, "leave manifests of CustomResourceDefinitions alone, and do not insist on one for each kind")
+	flags.StringVar(&request.CRDName, "crd-name", request.CRDName, "name of the manifests' files: auto (a name that says a version, such as operators_v1_catalogsourceconfig_crd.yaml, becomes <group>_<plural>_crd.yaml), keep, canonical (<group>_<plural>.yaml) or sdk (<group>_<plural>_crd.yaml)")
 	flags.StringVar(&out, "out", "", "write the plan to this file instead of the standard output")
 	return command
 }
@@ -90,6 +93,9 @@ func complete(command *cobra.Command, request *move.Request, assign map[string]s
 	}
 	if request.Unexported != move.UnexportedInternal && request.Unexported != move.UnexportedExport {
 		return usageError(command, fmt.Errorf("--unexported is internal or export, not %q", request.Unexported))
+	}
+	if !slices.Contains(crd.Namings(), crd.Naming(request.CRDName)) {
+		return usageError(command, fmt.Errorf("--crd-name is auto, keep, canonical or sdk, not %q", request.CRDName))
 	}
 	slices.Sort(request.Kinds)
 	for name, to := range assign {

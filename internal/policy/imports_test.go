@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"internal/apicli":               {"internal/apimigration/crd", "internal/apimigration/move", "internal/apimigration/project", "internal/apimigration/split", "internal/manifest"},
 	"internal/apimigration/crd":     nil,
 	"cmd/api-migrator":              {"internal/apicli"},
-	"internal/apimigration/move":    {"internal/apimigration/project", "internal/apimigration/split"},
+	"internal/apimigration/move":    {"internal/apimigration/crd", "internal/apimigration/project", "internal/apimigration/split"},
 	"internal/apimigration/project": nil,
 	"internal/apimigration/split":   {"internal/apimigration/project"},
 	"internal/cli": {

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 )
 
 // Rename is a file that gets another name in its folder. Paths have slashes and begin at the project's root.
@@ -26,27 +29,40 @@ const (
 	Canonical Naming = "canonical"
 	// SDK is that of operator-sdk 0.11 and newer: <group>_<plural>_crd.yaml.
 	SDK Naming = "sdk"
+	// Auto is SDK for a name that operator-sdk before 0.11 has given, which says a version, and Keep for others.
+	Auto Naming = "auto"
 	// Keep leaves names as they are.
 	Keep Naming = "keep"
 )
 
+// Namings are all of them.
+func Namings() []Naming { return []Naming{Canonical, SDK, Auto, Keep} }
+
 // Name returns what the file of an upgraded manifest should be called, from what it is called now.
 func (n Naming) Name(file string, u *Upgraded) string {
-	if n == Keep || !u.Alone {
+	if n == Keep || !u.Alone || n == Auto && !u.Definitions[0].saysVersion(path.Base(file)) {
 		return file
 	}
 	name := u.Definitions[0].FileName()
-	if n == SDK {
+	if n == SDK || n == Auto {
 		name = strings.TrimSuffix(name, ".yaml") + "_crd.yaml"
 	}
 	return path.Join(path.Dir(file), name)
+}
+
+// saysVersion reports whether a file is called <group>_<version>_<kind>_crd.yaml, with the first label of the group.
+func (d *Definition) saysVersion(file string) bool {
+	group, _, _ := strings.Cut(d.internal.Spec.Group, ".")
+	return slices.ContainsFunc(d.internal.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool {
+		return file == group+"_"+v.Name+"_"+strings.ToLower(d.internal.Spec.Names.Kind)+"_crd.yaml"
+	})
 }
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
 // References rewrites what a file's text says of renamed files, and notes mentions that it leaves alone: in Go code that embeds
 // nothing, in generated code, in addresses, and those that may mean another file.
-func References(file, text string, renames []Rename) (rewritten string, notes []string) {
+func References(file, text string, renames []Rename) (rewritten string, notes []Note) {
 	for _, rename := range renames {
 		if !strings.Contains(text, path.Base(rename.Old)) {
 			continue
@@ -58,7 +74,10 @@ func References(file, text string, renames []Rename) (rewritten string, notes []
 				replaced, left = line, true
 			}
 			if left {
-				notes = append(notes, fmt.Sprintf("%s, line %d, names %s, which is %s now: left as it is", file, i+1, path.Base(rename.Old), rename.New))
+				notes = append(notes, Note{
+					Place: fmt.Sprintf("%s:%d", file, i+1),
+					Text:  fmt.Sprintf("names %s, which is %s now: left as it is", path.Base(rename.Old), rename.New),
+				})
 			}
 			lines = append(lines, replaced)
 		}

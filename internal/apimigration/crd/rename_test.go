@@ -52,6 +52,16 @@ func TestFilesAreNamedAsTheirDefinition(t *testing.T) {
 			t.Errorf("%s: %s, want %s", naming, got, want)
 		}
 	}
+	for name, want := range map[string]string{
+		"deploy/operators_v1_catalogsourceconfig_crd.yaml": "deploy/operators.coreos.com_catalogsourceconfigs_crd.yaml",
+		"deploy/operators_v2_catalogsourceconfig_crd.yaml": "deploy/operators_v2_catalogsourceconfig_crd.yaml", // a version that it does not have
+		"operators.coreos.com_catalogsourceconfigs.yaml":   "operators.coreos.com_catalogsourceconfigs.yaml",
+		"any.yaml": "any.yaml",
+	} {
+		if got := Auto.Name(name, upgraded); got != want {
+			t.Errorf("by itself %s becomes %s, want %s", name, got, want)
+		}
+	}
 	several := &Upgraded{Definitions: upgraded.Definitions}
 	if got := Canonical.Name("deploy/any.yaml", several); got != "deploy/any.yaml" {
 		t.Errorf("a file with more than one definition is named %s", got)

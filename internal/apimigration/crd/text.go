@@ -135,6 +135,14 @@ func lookup(mapping *yaml.Node, keys ...string) *yaml.Node {
 	return mapping
 }
 
+// valueOf is the text of a scalar; empty where there is none.
+func valueOf(mapping *yaml.Node, keys ...string) string {
+	if n := lookup(mapping, keys...); n != nil {
+		return n.Value
+	}
+	return ""
+}
+
 // index is the place of a key in a mapping's Content; -1 where there is none.
 func index(mapping *yaml.Node, key string) int {
 	if mapping == nil || mapping.Kind != yaml.MappingNode {

@@ -14,8 +14,12 @@ import (
 
 // Options say what Upgrade does beside.
 type Options struct {
-	// AddVersion is a version that the definition gets beside those that it has, with the schema of the one that is stored. Default: none.
+	// Only says which definitions are upgraded; others stay as they are, byte for byte. Default: all.
+	Only func(group, kind string) bool
+	// AddVersion is a version that the definition gets beside those that it has, as a copy of CopyOf. Default: none.
 	AddVersion string
+	// CopyOf is a version of the definition. Default: the one that is stored.
+	CopyOf string
 	// KeepStorage: objects are stored in the version that they were stored in before. Default: they are stored in AddVersion.
 	KeepStorage bool
 }
@@ -49,10 +53,6 @@ func (e *RefusedError) Error() string {
 // Upgrade brings every CustomResourceDefinition of a file into apiextensions.k8s.io/v1. Other documents stay as they are.
 // With a RefusedError the outcome is returned too, so that it can be looked at.
 func Upgrade(ctx context.Context, from, file string, options Options) (*Upgraded, error) {
-	crlf := strings.Contains(file, "\r\n")
-	if crlf {
-		file = strings.ReplaceAll(file, "\r\n", "\n")
-	}
 	outcome := &Upgraded{}
 	var text strings.Builder
 	documents := 0
@@ -78,9 +78,6 @@ func Upgrade(ctx context.Context, from, file string, options Options) (*Upgraded
 		}
 	}
 	outcome.Text, outcome.Alone = text.String(), documents == 1 && len(outcome.Definitions) == 1
-	if crlf {
-		outcome.Text = strings.ReplaceAll(outcome.Text, "\n", "\r\n")
-	}
 	switch {
 	case len(outcome.Definitions) == 0:
 		return nil, fmt.Errorf("upgrade %s: it has no %s", from, Kind)
@@ -102,9 +99,13 @@ func (outcome *Upgraded) upgradePart(from, part string, options Options) (*Defin
 	if typed.Kind != Kind || !strings.HasPrefix(typed.APIVersion, v1beta1.GroupName+"/") {
 		return nil, part, nil
 	}
-	d, err := newDocument(part)
+	crlf := strings.Contains(part, "\r\n")
+	d, err := newDocument(strings.ReplaceAll(part, "\r\n", "\n"))
 	if err != nil {
 		return nil, "", fmt.Errorf("read %s: %w", from, err)
+	}
+	if options.Only != nil && !options.Only(valueOf(d.root, "spec", "group"), valueOf(d.root, "spec", "names", "kind")) {
+		return nil, part, nil
 	}
 	e := &edit{document: d, beta: typed.APIVersion == v1beta1.SchemeGroupVersion.String()}
 	if err := e.all(options); err != nil {
@@ -117,7 +118,11 @@ func (outcome *Upgraded) upgradePart(from, part string, options Options) (*Defin
 	for _, note := range e.notes {
 		outcome.Notes = append(outcome.Notes, definition.Name+": "+note)
 	}
-	return definition, d.String(), nil
+	upgraded := d.String()
+	if crlf {
+		upgraded = strings.ReplaceAll(upgraded, "\n", "\r\n")
+	}
+	return definition, upgraded, nil
 }
 
 // edit upgrades one definition. Every step leaves a document that the next one reads anew.

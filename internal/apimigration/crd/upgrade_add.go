@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// addVersion adds a version in front of the others, as a copy of the one that is stored, and moves the storage flag.
+// addVersion adds a version in front of the others, as a copy of one of them, and moves the storage flag.
 func (e *edit) addVersion(options Options) error {
 	if options.AddVersion == "" {
 		return nil
@@ -21,11 +21,17 @@ func (e *edit) addVersion(options Options) error {
 	if len(stored) != 1 {
 		return nil // the API server's validation says it better
 	}
+	original := stored[0]
+	if options.CopyOf != "" {
+		if original = e.version(options.CopyOf); original == nil {
+			return fmt.Errorf("it has no version %s", options.CopyOf)
+		}
+	}
 	if existing := e.version(options.AddVersion); existing != nil {
 		if !e.hasSchemaOfAnother(existing) {
 			return fmt.Errorf("version %s exists already, with a schema that no other version has", options.AddVersion)
 		}
-	} else if err := e.insertCopy(stored[0], options.AddVersion); err != nil {
+	} else if err := e.insertCopy(original, options.AddVersion); err != nil {
 		return err
 	}
 	if options.KeepStorage {

@@ -180,3 +180,78 @@ func TestUpgradeRefusesWhatItCannotTake(t *testing.T) {
 		})
 	}
 }
+
+// two has two definitions and something else, and lines that no parser would write.
+const two = `# The first.
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: as.example.com}
+spec:
+  group: example.com
+  names: {kind: A, plural: as}
+  scope: Cluster
+  versions:
+  - {name: v1, served: true, storage: true,   schema: {openAPIV3Schema: {type: object}}}
+---
+# Something else.
+kind:    ConfigMap
+spec: "no mapping"
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: bs.example.com
+spec:
+  group: example.com
+  names:
+    kind: B
+    plural: bs
+  scope: Cluster
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: alpha
+  - name: v1
+    served: true
+    storage: false
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: one
+`
+
+func TestOnlyTheChosenDefinitionIsTouched(t *testing.T) {
+	options := Options{AddVersion: "v2", CopyOf: "v1", Only: func(group, kind string) bool { return group == "example.com" && kind == "B" }}
+	for _, end := range []string{"\n", "\r\n"} {
+		file := strings.ReplaceAll(two, "\n", end)
+		upgraded, err := Upgrade(t.Context(), "two", file, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.NewReplacer("  versions:\n  - name: v1alpha1\n    served: true\n    storage: true", `  versions:
+  - name: v2
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: one
+  - name: v1alpha1
+    served: true
+    storage: false`).Replace(two)
+		if diff := cmp.Diff(strings.ReplaceAll(want, "\n", end), upgraded.Text); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if upgraded.Alone || len(upgraded.Definitions) != 1 {
+			t.Errorf("alone %v with %d definitions, want not alone, and one", upgraded.Alone, len(upgraded.Definitions))
+		}
+	}
+	options.CopyOf = "v7"
+	if _, err := Upgrade(t.Context(), "two", two, options); err == nil || !strings.Contains(err.Error(), "it has no version v7") {
+		t.Errorf("a copy of a version that is not there: %v", err)
+	}
+}

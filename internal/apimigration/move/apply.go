@@ -33,7 +33,7 @@ func Again(ctx context.Context, dir string, plan *Plan) (*Outcome, error) {
 	}
 	const try = "api-migrator plan"
 	if outcome.Plan.Tree != plan.Tree {
-		return nil, project.Problem(try, "the Go code has changed since the plan was made")
+		return nil, project.Problem(try, "the Go code or a manifest has changed since the plan was made")
 	}
 	want, err := plan.Encode()
 	if err != nil {

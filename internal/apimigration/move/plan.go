@@ -4,8 +4,7 @@
 // Package move carries out, on the sources of a project, what moving kinds to a new API version takes: it makes the
 // plan, computes every edit in a copy of the tree, type-checks the copy, and writes the result.
 //
-// It never edits a generated file by hand, never touches a cluster or a CustomResourceDefinition, and writes into the
-// project in Apply only. Invariants: the same tree and request give the same plan, byte for byte; a plan with
+// It never edits generated code by hand, never touches a cluster, and writes into the project in Apply only. Invariants: the same tree and request give the same plan, byte for byte; a plan with
 // blockers is not applied; what Apply writes has compiled before; every comment of the sources is there afterwards.
 package move
 
@@ -30,7 +29,7 @@ import (
 type Plan struct {
 	Format  string  `yaml:"format"`
 	Request Request `yaml:"request"`
-	// Tree is a hash of the Go code that the plan was made for.
+	// Tree is a hash of the files that the plan was made for: the Go code, the manifests, and what else it edits.
 	Tree         string        `yaml:"tree"`
 	Blockers     []Finding     `yaml:"blockers"`
 	Findings     []Finding     `yaml:"findings"`
@@ -92,7 +91,8 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	}
 	s.exportNames()
 	s.checkBorders()
-	for _, step := range []func() error{s.createPackages, s.editOld, s.editImporters, s.editProjectFile} {
+	manifests := func() error { return s.editManifests(ctx) }
+	for _, step := range []func() error{s.createPackages, s.editOld, s.editImporters, s.editProjectFile, manifests} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -105,7 +105,11 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 		}
 	}
 	outcome.Plan = s.plan()
-	return outcome, s.fill(outcome)
+	if err := s.fill(outcome); err != nil {
+		return nil, err
+	}
+	outcome.Plan.Tree, err = s.treeHash(outcome)
+	return outcome, err
 }
 
 func newSurgery(p *project.Project, old *project.Version, request Request) (*surgery, error) {
@@ -178,7 +182,7 @@ func (s *surgery) creates(dir string) bool {
 }
 
 func (s *surgery) plan() *Plan {
-	plan := &Plan{Format: Format, Request: s.request, Tree: treeHash(s.project), Blockers: s.blockers, Findings: s.findings, Declarations: []Declaration{}, Edits: []Edit{}, Commands: []string{}}
+	plan := &Plan{Format: Format, Request: s.request, Blockers: s.blockers, Findings: s.findings, Declarations: []Declaration{}, Edits: []Edit{}, Commands: []string{}}
 	plan.Blockers, plan.Findings = distinct(plan.Blockers), distinct(plan.Findings)
 	for _, d := range s.graph.Declarations {
 		placement := s.placed[d]
@@ -240,15 +244,33 @@ func hash(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// treeHash covers every Go file that was read.
-func treeHash(p *project.Project) string {
-	all := sha256.New()
-	for _, pkg := range p.Packages {
+// treeHash covers every Go file that was read, every manifest of a definition, and what else is edited.
+func (s *surgery) treeHash(outcome *Outcome) (string, error) {
+	hashes := map[string]string{}
+	for name, content := range outcome.Before {
+		hashes[name] = hash(content)
+	}
+	for _, pkg := range s.project.Packages {
 		for _, file := range pkg.Files {
-			fmt.Fprintf(all, "%s %s\n", file.Path, hash(file.Source))
+			hashes[file.Path] = hash(file.Source)
 		}
 	}
-	return hex.EncodeToString(all.Sum(nil))
+	manifests, err := s.project.Manifests()
+	if err != nil {
+		return "", err
+	}
+	for _, manifest := range manifests {
+		content, err := readIfThere(s.project.Root, manifest.File)
+		if err != nil {
+			return "", err
+		}
+		hashes[manifest.File] = hash(content)
+	}
+	all := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(hashes)) {
+		fmt.Fprintf(all, "%s %s\n", name, hashes[name])
+	}
+	return hex.EncodeToString(all.Sum(nil)), nil
 }
 
 // Encode writes a plan as YAML.

@@ -58,8 +58,10 @@ type Request struct {
 	Consumers []string `yaml:"consumers"`
 	// Assign overrides where declarations go: new, shared or stay, by name.
 	Assign map[string]split.Destination `yaml:"assign,omitempty"`
-	// WithoutCRDs: the manifests are not in this tree.
+	// WithoutCRDs: the manifests are not in this tree, or are left alone.
 	WithoutCRDs bool `yaml:"withoutCRDs,omitempty"`
+	// CRDName says how the manifests that get the new version are called: a crd.Naming.
+	CRDName string `yaml:"crdName"`
 }
 
 // versionName is what Kubernetes orders as a version.

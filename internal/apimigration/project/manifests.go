@@ -53,7 +53,7 @@ func (p *Project) Manifests() ([]Manifest, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "vendor" || entry.Name() == "node_modules"):
+		case entry.IsDir() && isForeign(entry.Name()):
 			return filepath.SkipDir
 		case !entry.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)):
 			return nil

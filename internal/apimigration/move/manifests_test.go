@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+const (
+	guideManifest    = "deploy/crds/operators_v1_catalogsourceconfig_crd.yaml"
+	guideManifestNow = "deploy/crds/operators.example.com_catalogsourceconfigs_crd.yaml"
+)
+
+// checkManifests asserts that versions and manifests agree, and that what is about other kinds is as it was.
+func checkManifests(t *testing.T, dir string, before, after map[string]string) {
+	t.Helper()
+	p, err := project.Load(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	violations, err := p.Violations()
+	if err != nil || len(violations) > 0 {
+		t.Errorf("violations %q, %v", violations, err)
+	}
+	for _, other := range []string{"deploy/crds/operators_v1_operatorgroup_crd.yaml", "deploy/crds/operators_v1_catalogsourceconfig_cr.yaml", "config/crd/bases/cache.example.com_backups.yaml"} {
+		if after[other] != before[other] && !strings.Contains(after[other], "name: v2") { // both kinds may have moved
+			t.Errorf("%s has changed:\n%s", other, cmp.Diff(before[other], after[other]))
+		}
+	}
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := put(dir, name, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// manifestsOf applies a request to the manifests alone: no code is copied and none is compiled.
+func manifestsOf(t *testing.T, dir string, request Request) *surgery {
+	t.Helper()
+	p, err := project.Load(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := request.check(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSurgery(p, old, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.findings = nil
+	if err := s.editManifests(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "guide")
+	text := tree(t, dir)
+	const other = "apiVersion: v1\nkind:   ConfigMap # stays as it is\n"
+	group := text["deploy/crds/operators_v1_operatorgroup_crd.yaml"]
+	write(t, dir, "manifests/all.yaml", other+"---\n"+group+"---\n"+text[guideManifest])
+	write(t, dir, "deploy/kustomization.yaml", "resources:\n- crds/operators_v1_catalogsourceconfig_crd.yaml\n")
+	write(t, dir, "crds.go", "package crds\n\nimport _ \"embed\"\n\n// CRD is the definition.\n//\n//go:embed deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\nvar CRD []byte\n\nconst name = \"operators_v1_catalogsourceconfig_crd.yaml\"\n")
+	write(t, dir, "README.md", "See https://example.com/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml.\n")
+	run(t, dir, "git", "add", ".")
+	write(t, dir, "saved.patch", guideManifest)
+	write(t, dir, "plan.yaml", "format: "+Format+"\nedits: ["+guideManifest+"]\n")
+
+	s := manifestsOf(t, dir, guideRequest)
+
+	if len(s.blockers) > 0 {
+		t.Fatalf("blockers: %v", s.blockers)
+	}
+	got := map[string]string{}
+	for name, change := range s.files {
+		got[name] = string(change.content)
+	}
+	upgraded := got[guideManifestNow]
+	want := map[string]string{
+		guideManifest:               "",
+		guideManifestNow:            upgraded,
+		"manifests/all.yaml":        other + "---\n" + group + "---\n" + upgraded,
+		"deploy/kustomization.yaml": "resources:\n- crds/operators.example.com_catalogsourceconfigs_crd.yaml\n",
+		"crds.go":                   strings.Replace(readText(t, dir, "crds.go"), "deploy/crds/operators_v1_catalogsourceconfig_crd.yaml", guideManifestNow, 1),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	want["saved.patch"] = guideManifestNow // without git, every file may be a source; a plan never is
+	got = map[string]string{}
+	for name, change := range manifestsOf(t, dir, guideRequest).files {
+		got[name] = string(change.content)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files without git (-want +got):\n%s", diff)
+	}
+	definition, err := crd.Parse("", []byte(upgraded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if problems := definition.CreateProblems(t.Context()); len(problems) > 0 || !strings.Contains(upgraded, "  - name: v2\n    served: true\n    storage: true\n") {
+		t.Errorf("the API server says %q of\n%s", problems, upgraded)
+	}
+	places := map[string]bool{}
+	for _, finding := range s.findings {
+		places[finding.Place] = true
+	}
+	if diff := cmp.Diff(map[string]bool{guideManifest: true, "manifests/all.yaml": true, "README.md:1": true, "crds.go:10": true}, places); diff != "" {
+		t.Errorf("places of findings (-want +got):\n%s\n%v", diff, s.findings)
+	}
+}
+
+func readText(t *testing.T, dir, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestManifestsAreCalledAndStoredAsTheRequestSays(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "guide")
+	for naming, want := range map[crd.Naming]string{
+		crd.Keep: guideManifest, crd.Canonical: "deploy/crds/operators.example.com_catalogsourceconfigs.yaml", crd.SDK: guideManifestNow,
+	} {
+		request := guideRequest
+		request.CRDName, request.Storage = string(naming), StorageOld
+		s := manifestsOf(t, dir, request)
+		if change := s.files[want]; change == nil || !strings.Contains(string(change.content), "  - name: v2\n    served: true\n    storage: false\n") {
+			t.Errorf("%s: %s is no manifest that adds v2 and stores v1 in %v", naming, want, s.files)
+		}
+	}
+	request := guideRequest
+	request.WithoutCRDs = true
+	if s := manifestsOf(t, dir, request); len(s.files) > 0 || len(s.findings) > 0 {
+		t.Errorf("without manifests: %v, %v", s.files, s.findings)
+	}
+}
+
+func TestManifestsThatCannotHaveTheVersionBlockThePlan(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(text string) map[string]string
+		place  string
+		want   string
+	}{
+		"a schema that is not structural": {
+			func(text string) map[string]string {
+				return map[string]string{guideManifest: strings.Replace(text, "minimum: 0\n", "anyOf: [{type: string}]\n", 1)}
+			}, guideManifest, "the API server would not take the definition: ",
+		},
+		"no version to copy": {
+			func(text string) map[string]string {
+				return map[string]string{guideManifest: strings.Replace(text, "version: v1\n", "version: v1alpha1\n", 1)}
+			}, guideManifest, "it has no version v1",
+		},
+		"JSON": {
+			func(string) map[string]string {
+				return map[string]string{"a.json": `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": {"group": "operators.example.com", "names": {"kind": "CatalogSourceConfig"}}}`}
+			}, "a.json", "it is JSON",
+		},
+		"a name that is taken": {
+			func(string) map[string]string { return map[string]string{guideManifestNow: "kind: Other\n"} },
+			guideManifest, "which exists: use --crd-name keep",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := fixture(t, "guide")
+			for file, text := range test.change(readText(t, dir, guideManifest)) {
+				write(t, dir, file, text)
+			}
+			s := manifestsOf(t, dir, guideRequest)
+			if len(s.blockers) == 0 || s.blockers[0].Place != test.place || !strings.Contains(s.blockers[0].Text, test.want) {
+				t.Errorf("blockers %v, want one at %s with %q", s.blockers, test.place, test.want)
+			}
+		})
+	}
+}
+
+func TestAManifestThatHasChangedSinceThePlanIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "guide")
+	plan := planned(t, dir, guideRequest)
+	appendTo(t, filepath.Join(dir, guideManifest), "# changed\n")
+	before := tree(t, dir)
+	_, err := Apply(t.Context(), dir, plan, true)
+	wantProblem(t, err, "or a manifest has changed since the plan was made")
+	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+		t.Errorf("a refused plan changed the tree:\n%s", diff)
+	}
+}

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package project
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"unicode/utf8"
+)
+
+// maxText is the size in bytes of the largest file that Paths lists.
+const maxText = 1 << 20
+
+// Folder is a tree of files, by its path. Paths in it have slashes and begin there.
+type Folder string
+
+// Paths lists the files that people write, sorted: no links, nothing large, nothing that belongs to git or to other projects.
+func (f Folder) Paths() (paths []string, err error) {
+	err = filepath.WalkDir(string(f), func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && isForeign(entry.Name()):
+			return filepath.SkipDir
+		case entry.IsDir():
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxText {
+			return err
+		}
+		at, err := filepath.Rel(string(f), name)
+		paths = append(paths, filepath.ToSlash(at))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list files: %w", err)
+	}
+	return paths, nil
+}
+
+// isForeign recognises folders that belong to git or to other projects.
+func isForeign(folder string) bool {
+	return slices.Contains([]string{".git", "vendor", "node_modules"}, folder)
+}
+
+// Exists reports whether there is something at a path, a broken link too.
+func (f Folder) Exists(path string) bool {
+	_, err := os.Lstat(f.Local(path))
+	return err == nil
+}
+
+// Read returns the text of a file; isText is false for what is none.
+func (f Folder) Read(path string) (text string, isText bool, err error) {
+	content, err := os.ReadFile(f.Local(path))
+	if err != nil {
+		return "", false, fmt.Errorf("read file: %w", err)
+	}
+	return string(content), bytes.IndexByte(content, 0) < 0 && utf8.Valid(content), nil
+}
+
+// Local is a path as the operating system knows it.
+func (f Folder) Local(path string) string {
+	return filepath.Join(string(f), filepath.FromSlash(path))
+}
