@@ -126,9 +126,19 @@ func spec(pairs ...any) map[string]any {
 	return map[string]any{"spec": fields}
 }
 
-// versions reads spec.versions as "name", "name served", "name served storage", and status.storedVersions.
 func (g *gadgets) versions() (versions, stored []string) {
 	g.t.Helper()
+	return versionsOf(g.t, g.cluster, g.definition())
+}
+
+func (g *gadgets) wantVersions(stored string, versions ...string) {
+	g.t.Helper()
+	wantVersions(g.t, g.cluster, g.definition(), stored, versions...)
+}
+
+// versionsOf reads spec.versions as "name", "name served", "name served storage", and status.storedVersions.
+func versionsOf(t *testing.T, cluster *testbed.Cluster, definition string) (versions, stored []string) {
+	t.Helper()
 	var d struct {
 		Spec struct {
 			Versions []struct {
@@ -138,7 +148,7 @@ func (g *gadgets) versions() (versions, stored []string) {
 		}
 		Status struct{ StoredVersions []string }
 	}
-	get(g.t, g.cluster, definitions+g.definition(), &d)
+	get(t, cluster, definitions+definition, &d)
 	for _, v := range d.Spec.Versions {
 		words := v.Name
 		if v.Served {
@@ -152,11 +162,11 @@ func (g *gadgets) versions() (versions, stored []string) {
 	return versions, d.Status.StoredVersions
 }
 
-func (g *gadgets) wantVersions(stored string, versions ...string) {
-	g.t.Helper()
-	gotVersions, gotStored := g.versions()
+func wantVersions(t *testing.T, cluster *testbed.Cluster, definition, stored string, versions ...string) {
+	t.Helper()
+	gotVersions, gotStored := versionsOf(t, cluster, definition)
 	if diff := cmp.Diff(versions, gotVersions); diff != "" || !slices.Equal(gotStored, strings.Fields(stored)) {
-		g.t.Errorf("storedVersions %v, want [%s]; spec.versions (-want +got):\n%s", gotStored, stored, diff)
+		t.Errorf("storedVersions %v, want [%s]; spec.versions (-want +got):\n%s", gotStored, stored, diff)
 	}
 }
 
