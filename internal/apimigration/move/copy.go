@@ -20,23 +20,27 @@ import (
 // tryInCopy makes the edits in a copy of the tree, generates code there, and type-checks the whole. Errors of types
 // become blockers. (A loader's overlay would not do: controller-tools reads files from the disk.)
 func (s *surgery) tryInCopy(ctx context.Context) error {
-	shadow, err := os.MkdirTemp("", "api-migrator-*")
+	folder, err := os.MkdirTemp("", "api-migrator-*")
 	if err != nil {
 		return fmt.Errorf("make copy: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(shadow) }() // it is temporary
-	if err := copyTree(s.project.Root, shadow); err != nil {
+	defer func() { _ = os.RemoveAll(folder) }() // it is temporary
+	shadow := s.project.Workspace.In(folder)
+	if err := copyTree(s.project.Root, shadow.Root); err != nil {
+		return fmt.Errorf("make copy: %w", err)
+	}
+	if err := shadow.Adopt(s.project.Workspace); err != nil {
 		return fmt.Errorf("make copy: %w", err)
 	}
 	for name, change := range s.files {
-		if err := put(shadow, name, change.content); err != nil {
+		if err := put(shadow.Root, name, change.content); err != nil {
 			return fmt.Errorf("edit copy: %w", err)
 		}
 	}
 	if err := s.regenerate(ctx, shadow); err != nil {
 		return err
 	}
-	_, err = project.Load(ctx, shadow)
+	_, err = project.LoadWorkspace(ctx, shadow)
 	if known := (*project.UserError)(nil); errors.As(err, &known) {
 		s.blocker("", "afterwards %s", known.Error())
 		return nil
@@ -45,7 +49,7 @@ func (s *surgery) tryInCopy(ctx context.Context) error {
 }
 
 // regenerate writes the DeepCopy methods again, where the old version has generated ones.
-func (s *surgery) regenerate(ctx context.Context, shadow string) error {
+func (s *surgery) regenerate(ctx context.Context, shadow *project.Workspace) error {
 	before, err := readIfThere(s.project.Root, s.dirs[homeOld]+"/"+deepcopyFile)
 	if err != nil || before == nil {
 		return err
@@ -62,7 +66,7 @@ func (s *surgery) regenerate(ctx context.Context, shadow string) error {
 	}
 	for _, dir := range dirs {
 		name := path.Join(dir, deepcopyFile)
-		content, err := readIfThere(shadow, name)
+		content, err := readIfThere(shadow.Root, name)
 		if err != nil {
 			return err
 		}

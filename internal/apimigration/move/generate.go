@@ -16,20 +16,25 @@ import (
 	"golang.org/x/tools/go/packages"
 	"sigs.k8s.io/controller-tools/pkg/deepcopy"
 	"sigs.k8s.io/controller-tools/pkg/genall"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
 // deepcopyFile is the name that controller-gen and deepcopy-gen both give their output.
 const deepcopyFile = "zz_generated.deepcopy.go"
 
-// generateDeepcopy writes the DeepCopy methods of the packages in dirs, relative to root, anew. What was generated
+// generateDeepcopy writes the DeepCopy methods of the packages in dirs, relative to the root, anew. What was generated
 // before goes first: its methods of types that have moved would not compile. The comment above the old file's first
 // line (a licence) is kept; header stands in for it in a package that had none.
-func generateDeepcopy(ctx context.Context, root string, dirs []string, header []byte) error {
+func generateDeepcopy(ctx context.Context, workspace *project.Workspace, dirs []string, header []byte) error {
+	byModule := map[project.Module][]string{}
 	for _, dir := range dirs {
-		name := filepath.Join(root, filepath.FromSlash(dir), deepcopyFile)
+		name := filepath.Join(workspace.Root, filepath.FromSlash(dir), deepcopyFile)
 		if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("remove generated code: %w", err)
 		}
+		module := workspace.ModuleOf(dir)
+		byModule[module] = append(byModule[module], workspace.ImportPath(dir))
 	}
 	headerFile, err := os.CreateTemp("", "api-migrator-header-*")
 	if err != nil {
@@ -43,12 +48,22 @@ func generateDeepcopy(ctx context.Context, root string, dirs []string, header []
 	if err != nil {
 		return fmt.Errorf("write header: %w", err)
 	}
-	var generator genall.Generator = deepcopy.Generator{HeaderFile: headerFile.Name()}
-	patterns := make([]string, 0, len(dirs))
-	for _, dir := range dirs {
-		patterns = append(patterns, "./"+dir)
+	for module, packagePaths := range byModule {
+		if err := generateIn(ctx, workspace, module, packagePaths, headerFile.Name()); err != nil {
+			return err
+		}
 	}
-	runtime, err := genall.Generators{&generator}.ForRootsWithConfig(&packages.Config{Context: ctx, Dir: root}, patterns...)
+	return nil
+}
+
+// generateIn runs the generator in one module, from which its packages and their dependencies are seen.
+func generateIn(ctx context.Context, workspace *project.Workspace, module project.Module, packagePaths []string, headerFile string) error {
+	var generator genall.Generator = deepcopy.Generator{HeaderFile: headerFile}
+	config := &packages.Config{Context: ctx, Dir: filepath.Join(workspace.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env()}
+	if module.Vendors {
+		config.BuildFlags = []string{"-mod=readonly"}
+	}
+	runtime, err := genall.Generators{&generator}.ForRootsWithConfig(config, packagePaths...)
 	if err != nil {
 		return fmt.Errorf("load packages for deepcopy: %w", err)
 	}

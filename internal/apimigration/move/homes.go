@@ -92,7 +92,7 @@ func (s *surgery) nameOf(d *split.Declaration, name string) string {
 	return name
 }
 
-func (s *surgery) importPath(h home) string { return s.project.Module + "/" + s.dirs[h] }
+func (s *surgery) importPath(h home) string { return s.project.Workspace.ImportPath(s.dirs[h]) }
 
 // exportNames finds names for what is unexported and moves to the internal package, where others have to see it.
 func (s *surgery) exportNames() {

@@ -58,7 +58,7 @@ func (s *surgery) editProjectFile() error {
 		}
 		block := strings.Join(lines[entry.Line-1:end], "")
 		block = strings.ReplaceAll(block, "version: "+s.old.Version+"\n", "version: "+s.version+"\n")
-		block = strings.ReplaceAll(block, s.dirs[homeOld]+"\n", s.dirs[homeNew]+"\n")
+		block = strings.ReplaceAll(block, s.importPath(homeOld)+"\n", s.importPath(homeNew)+"\n")
 		block = strings.ReplaceAll(block, "  controller: true\n", "") // the kind has one already
 		lines = slices.Insert(lines, end, block)
 	}

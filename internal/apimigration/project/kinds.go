@@ -107,7 +107,15 @@ func field(file *File, literal *ast.CompositeLit, name string) string {
 
 func isNamed(t types.Type, pkg, name string) bool {
 	named, ok := types.Unalias(t).(*types.Named)
-	return ok && named.Obj().Name() == name && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == pkg
+	return ok && named.Obj().Name() == name && named.Obj().Pkg() != nil && unvendored(named.Obj().Pkg().Path()) == pkg
+}
+
+// unvendored is the path by which code imports a package that a tree below GOPATH has in its folder vendor.
+func unvendored(importPath string) string {
+	if i := strings.LastIndex(importPath, "/vendor/"); i >= 0 {
+		return importPath[i+len("/vendor/"):]
+	}
+	return importPath
 }
 
 var storageMarker = regexp.MustCompile(`(?m)^//\s*\+kubebuilder:storageversion\s*$`)

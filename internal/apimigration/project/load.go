@@ -25,9 +25,10 @@ import (
 
 // Project is a tree of Go code, type-checked.
 type Project struct {
-	// Root is the absolute path of the folder with go.mod.
+	Workspace *Workspace
+	// Root is the workspace's.
 	Root string
-	// Module is the module's path.
+	// Module is the path of the first module.
 	Module   string
 	Fset     *token.FileSet
 	Packages []*Package // sorted by path; the packages of external tests are among them
@@ -67,31 +68,42 @@ func Problem(try, format string, args ...any) error {
 	return &UserError{Err: fmt.Errorf(format, args...), Try: try}
 }
 
-// Load type-checks the module in dir or above it.
+// Load type-checks the project that dir belongs to.
 func Load(ctx context.Context, dir string) (*Project, error) {
-	root, err := Root(dir)
+	workspace, err := Find(dir)
 	if err != nil {
 		return nil, err
 	}
-	fset := token.NewFileSet()
-	config := &packages.Config{
-		Context: ctx, Dir: root, Fset: fset, Tests: true,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedSyntax |
-			packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule | packages.NeedForTest,
+	return LoadWorkspace(ctx, workspace)
+}
+
+// LoadWorkspace type-checks all modules of a workspace.
+func LoadWorkspace(ctx context.Context, workspace *Workspace) (*Project, error) {
+	p := &Project{Workspace: workspace, Root: workspace.Root, Module: workspace.Modules[0].Path, Fset: token.NewFileSet()}
+	var loaded []*packages.Package
+	for _, module := range workspace.Modules {
+		config := &packages.Config{
+			Context: ctx, Dir: filepath.Join(p.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(), Fset: p.Fset, Tests: true,
+			Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedSyntax |
+				packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule | packages.NeedForTest,
+		}
+		if module.Vendors {
+			config.BuildFlags = []string{"-mod=readonly"}
+		}
+		found, err := packages.Load(config, "./...")
+		if err != nil {
+			return nil, fmt.Errorf("load packages: %w", err)
+		}
+		if first := firstError(found); first != "" {
+			return nil, Problem("go vet ./...", "the code does not compile: %s", strings.ReplaceAll(first, p.Root+string(filepath.Separator), ""))
+		}
+		loaded = append(loaded, found...)
 	}
-	loaded, err := packages.Load(config, "./...")
-	if err != nil {
-		return nil, fmt.Errorf("load packages: %w", err)
-	}
-	if first := firstError(loaded); first != "" {
-		return nil, Problem("go vet ./...", "the code does not compile: %s", strings.ReplaceAll(first, root+string(filepath.Separator), ""))
-	}
-	p := &Project{Root: root, Fset: fset}
 	if err := p.take(loaded); err != nil {
 		return nil, err
 	}
 	if len(p.Packages) == 0 {
-		return nil, Problem("go list ./...", "no Go packages in %s", dir)
+		return nil, Problem("go list ./...", "no Go packages in %s", p.Root)
 	}
 	return p, nil
 }
@@ -113,35 +125,15 @@ func firstError(loaded []*packages.Package) string {
 	return general
 }
 
-// Root finds the folder with go.mod.
-func Root(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("find folder: %w", err)
-	}
-	if abs, err = filepath.EvalSymlinks(abs); err != nil {
-		return "", Problem("api-migrator inspect DIR", "no such folder: %s", dir)
-	}
-	for folder := abs; ; folder = filepath.Dir(folder) {
-		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
-			return folder, nil
-		}
-		if folder == filepath.Dir(folder) {
-			return "", Problem("go mod init MODULE", "no go.mod in %s or above it", dir)
-		}
-	}
-}
-
 // take keeps each file once: a test variant of a package repeats its files with types of its own.
 func (p *Project) take(loaded []*packages.Package) error {
 	slices.SortFunc(loaded, func(a, b *packages.Package) int { return strings.Compare(a.ID, b.ID) })
 	byPath, seen := map[string]*Package{}, map[string]bool{}
 	for _, variants := range []bool{false, true} { // the plain packages first
 		for _, from := range loaded {
-			if (from.ForTest != "") != variants || from.Module == nil || strings.HasSuffix(from.PkgPath, ".test") {
+			if (from.ForTest != "") != variants || strings.HasSuffix(from.PkgPath, ".test") {
 				continue
 			}
-			p.Module = from.Module.Path
 			if err := p.takePackage(from, byPath, seen); err != nil {
 				return err
 			}

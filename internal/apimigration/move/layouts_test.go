@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+var memcachedRequest = Request{
+	Kinds: []string{"Memcached"}, From: "cache.example.com/v1", To: "cache.example.com/v1beta2",
+	Storage: StorageNew, Unexported: UnexportedInternal, Consumers: []string{ConsumersAll},
+}
+
+// commit commits all that has changed in a fixture.
+func commit(t *testing.T, dir, message string) {
+	t.Helper()
+	run(t, dir, "git", "add", "-A", ".")
+	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", message)
+}
+
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		if err := put(dir, name, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// nested makes a module of its own of the fixture's folder api.
+func nested(t *testing.T) string {
+	t.Helper()
+	dir := fixture(t, "kubebuilder")
+	files := tree(t, dir)
+	const module = "module github.com/test-org/cache-operator\n"
+	write(t, dir, map[string]string{
+		"api/go.mod": strings.Replace(files["go.mod"], module, "module github.com/test-org/cache-operator/api\n", 1),
+		"api/go.sum": files["go.sum"],
+		"go.mod": files["go.mod"] + "\nrequire github.com/test-org/cache-operator/api v0.0.0-00010101000000-000000000000\n\n" +
+			"replace github.com/test-org/cache-operator/api => ./api\n",
+	})
+	commit(t, dir, "an API of its own")
+	return dir
+}
+
+func TestAnAPIInAModuleOfItsOwnIsMigratedWithItsUsers(t *testing.T) {
+	t.Parallel()
+	dir := nested(t)
+	before := tree(t, dir)
+	plan := planned(t, dir, memcachedRequest)
+	fromAPI := planned(t, filepath.Join(dir, "api", "v1"), memcachedRequest)
+	if diff := cmp.Diff(plan, fromAPI); diff != "" {
+		t.Errorf("the plan is another from the API's folder:\n%s", diff)
+	}
+	if done, err := Apply(t.Context(), filepath.Join(dir, "api"), plan, false); err != nil || !done {
+		t.Fatalf("apply: %v, %v", done, err)
+	}
+	after := tree(t, dir)
+	checkInvariants(t, dir, before, after)
+	checkInvariants(t, filepath.Join(dir, "api"), nil, nil)
+	want := []string{
+		"api/shared/backup_types.go", "api/shared/doc.go", "api/shared/zz_generated.deepcopy.go",
+		"api/v1beta2/groupversion_info.go", "api/v1beta2/memcached_types.go", "api/v1beta2/zz_generated.deepcopy.go",
+	}
+	if diff := cmp.Diff(want, newIn(before, after)); diff != "" {
+		t.Errorf("new files (-want +got):\n%s", diff)
+	}
+	const user = "internal/controller/memcached_controller.go"
+	for _, path := range []string{"cache-operator/api/v1beta2\"", "cache-operator/api/shared\""} {
+		if !strings.Contains(after[user], path) {
+			t.Errorf("%s does not import %s:\n%s", user, path, after[user])
+		}
+	}
+	if out := string(run(t, dir, "go", "run", "./cmd")); out != "true true\n" {
+		t.Errorf("the scheme does not know the new version: %s", out)
+	}
+	p, err := project.Load(t.Context(), filepath.Join(dir, "api"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if importers := p.Versions()[1].Importers; len(importers) != 3 {
+		t.Errorf("importers of the new version: %v", importers)
+	}
+}
+
+func TestAModuleThatUsesANestedAPIBreaksThePlanLikeAnyOtherImporter(t *testing.T) {
+	t.Parallel()
+	dir := nested(t)
+	write(t, dir, map[string]string{"internal/controller/broken.go": "package controller\n\nvar _ = cachev1.Memcached{}\n"})
+	_, err := Make(t.Context(), filepath.Join(dir, "api"), memcachedRequest)
+	wantProblem(t, err, "the code does not compile: internal/controller/broken.go:3")
+}
+
+func TestAGoWorkOfTheProjectIsUsedAndNoneIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	dir := nested(t)
+	mod := tree(t, dir)["go.mod"]
+	mod, _, _ = strings.Cut(mod, "\nreplace ")
+	mod, _, _ = strings.Cut(mod, "\nrequire github.com/test-org/cache-operator/api")
+	write(t, dir, map[string]string{"go.mod": mod, "go.work": "go 1.26.0\n\nuse (\n\t.\n\t./api\n)\n"})
+	commit(t, dir, "with go.work")
+	before := tree(t, dir)
+	if done, err := Apply(t.Context(), dir, planned(t, dir, memcachedRequest), false); err != nil || !done {
+		t.Fatalf("apply: %v, %v", done, err)
+	}
+	after := tree(t, dir)
+	for _, name := range []string{"go.work", "go.mod", "api/go.mod"} {
+		if before[name] != after[name] {
+			t.Errorf("%s has changed:\n%s", name, after[name])
+		}
+	}
+	for _, name := range newIn(before, after) {
+		if !strings.HasPrefix(name, "api/") {
+			t.Errorf("%s is left behind", name)
+		}
+	}
+	run(t, dir, "go", "vet", "./...", "./api/...")
+	if _, err := os.Stat(filepath.Join(dir, "go.work.sum")); err == nil {
+		t.Error("go.work.sum is left behind")
+	}
+}

@@ -1,0 +1,369 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package project
+
+import (
+	"errors"
+	"fmt"
+	"go/build"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// Workspace is where the code of a project lies: the modules of one repository that replace or use one another, or a
+// tree below GOPATH. Each module is loaded as it is built by itself, so that no go.work has to be made.
+type Workspace struct {
+	// Root is the absolute path of the folder that holds all modules.
+	Root string
+	// Modules stand in the order of their folders. Without modules, the tree below GOPATH is the only one.
+	Modules []Module
+	gopath  []string // folders of GOPATH; empty with modules
+	work    string   // the project's own go.work, relative to the root; empty without
+}
+
+// Module is a tree of packages whose import paths begin alike.
+type Module struct {
+	Path string
+	Dir  string // relative to the root
+	// Vendors: its folder vendor has a copy of another module of the project, which nobody changes.
+	Vendors bool
+}
+
+// Find looks for the modules around a folder.
+func Find(dir string) (*Workspace, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find folder: %w", err)
+	}
+	if abs, err = filepath.EvalSymlinks(abs); err != nil {
+		return nil, Problem("api-migrator inspect DIR", "no such folder: %s", dir)
+	}
+	module := above(abs, "go.mod")
+	if module == "" || os.Getenv("GO111MODULE") == "off" {
+		return findInGOPATH(abs, dir)
+	}
+	return findModules(module)
+}
+
+// Root is the folder that holds all modules of the project.
+func Root(dir string) (string, error) {
+	w, err := Find(dir)
+	if err != nil {
+		return "", err
+	}
+	return w.Root, nil
+}
+
+// above is the folder nearest to dir, or dir itself, that has an entry of that name; empty if there is none.
+func above(dir, name string) string {
+	for folder := dir; ; folder = filepath.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(folder, name)); err == nil {
+			return folder
+		}
+		if folder == filepath.Dir(folder) {
+			return ""
+		}
+	}
+}
+
+// findInGOPATH takes a tree without go.mod. Its root is where dependencies are pinned, or that of the repository.
+func findInGOPATH(abs, asked string) (*Workspace, error) {
+	var folders []string
+	for _, folder := range filepath.SplitList(build.Default.GOPATH) {
+		if real, err := filepath.EvalSymlinks(folder); err == nil {
+			folders = append(folders, real)
+		}
+	}
+	for _, folder := range folders {
+		src := filepath.Join(folder, "src")
+		if !within(src, abs) || abs == src {
+			continue
+		}
+		root := abs
+		for _, name := range []string{"Gopkg.toml", "glide.yaml", "vendor", "PROJECT", ".git"} {
+			if found := above(abs, name); found != "" && within(src, found) && found != src {
+				root = found
+				break
+			}
+		}
+		return &Workspace{Root: root, Modules: []Module{{Path: slashed(src, root), Dir: "."}}, gopath: folders}, nil
+	}
+	return nil, Problem("go mod init MODULE", "no go.mod in %s or above it, and it is not below GOPATH", asked)
+}
+
+// findModules collects the modules of the repository that lead to one another: by a replacement with a folder, or by
+// the same go.work.
+func findModules(start string) (*Workspace, error) {
+	top := above(start, ".git")
+	if top == "" { // no repository: as far up as modules go
+		for top = start; ; {
+			next := above(filepath.Dir(top), "go.mod")
+			if next == "" || next == top {
+				break
+			}
+			top = next
+		}
+	}
+	files, err := moduleFiles(top, start)
+	if err != nil {
+		return nil, err
+	}
+	members := map[string]bool{start: true}
+	work, used, err := ownWork(top, start)
+	if err != nil {
+		return nil, err
+	}
+	for _, folder := range used {
+		members[folder] = files[folder] != nil
+	}
+	for grown := true; grown; {
+		grown = false
+		for folder, file := range files {
+			for _, target := range localReplacements(folder, file) {
+				if files[target] != nil && members[folder] != members[target] {
+					members[folder], members[target], grown = true, true, true
+				}
+			}
+		}
+	}
+	return assemble(start, work, files, members)
+}
+
+func assemble(start, work string, files map[string]*modfile.File, members map[string]bool) (*Workspace, error) {
+	w := &Workspace{Root: start}
+	if work != "" {
+		w.Root = common(w.Root, filepath.Dir(work))
+	}
+	for folder, member := range members {
+		if member {
+			w.Root = common(w.Root, folder)
+		}
+	}
+	if work != "" {
+		w.work = slashed(w.Root, work)
+	}
+	for folder, member := range members {
+		if !member {
+			continue
+		}
+		if files[folder].Module == nil {
+			return nil, Problem("go mod init MODULE", "%s names no module", filepath.Join(folder, "go.mod"))
+		}
+		w.Modules = append(w.Modules, Module{Path: files[folder].Module.Mod.Path, Dir: slashed(w.Root, folder)})
+	}
+	slices.SortFunc(w.Modules, func(a, b Module) int { return strings.Compare(a.Dir, b.Dir) })
+	for i, module := range w.Modules {
+		listed, err := os.ReadFile(filepath.Join(w.Root, filepath.FromSlash(module.Dir), "vendor", "modules.txt"))
+		if err != nil {
+			continue // nothing is vendored
+		}
+		w.Modules[i].Vendors = slices.ContainsFunc(w.Modules, func(other Module) bool {
+			return other != module && strings.Contains(string(listed), "\n# "+other.Path+" ") || strings.HasPrefix(string(listed), "# "+other.Path+" ")
+		})
+	}
+	return w, nil
+}
+
+// moduleFiles reads every go.mod below top, but for those that belong to tests and dependencies. The way to start is
+// always looked at.
+func moduleFiles(top, start string) (map[string]*modfile.File, error) {
+	files := map[string]*modfile.File{}
+	err := filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			return filepath.SkipDir
+		case err != nil:
+			return err
+		case entry.IsDir():
+			base := entry.Name()
+			aside := base == "vendor" || base == "node_modules" || base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")
+			if aside && !within(name, start) {
+				return filepath.SkipDir
+			}
+			return nil
+		case entry.Name() != "go.mod" || !entry.Type().IsRegular():
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		file, err := modfile.ParseLax(name, content, nil)
+		if err != nil {
+			if filepath.Dir(name) != start {
+				return nil //nolint:nilerr // a broken file that is none of ours
+			}
+			return Problem("go mod verify", "%s is no go.mod: %v", name, err)
+		}
+		// ParseLax drops replacements, since it is made for dependencies.
+		if strict, err := modfile.Parse(name, content, nil); err == nil {
+			file = strict
+		}
+		files[filepath.Dir(name)] = file
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for modules: %w", err)
+	}
+	return files, nil
+}
+
+func localReplacements(folder string, file *modfile.File) []string {
+	var targets []string
+	for _, replace := range file.Replace {
+		if modfile.IsDirectoryPath(replace.New.Path) && replace.New.Version == "" {
+			targets = append(targets, absolute(folder, replace.New.Path))
+		}
+	}
+	return targets
+}
+
+// ownWork finds the go.work of the repository that uses the module in start, and the folders that it uses.
+func ownWork(top, start string) (string, []string, error) {
+	folder := above(start, "go.work")
+	if folder == "" || !within(top, folder) || os.Getenv("GOWORK") == "off" {
+		return "", nil, nil
+	}
+	name := filepath.Join(folder, "go.work")
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return "", nil, fmt.Errorf("read go.work: %w", err)
+	}
+	file, err := modfile.ParseWork(name, content, nil)
+	if err != nil {
+		return "", nil, Problem("go work sync", "%s: %v", name, err)
+	}
+	var used []string
+	for _, use := range file.Use {
+		if target := absolute(folder, use.Path); within(top, target) {
+			used = append(used, target)
+		}
+	}
+	if !slices.Contains(used, start) {
+		return "", nil, nil
+	}
+	return name, used, nil
+}
+
+// In is the workspace as it is once its tree has been copied below folder. Its root says where the tree goes.
+func (w *Workspace) In(folder string) *Workspace {
+	moved := *w
+	moved.Root = folder
+	if len(w.gopath) > 0 { // the copy is found before the original
+		moved.Root = filepath.Join(folder, "src", filepath.FromSlash(w.Modules[0].Path))
+		moved.gopath = append([]string{folder}, w.gopath...)
+	}
+	return &moved
+}
+
+// Adopt makes a copy independent of its place: what its modules replace with folders outside the tree, relative to the
+// original, they find by an absolute path.
+func (w *Workspace) Adopt(original *Workspace) error {
+	if len(w.gopath) > 0 {
+		return nil
+	}
+	for _, module := range w.Modules {
+		folder := filepath.Join(original.Root, filepath.FromSlash(module.Dir))
+		name := filepath.Join(w.Root, filepath.FromSlash(module.Dir), "go.mod")
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("read go.mod: %w", err)
+		}
+		file, err := modfile.Parse(name, content, nil)
+		if err != nil {
+			return fmt.Errorf("read go.mod: %w", err)
+		}
+		changed := false
+		for _, replace := range slices.Clone(file.Replace) {
+			target := absolute(folder, replace.New.Path)
+			if !modfile.IsDirectoryPath(replace.New.Path) || filepath.IsAbs(replace.New.Path) || within(original.Root, target) {
+				continue
+			}
+			if err := file.AddReplace(replace.Old.Path, replace.Old.Version, target, ""); err != nil {
+				return fmt.Errorf("change go.mod: %w", err)
+			}
+			changed = true
+		}
+		if !changed {
+			continue
+		}
+		if content, err = file.Format(); err != nil {
+			return fmt.Errorf("change go.mod: %w", err)
+		}
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			return fmt.Errorf("change go.mod: %w", err)
+		}
+	}
+	return nil
+}
+
+// Env is the environment in which the go command sees this workspace and no other.
+func (w *Workspace) Env() []string {
+	if len(w.gopath) > 0 {
+		return append(os.Environ(), "GO111MODULE=off", "GOPATH="+strings.Join(w.gopath, string(filepath.ListSeparator)))
+	}
+	work := "off"
+	if w.work != "" {
+		work = filepath.Join(w.Root, filepath.FromSlash(w.work))
+	}
+	return append(os.Environ(), "GOWORK="+work)
+}
+
+// HasModules reports whether there is a go.mod; without, the tree lies below GOPATH.
+func (w *Workspace) HasModules() bool { return len(w.gopath) == 0 }
+
+// ModuleOf is the module that a folder, relative to the root, belongs to.
+func (w *Workspace) ModuleOf(dir string) Module {
+	best := w.Modules[0]
+	for _, module := range w.Modules {
+		if module.Dir == "." || dir == module.Dir || strings.HasPrefix(dir, module.Dir+"/") {
+			best = module // a folder sorts before those below it
+		}
+	}
+	return best
+}
+
+// ImportPath is the path by which code imports the package in a folder, relative to the root.
+func (w *Workspace) ImportPath(dir string) string {
+	module := w.ModuleOf(dir)
+	if module.Dir == "." {
+		return path.Join(module.Path, dir)
+	}
+	return path.Join(module.Path, strings.TrimPrefix(dir, module.Dir))
+}
+
+func absolute(folder, name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(folder, filepath.FromSlash(name))
+}
+
+// within reports whether name is folder or lies below it.
+func within(folder, name string) bool {
+	rel, err := filepath.Rel(folder, name)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// common is the folder nearest to both that holds both.
+func common(a, b string) string {
+	for !within(a, b) {
+		a = filepath.Dir(a)
+	}
+	return a
+}
+
+func slashed(root, name string) string {
+	rel, err := filepath.Rel(root, name)
+	if err != nil {
+		return filepath.ToSlash(name)
+	}
+	return filepath.ToSlash(rel)
+}
