@@ -53,8 +53,8 @@ Entries are moved with the paths of their fields. Where a conversion webhook ren
 its manager applies again: let appliers use the new version before.
 
 --rescue is for a version that was removed too early, so that objects which are stored in it cannot be read any more, or those whose
-managedFields name it cannot be applied to: the version is brought back, unserved, with the schema of the storage version or of
---schema-from, and retired and removed again.
+managedFields name it cannot be applied to: the version is brought back, unserved, and retired and removed again. It gets a schema
+that keeps every field, so that the conversion finds all that is stored; or that of --schema-from, with its defaults.
 
 CRD is the name of the CustomResourceDefinition, or what kubectl takes for the resource.
 
@@ -90,7 +90,7 @@ func (f *retireFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&q.Unserve, "unserve", false, "Set served: false for the version")
 	flags.BoolVar(&q.Remove, "remove", false, "Take the version out of spec.versions")
 	flags.BoolVar(&q.Rescue, "rescue", false, "Bring a version back that was removed too early, and retire and remove it again")
-	flags.StringVar(&f.schemaFrom, "schema-from", "", "CustomResourceDefinition whose schema of the version --rescue brings back; - is standard input (default: the schema of the storage version)")
+	flags.StringVar(&f.schemaFrom, "schema-from", "", "CustomResourceDefinition whose schema of the version --rescue brings back; - is standard input (default: a schema that keeps every field)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "Show what would be done, and write nothing")
 	f.migrate.addSweep(flags)
 	render.AddFlag(flags, &f.output, render.Text, render.JSON, render.YAML)

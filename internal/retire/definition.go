@@ -143,13 +143,17 @@ func (q Question) unstored(live *crd.Definition) error {
 	return nil
 }
 
-// restore is the edit that brings the version back, unserved, with a schema.
+// keepsAll is the schema of a version of which no other is known: whatever is stored in it is read, and reaches the conversion whole.
+// Any other schema would drop the fields that it does not name, such as those that a webhook makes new ones of.
+var keepsAll = map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+
+// restore is the edit that brings the version back, unserved, with a schema; nil for one that keeps everything.
 func (q Question) restore(schema map[string]any) edit {
 	return func(live *crd.Definition) ([]operation, error) {
 		if has(live, q.Version) {
 			return nil, nil
 		}
-		version := map[string]any{"name": q.Version, "served": false, "storage": false}
+		version := map[string]any{"name": q.Version, "served": false, "storage": false, "schema": keepsAll}
 		for _, field := range []string{"schema", "subresources"} {
 			if schema[field] != nil {
 				version[field] = schema[field]
@@ -170,16 +174,6 @@ func (q Question) claim(live *crd.Definition) ([]operation, error) {
 
 func index(d *crd.Definition, version string) int {
 	return slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name == version })
-}
-
-// schemaOf reads the entry of a version of a definition, with its schema.
-func schemaOf(ctx context.Context, client rest.Interface, d *crd.Definition, version string) (map[string]any, error) {
-	result := client.Get().AbsPath(definitionsPath, d.Metadata.Name).SetHeader("Accept", "application/json").Do(ctx)
-	raw, err := result.Raw()
-	if err != nil {
-		return nil, fmt.Errorf("read schema of %s: %w", d.Metadata.Name, result.Error())
-	}
-	return SchemaIn(raw, d.Metadata.Name, version)
 }
 
 // SchemaIn returns the entry of a version in a CustomResourceDefinition of apiextensions.k8s.io/v1, given as JSON.

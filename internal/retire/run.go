@@ -25,7 +25,7 @@ type Run struct {
 	Question Question
 	// Definition is the one that the plan was made for.
 	Definition *crd.Definition
-	// Schema is the entry of spec.versions whose schema a restored version gets; nil for that of the storage version.
+	// Schema is the entry of spec.versions whose schema a restored version gets; nil for one that keeps every field.
 	Schema map[string]any
 	Limits pace.Limits
 	// Migrate rewrites every object, and returns the epoch in which it is proven that all are stored in the storage version.
@@ -95,14 +95,7 @@ func (r *Run) step(ctx context.Context, s Step) (what string, err error) {
 
 // restore brings the version back, claims that objects may be stored in it, and waits until they can be read.
 func (r *Run) restore(ctx context.Context) (string, error) {
-	schema := r.Schema
-	if schema == nil {
-		var err error
-		if schema, err = schemaOf(ctx, r.Client, r.Definition, r.Definition.StorageVersion()); err != nil {
-			return "", err
-		}
-	}
-	if err := write(ctx, r.Client, r.Definition, "", r.Question.restore(schema)); err != nil {
+	if err := write(ctx, r.Client, r.Definition, "", r.Question.restore(r.Schema)); err != nil {
 		return "", err
 	}
 	if err := write(ctx, r.Client, r.Definition, "status", r.Question.claim); err != nil {

@@ -101,10 +101,11 @@ func TestAConversionWebhookThatIsDownIsNamedAndNothingIsWritten(t *testing.T) {
 	}
 }
 
-// converter is a conversion webhook whose versions differ in nothing but their name.
+// converter is a conversion webhook whose versions differ in nothing but their name, and in what move moves.
 type converter struct {
 	web   *testbed.WebServer
 	calls atomic.Int64
+	move  func(fields map[string]any, apiVersion string)
 }
 
 func newConverter(t *testing.T, cluster *testbed.Cluster) *converter {
@@ -133,6 +134,9 @@ func (c *converter) convert(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, object := range review.Request.Objects {
 		object["apiVersion"] = review.Request.DesiredAPIVersion
+		if fields, ok := object["spec"].(map[string]any); ok && c.move != nil {
+			c.move(fields, review.Request.DesiredAPIVersion)
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{

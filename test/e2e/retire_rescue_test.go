@@ -116,3 +116,33 @@ func TestARescueThatIsKilledGoesOn(t *testing.T) {
 	g.wantVersions("v2", "v2 served storage")
 	g.wantUnnamed(n)
 }
+
+func TestARescueLosesNoFieldThatOnlyTheOldVersionHas(t *testing.T) {
+	t.Parallel()
+	cluster := testbed.New(t, testbed.Options{})
+	converter := newConverter(t, cluster)
+	converter.move = func(fields map[string]any, apiVersion string) { // what v1 calls legacy is the payload of v2
+		from, to := "legacy", "payload"
+		if apiVersion == v1 {
+			from, to = to, from
+		}
+		fields[to] = fields[from]
+		delete(fields, from)
+	}
+	g := newGadgets(t, cluster, "gadgets")
+	if _, err := cluster.EditDefinition(t.Context(), g.definition(), func(d map[string]any) {
+		d["spec"].(map[string]any)["conversion"] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+			"clientConfig": map[string]any{"url": converter.web.URL, "caBundle": cluster.CA()}, "conversionReviewVersions": []string{"v1"},
+		}}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	g.strand(1)
+
+	newCLI(t, cluster).retire(0, g, "--rescue")
+
+	if got := g.get("v2", "g-000"); got.Spec["payload"] != "old" {
+		t.Errorf("the spec is %v, want the payload that the webhook makes of what v1 calls legacy", got.Spec)
+	}
+	g.wantUnnamed(1)
+}
