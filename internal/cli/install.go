@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -254,16 +255,12 @@ func (env *environment) selected(command *cobra.Command, f *installFlags, all *i
 
 // explainInstall turns an error of installing or removing into the two lines of every error.
 func (env *environment) explainInstall(ctx context.Context, command *cobra.Command, namespace string, err error) error {
-	forbidden, foreign, late, leaving := (*install.ForbiddenError)(nil), (*install.ForeignError)(nil), (*install.TimeoutError)(nil), (*install.LeavingError)(nil)
+	forbidden, foreign, late, leaving := (*access.ForbiddenError)(nil), (*install.ForeignError)(nil), (*install.TimeoutError)(nil), (*install.LeavingError)(nil)
 	switch {
 	case ctx.Err() != nil:
 		return hintedCode(errors.New("interrupted"), command.CommandPath()+" again: it goes on where it was", exitInterrupted)
 	case errors.As(err, &forbidden):
-		try := "kubectl auth can-i " + forbidden.Verb + " " + forbidden.Resource.String()
-		if forbidden.Namespace != "" {
-			try += " -n " + forbidden.Namespace
-		}
-		return hinted(err, try)
+		return hinted(err, forbidden.Try())
 	case errors.As(err, &leaving):
 		return hinted(err, "kubectl get "+leaving.Resource.String()+" "+leaving.Name)
 	case errors.As(err, &foreign):

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 )
 
@@ -73,10 +74,10 @@ type Installation struct {
 	guest bool
 }
 
-// Run applies the plan in its order. It may be repeated after any error. Errors to look for: *ForbiddenError,
+// Run applies the plan in its order. It may be repeated after any error. Errors to look for: *access.ForbiddenError,
 // *LeavingError and *ForeignError before anything is written, *TimeoutError, else those of the API server.
 func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructured) error {
-	if err := permitted(ctx, i.Client, i.permissions(plan)); err != nil {
+	if err := access.Ask(ctx, i.Client, i.permissions(plan)); err != nil {
 		return err
 	}
 	found, err := i.foreign(ctx, plan)
@@ -155,23 +156,23 @@ func asGuest(plan []*unstructured.Unstructured) []*unstructured.Unstructured {
 
 // permissions are what the user needs to apply the plan. What roles grant has to be held too; only the API server can
 // compare that, and says so.
-func (i *Installation) permissions(plan []*unstructured.Unstructured) []permission {
+func (i *Installation) permissions(plan []*unstructured.Unstructured) []access.Permission {
 	verbs := []string{"get", "patch", "create"}
 	if i.Mode == DryRunClient {
 		verbs = verbs[:1]
 	}
-	var needed []permission
+	var needed []access.Permission
 	for _, o := range plan {
 		k, err := kindOf(o)
 		if err != nil {
 			continue // applying it says so
 		}
 		for _, verb := range verbs {
-			needed = append(needed, permission{verb, o.GetNamespace(), k.GroupResource()})
+			needed = append(needed, access.Permission{Verb: verb, Namespace: o.GetNamespace(), Resource: k.GroupResource()})
 		}
 	}
 	deployments := kindNamed("Deployment").GroupResource()
-	return append(needed, permission{"list", "", deployments})
+	return append(needed, access.Permission{Verb: "list", Resource: deployments})
 }
 
 // applyOne applies an object and reports what that did to it.

@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
@@ -22,19 +20,6 @@ const (
 	anyJSON      = "application/json"
 	metadataJSON = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
-
-// ForbiddenError says which permission the user lacks.
-type ForbiddenError struct {
-	Verb, Namespace string
-	Resource        schema.GroupResource
-}
-
-func (e *ForbiddenError) Error() string {
-	if e.Namespace == "" {
-		return fmt.Sprintf("you may not %s %s in the cluster", e.Verb, e.Resource)
-	}
-	return fmt.Sprintf("you may not %s %s in the namespace %s", e.Verb, e.Resource, e.Namespace)
-}
 
 // TimeoutError says what was waited for in vain.
 type TimeoutError struct {
@@ -49,40 +34,6 @@ func (e *TimeoutError) Error() string {
 		text += "; at last: " + e.State
 	}
 	return text
-}
-
-// permission is a question to the API server.
-type permission struct {
-	verb, namespace string
-	resource        schema.GroupResource
-}
-
-// permitted asks for each permission whether the user has it. The error is a *ForbiddenError.
-func permitted(ctx context.Context, client rest.Interface, needed []permission) error {
-	asked := map[permission]bool{}
-	for _, p := range needed {
-		if asked[p] {
-			continue
-		}
-		asked[p] = true
-		question, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: p.verb, Namespace: p.namespace, Group: p.resource.Group, Resource: p.resource.Resource,
-			}},
-		})
-		if err != nil {
-			return fmt.Errorf("ask for permission: %w", err)
-		}
-		var review authorizationv1.SelfSubjectAccessReview
-		request := client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
-		if err := send(ctx, request.SetHeader("Content-Type", anyJSON).Body(question), &review); err != nil {
-			return fmt.Errorf("ask for permission to %s %s: %w", p.verb, p.resource, err)
-		}
-		if !review.Status.Allowed {
-			return &ForbiddenError{Verb: p.verb, Namespace: p.namespace, Resource: p.resource}
-		}
-	}
-	return nil
 }
 
 // send sends a request and decodes the answer, unless into is nil.

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kube-migrator/kube-migrator/internal/access"
 )
 
 // What is not installed and is read or removed all the same.
@@ -142,7 +144,9 @@ func (i *Installation) removeOlder(ctx context.Context, next *unstructured.Unstr
 func (i *Installation) removeDeployment(ctx context.Context, d *appsv1.Deployment) error {
 	k := kindNamed("Deployment")
 	if i.Mode != DryRunClient {
-		if err := permitted(ctx, i.Client, []permission{{"delete", d.Namespace, k.GroupResource()}, {"list", d.Namespace, pods.GroupResource()}}); err != nil {
+		if err := access.Ask(ctx, i.Client, []access.Permission{
+			{Verb: "delete", Namespace: d.Namespace, Resource: k.GroupResource()}, {Verb: "list", Namespace: d.Namespace, Resource: pods.GroupResource()},
+		}); err != nil {
 			return err
 		}
 		if _, err := remove(ctx, i.Client, k, d.Namespace, d.Name, d.UID, -1, i.Mode == DryRunServer); err != nil {

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/access"
 )
 
 // ErrInUse says that a namespace that would be purged holds something that is not of the installation.
@@ -42,9 +44,9 @@ type Removal struct {
 }
 
 // Run removes what there is. It may be repeated after any error, and where nothing is left it does nothing. Errors to look
-// for: *ForbiddenError and ErrInUse before anything is removed, *TimeoutError, else those of the API server.
+// for: *access.ForbiddenError and ErrInUse before anything is removed, *TimeoutError, else those of the API server.
 func (r *Removal) Run(ctx context.Context) error {
-	if err := permitted(ctx, r.Client, r.permissions()); err != nil {
+	if err := access.Ask(ctx, r.Client, r.permissions()); err != nil {
 		return err
 	}
 	if err := r.findNamespaces(ctx); err != nil {
@@ -84,22 +86,22 @@ func (r *Removal) State(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-func (r *Removal) permissions() []permission {
+func (r *Removal) permissions() []access.Permission {
 	verbs := []string{"list", "delete"}
 	if r.Mode == DryRunClient {
 		verbs = verbs[:1]
 	}
-	var needed []permission
+	var needed []access.Permission
 	if r.Purge {
 		for _, k := range used {
-			needed = append(needed, permission{"list", "", k.GroupResource()})
+			needed = append(needed, access.Permission{Verb: "list", Resource: k.GroupResource()})
 		}
 	}
 	for _, k := range append(slices.Clone(kinds), pods, jobs, leases) {
 		for _, verb := range verbs {
 			state := k.Kind == "CustomResourceDefinition" || k.Kind == "Namespace"
 			if !state || r.Purge || verb == "list" {
-				needed = append(needed, permission{verb, "", k.GroupResource()})
+				needed = append(needed, access.Permission{Verb: verb, Resource: k.GroupResource()})
 			}
 		}
 	}

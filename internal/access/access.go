@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package access asks an API server whether its user may do something, before any of it is begun.
+//
+// It owns the question (a SelfSubjectAccessReview) and what a user reads who may not. It never decides what is needed: whoever acts
+// knows that. It asks for permissions that RBAC or another authorizer gives; what admission refuses shows only when it is tried.
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// Permission is one thing to do.
+type Permission struct {
+	Verb string
+	// Namespace is empty for the whole cluster.
+	Namespace string
+	Resource  schema.GroupResource
+	// Subresource is empty for the resource itself.
+	Subresource string
+}
+
+// ForbiddenError says which permission the user lacks.
+type ForbiddenError struct{ Permission }
+
+func (e *ForbiddenError) Error() string {
+	where := "in the cluster"
+	if e.Namespace != "" {
+		where = "in the namespace " + e.Namespace
+	}
+	what := e.Resource.String()
+	if e.Subresource != "" {
+		what = "the " + e.Subresource + " of " + what
+	}
+	return fmt.Sprintf("you may not %s %s %s", e.Verb, what, where)
+}
+
+// Try is the command that shows the same.
+func (e *ForbiddenError) Try() string {
+	try := "kubectl auth can-i " + e.Verb + " " + e.Resource.String()
+	if e.Subresource != "" {
+		try += " --subresource=" + e.Subresource
+	}
+	if e.Namespace != "" {
+		try += " -n " + e.Namespace
+	}
+	return try
+}
+
+// Ask asks for each permission, in their order, whether the user has it. The error is a *ForbiddenError for the first that is missing.
+func Ask(ctx context.Context, client rest.Interface, needed []Permission) error {
+	asked := map[Permission]bool{}
+	for _, p := range needed {
+		if asked[p] {
+			continue
+		}
+		asked[p] = true
+		allowed, err := ask(ctx, client, p)
+		if err != nil {
+			return fmt.Errorf("ask for permission to %s %s: %w", p.Verb, p.Resource, err)
+		}
+		if !allowed {
+			return &ForbiddenError{p}
+		}
+	}
+	return nil
+}
+
+func ask(ctx context.Context, client rest.Interface, p Permission) (allowed bool, err error) {
+	review := authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: p.Verb, Namespace: p.Namespace, Group: p.Resource.Group, Resource: p.Resource.Resource, Subresource: p.Subresource,
+		}},
+	}
+	question, err := json.Marshal(review)
+	if err != nil {
+		return false, err
+	}
+	result := client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
+		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(question).Do(ctx)
+	raw, err := result.Raw()
+	if err != nil {
+		return false, result.Error() // unlike err with what the API server said
+	}
+	if err := json.Unmarshal(raw, &review); err != nil {
+		return false, errors.New("the answer is no SelfSubjectAccessReview")
+	}
+	return review.Status.Allowed, nil
+}
