@@ -83,29 +83,38 @@ func (e *edit) insertCopy(original *yaml.Node, name string) error {
 		return err
 	}
 	c := &edit{document: copied}
-	for _, key := range []string{"deprecated", "deprecationWarning"} {
-		if err := c.remove(c.versions()[0], key); err != nil {
-			return err
-		}
-	}
-	set := map[string]string{"name": name, "served": "true", "storage": "false"}
-	for _, key := range []string{"name", "served", "storage"} {
-		value := lookup(c.versions()[0], key)
-		if value == nil {
-			return fmt.Errorf("version %s has no field %s", nameOf(original), key)
-		}
-		if err := c.retoken(value, value.Value, set[key]); err != nil {
-			return err
-		}
-		// What stands behind a name or a flag is about the original.
-		if comment := value.LineComment; comment != "" {
-			line := c.lines[value.Line-1]
-			if err := c.replace(value.Line-1, value.Line, strings.TrimRight(strings.TrimSuffix(line, comment), " ")); err != nil {
-				return err
-			}
-		}
+	if err := c.restate(0, name, false); err != nil {
+		return err
 	}
 	first := e.versions()[0]
 	indent := indentation(e.lines[first.Line-1])
 	return e.insert(e.head(first.Line-1, indent), c.cut(span{2, len(c.lines), 2}, indent)...)
+}
+
+// restate makes a version, which was written for another, one of its own: it is served, and nothing says that it is old.
+func (e *edit) restate(i int, name string, stored bool) error {
+	original := nameOf(e.versions()[i])
+	for _, key := range []string{"deprecated", "deprecationWarning"} {
+		if err := e.remove(e.versions()[i], key); err != nil {
+			return err
+		}
+	}
+	set := map[string]string{"name": name, "served": "true", "storage": fmt.Sprint(stored)}
+	for _, key := range []string{"name", "served", "storage"} {
+		value := lookup(e.versions()[i], key)
+		if value == nil {
+			return fmt.Errorf("version %s has no field %s", original, key)
+		}
+		if err := e.retoken(value, value.Value, set[key]); err != nil {
+			return err
+		}
+		// What stands behind a name or a flag is about the original.
+		if comment := value.LineComment; comment != "" {
+			line := e.lines[value.Line-1]
+			if err := e.replace(value.Line-1, value.Line, strings.TrimRight(strings.TrimSuffix(line, comment), " ")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
