@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,10 @@ import (
 )
 
 func newPlanCommand(streams Streams) *cobra.Command {
-	request := move.Request{Storage: move.StorageNew, Unexported: move.UnexportedInternal, Consumers: []string{move.ConsumersAll}, CRDName: string(crd.Auto)}
+	request := move.Request{
+		Storage: move.StorageNew, Shared: move.SharedPackage, Old: move.OldKeep, Unexported: move.UnexportedInternal,
+		Consumers: []string{move.ConsumersAll}, CRDName: string(crd.Auto),
+	}
 	var dir, out string
 	var assign map[string]string
 	command := &cobra.Command{
@@ -30,8 +34,9 @@ and what stands in the way. The code is changed in a copy and type-checked there
 Code that only the moving kinds use goes to the new version's package. What other kinds use too goes to the package
 "shared" beside it; what is unexported goes to "internal/shared" and is exported there. In the old version the kinds stay,
 marked as deprecated, and what is shared keeps its old names as aliases. Everything that imports the old version uses
-the new names. Every manifest of a moving kind's CustomResourceDefinition lists the new version, with the schema of the old
-one, in apiextensions.k8s.io/v1. What refers to a manifest that gets another name is changed too.
+the new names. --shared and --old say otherwise. Every manifest of a moving kind's CustomResourceDefinition lists the new
+version, with the schema of the old one, in apiextensions.k8s.io/v1. What refers to a manifest that gets another name is
+changed too.
 
 The plan exits with 2 if it has blockers.`,
 		Example: "  api-migrator plan --kind CatalogSourceConfig --from operators.example.com/v1 --to operators.example.com/v2 --out plan.yaml",
@@ -69,6 +74,8 @@ The plan exits with 2 if it has blockers.`,
 	flags.StringVar(&request.From, "from", "", "GROUP/VERSION that has the kinds")
 	flags.StringVar(&request.To, "to", "", "GROUP/VERSION that is to be made")
 	flags.StringVar(&request.Storage, "storage", request.Storage, "which version is marked as the storage version: new or old")
+	flags.StringVar(&request.Shared, "shared", request.Shared, "where code goes that kinds on both sides use: shared (a package of its own), newest (the new version, which the old one then imports) or duplicate (a copy in each version)")
+	flags.StringVar(&request.Old, "old", request.Old, "what the old version has of the kinds that move: keep (types of their own), wrap (structs of the new version's types), alias (types defined as the new version's) or remove (nothing)")
 	flags.StringVar(&request.Unexported, "unexported", request.Unexported, "where unexported code that is shared is exported: internal (internal/shared) or export (shared)")
 	flags.StringSliceVar(&request.Consumers, "consumers", request.Consumers, "which importers use the new names: all, none, or patterns of folders such as pkg/controller/...")
 	flags.StringToStringVar(&assign, "assign", nil, "DECLARATION=new|shared|stay: where a declaration goes, against the analysis")
@@ -88,16 +95,14 @@ func complete(command *cobra.Command, request *move.Request, assign map[string]s
 	case request.To == "":
 		return usageError(command, errors.New("--to is missing"))
 	}
-	if request.Storage != move.StorageNew && request.Storage != move.StorageOld {
-		return usageError(command, fmt.Errorf("--storage is new or old, not %q", request.Storage))
-	}
-	if request.Unexported != move.UnexportedInternal && request.Unexported != move.UnexportedExport {
-		return usageError(command, fmt.Errorf("--unexported is internal or export, not %q", request.Unexported))
+	if err := checkChoices(command, *request); err != nil {
+		return err
 	}
 	if !slices.Contains(crd.Namings(), crd.Naming(request.CRDName)) {
 		return usageError(command, fmt.Errorf("--crd-name is auto, keep, canonical or sdk, not %q", request.CRDName))
 	}
 	slices.Sort(request.Kinds)
+	request.Kinds = slices.Compact(request.Kinds)
 	for name, to := range assign {
 		destination := split.Destination(to)
 		if !slices.Contains([]split.Destination{split.New, split.Shared, split.Stay}, destination) {
@@ -107,6 +112,24 @@ func complete(command *cobra.Command, request *move.Request, assign map[string]s
 			request.Assign = map[string]split.Destination{}
 		}
 		request.Assign[name] = destination
+	}
+	return nil
+}
+
+// checkChoices checks the flags that take one of a few words.
+func checkChoices(command *cobra.Command, request move.Request) error {
+	for _, one := range []struct {
+		flag, value string
+		values      []string
+	}{
+		{"storage", request.Storage, []string{move.StorageNew, move.StorageOld}},
+		{"shared", request.Shared, []string{move.SharedPackage, move.SharedNewest, move.SharedDuplicate}},
+		{"old", request.Old, []string{move.OldKeep, move.OldWrap, move.OldAlias, move.OldRemove}},
+		{"unexported", request.Unexported, []string{move.UnexportedInternal, move.UnexportedExport}},
+	} {
+		if last := len(one.values) - 1; !slices.Contains(one.values, one.value) {
+			return usageError(command, fmt.Errorf("--%s is %s or %s, not %q", one.flag, strings.Join(one.values[:last], ", "), one.values[last], one.value))
+		}
 	}
 	return nil
 }

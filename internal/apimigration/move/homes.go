@@ -27,8 +27,17 @@ const (
 	homeNew      home = "new"
 	homeShared   home = "shared"
 	homeInternal home = "internal"
+	homeMoved    home = "moved"     // what is left of a kind that moves, in the old version
 	elsewhere    home = "elsewhere" // an importer
 )
+
+// packageOf is the home whose package a viewer's code stands in.
+func packageOf(viewer home) home {
+	if viewer == homeMoved {
+		return homeOld
+	}
+	return viewer
+}
 
 // surgery is a migration being carried out on sources in memory.
 type surgery struct {
@@ -40,8 +49,10 @@ type surgery struct {
 	graph    *split.Graph
 	placed   map[*split.Declaration]split.Placement
 	renamed  map[*split.Declaration]string // unexported declarations that become exported
+	kept     map[*split.Declaration]bool   // unexported declarations that move and that the old version needs too
 	dirs     map[home]string               // relative to the root
 	legacy   bool                          // deepcopy is asked for with +k8s:deepcopy-gen
+	wholly   map[*project.File]bool        // files of the old version whose code all goes into one package that is created
 	files    map[string]*change
 	findings []Finding
 	blockers []Finding
@@ -59,29 +70,6 @@ func (s *surgery) finding(place, format string, args ...any) {
 
 func (s *surgery) blocker(place, format string, args ...any) {
 	s.blockers = append(s.blockers, Finding{Place: place, Text: fmt.Sprintf(format, args...)})
-}
-
-// homeOf is the package in which a viewer finds a declaration.
-func (s *surgery) homeOf(d *split.Declaration, viewer home) home {
-	switch s.placed[d].Destination {
-	case split.Anchor:
-		if viewer == homeNew {
-			return homeNew
-		}
-		return homeOld
-	case split.New:
-		if viewer == homeOld {
-			return homeOld // it keeps its own copy
-		}
-		return homeNew
-	case split.Shared:
-		if ast.IsExported(d.Name) || s.request.Unexported == UnexportedExport {
-			return homeShared
-		}
-		return homeInternal
-	case split.Stay:
-	}
-	return homeOld
 }
 
 // nameOf is the name of one of the declaration's objects where it ends.
@@ -103,7 +91,7 @@ func (s *surgery) exportNames() {
 		}
 	}
 	for _, d := range s.graph.Declarations {
-		if s.placed[d].Destination != split.Shared || ast.IsExported(d.Name) || d.Name == "_" {
+		if s.placed[d].Destination != split.Shared || s.request.Shared == SharedDuplicate || ast.IsExported(d.Name) || d.Name == "_" {
 			continue
 		}
 		first, size := utf8.DecodeRuneInString(d.Name)
@@ -116,91 +104,6 @@ func (s *surgery) exportNames() {
 		}
 		s.renamed[d] = name
 	}
-}
-
-// checkBorders refuses what cannot compile: the shared packages must not need a version, nor each other in a circle,
-// and unexported fields and methods are not seen from another package.
-func (s *surgery) checkBorders() {
-	var sharedNeedsInternal, internalNeedsShared *split.Declaration
-	for _, d := range s.graph.Declarations {
-		if s.placed[d].Destination != split.Shared {
-			continue
-		}
-		here := s.homeOf(d, homeShared)
-		for _, part := range d.Parts {
-			s.eachUse(part.File, part.Nodes(), func(ident *ast.Ident, other *split.Declaration) {
-				switch at := s.homeOf(other, here); {
-				case at == homeOld || at == homeNew:
-					s.blocker(s.project.Place(ident.Pos()), "%s is shared, but uses %s, which belongs to a version: change one of them, or use --assign", d.Name, other.Name)
-				case here == homeShared && at == homeInternal:
-					sharedNeedsInternal = d
-				case here == homeInternal && at == homeShared:
-					internalNeedsShared = d
-				}
-			})
-		}
-	}
-	if sharedNeedsInternal != nil && internalNeedsShared != nil {
-		s.blocker(s.project.Place(internalNeedsShared.Pos()), "%s would be in the internal package and use the shared one, while %s in the shared one uses the internal one: export %s first",
-			internalNeedsShared.Name, sharedNeedsInternal.Name, internalNeedsShared.Name)
-	}
-	for _, file := range s.old.Package.Files {
-		if !file.Generated {
-			s.checkMembers(file)
-		}
-	}
-}
-
-// checkMembers looks for unexported fields and methods that would be used across packages.
-func (s *surgery) checkMembers(file *project.File) {
-	for ident, object := range file.Info.Uses {
-		if object.Pkg() == nil || object.Pkg().Path() != s.old.Package.Path || object.Exported() || object.Parent() != nil {
-			continue // fields and methods have no scope
-		}
-		owner, user := s.at(object.Pos()), s.at(ident.Pos())
-		if owner == nil || owner == user {
-			continue
-		}
-		viewers := []home{homeOld}
-		if user != nil && !file.Test {
-			viewers = s.viewers(user)
-		}
-		for _, viewer := range viewers {
-			if s.homeOf(owner, viewer) != viewer {
-				s.blocker(s.project.Place(ident.Pos()), "%s of %s is unexported and is used from another package afterwards: export it first", object.Name(), owner.Name)
-				break
-			}
-		}
-	}
-}
-
-// viewers are the packages that hold a declaration's code.
-func (s *surgery) viewers(d *split.Declaration) []home {
-	switch s.placed[d].Destination {
-	case split.New, split.Anchor:
-		return []home{homeOld, homeNew}
-	case split.Shared:
-		return []home{s.homeOf(d, elsewhere)}
-	case split.Stay:
-	}
-	return []home{homeOld}
-}
-
-// at is the declaration whose source contains a position. A test's copy of the package has been parsed again, so
-// that files and offsets are compared, not positions.
-func (s *surgery) at(pos token.Pos) *split.Declaration {
-	wanted := s.project.Fset.Position(pos)
-	for _, d := range s.graph.Declarations {
-		for _, part := range d.Parts {
-			for _, node := range part.Nodes() {
-				from, to := s.project.Fset.Position(node.Pos()), s.project.Fset.Position(node.End())
-				if from.Filename == wanted.Filename && from.Offset <= wanted.Offset && wanted.Offset < to.Offset {
-					return d
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // eachUse calls use for every identifier in nodes that names a declaration of the old package.

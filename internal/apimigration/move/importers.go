@@ -58,10 +58,11 @@ type importer struct {
 	style string // its name for the old version
 	q     *qualifiers
 	edits []edit
+	sides map[ast.Node]side // what has been found about code, see about
 }
 
 func (s *surgery) editImporter(pkg *project.Package, file *project.File, spec *ast.ImportSpec) error {
-	i := &importer{surgery: s, file: file, style: packageName(file, spec)}
+	i := &importer{surgery: s, file: file, style: packageName(file, spec), sides: map[ast.Node]side{}}
 	if i.style == "_" {
 		return nil
 	}
@@ -115,6 +116,9 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 		}
 		at = homeNew
 		i.finding(i.project.Place(selector.Pos()), "%s stands beside a kind that moves and becomes the new version's", d.Name)
+	}
+	if i.isDuplicated(d) && consumes {
+		at = i.duplicated(selector)
 	}
 	if at == homeOld || !consumes {
 		return
@@ -220,6 +224,9 @@ func (i *importer) cloneRegistration() (bool, error) {
 func (i *importer) comments() {
 	for _, d := range i.graph.Declarations {
 		at := i.homeOf(d, elsewhere)
+		if i.isDuplicated(d) && i.about(i.file.Syntax) == (side{moving: true}) {
+			at = homeNew
+		}
 		if at == homeOld {
 			continue
 		}

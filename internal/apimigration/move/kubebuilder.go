@@ -24,8 +24,8 @@ type resource struct {
 	Version string `yaml:"version"`
 }
 
-// editProjectFile lists the new version of each kind in PROJECT, after the entry of the old one. The rest of the file
-// keeps every byte.
+// editProjectFile lists the new version of each kind in PROJECT, after the entry of the old one or, if that is removed,
+// in its place. The rest of the file keeps every byte.
 func (s *surgery) editProjectFile() error {
 	content, err := readIfThere(s.project.Root, projectFile)
 	if err != nil || content == nil {
@@ -59,6 +59,10 @@ func (s *surgery) editProjectFile() error {
 		block := strings.Join(lines[entry.Line-1:end], "")
 		block = strings.ReplaceAll(block, "version: "+s.old.Version+"\n", "version: "+s.version+"\n")
 		block = strings.ReplaceAll(block, s.importPath(homeOld)+"\n", s.importPath(homeNew)+"\n")
+		if s.request.Old == OldRemove {
+			lines = slices.Replace(lines, entry.Line-1, end, block)
+			continue
+		}
 		block = strings.ReplaceAll(block, "  controller: true\n", "") // the kind has one already
 		lines = slices.Insert(lines, end, block)
 	}

@@ -105,7 +105,11 @@ func (s *surgery) ownerOfSpec(file *project.File, spec ast.Spec) *split.Declarat
 func (s *surgery) references(file *project.File, viewer home, q *qualifiers) []edit {
 	var edits []edit
 	s.eachUse(file, []ast.Node{file.Syntax}, func(ident *ast.Ident, d *split.Declaration) {
-		at, name := s.homeOf(d, viewer), s.nameOf(d, ident.Name)
+		from := viewer
+		if viewer == homeOld && s.request.Shared == SharedDuplicate {
+			from = s.viewerIn(s.at(ident.Pos()))
+		}
+		at, name := s.homeOf(d, from), s.nameOf(d, ident.Name)
 		if at != viewer {
 			name = q.name(at) + "." + name
 		}
@@ -165,6 +169,7 @@ func (s *surgery) extract(file *project.File, to home, edits []edit) string {
 		return ""
 	}
 	if all {
+		s.wholly[file] = true
 		from, _ := s.body(file)
 		return strings.TrimSpace(splice(file.Source, from, len(file.Source), edits)) + "\n"
 	}
@@ -184,7 +189,7 @@ func (s *surgery) body(file *project.File) (from, clause int) {
 }
 
 func (s *surgery) extractDecl(file *project.File, decl ast.Decl, to home, edits []edit) (piece string, whole bool) {
-	if function, ok := decl.(*ast.FuncDecl); ok && function.Recv == nil && function.Name.Name == "init" {
+	if function, ok := decl.(*ast.FuncDecl); ok && isInit(function) {
 		return s.extractInit(file, function, to, edits)
 	}
 	goes := func(d *split.Declaration) bool { return d != nil && s.goesTo(d, to) }
@@ -212,17 +217,6 @@ func (s *surgery) extractDecl(file *project.File, decl ast.Decl, to home, edits 
 	return out.String(), false
 }
 
-func (s *surgery) goesTo(d *split.Declaration, to home) bool {
-	switch s.placed[d].Destination {
-	case split.New, split.Anchor:
-		return to == homeNew
-	case split.Shared:
-		return to == s.homeOf(d, elsewhere)
-	case split.Stay:
-	}
-	return false
-}
-
 func countTrue[T any](list []T, is func(T) bool) int {
 	n := 0
 	for _, one := range list {
@@ -231,77 +225,6 @@ func countTrue[T any](list []T, is func(T) bool) int {
 		}
 	}
 	return n
-}
-
-// extractInit keeps the statements that register kinds that move. The arguments that name other kinds have been
-// edited away.
-func (s *surgery) extractInit(file *project.File, function *ast.FuncDecl, to home, edits []edit) (piece string, whole bool) {
-	if to != homeNew {
-		return "", false
-	}
-	var without []edit
-	kept := 0
-	for _, statement := range function.Body.List {
-		moving := false
-		s.eachUse(file, []ast.Node{statement}, func(_ *ast.Ident, d *split.Declaration) {
-			moving = moving || s.placed[d].Destination == split.New
-		})
-		if moving {
-			kept++
-			continue
-		}
-		from, end := wholeLines(file.Source, s.project.Offset(statement.Pos()), s.project.Offset(statement.End()))
-		without = append(without, edit{from, end, ""})
-	}
-	if kept == 0 {
-		return "", false
-	}
-	at := s.spanOf(file, function)
-	return splice(file.Source, at.from, at.to, append(without, edits...)), len(without) == 0
-}
-
-// withoutOtherKinds are the edits that drop arguments such as &OperatorGroup{} of a call that registers kinds.
-func (s *surgery) withoutOtherKinds(file *project.File) []edit {
-	var edits []edit
-	ast.Inspect(file.Syntax, func(node ast.Node) bool {
-		call, ok := node.(*ast.CallExpr)
-		if !ok {
-			return true
-		}
-		kept := -1 // the last argument that stays
-		for i, argument := range call.Args {
-			if !s.isOtherKind(file, argument) {
-				kept = i
-				continue
-			}
-			switch {
-			case i+1 < len(call.Args):
-				edits = append(edits, edit{s.project.Offset(argument.Pos()), s.project.Offset(call.Args[i+1].Pos()), ""})
-			case kept >= 0:
-				edits = append(edits, edit{s.project.Offset(call.Args[kept].End()), s.project.Offset(argument.End()), ""})
-			}
-		}
-		return true
-	})
-	return edits
-}
-
-// isOtherKind recognises &T{} of a kind, or its list, that stays.
-func (s *surgery) isOtherKind(file *project.File, argument ast.Expr) bool {
-	address, ok := argument.(*ast.UnaryExpr)
-	if !ok || address.Op != token.AND {
-		return false
-	}
-	literal, ok := address.X.(*ast.CompositeLit)
-	if !ok {
-		return false
-	}
-	ident, ok := literal.Type.(*ast.Ident)
-	if !ok {
-		return false
-	}
-	d := s.graph.Owner(file.Info.Uses[ident])
-	return d != nil && s.placed[d].Destination == split.Stay
 }
 
 // importsOf lists the imports that a file needs whose code was taken from another: those of the other that the text mentions.

@@ -77,6 +77,7 @@ type Outcome struct {
 
 // Make plans a request for the project in dir. It writes nothing there.
 func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
+	request = request.withDefaults()
 	p, err := project.Load(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -89,10 +90,11 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.keepUnexported()
 	s.exportNames()
 	s.checkBorders()
 	manifests := func() error { return s.editManifests(ctx) }
-	for _, step := range []func() error{s.createPackages, s.editOld, s.editImporters, s.editProjectFile, manifests} {
+	for _, step := range []func() error{s.createPackages, s.editOld, s.followTests, s.editImporters, s.editProjectFile, manifests, s.reportRemoval} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -117,7 +119,7 @@ func newSurgery(p *project.Project, old *project.Version, request Request) (*sur
 	parent := path.Dir(old.Package.Dir)
 	s := &surgery{
 		request: request, project: p, old: old, group: group, version: version, graph: split.NewGraph(old.Package),
-		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{}, files: map[string]*change{},
+		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{}, kept: map[*split.Declaration]bool{}, wholly: map[*project.File]bool{}, files: map[string]*change{},
 		dirs: map[home]string{homeOld: old.Package.Dir, homeNew: parent + "/" + version, homeShared: parent + "/shared", homeInternal: parent + "/internal/shared"},
 	}
 	question := split.Question{Graph: s.graph, Assign: request.Assign}

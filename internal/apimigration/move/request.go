@@ -4,6 +4,7 @@
 package move
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -23,6 +24,21 @@ const (
 const (
 	UnexportedInternal = "internal" // exported in a package that only the group's packages can import
 	UnexportedExport   = "export"   // exported in the shared package
+)
+
+// Where code goes that kinds on both sides use.
+const (
+	SharedPackage   = "shared"    // a package of its own
+	SharedNewest    = "newest"    // the new version's package, which the old one imports
+	SharedDuplicate = "duplicate" // each version has its own
+)
+
+// What becomes of the kinds that move in the old version.
+const (
+	OldKeep   = "keep"   // they keep their own types
+	OldWrap   = "wrap"   // they are structs of their own, of the new version's types
+	OldAlias  = "alias"  // they are types defined as the new version's
+	OldRemove = "remove" // they leave it
 )
 
 // Which importers are moved to the new names.
@@ -51,6 +67,10 @@ type Request struct {
 	To    string   `yaml:"to"`
 	// Storage is StorageNew or StorageOld.
 	Storage string `yaml:"storage"`
+	// Shared says where code goes that kinds on both sides use: SharedPackage, SharedNewest or SharedDuplicate. Empty means SharedPackage.
+	Shared string `yaml:"shared"`
+	// Old says what becomes of the kinds that move in the old version: OldKeep, OldWrap, OldAlias or OldRemove. Empty means OldKeep.
+	Old string `yaml:"old"`
 	// Unexported says what becomes of unexported code that is shared: UnexportedInternal or UnexportedExport.
 	Unexported string `yaml:"unexported"`
 	// Consumers are the files that are moved to the new names: ConsumersAll, ConsumersNone, or patterns of path.Match
@@ -62,6 +82,12 @@ type Request struct {
 	WithoutCRDs bool `yaml:"withoutCRDs,omitempty"`
 	// CRDName says how the manifests that get the new version are called: a crd.Naming.
 	CRDName string `yaml:"crdName"`
+}
+
+// withDefaults fills in what is empty.
+func (r Request) withDefaults() Request {
+	r.Shared, r.Old = cmp.Or(r.Shared, SharedPackage), cmp.Or(r.Old, OldKeep)
+	return r
 }
 
 // versionName is what Kubernetes orders as a version.
@@ -89,6 +115,10 @@ func (r Request) check(p *project.Project) (*project.Version, error) {
 		return nil, project.Problem(tryInspect, "the API version %s exists already", r.To)
 	case len(r.Kinds) == 0:
 		return nil, project.Problem(tryInspect, "no kind is named")
+	case r.Old == OldRemove && slices.Contains(r.Consumers, ConsumersNone):
+		return nil, project.Problem("api-migrator plan --old alias", "importers cannot keep the old names when their code is removed")
+	case r.Old == OldRemove && r.Storage == StorageOld:
+		return nil, project.Problem("api-migrator plan --old wrap --storage old", "the old version cannot be the storage version when its code is removed: nothing would carry the marker")
 	}
 	old := versions[at]
 	for _, kind := range r.Kinds {

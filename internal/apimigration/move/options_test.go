@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"bytes"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path"
+	"strings"
+	"testing"
+)
+
+// options is a combination of them.
+type options struct{ shared, old, unexported string }
+
+func (o options) String() string { return strings.Join([]string{o.shared, o.old, o.unexported}, ",") }
+
+func (o options) of(request Request) Request {
+	request.Shared, request.Old, request.Unexported = o.shared, o.old, o.unexported
+	return request
+}
+
+// Each value of each option is among these, and each pair of --shared newest and duplicate with --old that differs from
+// the default in both. All combinations are tested in long.
+func TestCombinationsOfOptionsGiveCodeThatCompilesAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	guide, kubebuilder := fixture(t, "guide"), fixture(t, "kubebuilder")
+	for _, test := range []struct {
+		dir     string
+		request Request
+	}{
+		{guide, options{SharedNewest, OldKeep, UnexportedInternal}.of(guideRequest)},
+		{guide, options{SharedNewest, OldRemove, UnexportedExport}.of(guideRequest)},
+		{guide, options{SharedDuplicate, OldAlias, UnexportedExport}.of(guideRequest)},
+		{kubebuilder, options{SharedNewest, OldWrap, UnexportedInternal}.of(memcachedRequest)},
+		{kubebuilder, options{SharedPackage, OldRemove, UnexportedInternal}.of(memcachedRequest)},
+	} {
+		t.Run(test.request.Shared+","+test.request.Old, func(t *testing.T) {
+			t.Parallel()
+			checkOutcome(t, test.dir, test.request)
+		})
+	}
+}
+
+// checkOutcome plans a request and asserts what must hold of every plan. That the result compiles is a part of
+// planning.
+func checkOutcome(t *testing.T, dir string, request Request) *Outcome {
+	t.Helper()
+	before := tree(t, dir)
+	outcome, err := Make(t.Context(), dir, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, blocker := range outcome.Plan.Blockers {
+		t.Errorf("blocked: %s: %s", blocker.Place, blocker.Text)
+	}
+	after := maps.Clone(before)
+	for name, content := range outcome.After {
+		if after[name] = string(content); content == nil {
+			delete(after, name)
+		}
+	}
+	have := comments(t, after)
+	for comment, n := range comments(t, before) {
+		if have[comment] < n {
+			t.Errorf("%d of %d comments are left: %s", have[comment], n, comment)
+		}
+	}
+	for name, content := range outcome.After {
+		if path.Ext(name) == ".go" && content != nil {
+			checkFile(t, name, content)
+		}
+	}
+	checkVersions(t, request, after)
+	return outcome
+}
+
+func checkFile(t *testing.T, name string, content []byte) {
+	t.Helper()
+	if formatted, err := format.Source(content); err != nil || !bytes.Equal(formatted, content) {
+		t.Errorf("%s is not formatted: %v\n%s", name, err, content)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), name, content, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ast.IsGenerated(file) && path.Base(name) != deepcopyFile {
+		t.Errorf("%s is generated and was edited", name)
+	}
+}
+
+// checkVersions asserts that one version of each kind is marked as the storage version, and that the new version does
+// not need the old one.
+func checkVersions(t *testing.T, request Request, after map[string]string) {
+	t.Helper()
+	marked := 0
+	for name, content := range after {
+		if path.Ext(name) != ".go" {
+			continue
+		}
+		marked += strings.Count(content, storageMarker+"\n")
+		if path.Base(path.Dir(name)) == path.Base(request.To) && strings.Contains(content, "/"+path.Base(request.From)+"\"\n") {
+			for _, importPath := range importsIn(t, name, content) {
+				if path.Base(importPath) == path.Base(request.From) && !strings.Contains(importPath, "apimachinery") {
+					t.Errorf("%s imports %s", name, importPath)
+				}
+			}
+		}
+	}
+	if marked != len(request.Kinds) {
+		t.Errorf("%d markers of the storage version, want %d", marked, len(request.Kinds))
+	}
+}
+
+func importsIn(t *testing.T, name, content string) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, content, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, spec := range file.Imports {
+		found = append(found, strings.Trim(spec.Path.Value, `"`))
+	}
+	return found
+}

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+// extractInit keeps the statements that register kinds that move. The arguments that name other kinds have been
+// edited away.
+func (s *surgery) extractInit(file *project.File, function *ast.FuncDecl, to home, edits []edit) (piece string, whole bool) {
+	if to != homeNew {
+		return "", false
+	}
+	var without []edit
+	kept := 0
+	for _, statement := range function.Body.List {
+		moving := false
+		s.eachUse(file, []ast.Node{statement}, func(_ *ast.Ident, d *split.Declaration) {
+			moving = moving || s.placed[d].Destination == split.New
+		})
+		if moving {
+			kept++
+			continue
+		}
+		from, end := wholeLines(file.Source, s.project.Offset(statement.Pos()), s.project.Offset(statement.End()))
+		without = append(without, edit{from, end, ""})
+	}
+	if kept == 0 {
+		return "", false
+	}
+	at := s.spanOf(file, function)
+	return splice(file.Source, at.from, at.to, append(without, edits...)), len(without) == 0
+}
+
+func isInit(function *ast.FuncDecl) bool {
+	return function.Recv == nil && function.Name.Name == "init"
+}
+
+// emptied reports whether the old version's init function only registers kinds that it does not have any more.
+func (s *surgery) emptied(file *project.File, function *ast.FuncDecl) bool {
+	return len(function.Body.List) > 0 && !slices.ContainsFunc(function.Body.List, func(statement ast.Stmt) bool { return !s.leaves(file, statement) })
+}
+
+// registrations are the edits that keep the old version from registering kinds that it does not have any more.
+func (s *surgery) registrations(file *project.File) []edit {
+	edits := s.withoutKinds(file, func(d *split.Declaration) bool {
+		return s.placed[d].Destination == split.New && s.remainsOf(d) == remainsNothing
+	})
+	for _, decl := range file.Syntax.Decls {
+		function, ok := decl.(*ast.FuncDecl)
+		switch {
+		case !ok || !isInit(function):
+		case s.emptied(file, function):
+			edits = append(edits, s.replacement(file, s.spanOf(file, function), ""))
+		default:
+			for _, statement := range function.Body.List {
+				if s.leaves(file, statement) {
+					from, to := wholeLines(file.Source, s.project.Offset(statement.Pos()), s.project.Offset(statement.End()))
+					edits = append(edits, edit{from, to, ""})
+				}
+			}
+		}
+	}
+	return edits
+}
+
+// withoutKinds are the edits that drop arguments such as &OperatorGroup{} from calls that register kinds.
+func (s *surgery) withoutKinds(file *project.File, drop func(*split.Declaration) bool) []edit {
+	var edits []edit
+	for _, decl := range file.Syntax.Decls {
+		function, ok := decl.(*ast.FuncDecl)
+		registers := ok && isInit(function) || slices.ContainsFunc(s.ownersOf(file, decl), func(d *split.Declaration) bool { return d != nil && d.Anchor })
+		if !registers {
+			continue
+		}
+		ast.Inspect(decl, func(node ast.Node) bool {
+			if call, ok := node.(*ast.CallExpr); ok {
+				edits = append(edits, s.withoutArguments(file, call, drop)...)
+			}
+			return true
+		})
+	}
+	return edits
+}
+
+func (s *surgery) withoutArguments(file *project.File, call *ast.CallExpr, drop func(*split.Declaration) bool) []edit {
+	var edits []edit
+	kept := -1 // the last argument that stays
+	for i, argument := range call.Args {
+		if d := s.registered(file, argument); d == nil || !drop(d) {
+			kept = i
+			continue
+		}
+		switch {
+		case i+1 < len(call.Args):
+			edits = append(edits, edit{s.project.Offset(argument.Pos()), s.project.Offset(call.Args[i+1].Pos()), ""})
+		case kept >= 0:
+			edits = append(edits, edit{s.project.Offset(call.Args[kept].End()), s.project.Offset(argument.End()), ""})
+		}
+	}
+	return edits
+}
+
+// registered is the type of an argument such as &T{}.
+func (s *surgery) registered(file *project.File, argument ast.Expr) *split.Declaration {
+	address, ok := argument.(*ast.UnaryExpr)
+	if !ok || address.Op != token.AND {
+		return nil
+	}
+	literal, ok := address.X.(*ast.CompositeLit)
+	if !ok {
+		return nil
+	}
+	ident, ok := literal.Type.(*ast.Ident)
+	if !ok {
+		return nil
+	}
+	return s.graph.Owner(file.Info.Uses[ident])
+}
