@@ -34,6 +34,7 @@ type Project struct {
 	Packages []*Package // sorted by path; the packages of external tests are among them
 	// Ignored are Go files that build constraints keep out, hence nobody has checked.
 	Ignored []string
+	overlay map[string][]byte // contents by absolute path
 }
 
 // Package is one package of the project. Files of its in-package tests belong to it.
@@ -79,11 +80,19 @@ func Load(ctx context.Context, dir string) (*Project, error) {
 
 // LoadWorkspace type-checks all modules of a workspace.
 func LoadWorkspace(ctx context.Context, workspace *Workspace) (*Project, error) {
-	p := &Project{Workspace: workspace, Root: workspace.Root, Module: workspace.Modules[0].Path, Fset: token.NewFileSet()}
+	return LoadWith(ctx, workspace, nil)
+}
+
+// LoadWith type-checks all modules of a workspace as if files, by paths relative to its root, were there.
+func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte) (*Project, error) {
+	p := &Project{Workspace: workspace, Root: workspace.Root, Module: workspace.Modules[0].Path, Fset: token.NewFileSet(), overlay: map[string][]byte{}}
+	for name, content := range files {
+		p.overlay[filepath.Join(p.Root, filepath.FromSlash(name))] = content
+	}
 	var loaded []*packages.Package
 	for _, module := range workspace.Modules {
 		config := &packages.Config{
-			Context: ctx, Dir: filepath.Join(p.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(), Fset: p.Fset, Tests: true,
+			Context: ctx, Dir: filepath.Join(p.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(), Fset: p.Fset, Tests: true, Overlay: p.overlay,
 			Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedSyntax |
 				packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule | packages.NeedForTest,
 		}
@@ -162,9 +171,12 @@ func (p *Project) takePackage(from *packages.Package, byPath map[string]*Package
 			continue
 		}
 		seen[name] = true
-		source, err := os.ReadFile(from.CompiledGoFiles[i])
-		if err != nil {
-			return fmt.Errorf("read source: %w", err)
+		source, ok := p.overlay[from.CompiledGoFiles[i]]
+		if !ok {
+			var err error
+			if source, err = os.ReadFile(from.CompiledGoFiles[i]); err != nil {
+				return fmt.Errorf("read source: %w", err)
+			}
 		}
 		if pkg == nil {
 			pkg = &Package{Path: from.PkgPath, Name: from.Name, Dir: filepath.ToSlash(filepath.Dir(name)), Types: from.Types}
