@@ -27,7 +27,8 @@ var allowed = map[string][]string{
 	"api/v1alpha1":                  nil,
 	"config":                        nil,
 	"internal/access":               nil,
-	"internal/apicli":               {"internal/apimigration/crd", "internal/apimigration/move", "internal/apimigration/project", "internal/apimigration/split", "internal/manifest"},
+	"internal/apicli":               {"internal/apimigration/convert", "internal/apimigration/crd", "internal/apimigration/move", "internal/apimigration/project", "internal/apimigration/split", "internal/manifest"},
+	"internal/apimigration/convert": {"internal/apimigration/project"},
 	"internal/apimigration/crd":     nil,
 	"cmd/api-migrator":              {"internal/apicli"},
 	"internal/apimigration/move":    {"internal/apimigration/crd", "internal/apimigration/project", "internal/apimigration/split"},
@@ -64,6 +65,8 @@ var allowed = map[string][]string{
 	"test/demo":                            {"internal/cli/render", "internal/etcdaudit", "internal/testbed"},
 	"test/e2e":                             {"internal/testbed"},
 	"test/node":                            nil, // the tag "node" keeps its tests from go list
+
+	"internal/apimigration/convert/preserve": nil, // its source is copied into projects
 }
 
 // forbidden lists packages of others that only some of ours may import, and why.

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package convert writes the conversion between the versions of a kind, as far as it is rote: the hub, the spokes with
+// controller-runtime's ConvertTo and ConvertFrom, and for each spoke a test that sends random objects there and back.
+//
+// What is not rote it lists, in its plan and as a TODO in the code; it never guesses a conversion and never leaves a
+// field out silently. It changes no file: what a person has written stays, and only files that are missing are
+// created. Invariants: the same tree and request give the same plan; what is written has been type-checked before,
+// with the whole project; an error writes nothing.
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// Request says what to convert.
+type Request struct {
+	Kind string
+	// Hub is the GROUP/VERSION that the others are converted to and from; empty is the storage version.
+	Hub string
+	// Preserve keeps in an annotation what the other version cannot express.
+	Preserve bool
+}
+
+// Plan is what there is to convert, and the files that are to be written.
+type Plan struct {
+	Kind  string `json:"kind"`
+	Group string `json:"group"`
+	Hub   string `json:"hub"` // a version, without the group
+	// Spokes are the other versions, sorted by name.
+	Spokes []Spoke `json:"spokes"`
+	// Files are those that will be created, sorted by path.
+	Files []File `json:"files"`
+	// Tests are the packages whose tests to run.
+	Tests []string `json:"tests"`
+	root  string
+}
+
+// File is one that is created.
+type File struct {
+	Path    string `json:"path"`
+	Content string `json:"-"`
+}
+
+// Make decides for the project in dir. It writes nothing.
+func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
+	p, err := project.Load(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	hub, spokes, err := choose(p, request)
+	if err != nil {
+		return nil, err
+	}
+	libraries, err := findLibraries(ctx, p.Root)
+	if err != nil {
+		return nil, err
+	}
+	plan := &Plan{Kind: request.Kind, Group: hub.Group, Hub: hub.Version, Spokes: []Spoke{}, Files: []File{}, Tests: []string{}, root: p.Root}
+	s := &scaffold{project: p, request: request, hub: hub, versions: append([]*project.Version{hub}, spokes...), libraries: libraries, plan: plan}
+	if err := s.addHub(); err != nil {
+		return nil, err
+	}
+	for _, spoke := range spokes {
+		if err := s.addSpoke(spoke); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(plan.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	if len(plan.Files) == 0 {
+		return plan, nil
+	}
+	files := map[string][]byte{}
+	for _, file := range plan.Files {
+		files[file.Path] = []byte(file.Content)
+	}
+	_, err = project.LoadWith(ctx, dir, files)
+	if known := (*project.UserError)(nil); errors.As(err, &known) {
+		return nil, project.Problem(known.Try, "with the conversion of %s added, %s", request.Kind, known.Error())
+	}
+	return plan, err
+}
+
+// scaffold is a plan in the making.
+type scaffold struct {
+	project   *project.Project
+	request   Request
+	hub       *project.Version
+	versions  []*project.Version
+	libraries libraries
+	plan      *Plan
+}
+
+func (s *scaffold) add(name string, content []byte) {
+	s.plan.Files = append(s.plan.Files, File{Path: name, Content: string(content)})
+}
+
+// addHub gives the hub its method, if it lacks it.
+func (s *scaffold) addHub() error {
+	if hasMethod(s.hub, s.request.Kind, "Hub") {
+		return nil
+	}
+	from, name := s.siblings(s.hub)
+	if err := s.mustBeFree(name + ".go"); err != nil {
+		return err
+	}
+	licence, err := header(from)
+	if err != nil {
+		return err
+	}
+	body := fmt.Sprintf("// Hub marks %s as the version that the others are converted to and from.\nfunc (*%s) Hub() {}\n", s.hub.Version, s.request.Kind)
+	content, err := source(licence, s.hub.Package.Name, nil, body)
+	if err != nil {
+		return err
+	}
+	s.add(name+".go", content)
+	return nil
+}
+
+// siblings is the file that declares the kind in a version, and the name, without its end, of those for conversion.
+func (s *scaffold) siblings(version *project.Version) (*project.File, string) {
+	kind, _ := version.Kind(s.request.Kind)
+	at := slices.IndexFunc(version.Package.Files, func(f *project.File) bool { return f.Path == kind.File })
+	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(kind.File), ".go"), "_types")
+	if !strings.EqualFold(strings.NewReplacer("_", "", "-", "").Replace(base), s.request.Kind) { // several kinds in a file
+		base = strings.ToLower(s.request.Kind)
+	}
+	return version.Package.Files[at], path.Join(version.Package.Dir, base+"_conversion")
+}
+
+// mustBeFree refuses to write over what somebody has written.
+func (s *scaffold) mustBeFree(name string) error {
+	there, err := exists(s.project.Root, name)
+	if err == nil && there {
+		err = project.Problem("git mv "+name+" "+strings.TrimSuffix(name, "_conversion.go")+"_convert.go", "%s exists and has no complete conversion of %s: nothing is written over it", name, s.request.Kind)
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// fixture is a copy of a project of testdata.
+func fixture(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "testdata", name))); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// tree reads all files.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		rel, _ := filepath.Rel(dir, name)
+		files[filepath.ToSlash(rel)] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// golden compares with a file of testdata, or writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("..", "testdata", "golden", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; go test -update writes it):\n%s", name, diff)
+	}
+}
+
+func run(t *testing.T, dir, name string, args ...string) (string, error) {
+	t.Helper()
+	command := exec.Command(name, args...)
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+func mustRun(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	if out, err := run(t, dir, name, args...); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+func replace(t *testing.T, dir, name string, oldNew ...string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(content)
+	for i := 0; i < len(oldNew); i += 2 {
+		if !strings.Contains(text, oldNew[i]) {
+			t.Fatalf("%s has no %q:\n%s", name, oldNew[i], text)
+		}
+		text = strings.ReplaceAll(text, oldNew[i], oldNew[i+1])
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func scaffolded(t *testing.T, dir string, request Request) *Plan {
+	t.Helper()
+	plan, err := Make(t.Context(), dir, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.Write(); err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+func wantProblem(t *testing.T, err error, text string) {
+	t.Helper()
+	problem := (*project.UserError)(nil)
+	if !errors.As(err, &problem) || !strings.Contains(problem.Error(), text) || problem.Try == "" {
+		t.Errorf("got %v, want an error for the user with %q", err, text)
+	}
+}
+
+func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "conversion")
+	before := tree(t, dir)
+	scaffolded(t, dir, Request{Kind: "Widget", Preserve: true})
+	scaffolded(t, dir, Request{Kind: "Gadget", Preserve: true})
+	after := tree(t, dir)
+	var written strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		switch content, ok := before[name]; {
+		case !ok && name != "api/internal/preserve/preserve.go":
+			fmt.Fprintf(&written, "-- %s --\n%s", name, after[name])
+		case ok && content != after[name]:
+			t.Errorf("%s has changed", name)
+		}
+	}
+	golden(t, "conversion.txt", written.String())
+	if out, err := run(t, dir, "gofmt", "-l", "."); err != nil || out != "" {
+		t.Errorf("not formatted: %s %v", out, err)
+	}
+	mustRun(t, dir, "go", "vet", "./...")
+
+	out, err := run(t, dir, "go", "test", "./...")
+	if err == nil {
+		t.Fatal("the tests pass although fields are not converted")
+	}
+	for path, from := range map[string]string{
+		"spec.size": "v1 to v2", "spec.access.users": "v1 to v2", "spec.legacy": "v1 to v2", "spec.replicas": "v2 to v1", "spec.security.users": "v2 to v1",
+		"spec.parts[].material": "v2 to v1", "spec.partsByTag.*.material": "v2 to v1", "spec.groups.*[].material": "v2 to v1", "spec.timeout": "v1 to v2",
+	} {
+		if want := from + " and back, without the annotation: " + path + ": "; !strings.Contains(out, want) {
+			t.Errorf("the tests do not say %q:\n%s", want, out)
+		}
+	}
+	for _, not := range []string{"Gadget", "spec.root", "spec.bounds", "and back: "} {
+		if strings.Contains(out, not) {
+			t.Errorf("the tests say %q:\n%s", not, out)
+		}
+	}
+
+	fillIn(t, dir)
+	mustRun(t, dir, "go", "test", "./...")
+	if plan := scaffolded(t, dir, Request{Kind: "Widget", Preserve: true}); len(plan.Files) != 0 {
+		t.Errorf("a second run writes %v", plan.Files)
+	}
+}
+
+// fillIn writes, as a person would, what the fixture's conversion of Widget lacks.
+func fillIn(t *testing.T, dir string) {
+	t.Helper()
+	const file = "api/v1/widget_conversion.go"
+	replace(t, dir, file,
+		"\"fmt\"\n\n", "\"fmt\"\n\t\"time\"\n\n\tmetav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n",
+		"// TODO: out.Timeout is of type metav1.Duration, in.Timeout of type int32.", "out.Timeout = metav1.Duration{Duration: time.Duration(in.Timeout) * time.Second}",
+		"// TODO: out.Timeout is of type int32, in.Timeout of type metav1.Duration.", "out.Timeout = int32(in.Timeout.Seconds())",
+		"// TODO: out.Replicas has no counterpart.", "out.Replicas = in.Size",
+		"// TODO: out.Size has no counterpart.", "out.Size = in.Replicas",
+		"// TODO: out.Security has no counterpart.", "out.Security.Users = in.Access.Users",
+		"// TODO: out.Access has no counterpart.", "out.Access.Users = in.Security.Users",
+	)
+	replace(t, dir, "api/v1/widget_conversion_test.go",
+		"widgetOnlyInV1 = []string{}", "widgetOnlyInV1 = []string{\"spec.legacy\"}",
+		"widgetOnlyInV2 = []string{}", "widgetOnlyInV2 = []string{\"spec.security.tls\", \"spec.parts[].material\", \"spec.partsByTag.*.material\", \"spec.groups.*[].material\"}",
+		"return []any{}", `return []any{func(in *v2.WidgetSpec, c randfill.Continue) {
+			c.FillNoCustom(in)
+			in.Timeout.Duration = time.Duration(c.Int31()) * time.Second
+		}}`,
+	)
+	const shared = `package v1
+
+import (
+	"testing"
+
+	v2 "github.com/test-org/widget-operator/api/v2"
+)
+
+func TestWidgetSharesNoMemory(t *testing.T) {
+	in, out := &Widget{}, &v2.Widget{}
+	in.Spec.Labels = Labels{"a": "before"}
+	in.Spec.Parts = []Part{{Tags: []string{"before"}}}
+	out.Spec.Owner = "left over"
+	if err := in.ConvertTo(out); err != nil {
+		t.Fatal(err)
+	}
+	out.Spec.Labels["a"], out.Spec.Parts[0].Tags[0] = "after", "after"
+	if in.Spec.Labels["a"] != "before" || in.Spec.Parts[0].Tags[0] != "before" || out.Spec.Owner != "" {
+		t.Error(in, out)
+	}
+}
+`
+	if err := os.WriteFile(filepath.Join(dir, "api/v1/memory_test.go"), []byte(shared), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

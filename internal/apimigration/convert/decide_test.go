@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// declared compares two structs A and B of a package with the declarations given.
+func declared(t *testing.T, declarations string) []Field {
+	t.Helper()
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "p.go", "package p\n"+declarations, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkg, err := (&types.Config{}).Check("p", fset, []*ast.File{file}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(name string) *types.Named { return pkg.Scope().Lookup(name).Type().(*types.Named) }
+	d := &decider{own: func(*types.Package) bool { return true }, known: map[[2]*types.Named]*pair{}}
+	s := &survey{spokeName: "a", hubName: "b", spokeKeys: map[string][]string{}, hubKeys: map[string][]string{}, keys: func(*types.Var) []string { return nil }}
+	s.pair(d.kind(named("A"), named("B")), "", "")
+	return append(s.rote, s.differing...)
+}
+
+func TestFieldsAreConvertedOnlyWhereNothingCanBeLost(t *testing.T) {
+	t.Parallel()
+	const same, structure = "the same type", "types of the same structure"
+	for name, test := range map[string]struct {
+		declarations string
+		want         []string
+	}{
+		"the same basic type":                       {"type A struct { X int32 }; type B struct { X int32 }", []string{"X: " + same}},
+		"a narrower integer":                        {"type A struct { X int32 }; type B struct { X int64 }", []string{"X: int32 in a, int64 in b"}},
+		"an integer that Go would make a character": {"type A struct { X int32 }; type B struct { X string }", []string{"X: int32 in a, string in b"}},
+		"a string and its enumeration":              {"type E string; type A struct { X string }; type B struct { X E }", []string{"X: " + structure}},
+		"a value and a pointer":                     {"type A struct { X string }; type B struct { X *string }", []string{"X: string in a, *string in b"}},
+		"slices of enumerations":                    {"type E string; type A struct { X []string }; type B struct { X []E }", []string{"X[]: " + structure}},
+		"a map with keys of different types":        {"type E string; type A struct { X map[string]int }; type B struct { X map[E]int }", []string{"X.*: " + same}},
+		"a map whose keys cannot be converted":      {"type A struct { X map[string]int }; type B struct { X map[int]int }", []string{"X: map[string]int in a, map[int]int in b"}},
+		"structs that differ in a tag": {
+			"type P struct { Y int `json:\"y\"` }; type Q struct { Y int `json:\"y,omitempty\"` }; type A struct { X P }; type B struct { X Q }", []string{"X.y: " + same},
+		},
+		"a name in JSON goes before one in Go": {
+			"type A struct { X int `json:\"y\"`; Y int `json:\"x\"` }; type B struct { X int `json:\"x\"`; Y int `json:\"y\"` }", []string{"y: " + same, "x: " + same},
+		},
+		"a name in Go counts where JSON has another": {"type A struct { X int `json:\"y\"` }; type B struct { X int `json:\"z\"` }", []string{"y = z: " + same}},
+		"the fields of an embedded struct": {
+			"type C struct { X int `json:\"x\"`}; type A struct { C `json:\",inline\"` }; type B struct { X int `json:\"x\"`}", []string{"x: " + same},
+		},
+		"a type that says itself what its JSON is": {
+			"type P struct { x int }; func (P) MarshalJSON() ([]byte, error) { return nil, nil }; type Q struct { x int }; type A struct { X P }; type B struct { X Q }",
+			[]string{"X: p.P in a, p.Q in b"},
+		},
+		"a pointer to one": {
+			"type P struct { x int }; func (P) MarshalJSON() ([]byte, error) { return nil, nil }; type Q struct { x int }; type A struct { X *P }; type B struct { X *Q }",
+			[]string{"X: *p.P in a, *p.Q in b"},
+		},
+		"a type that contains itself": {
+			"type P struct { C []P; N int }; type Q struct { C []Q; N int }; type A struct { X *P }; type B struct { X *Q }", []string{"X.C[]: as above", "X.N: " + same},
+		},
+		"fields of one side alone":   {"type A struct { X int }; type B struct { Y int }", []string{"X: only in a", "Y: only in b"}},
+		"structs without names":      {"type A struct { X struct { Y int } }; type B struct { X struct { Z int } }", []string{"X: struct{Y int} in a, struct{Z int} in b"}},
+		"a field that is unexported": {"type A struct { x int }; type B struct { x int }", []string{"x: int in a, int in b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, field := range declared(t, strings.ReplaceAll(test.declarations, "; ", "\n")) {
+				got = append(got, fmt.Sprintf("%s: %s", field.Path, field.How))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+const (
+	metaPackage       = "k8s.io/apimachinery/pkg/apis/meta/v1"
+	extensionsPackage = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	conversionPackage = "sigs.k8s.io/controller-runtime/pkg/conversion"
+	fuzzerPackage     = "k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	metaFuzzerPackage = "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	randfillPackage   = "sigs.k8s.io/randfill"
+	gofuzzPackage     = "github.com/google/gofuzz" // what apimachinery filled objects with before
+)
+
+// libraries is what generated code is written with, as the project's modules have it.
+type libraries struct {
+	fuzz string // the package that fills objects
+}
+
+// library is what `go list` says about a package.
+type library struct {
+	ImportPath string
+	Imports    []string
+	DepOnly    bool
+	Module     *struct{ Version string }
+	Error      *struct{ Err string }
+}
+
+// findLibraries asks for the packages that generated code imports, and refuses a module that lacks one. They come in
+// the versions that the module requires, which `go get` without a version would raise.
+func findLibraries(ctx context.Context, root string) (libraries, error) {
+	found, err := list(ctx, root, conversionPackage, fuzzerPackage, metaFuzzerPackage)
+	if err != nil {
+		return libraries{}, err
+	}
+	fuzz := randfillPackage
+	for _, one := range found {
+		if one.ImportPath == fuzzerPackage && slices.Contains(one.Imports, gofuzzPackage) {
+			fuzz = gofuzzPackage
+		}
+	}
+	_, err = list(ctx, root, fuzz)
+	return libraries{fuzz: fuzz}, err
+}
+
+// list finds packages with everything that they import.
+func list(ctx context.Context, root string, names ...string) ([]library, error) {
+	command := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-deps", "-json=ImportPath,Imports,DepOnly,Module,Error"}, names...)...)
+	command.Dir = root
+	out, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list packages: %w", err)
+	}
+	var found []library
+	broken := ""
+	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
+		var one library
+		if err := decoder.Decode(&one); err != nil {
+			return nil, fmt.Errorf("list packages: %w", err)
+		}
+		if one.Error != nil && broken == "" {
+			broken = one.ImportPath
+		}
+		if !one.DepOnly { // it comes after what it imports
+			if broken != "" {
+				return nil, missing(one, broken)
+			}
+			found = append(found, one)
+		}
+	}
+	return found, nil
+}
+
+func missing(wanted library, broken string) error {
+	get := "go get " + wanted.ImportPath
+	if wanted.Module != nil && wanted.Module.Version != "" {
+		get += "@" + wanted.Module.Version
+	}
+	return project.Problem(get, "the conversion and its test need the package %s, but go.mod and go.sum do not give %s", wanted.ImportPath, broken)
+}

@@ -1,0 +1,282 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package preserve keeps, in an annotation of a converted object, what the version that it was converted to cannot
+// express, so that it is there again after the way back.
+//
+// Only that part is kept, each value beside the one that the way back gives without it. A value comes back only where
+// that is still what the way back gives: what a client has changed since wins, and nothing stale returns. What the
+// annotation says is never an error: users can write it, and an object must stay readable whatever they write.
+package preserve
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Keys are the fields that tell the elements of a list apart, by the path of the list: "spec.parts", "spec.groups.*"
+// for lists that are values of a map, "spec.parts[].tags" for lists in elements of another. An element of a list that
+// is not named here counts as another one as soon as anything in it has changed.
+type Keys map[string][]string
+
+// kept is the content of the annotation: two trees of JSON with those fields alone in which they differ.
+type kept struct {
+	Seen map[string]any `json:"seen"` // what the way back gives
+	Is   map[string]any `json:"is"`   // what there was
+}
+
+// leaveOut drops what no conversion may change.
+func (k *kept) leaveOut() {
+	for _, fields := range []map[string]any{k.Seen, k.Is} {
+		delete(fields, "apiVersion")
+		delete(fields, "kind")
+		delete(fields, "metadata")
+	}
+}
+
+// Save writes into converted's annotation what original has and back, which converted is converted back to, has not.
+func Save(annotation string, original, back, converted metav1.Object) error {
+	is, err := tree(original)
+	if err != nil {
+		return err
+	}
+	seen, err := tree(back)
+	if err != nil {
+		return err
+	}
+	keep := kept{Seen: seen, Is: is}
+	keep.leaveOut()
+	if equal(keep.Seen, keep.Is) {
+		return nil
+	}
+	onlySeen, onlyIs := differing(keep.Seen, keep.Is)
+	content, err := json.Marshal(map[string]any{"seen": onlySeen, "is": onlyIs})
+	if err != nil {
+		return fmt.Errorf("write annotation %s: %w", annotation, err)
+	}
+	annotations := map[string]string{annotation: string(content)}
+	for name, value := range converted.GetAnnotations() {
+		if name != annotation {
+			annotations[name] = value
+		}
+	}
+	converted.SetAnnotations(annotations)
+	return nil
+}
+
+// Restore gives object, which is a pointer to a struct, what its annotation keeps, and removes the annotation.
+func Restore(annotation string, keys Keys, object metav1.Object) error {
+	content, ok := object.GetAnnotations()[annotation]
+	if !ok {
+		return nil
+	}
+	var others map[string]string
+	for name, value := range object.GetAnnotations() {
+		if name != annotation {
+			if others == nil {
+				others = map[string]string{}
+			}
+			others[name] = value
+		}
+	}
+	object.SetAnnotations(others)
+	var keep kept
+	if err := decode([]byte(content), &keep); err != nil {
+		return nil //nolint:nilerr // it is not ours, or was edited: see the package's comment
+	}
+	keep.leaveOut()
+	mine, err := tree(object)
+	if err != nil {
+		return err
+	}
+	merged, err := json.Marshal(merge(keys, "", mine, keep.Seen, keep.Is))
+	if err != nil {
+		return fmt.Errorf("restore fields: %w", err)
+	}
+	target := reflect.ValueOf(object).Elem()
+	restored := reflect.New(target.Type())
+	if err := json.Unmarshal(merged, restored.Interface()); err != nil {
+		return nil //nolint:nilerr // the same
+	}
+	target.Set(restored.Elem())
+	return nil
+}
+
+func tree(object metav1.Object) (map[string]any, error) {
+	content, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encode object: %w", err)
+	}
+	var fields map[string]any
+	if err := decode(content, &fields); err != nil {
+		return nil, fmt.Errorf("decode object: %w", err)
+	}
+	return fields, nil
+}
+
+// decode keeps numbers as they are written: an int64 does not fit into a float.
+func decode(content []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.UseNumber()
+	return decoder.Decode(into)
+}
+
+// equal compares trees. A field that is null is one that is not there.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok {
+			return false
+		}
+		for name := range union(a, b) {
+			if !equal(a[name], b[name]) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !equal(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	default:
+		return reflect.DeepEqual(a, b)
+	}
+}
+
+func union(maps ...map[string]any) map[string]bool {
+	names := map[string]bool{}
+	for _, one := range maps {
+		for name := range one {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// differing reduces two trees to the fields in which they differ. Lists stay whole: their elements have no names.
+func differing(a, b any) (onlyA, onlyB any) {
+	fieldsA, ok := a.(map[string]any)
+	fieldsB, both := b.(map[string]any)
+	if !ok || !both {
+		return a, b
+	}
+	fewerA, fewerB := map[string]any{}, map[string]any{}
+	for name := range union(fieldsA, fieldsB) {
+		if equal(fieldsA[name], fieldsB[name]) {
+			continue
+		}
+		valueA, valueB := differing(fieldsA[name], fieldsB[name])
+		if valueA != nil {
+			fewerA[name] = valueA
+		}
+		if valueB != nil {
+			fewerB[name] = valueB
+		}
+	}
+	return fewerA, fewerB
+}
+
+// merge gives mine, a value of what has been converted back, what was kept of it: where mine is what was seen, it
+// becomes what there was.
+func merge(keys Keys, path string, mine, seen, is any) any {
+	if equal(mine, seen) {
+		return is
+	}
+	switch mine := mine.(type) {
+	case map[string]any:
+		seen, ok := seen.(map[string]any)
+		is, both := is.(map[string]any)
+		if !ok || !both {
+			return mine
+		}
+		for name := range union(seen, is) {
+			if value := merge(keys, strings.TrimPrefix(path+"."+name, "."), mine[name], seen[name], is[name]); value != nil {
+				mine[name] = value
+			} else {
+				delete(mine, name)
+			}
+		}
+		return mine
+	case []any:
+		seen, ok := seen.([]any)
+		is, both := is.([]any)
+		if !ok || !both || len(seen) != len(is) {
+			return mine
+		}
+		return mergeList(keys, path, mine, seen, is)
+	default:
+		return mine
+	}
+}
+
+// mergeList finds for each element the one that it was: one that is equal, or else one with the same keys. Each is
+// found once, so that of several that look alike every one gets its own.
+func mergeList(keys Keys, path string, mine, seen, is []any) []any {
+	merged := append([]any{}, mine...)
+	done, used := make([]bool, len(mine)), make([]bool, len(seen))
+	names := keys.of(path)
+	for _, same := range []func(a, b any) bool{equal, func(a, b any) bool { return sameKeys(names, a, b) }} {
+		for i := range mine {
+			for j := range seen {
+				if !done[i] && !used[j] && same(mine[i], seen[j]) {
+					merged[i] = merge(keys, path+"[]", mine[i], seen[j], is[j])
+					done[i], used[j] = true, true
+				}
+			}
+		}
+	}
+	return merged
+}
+
+func sameKeys(names []string, a, b any) bool {
+	fieldsA, ok := a.(map[string]any)
+	fieldsB, both := b.(map[string]any)
+	if !ok || !both || len(names) == 0 {
+		return false
+	}
+	for _, name := range names {
+		if fieldsA[name] == nil || !equal(fieldsA[name], fieldsB[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// of finds the keys of the list at path.
+func (k Keys) of(path string) []string {
+	if names, ok := k[path]; ok {
+		return names
+	}
+	for pattern, names := range k {
+		if matches(strings.Split(pattern, "."), strings.Split(path, ".")) {
+			return names
+		}
+	}
+	return nil
+}
+
+func matches(pattern, path []string) bool {
+	if len(pattern) != len(path) {
+		return false
+	}
+	for i := range pattern {
+		elements := strings.HasPrefix(pattern[i], "*") && strings.HasSuffix(path[i], pattern[i][1:])
+		if !elements && pattern[i] != path[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// oddKinds are kinds that cannot be converted, one for each reason.
+const oddKinds = `package VERSION
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+type (
+	Unmarked struct { metav1.TypeMeta; metav1.ObjectMeta }
+	Bare struct { metav1.TypeMeta; metav1.ObjectMeta } // +kubebuilder:storageversion
+	Half struct { metav1.TypeMeta; metav1.ObjectMeta }
+	Hubbed struct { metav1.TypeMeta; metav1.ObjectMeta }
+	Spoken struct { metav1.TypeMeta; metav1.ObjectMeta }
+)
+
+func (*Unmarked) DeepCopyObject() runtime.Object { return nil }
+func (*Half) DeepCopyObject() runtime.Object { return nil }
+func (*Hubbed) DeepCopyObject() runtime.Object { return nil }
+func (*Spoken) DeepCopyObject() runtime.Object { return nil }
+`
+
+func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "conversion")
+	for name, content := range map[string]string{
+		"api/v1/odd.go":           strings.ReplaceAll(oddKinds, "VERSION", "v1") + "\nfunc (*Half) ConvertTo() {}\nfunc (*Hubbed) Hub() {}\n",
+		"api/v2/odd.go":           strings.ReplaceAll(oddKinds, "VERSION", "v2") + "\nfunc (*Spoken) ConvertTo() {}\n",
+		"other/v1/odd.go":         strings.ReplaceAll(oddKinds, "VERSION", "v1") + "\nvar GroupVersion = schema.GroupVersion{Group: \"other.example.com\", Version: \"v1\"}\n",
+		"api/v1beta2/lonesome.go": "package v1beta2\n\nimport metav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n\ntype Lonesome struct { metav1.TypeMeta; metav1.ObjectMeta }\n",
+	} {
+		if strings.HasPrefix(name, "other") {
+			content = strings.Replace(content, "pkg/runtime\"", "pkg/runtime\"\n\t\"k8s.io/apimachinery/pkg/runtime/schema\"", 1)
+		}
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := project.Load(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const v1, v2, v1beta2 = "widgets.example.com/v1", "widgets.example.com/v2", "widgets.example.com/v1beta2"
+	for name, test := range map[string]struct {
+		request Request
+		want    string
+	}{
+		"an unknown kind":                     {Request{Kind: "Nothing"}, "no API version has a kind Nothing"},
+		"a kind of one version":               {Request{Kind: "Lonesome"}, "Lonesome is in one version only, " + v1beta2},
+		"a hub that is no version":            {Request{Kind: "Widget", Hub: "v2"}, `"v2" is no GROUP/VERSION such as ` + v1},
+		"a hub that is not there":             {Request{Kind: "Widget", Hub: "widgets.example.com/v7"}, "it is in: " + v1 + ", " + v1beta2 + ", " + v2},
+		"a hub without the kind":              {Request{Kind: "Gadget", Hub: v1beta2}, "it is in: " + v1 + ", " + v2},
+		"a kind of two groups":                {Request{Kind: "Unmarked"}, "the groups other.example.com, widgets.example.com all have"},
+		"a version without DeepCopy":          {Request{Kind: "Bare", Hub: v2}, "has no DeepCopy methods"},
+		"a hub that is a spoke":               {Request{Kind: "Spoken", Hub: v2}, "it is a spoke and cannot be the hub"},
+		"another hub":                         {Request{Kind: "Hubbed", Hub: v2}, "Hubbed of " + v1 + " is a hub already"},
+		"half a conversion":                   {Request{Kind: "Half", Hub: v2}, "has one of ConvertTo and ConvertFrom"},
+		"a hub that imports the spoke's code": {Request{Kind: "Widget", Hub: v1beta2}, "make " + v2 + " the hub"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := choose(p, test.request)
+			wantProblem(t, err, test.want)
+		})
+	}
+	p.Packages = p.Packages[:len(p.Packages)-1] // without the other group
+	_, _, err = choose(p, Request{Kind: "Unmarked"})
+	wantProblem(t, err, "none of the versions v1, v2 says that Unmarked is stored in it")
+}
+
+func TestAModuleThatLacksALibraryIsToldWhichToGet(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/m\n\ngo 1.26.0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := findLibraries(t.Context(), dir)
+	wantProblem(t, err, "need the package "+conversionPackage)
+	// A module that is required, whose sum is missing, is asked for in its version.
+	dir = fixture(t, "conversion")
+	sums := filepath.Join(dir, "go.sum")
+	content, err := os.ReadFile(sums)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := ""
+	for line := range strings.Lines(string(content)) {
+		if !strings.HasPrefix(line, "sigs.k8s.io/randfill v1.0.0 ") {
+			kept += line
+		}
+	}
+	if err := os.WriteFile(sums, []byte(kept), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = findLibraries(t.Context(), dir)
+	wantProblem(t, err, randfillPackage)
+	if problem, ok := err.(*project.UserError); ok && !strings.Contains(problem.Try, "@v") { //nolint:errorlint // it is not wrapped
+		t.Errorf("Try: %s, want a version", problem.Try)
+	}
+}
+
+func TestNothingIsWrittenOverAndAFailureLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plan := &Plan{root: dir, Files: []File{{Path: "new/deep/a.go", Content: "a"}, {Path: "there.go", Content: "new"}}}
+	if err := os.WriteFile(filepath.Join(dir, "there.go"), []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.Write(); err == nil {
+		t.Error("a file is written over")
+	}
+	if diff := cmp.Diff(map[string]string{"there.go": "old"}, tree(t, dir)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "new")); !os.IsNotExist(err) {
+		t.Error("a folder is left")
+	}
+}
+
+func TestCodeThatSomebodyHasWrittenStays(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "conversion")
+	if err := os.WriteFile(filepath.Join(dir, "api/v1/widget_conversion.go"), []byte("package v1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, dir)
+	_, err := Make(t.Context(), dir, Request{Kind: "Widget"})
+	wantProblem(t, err, "api/v1/widget_conversion.go exists")
+	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+		t.Errorf("something was written:\n%s", diff)
+	}
+}

@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"fmt"
+	"go/types"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// direction is one of the two ways between a spoke and the hub.
+type direction bool
+
+const (
+	toHub   direction = true
+	fromHub direction = false
+)
+
+func (d direction) types(r *route) (from, to types.Type) {
+	if d == toHub {
+		return r.spoke, r.hub
+	}
+	return r.hub, r.spoke
+}
+
+func (d direction) function(p *pair) *function {
+	if d == toHub {
+		return &p.toHub
+	}
+	return &p.fromHub
+}
+
+// renderer writes the functions of one spoke's package.
+type renderer struct {
+	spoke, hub *types.Package
+	version    string // of the hub, as part of names: V2
+	imports    *imports
+	loops      int // around the statement that is being written
+	out        strings.Builder
+}
+
+// name finds names for the functions of all pairs. What the package has already is called and not written again.
+func (r *renderer) name(pairs []*pair) {
+	taken := map[string]bool{}
+	for _, p := range pairs {
+		for _, d := range []direction{toHub, fromHub} {
+			*d.function(p) = r.nameOne(p, d, taken)
+		}
+	}
+	for changed := true; changed; { // what calls one that can fail can fail
+		changed = false
+		for _, p := range pairs {
+			for _, d := range []direction{toHub, fromHub} {
+				f := d.function(p)
+				if !f.written && !f.fallible && (p.open() || callsFallible(p, d)) {
+					f.fallible, changed = true, true
+				}
+			}
+		}
+	}
+}
+
+func callsFallible(p *pair, d direction) bool {
+	for _, m := range p.matches {
+		for r := m.route; r != nil; r = r.elem {
+			if r.call != nil && d.function(r.call).fallible {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *renderer) nameOne(p *pair, d direction, taken map[string]bool) function {
+	base := p.spoke.Obj().Name()
+	if p.spoke.Obj().Pkg() != r.spoke {
+		base = p.spoke.Obj().Pkg().Name() + base
+	}
+	first, size := utf8.DecodeRuneInString(base)
+	base = string(unicode.ToLower(first)) + base[size:] + "From" + r.version
+	if d == toHub {
+		base = strings.TrimSuffix(base, "From"+r.version) + "To" + r.version
+	}
+	if other := p.hub.Obj().Name(); other != p.spoke.Obj().Name() {
+		base += other
+	}
+	in, out := types.NewPointer(p.spoke), types.NewPointer(p.hub)
+	if d == fromHub {
+		in, out = out, in
+	}
+	name := base
+	for n := 2; ; n++ {
+		object := r.spoke.Scope().Lookup(name)
+		if signature := converts(object, in, out); signature != nil && !taken[name] {
+			taken[name] = true
+			return function{name: name, written: true, fallible: signature.Results().Len() > 0}
+		}
+		if object == nil && !taken[name] {
+			taken[name] = true
+			return function{name: name}
+		}
+		name = fmt.Sprintf("%s%d", base, n)
+	}
+}
+
+// converts is the object's signature if it is a function like ours.
+func converts(object types.Object, in, out types.Type) *types.Signature {
+	f, ok := object.(*types.Func)
+	if !ok {
+		return nil
+	}
+	signature := f.Signature()
+	parameters, results := signature.Params(), signature.Results()
+	fits := parameters.Len() == 2 && types.Identical(parameters.At(0).Type(), in) && types.Identical(parameters.At(1).Type(), out) &&
+		(results.Len() == 0 || results.Len() == 1 && types.Identical(results.At(0).Type(), types.Universe.Lookup("error").Type()))
+	if !fits {
+		return nil
+	}
+	return signature
+}
+
+func (r *renderer) line(depth int, format string, args ...any) {
+	fmt.Fprintf(&r.out, strings.Repeat("\t", depth)+format+"\n", args...)
+}
+
+// functions writes those that the package lacks.
+func (r *renderer) functions(pairs []*pair) {
+	for _, p := range pairs {
+		for _, d := range []direction{toHub, fromHub} {
+			if !d.function(p).written {
+				r.function(p, d)
+			}
+		}
+	}
+}
+
+func (r *renderer) function(p *pair, d direction) {
+	f := d.function(p)
+	from, to, target := types.Type(p.spoke), types.Type(p.hub), r.hub.Name()
+	if d == fromHub {
+		from, to, target = to, from, r.spoke.Name()
+	}
+	result := ""
+	if f.fallible {
+		result = " error"
+	}
+	r.line(0, "\n// %s converts %s to %s. out is empty before, and shares memory with in afterwards.", f.name, short(from), target)
+	r.line(0, "func %s(in *%s, out *%s)%s {", f.name, r.typ(from), r.typ(to), result)
+	for _, m := range p.matches {
+		in, out := "in."+m.spoke.selector, "out."+m.hub.selector
+		if d == fromHub {
+			in, out = "in."+m.hub.selector, "out."+m.spoke.selector
+		}
+		r.assign(m.route, d, in, out, 1)
+	}
+	ours, theirs := p.onlySpoke, p.onlyHub
+	if d == fromHub {
+		ours, theirs = theirs, ours
+	}
+	for _, one := range ours {
+		r.line(1, "// TODO: in.%s has no counterpart.", one.selector)
+	}
+	for _, one := range theirs {
+		r.line(1, "// TODO: out.%s has no counterpart.", one.selector)
+	}
+	if f.fallible {
+		r.line(1, "return nil")
+	}
+	r.line(0, "}")
+}
+
+// assign writes the statements that convert the expression in to the expression out, which is empty.
+func (r *renderer) assign(way *route, d direction, in, out string, depth int) {
+	from, to := d.types(way)
+	switch way.way {
+	case wayNone:
+		r.line(depth, "// TODO: %s is of type %s, %s of type %s.", out, short(to), in, short(from))
+	case wayCopy, wayCast:
+		r.line(depth, "%s = %s", out, r.value(way, d, in))
+	case wayCall:
+		f := d.function(way.call)
+		if !f.fallible {
+			r.line(depth, "%s(%s, %s)", f.name, address(in), address(out))
+			return
+		}
+		r.line(depth, "if err := %s(%s, %s); err != nil {", f.name, address(in), address(out))
+		r.line(depth+1, "return err")
+		r.line(depth, "}")
+	case wayPointer, waySlice, wayMap:
+		r.line(depth, "if %s != nil {", in)
+		r.parts(way, d, in, out, depth+1)
+		r.line(depth, "}")
+	}
+}
+
+// parts writes what converts what a pointer, a slice or a map holds. What is nil stays nil, what is empty stays empty.
+func (r *renderer) parts(way *route, d direction, in, out string, depth int) {
+	_, to := d.types(way)
+	suffix := ""
+	if r.loops > 0 {
+		suffix = fmt.Sprint(r.loops + 1)
+	}
+	if way.way != wayPointer {
+		r.loops++
+		defer func() { r.loops-- }()
+	}
+	switch way.way {
+	case wayPointer:
+		r.line(depth, "%s = new(%s)", out, r.typ(to.Underlying().(*types.Pointer).Elem()))
+		r.assign(way.elem, d, "*"+in, "*"+out, depth)
+	case waySlice:
+		index := "i" + suffix
+		r.line(depth, "%s = make(%s, len(%s))", out, r.typ(to), in)
+		r.line(depth, "for %s := range %s {", index, in)
+		r.assign(way.elem, d, operand(in)+"["+index+"]", operand(out)+"["+index+"]", depth+1)
+		r.line(depth, "}")
+	case wayMap:
+		key, value, converted := "key"+suffix, "value"+suffix, "converted"+suffix
+		r.line(depth, "%s = make(%s, len(%s))", out, r.typ(to), in)
+		r.line(depth, "for %s, %s := range %s {", key, value, in)
+		into := operand(out) + "[" + r.value(way.key, d, key) + "]"
+		if way.elem.way == wayCopy || way.elem.way == wayCast {
+			r.line(depth+1, "%s = %s", into, r.value(way.elem, d, value))
+		} else {
+			r.line(depth+1, "var %s %s", converted, r.typ(to.Underlying().(*types.Map).Elem()))
+			r.assign(way.elem, d, value, converted, depth+1)
+			r.line(depth+1, "%s = %s", into, converted)
+		}
+		r.line(depth, "}")
+	case wayNone, wayCopy, wayCast, wayCall: // they have no parts
+	}
+}
+
+// value is the expression in with the type on the other side.
+func (r *renderer) value(way *route, d direction, in string) string {
+	if way.way == wayCopy {
+		return in
+	}
+	_, to := d.types(way)
+	name := r.typ(to)
+	if strings.HasPrefix(name, "*") {
+		name = "(" + name + ")"
+	}
+	return name + "(" + in + ")"
+}
+
+func address(expression string) string {
+	if pointer, ok := strings.CutPrefix(expression, "*"); ok {
+		return pointer
+	}
+	return "&" + expression
+}
+
+func operand(expression string) string {
+	if strings.HasPrefix(expression, "*") {
+		return "(" + expression + ")"
+	}
+	return expression
+}
+
+func (r *renderer) typ(t types.Type) string {
+	return types.TypeString(t, func(pkg *types.Package) string {
+		if pkg == r.spoke {
+			return ""
+		}
+		return r.imports.name(pkg.Path(), pkg.Name())
+	})
+}

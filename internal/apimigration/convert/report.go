@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"fmt"
+	"go/types"
+	"slices"
+	"strings"
+)
+
+// Spoke is a version that is converted to and from the hub.
+type Spoke struct {
+	Version string `json:"version"` // without the group
+	// Rote are the fields that are converted as they are, Differing those that a person has to convert, or to accept as lost.
+	Rote      []Field `json:"rote"`
+	Differing []Field `json:"differing"`
+	// File is where its conversion is, or is to be written; Skipped says why it is not.
+	File    string `json:"file"`
+	Skipped string `json:"skipped,omitempty"`
+}
+
+// Field is a field of one version or of both, by its path: "spec.parts[].name", with * for the keys of a map.
+type Field struct {
+	Path string `json:"path"`
+	How  string `json:"how"`
+}
+
+// survey walks the fields of a pair by their paths.
+type survey struct {
+	spokeName, hubName string // of the versions
+	rote, differing    []Field
+	spokeKeys, hubKeys map[string][]string
+	keys               func(*types.Var) []string // of a list
+	within             []*pair                   // the way to here, since types may contain themselves
+}
+
+func (s *survey) pair(p *pair, spokePath, hubPath string) {
+	if slices.Contains(s.within, p) {
+		s.rote = append(s.rote, Field{strings.TrimSuffix(spokePath, "."), "as above"})
+		return
+	}
+	s.within = append(s.within, p)
+	for _, m := range p.matches {
+		spoke, hub := under(spokePath, m.spoke), under(hubPath, m.hub)
+		if m.route.way == wayNone {
+			s.differing = append(s.differing, Field{both(spoke, hub), fmt.Sprintf("%s in %s, %s in %s", short(m.route.spoke), s.spokeName, short(m.route.hub), s.hubName)})
+			continue
+		}
+		s.list(m, spoke, hub)
+		s.route(m.route, spoke, hub)
+	}
+	for _, one := range p.onlySpoke {
+		s.differing = append(s.differing, Field{under(spokePath, one), "only in " + s.spokeName})
+	}
+	for _, one := range p.onlyHub {
+		s.differing = append(s.differing, Field{under(hubPath, one), "only in " + s.hubName})
+	}
+	s.within = s.within[:len(s.within)-1]
+}
+
+// list notes by which keys the elements of a list are told apart.
+func (s *survey) list(m match, spoke, hub string) {
+	if m.route.way != waySlice {
+		return
+	}
+	if keys := s.keys(m.spoke.variable); keys != nil {
+		s.spokeKeys[spoke] = keys
+	}
+	if keys := s.keys(m.hub.variable); keys != nil {
+		s.hubKeys[hub] = keys
+	}
+}
+
+func (s *survey) route(r *route, spoke, hub string) {
+	switch r.way {
+	case wayPointer:
+		s.route(r.elem, spoke, hub)
+	case waySlice:
+		s.route(r.elem, spoke+"[]", hub+"[]")
+	case wayMap:
+		s.route(r.elem, spoke+".*", hub+".*")
+	case wayCall:
+		s.pair(r.call, spoke+".", hub+".")
+	case wayCopy:
+		s.rote = append(s.rote, Field{both(spoke, hub), "the same type"})
+	case wayCast:
+		s.rote = append(s.rote, Field{both(spoke, hub), "types of the same structure"})
+	case wayNone:
+	}
+}
+
+// under is the path of a field. An embedded struct has no name in JSON.
+func under(path string, f field) string {
+	if f.embedded {
+		return path + f.variable.Name()
+	}
+	return path + f.json
+}
+
+func both(spoke, hub string) string {
+	if spoke == hub {
+		return spoke
+	}
+	return spoke + " = " + hub
+}
+
+// short is how people write a type.
+func short(t types.Type) string {
+	return types.TypeString(t, func(pkg *types.Package) string {
+		if pkg.Path() == metaPackage {
+			return "metav1"
+		}
+		return pkg.Name()
+	})
+}

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Write creates the plan's files: all of them, or after an error none. What is there meanwhile is not written over.
+func (p *Plan) Write() (err error) {
+	var created []string
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, name := range slices.Backward(created) {
+			os.Remove(name)
+		}
+	}()
+	for _, file := range p.Files {
+		target := filepath.Join(p.root, filepath.FromSlash(file.Path))
+		folders, err := makeFolder(filepath.Dir(target))
+		created = append(created, folders...)
+		if err != nil {
+			return fmt.Errorf("make folder: %w", err)
+		}
+		f, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return fmt.Errorf("write %s: %w", file.Path, err)
+		}
+		created = append(created, target)
+		_, err = f.WriteString(file.Content)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("write %s: %w", file.Path, err)
+		}
+	}
+	return nil
+}
+
+// makeFolder makes a folder with its parents, and lists those that were not there, outermost first.
+func makeFolder(folder string) (made []string, err error) {
+	if _, err := os.Stat(folder); err == nil {
+		return nil, nil
+	}
+	if parent := filepath.Dir(folder); parent != folder {
+		if made, err = makeFolder(parent); err != nil {
+			return made, err
+		}
+	}
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return made, err
+	}
+	return append(made, folder), nil
+}
+
+// Patch is what Write does, as a patch that git apply takes.
+func (p *Plan) Patch() string {
+	var out strings.Builder
+	for _, file := range p.Files {
+		lines := strings.SplitAfter(strings.TrimSuffix(file.Content, "\n"), "\n")
+		fmt.Fprintf(&out, "diff --git a/%s b/%s\nnew file mode 100644\n--- /dev/null\n+++ b/%s\n@@ -0,0 +1,%d @@\n", file.Path, file.Path, file.Path, len(lines))
+		fmt.Fprintf(&out, "+%s\n", strings.Join(lines, "+"))
+	}
+	return out.String()
+}

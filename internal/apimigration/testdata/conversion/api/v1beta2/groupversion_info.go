@@ -1,0 +1,24 @@
+/*
+Copyright 2024 The Test Organisation.
+*/
+
+// Package v1beta2 is version v1beta2 of the widgets.
+// +kubebuilder:object:generate=true
+// +groupName=widgets.example.com
+package v1beta2
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/scheme"
+)
+
+var (
+	// GroupVersion is the group and version of this package.
+	GroupVersion = schema.GroupVersion{Group: "widgets.example.com", Version: "v1beta2"}
+
+	// SchemeBuilder registers the types.
+	SchemeBuilder = &scheme.Builder{GroupVersion: GroupVersion}
+
+	// AddToScheme adds the types to a scheme.
+	AddToScheme = SchemeBuilder.AddToScheme
+)
