@@ -5,7 +5,7 @@
 // that decide, and shows or writes what they return.
 //
 // It owns exit codes, the two lines of an error, and what goes to stdout (data) and stderr (everything else). It never decides
-// anything about an API, nor where a declaration goes, and writes into a project through move.Apply only.
+// anything about an API, nor where a declaration goes, and writes into a project through move.Apply and convert.Plan only.
 package apicli
 
 import (
@@ -42,6 +42,7 @@ func newRoot(streams Streams) *cobra.Command {
   apply    carry the plan out
   verify   check that versions and manifests agree
   crd      upgrade and check manifests of CustomResourceDefinitions
+  convert  write the conversion between the versions of a kind
 
 Exit codes: 0 done, 1 error, 2 blockers, or the answer is no.`,
 		SilenceErrors:     true,
@@ -54,7 +55,7 @@ Exit codes: 0 done, 1 error, 2 blockers, or the answer is no.`,
 	root.SetFlagErrorFunc(usageError)
 	root.AddCommand(
 		newInspectCommand(streams), newPlanCommand(streams), newDiffCommand(streams), newApplyCommand(streams), newVerifyCommand(streams),
-		newCRDCommand(streams),
+		newCRDCommand(streams), newConvertCommand(streams),
 	)
 	return root
 }

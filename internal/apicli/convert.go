@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apicli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/convert"
+)
+
+// newConvertCommand is `convert`: the code that converts between the versions of a kind.
+func newConvertCommand(streams Streams) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "convert",
+		Short: "Write the conversion between the versions of a kind",
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError(command, fmt.Errorf("%q is no command of %s", args[0], command.CommandPath()))
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(newScaffoldCommand(streams))
+	return command
+}
+
+func newScaffoldCommand(streams Streams) *cobra.Command {
+	var request convert.Request
+	dir, output, diff := ".", "text", false
+	command := &cobra.Command{
+		Use:   "scaffold --kind KIND",
+		Short: "Write what is rote of the conversion, list the rest, and a test that fails until that is written",
+		Long: `Write the conversion between the versions of a kind, for controller-runtime's webhook: Hub for one version, ConvertTo and
+ConvertFrom for each other one. Fields that have the same type, or the same structure, in both versions are converted. The others
+are listed, and marked with a TODO in the code.
+
+Beside each conversion goes a test that sends random objects there and back. It fails until every field that differs is converted,
+or listed in the test as one that only one version has. With --preserve such fields come back from an annotation.
+
+No file is changed: what exists already stays as it is, and a second run writes nothing. The code is type-checked before it is
+written. Exit codes: 0 done, also with fields that differ; 1 error.`,
+		Example: `  api-migrator convert scaffold --kind Widget --diff
+  api-migrator convert scaffold --kind Widget --hub widgets.example.com/v2
+  go test ./api/...`,
+		Args: atMost(0),
+		RunE: func(command *cobra.Command, _ []string) error {
+			switch {
+			case request.Kind == "":
+				return usageError(command, errors.New("--kind is missing"))
+			case !slices.Contains([]string{"text", "json"}, output):
+				return usageError(command, fmt.Errorf("unknown output %q: text and json are known", output))
+			case diff && output == "json":
+				return usageError(command, errors.New("--diff shows a patch, and has no JSON"))
+			}
+			plan, err := convert.Make(command.Context(), dir, request)
+			if err != nil {
+				return err
+			}
+			if diff {
+				_, err := io.WriteString(streams.Out, plan.Patch())
+				return err
+			}
+			if err := plan.Write(); err != nil {
+				return err
+			}
+			return showConversion(streams, output, plan)
+		},
+	}
+	set := command.Flags()
+	set.StringVarP(&dir, "dir", "C", dir, "a folder of the project")
+	set.StringVar(&request.Kind, "kind", "", "the kind")
+	set.StringVar(&request.Hub, "hub", "", "the GROUP/VERSION that the others are converted to and from (default: the version that is stored)")
+	set.BoolVar(&request.Preserve, "preserve", true, "keep in an annotation what the other version cannot express")
+	set.BoolVar(&diff, "diff", false, "show a patch, and write nothing")
+	set.StringVarP(&output, "output", "o", output, "text or json")
+	return command
+}
+
+func showConversion(streams Streams, output string, plan *convert.Plan) error {
+	if output == "json" {
+		encoder := json.NewEncoder(streams.Out)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(plan)
+	}
+	out := tabwriter.NewWriter(streams.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(out, "%s in %s: the hub is %s\n", plan.Kind, plan.Group, plan.Hub)
+	for _, spoke := range plan.Spokes {
+		fmt.Fprintf(out, "\n%s, in %s", spoke.Version, spoke.File)
+		if spoke.Skipped != "" {
+			fmt.Fprintf(out, ": nothing is written, %s", spoke.Skipped)
+		}
+		fmt.Fprintf(out, "\n  %d fields are rote\n", len(spoke.Rote))
+		for _, field := range spoke.Rote {
+			fmt.Fprintf(out, "    %s\t%s\n", field.Path, field.How)
+		}
+		fmt.Fprintf(out, "  %d fields differ\n", len(spoke.Differing))
+		for _, field := range spoke.Differing {
+			fmt.Fprintf(out, "    %s\t%s\n", field.Path, field.How)
+		}
+	}
+	if len(plan.Files) > 0 {
+		fmt.Fprintln(out)
+	}
+	for _, file := range plan.Files {
+		fmt.Fprintf(out, "created %s\n", file.Path)
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("show conversion: %w", err)
+	}
+	if len(plan.Files) == 0 {
+		fmt.Fprintln(streams.Err, "nothing to do: every version has its conversion")
+	}
+	for _, folder := range plan.Tests {
+		fmt.Fprintf(streams.Err, "Next: go test %s\n", folder)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apicli
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheConversionOfAKindIsShownAndWritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../apimigration/testdata/conversion")); err != nil {
+		t.Fatal(err)
+	}
+	patch, complaint, code := call(t, "convert", "scaffold", "-C", dir, "--kind", "Widget", "--diff")
+	if code != 0 || complaint != "" || !strings.Contains(patch, "+++ b/api/v1/widget_conversion.go") {
+		t.Fatalf("diff: exit code %d: %s%s", code, patch, complaint)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "api/internal")); err == nil {
+		t.Error("--diff has written something")
+	}
+	out, complaint, code := call(t, "convert", "scaffold", "-C", dir, "--kind", "Widget")
+	if code != 0 || complaint != "Next: go test ./api/v1\nNext: go test ./api/v1beta2\n" {
+		t.Fatalf("exit code %d: %s", code, complaint)
+	}
+	golden(t, "convert.txt", out)
+
+	other := t.TempDir()
+	command := exec.Command("git", "apply", "-")
+	command.Dir, command.Stdin = other, strings.NewReader(patch)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"api/v2/widget_conversion.go", "api/v1/widget_conversion_test.go", "api/internal/preserve/preserve.go"} {
+		applied, err := os.ReadFile(filepath.Join(other, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if written, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(written) != string(applied) {
+			t.Errorf("%s is not what git apply makes of the patch: %v", name, err)
+		}
+	}
+
+	out, complaint, code = call(t, "convert", "scaffold", "-C", dir, "--kind", "Widget", "-o", "json")
+	var plan struct {
+		Hub    string
+		Spokes []struct{ Version, Skipped string }
+		Files  []string
+	}
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || code != 0 || plan.Hub != "v2" || len(plan.Spokes) != 2 || plan.Spokes[0].Skipped == "" || plan.Files == nil || len(plan.Files) != 0 {
+		t.Errorf("again: exit code %d, %v: %s%s", code, err, out, complaint)
+	}
+}
+
+func TestMistakesWithConversionsGetTwoLines(t *testing.T) {
+	t.Parallel()
+	const fixture = "../apimigration/testdata/conversion"
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown command":   {[]string{"convert", "all"}, `"all" is no command of api-migrator convert`},
+		"no kind":           {[]string{"convert", "scaffold"}, "--kind is missing"},
+		"unknown output":    {[]string{"convert", "scaffold", "--kind", "Widget", "-o", "xml"}, "text and json are known"},
+		"a patch as JSON":   {[]string{"convert", "scaffold", "--kind", "Widget", "-o", "json", "--diff"}, "has no JSON"},
+		"unknown kind":      {[]string{"convert", "scaffold", "-C", fixture, "--kind", "Nothing"}, "has a kind Nothing"},
+		"not a module":      {[]string{"convert", "scaffold", "-C", os.TempDir(), "--kind", "Nothing"}, "no go.mod in"},
+		"a word without --": {[]string{"convert", "scaffold", "Widget"}, "accepts at most 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, complaint, code := call(t, test.args...)
+			lines := strings.Split(strings.TrimSuffix(complaint, "\n"), "\n")
+			if code != 1 || out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") || !strings.Contains(lines[0], test.want) || !strings.HasPrefix(lines[1], "Try: ") {
+				t.Errorf("exit code %d, output %q, errors %q; want 1, nothing and two lines with %q", code, out, complaint, test.want)
+			}
+		})
+	}
+}
