@@ -4,8 +4,11 @@
 package move
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,5 +128,60 @@ func TestAGoWorkOfTheProjectIsUsedAndNoneIsLeftBehind(t *testing.T) {
 	run(t, dir, "go", "vet", "./...", "./api/...")
 	if _, err := os.Stat(filepath.Join(dir, "go.work.sum")); err == nil {
 		t.Error("go.work.sum is left behind")
+	}
+}
+
+// belowGOPATH puts a fixture where projects stood before there were modules, with its dependencies in vendor.
+func belowGOPATH(t *testing.T, name, importPath string) string {
+	t.Helper()
+	gopath, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(gopath, "src", filepath.FromSlash(importPath))
+	if err := copyTree(filepath.Join("..", "testdata", name), dir); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, "go", "mod", "vendor")
+	for _, name := range []string{"go.mod", "go.sum", "vendor/modules.txt"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, dir, map[string]string{"Gopkg.toml": "[prune]\n"})
+	run(t, dir, "git", "init", "-q")
+	commit(t, dir, "before")
+	t.Setenv("GOPATH", gopath)
+	return dir
+}
+
+func TestAProjectWithoutGoModIsMigratedBelowGOPATH(t *testing.T) {
+	dir := belowGOPATH(t, "kubebuilder", "github.com/test-org/cache-operator")
+	checkBelowGOPATH(t, dir, memcachedRequest, "kubebuilder-tree.txt")
+}
+
+// checkBelowGOPATH migrates a project without go.mod and compares the outcome with that of the same project with one.
+func checkBelowGOPATH(t *testing.T, dir string, request Request, goldenName string) {
+	t.Helper()
+	before := tree(t, dir)
+	plan := planned(t, filepath.Join(dir, "vendor", ".."), request)
+	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
+		t.Fatalf("apply: %v, %v", done, err)
+	}
+	after := tree(t, dir)
+	t.Setenv("GO111MODULE", "off")
+	run(t, dir, "go", "test", "-trimpath", "./...") // builds and vets, too
+	content, err := os.ReadFile(filepath.Join("..", "testdata", "golden", goldenName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changed strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if after[name] != before[name] {
+			fmt.Fprintf(&changed, "-- %s --\n%s", name, after[name])
+		}
+	}
+	if diff := cmp.Diff(string(content), changed.String()); diff != "" {
+		t.Errorf("not as with a go.mod (-want +got):\n%s", diff)
 	}
 }

@@ -93,11 +93,9 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 	for _, module := range workspace.Modules {
 		config := &packages.Config{
 			Context: ctx, Dir: filepath.Join(p.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(), Fset: p.Fset, Tests: true, Overlay: p.overlay,
+			BuildFlags: workspace.BuildFlags(module),
 			Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedSyntax |
 				packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule | packages.NeedForTest,
-		}
-		if module.Vendors {
-			config.BuildFlags = []string{"-mod=readonly"}
 		}
 		found, err := packages.Load(config, "./...")
 		if err != nil {

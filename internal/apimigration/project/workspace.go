@@ -75,8 +75,12 @@ func above(dir, name string) string {
 
 // findInGOPATH takes a tree without go.mod. Its root is where dependencies are pinned, or that of the repository.
 func findInGOPATH(abs, asked string) (*Workspace, error) {
+	list := os.Getenv("GOPATH")
+	if list == "" {
+		list = build.Default.GOPATH
+	}
 	var folders []string
-	for _, folder := range filepath.SplitList(build.Default.GOPATH) {
+	for _, folder := range filepath.SplitList(list) {
 		if real, err := filepath.EvalSymlinks(folder); err == nil {
 			folders = append(folders, real)
 		}
@@ -95,7 +99,7 @@ func findInGOPATH(abs, asked string) (*Workspace, error) {
 		}
 		return &Workspace{Root: root, Modules: []Module{{Path: slashed(src, root), Dir: "."}}, gopath: folders}, nil
 	}
-	return nil, Problem("go mod init MODULE", "no go.mod in %s or above it, and it is not below GOPATH", asked)
+	return nil, Problem("go mod init MODULE", "no go.mod in %s or above it, and it is not below src in GOPATH", asked)
 }
 
 // findModules collects the modules of the repository that lead to one another: by a replacement with a folder, or by
@@ -314,6 +318,19 @@ func (w *Workspace) Env() []string {
 		work = filepath.Join(w.Root, filepath.FromSlash(w.work))
 	}
 	return append(os.Environ(), "GOWORK="+work)
+}
+
+// BuildFlags are what the go command needs to see one of the modules. Below GOPATH, without -trimpath, everything that
+// has been compiled for the original would be compiled again for a copy, dependencies included.
+func (w *Workspace) BuildFlags(module Module) []string {
+	switch {
+	case !w.HasModules():
+		return []string{"-trimpath"}
+	case module.Vendors:
+		return []string{"-mod=readonly"}
+	default:
+		return nil
+	}
 }
 
 // HasModules reports whether there is a go.mod; without, the tree lies below GOPATH.
