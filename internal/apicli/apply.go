@@ -43,20 +43,34 @@ func newDiffCommand(streams Streams) *cobra.Command {
 }
 
 func newApplyCommand(streams Streams) *cobra.Command {
-	dir, allowDirty := ".", false
+	dir, allowDirty, commits := ".", false, false
 	command := &cobra.Command{
 		Use:   "apply PLAN",
 		Short: "Carry a plan out",
 		Long: `Carry a plan out: all of it, or after an error nothing. A tree whose Go code or manifests have changed since the plan was made is
 refused, and so is one with uncommitted changes unless --allow-dirty is set. Applying a plan again changes nothing.
-PLAN may be - for the standard input.`,
+PLAN may be - for the standard input.
+
+With --commit-per-step each step becomes a git commit whose code compiles: what is shared, the new version, the old
+version, importers, manifests, the rest. The author is git's. After an error the commits that were made stay.
+
+If apply is killed, apply the same plan again: it finishes what was begun, unless somebody has changed one of the files
+meanwhile. Until then the folder .api-migrator holds what is still to do.`,
 		Args: onePlan,
 		RunE: func(command *cobra.Command, args []string) error {
 			plan, err := readPlan(command, args[0], streams)
 			if err != nil {
 				return err
 			}
-			done, err := move.Apply(command.Context(), dir, plan, allowDirty)
+			if commits && allowDirty {
+				return usageError(command, errors.New("--commit-per-step needs a clean tree: --allow-dirty does not go with it"))
+			}
+			var done bool
+			if commits {
+				done, err = move.ApplyInCommits(command.Context(), dir, plan)
+			} else {
+				done, err = move.Apply(command.Context(), dir, plan, allowDirty)
+			}
 			if err != nil {
 				return err
 			}
@@ -73,6 +87,7 @@ PLAN may be - for the standard input.`,
 	}
 	command.Flags().StringVarP(&dir, "dir", "C", dir, "a folder of the project")
 	command.Flags().BoolVar(&allowDirty, "allow-dirty", false, "apply although there are uncommitted changes, or no git repository")
+	command.Flags().BoolVar(&commits, "commit-per-step", false, "commit each step of the migration")
 	return command
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
@@ -23,6 +24,13 @@ stores the marked one, and gofmt has nothing to do. Nothing is written. It exits
 			dir := "."
 			if len(args) == 1 {
 				dir = args[0]
+			}
+			root, err := project.Root(dir)
+			if err != nil {
+				return err
+			}
+			if err := move.CheckFinished(root); err != nil {
+				return err
 			}
 			p, err := project.Load(command.Context(), dir)
 			if err != nil {

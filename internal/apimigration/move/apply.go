@@ -8,10 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,14 +67,34 @@ func Applied(root string, plan *Plan) (bool, error) {
 }
 
 // Apply carries a plan out: all of it, or after an error nothing. It reports false if there was nothing left to do.
-// A tree with uncommitted changes is refused unless allowDirty is set.
+// A tree with uncommitted changes is refused unless allowDirty is set. What a process that died has begun is finished.
 func Apply(ctx context.Context, dir string, plan *Plan, allowDirty bool) (bool, error) {
+	return apply(ctx, dir, plan, allowDirty, false)
+}
+
+// ApplyInCommits is Apply with a commit for each step. A tree with uncommitted changes is always refused. After an
+// error the commits that were made stay, and the next call goes on.
+func ApplyInCommits(ctx context.Context, dir string, plan *Plan) (bool, error) {
+	return apply(ctx, dir, plan, false, true)
+}
+
+func apply(ctx context.Context, dir string, plan *Plan, allowDirty, commits bool) (bool, error) {
 	root, err := project.Root(dir)
 	if err != nil {
 		return false, err
 	}
 	if len(plan.Blockers) > 0 {
 		return false, ErrBlocked
+	}
+	begun, err := left(root)
+	if err != nil {
+		return false, err
+	}
+	if begun != nil {
+		return true, begun.resume(ctx, plan, commits)
+	}
+	if err := (&staging{root: root}).clear(); err != nil {
+		return false, err
 	}
 	if done, err := Applied(root, plan); err != nil || done {
 		return false, err
@@ -85,11 +104,53 @@ func Apply(ctx context.Context, dir string, plan *Plan, allowDirty bool) (bool, 
 			return false, err
 		}
 	}
+	if commits {
+		if err := checkIdentity(ctx, root); err != nil {
+			return false, err
+		}
+	}
 	outcome, err := Again(ctx, dir, plan)
 	if err != nil {
 		return false, err
 	}
-	return true, outcome.write()
+	return true, outcome.write(ctx, commits, nil)
+}
+
+// resume finishes what a process that died has begun.
+func (s *staging) resume(ctx context.Context, plan *Plan, commits bool) error {
+	content, err := plan.Encode()
+	if err != nil {
+		return err
+	}
+	if hash(content) != s.journal.Plan {
+		return project.Problem(s.again(), "an apply of another plan ended before it was done")
+	}
+	if commits || s.journal.Commits {
+		return s.forwardInCommits(ctx)
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	for _, step := range s.journal.Steps {
+		for _, edit := range step.Edits {
+			if _, err := s.place(edit); err != nil {
+				return &project.UserError{Err: fmt.Errorf("replace %s: %w", edit.File, err), Try: s.again()}
+			}
+		}
+	}
+	return s.end()
+}
+
+// write stages the new contents and puts them in place. The hook is for tests.
+func (o *Outcome) write(ctx context.Context, commits bool, hook func()) error {
+	staged, err := o.stage(commits, hook)
+	if err != nil {
+		return err
+	}
+	if commits {
+		return staged.forwardInCommits(ctx)
+	}
+	return staged.forward(o.Before)
 }
 
 // checkClean refuses a tree whose Go code and manifests could not be had back from git. A plan or other new files of
@@ -103,88 +164,6 @@ func checkClean(ctx context.Context, root string) error {
 		return project.Problem("git stash", "the tree has uncommitted changes: %s", strings.TrimSpace(first[min(2, len(first)):]))
 	}
 	return nil
-}
-
-// write puts every new content beside its place first, so that only renames are left to fail; what has been renamed
-// by then is put back.
-func (o *Outcome) write() (err error) {
-	beside := map[string]string{}
-	defer func() {
-		for _, name := range beside {
-			os.Remove(name)
-		}
-	}()
-	var created []string
-	defer func() {
-		if err != nil {
-			for _, folder := range slices.Backward(created) {
-				os.Remove(folder)
-			}
-		}
-	}()
-	for _, edit := range o.Plan.Edits {
-		if o.After[edit.File] == nil {
-			continue
-		}
-		folder := filepath.Join(o.Root, filepath.FromSlash(path.Dir(edit.File)))
-		made, err := makeFolder(folder)
-		created = append(created, made...)
-		if err != nil {
-			return fmt.Errorf("make folder: %w", err)
-		}
-		name, err := writeBeside(folder, o.After[edit.File])
-		if err != nil {
-			return fmt.Errorf("write %s: %w", edit.File, err)
-		}
-		beside[edit.File] = name
-	}
-	for i, edit := range o.Plan.Edits {
-		if err := o.replace(edit.File, beside[edit.File]); err != nil {
-			for _, done := range o.Plan.Edits[:i] {
-				err = errors.Join(err, o.restore(done.File))
-			}
-			return fmt.Errorf("replace %s: %w", edit.File, err)
-		}
-	}
-	return nil
-}
-
-// replace puts a written file in its place, keeping the mode of the one that is there.
-func (o *Outcome) replace(name, written string) error {
-	target := filepath.Join(o.Root, filepath.FromSlash(name))
-	info, err := os.Stat(target)
-	switch {
-	case written == "":
-		return os.Remove(target)
-	case err == nil:
-		if err := os.Chmod(written, info.Mode().Perm()); err != nil {
-			return err
-		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	return os.Rename(written, target)
-}
-
-func (o *Outcome) restore(name string) error { return put(o.Root, name, o.Before[name]) }
-
-func writeBeside(folder string, content []byte) (string, error) {
-	file, err := os.CreateTemp(folder, ".api-migrator-*")
-	if err != nil {
-		return "", err
-	}
-	_, err = file.Write(content)
-	if closing := file.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
-		err = os.Chmod(file.Name(), 0o644)
-	}
-	if err != nil {
-		os.Remove(file.Name())
-		return "", err
-	}
-	return file.Name(), nil
 }
 
 // makeFolder makes a folder with its parents, and lists those that were not there, outermost first.
@@ -229,7 +208,12 @@ func (o *Outcome) Patch(ctx context.Context) ([]byte, error) {
 }
 
 func git(ctx context.Context, folder string, args ...string) ([]byte, error) {
+	return gitWith(ctx, folder, nil, args...)
+}
+
+func gitWith(ctx context.Context, folder string, input io.Reader, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, "git", args...)
+	command.Stdin = input
 	command.Dir = folder
 	var complaint bytes.Buffer
 	command.Stderr = &complaint

@@ -25,7 +25,7 @@ func TestAnApplyThatFailsHalfWayLeavesTheTreeAsItWas(t *testing.T) {
 		Before: map[string][]byte{"a.go": []byte("before"), "gone.go": []byte("still here")},
 		After:  map[string][]byte{"a.go": []byte("after"), "new/b.go": []byte("new"), "z.go": []byte("a folder is in the way")},
 	}
-	if err := outcome.write(); err == nil {
+	if err := outcome.write(t.Context(), false, nil); err == nil {
 		t.Fatal("want an error: a folder stands where a file goes")
 	}
 	if diff := cmp.Diff(before, tree(t, root)); diff != "" {

@@ -73,12 +73,20 @@ type Outcome struct {
 	Plan          *Plan
 	Root          string
 	Before, After map[string][]byte
+	steps         map[string]stepKind // by file
 }
 
 // Make plans a request for the project in dir. It writes nothing there.
 func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	request = request.withDefaults()
-	p, err := project.Load(ctx, dir)
+	workspace, err := project.Find(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckFinished(workspace.Root); err != nil {
+		return nil, err
+	}
+	p, err := project.LoadWorkspace(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +108,7 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 		}
 	}
 	s.lookAround()
-	outcome := &Outcome{Root: p.Root, Before: map[string][]byte{}, After: map[string][]byte{}}
+	outcome := &Outcome{Root: p.Root, Before: map[string][]byte{}, After: map[string][]byte{}, steps: map[string]stepKind{}}
 	if len(s.blockers) == 0 {
 		if err := s.tryInCopy(ctx); err != nil {
 			return nil, err
@@ -234,6 +242,7 @@ func (s *surgery) fill(outcome *Outcome) error {
 		}
 		outcome.Plan.Edits = append(outcome.Plan.Edits, edit)
 		outcome.Before[name], outcome.After[name] = before, change.content
+		outcome.steps[name] = s.stepOf(name)
 	}
 	return nil
 }

@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// staging is the folder, in the root of a project, from which an apply puts files in place. What if the process dies?
+//
+//   - While the folder is filled: there is no journal yet. The tree is untouched, and the next apply throws the folder
+//     away.
+//   - The journal comes by a rename: it is there and complete, or it is not there. From then on the next apply goes
+//     on, whatever has been done. It tells by content: a file that is as it shall be is done, one that is as it was is
+//     still to do, and any other was changed by somebody else, so that nothing more is done.
+//   - Between two files, or during a way back after an error: each file is as it was or as it shall be, since it comes
+//     by a rename, or goes by one removal. The next apply goes forward.
+//   - After the last file: the next apply finds nothing to do. The journal goes first, the rest of the folder after it.
+//
+// The order of what has reached the disk is the file system's: this is about processes, not about power cuts.
+type staging struct {
+	root    string
+	journal journal
+	// hook is called before each change of the tree or of the folder; tests die there.
+	hook func()
+}
+
+// journal is what an apply is about to do, as hashes; the contents lie beside it.
+type journal struct {
+	Plan    string       `json:"plan"` // the plan's hash
+	Commits bool         `json:"commits"`
+	Steps   []stagedStep `json:"steps"`
+}
+
+type stagedStep struct {
+	Message string       `json:"message"` // of its commit
+	Edits   []stagedEdit `json:"edits"`
+}
+
+type stagedEdit struct {
+	File   string `json:"file"`
+	Before string `json:"before"` // the content's hash; empty without a file
+	After  string `json:"after"`
+	Staged string `json:"staged"` // the new content's name in the folder; empty without one
+}
+
+const (
+	stagingFolder = ".api-migrator"
+	stagedPlan    = "plan.yaml"
+	stagedJournal = "journal.json"
+	// stagedMark is the .gitignore by which the folder is known as ours, and by which git leaves it out.
+	stagedMark = "# api-migrator works here. It removes this folder by itself.\n*\n"
+)
+
+func (s *staging) at(name string) string { return filepath.Join(s.root, stagingFolder, name) }
+
+func (s *staging) target(edit stagedEdit) string {
+	return filepath.Join(s.root, filepath.FromSlash(edit.File))
+}
+
+// change is called before every change.
+func (s *staging) change() {
+	if s.hook != nil {
+		s.hook()
+	}
+}
+
+// stagedFile is a file of the folder.
+type stagedFile struct {
+	name    string
+	content []byte
+}
+
+// stage writes the folder. The journal is the last of it.
+func (o *Outcome) stage(commits bool, hook func()) (s *staging, err error) {
+	plan, err := o.Plan.Encode()
+	if err != nil {
+		return nil, err
+	}
+	s = &staging{root: o.Root, hook: hook, journal: journal{Plan: hash(plan), Commits: commits, Steps: o.stagedSteps()}}
+	if err := s.clear(); err != nil {
+		return nil, err
+	}
+	s.change()
+	if err := os.Mkdir(s.at(""), 0o755); err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.clear())
+		}
+	}()
+	files := []stagedFile{{".gitignore", []byte(stagedMark)}, {stagedPlan, plan}}
+	for _, step := range s.journal.Steps {
+		for _, edit := range step.Edits {
+			if edit.Staged != "" {
+				files = append(files, stagedFile{edit.Staged, o.After[edit.File]})
+			}
+		}
+	}
+	written, err := json.MarshalIndent(s.journal, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode journal: %w", err)
+	}
+	const unfinished = stagedJournal + ".new"
+	for _, file := range append(files, stagedFile{unfinished, written}) {
+		s.change()
+		if err := os.WriteFile(s.at(file.name), file.content, 0o644); err != nil {
+			return nil, fmt.Errorf("stage files: %w", err)
+		}
+	}
+	s.change()
+	if err := os.Rename(s.at(unfinished), s.at(stagedJournal)); err != nil {
+		return nil, fmt.Errorf("stage files: %w", err)
+	}
+	return s, nil
+}
+
+// stagedSteps lists the edits step by step.
+func (o *Outcome) stagedSteps() []stagedStep {
+	var steps []stagedStep
+	n := 0
+	for _, step := range o.inSteps() {
+		staged := stagedStep{Message: step.message}
+		for _, file := range step.files {
+			edit := stagedEdit{File: file, Before: hash(o.Before[file]), After: hash(o.After[file])}
+			if edit.After != "" {
+				n++
+				edit.Staged = strconv.Itoa(n)
+			}
+			staged.Edits = append(staged.Edits, edit)
+		}
+		steps = append(steps, staged)
+	}
+	return steps
+}
+
+// left is what an apply that died has left to do; nil if nothing.
+func left(root string) (*staging, error) {
+	s := &staging{root: root}
+	content, err := os.ReadFile(s.at(stagedJournal))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	if err := json.Unmarshal(content, &s.journal); err != nil {
+		return nil, project.Problem("git status", "%s is not readable: %v", s.at(stagedJournal), err)
+	}
+	return s, nil
+}
+
+// CheckFinished refuses a tree in which an apply died half-way.
+func CheckFinished(root string) error {
+	s, err := left(root)
+	if err != nil || s == nil {
+		return err
+	}
+	done, all := 0, 0
+	for _, step := range s.journal.Steps {
+		for _, edit := range step.Edits {
+			all++
+			if content, err := readIfThere(root, edit.File); err == nil && hash(content) == edit.After {
+				done++
+			}
+		}
+	}
+	return project.Problem(s.again(), "an apply ended before it was done: %d of %d files are in place", done, all)
+}
+
+// again is the command that goes on.
+func (s *staging) again() string {
+	return "api-migrator apply -C " + s.root + " " + s.at(stagedPlan)
+}
+
+// check refuses to go on where somebody else has changed a file.
+func (s *staging) check() error {
+	for _, step := range s.journal.Steps {
+		for _, edit := range step.Edits {
+			if _, err := s.isDone(edit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isDone reports whether a file is as it shall be. One that is not as it was either is an error.
+func (s *staging) isDone(edit stagedEdit) (bool, error) {
+	content, err := readIfThere(s.root, edit.File)
+	if err != nil {
+		return false, err
+	}
+	switch hash(content) {
+	case edit.After:
+		return true, nil
+	case edit.Before:
+		return false, nil
+	default:
+		return false, project.Problem("git diff HEAD -- "+s.target(edit),
+			"%s was changed while it was waiting to be changed: put it back as it was, or remove the folder %s and the migration stays as it is", edit.File, s.at(""))
+	}
+}
+
+// place brings one file to what it shall be, keeping its mode. Folders that had to be made are listed, outermost first.
+func (s *staging) place(edit stagedEdit) (made []string, err error) {
+	if done, err := s.isDone(edit); err != nil || done {
+		return nil, err
+	}
+	target := s.target(edit)
+	if edit.Staged == "" {
+		s.change()
+		return nil, os.Remove(target)
+	}
+	s.change()
+	if made, err = makeFolder(filepath.Dir(target)); err != nil {
+		return made, err
+	}
+	if info, err := os.Stat(target); err == nil {
+		if err := os.Chmod(s.at(edit.Staged), info.Mode().Perm()); err != nil {
+			return made, err
+		}
+	}
+	s.change()
+	return made, os.Rename(s.at(edit.Staged), target)
+}
+
+// forward puts every file in place. After an error, before is what goes back.
+func (s *staging) forward(before map[string][]byte) error {
+	var tried []stagedEdit
+	var made []string
+	for _, step := range s.journal.Steps {
+		for _, edit := range step.Edits {
+			tried = append(tried, edit)
+			folders, err := s.place(edit)
+			made = append(made, folders...)
+			if err == nil {
+				continue
+			}
+			return s.back(fmt.Errorf("replace %s: %w", edit.File, err), tried, made, before)
+		}
+	}
+	return s.end()
+}
+
+// back undoes what was tried, and says why. If not even that can be done, the journal stays.
+func (s *staging) back(why error, tried []stagedEdit, made []string, before map[string][]byte) error {
+	for _, edit := range tried {
+		done, err := s.isDone(edit)
+		if err != nil || !done || edit.Before == edit.After {
+			continue // it was not reached, or is somebody else's
+		}
+		s.change()
+		if err := put(s.root, edit.File, before[edit.File]); err != nil {
+			return errors.Join(why, err)
+		}
+	}
+	for _, folder := range slices.Backward(made) {
+		os.Remove(folder)
+	}
+	return errors.Join(why, s.end())
+}
+
+// end removes the journal, and then what is left of the folder.
+func (s *staging) end() error {
+	s.change()
+	if err := os.Remove(s.at(stagedJournal)); err != nil {
+		return fmt.Errorf("remove journal: %w", err)
+	}
+	return s.clear()
+}
+
+// clear removes a folder without a journal. Its mark goes last, so that it is known as ours until it is gone.
+func (s *staging) clear() error {
+	mark, err := os.ReadFile(s.at(".gitignore"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // no folder, or an empty one
+		if err := os.Remove(s.at("")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return project.Problem("ls -A "+s.at(""), "%s is not a folder of api-migrator: it is in the way", s.at(""))
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("look into folder: %w", err)
+	case string(mark) != stagedMark && !isPrefix(string(mark), stagedMark):
+		return project.Problem("ls -A "+s.at(""), "%s is not a folder of api-migrator: it is in the way", s.at(""))
+	}
+	entries, err := os.ReadDir(s.at(""))
+	if err != nil {
+		return fmt.Errorf("look into folder: %w", err)
+	}
+	for _, entry := range entries {
+		if entry.Name() == ".gitignore" {
+			continue
+		}
+		s.change()
+		if err := os.Remove(s.at(entry.Name())); err != nil {
+			return fmt.Errorf("empty folder: %w", err)
+		}
+	}
+	s.change()
+	if err := os.Remove(s.at(".gitignore")); err != nil {
+		return fmt.Errorf("empty folder: %w", err)
+	}
+	s.change()
+	return os.Remove(s.at(""))
+}
+
+// isPrefix reports whether a file was being written as whole when the process died.
+func isPrefix(part, whole string) bool { return len(part) < len(whole) && whole[:len(part)] == part }

@@ -1,0 +1,302 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// How a test binary is told to be the process that dies: its folder, before which change, and whether it commits.
+const (
+	dieIn      = "API_MIGRATOR_TEST_DIE_IN"
+	dieBefore  = "API_MIGRATOR_TEST_DIE_BEFORE"
+	dieCommits = "API_MIGRATOR_TEST_DIE_COMMITS"
+)
+
+// small is an outcome with each kind of edit, in two steps, and the tree before and after.
+func small(t *testing.T, root string) (o *Outcome, before, after map[string]string) {
+	t.Helper()
+	before = map[string]string{"a.go": "old a", "gone.go": "old gone", "kept.go": "kept", "w.yaml": "old w"}
+	after = map[string]string{"a.go": "new a", "kept.go": "kept", "new/deep/b.go": "new b", "same.go": "new a", "w.yaml": "new w"}
+	o = &Outcome{
+		Root: root, Plan: &Plan{Format: Format}, Before: map[string][]byte{}, After: map[string][]byte{},
+		steps: map[string]stepKind{"w.yaml": stepManifests, "new/deep/b.go": stepNew},
+	}
+	for _, file := range []string{"a.go", "gone.go", "new/deep/b.go", "same.go", "w.yaml"} {
+		o.Plan.Edits = append(o.Plan.Edits, Edit{File: file})
+		if content, ok := before[file]; ok {
+			o.Before[file] = []byte(content)
+		}
+		if content, ok := after[file]; ok {
+			o.After[file] = []byte(content)
+		}
+	}
+	return o, before, after
+}
+
+// The process that dies. Run as a test of its own it has nothing to do.
+func TestAProcessThatDies(t *testing.T) {
+	root := os.Getenv(dieIn)
+	if root == "" {
+		return
+	}
+	left, err := strconv.Atoi(os.Getenv(dieBefore))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, _, _ := small(t, root)
+	err = o.write(t.Context(), os.Getenv(dieCommits) != "", func() {
+		if left == 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		left--
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dies runs the process in a folder, and reports whether it was killed before its n-th change.
+func dies(t *testing.T, root string, n int, commits string) bool {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAProcessThatDies$")
+	command.Env = append(os.Environ(), dieIn+"="+root, dieBefore+"="+strconv.Itoa(n), dieCommits+"="+commits)
+	out, err := command.CombinedOutput()
+	exit := (*exec.ExitError)(nil)
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		return true
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return false
+}
+
+func TestAnApplyThatIsKilledAnywhereIsFinishedByTheNext(t *testing.T) {
+	t.Parallel()
+	untouched, begun, finished := 0, 0, 0
+	for n, killed := 0, true; killed; n++ {
+		root := t.TempDir()
+		o, before, after := small(t, root)
+		write(t, root, before)
+		killed = dies(t, root, n, "")
+		now := withoutStaging(tree(t, root))
+		problem := CheckFinished(root)
+		switch {
+		case problem != nil:
+			begun++
+			wantProblem(t, problem, "an apply ended before it was done")
+		case cmp.Equal(now, before):
+			untouched++
+		case cmp.Equal(now, after):
+			finished++
+		default:
+			t.Errorf("killed before change %d: a mixed tree that nobody knows of: %v", n, now)
+		}
+		if err := applyAgain(t, o, false); err != nil {
+			t.Fatalf("killed before change %d: %v", n, err)
+		}
+		if diff := cmp.Diff(after, withoutStaging(tree(t, root))); diff != "" {
+			t.Errorf("killed before change %d, and applied again (-want +got):\n%s", n, diff)
+		}
+	}
+	if untouched < 5 || begun < 5 || finished < 3 {
+		t.Errorf("%d times untouched, %d begun, %d finished: the test does not go everywhere", untouched, begun, finished)
+	}
+}
+
+// applyAgain does what a second apply does, but for making the plan again.
+func applyAgain(t *testing.T, o *Outcome, commits bool) error {
+	t.Helper()
+	begun, err := left(o.Root)
+	if err != nil {
+		return err
+	}
+	if begun != nil {
+		return begun.resume(t.Context(), o.Plan, false) // the journal says whether to commit
+	}
+	if content, err := readIfThere(o.Root, "a.go"); err != nil || bytes.Equal(content, o.After["a.go"]) {
+		return err
+	}
+	return o.write(t.Context(), commits, nil)
+}
+
+func withoutStaging(files map[string]string) map[string]string {
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasPrefix(name, stagingFolder+"/") })
+	return files
+}
+
+func TestWhatSomebodyChangedMeanwhileIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]map[string]string{
+		"a file that waits to be changed":   {"w.yaml": "mine"},
+		"a file that waits to be removed":   {"gone.go": "mine"},
+		"a file that waits to be made":      {"same.go": "mine"},
+		"a file that has been put in place": {"new/deep/b.go": "mine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			o, before, _ := small(t, root)
+			write(t, root, before)
+			for n := 0; ; n++ { // until something is in place
+				if !dies(t, root, n, "") {
+					t.Fatal("the process never died between two files")
+				}
+				if _, err := os.Stat(filepath.Join(root, "new/deep/b.go")); err == nil {
+					break
+				}
+				if err := os.RemoveAll(filepath.Join(root, stagingFolder)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(t, root, change)
+			now := tree(t, root)
+			wantProblem(t, applyAgain(t, o, false), "was changed while it was waiting")
+			if diff := cmp.Diff(now, tree(t, root)); diff != "" {
+				t.Errorf("a refused apply changed the tree:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheFolderOfSomebodyElseIsInTheWay(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	o, before, _ := small(t, root)
+	write(t, root, before)
+	write(t, root, map[string]string{stagingFolder + "/notes": "mine"})
+	want := tree(t, root)
+	wantProblem(t, o.write(t.Context(), false, nil), "it is in the way")
+	if diff := cmp.Diff(want, tree(t, root)); diff != "" {
+		t.Errorf("the tree has changed:\n%s", diff)
+	}
+}
+
+func TestAnotherPlanDoesNotFinishAnApply(t *testing.T) {
+	t.Parallel()
+	o, _, _ := small(t, t.TempDir())
+	s, err := o.stage(false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantProblem(t, s.resume(t.Context(), &Plan{Format: Format, Tree: "another"}, false), "another plan")
+}
+
+func TestAnApplyInCommitsThatIsKilledAnywhereGoesOn(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"Share code with: M a.go D gone.go A same.go",
+		"Add  in: A new/deep/b.go",
+		"Define  in: M w.yaml",
+	}
+	// Before the journal is there, it is the same as without commits.
+	for n, killed := 8, true; killed; n++ {
+		root := t.TempDir()
+		o, before, after := small(t, root)
+		write(t, root, before)
+		run(t, root, "git", "init", "-q")
+		run(t, root, "git", "config", "user.name", "t")
+		run(t, root, "git", "config", "user.email", "t@example.com")
+		commit(t, root, "before")
+		killed = dies(t, root, n, "yes")
+		if err := applyAgain(t, o, true); err != nil {
+			t.Fatalf("killed before change %d: %v", n, err)
+		}
+		if diff := cmp.Diff(after, withoutStaging(tree(t, root))); diff != "" {
+			t.Errorf("killed before change %d, and applied again (-want +got):\n%s", n, diff)
+		}
+		if diff := cmp.Diff(want, commits(t, root)); diff != "" {
+			t.Fatalf("killed before change %d: commits (-want +got):\n%s", n, diff)
+		}
+		if out := run(t, root, "git", "status", "--porcelain"); len(out) > 0 {
+			t.Errorf("killed before change %d: not committed: %s", n, out)
+		}
+	}
+}
+
+// commits lists all commits but the first: subject and files.
+func commits(t *testing.T, root string) []string {
+	t.Helper()
+	var list []string
+	for hash := range strings.FieldsSeq(string(run(t, root, "git", "rev-list", "--reverse", "HEAD"))) {
+		subject := strings.TrimSpace(string(run(t, root, "git", "show", "-s", "--format=%s", hash)))
+		if subject == "before" {
+			continue
+		}
+		files := strings.Join(strings.Fields(string(run(t, root, "git", "show", "--format=", "--name-status", "--no-renames", hash))), " ")
+		list = append(list, subject+": "+files)
+	}
+	return list
+}
+
+func TestEveryCommitOfAMigrationCompiles(t *testing.T) {
+	t.Parallel()
+	dir := nested(t)
+	run(t, dir, "git", "config", "user.name", "An Author")
+	run(t, dir, "git", "config", "user.email", "author@example.com")
+	plan := planned(t, dir, memcachedRequest)
+	appendTo(t, filepath.Join(dir, "PROJECT"), "\n")
+	_, err := ApplyInCommits(t.Context(), dir, plan)
+	wantProblem(t, err, "uncommitted changes: PROJECT")
+	run(t, dir, "git", "checkout", "-q", "PROJECT")
+	if done, err := ApplyInCommits(t.Context(), dir, plan); err != nil || !done {
+		t.Fatalf("apply: %v, %v", done, err)
+	}
+	if out := run(t, dir, "git", "status", "--porcelain", "--ignored"); len(out) > 0 {
+		t.Errorf("left behind: %s", out)
+	}
+	if out := string(run(t, dir, "git", "log", "-1", "--format=%an <%ae>")); out != "An Author <author@example.com>\n" {
+		t.Errorf("the author is %s", out)
+	}
+	var subjects []string
+	for hash := range strings.FieldsSeq(string(run(t, dir, "git", "rev-list", "--reverse", "HEAD"))) {
+		run(t, dir, "git", "checkout", "-q", hash)
+		for _, module := range []string{dir, filepath.Join(dir, "api")} {
+			if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
+				run(t, module, "go", "vet", "./...")
+			}
+		}
+		subjects = append(subjects, strings.TrimSpace(string(run(t, dir, "git", "show", "-s", "--format=%s", hash))))
+	}
+	want := []string{
+		"before", "an API of its own",
+		"Share code with cache.example.com/v1beta2",
+		"Add Memcached in cache.example.com/v1beta2",
+		"Deprecate Memcached in cache.example.com/v1",
+		"Use Memcached of cache.example.com/v1beta2",
+		"List Memcached in cache.example.com/v1beta2",
+	}
+	if diff := cmp.Diff(want, subjects); diff != "" {
+		t.Errorf("commits (-want +got):\n%s", diff)
+	}
+}
+
+func TestAPlanIsNotMadeWhereAnApplyIsHalfDone(t *testing.T) {
+	t.Parallel()
+	o, before, _ := small(t, t.TempDir())
+	write(t, o.Root, before)
+	write(t, o.Root, map[string]string{"go.mod": "module example.com/x\n"})
+	if _, err := o.stage(false, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Make(t.Context(), o.Root, memcachedRequest)
+	wantProblem(t, err, "an apply ended before it was done: 0 of 5 files")
+	if problem := (*project.UserError)(nil); !errors.As(err, &problem) || !strings.Contains(problem.Try, "apply -C "+o.Root) {
+		t.Errorf("the hint is no command that goes on: %v", err)
+	}
+}
