@@ -72,7 +72,7 @@ func TestADownstreamProgramCompilesAndGoFixMovesItToTheNewNames(t *testing.T) {
 			want := string(run(t, program, "go", "run", "."))
 			checkUsesEveryName(t, dir)
 
-			if err := checkOutcome(t, dir, one.of(guideRequest)).write(); err != nil {
+			if err := checkOutcome(t, dir, one.of(guideRequest)).write(t.Context(), false, nil); err != nil {
 				t.Fatal(err)
 			}
 			checkProject(t, dir)
