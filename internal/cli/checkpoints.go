@@ -42,24 +42,34 @@ func newCheckpointFile(dir, cluster, resource string) (*checkpointFile, error) {
 
 // Load implements migrate.Checkpoints. A file that cannot be read as a checkpoint is an error: it may be a newer one's.
 func (f *checkpointFile) Load(context.Context) (*migrate.Checkpoint, error) {
-	raw, err := os.ReadFile(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	if err != nil {
-		return nil, err
-	}
 	c := new(migrate.Checkpoint)
-	if err := json.Unmarshal(raw, c); err != nil {
-		return nil, fmt.Errorf("%s is not a checkpoint: %w", f.path, err)
+	if found, err := f.read(c); err != nil || !found {
+		return nil, err
 	}
 	return c, nil
 }
 
-// Save implements migrate.Checkpoints: the new file takes the old one's place in one step, so a process that dies
-// leaves either the one or the other (I5).
-func (f *checkpointFile) Save(_ context.Context, c *migrate.Checkpoint) error {
-	raw, err := json.Marshal(c)
+// Save implements migrate.Checkpoints.
+func (f *checkpointFile) Save(_ context.Context, c *migrate.Checkpoint) error { return f.write(c) }
+
+// read decodes the file; found is false where there is none.
+func (f *checkpointFile) read(into any) (found bool, err error) {
+	raw, err := os.ReadFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return false, fmt.Errorf("%s is not a checkpoint: %w", f.path, err)
+	}
+	return true, nil
+}
+
+// write lets the new file take the old one's place in one step, so a process that dies leaves either the one or the other (I5).
+func (f *checkpointFile) write(value any) error {
+	raw, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
@@ -47,7 +50,9 @@ on after any interruption:
 Whatever could strand an object is refused before anything is written: the version is the storage version or the only one, another
 version may be stored that the definition does not have, objects cannot be read or rewritten, the API servers do not agree, the
 conversion webhook does not answer, somebody else migrates, the version is to be removed and is still served.
-The writes to the definition are made only if it is still the one that was judged, and touch nothing else.
+The permissions for all of it are asked for first. The writes to the definition are made only if it is still the one that was judged,
+and touch nothing else. A version that the definition does not have and that nothing names is an error, unless this machine began to
+retire it: then it is done.
 
 Entries are moved with the paths of their fields. Where a conversion webhook renames a field, nobody owns it under its new name until
 its manager applies again: let appliers use the new version before.
@@ -117,8 +122,10 @@ type retirement struct {
 	*migration
 	flags    *retireFlags
 	resource inventory.Resource
-	facts    retire.Facts
-	report   *render.Retirement
+	// place is where this machine keeps what it has begun.
+	place  *checkpointFile
+	facts  retire.Facts
+	report *render.Retirement
 }
 
 // retire gathers, decides, does, and shows.
@@ -130,7 +137,7 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 	}
 	r := &retirement{migration: m, flags: f, resource: resources[0]}
 	if r.resource.CRD == nil {
-		return hinted(fmt.Errorf("%s is no custom resource: only a version of a CustomResourceDefinition can be retired", r.resource.GroupResource), env.name+" plan")
+		return r.undefined(ctx)
 	}
 	schema, err := env.readSchema(f, r.resource.CRD.Name)
 	if err != nil {
@@ -153,16 +160,50 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 		Definition: d.Metadata.Name, Version: f.question.Version, StorageVersion: d.StorageVersion(),
 		DryRun: f.dryRun, Steps: plan.Steps, Owners: r.facts.Owners,
 	}
+	if err := r.permitted(ctx, plan); err != nil {
+		return err
+	}
 	code := exitDone
 	if f.dryRun {
 		r.report.Next = r.command()
 	} else if code, err = r.do(ctx, gentle, plan, schema); err != nil {
 		return err
 	}
-	if f.output == render.Text {
-		err = r.report.Text(env.Out)
+	return r.show(code)
+}
+
+// undefined says why no definition was found.
+func (r *retirement) undefined(ctx context.Context) error {
+	name := crd.Name(r.resource.GroupResource)
+	_, err := crd.Get(ctx, r.client, name)
+	if apierrors.IsNotFound(err) {
+		return hinted(fmt.Errorf("%s is no custom resource: only a version of a CustomResourceDefinition can be retired", r.resource.GroupResource), r.env.name+" plan")
+	}
+	if err == nil {
+		err = errors.New("the list of all definitions is needed")
+	}
+	return hinted(fmt.Errorf("read definition %s: %w", name, err), "kubectl auth can-i list customresourcedefinitions.apiextensions.k8s.io")
+}
+
+// permitted asks for all that the plan takes, before any of it is done. Who looks at a plan may be another than who carries it out.
+func (r *retirement) permitted(ctx context.Context, plan retire.Plan) error {
+	err := access.Ask(ctx, r.client, plan.Permissions(r.facts.Definition))
+	switch lacking := (*access.ForbiddenError)(nil); {
+	case errors.As(err, &lacking) && r.flags.dryRun:
+		fmt.Fprintf(r.env.Err, "Without further permissions this would be refused: %v\n", err)
+		return nil
+	case errors.As(err, &lacking):
+		return hinted(err, lacking.Try())
+	}
+	return err
+}
+
+// show writes the report.
+func (r *retirement) show(code int) (err error) {
+	if r.flags.output == render.Text {
+		err = r.report.Text(r.env.Out)
 	} else {
-		err = render.Data(env.Out, f.output, r.report)
+		err = render.Data(r.env.Out, r.flags.output, r.report)
 	}
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
@@ -175,6 +216,9 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 
 // do carries the plan out, and returns the exit code. An error is one that ended it before anything was begun.
 func (r *retirement) do(ctx context.Context, gentle <-chan struct{}, plan retire.Plan, schema map[string]any) (int, error) {
+	if err := r.remember(); err != nil {
+		return 0, err
+	}
 	run := r.run(gentle, schema)
 	steps, err := run.Do(ctx, plan)
 	r.report.Steps = steps
@@ -249,8 +293,10 @@ func (r *retirement) settle(ctx context.Context, stopped func() error, generatio
 				return fmt.Errorf("%w: the evidence is %v, and %v is asked for", migrate.ErrNotProven, epoch.Evidence, options.MinEvidence)
 			}
 			return nil
-		case time.Now().After(deadline):
+		case time.Now().After(deadline) && err != nil:
 			return fmt.Errorf("%w: they do not all know generation %d of the definition: %w", migrate.ErrNoAgreement, generation, err)
+		case time.Now().After(deadline):
+			return fmt.Errorf("%w: they have not all known generation %d of the definition for %v without a break", migrate.ErrNoAgreement, generation, options.SettleTime)
 		}
 		if err := stopped(); err != nil {
 			return err

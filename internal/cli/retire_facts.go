@@ -50,24 +50,13 @@ func (env *environment) readSchema(f *retireFlags, name string) (map[string]any,
 	return nil, err
 }
 
-// lock keeps other processes of this machine from retiring a version of the same resource.
-func (r *retirement) lock() (unlock func(), err error) {
-	place, err := newCheckpointFile(r.flags.migrate.dir, r.cluster, "retire-"+r.resource.GroupResource.String())
-	if err != nil {
-		return nil, err
-	}
-	unlock, err = place.lock()
-	if errors.Is(err, errLocked) {
-		return nil, hintedCode(fmt.Errorf("another kube-migrator of this machine is retiring a version of %s", r.resource.GroupResource),
-			r.env.name+" plan "+r.resource.GroupResource.String(), exitWorkLeft)
-	}
-	return unlock, err
-}
-
 // gather finds out what the plan depends on. Nothing is written.
 func (r *retirement) gather(ctx context.Context) (err error) {
 	if r.facts.Definition, err = crd.Get(ctx, r.client, r.resource.CRD.Name); err != nil {
 		return fmt.Errorf("read definition %s: %w", r.resource.CRD.Name, err)
+	}
+	if err := r.recall(); err != nil {
+		return err
 	}
 	if r.facts.Running, err = r.running(ctx); err != nil {
 		return err

@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	"internal/manifest":                    nil,
 	"internal/pace":                        nil,
 	"internal/policy":                      nil,
-	"internal/retire":                      {"internal/crd", "internal/pace", "internal/storedversions", "migrate"},
+	"internal/retire":                      {"internal/access", "internal/crd", "internal/pace", "internal/storedversions", "migrate"},
 	"internal/storedversions":              {"internal/crd", "migrate"},
 	"internal/testbed":                     nil,
 	"internal/testbed/cmd/testbed-build":   {"internal/testbed"},

@@ -21,7 +21,7 @@ func (q Question) Decide(f Facts) (Plan, error) {
 			return Plan{}, refusal
 		}
 	}
-	if q.removes() && !has(d, q.Version) && f.Unreadable == "" && f.Owners.Objects == 0 && !slices.Contains(d.Status.StoredVersions, q.Version) {
+	if !has(d, q.Version) && f.Unreadable == "" && !q.named(f) {
 		return Plan{Steps: []Step{{Remove, Done, fmt.Sprintf("%s is not in spec.versions (%s), and nothing names it", q.Version, names(d))}}}, nil
 	}
 	return Plan{Steps: q.steps(f)}, nil
@@ -35,24 +35,34 @@ func (q Question) established(f Facts) *Refusal {
 	return nil
 }
 
-// known refuses a version that the definition does not have, unless it is to be gone from there.
+// known refuses a version that the definition does not have, unless it is to be gone from there and was there once: nothing in the
+// cluster tells a version that was removed from one that was misspelt.
 func (q Question) known(f Facts) *Refusal {
 	d := f.Definition
-	named := slices.Contains(d.Status.StoredVersions, q.Version) || f.Owners.Objects > 0
+	traces := q.named(f) || strandedBy(d, f.Unreadable) == q.Version
 	switch {
-	case has(d, q.Version) || q.Rescue:
+	case has(d, q.Version), q.Rescue && (traces || f.Unreadable != ""):
 		return nil
-	case named || strandedBy(d, f.Unreadable) == q.Version:
+	case traces:
 		return refuse(Unreadable, q.command(d, q.Version, "--rescue"), "%s does not have %s any more, but there are traces of it: %s",
 			d.Metadata.Name, q.Version, q.traces(f))
-	case q.Remove && f.Unreadable == "":
+	case q.removes() && f.Unreadable == "" && slices.Contains(f.Begun, q.Version):
 		return nil
 	}
 	try := q.Program + " plan " + d.Metadata.Name
 	if near := others(d); len(near) == 1 {
 		try = q.command(d, near[0])
 	}
-	return refuse(UnknownVersion, try, "%s has no version %s; it has %s", d.Metadata.Name, q.Version, names(d))
+	trace := ""
+	if q.removes() && f.Unreadable == "" {
+		trace = ", and no trace of one"
+	}
+	return refuse(UnknownVersion, try, "%s has no version %s%s; it has %s", d.Metadata.Name, q.Version, trace, names(d))
+}
+
+// named reports whether a version is named where objects are stored in it, or were written at it.
+func (q Question) named(f Facts) bool {
+	return f.Owners.Objects > 0 || slices.Contains(f.Definition.Status.StoredVersions, q.Version)
 }
 
 // traces says where a version that the definition does not have is named.

@@ -115,20 +115,26 @@ func (q Question) unserve(live *crd.Definition) ([]operation, error) {
 	return []operation{{"test", at + "/name", q.Version}, {"replace", at + "/served", false}}, nil
 }
 
-// remove is the edit that takes the version out of spec.versions.
-func (q Question) remove(live *crd.Definition) ([]operation, error) {
-	i := index(live, q.Version)
-	switch {
-	case i < 0:
-		return nil, nil
-	case live.Spec.Versions[i].Served:
-		return nil, changed(live, "it serves "+q.Version+" again")
+// remove is the edit that takes the version out of spec.versions, if its generation is still the one in which the last look found
+// nothing that names it: in between the version may have been served again, and written at.
+func (q Question) remove(generation int64) edit {
+	return func(live *crd.Definition) ([]operation, error) {
+		i := index(live, q.Version)
+		switch {
+		case i < 0:
+			return nil, nil
+		case live.Spec.Versions[i].Served:
+			return nil, changed(live, "it serves "+q.Version+" again")
+		}
+		if err := q.unstored(live); err != nil {
+			return nil, err
+		}
+		if live.Metadata.Generation != generation {
+			return nil, changed(live, fmt.Sprintf("its generation is %d, was %d", live.Metadata.Generation, generation))
+		}
+		at := fmt.Sprintf("/spec/versions/%d", i)
+		return []operation{{"test", at + "/name", q.Version}, {"remove", at, nil}}, nil
 	}
-	if err := q.unstored(live); err != nil {
-		return nil, err
-	}
-	at := fmt.Sprintf("/spec/versions/%d", i)
-	return []operation{{"test", at + "/name", q.Version}, {"remove", at, nil}}, nil
 }
 
 // unstored refuses where objects may have been written in the version since it was proven that none is stored in it: the API server

@@ -18,6 +18,7 @@ package retire
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 )
@@ -40,6 +41,8 @@ func (q Question) removes() bool { return q.Remove || q.Rescue }
 // Facts are what was found in the cluster.
 type Facts struct {
 	Definition *crd.Definition
+	// Begun are versions of the definition that were found in it before, and whose retirement was begun.
+	Begun []string
 	// Running names the migrations of the resource that others are carrying out.
 	Running []string
 	// Unreadable is what the API server says where the objects cannot be listed; empty where they can.
@@ -103,12 +106,7 @@ type Plan struct {
 
 // finished reports whether nothing is to be done.
 func (p Plan) finished() bool {
-	for _, s := range p.Steps {
-		if s.State == Todo {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.State == Todo })
 }
 
 // Reason is why a version may not be retired; a closed set.
@@ -116,7 +114,7 @@ type Reason string
 
 // The reasons.
 const (
-	UnknownVersion Reason = "UnknownVersion" // the definition does not have it
+	UnknownVersion Reason = "UnknownVersion" // the definition does not have it, and nothing names it
 	StorageVersion Reason = "StorageVersion" // objects are written in it
 	OnlyVersion    Reason = "OnlyVersion"    // there is no other
 	NotEstablished Reason = "NotEstablished" // the definition is not accepted, or is being deleted

@@ -214,7 +214,7 @@ func (r *Run) remove(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	if err := write(ctx, r.Client, r.Definition, "", r.Question.remove); err != nil {
+	if err := write(ctx, r.Client, r.Definition, "", r.Question.remove(r.Definition.Metadata.Generation)); err != nil {
 		return "", err
 	}
 	return r.Question.Version + " is not in spec.versions any more", nil

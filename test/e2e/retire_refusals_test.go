@@ -35,6 +35,7 @@ var unsafeSituations = []struct {
 		g.edit(func(versions []any) []any { return versions[1:] })
 	}},
 	{"a version that the definition does not have", []string{"--version=v9"}, nil},
+	{"a version that was never there is to be removed", []string{"--version=v9", "--remove"}, nil},
 	{"a version that is still served is to be removed", []string{"--version=v1", "--remove"}, nil},
 	{"no other version is served", []string{"--version=v1", "--unserve"}, func(g *gadgets) {
 		g.edit(func(versions []any) []any {

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package retire
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/crd"
+)
+
+// Permissions are what the user needs to carry the plan out, to be asked for before any of it is: a permission that is missing at
+// the last step would show after every object was rewritten.
+func (p Plan) Permissions(d *crd.Definition) []access.Permission {
+	if p.finished() {
+		return nil
+	}
+	objects := schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
+	definitions := schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+	needed := []access.Permission{
+		{Verb: "list", Resource: objects}, {Verb: "get", Resource: objects}, {Verb: "patch", Resource: objects},
+		{Verb: "get", Resource: definitions},
+	}
+	if p.has(Todo, Restore, Prune) {
+		needed = append(needed, access.Permission{Verb: "patch", Resource: definitions, Subresource: "status"})
+	}
+	if p.has(Todo, Restore, Unserve, Remove) {
+		needed = append(needed, access.Permission{Verb: "patch", Resource: definitions})
+	}
+	return needed
+}
+
+// has reports whether one of the steps is in a state.
+func (p Plan) has(state State, names ...StepName) bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.State == state && slices.Contains(names, s.Name) })
+}
