@@ -120,8 +120,8 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 	if len(plan.Files) == 0 {
 		fmt.Fprintln(streams.Err, "nothing to do: every version has its conversion")
 	}
-	for _, folder := range plan.Tests {
-		fmt.Fprintf(streams.Err, "Next: go test %s\n", folder)
+	for _, command := range plan.Tests {
+		fmt.Fprintf(streams.Err, "Next: %s\n", command)
 	}
 	return nil
 }

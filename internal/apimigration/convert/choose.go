@@ -53,6 +53,12 @@ func choose(p *project.Project, request Request) (*project.Version, []*project.V
 		return nil, nil, err
 	}
 	spokes := slices.DeleteFunc(versions, func(v *project.Version) bool { return v == hub })
+	for _, spoke := range spokes {
+		if ours, theirs := p.Workspace.ModuleOf(spoke.Package.Dir), p.Workspace.ModuleOf(hub.Package.Dir); ours != theirs {
+			return nil, nil, project.Problem(tryInspect, "%s is in the module %s and %s in %s: conversion is written for versions of one module",
+				spoke.Name(), ours.Path, hub.Name(), theirs.Path)
+		}
+	}
 	return hub, spokes, checkVersions(hub, spokes, request.Kind)
 }
 

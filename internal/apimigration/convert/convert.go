@@ -39,7 +39,7 @@ type Plan struct {
 	Spokes []Spoke `json:"spokes"`
 	// Files are those that will be created, sorted by path.
 	Files []File `json:"files"`
-	// Tests are the packages whose tests to run.
+	// Tests are the commands that run the tests.
 	Tests []string `json:"tests"`
 	root  string
 }
@@ -60,7 +60,7 @@ func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	libraries, err := findLibraries(ctx, p.Root)
+	libraries, err := findLibraries(ctx, p.Workspace, hub.Package.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	for _, file := range plan.Files {
 		files[file.Path] = []byte(file.Content)
 	}
-	_, err = project.LoadWith(ctx, dir, files)
+	_, err = project.LoadWith(ctx, p.Workspace, files)
 	if known := (*project.UserError)(nil); errors.As(err, &known) {
 		return nil, project.Problem(known.Try, "with the conversion of %s added, %s", request.Kind, known.Error())
 	}

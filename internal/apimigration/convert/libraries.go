@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
@@ -40,8 +41,8 @@ type library struct {
 
 // findLibraries asks for the packages that generated code imports, and refuses a module that lacks one. They come in
 // the versions that the module requires, which `go get` without a version would raise.
-func findLibraries(ctx context.Context, root string) (libraries, error) {
-	found, err := list(ctx, root, conversionPackage, fuzzerPackage, metaFuzzerPackage)
+func findLibraries(ctx context.Context, workspace *project.Workspace, dir string) (libraries, error) {
+	found, err := list(ctx, workspace, dir, conversionPackage, fuzzerPackage, metaFuzzerPackage)
 	if err != nil {
 		return libraries{}, err
 	}
@@ -51,14 +52,14 @@ func findLibraries(ctx context.Context, root string) (libraries, error) {
 			fuzz = gofuzzPackage
 		}
 	}
-	_, err = list(ctx, root, fuzz)
+	_, err = list(ctx, workspace, dir, fuzz)
 	return libraries{fuzz: fuzz}, err
 }
 
 // list finds packages with everything that they import.
-func list(ctx context.Context, root string, names ...string) ([]library, error) {
+func list(ctx context.Context, workspace *project.Workspace, dir string, names ...string) ([]library, error) {
 	command := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-deps", "-json=ImportPath,Imports,DepOnly,Module,Error"}, names...)...)
-	command.Dir = root
+	command.Dir, command.Env = filepath.Join(workspace.Root, filepath.FromSlash(dir)), workspace.Env()
 	out, err := command.Output()
 	if err != nil {
 		return nil, fmt.Errorf("list packages: %w", err)

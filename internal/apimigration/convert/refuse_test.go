@@ -92,7 +92,7 @@ func TestAModuleThatLacksALibraryIsToldWhichToGet(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/m\n\ngo 1.26.0\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := findLibraries(t.Context(), dir)
+	_, err := librariesOf(t, dir)
 	wantProblem(t, err, "need the package "+conversionPackage)
 	// A module that is required, whose sum is missing, is asked for in its version.
 	dir = fixture(t, "conversion")
@@ -110,11 +110,20 @@ func TestAModuleThatLacksALibraryIsToldWhichToGet(t *testing.T) {
 	if err := os.WriteFile(sums, []byte(kept), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err = findLibraries(t.Context(), dir)
+	_, err = librariesOf(t, dir)
 	wantProblem(t, err, randfillPackage)
 	if problem, ok := err.(*project.UserError); ok && !strings.Contains(problem.Try, "@v") { //nolint:errorlint // it is not wrapped
 		t.Errorf("Try: %s, want a version", problem.Try)
 	}
+}
+
+func librariesOf(t *testing.T, dir string) (libraries, error) {
+	t.Helper()
+	workspace, err := project.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return findLibraries(t.Context(), workspace, ".")
 }
 
 func TestNothingIsWrittenOverAndAFailureLeavesNothing(t *testing.T) {

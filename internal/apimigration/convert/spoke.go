@@ -73,8 +73,17 @@ func (s *scaffold) addSpoke(version *project.Version) error {
 		return err
 	}
 	s.add(name+"_test.go", content)
-	s.plan.Tests = append(s.plan.Tests, "./"+version.Package.Dir)
+	s.plan.Tests = append(s.plan.Tests, s.testCommand(version.Package.Dir))
 	return nil
+}
+
+// testCommand is run in the project's root.
+func (s *scaffold) testCommand(dir string) string {
+	module := s.project.Workspace.ModuleOf(dir)
+	if module.Dir == "." {
+		return "go test ./" + dir
+	}
+	return "go -C " + module.Dir + " test ./" + strings.TrimPrefix(dir, module.Dir+"/")
 }
 
 // addPreserve copies the package that keeps fields in annotations, beside the versions, unless it is there.
@@ -180,13 +189,13 @@ func (w *writer) names(i *imports) names {
 
 // conversion is the file with the methods of a spoke and the functions that they call.
 func (w *writer) conversion() ([]byte, error) {
-	i := newImports(w.project.Module, w.version.Package.Types)
+	i := newImports(w.project.Workspace.ModuleOf(w.version.Package.Dir).Path, w.version.Package.Types)
 	r := &renderer{spoke: w.version.Package.Types, hub: w.hub.Package.Types, version: upper(w.hub.Version), imports: i}
 	r.name(w.decider.pairs)
 	n := w.names(i)
 	n.Conversion, n.Fmt = i.name(conversionPackage, "conversion"), i.name("fmt", "fmt")
 	if w.preserve {
-		n.PreservePackage = i.name(w.project.Module+"/"+w.preserveDir(), "preserve")
+		n.PreservePackage = i.name(w.project.Workspace.ImportPath(w.preserveDir()), "preserve")
 		n.SpokeKeys, n.HubKeys = keysLiteral(n.PreservePackage, w.survey.spokeKeys), keysLiteral(n.PreservePackage, w.survey.hubKeys)
 	}
 	body, err := execute(methodsText, n)
@@ -199,7 +208,7 @@ func (w *writer) conversion() ([]byte, error) {
 
 // test is the file with the test that converts random objects.
 func (w *writer) test(file string) ([]byte, error) {
-	i := newImports(w.project.Module, w.version.Package.Types)
+	i := newImports(w.project.Workspace.ModuleOf(w.version.Package.Dir).Path, w.version.Package.Types)
 	for _, name := range []string{"bytes", "encoding/json", "fmt", "math/rand", "reflect", "sort", "strings", "testing", "time",
 		"k8s.io/apimachinery/pkg/runtime", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/runtime/serializer", fuzzerPackage} {
 		i.name(name, path.Base(name))
