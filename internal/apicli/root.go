@@ -41,6 +41,7 @@ func newRoot(streams Streams) *cobra.Command {
   diff     the plan as a patch; nothing is written
   apply    carry the plan out
   verify   check that versions and manifests agree
+  stages   the definition of each release in which clusters follow, and what must hold before the next
   crd      upgrade and check manifests of CustomResourceDefinitions
   convert  write the conversion between the versions of a kind
 
@@ -55,7 +56,7 @@ Exit codes: 0 done, 1 error, 2 blockers, or the answer is no.`,
 	root.SetFlagErrorFunc(usageError)
 	root.AddCommand(
 		newInspectCommand(streams), newPlanCommand(streams), newDiffCommand(streams), newApplyCommand(streams), newVerifyCommand(streams),
-		newCRDCommand(streams), newConvertCommand(streams),
+		newStagesCommand(streams), newCRDCommand(streams), newConvertCommand(streams),
 	)
 	return root
 }

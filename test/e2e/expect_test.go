@@ -99,11 +99,14 @@ func create(t *testing.T, cluster *testbed.Cluster, path, apiVersion, kind, name
 	}
 }
 
+// path is where the programs of these tests are, before others.
+func (c *cli) path() string { return filepath.Dir(binary) + ":" + os.Getenv("PATH") }
+
 // shell runs a printed command line as a user who copies it into a shell.
 func (c *cli) shell(code int, line string) output {
 	c.t.Helper()
 	command := c.cluster.Command(c.t.Context(), "sh", "-c", line)
-	command.Env = append(slices.Clone(c.env), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
+	command.Env = append(slices.Clone(c.env), "PATH="+c.path())
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); command.ProcessState == nil || command.ProcessState.ExitCode() != code {

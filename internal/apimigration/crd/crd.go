@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -123,4 +124,48 @@ func (d *Definition) dropped() []string {
 // FileName is the name that controller-gen gives the manifest: <group>_<plural>.yaml.
 func (d *Definition) FileName() string {
 	return d.internal.Spec.Group + "_" + d.internal.Spec.Names.Plural + ".yaml"
+}
+
+// Group is that of the resource.
+func (d *Definition) Group() string { return d.internal.Spec.Group }
+
+// Kind is that of the objects that it defines.
+func (d *Definition) Kind() string { return d.internal.Spec.Names.Kind }
+
+// Plural is the name of the resource within its group.
+func (d *Definition) Plural() string { return d.internal.Spec.Names.Plural }
+
+// Versions are the names of its versions, in its order.
+func (d *Definition) Versions() []string {
+	var names []string
+	for _, version := range d.internal.Spec.Versions {
+		names = append(names, version.Name)
+	}
+	return names
+}
+
+// Storage is the version that objects are stored in; empty where there is none.
+func (d *Definition) Storage() string {
+	return strings.Join(storageVersions(d.internal), "")
+}
+
+// Converts reports whether a webhook converts between its versions.
+func (d *Definition) Converts() bool {
+	conversion := d.internal.Spec.Conversion
+	return conversion != nil && conversion.Strategy == apiextensions.WebhookConverter
+}
+
+// Definitions takes a file apart: the text of each CustomResourceDefinition in it. What is none, and what is no YAML, is left out.
+func Definitions(file string) []string {
+	var found []string
+	for _, part := range split(strings.ReplaceAll(file, "\r\n", "\n")) {
+		var typed struct {
+			APIVersion string `json:"apiVersion"`
+			Kind       string `json:"kind"`
+		}
+		if isContent(part) && yaml.Unmarshal([]byte(part), &typed) == nil && typed.Kind == Kind && strings.HasPrefix(typed.APIVersion, v1beta1.GroupName+"/") {
+			found = append(found, part)
+		}
+	}
+	return found
 }

@@ -115,8 +115,7 @@ func (e *edit) oneVersion(s Succession) error {
 	name := nameOf(chosen)
 	for len(e.versions()) > 1 {
 		other := e.versions()[slices.IndexFunc(e.versions(), func(v *yaml.Node) bool { return nameOf(v) != name })]
-		at := e.item(other)
-		if err := e.replace(e.head(at.start, indentation(e.lines[at.start])), at.end); err != nil {
+		if err := e.removeVersion(nameOf(other)); err != nil {
 			return err
 		}
 	}

@@ -20,6 +20,10 @@ type Options struct {
 	AddVersion string
 	// CopyOf is a version of the definition. Default: the one that is stored.
 	CopyOf string
+	// Storage is the version that objects are stored in. Default: AddVersion, or as before where KeepStorage is set.
+	Storage string
+	// Unserve and Remove are a version that is not served any more, and one that is not there any more. Default: none.
+	Unserve, Remove string
 	// KeepStorage: objects are stored in the version that they were stored in before. Default: they are stored in AddVersion.
 	KeepStorage bool
 }
@@ -156,6 +160,9 @@ func (e *edit) all(options Options) error {
 		e.preserveUnknownFields,
 		e.scope,
 		func() error { return e.addVersion(options) },
+		func() error { return e.store(options) },
+		func() error { return e.unserve(options.Unserve) },
+		func() error { return e.removeVersion(options.Remove) },
 		e.apiVersion,
 	}
 	for _, step := range steps {

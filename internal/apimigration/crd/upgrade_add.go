@@ -12,16 +12,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// addVersion adds a version in front of the others, as a copy of one of them, and moves the storage flag.
+// addVersion adds a version in front of the others, as a copy of one of them.
 func (e *edit) addVersion(options Options) error {
 	if options.AddVersion == "" {
 		return nil
 	}
-	stored := slices.DeleteFunc(e.versions(), func(v *yaml.Node) bool { return !isTrue(lookup(v, "storage")) })
-	if len(stored) != 1 {
-		return nil // the API server's validation says it better
+	original := e.stored()
+	if original == nil {
+		return nil
 	}
-	original := stored[0]
 	if options.CopyOf != "" {
 		if original = e.version(options.CopyOf); original == nil {
 			return fmt.Errorf("it has no version %s", options.CopyOf)
@@ -31,15 +30,26 @@ func (e *edit) addVersion(options Options) error {
 		if !e.hasSchemaOfAnother(existing) {
 			return fmt.Errorf("version %s exists already, with a schema that no other version has", options.AddVersion)
 		}
-	} else if err := e.insertCopy(original, options.AddVersion); err != nil {
-		return err
-	}
-	if options.KeepStorage {
 		return nil
+	}
+	return e.insertCopy(original, options.AddVersion)
+}
+
+// store moves the storage flag.
+func (e *edit) store(options Options) error {
+	storage := options.Storage
+	if storage == "" && !options.KeepStorage {
+		storage = options.AddVersion
+	}
+	if storage == "" || e.stored() == nil {
+		return nil
+	}
+	if e.version(storage) == nil {
+		return fmt.Errorf("it has no version %s", storage)
 	}
 	for i := range e.versions() {
 		version := e.versions()[i]
-		flag, stores := lookup(version, "storage"), nameOf(version) == options.AddVersion
+		flag, stores := lookup(version, "storage"), nameOf(version) == storage
 		if flag == nil || isTrue(flag) == stores {
 			continue
 		}
@@ -48,6 +58,41 @@ func (e *edit) addVersion(options Options) error {
 		}
 	}
 	return nil
+}
+
+// unserve sets served: false for a version.
+func (e *edit) unserve(name string) error {
+	if name == "" {
+		return nil
+	}
+	version := e.version(name)
+	if version == nil {
+		return fmt.Errorf("it has no version %s", name)
+	}
+	flag := lookup(version, "served")
+	if !isTrue(flag) {
+		return nil
+	}
+	return e.retoken(flag, flag.Value, "false")
+}
+
+// removeVersion takes a version away, with the comments above it.
+func (e *edit) removeVersion(name string) error {
+	version := e.version(name)
+	if name == "" || version == nil {
+		return nil
+	}
+	at := e.item(version)
+	return e.replace(e.head(at.start, indentation(e.lines[at.start])), at.end)
+}
+
+// stored is the version that objects are stored in; nil where it is not exactly one: the API server's validation says that better.
+func (e *edit) stored() *yaml.Node {
+	stored := slices.DeleteFunc(e.versions(), func(v *yaml.Node) bool { return !isTrue(lookup(v, "storage")) })
+	if len(stored) != 1 {
+		return nil
+	}
+	return stored[0]
 }
 
 func isTrue(n *yaml.Node) bool { return n != nil && n.Value == "true" }

@@ -255,3 +255,46 @@ func TestOnlyTheChosenDefinitionIsTouched(t *testing.T) {
 		t.Errorf("a copy of a version that is not there: %v", err)
 	}
 }
+
+func TestAVersionIsStoredUnservedAndRemoved(t *testing.T) {
+	const list = `# About all.
+  # About the one.
+  - name: v2
+    served: true # now
+    storage: false
+    schema: &any
+      openAPIV3Schema: {type: object}
+  # About the other.
+  - name: v1
+    served: true # still
+    storage: true
+    schema:
+      openAPIV3Schema: {type: object}
+`
+	const head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: as.example.com\nspec:\n  group: example.com\n" +
+		"  names:\n    kind: A\n    plural: as\n  scope: Cluster\n  versions: "
+	stored := strings.NewReplacer("now\n    storage: false", "now\n    storage: true", "still\n    storage: true", "still\n    storage: false").Replace(list)
+	_, tail, _ := strings.Cut(stored, "  # About the other.\n")
+	for _, test := range []struct {
+		options Options
+		want    string
+	}{
+		{Options{Storage: "v2"}, stored},
+		{Options{Storage: "v2", Unserve: "v1"}, strings.Replace(stored, "served: true # still", "served: false # still", 1)},
+		{Options{Storage: "v2", Remove: "v1"}, strings.Replace(stored, "  # About the other.\n"+tail, "", 1)},
+		{Options{Remove: "v7"}, list},
+	} {
+		upgraded, err := Upgrade(t.Context(), "a", head+list, test.options)
+		if err != nil {
+			t.Fatalf("%+v: %v", test.options, err)
+		}
+		if diff := cmp.Diff(head+test.want, upgraded.Text); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", test.options, diff)
+		}
+	}
+	for _, options := range []Options{{Storage: "v7"}, {Unserve: "v7"}} {
+		if _, err := Upgrade(t.Context(), "a", head+list, options); err == nil || !strings.Contains(err.Error(), "it has no version v7") {
+			t.Errorf("%+v: %v", options, err)
+		}
+	}
+}

@@ -6,7 +6,6 @@ package move
 import (
 	"cmp"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -90,9 +89,6 @@ func (r Request) withDefaults() Request {
 	return r
 }
 
-// versionName is what Kubernetes orders as a version.
-var versionName = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
-
 const tryInspect = "api-migrator inspect"
 
 // check finds the version that a request is about, and refuses what cannot be meant.
@@ -107,7 +103,7 @@ func (r Request) check(p *project.Project) (*project.Version, error) {
 	switch {
 	case at < 0:
 		return nil, project.Problem(tryInspect, "no package defines the API version %s; there are: %s", r.From, strings.Join(names, ", "))
-	case !ok || !versionName.MatchString(version):
+	case !ok || !project.IsVersion(version):
 		return nil, project.Problem("api-migrator plan --to "+versions[at].Group+"/v2", "%q is no GROUP/VERSION such as %s/v2", r.To, versions[at].Group)
 	case group != versions[at].Group:
 		return nil, project.Problem("api-migrator plan --to "+versions[at].Group+"/"+version, "%s is another group than %s: a cluster converts between versions of one group only", group, versions[at].Group)

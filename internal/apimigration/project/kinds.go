@@ -13,6 +13,12 @@ import (
 	"strings"
 )
 
+// versionName is what Kubernetes orders as a version.
+var versionName = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
+
+// IsVersion reports whether a name is one of an API version, such as v1beta2.
+func IsVersion(name string) bool { return versionName.MatchString(name) }
+
 const (
 	metaPackage   = "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schemaPackage = "k8s.io/apimachinery/pkg/runtime/schema"

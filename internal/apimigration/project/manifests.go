@@ -15,6 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// StageMark begins a manifest that is no part of the project's own state: one of those in which clusters follow it.
+const StageMark = "# Written by api-migrator stages"
+
 // Manifest is a CustomResourceDefinition in a file of the tree, found by its content and not by its name.
 type Manifest struct {
 	File     string   `json:"file"`
@@ -46,7 +49,7 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// Manifests finds every CustomResourceDefinition in the tree, sorted by file.
+// Manifests finds every CustomResourceDefinition in the tree, sorted by file. Those with StageMark are left out.
 func (p *Project) Manifests() ([]Manifest, error) {
 	var found []Manifest
 	err := filepath.WalkDir(p.Root, func(name string, entry fs.DirEntry, err error) error {
@@ -73,6 +76,9 @@ func (p *Project) Manifests() ([]Manifest, error) {
 
 // definitions takes the CustomResourceDefinitions out of a file. What is no YAML (a template) holds none.
 func definitions(file string, content []byte) []Manifest {
+	if bytes.HasPrefix(content, []byte(StageMark)) {
+		return nil
+	}
 	var found []Manifest
 	for document := range bytes.SplitSeq(content, []byte("\n---")) {
 		if !bytes.Contains(document, []byte("CustomResourceDefinition")) {

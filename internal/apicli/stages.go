@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apicli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/stages"
+)
+
+// stagesFlags are what the user says.
+type stagesFlags struct {
+	dir, from, to, out, output string
+	singleRelease              bool
+}
+
+func newStagesCommand(streams Streams) *cobra.Command {
+	flags := stagesFlags{}
+	command := &cobra.Command{
+		Use:   "stages PLAN | stages --from VERSION --to VERSION FILE…",
+		Short: "Plan how clusters follow: the definition of each release, and what must hold before the next",
+		Long: `Plan how clusters follow a CustomResourceDefinition from one version to another, in stages that can be taken back:
+
+  A add      the new version is served; objects are stored as before
+  B store    objects are stored in the new version
+  C rewrite  every object is stored in it, with proof
+  D clean    no managedFields entry names the old version
+  E unserve  the old version is not served any more
+  F remove   it is gone
+
+For each stage there are the commands that carry it out, the manifest where it ships one, how it is taken back, and a gate: a command that
+writes nothing, and exits with 0 once the next stage may begin. What no command can find out is said in words. A and B belong into different
+releases: nobody can go back to a definition without a version in which objects are stored. --single-release puts them together.
+
+The definitions are those of the kinds of a plan, applied or not, or those of the files that have the version --from.`,
+		Example: `  api-migrator stages plan.yaml --out stages
+  api-migrator stages --from v1 --to v2 config/crd/bases/cache.example.com_memcacheds.yaml`,
+		Args: func(command *cobra.Command, args []string) error { return flags.check(command, args) },
+		RunE: func(command *cobra.Command, args []string) error {
+			questions, err := flags.questions(command, args, streams)
+			if err != nil {
+				return err
+			}
+			plans, err := makeStages(command.Context(), questions)
+			if err != nil {
+				return err
+			}
+			if flags.out == "" {
+				return showStages(streams.Out, flags.output, plans)
+			}
+			for _, plan := range plans {
+				for _, warning := range plan.Warnings {
+					fmt.Fprintf(streams.Err, "warning: %s: %s\n", plan.Definition, warning)
+				}
+			}
+			return writeStages(streams.Out, flags.out, plans)
+		},
+	}
+	set := command.Flags()
+	set.StringVarP(&flags.dir, "dir", "C", ".", "a folder of the plan's project")
+	set.StringVar(&flags.from, "from", "", "the version that is to go")
+	set.StringVar(&flags.to, "to", "", "the version that is to come; it is added where a definition does not have it")
+	set.StringVar(&flags.out, "out", "", "write manifests, gates and the plan into this folder, in one folder for each definition")
+	set.BoolVar(&flags.singleRelease, "single-release", false, "add and store the new version in one stage, which cannot be taken back")
+	set.StringVarP(&flags.output, "output", "o", "text", "without --out: text or json")
+	return command
+}
+
+func (f *stagesFlags) check(command *cobra.Command, args []string) error {
+	byFile := f.from != "" || f.to != ""
+	switch {
+	case f.output != "text" && f.output != "json":
+		return usageError(command, fmt.Errorf("unknown output %q: text and json are known", f.output))
+	case byFile && (f.from == "" || f.to == ""):
+		return usageError(command, errors.New("--from and --to belong together"))
+	case byFile && len(args) == 0:
+		return usageError(command, errors.New("name the files of definitions"))
+	case !byFile && len(args) != 1:
+		return usageError(command, errors.New("name one plan, or say --from, --to and files"))
+	}
+	return nil
+}
+
+// questions are one for each definition.
+func (f *stagesFlags) questions(command *cobra.Command, args []string, streams Streams) ([]stages.Question, error) {
+	if f.from == "" {
+		return f.questionsOfPlan(command, args[0], streams)
+	}
+	var questions []stages.Question
+	for _, file := range args {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, hinted(fmt.Errorf("read manifest: %w", err), "ls")
+		}
+		definitions := crd.Definitions(string(text))
+		if len(definitions) == 0 {
+			return nil, hinted(fmt.Errorf("%s has no %s", file, crd.Kind), "api-migrator inspect")
+		}
+		for _, definition := range definitions {
+			questions = append(questions, stages.Question{File: file, Definition: definition, From: f.from, To: f.to, SingleRelease: f.singleRelease})
+		}
+	}
+	return questions, nil
+}
+
+// questionsOfPlan finds the definitions of the kinds that a plan moves, in the project.
+func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, streams Streams) ([]stages.Question, error) {
+	plan, err := readPlan(command, file, streams)
+	if err != nil {
+		return nil, err
+	}
+	group, from, _ := strings.Cut(plan.Request.From, "/")
+	toGroup, to, _ := strings.Cut(plan.Request.To, "/")
+	if group != toGroup {
+		return nil, project.Problem("api-migrator plan --to "+group+"/"+to, "%s is another group than %s: a cluster does not follow from one definition to another in stages", toGroup, group)
+	}
+	root, err := project.Root(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	manifests, err := (&project.Project{Root: root}).Manifests()
+	if err != nil {
+		return nil, err
+	}
+	var questions []stages.Question
+	for _, kind := range plan.Request.Kinds {
+		of := slices.DeleteFunc(slices.Clone(manifests), func(m project.Manifest) bool { return m.Group != group || m.Kind != kind })
+		if len(of) == 0 {
+			return nil, project.Problem("api-migrator stages --from "+from+" --to "+to+" FILE", "no manifest of a CustomResourceDefinition for %s in group %s is in %s", kind, group, root)
+		}
+		for _, other := range of[1:] {
+			fmt.Fprintf(streams.Err, "note: %s describes %s too; the stages are made from %s\n", other.File, kind, of[0].File)
+		}
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(of[0].File)))
+		if err != nil {
+			return nil, fmt.Errorf("read manifest: %w", err)
+		}
+		definition, err := definitionOf(string(text), of[0])
+		if err != nil {
+			return nil, err
+		}
+		questions = append(questions, stages.Question{File: of[0].File, Definition: definition, From: from, To: to, SingleRelease: f.singleRelease})
+	}
+	return questions, nil
+}
+
+// definitionOf finds one definition in a file that may have several.
+func definitionOf(text string, manifest project.Manifest) (string, error) {
+	for _, definition := range crd.Definitions(text) {
+		parsed, err := crd.Parse(manifest.File, []byte(definition))
+		if err != nil {
+			return "", err
+		}
+		if parsed.Group() == manifest.Group && parsed.Kind() == manifest.Kind {
+			return definition, nil
+		}
+	}
+	return "", fmt.Errorf("read %s: it has no definition of %s any more", manifest.File, manifest.Kind)
+}
+
+func makeStages(ctx context.Context, questions []stages.Question) ([]*stages.Plan, error) {
+	var plans []*stages.Plan
+	for _, question := range questions {
+		plan, err := stages.Make(ctx, question)
+		if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
+			return nil, hinted(err, "api-migrator crd upgrade --diff "+question.File)
+		}
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, plan)
+	}
+	return plans, nil
+}
+
+func showStages(out io.Writer, output string, plans []*stages.Plan) error {
+	var text bytes.Buffer
+	if output == "json" {
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(plans); err != nil {
+			return fmt.Errorf("show stages: %w", err)
+		}
+	}
+	for i, plan := range plans {
+		if output == "json" {
+			break
+		}
+		if i > 0 {
+			text.WriteString("\n")
+		}
+		text.WriteString(plan.Text())
+	}
+	_, err := out.Write(text.Bytes())
+	return err
+}
+
+// writeStages writes files that are not there yet. One that is there with another content is the user's by now, and nothing is written.
+func writeStages(out io.Writer, folder string, plans []*stages.Plan) error {
+	files := map[string]string{}
+	for _, plan := range plans {
+		for name, text := range plan.Files() {
+			files[path.Join(plan.Definition, name)] = text
+		}
+	}
+	names := slices.Sorted(maps.Keys(files))
+	for _, name := range names {
+		at := filepath.Join(folder, filepath.FromSlash(name))
+		if content, err := os.ReadFile(at); err == nil && string(content) != files[name] {
+			return hinted(fmt.Errorf("%s is there with another content", at), "api-migrator stages --out ANOTHER")
+		}
+	}
+	for _, name := range names {
+		at := filepath.Join(folder, filepath.FromSlash(name))
+		mode := os.FileMode(0o644)
+		if strings.HasSuffix(name, ".sh") {
+			mode = 0o755
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(files[name]), mode)); err != nil {
+			return fmt.Errorf("write stages: %w", err)
+		}
+		fmt.Fprintf(out, "wrote %s\n", at)
+	}
+	return nil
+}

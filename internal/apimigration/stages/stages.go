@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stages makes the plan by which clusters follow a definition from one version to another: in stages, each of which can be taken
+// back, and each with a gate.
+//
+// It owns their order, the manifest of each, and the commands: what is done, what says that the next stage may begin, and what takes the
+// stage back. It never reads or writes a file, and never asks a cluster.
+//
+// It holds that
+//   - every manifest is one that the API server's own validation takes, in the place of the one before it;
+//   - a gate writes nothing, and a gate that cannot ask the cluster does not open.
+package stages
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// Question is what is asked for.
+type Question struct {
+	// File names the manifest for people.
+	File string
+	// Definition is the text of one CustomResourceDefinition, which has From, and may have To.
+	Definition string
+	From, To   string
+	// SingleRelease: the new version is added and stored in one stage.
+	SingleRelease bool
+}
+
+// Plan is the stages of one definition, in their order.
+type Plan struct {
+	Definition string   `json:"definition"`
+	From       string   `json:"from"`
+	To         string   `json:"to"`
+	Warnings   []string `json:"warnings"`
+	Stages     []Stage  `json:"stages"`
+}
+
+// Stage is one of them.
+type Stage struct {
+	// Letter is A to F, the same for the same stage in every plan.
+	Letter string `json:"letter"`
+	Name   string `json:"name"`
+	What   string `json:"what"`
+	// Wait says what no command can find out, and must hold before the stage begins; empty for the first.
+	Wait string `json:"wait,omitempty"`
+	// Manifest is the definition that the stage ships; empty where it stays that of the stage before.
+	Manifest string `json:"manifest,omitempty"`
+	// Commands carry the stage out, in the folder of the manifests.
+	Commands []string `json:"commands"`
+	// Gate exits with 0 once the next stage may begin.
+	Gate string `json:"gate"`
+	// Back says how the stage is taken back.
+	Back string `json:"back"`
+}
+
+// File is the name of the stage's manifest.
+func (s *Stage) File() string { return strings.ToLower(s.Letter) + "-" + s.Name + ".yaml" }
+
+// GateFile is the name of the script that is the gate.
+func (s *Stage) GateFile() string { return strings.ToLower(s.Letter) + "-gate.sh" }
+
+// Make makes the plan.
+func Make(ctx context.Context, q Question) (*Plan, error) {
+	original, err := crd.Parse(q.File, []byte(q.Definition))
+	if err != nil {
+		return nil, fmt.Errorf("plan stages: %w", err)
+	}
+	if err := q.check(original); err != nil {
+		return nil, err
+	}
+	p := &planner{Question: q, definition: original, plan: &Plan{Definition: original.Name, From: q.From, To: q.To, Warnings: []string{}}}
+	if err := p.manifests(ctx); err != nil {
+		return nil, err
+	}
+	p.warn(ctx)
+	p.stages()
+	return p.plan, nil
+}
+
+// check refuses what cannot be meant.
+func (q *Question) check(d *crd.Definition) error {
+	const try = "api-migrator stages --from v1 --to v2 FILE"
+	switch {
+	case q.From == q.To:
+		return project.Problem(try, "%s is to go from %s to %s, which is the same", d.Name, q.From, q.To)
+	case !slices.Contains(d.Versions(), q.From):
+		return project.Problem(try, "%s in %s has no version %s; it has %s", d.Name, q.File, q.From, strings.Join(d.Versions(), ", "))
+	case !project.IsVersion(q.To):
+		return project.Problem(try, "%q is no version such as v2", q.To)
+	}
+	return nil
+}
+
+// planner makes one plan.
+type planner struct {
+	Question
+	definition *crd.Definition
+	plan       *Plan
+	// add, store, unserve and remove are the definitions as the stages ship them.
+	add, store, unserve, remove *shipped
+}
+
+// shipped is a definition of a stage.
+type shipped struct {
+	text       string
+	definition *crd.Definition
+}
+
+// manifests makes the definitions, each from the one before, and has the API server's validation judge them in their order.
+func (p *planner) manifests(ctx context.Context) error {
+	has := slices.Contains(p.definition.Versions(), p.To)
+	add := crd.Options{AddVersion: p.To, CopyOf: p.From, KeepStorage: true}
+	if has {
+		add = crd.Options{}
+		if p.definition.Storage() == p.To {
+			add.Storage = p.From
+		}
+	}
+	last := &shipped{p.Question.Definition, p.definition}
+	for _, step := range []struct {
+		into    **shipped
+		options crd.Options
+		skip    bool
+	}{
+		{&p.add, add, false},
+		{&p.store, crd.Options{Storage: p.To}, false},
+		{&p.unserve, crd.Options{Unserve: p.From}, false},
+		{&p.remove, crd.Options{Remove: p.From}, false},
+	} {
+		upgraded, err := crd.Upgrade(ctx, p.File, last.text, step.options)
+		if err != nil {
+			return fmt.Errorf("plan stages: %w", err)
+		}
+		next := &shipped{upgraded.Text, upgraded.Definitions[0]}
+		if step.into == &p.add {
+			p.plan.Warnings = append(p.plan.Warnings, upgraded.Notes...)
+		}
+		// What is stored by the time that a version is removed, no manifest says: retire finds out.
+		if problems := next.definition.UpdateProblems(ctx, last.definition); len(problems) > 0 && step.into != &p.remove {
+			return &crd.RefusedError{From: p.File, Problems: problems}
+		}
+		*step.into, last = next, next
+	}
+	return nil
+}
+
+func (p *planner) warn(ctx context.Context) {
+	if p.SingleRelease {
+		p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf("in a single release nobody can go back to the release before: once an object is stored in %s, an API server refuses a definition without it", p.To))
+	}
+	if p.definition.Converts() {
+		p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf("a webhook converts between the versions: it must know %s before stage A, and %s until stage F is done", p.To, p.From))
+		return
+	}
+	comparisons, err := crd.Check(ctx, nil, []*crd.Definition{p.store.definition})
+	if err != nil || len(comparisons) != 1 {
+		return // what has just been accepted is compared with nothing
+	}
+	for _, reason := range comparisons[0].Lossless.Reasons {
+		if comparisons[0].Lossless.Verdict == crd.No {
+			p.plan.Warnings = append(p.plan.Warnings, "conversion strategy None loses data: "+reason)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stages
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// definition is one of things.example.com with versions, each "name served storage" and a field of its own or none.
+func definition(conversion string, versions ...string) string {
+	var out strings.Builder
+	out.WriteString("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: things.example.com\nspec:\n  group: example.com\n" +
+		"  names:\n    kind: Thing\n    plural: things\n  scope: Cluster\n" + conversion + "  versions:\n")
+	for _, version := range versions {
+		words := strings.Fields(version)
+		fmt.Fprintf(&out, "  - name: %s\n    served: %v\n    storage: %v\n    schema:\n      openAPIV3Schema:\n        type: object\n        properties:\n          a:\n            type: string\n",
+			words[0], slices.Contains(words, "served"), slices.Contains(words, "storage"))
+		if field, ok := strings.CutPrefix(words[len(words)-1], "+"); ok {
+			fmt.Fprintf(&out, "          %s:\n            type: string\n", field)
+		}
+	}
+	return out.String()
+}
+
+// states are the versions of each stage's manifest as "name served storage", by its letter.
+func states(t *testing.T, plan *Plan) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, stage := range plan.Stages {
+		if stage.Manifest == "" {
+			continue
+		}
+		var words []string
+		for line := range strings.Lines(stage.Manifest) {
+			switch line = strings.TrimSpace(line); {
+			case strings.HasPrefix(line, "- name: "):
+				words = append(words, strings.TrimPrefix(line, "- name: "))
+			case line == "served: true" || line == "storage: true":
+				words[len(words)-1] += " " + strings.TrimSuffix(line, ": true")
+			}
+		}
+		found[stage.Letter] = strings.Join(words, ", ")
+	}
+	return found
+}
+
+func TestStagesBeginWhereADefinitionIs(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		definition string
+		single     bool
+		want       map[string]string
+	}{
+		"with the old version alone": {definition: definition("", "v1 served storage"), want: map[string]string{
+			"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1", "F": "v2 served storage",
+		}},
+		"as apply leaves it": {definition: definition("", "v2 served storage", "v1 served"), want: map[string]string{
+			"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1", "F": "v2 served storage",
+		}},
+		"with a third version that is stored": {definition: definition("", "v1 served", "v1alpha1 served storage"), want: map[string]string{
+			"A": "v2 served, v1 served, v1alpha1 served storage", "B": "v2 served storage, v1 served, v1alpha1 served",
+			"E": "v2 served storage, v1, v1alpha1 served", "F": "v2 served storage, v1alpha1 served",
+		}},
+		"in a single release": {definition: definition("", "v1 served storage"), single: true, want: map[string]string{
+			"B": "v2 served storage, v1 served", "E": "v2 served storage, v1", "F": "v2 served storage",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan, err := Make(t.Context(), Question{File: "a.yaml", Definition: test.definition, From: "v1", To: "v2", SingleRelease: test.single})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, states(t, plan)); diff != "" {
+				t.Errorf("versions (-want +got):\n%s", diff)
+			}
+			if warned := slices.ContainsFunc(plan.Warnings, func(w string) bool { return strings.HasPrefix(w, "in a single release nobody can go back") }); warned != test.single {
+				t.Errorf("warnings %q", plan.Warnings)
+			}
+		})
+	}
+}
+
+func TestAPlanWarnsOfConversionsAndOfWhatTheUpgradeChanges(t *testing.T) {
+	t.Parallel()
+	const webhook = "  conversion:\n    strategy: Webhook\n    webhook:\n      conversionReviewVersions: [v1]\n      clientConfig: {url: \"https://example.com/convert\"}\n"
+	beta := strings.Replace(strings.Replace(definition("", "v1 served storage"), "k8s.io/v1\n", "k8s.io/v1beta1\n", 1), "  scope", "  preserveUnknownFields: true\n  scope", 1)
+	for want, text := range map[string]string{
+		"a webhook converts between the versions: it must know v2 before stage A":  definition(webhook, "v1 served storage"),
+		"conversion strategy None loses data: b":                                   definition("", "v2 served +b", "v1 served storage"),
+		"things.example.com: fields that the schema does not name are dropped now": beta,
+	} {
+		plan, err := Make(t.Context(), Question{File: "a.yaml", Definition: text, From: "v1", To: "v2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Warnings) != 1 || !strings.HasPrefix(plan.Warnings[0], want) {
+			t.Errorf("warnings %q, want one that begins with %q", plan.Warnings, want)
+		}
+	}
+}
+
+func TestWhatCannotBeMeantIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ from, to, want string }{
+		"a version that is not there": {"v7", "v2", "has no version v7; it has v1"},
+		"the same version":            {"v1", "v1", "which is the same"},
+		"no version":                  {"v1", "two", `"two" is no version`},
+	} {
+		_, err := Make(t.Context(), Question{File: "a.yaml", Definition: definition("", "v1 served storage"), From: test.from, To: test.to})
+		if problem := (*project.UserError)(nil); !errors.As(err, &problem) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want an error for the user with %q", name, err, test.want)
+		}
+	}
+	broken := strings.Replace(definition("", "v1 served storage"), "plural: things", "plural: others", 1)
+	_, err := Make(t.Context(), Question{File: "a.yaml", Definition: broken, From: "v1", To: "v2"})
+	if refused := (*crd.RefusedError)(nil); !errors.As(err, &refused) {
+		t.Errorf("a definition that no API server takes: %v", err)
+	}
+}
+
+func TestTheStagesOfTheGuidesDefinition(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../testdata/guide/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := Make(t.Context(), Question{File: "guide.yaml", Definition: string(text), From: "v1", To: "v2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := plan.Files()
+	if got, want := strings.Join(slices.Sorted(maps.Keys(files)), " "),
+		"README.md a-add.yaml a-gate.sh b-gate.sh b-store.yaml c-gate.sh d-gate.sh e-gate.sh e-unserve.yaml f-gate.sh f-remove.yaml"; got != want {
+		t.Errorf("files %s, want %s", got, want)
+	}
+	for name, content := range files {
+		if strings.HasSuffix(name, ".yaml") && !strings.HasPrefix(content, project.StageMark) {
+			t.Errorf("%s would be taken for a manifest of the project:\n%s", name, content)
+		}
+	}
+	golden := filepath.Join("..", "testdata", "golden", "guide-stages.md")
+	if *update {
+		if err := os.WriteFile(golden, []byte(plan.Text()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), plan.Text()); diff != "" {
+		t.Errorf("%s (-want +got; go test -update writes it):\n%s", golden, diff)
+	}
+}
