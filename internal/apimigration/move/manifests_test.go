@@ -67,13 +67,14 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 	text := tree(t, dir)
 	const other = "apiVersion: v1\nkind:   ConfigMap # stays as it is\n"
 	group := text["deploy/crds/operators_v1_operatorgroup_crd.yaml"]
-	write(t, dir, map[string]string{"manifests/all.yaml": other + "---\n" + group + "---\n" + text[guideManifest]})
-	write(t, dir, map[string]string{"deploy/kustomization.yaml": "resources:\n- crds/operators_v1_catalogsourceconfig_crd.yaml\n"})
-	write(t, dir, map[string]string{"crds.go": "package crds\n\nimport _ \"embed\"\n\n// CRD is the definition.\n//\n//go:embed deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\nvar CRD []byte\n\nconst name = \"operators_v1_catalogsourceconfig_crd.yaml\"\n"})
-	write(t, dir, map[string]string{"README.md": "See https://example.com/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml.\n"})
+	write(t, dir, map[string]string{
+		"manifests/all.yaml":        other + "---\n" + group + "---\n" + text[guideManifest],
+		"deploy/kustomization.yaml": "resources:\n- crds/operators_v1_catalogsourceconfig_crd.yaml\n",
+		"crds.go":                   "package crds\n\nimport _ \"embed\"\n\n// CRD is the definition.\n//\n//go:embed deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\nvar CRD []byte\n\nconst name = \"operators_v1_catalogsourceconfig_crd.yaml\"\n",
+		"README.md":                 "See https://example.com/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml.\n",
+	})
 	run(t, dir, "git", "add", ".")
-	write(t, dir, map[string]string{"saved.patch": guideManifest})
-	write(t, dir, map[string]string{"plan.yaml": "format: " + Format + "\nedits: [" + guideManifest + "]\n"})
+	write(t, dir, map[string]string{"saved.patch": guideManifest, "plan.yaml": "format: " + Format + "\nedits: [" + guideManifest + "]\n"})
 
 	s := manifestsOf(t, dir, guideRequest)
 
@@ -181,9 +182,7 @@ func TestManifestsThatCannotHaveTheVersionBlockThePlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := fixture(t, "guide")
-			for file, text := range test.change(readText(t, dir, guideManifest)) {
-				write(t, dir, map[string]string{file: text})
-			}
+			write(t, dir, test.change(readText(t, dir, guideManifest)))
 			s := manifestsOf(t, dir, guideRequest)
 			if len(s.blockers) == 0 || s.blockers[0].Place != test.place || !strings.Contains(s.blockers[0].Text, test.want) {
 				t.Errorf("blockers %v, want one at %s with %q", s.blockers, test.place, test.want)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
@@ -79,13 +80,13 @@ type Request struct {
 	Assign map[string]split.Destination `yaml:"assign,omitempty"`
 	// WithoutCRDs: the manifests are not in this tree, or are left alone.
 	WithoutCRDs bool `yaml:"withoutCRDs,omitempty"`
-	// CRDName says how the manifests that get the new version are called: a crd.Naming.
+	// CRDName says how the manifests that get the new version are called: a crd.Naming. Empty means crd.Auto.
 	CRDName string `yaml:"crdName"`
 }
 
 // withDefaults fills in what is empty.
 func (r Request) withDefaults() Request {
-	r.Shared, r.Old = cmp.Or(r.Shared, SharedPackage), cmp.Or(r.Old, OldKeep)
+	r.Shared, r.Old, r.CRDName = cmp.Or(r.Shared, SharedPackage), cmp.Or(r.Old, OldKeep), cmp.Or(r.CRDName, string(crd.Auto))
 	return r
 }
 
