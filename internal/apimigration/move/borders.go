@@ -78,11 +78,7 @@ func (s *surgery) crossings() map[border][]crossing {
 			add(homeOld, s.homeOf(d, elsewhere), crossing{d.Pos(), d, d})
 		}
 		for _, from := range s.viewers(d) {
-			parts := d.Parts
-			if from == homeOld || from == homeMoved {
-				parts = s.remaining(d)
-			}
-			for _, part := range parts {
+			for _, part := range s.codeIn(d, from) {
 				s.eachUse(part.File, part.Nodes(), func(ident *ast.Ident, used *split.Declaration) {
 					add(from, s.homeOf(used, from), crossing{ident.Pos(), d, used})
 				})

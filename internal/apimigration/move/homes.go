@@ -52,6 +52,7 @@ type surgery struct {
 	kept     map[*split.Declaration]bool   // unexported declarations that move and that the old version needs too
 	dirs     map[home]string               // relative to the root
 	legacy   bool                          // deepcopy is asked for with +k8s:deepcopy-gen
+	hidden   map[*split.Declaration]bool   // unexported declarations that are shared, but only the new version needs
 	wholly   map[*project.File]bool        // files of the old version whose code all goes into one package that is created
 	files    map[string]*change
 	findings []Finding
@@ -91,7 +92,7 @@ func (s *surgery) exportNames() {
 		}
 	}
 	for _, d := range s.graph.Declarations {
-		if s.placed[d].Destination != split.Shared || s.request.Shared == SharedDuplicate || ast.IsExported(d.Name) || d.Name == "_" {
+		if s.placed[d].Destination != split.Shared || s.request.Shared == SharedDuplicate || s.hidden[d] || ast.IsExported(d.Name) || d.Name == "_" {
 			continue
 		}
 		first, size := utf8.DecodeRuneInString(d.Name)

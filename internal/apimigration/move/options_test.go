@@ -98,23 +98,46 @@ func checkFile(t *testing.T, name string, content []byte) {
 // not need the old one.
 func checkVersions(t *testing.T, request Request, after map[string]string) {
 	t.Helper()
-	marked := 0
+	marked := map[string][]string{}
 	for name, content := range after {
 		if path.Ext(name) != ".go" {
 			continue
 		}
-		marked += strings.Count(content, storageMarker+"\n")
-		if path.Base(path.Dir(name)) == path.Base(request.To) && strings.Contains(content, "/"+path.Base(request.From)+"\"\n") {
-			for _, importPath := range importsIn(t, name, content) {
-				if path.Base(importPath) == path.Base(request.From) && !strings.Contains(importPath, "apimachinery") {
-					t.Errorf("%s imports %s", name, importPath)
-				}
+		for _, kind := range markedIn(t, name, content) {
+			marked[kind] = append(marked[kind], name)
+		}
+		for _, importPath := range importsIn(t, name, content) {
+			if path.Base(path.Dir(name)) == path.Base(request.To) && path.Base(importPath) == path.Base(request.From) && !strings.Contains(importPath, "apimachinery") {
+				t.Errorf("%s imports %s", name, importPath)
 			}
 		}
 	}
-	if marked != len(request.Kinds) {
-		t.Errorf("%d markers of the storage version, want %d", marked, len(request.Kinds))
+	for _, kind := range request.Kinds {
+		if len(marked[kind]) != 1 {
+			t.Errorf("%s is marked as stored in %q, want one place", kind, marked[kind])
+		}
 	}
+}
+
+// markedIn are the types whose comments have the marker of the storage version.
+func markedIn(t *testing.T, name, content string) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, content, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	previous := file.Name.End()
+	for _, decl := range file.Decls {
+		general, ok := decl.(*ast.GenDecl)
+		for _, group := range file.Comments {
+			if ok && general.Tok == token.TYPE && previous < group.Pos() && group.Pos() < general.TokPos && strings.Contains(content[group.Pos()-1:group.End()-1]+"\n", storageMarker+"\n") {
+				found = append(found, general.Specs[0].(*ast.TypeSpec).Name.Name)
+			}
+		}
+		previous = decl.End()
+	}
+	return found
 }
 
 func importsIn(t *testing.T, name, content string) []string {

@@ -99,6 +99,7 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 		return nil, err
 	}
 	s.keepUnexported()
+	s.hideUnexported()
 	s.exportNames()
 	s.checkBorders()
 	manifests := func() error { return s.editManifests(ctx) }
@@ -127,10 +128,13 @@ func newSurgery(p *project.Project, old *project.Version, request Request) (*sur
 	parent := path.Dir(old.Package.Dir)
 	s := &surgery{
 		request: request, project: p, old: old, group: group, version: version, graph: split.NewGraph(old.Package),
-		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{}, kept: map[*split.Declaration]bool{}, wholly: map[*project.File]bool{}, files: map[string]*change{},
+		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{}, kept: map[*split.Declaration]bool{}, hidden: map[*split.Declaration]bool{}, wholly: map[*project.File]bool{}, files: map[string]*change{},
 		dirs: map[home]string{homeOld: old.Package.Dir, homeNew: parent + "/" + version, homeShared: parent + "/shared", homeInternal: parent + "/internal/shared"},
 	}
 	question := split.Question{Graph: s.graph, Assign: request.Assign}
+	if request.Shared == SharedNewest { // where every version can use it
+		question.Idle = split.Shared
+	}
 	for _, kind := range old.Kinds {
 		if slices.Contains(request.Kinds, kind.Name) {
 			question.Moving = append(question.Moving, kind)
@@ -161,7 +165,8 @@ func newSurgery(p *project.Project, old *project.Version, request Request) (*sur
 	for _, placement := range placements {
 		s.placed[placement.Declaration] = placement
 		if placement.Guess {
-			s.finding(p.Place(placement.Pos()), "%s stays, as a guess: %s", placement.Name, placement.Reason)
+			what := map[split.Destination]string{split.Stay: "stays", split.Shared: "is shared"}[placement.Destination]
+			s.finding(p.Place(placement.Pos()), "%s %s, as a guess: %s", placement.Name, what, placement.Reason)
 		}
 	}
 	return s, nil

@@ -84,34 +84,6 @@ func (s *surgery) remaining(d *split.Declaration) []split.Part {
 	return nil
 }
 
-// keepUnexported finds the unexported declarations that move, but that code of the old version needs as well: a helper
-// of a kind's method, say. Each version has its own then, as no other package could see the new one's.
-func (s *surgery) keepUnexported() {
-	if s.request.Old == OldKeep {
-		return
-	}
-	for more := true; more; {
-		more = false
-		keep := func(_ *ast.Ident, d *split.Declaration) {
-			if s.placed[d].Destination == split.New && !ast.IsExported(d.Name) && !s.kept[d] {
-				s.kept[d], more = true, true
-			}
-		}
-		for _, d := range s.graph.Declarations {
-			for _, part := range s.remaining(d) {
-				s.eachUse(part.File, part.Nodes(), keep)
-			}
-		}
-		for _, part := range s.graph.Inits {
-			for _, statement := range part.Decl.(*ast.FuncDecl).Body.List {
-				if !s.leaves(part.File, statement) {
-					s.eachUse(part.File, []ast.Node{statement}, keep)
-				}
-			}
-		}
-	}
-}
-
 // leaves reports whether a piece of code registers kinds that the old version does not have any more, and nothing else.
 func (s *surgery) leaves(file *project.File, node ast.Node) bool {
 	gone, others := false, false
@@ -193,6 +165,8 @@ func (s *surgery) homeOfShared(d *split.Declaration, viewer home) home {
 		return homeNew
 	case s.request.Shared == SharedDuplicate:
 		return homeOld
+	case s.hidden[d]:
+		return homeNew
 	case !visible:
 		return homeInternal
 	case s.request.Shared == SharedNewest:
@@ -225,6 +199,14 @@ func (s *surgery) viewers(d *split.Declaration) []home {
 		found = append(found, s.viewerIn(d))
 	}
 	return found
+}
+
+// codeIn is the code of a declaration that stands in the package of one of its viewers.
+func (s *surgery) codeIn(d *split.Declaration, viewer home) []split.Part {
+	if packageOf(viewer) == homeOld {
+		return s.remaining(d)
+	}
+	return d.Parts
 }
 
 // viewerIn is how code of a declaration that stays in the old version looks at others.

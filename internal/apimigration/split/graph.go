@@ -39,6 +39,8 @@ type Part struct {
 	Specs []ast.Spec
 }
 
+func (d *Declaration) isValue() bool { return d.What == "const" || d.What == "var" }
+
 // File is where the declaration stands.
 func (d *Declaration) File() *project.File { return d.Parts[0].File }
 

@@ -4,7 +4,9 @@
 package split
 
 import (
+	"cmp"
 	"fmt"
+	"go/ast"
 	"maps"
 	"slices"
 	"strings"
@@ -41,6 +43,8 @@ type Question struct {
 	Users []map[*Declaration]bool
 	// Assign overrides the decision, by name.
 	Assign map[string]Destination
+	// Idle is where an exported declaration goes that nothing decides about: Stay, also if empty, or Shared.
+	Idle Destination
 }
 
 // decision is a question being answered. Roots grow while declarations that no kind mentions are placed.
@@ -181,7 +185,7 @@ func (d *decision) reachAll() {
 func (d *decision) pullValues() bool {
 	for _, declaration := range d.Graph.Declarations {
 		at := d.placed[declaration].Destination
-		if declaration.What != "const" && declaration.What != "var" || declaration.Anchor || at == Shared || d.Assign[declaration.Name] != "" {
+		if !declaration.isValue() || declaration.Anchor || at == Shared || d.Assign[declaration.Name] != "" {
 			continue
 		}
 		if d.sharable(declaration) && d.neighbours(declaration, "type", "func") == Shared {
@@ -230,7 +234,8 @@ func (d *decision) place(declaration *Declaration, to Destination, reason string
 	d.placed[declaration] = Placement{Declaration: declaration, Destination: to, Reason: reason}
 }
 
-// nextUnreached is a declaration without a place, preferably one that no other of them mentions.
+// nextUnreached is a declaration without a place: preferably one that no other of them mentions, and a constant or
+// variable only after all types and functions, whose neighbour it may be.
 func (d *decision) nextUnreached() *Declaration {
 	mentioned := map[*Declaration]bool{}
 	var open []*Declaration
@@ -242,9 +247,11 @@ func (d *decision) nextUnreached() *Declaration {
 			}
 		}
 	}
-	for _, declaration := range open {
-		if !mentioned[declaration] {
-			return declaration
+	for _, values := range []bool{false, true} {
+		for _, declaration := range open {
+			if !mentioned[declaration] && values == declaration.isValue() {
+				return declaration
+			}
 		}
 	}
 	if len(open) > 0 {
@@ -263,7 +270,7 @@ func (d *decision) placeUnreached(declaration *Declaration) {
 			touched[at] = other
 		}
 	}
-	value := declaration.What == "const" || declaration.What == "var"
+	value := declaration.isValue()
 	switch byName, near, used := d.byName(declaration), d.neighbours(declaration, "type", "func", "const", "var"), d.byUse(declaration); {
 	case touched[New] != nil && touched[Stay] != nil:
 		d.placeGuess(declaration, Stay, fmt.Sprintf("it uses %s, which moves, and %s, which stays", touched[New].Name, touched[Stay].Name))
@@ -281,6 +288,8 @@ func (d *decision) placeUnreached(declaration *Declaration) {
 		d.place(declaration, used, "by its users elsewhere in the project")
 	case near != "":
 		d.place(declaration, near, "the other declarations in "+base(declaration)+" go there")
+	case ast.IsExported(declaration.Name):
+		d.placeGuess(declaration, cmp.Or(d.Idle, Stay), "nothing uses it")
 	default:
 		d.placeGuess(declaration, Stay, "nothing uses it")
 	}
