@@ -63,6 +63,8 @@ type surgery struct {
 type change struct {
 	content []byte
 	why     string
+	// withManifests: it says what a manifest is called, and must change when that does.
+	withManifests bool
 }
 
 func (s *surgery) finding(place, format string, args ...any) {

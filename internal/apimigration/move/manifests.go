@@ -91,7 +91,7 @@ func (s *surgery) takeManifests(from *crd.Change) {
 		if known := s.files[file.NewPath]; known != nil {
 			why = known.why
 		}
-		s.files[file.NewPath] = &change{content: []byte(file.After), why: why}
+		s.files[file.NewPath] = &change{content: []byte(file.After), why: why, withManifests: file.Refers}
 	}
 }
 

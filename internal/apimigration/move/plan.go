@@ -249,6 +249,7 @@ func (s *surgery) fill(outcome *Outcome) error {
 		outcome.Before[name], outcome.After[name] = before, change.content
 		outcome.steps[name] = s.stepOf(name)
 	}
+	s.joinSteps(outcome.steps)
 	return nil
 }
 

@@ -279,6 +279,7 @@ func TestEveryCommitOfAMigrationCompiles(t *testing.T) {
 		"Add Memcached in cache.example.com/v1beta2",
 		"Deprecate Memcached in cache.example.com/v1",
 		"Use Memcached of cache.example.com/v1beta2",
+		"Define Memcached in cache.example.com/v1beta2",
 		"List Memcached in cache.example.com/v1beta2",
 	}
 	if diff := cmp.Diff(want, subjects); diff != "" {

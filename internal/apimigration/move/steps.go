@@ -54,6 +54,27 @@ func (s *surgery) stepOf(file string) stepKind {
 	}
 }
 
+// joinSteps makes one step of those that do not compile alone. Where old names go, their users change with them. Code
+// that embeds a manifest by its name has to change with that name.
+func (s *surgery) joinSteps(steps map[string]stepKind) {
+	first := stepManifests
+	for file, kind := range steps {
+		if s.request.Old == OldRemove && kind == stepOld {
+			steps[file] = stepImporters
+		}
+	}
+	for file, kind := range steps {
+		if s.files[file].withManifests && path.Ext(file) == ".go" {
+			first = min(first, kind)
+		}
+	}
+	for file, kind := range steps {
+		if first <= kind && kind <= stepManifests {
+			steps[file] = stepManifests
+		}
+	}
+}
+
 // inSteps orders the edits by steps.
 func (o *Outcome) inSteps() []step {
 	kinds := strings.Join(o.Plan.Request.Kinds, ", ")

@@ -44,9 +44,9 @@ func (f Folder) Paths() (paths []string, err error) {
 	return paths, nil
 }
 
-// isForeign recognises folders that belong to git or to other projects.
+// isForeign recognises folders that belong to git, to other projects, or to an apply that was killed.
 func isForeign(folder string) bool {
-	return slices.Contains([]string{".git", "vendor", "node_modules"}, folder)
+	return slices.Contains([]string{".git", "vendor", "node_modules", ".api-migrator"}, folder)
 }
 
 // Exists reports whether there is something at a path, a broken link too.
