@@ -47,6 +47,9 @@ func planUpgrade(ctx context.Context, files []string, flags upgradeFlags) (*chan
 
 // upgrade decides about one file.
 func (c *change) upgrade(ctx context.Context, file string, flags upgradeFlags) error {
+	if target, err := os.Readlink(file); err == nil {
+		return hinted(fmt.Errorf("%s is a link to %s, and would become a file", file, target), "readlink -f "+file)
+	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return hinted(fmt.Errorf("read manifest: %w", err), "ls")
@@ -59,8 +62,8 @@ func (c *change) upgrade(ctx context.Context, file string, flags upgradeFlags) e
 		return nil // named twice
 	}
 	err = c.Upgrade(ctx, at, string(data), crd.Naming(flags.name), crd.Options{AddVersion: flags.toVersion, KeepStorage: flags.storage == "old"})
-	if errors.Is(err, crd.ErrJSON) {
-		return hinted(err, "kubectl create --dry-run=client -o yaml -f "+file)
+	if unfit := (*crd.UnfitError)(nil); errors.As(err, &unfit) {
+		return hinted(err, unfit.Try(file))
 	}
 	return err
 }

@@ -5,6 +5,7 @@ package apicli
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -241,5 +242,27 @@ func TestCheckShowsWhatTheGoldenFilesSay(t *testing.T) {
 			}
 			golden(t, filepath.Join("check", name+".golden"), text+"\n"+asJSON)
 		})
+	}
+}
+
+func TestUpgradeNamesACommandForWhatItCannotEdit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "crd.yaml"), filepath.Join(dir, "link.yaml")
+	definition := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: {}\n"
+	if err := errors.Join(os.WriteFile(file, []byte("kind: List\nitems:\n- "+strings.ReplaceAll(definition, "\n", "\n  ")), 0o644), os.Symlink("crd.yaml", link)); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, dir)
+	for name, want := range map[string][2]string{
+		file: {"error: upgrade crd.yaml: it has a CustomResourceDefinition in a list: make each item a document of its own", "Try: yq '.items[] | split_doc' " + file},
+		link: {"error: " + link + " is a link to crd.yaml, and would become a file", "Try: readlink -f " + link},
+	} {
+		if stdout, stderr, code := call(t, "crd", "upgrade", "--dir", dir, name); code != 1 || stdout != "" || stderr != want[0]+"\n"+want[1]+"\n" {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", name, code, stdout, stderr)
+		}
+	}
+	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+		t.Errorf("the folder changes (-before +after):\n%s", diff)
 	}
 }

@@ -5,6 +5,7 @@ package crd
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -79,13 +80,18 @@ func (d *Definition) problems(found field.ErrorList) []string {
 		problems = append(problems, notServed)
 	}
 	for _, problem := range found {
-		// The validation shows the whole list of versions as the bad value; the message says enough.
-		if _, list := problem.BadValue.([]apiextensions.CustomResourceDefinitionVersion); list {
-			problems = append(problems, problem.Field+": "+problem.Detail)
-			continue
+		text := problem.Error()
+		if isLarge(problem.BadValue) {
+			text = problem.Field + ": " + problem.Detail
 		}
-		problems = append(problems, strings.Join(strings.Fields(problem.Error()), " "))
+		problems = append(problems, strings.Join(strings.Fields(text), " "))
 	}
 	slices.Sort(problems)
 	return slices.Compact(problems)
+}
+
+// isLarge reports whether the validation's bad value is a schema, a rule or a list of versions: the message says enough without.
+func isLarge(value any) bool {
+	v := reflect.Indirect(reflect.ValueOf(value))
+	return v.Kind() == reflect.Struct || v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct
 }

@@ -6,14 +6,10 @@ package crd
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 )
-
-// ErrJSON says that a manifest is JSON, which has no lines to keep.
-var ErrJSON = errors.New("it is JSON, and manifests are upgraded in YAML")
 
 // Change is everything that upgrading files of a folder does to them and to what refers to them. It is decided before anything is
 // written.
@@ -65,7 +61,7 @@ func (e *ClashError) Error() string {
 // Upgrade decides about one file. With a RefusedError its outcome is there all the same, to be looked at.
 func (c *Change) Upgrade(ctx context.Context, at, text string, naming Naming, options Options) error {
 	if json.Valid([]byte(text)) {
-		return fmt.Errorf("upgrade %s: %w", at, ErrJSON)
+		return errJSON(at)
 	}
 	upgraded, err := Upgrade(ctx, at, text, options)
 	if upgraded == nil {

@@ -98,26 +98,29 @@ func (outcome *Upgraded) upgradePart(from, part string, options Options) (*Defin
 		Kind       string `yaml:"kind"`
 	}
 	if err := yaml.Unmarshal([]byte(part), &typed); err != nil {
-		return nil, "", fmt.Errorf("read %s: %w", from, err)
+		return nil, "", unreadable(from, part, fmt.Errorf("read %s: %w", from, err))
 	}
 	if typed.Kind != Kind || !strings.HasPrefix(typed.APIVersion, v1beta1.GroupName+"/") {
-		return nil, part, nil
+		return nil, part, listed(from, part)
+	}
+	if err := ends(from, part); err != nil {
+		return nil, "", err
 	}
 	crlf := strings.Contains(part, "\r\n")
 	d, err := newDocument(strings.ReplaceAll(part, "\r\n", "\n"))
 	if err != nil {
-		return nil, "", fmt.Errorf("read %s: %w", from, err)
+		return nil, "", unreadable(from, part, fmt.Errorf("read %s: %w", from, err))
 	}
 	if options.Only != nil && !options.Only(valueOf(d.root, "spec", "group"), valueOf(d.root, "spec", "names", "kind")) {
 		return nil, part, nil
 	}
 	e := &edit{document: d, beta: typed.APIVersion == v1beta1.SchemeGroupVersion.String()}
 	if err := e.all(options); err != nil {
-		return nil, "", fmt.Errorf("upgrade %s: %w", from, err)
+		return nil, "", tangled(from, err)
 	}
 	definition, err := Parse(from, []byte(d.String()))
 	if err != nil {
-		return nil, "", err
+		return nil, "", unreadable(from, part, err)
 	}
 	for _, note := range e.notes {
 		outcome.Notes = append(outcome.Notes, definition.Name+": "+note)

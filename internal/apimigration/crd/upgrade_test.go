@@ -156,11 +156,8 @@ func TestUpgradeRefusesWhatItCannotTake(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"a file without definitions": {text: "kind: ConfigMap\napiVersion: v1\n", want: "upgrade f.yaml: it has no CustomResourceDefinition"},
-		"a template": {
-			text: "{{ if .Values.crds }}\n" + head + "{{ end }}\n",
-			want: "read f.yaml: yaml: ",
-		},
+		"a file without definitions":  {text: "kind: ConfigMap\napiVersion: v1\n", want: "upgrade f.yaml: it has no CustomResourceDefinition"},
+		"no YAML":                     {text: head + "\t", want: "read f.yaml: yaml: "},
 		"a definition without a spec": {text: head, want: "upgrade f.yaml: it has no spec"},
 		"a version that is not the first": {
 			text: head + "spec:\n  version: v1\n  versions:\n  - name: v2\n    served: true\n    storage: true\n",

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// UnfitError is the error of Upgrade where a file is in a form in which lines cannot be moved.
+type UnfitError struct {
+	From, Why string
+	// command brings FILE into another form, or shows more.
+	command string
+}
+
+func (e *UnfitError) Error() string { return fmt.Sprintf("upgrade %s: %s", e.From, e.Why) }
+
+// Try is a command that helps with the file.
+func (e *UnfitError) Try(file string) string { return strings.ReplaceAll(e.command, "FILE", file) }
+
+// errJSON says that a file is JSON, which has no lines to keep.
+func errJSON(from string) error {
+	return &UnfitError{from, "it is JSON, and manifests are upgraded in YAML", "yq -o=yaml FILE"}
+}
+
+// unreadable explains why a document cannot be read.
+func unreadable(from, part string, err error) error {
+	if strings.Contains(part, "{{") {
+		return &UnfitError{from, "it is a template ({{ }}), and no YAML: upgrade what it becomes, and carry the change over", "helm template --include-crds CHART"}
+	}
+	return err
+}
+
+// listed refuses a list with a definition among its items, which would be passed over otherwise.
+func listed(from, part string) error {
+	var list struct {
+		Kind  string `yaml:"kind"`
+		Items []struct {
+			Kind string `yaml:"kind"`
+		} `yaml:"items"`
+	}
+	if err := yaml.Unmarshal([]byte(part), &list); err != nil || !strings.HasSuffix(list.Kind, "List") {
+		return nil //nolint:nilerr // what has other fields than a list is none
+	}
+	for _, item := range list.Items {
+		if item.Kind == Kind || list.Kind == Kind+"List" {
+			return &UnfitError{from, "it has a " + Kind + " in a list: make each item a document of its own", "yq '.items[] | split_doc' FILE"}
+		}
+	}
+	return nil
+}
+
+// ends refuses a document with two ways to end a line: the lines that an upgrade writes could not be told which is theirs.
+func ends(from, part string) error {
+	if windows := strings.Count(part, "\r\n"); windows > 0 && windows < strings.Count(part, "\n") {
+		return &UnfitError{from, "some of its lines end as on Windows, and some do not", `sed -i 's/\r$//' FILE`}
+	}
+	return nil
+}
+
+// tangled explains an error of an edit.
+func tangled(from string, err error) error {
+	if strings.Contains(err.Error(), "unknown anchor") { // as the YAML parser says it, which has no type for it
+		return &UnfitError{from, "an alias (*) in it would not find its anchor (&) where the lines go: write out what it stands for", "yq 'explode(.)' FILE"}
+	}
+	return fmt.Errorf("upgrade %s: %w", from, err)
+}
