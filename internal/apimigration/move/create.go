@@ -20,7 +20,7 @@ import (
 // createPackages writes the new version and the shared packages, file by file after the old version's own.
 func (s *surgery) createPackages() error {
 	for _, file := range s.old.Package.Files {
-		if file.Test || file.Generated {
+		if file.Test || file.Generated && !file.Registers() {
 			continue
 		}
 		for _, to := range []home{homeNew, homeShared, homeInternal} {

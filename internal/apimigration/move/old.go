@@ -18,7 +18,7 @@ import (
 // that move is marked as deprecated, and everything else refers to the other packages.
 func (s *surgery) editOld() error {
 	for _, file := range s.old.Package.Files {
-		if file.Generated {
+		if file.Generated && !file.Registers() {
 			continue
 		}
 		q := s.qualifiersOf(s.old.Package.Types, file, "")

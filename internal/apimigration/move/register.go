@@ -21,11 +21,7 @@ func (s *surgery) extractInit(file *project.File, function *ast.FuncDecl, to hom
 	var without []edit
 	kept := 0
 	for _, statement := range function.Body.List {
-		moving := false
-		s.eachUse(file, []ast.Node{statement}, func(_ *ast.Ident, d *split.Declaration) {
-			moving = moving || s.placed[d].Destination == split.New
-		})
-		if moving {
+		if s.registersMoved(file, statement) {
 			kept++
 			continue
 		}
@@ -37,6 +33,23 @@ func (s *surgery) extractInit(file *project.File, function *ast.FuncDecl, to hom
 	}
 	at := s.spanOf(file, function)
 	return splice(file.Source, at.from, at.to, append(without, edits...)), len(without) == 0
+}
+
+// registersMoved reports whether a statement of an init function is about kinds that move, or about what every version
+// has, such as localSchemeBuilder.Register(addKnownTypes).
+func (s *surgery) registersMoved(file *project.File, statement ast.Stmt) bool {
+	moving, anchors, others := false, false, false
+	s.eachUse(file, []ast.Node{statement}, func(_ *ast.Ident, d *split.Declaration) {
+		switch s.placed[d].Destination {
+		case split.New:
+			moving = true
+		case split.Anchor:
+			anchors = true
+		default:
+			others = true
+		}
+	})
+	return moving || anchors && !others
 }
 
 func isInit(function *ast.FuncDecl) bool {

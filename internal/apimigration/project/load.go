@@ -16,6 +16,7 @@ import (
 	"go/token"
 	"go/types"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -54,6 +55,10 @@ type File struct {
 	Generated bool
 	Test      bool
 }
+
+// Registers reports whether a file is what register-gen writes. It is generated, but nothing else registers the kinds of
+// its package, so that a new version needs one at once.
+func (f *File) Registers() bool { return path.Base(f.Path) == "zz_generated.register.go" }
 
 // UserError is what the user can put right, with a command that helps.
 type UserError struct {

@@ -68,12 +68,12 @@ var anchors = map[string]bool{
 	"Install": true, "GroupName": true, "Resource": true, "Kind": true, "addKnownTypes": true, "RegisterDefaults": true, "GroupKind": true,
 }
 
-// NewGraph reads a package. Tests and generated files declare nothing that moves.
+// NewGraph reads a package. Tests and generated files declare nothing that moves, but for the one that registers kinds.
 func NewGraph(pkg *project.Package) *Graph {
 	g := &Graph{Package: pkg, owners: map[types.Object]*Declaration{}}
 	var methods []Part
 	for _, file := range pkg.Files {
-		if file.Test || file.Generated {
+		if file.Test || file.Generated && !file.Registers() {
 			continue
 		}
 		for _, decl := range file.Syntax.Decls {
