@@ -34,11 +34,14 @@ func Again(ctx context.Context, dir string, plan *Plan) (*Outcome, error) {
 	if outcome.Plan.Tree != plan.Tree {
 		return nil, project.Problem(try, "the Go code or a manifest has changed since the plan was made")
 	}
-	want, err := plan.Encode()
+	// Findings are for people, and some are about files that are not changed.
+	asked, made := *plan, *outcome.Plan
+	asked.Findings, made.Findings = nil, nil
+	want, err := asked.Encode()
 	if err != nil {
 		return nil, err
 	}
-	got, err := outcome.Plan.Encode()
+	got, err := made.Encode()
 	if err != nil {
 		return nil, err
 	}

@@ -109,6 +109,9 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 		}
 	}
 	s.lookAround()
+	if err := s.mentions(ctx); err != nil {
+		return nil, err
+	}
 	outcome := &Outcome{Root: p.Root, Before: map[string][]byte{}, After: map[string][]byte{}, steps: map[string]stepKind{}}
 	if len(s.blockers) == 0 {
 		if err := s.tryInCopy(ctx); err != nil {
@@ -197,7 +200,8 @@ func (s *surgery) creates(dir string) bool {
 }
 
 func (s *surgery) plan() *Plan {
-	plan := &Plan{Format: Format, Request: s.request, Blockers: s.blockers, Findings: s.findings, Declarations: []Declaration{}, Edits: []Edit{}, Commands: []string{}}
+	commands := s.commands() // it has findings, too
+	plan := &Plan{Format: Format, Request: s.request, Blockers: s.blockers, Findings: s.findings, Declarations: []Declaration{}, Edits: []Edit{}, Commands: commands}
 	plan.Blockers, plan.Findings = distinct(plan.Blockers), distinct(plan.Findings)
 	for _, d := range s.graph.Declarations {
 		placement := s.placed[d]
@@ -207,9 +211,6 @@ func (s *surgery) plan() *Plan {
 			As: s.renamed[d], Reason: placement.Reason,
 		})
 	}
-	if slices.ContainsFunc(s.project.Packages, s.isGeneratedClient) {
-		plan.Commands = append(plan.Commands, "make generate")
-	}
 	return plan
 }
 
@@ -218,13 +219,6 @@ func distinct(list []Finding) []Finding {
 	sorted := append([]Finding{}, list...)
 	slices.SortFunc(sorted, func(a, b Finding) int { return strings.Compare(a.Place+a.Text, b.Place+b.Text) })
 	return slices.Compact(sorted)
-}
-
-// isGeneratedClient reports whether a package other than API versions holds generated code that imports the old version.
-func (s *surgery) isGeneratedClient(pkg *project.Package) bool {
-	return pkg != s.old.Package && slices.ContainsFunc(pkg.Files, func(f *project.File) bool {
-		return f.Generated && importSpec(f, s.old.Package.Path) != nil
-	})
 }
 
 // fill turns the changes into the plan's edits.

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// updateScript is where client-gen's users keep their command.
+const updateScript = "hack/update-codegen.sh"
+
+// commands are the project's own that make what is left to them, as far as there are such commands. What nobody is
+// known to make is a finding.
+func (s *surgery) commands() []string {
+	list := []string{}
+	if files := s.leftToGenerators(); len(files) > 0 {
+		found := s.generators()
+		list = append(list, found...)
+		if len(found) == 0 {
+			s.finding(files[0], "generate again: %s. No command is known (a target generate in a Makefile, %s, go:generate): run what has made them",
+				strings.Join(files, ", "), updateScript)
+		}
+	}
+	if s.changesGeneratedManifests() {
+		list = append(list, s.makeTargets("manifests")...)
+	}
+	for _, module := range s.project.Workspace.Modules {
+		if module.Vendors {
+			list = append(list, inFolder("go -C %s mod vendor", "go mod vendor", module.Dir))
+		}
+	}
+	return list
+}
+
+// leftToGenerators lists folders of generated code, other than DeepCopy methods, that knows the old version or belongs
+// to it.
+func (s *surgery) leftToGenerators() []string {
+	var folders []string
+	for _, pkg := range s.project.Packages {
+		for _, file := range pkg.Files {
+			switch {
+			case !file.Generated || path.Base(file.Path) == deepcopyFile:
+			case pkg == s.old.Package:
+				folders = append(folders, pkg.Dir, s.dirs[homeNew])
+			case importSpec(file, s.old.Package.Path) != nil:
+				folders = append(folders, pkg.Dir)
+			}
+		}
+	}
+	slices.Sort(folders)
+	return slices.Compact(folders)
+}
+
+// generators finds the project's command: a script of client-gen's users, unless make calls it, then make, then go
+// generate.
+func (s *surgery) generators() []string {
+	targets := s.makeTargets("generate")
+	script, err := readIfThere(s.project.Root, updateScript)
+	if err == nil && script != nil && !s.makefileNames(path.Base(updateScript)) {
+		return []string{"./" + updateScript}
+	}
+	if len(targets) > 0 {
+		return targets
+	}
+	if script != nil {
+		return []string{"./" + updateScript}
+	}
+	var list []string
+	for _, module := range s.project.Workspace.Modules {
+		if slices.ContainsFunc(s.project.Packages, func(p *project.Package) bool {
+			return s.project.Workspace.ModuleOf(p.Dir) == module && hasGoGenerate(p)
+		}) {
+			list = append(list, inFolder("go -C %s generate ./...", "go generate ./...", module.Dir))
+		}
+	}
+	return list
+}
+
+func hasGoGenerate(pkg *project.Package) bool {
+	return slices.ContainsFunc(pkg.Files, func(f *project.File) bool { return bytes.Contains(f.Source, []byte("\n//go:generate ")) })
+}
+
+// makeTargets are the commands for the Makefiles beside a go.mod that have the target.
+func (s *surgery) makeTargets(target string) []string {
+	rule := regexp.MustCompile(`(?m)^` + target + `\s*:($|[^=])`)
+	var list []string
+	for _, module := range s.project.Workspace.Modules {
+		if content, err := readIfThere(s.project.Root, path.Join(module.Dir, "Makefile")); err == nil && rule.Match(content) {
+			list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
+		}
+	}
+	return list
+}
+
+func (s *surgery) makefileNames(name string) bool {
+	content, err := readIfThere(s.project.Root, "Makefile")
+	return err == nil && bytes.Contains(content, []byte(name))
+}
+
+func (s *surgery) changesGeneratedManifests() bool {
+	for _, change := range s.files {
+		if bytes.Contains(change.content, []byte("controller-gen.kubebuilder.io/version:")) {
+			return true
+		}
+	}
+	return false
+}
+
+func inFolder(there, here, folder string) string {
+	if folder == "." {
+		return here
+	}
+	return fmt.Sprintf(there, folder)
+}

@@ -1,0 +1,267 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"bytes"
+	"context"
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// What a text says of the old version. Nothing of it is changed: only a person knows whether it means the objects of
+// today, or those of tomorrow.
+const (
+	mentionVersion = "names %s"
+	mentionLiteral = "has %s in a string, which no compiler checks"
+	mentionGVK     = "builds a group, version and kind or resource of %s by hand"
+	mentionWebhook = "is about a webhook of %s: the new version needs a path and an entry of its own"
+	mentionOwned   = "owns kinds that move in %s only: list the new version in the ClusterServiceVersion, too"
+)
+
+// textNames are the files besides Go that are read for mentions.
+var textNames = []string{".yaml", ".yml", ".json", ".md", ".adoc", ".rst", ".txt", ".sh", ".bash", ".tpl", ".mk", "Makefile", "Dockerfile"}
+
+// sightings are lines, by file and by what they say.
+type sightings map[string]map[string][]int
+
+func (s sightings) add(file, what string, line int) {
+	if s[file] == nil {
+		s[file] = map[string][]int{}
+	}
+	s[file][what] = append(s[file][what], line)
+}
+
+// mentions reports where the old version is named outside of what the compiler sees: one finding for each file and
+// manner.
+func (s *surgery) mentions(ctx context.Context) error {
+	seen := sightings{}
+	for _, pkg := range s.project.Packages {
+		for _, file := range pkg.Files {
+			if !file.Generated {
+				s.mentionsInGo(file, seen)
+			}
+		}
+	}
+	folder := edited{Folder: project.Folder(s.project.Root), tracked: tracked(ctx, s.project.Root)}
+	paths, err := folder.Paths()
+	if err != nil {
+		return err
+	}
+	for _, name := range paths {
+		base := path.Base(name)
+		if !slices.Contains(textNames, path.Ext(base)) && !slices.Contains(textNames, base) {
+			continue
+		}
+		text, isText, err := folder.Read(name)
+		if err != nil {
+			return err
+		}
+		if isText {
+			s.mentionsInText(name, text, seen)
+		}
+	}
+	for _, file := range slices.Sorted(maps.Keys(seen)) {
+		for _, what := range slices.Sorted(maps.Keys(seen[file])) {
+			lines := seen[file][what]
+			slices.Sort(lines)
+			lines = slices.Compact(lines)
+			s.finding(file+":"+strconv.Itoa(lines[0]), what+"%s", s.old.Name(), others(lines))
+		}
+	}
+	return nil
+}
+
+// others names the lines after the first, at most four of them.
+func others(lines []int) string {
+	const most = 4
+	if len(lines) == 1 {
+		return ""
+	}
+	var shown []string
+	for _, line := range lines[1:min(len(lines), most+1)] {
+		shown = append(shown, strconv.Itoa(line))
+	}
+	text := "; so do the lines " + strings.Join(shown, ", ")
+	if more := len(lines) - 1 - most; more > 0 {
+		text += " and " + strconv.Itoa(more) + " more"
+	}
+	return text
+}
+
+// mentionsInGo looks into strings, composite literals and markers.
+func (s *surgery) mentionsInGo(file *project.File, seen sightings) {
+	version, webhook := s.versionPattern(), s.webhookPattern()
+	for _, group := range file.Syntax.Comments {
+		for _, comment := range group.List {
+			if isMarker(comment.Text) && webhook.MatchString(comment.Text) {
+				seen.add(file.Path, mentionWebhook, s.line(comment.Pos()))
+			}
+		}
+	}
+	var within *ast.CompositeLit // whose strings have been taken together
+	ast.Inspect(file.Syntax, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.ImportSpec, *ast.Field:
+			_, isImport := node.(*ast.ImportSpec)
+			return !isImport
+		case *ast.CompositeLit:
+			if s.buildsOld(file, node) && !s.isAnchor(node.Pos()) {
+				within = node
+				seen.add(file.Path, mentionGVK, s.line(node.Pos()))
+			}
+		case *ast.BasicLit:
+			value, err := strconv.Unquote(node.Value)
+			inside := within != nil && within.Pos() <= node.Pos() && node.End() <= within.End()
+			if err != nil || node.Kind != token.STRING || inside || s.isAnchor(node.Pos()) {
+				return true
+			}
+			switch {
+			case webhook.MatchString(value):
+				seen.add(file.Path, mentionWebhook, s.line(node.Pos()))
+			case version.MatchString(value):
+				for i, line := range strings.Split(value, "\n") {
+					if version.MatchString(line) && s.isAboutMoved(strings.Split(value, "\n"), i) {
+						seen.add(file.Path, mentionLiteral, s.line(node.Pos())+i)
+					}
+				}
+			}
+		}
+		return true
+	})
+}
+
+// isAnchor reports whether a position lies in what the old version says of itself.
+func (s *surgery) isAnchor(pos token.Pos) bool {
+	d := s.at(pos)
+	return d != nil && d.Anchor
+}
+
+// buildsOld recognises schema.GroupVersionKind{…} and its like with the old group and version, unless the kind is one
+// that stays.
+func (s *surgery) buildsOld(file *project.File, literal *ast.CompositeLit) bool {
+	named, ok := types.Unalias(file.Info.TypeOf(literal)).(*types.Named)
+	if !ok || !strings.HasPrefix(named.Obj().Name(), "GroupVersion") {
+		return false
+	}
+	values := map[string]string{}
+	structure, _ := named.Underlying().(*types.Struct)
+	for i, element := range literal.Elts {
+		name, value := "", element
+		if pair, ok := element.(*ast.KeyValueExpr); ok {
+			if key, ok := pair.Key.(*ast.Ident); ok {
+				name, value = key.Name, pair.Value
+			}
+		} else if structure != nil && i < structure.NumFields() {
+			name = structure.Field(i).Name()
+		}
+		if known := file.Info.Types[value].Value; known != nil && known.Kind() == constant.String {
+			values[name] = constant.StringVal(known)
+		}
+	}
+	return values["Group"] == s.old.Group && values["Version"] == s.old.Version && (values["Kind"] == "" || s.moves(values["Kind"]))
+}
+
+// moves reports whether a name is that of a kind that moves, or of its list.
+func (s *surgery) moves(kind string) bool {
+	return slices.Contains(s.request.Kinds, kind) || slices.Contains(s.request.Kinds, strings.TrimSuffix(kind, "List"))
+}
+
+// versionPattern finds group/version, but neither another group that ends alike nor another version that begins alike.
+func (s *surgery) versionPattern() *regexp.Regexp {
+	return regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(s.old.Name()) + `($|\W)`)
+}
+
+// webhookPattern finds the paths that kubebuilder gives webhooks of the kinds that move.
+func (s *surgery) webhookPattern() *regexp.Regexp {
+	kinds := make([]string, 0, len(s.request.Kinds))
+	for _, kind := range s.request.Kinds {
+		kinds = append(kinds, regexp.QuoteMeta(strings.ToLower(kind)))
+	}
+	return regexp.MustCompile(`/(mutate|validate)-` + regexp.QuoteMeta(strings.ReplaceAll(s.old.Group, ".", "-")+"-"+s.old.Version) + `-(` + strings.Join(kinds, "|") + `)\b`)
+}
+
+var kindLine = regexp.MustCompile(`^\W*kind"?:\s*"?(\w+)`)
+
+// isAboutMoved reports whether a line with the version stands beside a kind that moves, or beside none.
+func (s *surgery) isAboutMoved(lines []string, i int) bool {
+	for _, distance := range []int{0, 1, -1, 2, -2, 3, -3} {
+		at := i + distance
+		if at < 0 || at >= len(lines) || distance < 0 && strings.HasPrefix(lines[at], "---") {
+			continue
+		}
+		if found := kindLine.FindStringSubmatch(strings.TrimSpace(lines[at])); found != nil {
+			return s.moves(found[1])
+		}
+	}
+	return true
+}
+
+// mentionsInText looks into manifests, samples, documents and scripts.
+func (s *surgery) mentionsInText(file, text string, seen sightings) {
+	version, webhook := s.versionPattern(), s.webhookPattern()
+	if strings.Contains(text, "kind: ClusterServiceVersion") {
+		s.mentionsInBundle(file, text, seen)
+	}
+	if !version.MatchString(text) && !webhook.MatchString(text) {
+		return
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		switch {
+		case webhook.MatchString(line):
+			seen.add(file, mentionWebhook, i+1)
+		case version.MatchString(line) && s.isAboutMoved(lines, i):
+			seen.add(file, mentionVersion, i+1)
+		}
+	}
+}
+
+// mentionsInBundle looks for the kinds that a ClusterServiceVersion owns. Its version stands apart from its group, so
+// that no pattern finds it.
+func (s *surgery) mentionsInBundle(file, text string, seen sightings) {
+	decoder := yaml.NewDecoder(bytes.NewReader([]byte(text)))
+	for {
+		var document struct {
+			Kind string `yaml:"kind"`
+			Spec struct {
+				Definitions struct {
+					Owned []yaml.Node `yaml:"owned"`
+				} `yaml:"customresourcedefinitions"`
+			} `yaml:"spec"`
+		}
+		if decoder.Decode(&document) != nil {
+			return // the end, or no YAML
+		}
+		var old []int
+		known := false
+		for _, node := range document.Spec.Definitions.Owned {
+			var owned struct{ Name, Kind, Version string }
+			if node.Decode(&owned) != nil || !s.moves(owned.Kind) || !strings.HasSuffix(owned.Name, "."+s.old.Group) {
+				continue
+			}
+			if owned.Version == s.old.Version {
+				old = append(old, node.Line)
+			}
+			known = known || owned.Version == s.version
+		}
+		for _, line := range old {
+			if !known {
+				seen.add(file, mentionOwned, line)
+			}
+		}
+	}
+}
