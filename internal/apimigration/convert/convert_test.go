@@ -169,6 +169,13 @@ func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 	if plan := scaffolded(t, dir, Request{Kind: "Widget", Preserve: true}); len(plan.Files) != 0 {
 		t.Errorf("a second run writes %v", plan.Files)
 	}
+
+	// Were what is kept restored in any case, clients' changes would be undone.
+	replace(t, dir, "api/internal/preserve/preserve.go", "\tdefault:\n\t\treturn mine\n", "\tdefault:\n\t\tif is != nil {\n\t\t\treturn is\n\t\t}\n\t\treturn mine\n")
+	out, err = run(t, dir, "go", "test", "-run", "Widget", "./api/v1")
+	if err == nil || !strings.Contains(out, "--- FAIL: TestWidgetChangedOnTheWay") || strings.Contains(out, "AndBack") || !strings.Contains(out, "spec.timeout") {
+		t.Errorf("stale data come back, and the test of changes does not say so: %v\n%s", err, out)
+	}
 }
 
 // fillIn writes, as a person would, what the fixture's conversion of Widget lacks.
@@ -186,10 +193,10 @@ func fillIn(t *testing.T, dir string) {
 	)
 	replace(t, dir, "api/v1/widget_conversion_test.go",
 		"widgetOnlyInV1 = []string{}", "widgetOnlyInV1 = []string{\"spec.legacy\"}",
-		"widgetOnlyInV2 = []string{}", "widgetOnlyInV2 = []string{\"spec.security.tls\", \"spec.parts[].material\", \"spec.partsByTag.*.material\", \"spec.groups.*[].material\"}",
+		"widgetOnlyInV2 = []string{}", "widgetOnlyInV2 = []string{\"spec.timeout\", \"spec.security.tls\", \"spec.parts[].material\", \"spec.partsByTag.*.material\", \"spec.groups.*[].material\"}",
 		"return []any{}", `return []any{func(in *v2.WidgetSpec, c randfill.Continue) {
 			c.FillNoCustom(in)
-			in.Timeout.Duration = time.Duration(c.Int31()) * time.Second
+			in.Timeout.Duration = time.Duration(c.Int31()) * time.Millisecond
 		}}`,
 	)
 	const shared = `package v1

@@ -51,7 +51,7 @@ func Save(annotation string, original, back, converted metav1.Object) error {
 	}
 	keep := kept{Seen: seen, Is: is}
 	keep.leaveOut()
-	if equal(keep.Seen, keep.Is) {
+	if reflect.DeepEqual(keep.Seen, keep.Is) {
 		return nil
 	}
 	onlySeen, onlyIs := differing(keep.Seen, keep.Is)
@@ -126,33 +126,21 @@ func decode(content []byte, into any) error {
 	return decoder.Decode(into)
 }
 
-// equal compares trees. A field that is null is one that is not there.
-func equal(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok {
-			return false
-		}
-		for name := range union(a, b) {
-			if !equal(a[name], b[name]) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !equal(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
-	default:
-		return reflect.DeepEqual(a, b)
+// absent stands for a field that is not there, which is not the same as one that is null.
+type absent struct{}
+
+func get(fields map[string]any, name string) any {
+	if value, ok := fields[name]; ok {
+		return value
+	}
+	return absent{}
+}
+
+func set(fields map[string]any, name string, value any) {
+	if value == (absent{}) {
+		delete(fields, name)
+	} else {
+		fields[name] = value
 	}
 }
 
@@ -175,16 +163,13 @@ func differing(a, b any) (onlyA, onlyB any) {
 	}
 	fewerA, fewerB := map[string]any{}, map[string]any{}
 	for name := range union(fieldsA, fieldsB) {
-		if equal(fieldsA[name], fieldsB[name]) {
+		valueA, valueB := get(fieldsA, name), get(fieldsB, name)
+		if reflect.DeepEqual(valueA, valueB) {
 			continue
 		}
-		valueA, valueB := differing(fieldsA[name], fieldsB[name])
-		if valueA != nil {
-			fewerA[name] = valueA
-		}
-		if valueB != nil {
-			fewerB[name] = valueB
-		}
+		valueA, valueB = differing(valueA, valueB)
+		set(fewerA, name, valueA)
+		set(fewerB, name, valueB)
 	}
 	return fewerA, fewerB
 }
@@ -192,7 +177,7 @@ func differing(a, b any) (onlyA, onlyB any) {
 // merge gives mine, a value of what has been converted back, what was kept of it: where mine is what was seen, it
 // becomes what there was.
 func merge(keys Keys, path string, mine, seen, is any) any {
-	if equal(mine, seen) {
+	if reflect.DeepEqual(mine, seen) {
 		return is
 	}
 	switch mine := mine.(type) {
@@ -203,11 +188,7 @@ func merge(keys Keys, path string, mine, seen, is any) any {
 			return mine
 		}
 		for name := range union(seen, is) {
-			if value := merge(keys, strings.TrimPrefix(path+"."+name, "."), mine[name], seen[name], is[name]); value != nil {
-				mine[name] = value
-			} else {
-				delete(mine, name)
-			}
+			set(mine, name, merge(keys, strings.TrimPrefix(path+"."+name, "."), get(mine, name), get(seen, name), get(is, name)))
 		}
 		return mine
 	case []any:
@@ -228,7 +209,7 @@ func mergeList(keys Keys, path string, mine, seen, is []any) []any {
 	merged := append([]any{}, mine...)
 	done, used := make([]bool, len(mine)), make([]bool, len(seen))
 	names := keys.of(path)
-	for _, same := range []func(a, b any) bool{equal, func(a, b any) bool { return sameKeys(names, a, b) }} {
+	for _, same := range []func(a, b any) bool{reflect.DeepEqual, func(a, b any) bool { return sameKeys(names, a, b) }} {
 		for i := range mine {
 			for j := range seen {
 				if !done[i] && !used[j] && same(mine[i], seen[j]) {
@@ -248,7 +229,7 @@ func sameKeys(names []string, a, b any) bool {
 		return false
 	}
 	for _, name := range names {
-		if fieldsA[name] == nil || !equal(fieldsA[name], fieldsB[name]) {
+		if fieldsA[name] == nil || !reflect.DeepEqual(fieldsA[name], fieldsB[name]) {
 			return false
 		}
 	}

@@ -73,6 +73,7 @@ func TestWhatWasKeptComesBackWhereNothingHasChangedSince(t *testing.T) {
 		"the key of an element is changed: it is another":     {func(s *spec) { s.Parts[0].Name = "other" }, func(s *spec) { s.Parts[0] = part{"other", 1, ""} }},
 		"a value of a map is changed":                         {func(s *spec) { s.ByName["x.y"].Count = 9 }, func(s *spec) { s.ByName["x.y"].Count = 9 }},
 		"a value of a map goes, and does not come back":       {func(s *spec) { delete(s.ByName, "x.y") }, func(s *spec) { delete(s.ByName, "x.y") }},
+		"a value of a map becomes null":                       {func(s *spec) { s.ByName["x.y"] = nil }, func(s *spec) { s.ByName["x.y"] = nil }},
 		"the field is set by the other version after all":     {func(s *spec) { s.Mode = "slow" }, func(s *spec) { s.Mode = "slow" }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,13 +145,13 @@ func TestWhateverTheAnnotationSaysTheObjectStaysReadable(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{
 		"", "null", "not JSON", "[]", `{"is":1}`, `{"is":{"spec":"text"},"seen":{"spec":{"size":1}}}`, `{"is":{"spec":{"size":"text"}},"seen":{"spec":{"size":1}}}`,
-		`{"is":{"spec":{"parts":[1]}},"seen":{"spec":{"parts":[]}}}`, `{"is":{"metadata":{"name":"other"},"kind":"Other"},"seen":{"metadata":{"name":"a"}}}`,
+		`{"is":{"spec":{"parts":[1]}},"seen":{"spec":{"parts":[{"name":"a"}]}}}`, `{"is":{"spec":{"parts":[]}},"seen":{"spec":{"parts":[{"name":"b"},{"name":"a"}]}}}`, `{"is":{"metadata":{"name":"other"},"kind":"Other"},"seen":{"metadata":{"name":"a"}}}`,
 	} {
-		converted := &object{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{annotation: content}}, Spec: spec{Size: 1}}
+		converted := &object{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{annotation: content}}, Spec: spec{Size: 1, Parts: []part{{Name: "a"}}}}
 		if err := Restore(annotation, nil, converted); err != nil {
 			t.Errorf("%s: %v", content, err)
 		}
-		want := &object{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: spec{Size: 1}}
+		want := &object{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: spec{Size: 1, Parts: []part{{Name: "a"}}}}
 		if diff := cmp.Diff(want, converted); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", content, diff)
 		}
