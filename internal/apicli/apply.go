@@ -82,6 +82,9 @@ meanwhile. Until then the folder .api-migrator holds what is still to do.`,
 			for _, next := range plan.Commands {
 				fmt.Fprintf(streams.Err, "Next: %s\n", next)
 			}
+			if plan.Copy != nil {
+				fmt.Fprint(streams.Err, plan.Copy.Text())
+			}
 			return nil
 		},
 	}

@@ -72,7 +72,8 @@ The plan exits with 2 if it has blockers.`,
 	flags.StringVarP(&dir, "dir", "C", ".", "a folder of the project")
 	flags.StringSliceVar(&request.Kinds, "kind", nil, "a kind that moves; several, with commas or with the flag again")
 	flags.StringVar(&request.From, "from", "", "GROUP/VERSION that has the kinds")
-	flags.StringVar(&request.To, "to", "", "GROUP/VERSION that is to be made")
+	flags.StringVar(&request.To, "to", "", "GROUP/VERSION that is to be made; with --to-kind it may be left out, and the kind gets another name where it is")
+	flags.StringVar(&request.ToKind, "to-kind", "", "another name for the kind")
 	flags.StringVar(&request.Storage, "storage", request.Storage, "which version is marked as the storage version: new or old")
 	flags.StringVar(&request.Shared, "shared", request.Shared, "where code goes that kinds on both sides use: shared (a package of its own), newest (the new version, which the old one then imports) or duplicate (a copy in each version)")
 	flags.StringVar(&request.Old, "old", request.Old, "what the old version has of the kinds that move: keep (types of their own), wrap (structs of the new version's types), alias (types defined as the new version's) or remove (nothing)")
@@ -92,8 +93,10 @@ func complete(command *cobra.Command, request *move.Request, assign map[string]s
 		return usageError(command, errors.New("--kind is missing"))
 	case request.From == "":
 		return usageError(command, errors.New("--from is missing"))
-	case request.To == "":
+	case request.To == "" && request.ToKind == "":
 		return usageError(command, errors.New("--to is missing"))
+	case request.To == "":
+		request.To = request.From
 	}
 	if err := checkChoices(command, *request); err != nil {
 		return err

@@ -44,7 +44,7 @@ func (s *surgery) definedTypes(file *project.File, q *qualifiers) []edit {
 	for _, d := range s.graph.Declarations {
 		if d.File() == file && s.remainsOf(d) == remainsDefined {
 			kind := d.Parts[0].Specs[0].(*ast.TypeSpec)
-			edits = append(edits, edit{s.project.Offset(kind.Type.Pos()), s.project.Offset(kind.Type.End()), q.name(homeNew) + "." + d.Name})
+			edits = append(edits, edit{s.project.Offset(kind.Type.Pos()), s.project.Offset(kind.Type.End()), q.name(homeNew) + "." + s.nameOf(d, d.Name, elsewhere)})
 		}
 	}
 	return edits
@@ -101,7 +101,8 @@ func (s *surgery) aliasSpec(d *split.Declaration, spec ast.Spec, keyword token.T
 			continue
 		}
 		at := s.homeOf(d, elsewhere)
-		target, head := q.name(at)+"."+name, s.useInstead(at, name)
+		there := s.nameOf(d, name, elsewhere)
+		target, head := q.name(at)+"."+there, s.useInstead(at, there)
 		switch keyword {
 		case token.TYPE:
 			marker := "// +kubebuilder:object:generate=false"
@@ -124,7 +125,14 @@ func (s *surgery) aliasSpec(d *split.Declaration, spec ast.Spec, keyword token.T
 
 // useInstead is the paragraph of a comment that names what has taken an old name's place.
 func (s *surgery) useInstead(at home, name string) string {
-	return "// Deprecated: use " + identifier(path.Base(s.dirs[at])) + "." + name + " instead."
+	qualifier := identifier(path.Base(s.dirs[at])) + "."
+	switch {
+	case s.seen(at, homeOld):
+		qualifier = ""
+	case at == homeNew && s.group != s.old.Group:
+		qualifier = identifier(s.folderName(at)) + qualifier
+	}
+	return "// Deprecated: use " + qualifier + name + " instead."
 }
 
 func namesOf(spec ast.Spec) []string {
@@ -144,6 +152,7 @@ func namesOf(spec ast.Spec) []string {
 // forwarder is a function that calls the one which has left.
 func (s *surgery) forwarder(d *split.Declaration, file *project.File, function *ast.FuncDecl, q *qualifiers) string {
 	name, at := function.Name.Name, s.homeOf(d, elsewhere)
+	there := s.nameOf(d, name, elsewhere)
 	if function.Type.TypeParams != nil {
 		s.blocker(s.project.Place(function.Pos()), "%s has type parameters, which a function in the old version cannot forward yet: use --assign %s=stay", name, name)
 		return ""
@@ -172,9 +181,9 @@ func (s *surgery) forwarder(d *split.Declaration, file *project.File, function *
 		}
 		parameters = append(parameters, strings.Join(own, ", ")+" "+text(field.Type))
 	}
-	result, call := "", q.name(at)+"."+name+"("+strings.Join(arguments, ", ")+")"
+	result, call := "", q.name(at)+"."+there+"("+strings.Join(arguments, ", ")+")"
 	if results := function.Type.Results; results != nil && len(results.List) > 0 {
 		result, call = " "+text(results), "return "+call
 	}
-	return s.useInstead(at, name) + "\n//\n//go:fix inline\nfunc " + name + "(" + strings.Join(parameters, ", ") + ")" + result + " {\n\t" + call + "\n}"
+	return s.useInstead(at, there) + "\n//\n//go:fix inline\nfunc " + name + "(" + strings.Join(parameters, ", ") + ")" + result + " {\n\t" + call + "\n}"
 }

@@ -69,7 +69,7 @@ func (s *surgery) refuse(from, to home, c crossing) {
 func (s *surgery) crossings() map[border][]crossing {
 	found := map[border][]crossing{}
 	add := func(from, to home, c crossing) {
-		if from, to = packageOf(from), packageOf(to); from != to {
+		if from, to = s.packageOf(from), s.packageOf(to); from != to {
 			found[border{from, to}] = append(found[border{from, to}], c)
 		}
 	}
@@ -114,7 +114,7 @@ func (s *surgery) checkMembers(file *project.File, viewer home) {
 			viewers = s.viewers(user)
 		}
 		for _, viewer := range viewers {
-			if packageOf(s.homeOf(owner, viewer)) != packageOf(viewer) {
+			if !s.seen(viewer, s.homeOf(owner, viewer)) {
 				s.blocker(s.project.Place(ident.Pos()), "%s of %s is unexported and is used from another package afterwards: export it first", object.Name(), owner.Name)
 				break
 			}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
@@ -61,6 +62,8 @@ func (s *surgery) regenerate(ctx context.Context, shadow *project.Workspace) err
 			dirs = append(dirs, s.dirs[h])
 		}
 	}
+	slices.Sort(dirs)
+	dirs = slices.Compact(dirs)
 	if err := generateDeepcopy(ctx, shadow, dirs, generatedHeader(before)); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package move
 
 import (
 	"go/ast"
+	"go/constant"
 	"go/parser"
 	"go/token"
 	"path"
@@ -40,11 +41,11 @@ func (s *surgery) createFile(from *project.File, to home) error {
 	edits := slices.Concat(s.definitions(from), s.references(from, to, q))
 	if to == homeNew {
 		stays := func(d *split.Declaration) bool { return s.placed[d].Destination == split.Stay }
-		edits = slices.Concat(edits, s.withoutKinds(from, stays), s.versionLiterals(from), s.storageEdits(from, homeNew))
+		edits = slices.Concat(s.copyEdits(from), edits, s.withoutKinds(from, stays), s.versionLiterals(from), s.storageEdits(from, homeNew))
 	}
 	body := s.extract(from, to, edits)
 	isDoc := len(from.Syntax.Decls) == 0 && from.Syntax.Doc != nil
-	if body == "" && (to != homeNew || !isDoc) {
+	if body == "" && (to != homeNew || !isDoc || s.inPlace()) {
 		return nil
 	}
 	source := []byte(s.header(from, to) + "\n\n" + body)
@@ -64,7 +65,13 @@ func (s *surgery) createFile(from *project.File, to home) error {
 		return err
 	}
 	why := map[home]string{homeNew: "what moves from ", homeShared: "what versions share from ", homeInternal: "what only packages of the group need from "}[to]
-	s.files[s.dirs[to]+"/"+path.Base(from.Path)] = &change{content: content, why: why + from.Path}
+	name := s.fileOf(from, to)
+	if existing, err := readIfThere(s.project.Root, name); err != nil {
+		return err
+	} else if existing != nil {
+		s.blocker(name, "what is copied from %s would go here, but the file exists already", from.Path)
+	}
+	s.files[name] = &change{content: content, why: why + from.Path}
 	return nil
 }
 
@@ -80,12 +87,23 @@ func mentionedIn(source []byte) (map[string]bool, error) {
 func (s *surgery) header(from *project.File, to home) string {
 	_, end := s.body(from)
 	clause := edit{s.project.Offset(from.Syntax.Name.Pos()), end, path.Base(s.dirs[to])}
-	if to == homeNew {
+	switch {
+	case s.seen(to, homeOld):
+		clause.text = from.Syntax.Name.Name
+	case to == homeNew:
 		clause.text = identifier(s.version)
 	}
 	edits := []edit{clause}
-	if to != homeNew && from.Syntax.Doc != nil { // it describes a version
-		edits = append(edits, edit{s.project.Offset(from.Syntax.Doc.Pos()), s.project.Offset(from.Syntax.Package), ""})
+	switch doc := from.Syntax.Doc; {
+	case doc == nil:
+	case to != homeNew || s.inPlace(): // it describes a version
+		edits = append(edits, edit{s.project.Offset(doc.Pos()), s.project.Offset(from.Syntax.Package), ""})
+	case s.group != s.old.Group:
+		for _, comment := range doc.List {
+			if !isMarker(comment.Text) {
+				edits = append(edits, edit{s.project.Offset(comment.Pos()), s.project.Offset(comment.End()), word(s.groupWord()).ReplaceAllString(comment.Text, s.folderName(homeNew))})
+			}
+		}
 	}
 	text := splice(from.Source, 0, end, edits)
 	if to == homeNew {
@@ -108,18 +126,45 @@ func (s *surgery) versionLiterals(file *project.File) []edit {
 			continue
 		}
 		ast.Inspect(decl, func(node ast.Node) bool {
-			literal, ok := node.(*ast.BasicLit)
-			if !ok || literal.Kind != token.STRING {
+			value, ok := s.text(file, node)
+			if !ok {
 				return true
 			}
 			with := map[string]string{s.old.Version: s.version, s.old.Group: s.group, s.old.Name(): s.group + "/" + s.version}
-			if value, err := strconv.Unquote(literal.Value); err == nil && with[value] != "" && with[value] != value {
-				edits = append(edits, edit{s.project.Offset(literal.Pos()), s.project.Offset(literal.End()), strconv.Quote(with[value])})
+			if with[value] != "" && with[value] != value {
+				edits = append(edits, edit{s.project.Offset(node.Pos()), s.project.Offset(node.End()), strconv.Quote(with[value])})
 			}
-			return true
+			return false
 		})
 	}
 	return edits
+}
+
+// text is the value of a literal, or of a constant of another package, such as that of the group.
+func (s *surgery) text(file *project.File, node ast.Node) (string, bool) {
+	switch node := node.(type) {
+	case *ast.BasicLit:
+		value, err := strconv.Unquote(node.Value)
+		return value, err == nil && node.Kind == token.STRING
+	case *ast.SelectorExpr:
+		value := file.Info.Types[node].Value
+		if value == nil || value.Kind() != constant.String {
+			return "", false
+		}
+		return constant.StringVal(value), true
+	}
+	return "", false
+}
+
+// folderName is that of the folder above a version: the group's, in most layouts.
+func (s *surgery) folderName(h home) string { return path.Base(path.Dir(s.dirs[h])) }
+
+// groupWord is what comments call the old group: its folder's name, or without such a folder its first label.
+func (s *surgery) groupWord() string {
+	if s.old.Layout() == "api/VERSION" {
+		return groupLabel(s.old.Group, "")
+	}
+	return s.folderName(homeOld)
 }
 
 const storageMarker = "// +kubebuilder:storageversion"
@@ -127,6 +172,9 @@ const storageMarker = "// +kubebuilder:storageversion"
 // storageEdits leaves the storage marker on exactly one version of each kind that moves.
 func (s *surgery) storageEdits(file *project.File, at home) []edit {
 	var edits []edit
+	if len(s.successors) > 0 {
+		return nil // each definition has its own
+	}
 	for _, d := range s.graph.Declarations {
 		if d.File() != file || !slices.Contains(s.request.Kinds, d.Name) {
 			continue
@@ -183,9 +231,12 @@ func (s *surgery) createDoc(to home) {
 	if s.legacy {
 		marker = "// +k8s:deepcopy-gen=package,register"
 	}
-	parent := path.Base(path.Dir(s.dirs[homeNew]))
+	parent := s.folderName(homeNew)
+	if s.group != s.old.Group {
+		parent = s.groupWord() + " and " + parent
+	}
 	text := licence + marker + "\n\n// Package " + path.Base(s.dirs[to]) + " contains types and functions used by API definitions in the\n// " + parent + " package\n"
-	if s.legacy {
+	if s.legacy && s.group == s.old.Group {
 		text += "// +groupName=" + s.group + "\n"
 	}
 	s.files[s.dirs[to]+"/doc.go"] = &change{content: []byte(text + "package " + path.Base(s.dirs[to]) + "\n"), why: "the package comment, with the markers for generated code"}

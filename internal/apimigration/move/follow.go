@@ -6,7 +6,6 @@ package move
 import (
 	"go/ast"
 	"go/token"
-	"path"
 	"slices"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
@@ -25,7 +24,7 @@ func (s *surgery) followTests() error {
 		if err != nil {
 			return err
 		}
-		s.files[s.dirs[homeNew]+"/"+path.Base(file.Path)] = &change{content: content, why: "tests what moves; from " + file.Path}
+		s.files[s.fileOf(file, homeNew)] = &change{content: content, why: "tests what moves; from " + file.Path}
 		s.files[file.Path] = &change{why: "tests what has moved"}
 	}
 	return nil

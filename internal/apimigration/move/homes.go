@@ -32,8 +32,8 @@ const (
 )
 
 // packageOf is the home whose package a viewer's code stands in.
-func packageOf(viewer home) home {
-	if viewer == homeMoved {
+func (s *surgery) packageOf(viewer home) home {
+	if viewer == homeMoved || viewer == homeNew && s.inPlace() {
 		return homeOld
 	}
 	return viewer
@@ -57,6 +57,11 @@ type surgery struct {
 	files    map[string]*change
 	findings []Finding
 	blockers []Finding
+
+	renaming   *renaming         // nil if kinds keep their names
+	copies     map[string]string // names of the old package → names of their copies for the new kind, where they differ
+	successors []succession      // empty if a cluster converts between the versions
+	finalizers []string          // that say the old name
 }
 
 // change is what becomes of a file. A nil content removes it.
@@ -75,13 +80,19 @@ func (s *surgery) blocker(place, format string, args ...any) {
 	s.blockers = append(s.blockers, Finding{Place: place, Text: fmt.Sprintf(format, args...)})
 }
 
-// nameOf is the name of one of the declaration's objects where it ends.
-func (s *surgery) nameOf(d *split.Declaration, name string) string {
-	if s.renamed[d] != "" && name == d.Name {
+// nameOf is the name by which a viewer finds one of the declaration's objects.
+func (s *surgery) nameOf(d *split.Declaration, name string, viewer home) string {
+	switch {
+	case s.renamed[d] != "" && name == d.Name:
 		return s.renamed[d]
+	case s.copies[name] != "" && s.homeOf(d, viewer) == homeNew:
+		return s.copies[name]
 	}
 	return name
 }
+
+// seen reports whether a viewer sees what is in another home without an import.
+func (s *surgery) seen(viewer, at home) bool { return s.packageOf(viewer) == s.packageOf(at) }
 
 func (s *surgery) importPath(h home) string { return s.project.Workspace.ImportPath(s.dirs[h]) }
 
@@ -134,6 +145,9 @@ type qualifiers struct {
 
 func (s *surgery) qualifiersOf(pkg *types.Package, file *project.File, style string) *qualifiers {
 	q := &qualifiers{surgery: s, taken: map[string]bool{}, style: style, names: map[home]string{}}
+	if s.inPlace() && style != "" {
+		q.names[homeNew] = style
+	}
 	within := func(pos token.Pos) bool { return file.Syntax.FileStart <= pos && pos < file.Syntax.FileEnd }
 	for ident, object := range file.Info.Defs {
 		if member, ok := object.(*types.Var); within(ident.Pos()) && (!ok || !member.IsField()) {
@@ -160,7 +174,9 @@ func (q *qualifiers) name(h home) string {
 	var candidates []string
 	switch h {
 	case homeNew:
-		if prefix, ok := strings.CutSuffix(q.style, q.surgery.old.Version); ok {
+		if q.surgery.group != q.surgery.old.Group { // the old name may say the group
+			candidates = append(candidates, parent+q.surgery.version)
+		} else if prefix, ok := strings.CutSuffix(q.style, q.surgery.old.Version); ok {
 			candidates = append(candidates, prefix+q.surgery.version)
 		} else if q.style != "" {
 			candidates = append(candidates, q.style+q.surgery.version)

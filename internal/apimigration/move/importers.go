@@ -111,7 +111,7 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 			i.repeatRegistration(selector)
 			return
 		}
-		if !strings.HasSuffix(d.Name, "GroupVersion") || !consumes || !i.besideMoved(selector) {
+		if !strings.HasSuffix(d.Name, "GroupVersion") && i.group == i.old.Group || !consumes || !i.besideMoved(selector) {
 			return // it says the same in both versions
 		}
 		at = homeNew
@@ -124,6 +124,9 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 		return
 	}
 	i.edits = append(i.edits, edit{i.project.Offset(selector.X.Pos()), i.project.Offset(selector.X.End()), i.q.name(at)})
+	if name := i.nameOf(d, selector.Sel.Name, elsewhere); name != selector.Sel.Name && at != homeOld {
+		i.edits = append(i.edits, edit{i.project.Offset(selector.Sel.Pos()), i.project.Offset(selector.Sel.End()), name})
+	}
 }
 
 // registers are the anchors that put kinds into a scheme.
@@ -147,8 +150,8 @@ func (i *importer) besideMoved(selector *ast.SelectorExpr) bool {
 				found = found || d != nil && i.placed[d].Destination == split.New
 			case *ast.BasicLit:
 				text, err := strconv.Unquote(node.Value)
-				for _, kind := range i.request.Kinds {
-					found = found || err == nil && node.Kind == token.STRING && text == kind
+				for _, kind := range i.request.Kinds { // a string keeps the old name of a kind
+					found = found || err == nil && node.Kind == token.STRING && text == kind && i.renaming == nil
 				}
 			}
 			return !found
@@ -194,12 +197,11 @@ func (i *importer) repeatRegistration(selector *ast.SelectorExpr) {
 func (i *importer) cloneRegistration() (bool, error) {
 	base := path.Base(i.file.Path)
 	name := strings.TrimSuffix(base, "_"+i.old.Version+".go")
-	if name == base || !strings.HasPrefix(base, "addtoscheme_") {
+	if name == base || !strings.HasPrefix(base, "addtoscheme_") || i.inPlace() {
 		return false, nil
 	}
-	group, _, _ := strings.Cut(i.group, ".")
 	if i.group != i.old.Group {
-		name = "addtoscheme_" + identifier(group)
+		name = "addtoscheme_" + identifier(i.folderName(homeNew))
 	}
 	spec := importSpec(i.file, i.old.Package.Path)
 	edits := []edit{{i.project.Offset(spec.Pos()), i.project.Offset(spec.End()), imported{i.importPath(homeNew), i.q.name(homeNew)}.spec()}}
@@ -236,7 +238,7 @@ func (i *importer) comments() {
 				for _, comment := range group.List {
 					from := i.project.Offset(comment.Pos())
 					for _, found := range mention.FindAllStringIndex(comment.Text, -1) {
-						i.edits = append(i.edits, edit{from + found[0], from + found[0] + len(i.style), i.q.name(at)})
+						i.edits = append(i.edits, edit{from + found[0], from + found[1], i.q.name(at) + "." + i.nameOf(d, name, elsewhere)})
 					}
 				}
 			}

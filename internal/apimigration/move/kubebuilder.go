@@ -5,6 +5,7 @@ package move
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -35,6 +36,10 @@ func (s *surgery) editProjectFile() error {
 	if err := yaml.Unmarshal(content, &document); err != nil {
 		return project.Problem("kubebuilder edit", "PROJECT is no YAML: %v", err)
 	}
+	domain, err := projectDomain(s.project.Root)
+	if err != nil {
+		return err
+	}
 	entries := resourcesOf(&document)
 	lines := strings.SplitAfter(string(content), "\n")
 	for i, entry := range slices.Backward(entries) {
@@ -57,6 +62,7 @@ func (s *surgery) editProjectFile() error {
 			}
 		}
 		block := strings.Join(lines[entry.Line-1:end], "")
+		block = s.asSuccessor(block, known)
 		block = strings.ReplaceAll(block, "version: "+s.old.Version+"\n", "version: "+s.version+"\n")
 		block = strings.ReplaceAll(block, s.importPath(homeOld)+"\n", s.importPath(homeNew)+"\n")
 		if s.request.Old == OldRemove {
@@ -67,7 +73,44 @@ func (s *surgery) editProjectFile() error {
 		lines = slices.Insert(lines, end, block)
 	}
 	s.files[projectFile] = &change{content: []byte(strings.Join(lines, "")), why: "lists the new version"}
+	if s.group != s.old.Group && s.old.Layout() == "api/VERSION" && !strings.Contains(string(content), "\nmultigroup: true") {
+		s.finding(projectFile, "the project has one group, and gets another: run kubebuilder edit --multigroup=true; kubebuilder then looks for %s in %s", s.old.Group, path.Join(s.dirs[homeOld], "..", groupLabel(s.old.Group, domain), s.old.Version))
+	}
 	return nil
+}
+
+// asSuccessor gives the entry of a kind its new group and name.
+func (s *surgery) asSuccessor(block string, known resource) string {
+	for _, one := range s.successors {
+		if one.old.Kind != known.Kind {
+			continue
+		}
+		group, domain := groupLabel(s.group, known.Domain), known.Domain
+		if group+"."+domain != s.group {
+			group, domain, _ = strings.Cut(s.group, ".")
+		}
+		for key, values := range map[string][2]string{
+			"kind": {one.old.Kind, one.successor.Kind}, "plural": {one.old.Plural, one.successor.Plural}, "group": {known.Group, group}, "domain": {known.Domain, domain},
+		} {
+			block = strings.ReplaceAll(block, " "+key+": "+values[0]+"\n", " "+key+": "+values[1]+"\n")
+		}
+	}
+	return block
+}
+
+// projectDomain is the domain that PROJECT says; empty without one.
+func projectDomain(root string) (string, error) {
+	content, err := readIfThere(root, projectFile)
+	if err != nil {
+		return "", err
+	}
+	var said struct {
+		Domain string `yaml:"domain"`
+	}
+	if err := yaml.Unmarshal(content, &said); err != nil {
+		return "", project.Problem("kubebuilder edit", "PROJECT is no YAML: %v", err)
+	}
+	return said.Domain, nil
 }
 
 // resourcesOf finds the list of resources in the document.

@@ -14,10 +14,14 @@ import (
 )
 
 // editManifests gives every definition of a kind that moves the new version, as a copy of the old one. Definitions of
-// other kinds, and other documents of the same file, keep every byte.
+// other kinds, and other documents of the same file, keep every byte. Where the group or the name is another, there is a
+// definition of its own instead.
 func (s *surgery) editManifests(ctx context.Context) error {
 	if s.request.WithoutCRDs {
 		return nil
+	}
+	if len(s.successors) > 0 {
+		return s.createDefinitions(ctx)
 	}
 	manifests, err := s.project.Manifests()
 	if err != nil {

@@ -346,7 +346,6 @@ func TestRequestsThatCannotBeMeantAreRefused(t *testing.T) {
 		"unknown kind":            {with(func(r *Request) { r.Kinds[0] = "Catalog" }), "has no kind Catalog; it has: CatalogSourceConfig, OperatorGroup"},
 		"version exists":          {with(func(r *Request) { r.To = r.From }), "exists already"},
 		"no version":              {with(func(r *Request) { r.To = "operators.example.com/two" }), "is no GROUP/VERSION"},
-		"another group":           {with(func(r *Request) { r.To = "other.example.com/v2" }), "another group"},
 		"unknown declaration":     {with(func(r *Request) { r.Assign = map[string]split.Destination{"Nothing": split.Stay} }), "no declaration is named Nothing"},
 		"assignment of an anchor": {with(func(r *Request) { r.Assign = map[string]split.Destination{"SchemeBuilder": split.Shared} }), "cannot be assigned"},
 	} {

@@ -24,7 +24,7 @@ func (s *surgery) editOld() error {
 		q := s.qualifiersOf(s.old.Package.Types, file, "")
 		edits := s.references(file, homeOld, q)
 		if !file.Test {
-			edits = slices.Concat(edits, s.storageEdits(file, homeOld), s.deprecations(file), s.definedTypes(file, q), s.aliases(file, q), s.registrations(file))
+			edits = slices.Concat(edits, s.storageEdits(file, homeOld), s.deprecations(file), s.definedTypes(file, q), s.aliases(file, q), s.registrations(file), s.registerBeside(file))
 		}
 		if len(edits) == 0 {
 			continue
@@ -134,7 +134,7 @@ func (s *surgery) deprecations(file *project.File) []edit {
 			node = specs[0]
 			doc = docOf(node)
 		}
-		edits = append(edits, s.deprecate(file, node, doc, s.useInstead(homeNew, d.Name)))
+		edits = append(edits, s.deprecate(file, node, doc, s.useInstead(homeNew, s.nameOf(d, d.Name, elsewhere))))
 	}
 	return edits
 }

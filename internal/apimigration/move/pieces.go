@@ -109,8 +109,8 @@ func (s *surgery) references(file *project.File, viewer home, q *qualifiers) []e
 		if viewer == homeOld && s.request.Shared == SharedDuplicate {
 			from = s.viewerIn(s.at(ident.Pos()))
 		}
-		at, name := s.homeOf(d, from), s.nameOf(d, ident.Name)
-		if at != viewer {
+		at, name := s.homeOf(d, from), s.nameOf(d, ident.Name, from)
+		if !s.seen(viewer, at) {
 			name = q.name(at) + "." + name
 		}
 		if name != ident.Name {

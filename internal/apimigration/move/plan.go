@@ -35,6 +35,8 @@ type Plan struct {
 	Findings     []Finding     `yaml:"findings"`
 	Declarations []Declaration `yaml:"declarations"`
 	Edits        []Edit        `yaml:"edits"`
+	// Copy is how objects get from the old definition to the new one, where a cluster cannot convert them.
+	Copy *Copy `yaml:"copy,omitempty"`
 	// Commands generate what is not regenerated here.
 	Commands []string `yaml:"commands"`
 }
@@ -101,9 +103,10 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	s.keepUnexported()
 	s.hideUnexported()
 	s.exportNames()
+	s.nameCopies()
 	s.checkBorders()
 	manifests := func() error { return s.editManifests(ctx) }
-	for _, step := range []func() error{s.createPackages, s.editOld, s.followTests, s.editImporters, s.editProjectFile, manifests, s.reportRemoval} {
+	for _, step := range []func() error{s.createPackages, s.editOld, s.followTests, s.editImporters, s.createGroupFile, s.editMarkers, s.editProjectFile, manifests, s.reportRemoval} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -112,6 +115,7 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	if err := s.mentions(ctx); err != nil {
 		return nil, err
 	}
+	s.reportStrings()
 	outcome := &Outcome{Root: p.Root, Before: map[string][]byte{}, After: map[string][]byte{}, steps: map[string]stepKind{}}
 	if len(s.blockers) == 0 {
 		if err := s.tryInCopy(ctx); err != nil {
@@ -128,29 +132,43 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 
 func newSurgery(p *project.Project, old *project.Version, request Request) (*surgery, error) {
 	group, version, _ := strings.Cut(request.To, "/")
-	parent := path.Dir(old.Package.Dir)
+	dirs, err := request.folders(p, old)
+	if err != nil {
+		return nil, err
+	}
 	s := &surgery{
 		request: request, project: p, old: old, group: group, version: version, graph: split.NewGraph(old.Package),
 		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{}, kept: map[*split.Declaration]bool{}, hidden: map[*split.Declaration]bool{}, wholly: map[*project.File]bool{}, files: map[string]*change{},
-		dirs: map[home]string{homeOld: old.Package.Dir, homeNew: parent + "/" + version, homeShared: parent + "/shared", homeInternal: parent + "/internal/shared"},
+		dirs: dirs, renaming: renamingOf(request, old), copies: map[string]string{},
 	}
-	question := split.Question{Graph: s.graph, Assign: request.Assign}
-	if request.Shared == SharedNewest { // where every version can use it
+	if err := s.nameSuccessors(); err != nil {
+		return nil, err
+	}
+	for _, file := range old.Package.Files {
+		s.legacy = s.legacy || !file.Generated && bytes.Contains(file.Source, []byte("+k8s:deepcopy-gen"))
+	}
+	return s, s.place()
+}
+
+// place decides where each declaration goes.
+func (s *surgery) place() error {
+	question := split.Question{Graph: s.graph, Assign: s.request.Assign}
+	if s.request.Shared == SharedNewest { // where every version can use it
 		question.Idle = split.Shared
 	}
-	for _, kind := range old.Kinds {
-		if slices.Contains(request.Kinds, kind.Name) {
+	if s.inPlace() {
+		question.NamedAfter = s.renaming.names
+	}
+	for _, kind := range s.old.Kinds {
+		if slices.Contains(s.request.Kinds, kind.Name) {
 			question.Moving = append(question.Moving, kind)
 		} else {
 			question.Staying = append(question.Staying, kind)
 		}
 	}
-	for _, file := range old.Package.Files {
-		s.legacy = s.legacy || !file.Generated && bytes.Contains(file.Source, []byte("+k8s:deepcopy-gen"))
-	}
-	for _, pkg := range p.Packages {
+	for _, pkg := range s.project.Packages {
 		for _, file := range pkg.Files {
-			if pkg != old.Package && importSpec(file, old.Package.Path) != nil {
+			if pkg != s.old.Package && importSpec(file, s.old.Package.Path) != nil {
 				used := map[*split.Declaration]bool{}
 				for _, object := range file.Info.Uses {
 					if d := s.graph.Owner(object); d != nil {
@@ -163,16 +181,16 @@ func newSurgery(p *project.Project, old *project.Version, request Request) (*sur
 	}
 	placements, err := question.Decide()
 	if err != nil {
-		return nil, project.Problem(tryInspect, "%s", err.Error())
+		return project.Problem(tryInspect, "%s", err.Error())
 	}
 	for _, placement := range placements {
 		s.placed[placement.Declaration] = placement
 		if placement.Guess {
 			what := map[split.Destination]string{split.Stay: "stays", split.Shared: "is shared"}[placement.Destination]
-			s.finding(p.Place(placement.Pos()), "%s %s, as a guess: %s", placement.Name, what, placement.Reason)
+			s.finding(s.project.Place(placement.Pos()), "%s %s, as a guess: %s", placement.Name, what, placement.Reason)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // lookAround reports what could not be read with types.
@@ -180,8 +198,8 @@ func (s *surgery) lookAround() {
 	for _, file := range s.project.Ignored {
 		s.finding(file, "kept out by build constraints: not looked at")
 	}
-	for h, dir := range s.dirs {
-		if h == homeOld {
+	for _, dir := range s.dirs {
+		if dir == s.dirs[homeOld] {
 			continue
 		}
 		if i := slices.IndexFunc(s.project.Packages, func(p *project.Package) bool { return p.Dir == dir }); i >= 0 && s.creates(dir) {
@@ -201,17 +219,29 @@ func (s *surgery) creates(dir string) bool {
 
 func (s *surgery) plan() *Plan {
 	commands := s.commands() // it has findings, too
-	plan := &Plan{Format: Format, Request: s.request, Blockers: s.blockers, Findings: s.findings, Declarations: []Declaration{}, Edits: []Edit{}, Commands: commands}
+	plan := &Plan{Format: Format, Request: s.request, Blockers: s.blockers, Findings: s.findings, Declarations: []Declaration{}, Edits: []Edit{}, Commands: commands, Copy: s.copyPlan()}
 	plan.Blockers, plan.Findings = distinct(plan.Blockers), distinct(plan.Findings)
 	for _, d := range s.graph.Declarations {
 		placement := s.placed[d]
 		at := s.homeOf(d, elsewhere)
 		plan.Declarations = append(plan.Declarations, Declaration{
 			Name: strings.Join(d.Names, ", "), What: d.What, File: d.File().Path, To: string(placement.Destination), In: s.dirs[at],
-			As: s.renamed[d], Reason: placement.Reason,
+			As: s.asOf(d), Reason: placement.Reason,
 		})
 	}
 	return plan
+}
+
+// asOf is what a declaration is called where it goes, if that is another name.
+func (s *surgery) asOf(d *split.Declaration) string {
+	names := make([]string, 0, len(d.Names))
+	for _, name := range d.Names {
+		names = append(names, s.nameOf(d, name, elsewhere))
+	}
+	if slices.Equal(names, d.Names) {
+		return ""
+	}
+	return strings.Join(names, ", ")
 }
 
 // distinct sorts findings and drops repetitions. An empty list is a list too: a plan is the same when it is read again.

@@ -94,8 +94,11 @@ func (s *surgery) withoutKinds(file *project.File, drop func(*split.Declaration)
 			continue
 		}
 		ast.Inspect(decl, func(node ast.Node) bool {
-			if call, ok := node.(*ast.CallExpr); ok {
-				edits = append(edits, s.withoutArguments(file, call, drop)...)
+			switch node := node.(type) {
+			case *ast.CallExpr:
+				edits = append(edits, s.withoutArguments(file, node.Args, drop)...)
+			case *ast.CompositeLit:
+				edits = append(edits, s.withoutArguments(file, node.Elts, drop)...)
 			}
 			return true
 		})
@@ -103,19 +106,19 @@ func (s *surgery) withoutKinds(file *project.File, drop func(*split.Declaration)
 	return edits
 }
 
-func (s *surgery) withoutArguments(file *project.File, call *ast.CallExpr, drop func(*split.Declaration) bool) []edit {
+func (s *surgery) withoutArguments(file *project.File, arguments []ast.Expr, drop func(*split.Declaration) bool) []edit {
 	var edits []edit
 	kept := -1 // the last argument that stays
-	for i, argument := range call.Args {
+	for i, argument := range arguments {
 		if d := s.registered(file, argument); d == nil || !drop(d) {
 			kept = i
 			continue
 		}
 		switch {
-		case i+1 < len(call.Args):
-			edits = append(edits, edit{s.project.Offset(argument.Pos()), s.project.Offset(call.Args[i+1].Pos()), ""})
+		case i+1 < len(arguments):
+			edits = append(edits, edit{s.project.Offset(argument.Pos()), s.project.Offset(arguments[i+1].Pos()), ""})
 		case kept >= 0:
-			edits = append(edits, edit{s.project.Offset(call.Args[kept].End()), s.project.Offset(argument.End()), ""})
+			edits = append(edits, edit{s.project.Offset(arguments[kept].End()), s.project.Offset(argument.End()), ""})
 		}
 	}
 	return edits

@@ -203,7 +203,7 @@ func (s *surgery) viewers(d *split.Declaration) []home {
 
 // codeIn is the code of a declaration that stands in the package of one of its viewers.
 func (s *surgery) codeIn(d *split.Declaration, viewer home) []split.Part {
-	if packageOf(viewer) == homeOld {
+	if s.packageOf(viewer) == homeOld {
 		return s.remaining(d)
 	}
 	return d.Parts

@@ -65,6 +65,8 @@ type Request struct {
 	Kinds []string `yaml:"kinds"`
 	From  string   `yaml:"from"` // GROUP/VERSION
 	To    string   `yaml:"to"`
+	// ToKind is the new name of the one kind that is named. Empty: the kinds keep theirs. With it, To may be From.
+	ToKind string `yaml:"toKind,omitempty"`
 	// Storage is StorageNew or StorageOld.
 	Storage string `yaml:"storage"`
 	// Shared says where code goes that kinds on both sides use: SharedPackage, SharedNewest or SharedDuplicate. Empty means SharedPackage.
@@ -100,15 +102,13 @@ func (r Request) check(p *project.Project) (*project.Version, error) {
 		names = append(names, v.Name())
 	}
 	at := slices.Index(names, r.From)
-	group, version, ok := strings.Cut(r.To, "/")
+	_, version, ok := strings.Cut(r.To, "/")
 	switch {
 	case at < 0:
 		return nil, project.Problem(tryInspect, "no package defines the API version %s; there are: %s", r.From, strings.Join(names, ", "))
 	case !ok || !project.IsVersion(version):
 		return nil, project.Problem("api-migrator plan --to "+versions[at].Group+"/v2", "%q is no GROUP/VERSION such as %s/v2", r.To, versions[at].Group)
-	case group != versions[at].Group:
-		return nil, project.Problem("api-migrator plan --to "+versions[at].Group+"/"+version, "%s is another group than %s: a cluster converts between versions of one group only", group, versions[at].Group)
-	case slices.Contains(names, r.To):
+	case slices.Contains(names, r.To) && (r.To != r.From || r.ToKind == ""):
 		return nil, project.Problem(tryInspect, "the API version %s exists already", r.To)
 	case len(r.Kinds) == 0:
 		return nil, project.Problem(tryInspect, "no kind is named")
@@ -122,6 +122,9 @@ func (r Request) check(p *project.Project) (*project.Version, error) {
 		if _, ok := old.Kind(kind); !ok {
 			return nil, project.Problem(tryInspect, "%s has no kind %s; it has: %s", r.From, kind, strings.Join(kindNames(old.Kinds), ", "))
 		}
+	}
+	if err := r.checkSuccession(versions); err != nil {
+		return nil, err
 	}
 	if r.WithoutCRDs {
 		return old, nil

@@ -25,6 +25,8 @@ type Manifest struct {
 	Name     string   `json:"name"`
 	Group    string   `json:"group"`
 	Kind     string   `json:"kind"`
+	Plural   string   `json:"plural"`
+	Scope    string   `json:"scope"`
 	Versions []string `json:"versions"`
 	Storage  string   `json:"storage"`
 }
@@ -39,8 +41,10 @@ type definition struct {
 	Spec struct {
 		Group string `json:"group"`
 		Names struct {
-			Kind string `json:"kind"`
+			Kind   string `json:"kind"`
+			Plural string `json:"plural"`
 		} `json:"names"`
+		Scope    string `json:"scope"`
 		Version  string `json:"version"`
 		Versions []struct {
 			Name    string `json:"name"`
@@ -88,7 +92,7 @@ func definitions(file string, content []byte) []Manifest {
 		if yaml.Unmarshal(document, &crd) != nil || crd.Kind != "CustomResourceDefinition" || !strings.HasPrefix(crd.APIVersion, "apiextensions.k8s.io/") {
 			continue
 		}
-		manifest := Manifest{File: file, API: crd.APIVersion, Name: crd.Metadata.Name, Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		manifest := Manifest{File: file, API: crd.APIVersion, Name: crd.Metadata.Name, Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind, Plural: crd.Spec.Names.Plural, Scope: crd.Spec.Scope}
 		for _, version := range crd.Spec.Versions {
 			manifest.Versions = append(manifest.Versions, version.Name)
 			if version.Storage {

@@ -68,6 +68,11 @@ var anchors = map[string]bool{
 	"Install": true, "GroupName": true, "Resource": true, "Kind": true, "addKnownTypes": true, "RegisterDefaults": true, "GroupKind": true,
 }
 
+// Registers reports whether it is one of the names with which every version registers itself, and not a helper of them.
+func (d *Declaration) Registers() bool {
+	return slices.ContainsFunc(d.Names, func(name string) bool { return anchors[name] })
+}
+
 // NewGraph reads a package. Tests and generated files declare nothing that moves, but for the one that registers kinds.
 func NewGraph(pkg *project.Package) *Graph {
 	g := &Graph{Package: pkg, owners: map[types.Object]*Declaration{}}

@@ -45,6 +45,9 @@ type Question struct {
 	Assign map[string]Destination
 	// Idle is where an exported declaration goes that nothing decides about: Stay, also if empty, or Shared.
 	Idle Destination
+	// NamedAfter is for a kind that gets another name in the same package: it says whether a name is made of the old one.
+	// New is then what is copied under another name, and everything else stays, for both kinds. Nil means another package.
+	NamedAfter func(name string) bool
 }
 
 // decision is a question being answered. Roots grow while declarations that no kind mentions are placed.
@@ -73,6 +76,9 @@ func (q Question) Decide() ([]Placement, error) {
 	for next := d.nextUnreached(); next != nil; next = d.nextUnreached() {
 		d.placeUnreached(next)
 		d.reachAll()
+	}
+	if q.NamedAfter != nil {
+		d.inPlace()
 	}
 	placements := make([]Placement, 0, len(q.Graph.Declarations))
 	for _, declaration := range q.Graph.Declarations {

@@ -9,7 +9,10 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
@@ -97,5 +100,29 @@ func TestWhatNothingDecidesAboutGoesWhereIdleSays(t *testing.T) {
 		if want, ok := map[string]Destination{"Label": Shared, "hidden": Stay}[placement.Name]; ok && (placement.Destination != want || !placement.Guess) {
 			t.Errorf("%s: %s, a guess: %t; want %s, as a guess", placement.Name, placement.Destination, placement.Guess, want)
 		}
+	}
+}
+
+func TestAKindWithAnotherNameInTheSamePackageCopiesWhatIsNamedAfterItAndWhatMentionsThat(t *testing.T) {
+	graph := graphOf(t, map[string]string{"a.go": kinds + `
+func (K) M() string { return helper(KSpec{}) + prefix }
+func helper(KSpec) string { return "" }
+const prefix = "p"
+var SchemeBuilder = 1
+`})
+	placements, err := Question{
+		Graph: graph, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}},
+		NamedAfter: func(name string) bool { return strings.HasPrefix(name, "K") },
+	}.Decide()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]Destination{}
+	for _, placement := range placements {
+		got[placement.Name] = placement.Destination
+	}
+	want := map[string]Destination{"K": New, "KSpec": New, "helper": New, "prefix": Stay, "Phase": Stay, "R": Stay, "SchemeBuilder": Stay}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
