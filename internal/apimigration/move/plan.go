@@ -29,7 +29,7 @@ import (
 type Plan struct {
 	Format  string  `yaml:"format"`
 	Request Request `yaml:"request"`
-	// Tree is a hash of the files that the plan was made for: the Go code, the manifests, and what else it edits.
+	// Tree is a hash of the files that the plan was made for: the Go code, and what else it edits.
 	Tree         string        `yaml:"tree"`
 	Blockers     []Finding     `yaml:"blockers"`
 	Findings     []Finding     `yaml:"findings"`
@@ -126,8 +126,8 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	if err := s.fill(outcome); err != nil {
 		return nil, err
 	}
-	outcome.Plan.Tree, err = s.treeHash(outcome)
-	return outcome, err
+	outcome.Plan.Tree = s.treeHash(outcome)
+	return outcome, nil
 }
 
 func newSurgery(p *project.Project, old *project.Version, request Request) (*surgery, error) {
@@ -285,8 +285,8 @@ func hash(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// treeHash covers every Go file that was read, every manifest of a definition, and what else is edited.
-func (s *surgery) treeHash(outcome *Outcome) (string, error) {
+// treeHash covers every Go file that was read, and what else is edited: manifests, PROJECT, what refers to renamed files.
+func (s *surgery) treeHash(outcome *Outcome) string {
 	hashes := map[string]string{}
 	for name, content := range outcome.Before {
 		hashes[name] = hash(content)
@@ -296,22 +296,11 @@ func (s *surgery) treeHash(outcome *Outcome) (string, error) {
 			hashes[file.Path] = hash(file.Source)
 		}
 	}
-	manifests, err := s.project.Manifests()
-	if err != nil {
-		return "", err
-	}
-	for _, manifest := range manifests {
-		content, err := readIfThere(s.project.Root, manifest.File)
-		if err != nil {
-			return "", err
-		}
-		hashes[manifest.File] = hash(content)
-	}
 	all := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(hashes)) {
 		fmt.Fprintf(all, "%s %s\n", name, hashes[name])
 	}
-	return hex.EncodeToString(all.Sum(nil)), nil
+	return hex.EncodeToString(all.Sum(nil))
 }
 
 // Encode writes a plan as YAML.
