@@ -167,51 +167,6 @@ func (s *surgery) groupWord() string {
 	return s.folderName(homeOld)
 }
 
-const storageMarker = "// +kubebuilder:storageversion"
-
-// storageEdits leaves the storage marker on exactly one version of each kind that moves.
-func (s *surgery) storageEdits(file *project.File, at home) []edit {
-	var edits []edit
-	if len(s.successors) > 0 {
-		return nil // each definition has its own
-	}
-	for _, d := range s.graph.Declarations {
-		if d.File() != file || !slices.Contains(s.request.Kinds, d.Name) {
-			continue
-		}
-		span := s.spanOf(file, d.Parts[0].Decl)
-		var marked *ast.Comment
-		var last *ast.Comment // the marker that the new one follows
-		for _, group := range file.Syntax.Comments {
-			for _, comment := range group.List {
-				offset := s.project.Offset(comment.Pos())
-				if offset < span.from || offset >= s.project.Offset(d.Pos()) {
-					continue
-				}
-				if isMarker(comment.Text) {
-					last = comment
-				}
-				if strings.TrimSpace(strings.TrimPrefix(comment.Text, "//")) == "+kubebuilder:storageversion" {
-					marked = comment
-				}
-			}
-		}
-		stores := (s.request.Storage == StorageNew) == (at == homeNew)
-		switch {
-		case stores && marked == nil && last != nil:
-			end := s.project.Offset(last.End())
-			edits = append(edits, edit{end, end, "\n" + storageMarker})
-		case stores && marked == nil:
-			start := s.project.Offset(d.Parts[0].Decl.(*ast.GenDecl).TokPos)
-			edits = append(edits, edit{start, start, storageMarker + "\n"})
-		case !stores && marked != nil:
-			from, to := wholeLines(file.Source, s.project.Offset(marked.Pos()), s.project.Offset(marked.End()))
-			edits = append(edits, edit{from, to, ""})
-		}
-	}
-	return edits
-}
-
 // createDoc writes the package comment of a shared package: with the markers that the group's versions carry, since
 // its types are parts of their schemas. The internal package needs one only if it holds types.
 func (s *surgery) createDoc(to home) {

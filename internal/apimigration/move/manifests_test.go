@@ -203,3 +203,61 @@ func TestAManifestThatHasChangedSinceThePlanIsRefused(t *testing.T) {
 		t.Errorf("a refused plan changed the tree:\n%s", diff)
 	}
 }
+
+// alphaTypes is a third version of the kubebuilder fixture's kind, in which it is stored.
+const alphaTypes = `// Package v1alpha1 is old.
+// +groupName=cache.example.com
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the API's.
+var GroupVersion = schema.GroupVersion{Group: "cache.example.com", Version: "v1alpha1"}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+
+// Memcached is the first one.
+type Memcached struct {
+	metav1.TypeMeta   ` + "`json:\",inline\"`" + `
+	metav1.ObjectMeta ` + "`json:\"metadata,omitempty\"`" + `
+}
+`
+
+func TestAThirdVersionStoresOrDoesNotAsTheRequestSays(t *testing.T) {
+	t.Parallel()
+	const manifest = "config/crd/bases/cache.example.com_memcacheds.yaml"
+	for storage, want := range map[string]struct{ alpha, manifest string }{
+		StorageNew: {strings.Replace(alphaTypes, "// +kubebuilder:storageversion\n", "", 1), "- name: v1beta2\n    served: true\n    storage: true\n"},
+		StorageOld: {alphaTypes, "- name: v1alpha1\n    served: true\n    storage: true\n"},
+	} {
+		t.Run(storage, func(t *testing.T) {
+			t.Parallel()
+			dir := fixture(t, "kubebuilder")
+			definition := strings.Replace(readText(t, dir, manifest), "storage: true", "storage: false", 1) +
+				"  - name: v1alpha1\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n        type: object\n"
+			write(t, dir, map[string]string{"api/v1alpha1/types.go": alphaTypes, manifest: definition})
+			commit(t, dir, "a third version")
+			request := memcachedRequest
+			request.Storage = storage
+			if done, err := Apply(t.Context(), dir, planned(t, dir, request), false); err != nil || !done {
+				t.Fatalf("apply: %v, %v", done, err)
+			}
+			after := tree(t, dir)
+			checkManifests(t, dir, after, after) // exactly one version is marked, and the manifest agrees
+			if diff := cmp.Diff(want.alpha, after["api/v1alpha1/types.go"]); diff != "" {
+				t.Errorf("the third version (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(after[manifest], want.manifest) || !strings.Contains(after[manifest], "  - name: v1beta2\n    served: true\n") {
+				t.Errorf("the manifest lacks %q:\n%s", want.manifest, after[manifest])
+			}
+			// The new version is a copy of the one that the kind moves from, and not of the one that is stored.
+			if n := strings.Count(after[manifest], "x-kubernetes-preserve-unknown-fields: true"); n != 2 {
+				t.Errorf("%d versions have the schema of v1, want 2:\n%s", n, after[manifest])
+			}
+		})
+	}
+}

@@ -106,7 +106,7 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	s.nameCopies()
 	s.checkBorders()
 	manifests := func() error { return s.editManifests(ctx) }
-	for _, step := range []func() error{s.createPackages, s.editOld, s.followTests, s.editImporters, s.createGroupFile, s.editMarkers, s.editProjectFile, manifests, s.reportRemoval} {
+	for _, step := range []func() error{s.createPackages, s.editOld, s.followTests, s.editImporters, s.editOtherVersions, s.createGroupFile, s.editMarkers, s.editProjectFile, manifests, s.reportRemoval} {
 		if err := step(); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+const storageMarker = "// +kubebuilder:storageversion"
+
+// storageEdits leaves the storage marker on exactly one version of each kind that moves. What other versions than the old
+// and the new one have of it, editOtherVersions sees to.
+func (s *surgery) storageEdits(file *project.File, at home) []edit {
+	var edits []edit
+	if len(s.successors) > 0 {
+		return nil // each definition has its own
+	}
+	for _, d := range s.graph.Declarations {
+		if d.File() != file || !slices.Contains(s.request.Kinds, d.Name) {
+			continue
+		}
+		span := s.spanOf(file, d.Parts[0].Decl)
+		var marked *ast.Comment
+		var last *ast.Comment // the marker that the new one follows
+		for _, group := range file.Syntax.Comments {
+			for _, comment := range group.List {
+				offset := s.project.Offset(comment.Pos())
+				if offset < span.from || offset >= s.project.Offset(d.Pos()) {
+					continue
+				}
+				if isMarker(comment.Text) {
+					last = comment
+				}
+				if isStorageMarker(comment) {
+					marked = comment
+				}
+			}
+		}
+		stores := s.storesAt(d.Name, at)
+		switch {
+		case stores && marked == nil && last != nil:
+			end := s.project.Offset(last.End())
+			edits = append(edits, edit{end, end, "\n" + storageMarker})
+		case stores && marked == nil:
+			start := s.project.Offset(d.Parts[0].Decl.(*ast.GenDecl).TokPos)
+			edits = append(edits, edit{start, start, storageMarker + "\n"})
+		case !stores && marked != nil:
+			from, to := wholeLines(file.Source, s.project.Offset(marked.Pos()), s.project.Offset(marked.End()))
+			edits = append(edits, edit{from, to, ""})
+		}
+	}
+	return edits
+}
+
+func isStorageMarker(comment *ast.Comment) bool {
+	return strings.TrimSpace(strings.TrimPrefix(comment.Text, "//")) == "+kubebuilder:storageversion"
+}
+
+// storesAt reports whether a kind that moves is to carry the storage marker in a home. Where a third version carries it and
+// objects are to be stored as before, neither the old version nor the new one does.
+func (s *surgery) storesAt(kind string, at home) bool {
+	if s.request.Storage == StorageNew {
+		return at == homeNew
+	}
+	return at == homeOld && len(s.markedElsewhere(kind)) == 0
+}
+
+// markedElsewhere are the versions of the group, but for the old one, in which a kind carries the storage marker.
+func (s *surgery) markedElsewhere(kind string) []*project.Version {
+	return slices.DeleteFunc(s.project.Versions(), func(v *project.Version) bool {
+		known, ok := v.Kind(kind)
+		return v.Package == s.old.Package || v.Group != s.old.Group || !ok || !known.Storage
+	})
+}
+
+// editOtherVersions takes the storage marker from a third version of the kinds that move.
+func (s *surgery) editOtherVersions() error {
+	if s.request.Storage != StorageNew || len(s.successors) > 0 {
+		return nil
+	}
+	for _, kind := range s.request.Kinds {
+		for _, version := range s.markedElsewhere(kind) {
+			for _, file := range version.Package.Files {
+				if err := s.unmark(file, kind); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// unmark takes the storage marker from the declaration of a kind, as the edits so far leave its file.
+func (s *surgery) unmark(file *project.File, kind string) error {
+	source, why := file.Source, s.version+" is the storage version now"
+	if known := s.files[file.Path]; known != nil {
+		source, why = known.content, known.why
+	}
+	syntax, fset, err := parseEdited(source)
+	if err != nil {
+		return fmt.Errorf("edit %s: %w", file.Path, err)
+	}
+	from := syntax.Name.End()
+	for _, decl := range syntax.Decls {
+		general, ok := decl.(*ast.GenDecl)
+		if !ok || !slices.ContainsFunc(general.Specs, func(spec ast.Spec) bool {
+			typed, ok := spec.(*ast.TypeSpec)
+			return ok && typed.Name.Name == kind
+		}) {
+			from = decl.End()
+			continue
+		}
+		for _, group := range syntax.Comments {
+			for _, comment := range group.List {
+				if comment.Pos() > from && comment.End() < general.TokPos && isStorageMarker(comment) {
+					first, end := wholeLines(source, fset.Position(comment.Pos()).Offset, fset.Position(comment.End()).Offset)
+					s.files[file.Path] = &change{content: []byte(splice(source, 0, len(source), []edit{{first, end, ""}})), why: why}
+					return nil
+				}
+			}
+		}
+	}
+	return nil
+}
