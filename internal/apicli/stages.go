@@ -127,8 +127,8 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 	}
 	group, from, _ := strings.Cut(plan.Request.From, "/")
 	toGroup, to, _ := strings.Cut(plan.Request.To, "/")
-	if group != toGroup {
-		return nil, project.Problem("api-migrator plan --to "+group+"/"+to, "%s is another group than %s: a cluster does not follow from one definition to another in stages", toGroup, group)
+	if group != toGroup || plan.Request.ToKind != "" {
+		return nil, project.Problem("grep -A99 '^copy:' "+file, "the plan makes a definition of its own: its objects are copied, as the plan says under copy, and no cluster follows in stages")
 	}
 	root, err := project.Root(f.dir)
 	if err != nil {

@@ -71,7 +71,8 @@ func TestStagesOfAPlanAreThoseOfItsKinds(t *testing.T) {
 		args []string
 		want string
 	}{
-		"another group":           {[]string{"-C", guide, write(head + "other.example.com/v2\n")}, "is another group"},
+		"another group":           {[]string{"-C", guide, write(head + "other.example.com/v2\n")}, "its objects are copied"},
+		"another name":            {[]string{"-C", guide, write(head + "operators.example.com/v2\n  toKind: Other\n")}, "its objects are copied"},
 		"a kind without manifest": {[]string{"-C", guide, write(strings.Replace(head, "CatalogSourceConfig", "Other", 1) + "operators.example.com/v2\n")}, "no manifest of a CustomResourceDefinition for Other"},
 		"nothing":                 {nil, "name one plan"},
 		"a version alone":         {[]string{"--from", "v1", guideManifest}, "belong together"},
