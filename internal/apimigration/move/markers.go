@@ -12,13 +12,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
-const (
-	rbacMarker    = "+kubebuilder:rbac:"
-	webhookMarker = "+kubebuilder:webhook:"
-)
+const rbacMarker = "+kubebuilder:rbac:"
 
-// editMarkers grants the new resource what is granted on the old one: the copy needs both. A webhook has a path and a name
-// that only its author can choose, so that it is reported.
+// editMarkers grants the new resource what is granted on the old one: the copy needs both.
 func (s *surgery) editMarkers() error {
 	if len(s.successors) == 0 {
 		return nil
@@ -41,22 +37,17 @@ func (s *surgery) editMarkersOf(file *project.File) {
 		}
 		content, why = known.content, known.why
 	}
-	if !bytes.Contains(content, []byte("+kubebuilder:")) {
+	if !bytes.Contains(content, []byte(rbacMarker)) {
 		return
 	}
 	var out strings.Builder
-	n := 0
 	for line := range strings.Lines(string(content)) {
-		n++
 		out.WriteString(line)
 		comment, ok := strings.CutPrefix(strings.TrimSpace(line), "//")
 		if !ok {
 			continue
 		}
 		comment = strings.TrimSpace(comment)
-		if arguments, ok := strings.CutPrefix(comment, webhookMarker); ok && s.isAboutOld(markerArguments(arguments)) {
-			s.finding(file.Path, "a webhook of the old resource: the new one needs its own, with another path and name: // %s", comment)
-		}
 		arguments, ok := strings.CutPrefix(comment, rbacMarker)
 		if !ok {
 			continue
@@ -113,12 +104,6 @@ func valuesOf(arguments []markerArgument, key string) []string {
 		}
 	}
 	return nil
-}
-
-func (s *surgery) isAboutOld(arguments []markerArgument) bool {
-	return slices.ContainsFunc(s.successors, func(one succession) bool {
-		return slices.Contains(valuesOf(arguments, "groups"), one.old.Group) && slices.Contains(valuesOf(arguments, "resources"), one.old.Plural)
-	})
 }
 
 // granted is the same rule for the new resource; empty if the rule is not about the old one.

@@ -112,6 +112,7 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 		}
 	}
 	s.lookAround()
+	s.reportStrings()
 	if err := s.mentions(ctx); err != nil {
 		return nil, err
 	}

@@ -113,8 +113,8 @@ func (s *surgery) adviceOn(name, value string) string {
 		return "is a finalizer that objects carry: the code for the new kind sets it as well. Choose one that says the new name, and see the plan of the copy"
 	case strings.Contains(strings.ToLower(name), "leaderelection"):
 		return "is the name of a lock: leave it, or two releases of the operator work at the same time"
-	case strings.HasPrefix(value, s.old.Group+"/v"), name == "APIVersion", name == "apiVersion":
-		return "names the old version: decide whether the new one is meant"
+	case strings.Contains(value, s.old.Name()):
+		return "" // see mentions
 	case value == s.old.Group:
 		return "names the old group: decide whether the new one is meant"
 	case slices.ContainsFunc(s.successors, func(one succession) bool { return value == one.old.Kind || value == one.old.List }):

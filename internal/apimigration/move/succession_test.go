@@ -245,7 +245,7 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 				"config/crd/kustomization.yaml": {"- bases/cache.example.com_memcacheds.yaml # the cache\n- bases/storage.example.com_memcacheds.yaml # the cache\n- bases/cache"},
 			},
 			findings: []string{
-				"PROJECT: the project has one group", "api/v1/memcached_webhook.go: a webhook of the old resource", "owner.go:14: \"cache.example.com/memcached-finalizer\" is a finalizer",
+				"PROJECT: the project has one group", "api/v1/memcached_webhook.go:3: is about a webhook of cache.example.com/v1", "owner.go:14: \"cache.example.com/memcached-finalizer\" is a finalizer",
 				"owner.go:15: \"cache.example.com/memcached\" is a label", "owner.go:25: \"f00.cache.example.com\" is the name of a lock",
 			},
 		},
