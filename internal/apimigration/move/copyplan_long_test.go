@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build long
+
+package move
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+// shell runs what the plan says, as its reader would. It takes kubectl and jq.
+type shell struct {
+	t          *testing.T
+	dir        string
+	kubeconfig string
+}
+
+func (s *shell) try(script string) (string, error) {
+	s.t.Helper()
+	command := exec.CommandContext(s.t.Context(), "bash", "-euo", "pipefail", "-c", script)
+	command.Dir = s.dir
+	command.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+func (s *shell) run(script string) string {
+	s.t.Helper()
+	out, err := s.try(script)
+	if err != nil {
+		s.t.Fatalf("%s\n%v\n%s", script, err, out)
+	}
+	return out
+}
+
+// parts of an object that a copy has to keep.
+type copied struct {
+	Metadata struct {
+		Name, Namespace     string
+		UID                 string
+		Labels, Annotations map[string]string
+		Finalizers          []string
+		OwnerReferences     []struct{ APIVersion, Kind, Name, UID string }
+	}
+	Spec, Status map[string]any
+}
+
+func (s *shell) list(resource string) []copied {
+	s.t.Helper()
+	var list struct{ Items []copied }
+	if err := json.Unmarshal([]byte(s.run("kubectl get "+resource+" -A -o json")), &list); err != nil {
+		s.t.Fatal(err)
+	}
+	return list.Items
+}
+
+const (
+	oldResource = "catalogsourceconfigs.v1.operators.example.com"
+	newResource = "catalogsourceconfigurers.v1alpha1.new-group.example.com"
+)
+
+// prepare installs the old definition with objects that own something.
+func (s *shell) prepare() {
+	s.t.Helper()
+	content, err := os.ReadFile(filepath.Join(s.dir, "deploy/crds/operators_v1_catalogsourceconfig_crd.yaml"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	upgraded, err := crd.Upgrade(s.t.Context(), "old.yaml", string(content), crd.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lay(s.t, s.dir, "old.yaml", strings.Replace(upgraded.Text, "          status:\n            type: object\n", "          status:\n            type: object\n            x-kubernetes-preserve-unknown-fields: true\n", 1))
+	s.run("kubectl apply -f old.yaml && kubectl wait --for=condition=Established crd/catalogsourceconfigs.operators.example.com && kubectl create namespace a && kubectl create namespace b")
+	for i, namespace := range []string{"a", "a", "b"} {
+		s.run(fmt.Sprintf(`
+kubectl apply -n %[1]s -f - <<'EOF'
+apiVersion: operators.example.com/v1
+kind: CatalogSourceConfig
+metadata:
+  name: c%[2]d
+  labels: {number: "%[2]d"}
+  annotations: {says: 'a "quoted" \ text'}
+  finalizers: [finalizer.catalogsourceconfigs.operators.example.com, example.org/of-another]
+spec: {targetNamespace: t, size: %[2]d, packages: "a,b"}
+EOF
+kubectl patch %[3]s c%[2]d -n %[1]s --subresource=status --type=merge -p '{"status": {"currentPhase": {"phase": {"name": "Running", "message": "\\ is %[2]d"}}}}'
+kubectl apply -n %[1]s -f - <<EOF
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: child%[2]d
+  labels: {is: child}
+  ownerReferences:
+  - {apiVersion: operators.example.com/v1, kind: CatalogSourceConfig, name: c%[2]d, uid: $(kubectl get %[3]s c%[2]d -n %[1]s -o jsonpath={.metadata.uid}), controller: true, blockOwnerDeletion: true}
+  - {apiVersion: v1, kind: Namespace, name: %[1]s, uid: of-another}
+EOF`, namespace, i, oldResource))
+	}
+}
+
+// checkReadOnly asserts that old objects cannot be changed any more, but for their metadata.
+func (s *shell) checkReadOnly() {
+	s.t.Helper()
+	deadline, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		out, err := s.try("kubectl patch " + oldResource + " c0 -n a --type=merge -p '{\"spec\": {\"size\": 7}}' --dry-run=server")
+		if err != nil && strings.Contains(out, "is being replaced by CatalogSourceConfigurer") {
+			break
+		}
+		select {
+		case <-deadline.Done():
+			s.t.Fatalf("an old object can be changed: %v\n%s", err, out)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if out, err := s.try("kubectl get " + oldResource + " c0 -n a -o json | jq '.metadata = {name: \"another\"}' | kubectl create -n a -f -"); err == nil {
+		s.t.Errorf("an old object can be created: %s", out)
+	}
+	s.run("kubectl label " + oldResource + " c0 -n a copied=true")
+	s.run("kubectl label " + oldResource + " c0 -n a copied-")
+}
+
+// collect does what the garbage collector does for the deletion with orphans, until ctx ends.
+func (s *shell) collect(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, _ = s.try(`kubectl get ` + oldResource + ` -A -o json | jq -r '.items[] | select(any(.metadata.finalizers[]?; . == "orphan")) | .metadata.namespace + " " + .metadata.name' |
+			while read -r namespace name; do kubectl patch ` + oldResource + ` "$name" -n "$namespace" --type=merge -p '{"metadata": {"finalizers": null}}'; done`)
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	cluster := testbed.New(t, testbed.Options{})
+	kubeconfig, err := cluster.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := fixture(t, "guide")
+	request := guideRequest
+	request.To, request.ToKind = "new-group.example.com/v1alpha1", "CatalogSourceConfigurer"
+	plan := planned(t, dir, request)
+	if _, err := Apply(t.Context(), dir, plan, false); err != nil {
+		t.Fatal(err)
+	}
+	s := &shell{t: t, dir: dir, kubeconfig: kubeconfig}
+	s.prepare()
+	// The manifest of the guide says nothing about the status, so that a server would drop it.
+	const manifest = "deploy/crds/new-group.example.com_catalogsourceconfigurers_crd.yaml"
+	s.run("sed -i 's/^          status:/          status:\\n            x-kubernetes-preserve-unknown-fields: true/' " + manifest)
+	old := s.list(oldResource)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i, step := range plan.Copy.Steps {
+		switch {
+		case strings.HasPrefix(step.Do, "Delete"):
+			for _, object := range s.list(oldResource) {
+				if diff := gocmp.Diff([]string{"example.org/of-another"}, object.Metadata.Finalizers); diff != "" {
+					t.Errorf("finalizers of %s (-want +got):\n%s", object.Metadata.Name, diff)
+				}
+			}
+			s.run(`for n in a b; do kubectl get ` + oldResource + ` -n $n -o name | xargs -I{} kubectl patch {} -n $n --type=merge -p '{"metadata": {"finalizers": null}}'; done`)
+			go s.collect(ctx)
+		case strings.HasPrefix(step.Do, "Retire"):
+			cancel()
+		}
+		for range 2 {
+			for _, command := range step.Commands {
+				if out, err := s.try(command); err != nil && i < len(plan.Copy.Steps)-1 {
+					t.Fatalf("%s\n%v\n%s", command, err, out)
+				}
+			}
+		}
+		if strings.HasPrefix(step.Do, "Begin") {
+			s.checkReadOnly()
+		}
+	}
+	s.checkCopies(old)
+	if out, err := s.try("kubectl get crd/catalogsourceconfigs.operators.example.com"); err == nil || !strings.Contains(out, "NotFound") {
+		t.Errorf("the old definition is there: %s", out)
+	}
+}
+
+func (s *shell) checkCopies(old []copied) {
+	s.t.Helper()
+	uids := map[string]string{}
+	for i, object := range s.list(newResource) {
+		uids[object.Metadata.Name] = object.Metadata.UID
+		delete(old[i].Metadata.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
+		if object.Metadata.UID == old[i].Metadata.UID {
+			s.t.Errorf("%s is no object of its own", object.Metadata.Name)
+		}
+		object.Metadata.UID, old[i].Metadata.UID, old[i].Metadata.Finalizers = "", "", nil
+		if diff := gocmp.Diff(old[i], object); diff != "" {
+			s.t.Errorf("a copy (-old +new):\n%s", diff)
+		}
+	}
+	if len(uids) != 3 {
+		s.t.Fatalf("%d copies, want 3", len(uids))
+	}
+	for i, child := range s.list("configmaps --selector is=child") {
+		owners := child.Metadata.OwnerReferences
+		name := fmt.Sprintf("c%d", i)
+		if len(owners) != 2 || owners[0].UID != uids[name] || owners[0].Kind != "CatalogSourceConfigurer" || owners[0].APIVersion != "new-group.example.com/v1alpha1" || owners[0].Name != name || owners[1].UID != "of-another" {
+			s.t.Errorf("%s is owned by %+v, want %s", child.Metadata.Name, owners, uids[name])
+		}
+	}
+}
