@@ -64,6 +64,19 @@ func TestErrorsOfTheUserGetTwoLinesAndExitCodeOne(t *testing.T) {
 	if err := os.WriteFile(notPlan, []byte("format: another\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	aPlan := filepath.Join(t.TempDir(), "plan.yaml")
+	if err := os.WriteFile(aPlan, []byte("format: api-migrator/v1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	begun := t.TempDir()
+	if err := os.Mkdir(filepath.Join(begun, ".api-migrator"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"go.mod": "module example.com/x\n", ".api-migrator/journal.json": `{"steps": [{"edits": [{"file": "a.go", "after": "1"}]}]}`} {
+		if err := os.WriteFile(filepath.Join(begun, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	version := []string{"--from", "operators.example.com/v1", "--to", "operators.example.com/v2"}
 	for name, test := range map[string]struct {
 		args []string
@@ -80,6 +93,8 @@ func TestErrorsOfTheUserGetTwoLinesAndExitCodeOne(t *testing.T) {
 		"no plan":            {[]string{"apply"}, "name one plan"},
 		"a plan not there":   {[]string{"diff", "nowhere.yaml"}, "nowhere.yaml"},
 		"not a plan":         {[]string{"apply", notPlan}, "its format is"},
+		"commits of others":  {[]string{"apply", "--commit-per-step", "--allow-dirty", aPlan}, "needs a clean tree"},
+		"half a migration":   {[]string{"verify", begun}, "an apply ended before it was done: 0 of 1 files"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, complaint, code := call(t, test.args...)

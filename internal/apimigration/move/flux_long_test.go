@@ -44,7 +44,7 @@ func TestDeclarationsOfFluxLandWhereItsAuthorsPutThem(t *testing.T) {
 		Kinds: []string{"GitRepository"}, From: "source.toolkit.fluxcd.io/v1beta2", To: "source.toolkit.fluxcd.io/v1", Storage: StorageNew,
 		Shared: SharedNewest, Old: OldKeep, Unexported: UnexportedInternal, Consumers: []string{ConsumersAll}, WithoutCRDs: true,
 	})
-	if err := outcome.write(); err != nil {
+	if err := outcome.write(t.Context(), false, nil); err != nil {
 		t.Fatal(err)
 	}
 	run(t, dir, "go", "vet", "./...")

@@ -263,16 +263,7 @@ func TestEveryCommitOfAMigrationCompiles(t *testing.T) {
 	if out := string(run(t, dir, "git", "log", "-1", "--format=%an <%ae>")); out != "An Author <author@example.com>\n" {
 		t.Errorf("the author is %s", out)
 	}
-	var subjects []string
-	for hash := range strings.FieldsSeq(string(run(t, dir, "git", "rev-list", "--reverse", "HEAD"))) {
-		run(t, dir, "git", "checkout", "-q", hash)
-		for _, module := range []string{dir, filepath.Join(dir, "api")} {
-			if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
-				run(t, module, "go", "vet", "./...")
-			}
-		}
-		subjects = append(subjects, strings.TrimSpace(string(run(t, dir, "git", "show", "-s", "--format=%s", hash))))
-	}
+	subjects := compiling(t, dir, dir, filepath.Join(dir, "api"))
 	want := []string{
 		"before", "an API of its own",
 		"Share code with cache.example.com/v1beta2",
@@ -284,6 +275,48 @@ func TestEveryCommitOfAMigrationCompiles(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, subjects); diff != "" {
 		t.Errorf("commits (-want +got):\n%s", diff)
+	}
+}
+
+// compiling checks that every commit compiles, and returns the subjects.
+func compiling(t *testing.T, dir string, modules ...string) []string {
+	t.Helper()
+	var subjects []string
+	for hash := range strings.FieldsSeq(string(run(t, dir, "git", "rev-list", "--reverse", "HEAD"))) {
+		run(t, dir, "git", "checkout", "-q", hash)
+		for _, module := range modules {
+			if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
+				run(t, module, "go", "vet", "./...")
+			}
+		}
+		subjects = append(subjects, strings.TrimSpace(string(run(t, dir, "git", "show", "-s", "--format=%s", hash))))
+	}
+	return subjects
+}
+
+func TestUsersOfNamesThatGoAreInTheSameCommit(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "kubebuilder")
+	run(t, dir, "git", "config", "user.name", "t")
+	run(t, dir, "git", "config", "user.email", "t@example.com")
+	const embeds = "package config\n\nimport _ \"embed\"\n\n//go:embed crd/bases/old_v1_crd.yaml\nvar crd []byte\n\nvar _ = crd\n"
+	run(t, dir, "git", "mv", "config/crd/bases/cache.example.com_memcacheds.yaml", "config/crd/bases/old_v1_crd.yaml")
+	write(t, dir, map[string]string{"config/crd.go": embeds})
+	commit(t, dir, "embedded")
+	request := memcachedRequest
+	request.Old, request.CRDName = OldRemove, "canonical"
+	if done, err := ApplyInCommits(t.Context(), dir, planned(t, dir, request)); err != nil || !done {
+		t.Fatalf("apply: %v, %v", done, err)
+	}
+	want := []string{
+		"before", "embedded", "Share code with cache.example.com/v1beta2", "Add Memcached in cache.example.com/v1beta2",
+		"Define Memcached in cache.example.com/v1beta2", "List Memcached in cache.example.com/v1beta2",
+	}
+	if diff := cmp.Diff(want, compiling(t, dir, dir)); diff != "" {
+		t.Errorf("commits (-want +got):\n%s", diff)
+	}
+	if content := tree(t, dir)["config/crd.go"]; !strings.Contains(content, "cache.example.com_memcacheds.yaml") {
+		t.Errorf("the name of the manifest is the old one:\n%s", content)
 	}
 }
 
