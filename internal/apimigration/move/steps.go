@@ -78,14 +78,18 @@ func (s *surgery) joinSteps(steps map[string]stepKind) {
 // inSteps orders the edits by steps.
 func (o *Outcome) inSteps() []step {
 	kinds := strings.Join(o.Plan.Request.Kinds, ", ")
+	called := kinds // from now on
+	if o.Plan.Request.ToKind != "" {
+		called = o.Plan.Request.ToKind
+	}
 	from, to := o.Plan.Request.From, o.Plan.Request.To
 	messages := map[stepKind]string{
 		stepShared:    "Share code with " + to,
-		stepNew:       "Add " + kinds + " in " + to,
+		stepNew:       "Add " + called + " in " + to,
 		stepOld:       "Deprecate " + kinds + " in " + from,
-		stepImporters: "Use " + kinds + " of " + to,
-		stepManifests: "Define " + kinds + " in " + to,
-		stepRest:      "List " + kinds + " in " + to,
+		stepImporters: "Use " + called + " of " + to,
+		stepManifests: "Define " + called + " in " + to,
+		stepRest:      "List " + called + " in " + to,
 	}
 	var steps []step
 	for kind := stepShared; kind <= stepRest; kind++ {

@@ -81,8 +81,8 @@ func findInGOPATH(abs, asked string) (*Workspace, error) {
 	}
 	var folders []string
 	for _, folder := range filepath.SplitList(list) {
-		if real, err := filepath.EvalSymlinks(folder); err == nil {
-			folders = append(folders, real)
+		if resolved, err := filepath.EvalSymlinks(folder); err == nil {
+			folders = append(folders, resolved)
 		}
 	}
 	for _, folder := range folders {
@@ -202,7 +202,7 @@ func moduleFiles(top, start string) (map[string]*modfile.File, error) {
 		file, err := modfile.ParseLax(name, content, nil)
 		if err != nil {
 			if filepath.Dir(name) != start {
-				return nil //nolint:nilerr // a broken file that is none of ours
+				return nil // a broken file that is none of ours
 			}
 			return Problem("go mod verify", "%s is no go.mod: %v", name, err)
 		}
