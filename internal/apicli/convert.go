@@ -120,6 +120,9 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 	if len(plan.Files) == 0 {
 		fmt.Fprintln(streams.Err, "nothing to do: every version has its conversion")
 	}
+	if !slices.ContainsFunc(plan.Spokes, func(s convert.Spoke) bool { return !s.Same }) {
+		fmt.Fprintln(streams.Err, "note: the versions have the same fields: conversion strategy None does without any code, if `api-migrator crd check` finds it lossless")
+	}
 	for _, command := range plan.Tests {
 		fmt.Fprintf(streams.Err, "Next: %s\n", command)
 	}

@@ -128,8 +128,11 @@ func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "conversion")
 	before := tree(t, dir)
-	scaffolded(t, dir, Request{Kind: "Widget", Preserve: true})
-	scaffolded(t, dir, Request{Kind: "Gadget", Preserve: true})
+	widgets := scaffolded(t, dir, Request{Kind: "Widget", Preserve: true})
+	gadgets := scaffolded(t, dir, Request{Kind: "Gadget", Preserve: true})
+	if !gadgets.Spokes[0].Same || widgets.Spokes[0].Same || !widgets.Spokes[1].Same {
+		t.Errorf("which versions have the same fields: %v, %v", gadgets.Spokes, widgets.Spokes)
+	}
 	after := tree(t, dir)
 	var written strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(after)) {

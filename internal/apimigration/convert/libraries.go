@@ -8,9 +8,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
@@ -35,8 +39,11 @@ type library struct {
 	ImportPath string
 	Imports    []string
 	DepOnly    bool
-	Module     *struct{ Version string }
-	Error      *struct{ Err string }
+	Module     *struct {
+		Path, Version string
+		Main          bool
+	}
+	Error *struct{ Err string }
 }
 
 // findLibraries asks for the packages that generated code imports, and refuses a module that lacks one. They come in
@@ -64,6 +71,10 @@ func list(ctx context.Context, workspace *project.Workspace, dir string, names .
 	if err != nil {
 		return nil, fmt.Errorf("list packages: %w", err)
 	}
+	required, err := requirements(workspace, dir)
+	if err != nil {
+		return nil, err
+	}
 	var found []library
 	broken := ""
 	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
@@ -71,7 +82,8 @@ func list(ctx context.Context, workspace *project.Workspace, dir string, names .
 		if err := decoder.Decode(&one); err != nil {
 			return nil, fmt.Errorf("list packages: %w", err)
 		}
-		if one.Error != nil && broken == "" {
+		unlisted := required != nil && one.Module != nil && !one.Module.Main && !required[one.Module.Path]
+		if (one.Error != nil || unlisted) && broken == "" {
 			broken = one.ImportPath
 		}
 		if !one.DepOnly { // it comes after what it imports
@@ -82,6 +94,31 @@ func list(ctx context.Context, workspace *project.Workspace, dir string, names .
 		}
 	}
 	return found, nil
+}
+
+// requirements are the modules that go.mod names: all that the packages of a module need, indirectly too. (Before Go
+// 1.17 it named fewer, and below GOPATH there is none: then nil.)
+func requirements(workspace *project.Workspace, dir string) (map[string]bool, error) {
+	if !workspace.HasModules() {
+		return nil, nil
+	}
+	name := filepath.Join(workspace.Root, filepath.FromSlash(workspace.ModuleOf(dir).Dir), "go.mod")
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read requirements: %w", err)
+	}
+	file, err := modfile.ParseLax(name, content, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read requirements: %w", err)
+	}
+	if file.Go == nil || semver.Compare("v"+file.Go.Version, "v1.17") < 0 {
+		return nil, nil
+	}
+	required := map[string]bool{}
+	for _, one := range file.Require {
+		required[one.Mod.Path] = true
+	}
+	return required, nil
 }
 
 func missing(wanted library, broken string) error {

@@ -4,6 +4,7 @@
 package convert
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,8 +113,19 @@ func TestAModuleThatLacksALibraryIsToldWhichToGet(t *testing.T) {
 	}
 	_, err = librariesOf(t, dir)
 	wantProblem(t, err, randfillPackage)
-	if problem, ok := err.(*project.UserError); ok && !strings.Contains(problem.Try, "@v") { //nolint:errorlint // it is not wrapped
-		t.Errorf("Try: %s, want a version", problem.Try)
+	if known := (*project.UserError)(nil); errors.As(err, &known) && !strings.Contains(known.Try, "@v") {
+		t.Errorf("Try: %s, want a version", known.Try)
+	}
+}
+
+func TestAModuleWhoseRequirementsLackALibraryIsToldWhichToGet(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "conversion")
+	replace(t, dir, "go.mod", "\tsigs.k8s.io/yaml v1.6.0 // indirect\n", "")
+	_, err := librariesOf(t, dir)
+	wantProblem(t, err, "do not give sigs.k8s.io/yaml")
+	if known := (*project.UserError)(nil); errors.As(err, &known) && known.Try != "go get k8s.io/apimachinery/pkg/api/apitesting/fuzzer@v0.37.2" {
+		t.Errorf("Try: %s", known.Try)
 	}
 }
 

@@ -16,6 +16,8 @@ type Spoke struct {
 	// Rote are the fields that are converted as they are, Differing those that a person has to convert, or to accept as lost.
 	Rote      []Field `json:"rote"`
 	Differing []Field `json:"differing"`
+	// Same: every field is in both versions, under the same name. Conversion strategy None may do, without any code.
+	Same bool `json:"same"`
 	// File is where its conversion is, or is to be written; Skipped says why it is not.
 	File    string `json:"file"`
 	Skipped string `json:"skipped,omitempty"`
@@ -31,6 +33,7 @@ type Field struct {
 type survey struct {
 	spokeName, hubName string // of the versions
 	rote, differing    []Field
+	renamed            bool // a field has another name in JSON
 	spokeKeys, hubKeys map[string][]string
 	keys               func(*types.Var) []string // of a list
 	within             []*pair                   // the way to here, since types may contain themselves
@@ -44,6 +47,7 @@ func (s *survey) pair(p *pair, spokePath, hubPath string) {
 	s.within = append(s.within, p)
 	for _, m := range p.matches {
 		spoke, hub := under(spokePath, m.spoke), under(hubPath, m.hub)
+		s.renamed = s.renamed || m.spoke.json != m.hub.json
 		if m.route.way == wayNone {
 			s.differing = append(s.differing, Field{both(spoke, hub), fmt.Sprintf("%s in %s, %s in %s", short(m.route.spoke), s.spokeName, short(m.route.hub), s.hubName)})
 			continue

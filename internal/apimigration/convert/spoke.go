@@ -42,6 +42,7 @@ func (s *scaffold) addSpoke(version *project.Version) error {
 	look.pair(root, "", "")
 	from, name := s.siblings(version)
 	spoke := Spoke{Version: version.Version, Rote: look.rote, Differing: append([]Field{}, look.differing...), File: name + ".go"}
+	spoke.Same = len(look.differing) == 0 && !look.renamed
 	defer func() { s.plan.Spokes = append(s.plan.Spokes, spoke) }()
 	if hasMethod(version, s.request.Kind, "ConvertTo") {
 		spoke.Skipped = "it has ConvertTo and ConvertFrom"
@@ -222,7 +223,7 @@ func (w *writer) test(file string) ([]byte, error) {
 		n.FuzzPackage, n.Filler, n.Fill = i.name(gofuzzPackage, "fuzz"), "Fuzzer", "Fuzz"
 	}
 	if json := w.anyJSON(); json != nil {
-		n.JSON = i.name(json.Pkg().Path(), json.Pkg().Name()) + "." + json.Name()
+		n.JSON = i.name(json.Pkg().Path(), "apiextensionsv1") + "." + json.Name()
 	}
 	body, err := execute(roundTripText, n)
 	if err != nil {
