@@ -126,9 +126,9 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 		return nil, err
 	}
 	group, from, _ := strings.Cut(plan.Request.From, "/")
-	toGroup, to, _ := strings.Cut(plan.Request.To, "/")
-	if group != toGroup || plan.Request.ToKind != "" {
-		return nil, project.Problem("grep -A99 '^copy:' "+file, "the plan makes a definition of its own: its objects are copied, as the plan says under copy, and no cluster follows in stages")
+	_, to, _ := strings.Cut(plan.Request.To, "/")
+	if plan.Copy != nil {
+		return nil, project.Problem("sed -n '/^copy:/,$p' "+file, "the plan ends in another definition, to which no stages of this one lead: its objects are copied, in the steps that the plan names")
 	}
 	root, err := project.Root(f.dir)
 	if err != nil {
