@@ -25,7 +25,9 @@ const downstream = `package main
 import (
 	"fmt"
 
+	"github.com/test-org/test-operator/pkg/apis"
 	operatorsv1 "github.com/test-org/test-operator/pkg/apis/operators/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // wrapper embeds a type of the API.
@@ -56,7 +58,11 @@ func main() {
 	next := operatorsv1.NewPhase(operatorsv1.PhaseRunning, operatorsv1.CSCFinalizer)
 	fmt.Println(w.PackageList(), len(list.Items), len(groups.Items), *next, phaseOf(config), w.status, w.group, w.ended, w.phases)
 	fmt.Println(operatorsv1.SchemeGroupVersion.WithKind(operatorsv1.CatalogSourceConfigKind), operatorsv1.OperatorGroupKind, config.GroupVersionKind())
-	fmt.Println(operatorsv1.SchemeBuilder != nil)
+	scheme := runtime.NewScheme()
+	fmt.Println(operatorsv1.SchemeBuilder != nil, apis.AddToScheme(scheme))
+	for _, object := range []runtime.Object{config, &list} { // each is of one version only
+		fmt.Println(scheme.ObjectKinds(object))
+	}
 }
 `
 
