@@ -79,7 +79,12 @@ func (s *surgery) crossings() map[border][]crossing {
 		}
 		for _, from := range s.viewers(d) {
 			for _, part := range s.codeIn(d, from) {
+				dropped := s.droppedIn(part.File, from)
 				s.eachUse(part.File, part.Nodes(), func(ident *ast.Ident, used *split.Declaration) {
+					at := s.project.Offset(ident.Pos())
+					if slices.ContainsFunc(dropped, func(e edit) bool { return e.from <= at && at < e.to }) {
+						return
+					}
 					add(from, s.homeOf(used, from), crossing{ident.Pos(), d, used})
 				})
 			}

@@ -40,8 +40,7 @@ func (s *surgery) createFile(from *project.File, to home) error {
 	q := s.qualifiersOf(s.old.Package.Types, from, "")
 	edits := slices.Concat(s.definitions(from), s.references(from, to, q))
 	if to == homeNew {
-		stays := func(d *split.Declaration) bool { return s.placed[d].Destination == split.Stay }
-		edits = slices.Concat(s.copyEdits(from), edits, s.withoutKinds(from, stays), s.versionLiterals(from), s.storageEdits(from, homeNew))
+		edits = slices.Concat(s.copyEdits(from), edits, s.droppedIn(from, homeNew), s.versionLiterals(from), s.storageEdits(from, homeNew))
 	}
 	body := s.extract(from, to, edits)
 	isDoc := len(from.Syntax.Decls) == 0 && from.Syntax.Doc != nil

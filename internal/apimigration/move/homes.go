@@ -188,7 +188,7 @@ func (q *qualifiers) name(h home) string {
 		candidates = []string{"internal" + path.Base(q.surgery.dirs[h]), parent + "internal"}
 	case homeShared:
 		candidates = []string{path.Base(q.surgery.dirs[h]), parent + path.Base(q.surgery.dirs[h])}
-	case elsewhere:
+	case elsewhere, homeMoved:
 	}
 	for n := 2; ; n++ {
 		if i := slices.IndexFunc(candidates, func(name string) bool { return !q.taken[name] }); i >= 0 {

@@ -31,7 +31,7 @@ func (s *surgery) editImporters() error {
 			case spec.Name != nil && spec.Name.Name == ".":
 				return project.Problem("grep -rn '\\. \"'", "%s imports %s with a dot: give the import a name first", file.Path, s.old.Package.Path)
 			case file.Generated:
-				s.finding(file.Path, "generated: run its generator again (its old names still compile)")
+				s.lookAtGenerated(file)
 			default:
 				if err := s.editImporter(pkg, file, spec); err != nil {
 					return err
@@ -40,6 +40,20 @@ func (s *surgery) editImporters() error {
 		}
 	}
 	return nil
+}
+
+// lookAtGenerated says what a file that is generated, and hence not changed, needs.
+func (s *surgery) lookAtGenerated(file *project.File) {
+	blocked := false
+	s.eachUse(file, []ast.Node{file.Syntax}, func(_ *ast.Ident, d *split.Declaration) {
+		if s.remainsOf(d) == remainsNothing && !blocked {
+			blocked = true
+			s.blocker(file.Path, "generated, and uses %s, which would be removed: use --old alias until its generator knows the new version", d.Name)
+		}
+	})
+	if !blocked {
+		s.finding(file.Path, "generated: run its generator again (its old names still compile)")
+	}
 }
 
 func importSpec(file *project.File, importPath string) *ast.ImportSpec {

@@ -57,3 +57,30 @@ func TestAProjectOfOthersIsMigratedAndPassesItsOwnTests(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The same program, whose generated clients keep working with the old names.
+func TestGeneratedClientsOfOthersCompileWithTheOldNames(t *testing.T) {
+	for _, old := range []string{OldWrap, OldAlias} {
+		t.Run(old, func(t *testing.T) {
+			dir, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			from := strings.TrimSpace(string(run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kube-storage-version-migrator")))
+			if err := copyTree(from, dir); err != nil {
+				t.Fatal(err)
+			}
+			run(t, dir, "git", "init", "-q")
+			commit(t, dir, "before")
+			request := options{SharedNewest, old, UnexportedInternal}.of(Request{
+				Kinds: []string{"StorageVersionMigration"}, From: "migration.k8s.io/v1alpha1", To: "migration.k8s.io/v1beta1",
+				Storage: StorageNew, Consumers: []string{ConsumersNone},
+			})
+			if err := checkOutcome(t, dir, request).write(t.Context(), false, nil); err != nil {
+				t.Fatal(err)
+			}
+			run(t, dir, "go", "build", "./...")
+			run(t, dir, "go", "test", "./pkg/...")
+		})
+	}
+}

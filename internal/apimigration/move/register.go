@@ -61,11 +61,19 @@ func (s *surgery) emptied(file *project.File, function *ast.FuncDecl) bool {
 	return len(function.Body.List) > 0 && !slices.ContainsFunc(function.Body.List, func(statement ast.Stmt) bool { return !s.leaves(file, statement) })
 }
 
-// registrations are the edits that keep the old version from registering kinds that it does not have any more.
-func (s *surgery) registrations(file *project.File) []edit {
-	edits := s.withoutKinds(file, func(d *split.Declaration) bool {
+// droppedIn are the edits that keep a version from registering kinds that it does not have.
+func (s *surgery) droppedIn(file *project.File, viewer home) []edit {
+	return s.withoutKinds(file, func(d *split.Declaration) bool {
+		if viewer == homeNew {
+			return s.placed[d].Destination == split.Stay
+		}
 		return s.placed[d].Destination == split.New && s.remainsOf(d) == remainsNothing
 	})
+}
+
+// registrations are the edits that keep the old version from registering kinds that it does not have any more.
+func (s *surgery) registrations(file *project.File) []edit {
+	edits := s.droppedIn(file, homeOld)
 	for _, decl := range file.Syntax.Decls {
 		function, ok := decl.(*ast.FuncDecl)
 		switch {
