@@ -78,6 +78,47 @@ func TestRemovalWithoutASuccessorIsRefused(t *testing.T) {
 	}
 }
 
+// A version can keep its kinds in a list, in which nothing of the one that leaves must stay: it would be registered with
+// the old version's group and version.
+func TestRemovedKindsLeaveEveryListOfTheOldVersion(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "guide")
+	write(t, dir, map[string]string{
+		"pkg/apis/operators/v1/register_lists.go": `package v1
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(SchemeGroupVersion, &OperatorGroup{}, &CatalogSourceConfig{}, &CatalogSourceConfigList{})
+	for _, list := range [][]runtime.Object{
+		{&CatalogSourceConfig{}, &OperatorGroup{}},
+		{&CatalogSourceConfig{}, &CatalogSourceConfigList{}},
+		{
+			&CatalogSourceConfig{},
+			&CatalogSourceConfigList{},
+		},
+	} {
+		scheme.AddKnownTypes(SchemeGroupVersion, list...)
+	}
+	return nil
+}
+
+var _ = addKnownTypes
+`,
+	})
+	outcome := checkOutcome(t, dir, options{SharedPackage, OldRemove, UnexportedInternal}.of(guideRequest))
+	const name = "pkg/apis/operators/v1/register_lists.go"
+	if got := string(outcome.After[name]); strings.Contains(got, "CatalogSourceConfig") || strings.Count(got, "&OperatorGroup{}") != 2 {
+		t.Errorf("%s:\n%s", name, got)
+	}
+	const created = "pkg/apis/operators/v2/register_lists.go"
+	if got := string(outcome.After[created]); strings.Contains(got, "OperatorGroup") || strings.Count(got, "&CatalogSourceConfig{}") != 4 {
+		t.Errorf("%s:\n%s", created, got)
+	}
+}
+
 func TestRemovingTheLastKindSaysWhatRemains(t *testing.T) {
 	t.Parallel()
 	request := options{SharedNewest, OldRemove, UnexportedInternal}.of(guideRequest)

@@ -127,6 +127,12 @@ func (s *surgery) withoutArguments(file *project.File, arguments []ast.Expr, dro
 			edits = append(edits, edit{s.project.Offset(argument.Pos()), s.project.Offset(arguments[i+1].Pos()), ""})
 		case kept >= 0:
 			edits = append(edits, edit{s.project.Offset(arguments[kept].End()), s.project.Offset(argument.End()), ""})
+		default: // none stays
+			to := s.project.Offset(argument.End())
+			if file.Source[to] == ',' {
+				to++
+			}
+			edits = append(edits, edit{s.project.Offset(argument.Pos()), to, ""})
 		}
 	}
 	return edits
