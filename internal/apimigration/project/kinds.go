@@ -93,7 +93,29 @@ func groupVersion(pkg *Package) (group, version string, ok bool) {
 			})
 		}
 	}
+	if marker := groupNameMarker(pkg); ok && group == "" { // it may be a variable, which no type checker evaluates
+		group = marker
+	}
 	return group, version, ok
+}
+
+var groupName = regexp.MustCompile(`(?m)^(?://)?\s*\+groupName=(\S+)\s*$`)
+
+// groupNameMarker is what the marker +groupName of a package says; empty where there is none.
+func groupNameMarker(pkg *Package) string {
+	for _, file := range pkg.Files {
+		for _, comments := range file.Syntax.Comments {
+			if comments.Pos() > file.Syntax.Name.Pos() {
+				break
+			}
+			for _, comment := range comments.List {
+				if found := groupName.FindStringSubmatch(comment.Text); found != nil {
+					return found[1]
+				}
+			}
+		}
+	}
+	return ""
 }
 
 func field(file *File, literal *ast.CompositeLit, name string) string {
