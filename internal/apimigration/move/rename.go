@@ -245,11 +245,15 @@ const resourceMarker = "+kubebuilder:resource:"
 
 // resourceMarker gives +kubebuilder:resource the new names. A short name cannot be that of two kinds of a group.
 func (s *surgery) resourceMarker(file *project.File, comment *ast.Comment) []edit {
+	successor := s.successors[0].successor
+	from, to := s.project.Offset(comment.Pos()), s.project.Offset(comment.End())
+	if before, name, ok := strings.Cut(comment.Text, "+resourceName="); ok && name == s.successors[0].old.Plural { // of client-gen
+		return []edit{{from, to, before + "+resourceName=" + successor.Plural}}
+	}
 	before, arguments, ok := strings.Cut(comment.Text, resourceMarker)
 	if !ok {
 		return nil
 	}
-	successor := s.successors[0].successor
 	var kept []string
 	for argument := range strings.SplitSeq(arguments, ",") {
 		key, value, _ := strings.Cut(argument, "=")
@@ -264,7 +268,6 @@ func (s *surgery) resourceMarker(file *project.File, comment *ast.Comment) []edi
 		}
 		kept = append(kept, argument)
 	}
-	from, to := s.project.Offset(comment.Pos()), s.project.Offset(comment.End())
 	if len(kept) == 0 {
 		from, to = wholeLines(file.Source, from, to)
 		return []edit{{from, to, ""}}

@@ -37,3 +37,24 @@ func TestTheGuidesKindIsMovedToAnotherGroupOrGivenAnotherNameInAnotherVersion(t 
 		})
 	}
 }
+
+func TestAnotherGroupOrNameGoesTogetherWithEveryOtherOption(t *testing.T) {
+	t.Parallel()
+	guide, kubebuilder := fixture(t, "guide"), kubebuilderFixture(t, "api")
+	for _, shared := range []string{SharedPackage, SharedNewest, SharedDuplicate} {
+		for _, old := range []string{OldKeep, OldWrap, OldAlias, OldRemove} {
+			for _, one := range []struct {
+				dir     string
+				request Request
+			}{
+				{guide, elsewhereWith("operators.example.com/v2", "Catalog", options{shared, old, UnexportedInternal}, guideRequest)},
+				{guide, elsewhereWith("new.example.com/v1", "Catalog", options{shared, old, UnexportedExport}, guideRequest)},
+				{kubebuilder, elsewhereWith("storage.example.com/v1", "MemoryCache", options{shared, old, UnexportedInternal}, memcachedRequest)},
+			} {
+				t.Run(one.request.To+","+shared+","+old, func(t *testing.T) {
+					checkSuccession(t, one.dir, one.request)
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"maps"
+	"strings"
+	"testing"
+)
+
+// elsewhereWith are combinations of another group, name or version with other options.
+func elsewhereWith(to, kind string, o options, request Request) Request {
+	request = o.of(request)
+	request.To, request.ToKind = to, kind
+	return request
+}
+
+// checkSuccession plans a request, and asserts that nothing is lost. That the result compiles is a part of planning.
+func checkSuccession(t *testing.T, dir string, request Request) map[string]string {
+	t.Helper()
+	outcome, err := Make(t.Context(), dir, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, blocker := range outcome.Plan.Blockers {
+		t.Errorf("blocked: %s: %s", blocker.Place, blocker.Text)
+	}
+	if outcome.Plan.Copy == nil {
+		t.Error("the plan claims that a cluster converts")
+	}
+	after := tree(t, dir)
+	for name, content := range outcome.After {
+		if after[name] = string(content); content == nil {
+			delete(after, name)
+			continue
+		}
+		if strings.HasSuffix(name, ".go") {
+			checkFile(t, name, content)
+		}
+	}
+	return maps.Clone(after)
+}
+
+// All combinations are tested in long.
+func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "guide")
+	const (
+		types = "pkg/apis/operators/v1/catalogsourceconfig_types.go"
+		code  = "pkg/apis/operators/v1/catalogsourceconfig.go"
+	)
+	for name, test := range map[string]struct {
+		request Request
+		has     map[string]string
+	}{
+		"wrap": {
+			elsewhereWith("new.example.com/v1", "Catalog", options{SharedNewest, OldWrap, UnexportedExport}, guideRequest),
+			map[string]string{types: "Spec   newv1.CatalogSpec", code: "CSCFinalizer = newv1.CSCFinalizer", "pkg/apis/new/v1/phase.go": "package v1"},
+		},
+		"alias": {
+			elsewhereWith("operators.example.com/v2", "Catalog", options{SharedDuplicate, OldAlias, UnexportedInternal}, guideRequest),
+			map[string]string{types: "type CatalogSourceConfig operatorsv2.Catalog\n", "pkg/apis/operators/v1/register.go": "CatalogSourceConfigKind = operatorsv2.CatalogKind"},
+		},
+		"remove": {
+			elsewhereWith("new.example.com/v1", "", options{SharedPackage, OldRemove, UnexportedInternal}, guideRequest),
+			map[string]string{"pkg/apis/shared/phase.go": "package shared", "pkg/apis/new/v1/catalogsourceconfig_types.go": "type CatalogSourceConfig struct"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			after := checkSuccession(t, dir, test.request)
+			for file, text := range test.has {
+				if !strings.Contains(after[file], text) {
+					t.Errorf("%s lacks %q:\n%s", file, text, after[file])
+				}
+			}
+		})
+	}
+}
+
+func TestAKindWithAnotherNameIsRegisteredInThePackagesOneList(t *testing.T) {
+	t.Parallel()
+	dir := clientGen(t, map[string]string{"register.go": registerByHand})
+	request := memcachedRequest
+	request.To, request.ToKind = request.From, "MemoryCache"
+	after := checkSuccession(t, dir, request)
+	const register, types = "pkg/apis/cache/v1/register.go", "pkg/apis/cache/v1/memorycache_types.go"
+	if want := "\t\t&Memcached{},\n\t\t&MemoryCache{},\n\t\t&MemcachedList{},\n\t\t&MemoryCacheList{},\n\t\t&Backup{},\n"; !strings.Contains(after[register], want) {
+		t.Errorf("%s lacks %q:\n%s", register, want, after[register])
+	}
+	if !strings.Contains(after[types], "// +genclient\n") || strings.Contains(after[types], "Backup") {
+		t.Errorf("%s:\n%s", types, after[types])
+	}
+}
