@@ -119,9 +119,11 @@ func TestAProjectIsPlannedShownAndMigrated(t *testing.T) {
 		}
 	}
 	plan := filepath.Join(dir, "plan.yaml")
-	if _, complaint, code := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to", "operators.example.com/v2", "--out", plan); code != 0 {
-		t.Fatalf("plan: exit code %d: %s", code, complaint)
+	_, said, code := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to", "operators.example.com/v2", "--out", plan)
+	if code != 0 {
+		t.Fatalf("plan: exit code %d: %s", code, said)
 	}
+	golden(t, "plan-summary.txt", strings.ReplaceAll(said, plan, "plan.yaml"))
 	patch, complaint, code := call(t, "diff", "-C", dir, plan)
 	if code != 0 || !strings.Contains(patch, "+++ b/pkg/apis/operators/v2/catalogsourceconfig_types.go") {
 		t.Fatalf("diff: exit code %d: %s%s", code, patch, complaint)
@@ -172,7 +174,7 @@ func (g *OperatorGroup) Version() string { return version() }
 	}
 	plan := filepath.Join(t.TempDir(), "plan.yaml")
 	_, complaint, exit := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to", "operators.example.com/v2", "--out", plan)
-	if exit != 2 || !strings.Contains(complaint, "1 blockers; the first: pkg/apis/operators/v1/version.go:3: version is shared, but uses SchemeGroupVersion") {
+	if exit != 2 || !strings.Contains(complaint, "  blockers      1\n    pkg/apis/operators/v1/version.go:3: version is shared, but uses SchemeGroupVersion") {
 		t.Errorf("plan: exit code %d: %s", exit, complaint)
 	}
 	_, complaint, exit = call(t, "apply", "-C", dir, "--allow-dirty", plan)

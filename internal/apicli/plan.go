@@ -61,8 +61,13 @@ The plan exits with 2 if it has blockers.`,
 			if err != nil {
 				return fmt.Errorf("write plan: %w", err)
 			}
-			if n := len(outcome.Plan.Blockers); n > 0 {
-				fmt.Fprintf(streams.Err, "%d blockers; the first: %s: %s\n", n, outcome.Plan.Blockers[0].Place, outcome.Plan.Blockers[0].Text)
+			switch blockers := outcome.Plan.Blockers; {
+			case out != "":
+				fmt.Fprint(streams.Err, summary(outcome.Plan, out))
+			case len(blockers) > 0:
+				fmt.Fprintf(streams.Err, "%d blockers; the first: %s: %s\n", len(blockers), blockers[0].Place, blockers[0].Text)
+			}
+			if len(outcome.Plan.Blockers) > 0 {
 				return exitCode(exitNo)
 			}
 			return nil

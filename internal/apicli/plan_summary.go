@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apicli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
+)
+
+// summary tells in a few lines what a plan would do: what a person wants to know who has sent the plan to a file.
+func summary(plan *move.Plan, file string) string {
+	var out strings.Builder
+	to := plan.Request.To
+	if plan.Request.ToKind != "" {
+		to += " as " + plan.Request.ToKind
+	}
+	fmt.Fprintf(&out, "%s moves %s from %s to %s.\n", file, strings.Join(plan.Request.Kinds, ", "), plan.Request.From, to)
+	where, what := map[string]int{}, map[string]int{}
+	for _, declaration := range plan.Declarations {
+		where[declaration.To]++
+	}
+	for _, edit := range plan.Edits {
+		what[edit.Action]++
+	}
+	fmt.Fprintf(&out, "  declarations  %d to the new version, %d shared, %d stay, %d of each version\n", where["new"], where["shared"], where["stay"], where["anchor"])
+	fmt.Fprintf(&out, "  files         %d created, %d changed, %d removed\n", what["create"], what["change"], what["remove"])
+	list(&out, "findings", plan.Findings)
+	list(&out, "blockers", plan.Blockers)
+	if len(plan.Blockers) > 0 {
+		return out.String()
+	}
+	fmt.Fprintf(&out, "Next: api-migrator diff %s, then api-migrator apply %s\n", file, file)
+	if plan.Copy != nil {
+		out.WriteString("No conversion leads from the old definition to the new one: the plan says under copy how objects follow.\n")
+	} else {
+		fmt.Fprintf(&out, "How clusters follow, so that each step can be taken back: api-migrator stages %s\n", file)
+	}
+	return out.String()
+}
+
+// list shows the first few of what a person should look at.
+func list(out *strings.Builder, what string, findings []move.Finding) {
+	const shown = 10
+	fmt.Fprintf(out, "  %-12s  %d\n", what, len(findings))
+	for i, finding := range findings {
+		if i == shown {
+			fmt.Fprintf(out, "    and %d more, in the plan\n", len(findings)-shown)
+			return
+		}
+		fmt.Fprintf(out, "    %s\n", strings.TrimPrefix(finding.Place+": "+finding.Text, ": "))
+	}
+}
