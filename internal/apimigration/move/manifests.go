@@ -6,6 +6,7 @@ package move
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,6 +39,9 @@ func (s *surgery) editManifests(ctx context.Context) error {
 		if err := s.upgradeManifest(ctx, &change, folder, manifest.File); err != nil {
 			return err
 		}
+	}
+	if err := s.reportUnread(folder, manifests); err != nil {
+		return err
 	}
 	err = change.Finish(folder)
 	if clash := (*crd.ClashError)(nil); errors.As(err, &clash) {
@@ -75,6 +79,30 @@ func (s *surgery) upgradeManifest(ctx context.Context, change *crd.Change, folde
 	}
 	if strings.Contains(text, "controller-gen.kubebuilder.io/version") {
 		s.finding(file, "controller-gen has written it: its next run may order and describe the versions in another way")
+	}
+	return nil
+}
+
+// reportUnread finds definitions of kinds that move in what is no YAML: templates, documents, code of other languages.
+func (s *surgery) reportUnread(folder edited, manifests []project.Manifest) error {
+	paths, err := folder.Paths()
+	if err != nil {
+		return err
+	}
+	definition := regexp.MustCompile(`\bkind["']?: *["']?` + crd.Kind + `\b`)
+	named := regexp.MustCompile(`(?m)^\s+["']?kind["']?: *["']?(` + strings.Join(s.request.Kinds, "|") + `)["']?,?\s*$`)
+	for _, path := range paths {
+		text, isText, err := folder.Read(path)
+		if err != nil {
+			return err
+		}
+		if !isText || strings.HasPrefix(text, project.StageMark) || !definition.MatchString(text) ||
+			slices.ContainsFunc(manifests, func(m project.Manifest) bool { return m.File == path }) {
+			continue
+		}
+		if kind := named.FindStringSubmatch(text); kind != nil {
+			s.finding(path, "has a definition of %s, but is no YAML: give it %s by hand", kind[1], s.version)
+		}
 	}
 	return nil
 }

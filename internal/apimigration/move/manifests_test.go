@@ -71,6 +71,9 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 		"manifests/all.yaml":        other + "---\n" + group + "---\n" + text[guideManifest],
 		"deploy/kustomization.yaml": "resources:\n- crds/operators_v1_catalogsourceconfig_crd.yaml\n",
 		"crds.go":                   "package crds\n\nimport _ \"embed\"\n\n// CRD is the definition.\n//\n//go:embed deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\nvar CRD []byte\n\nconst name = \"operators_v1_catalogsourceconfig_crd.yaml\"\n",
+		"chart/crd.yaml":            "{{ if .Values.crds }}\n" + text[guideManifest] + "{{ end }}\n",
+		"chart/other.yaml":          "{{ if .Values.crds }}\n" + group + "{{ end }}\n",
+		"stages/a-add.yaml":         project.StageMark + "\n" + text[guideManifest],
 		"README.md":                 "See https://example.com/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml.\n",
 	})
 	run(t, dir, "git", "add", ".")
@@ -118,7 +121,7 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 	for _, finding := range s.findings {
 		places[finding.Place] = true
 	}
-	if diff := cmp.Diff(map[string]bool{guideManifest: true, "manifests/all.yaml": true, "README.md:1": true, "crds.go:10": true}, places); diff != "" {
+	if diff := cmp.Diff(map[string]bool{guideManifest: true, "manifests/all.yaml": true, "chart/crd.yaml": true, "README.md:1": true, "crds.go:10": true}, places); diff != "" {
 		t.Errorf("places of findings (-want +got):\n%s\n%v", diff, s.findings)
 	}
 }
