@@ -127,7 +127,7 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 	}
 	group, from, _ := strings.Cut(plan.Request.From, "/")
 	_, to, _ := strings.Cut(plan.Request.To, "/")
-	if plan.Copy != nil {
+	if plan.Request.Succeeds() {
 		return nil, project.Problem("sed -n '/^copy:/,$p' "+file, "the plan ends in another definition, to which no stages of this one lead: its objects are copied, in the steps that the plan names")
 	}
 	root, err := project.Root(f.dir)

@@ -33,8 +33,8 @@ var (
 	kindName  = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
 )
 
-// succeeds reports whether the request ends in another definition.
-func (r Request) succeeds() bool {
+// Succeeds reports whether the request ends in another definition.
+func (r Request) Succeeds() bool {
 	from, _, _ := strings.Cut(r.From, "/")
 	to, _, _ := strings.Cut(r.To, "/")
 	return from != to || r.ToKind != ""
@@ -42,7 +42,7 @@ func (r Request) succeeds() bool {
 
 // checkSuccession refuses another group or name of a kind that cannot be meant.
 func (r Request) checkSuccession(versions []*project.Version) error {
-	if !r.succeeds() {
+	if !r.Succeeds() {
 		return nil
 	}
 	group, _, _ := strings.Cut(r.To, "/")
@@ -75,7 +75,7 @@ func (r Request) checkSuccession(versions []*project.Version) error {
 
 // nameSuccessors says what the cluster calls the kinds before and after.
 func (s *surgery) nameSuccessors() error {
-	if !s.request.succeeds() {
+	if !s.request.Succeeds() {
 		return nil
 	}
 	manifests, err := s.project.Manifests()
