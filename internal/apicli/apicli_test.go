@@ -82,19 +82,22 @@ func TestErrorsOfTheUserGetTwoLinesAndExitCodeOne(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no such folder":     {[]string{"inspect", "nowhere"}, "no such folder"},
-		"not a module":       {[]string{"inspect", t.TempDir()}, "no go.mod in"},
-		"unknown output":     {[]string{"inspect", "-o", "xml", guide}, "text or json"},
-		"no kind":            {append([]string{"plan"}, version...), "--kind is missing"},
-		"unknown kind":       {append([]string{"plan", "-C", guide, "--kind", "Nothing"}, version...), "has no kind Nothing"},
-		"unknown storage":    {append([]string{"plan", "--kind", "A", "--storage", "both"}, version...), "new or old"},
-		"unknown assignment": {append([]string{"plan", "--kind", "A", "--assign", "B=away"}, version...), "new, shared or stay"},
-		"unknown naming":     {append([]string{"plan", "--kind", "A", "--crd-name", "mine"}, version...), "--crd-name is auto"},
-		"no plan":            {[]string{"apply"}, "name one plan"},
-		"a plan not there":   {[]string{"diff", "nowhere.yaml"}, "nowhere.yaml"},
-		"not a plan":         {[]string{"apply", notPlan}, "its format is"},
-		"commits of others":  {[]string{"apply", "--commit-per-step", "--allow-dirty", aPlan}, "needs a clean tree"},
-		"half a migration":   {[]string{"verify", begun}, "an apply ended before it was done: 0 of 1 files"},
+		"no such folder":       {[]string{"inspect", "nowhere"}, "no such folder"},
+		"not a module":         {[]string{"inspect", t.TempDir()}, "no go.mod in"},
+		"unknown output":       {[]string{"inspect", "-o", "xml", guide}, "text or json"},
+		"no kind":              {append([]string{"plan"}, version...), "--kind is missing"},
+		"unknown kind":         {append([]string{"plan", "-C", guide, "--kind", "Nothing"}, version...), "has no kind Nothing"},
+		"a name that is taken": {[]string{"plan", "-C", guide, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to-kind", "OperatorGroup"}, "operators.example.com/v1 has a kind OperatorGroup already"},
+		"no name of a kind":    {append([]string{"plan", "-C", guide, "--kind", "CatalogSourceConfig", "--to-kind", "new-name"}, version...), "is no name of a kind"},
+		"a name for two kinds": {append([]string{"plan", "-C", guide, "--kind", "CatalogSourceConfig,OperatorGroup", "--to-kind", "Both"}, version...), "is the new name of one kind"},
+		"unknown storage":      {append([]string{"plan", "--kind", "A", "--storage", "both"}, version...), "new or old"},
+		"unknown assignment":   {append([]string{"plan", "--kind", "A", "--assign", "B=away"}, version...), "new, shared or stay"},
+		"unknown naming":       {append([]string{"plan", "--kind", "A", "--crd-name", "mine"}, version...), "--crd-name is auto"},
+		"no plan":              {[]string{"apply"}, "name one plan"},
+		"a plan not there":     {[]string{"diff", "nowhere.yaml"}, "nowhere.yaml"},
+		"not a plan":           {[]string{"apply", notPlan}, "its format is"},
+		"commits of others":    {[]string{"apply", "--commit-per-step", "--allow-dirty", aPlan}, "needs a clean tree"},
+		"half a migration":     {[]string{"verify", begun}, "an apply ended before it was done: 0 of 1 files"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, complaint, code := call(t, test.args...)
@@ -146,6 +149,26 @@ func TestAProjectIsPlannedShownAndMigrated(t *testing.T) {
 	}
 	if out, _, code := call(t, "verify", dir); code != 2 || !strings.Contains(out, "2 of the versions v1, v2 carry the marker") {
 		t.Errorf("verify with two storage versions: exit code %d: %s", code, out)
+	}
+}
+
+func TestAPlanWithAnotherDefinitionIsAppliedAndTellsHowObjectsAreCopied(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(guide)); err != nil {
+		t.Fatal(err)
+	}
+	plan := filepath.Join(t.TempDir(), "plan.yaml")
+	if _, complaint, code := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to-kind", "CatalogSourceConfigurer", "--out", plan); code != 0 {
+		t.Fatalf("plan: exit code %d: %s", code, complaint)
+	}
+	_, complaint, code := call(t, "apply", "-C", dir, "--allow-dirty", plan)
+	if code != 0 {
+		t.Fatalf("apply: exit code %d: %s", code, complaint)
+	}
+	golden(t, "apply-copy.txt", complaint)
+	if out, _, code := call(t, "verify", dir); code != 0 || out != "" {
+		t.Errorf("verify after apply: exit code %d: %s", code, out)
 	}
 }
 

@@ -49,7 +49,7 @@ func newApplyCommand(streams Streams) *cobra.Command {
 		Short: "Carry a plan out",
 		Long: `Carry a plan out: all of it, or after an error nothing. A tree whose Go code or manifests have changed since the plan was made is
 refused, and so is one with uncommitted changes unless --allow-dirty is set. Applying a plan again changes nothing.
-PLAN may be - for the standard input.
+PLAN may be - for the standard input. Where objects have to be copied to another definition, the steps are shown.
 
 With --commit-per-step each step becomes a git commit whose code compiles: what is shared, the new version, the old
 version, importers, manifests, the rest. The author is git's. After an error the commits that were made stay.

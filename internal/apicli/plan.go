@@ -25,9 +25,9 @@ func newPlanCommand(streams Streams) *cobra.Command {
 	var dir, out string
 	var assign map[string]string
 	command := &cobra.Command{
-		Use:   "plan --kind KIND --from GROUP/VERSION --to GROUP/VERSION",
-		Short: "Plan to move kinds to a new version: where every declaration goes, and why",
-		Long: `Plan to move kinds to a new version of their group. The plan is YAML for a person to review, and what diff and apply
+		Use:   "plan --kind KIND --from GROUP/VERSION --to GROUP/VERSION [--to-kind NEWKIND]",
+		Short: "Plan to move kinds to a new version or group, or to give one another name: where every declaration goes, and why",
+		Long: `Plan to move kinds to a new version, to another group, or to give one another name. The plan is YAML for a person to review, and what diff and apply
 take. It names for every declaration of the old version's package where it goes and why, every file that changes,
 and what stands in the way. The code is changed in a copy and type-checked there; nothing is written into the project.
 
@@ -38,9 +38,16 @@ the new names. --shared and --old say otherwise. Every manifest of a moving kind
 version, with the schema of the old one, in apiextensions.k8s.io/v1. What refers to a manifest that gets another name is
 changed too.
 
+No conversion leads from one CustomResourceDefinition to another. With another group in --to, or another name in --to-kind,
+the plan has a new definition, the old one stays as it is, and the steps in which the objects are copied are part of the plan.
+With --to-kind alone the new kind stands in the package of the old one: what is named after the kind is copied under the new
+name, and the rest serves both.
+
 The plan exits with 2 if it has blockers.`,
-		Example: "  api-migrator plan --kind CatalogSourceConfig --from operators.example.com/v1 --to operators.example.com/v2 --out plan.yaml",
-		Args:    atMost(0),
+		Example: `  api-migrator plan --kind CatalogSourceConfig --from operators.example.com/v1 --to operators.example.com/v2 --out plan.yaml
+  api-migrator plan --kind CatalogSourceConfig --from operators.example.com/v1 --to catalogs.example.com/v1 --out plan.yaml
+  api-migrator plan --kind CatalogSourceConfig --from operators.example.com/v1 --to-kind CatalogSourceConfigurer --out plan.yaml`,
+		Args: atMost(0),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := complete(command, &request, assign); err != nil {
 				return err

@@ -29,7 +29,7 @@ type CopyStep struct {
 	Again string `yaml:"again"`
 }
 
-// Text shows the steps for people.
+// Text shows the steps for people. Commands are not indented, so that they can be copied.
 func (c *Copy) Text() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "The objects have to be copied: %s\n", c.Why)
@@ -39,7 +39,7 @@ func (c *Copy) Text() string {
 			fmt.Fprintf(&out, "   By hand: %s\n", step.ByHand)
 		}
 		for _, command := range step.Commands {
-			out.WriteString("\n    " + strings.ReplaceAll(command, "\n", "\n    ") + "\n")
+			out.WriteString("\n" + command + "\n\n")
 		}
 		fmt.Fprintf(&out, "   Again: %s\n", step.Again)
 	}
@@ -55,12 +55,12 @@ func (s *surgery) copyPlan() *Copy {
 	plan.Steps = []CopyStep{
 		{
 			Do: "Keep the old objects outside the cluster.", Commands: s.each("kubectl get OLD -A -o yaml > OLD.backup.yaml"),
-			Again: "it overwrites the files: not after the copy has begun to be deleted from.",
+			Again: "it overwrites the file: not once old objects have been deleted.",
 		},
 		s.install(),
 		{
 			Do:       "Begin a time in which nobody changes the old objects.",
-			ByHand:   "stop the old operator, such as with kubectl scale --replicas=0 for its Deployment, and what else writes the objects.",
+			ByHand:   "let the old operator finish what is being deleted: such objects are not copied. Then stop it, such as with kubectl scale --replicas=0 for its Deployment, and what else writes the objects.",
 			Commands: s.each(readOnly),
 			Again:    "it changes nothing. To give the whole way up, at any time before old objects are deleted: delete the policies and the copies (kubectl delete NEW --all -A --cascade=orphan), and start the old operator.",
 		},
@@ -81,8 +81,8 @@ func (s *surgery) copyPlan() *Copy {
 		},
 		s.finalizersStep(),
 		{
-			Do: "Delete the old objects, and nothing that they own.", Commands: s.each("kubectl delete OLD --all -A --cascade=orphan"),
-			Again: "it deletes what is left.",
+			Do: "Delete the old objects, and nothing that they own.", Commands: s.each(deleteOld),
+			Again: "it deletes what is left. Nothing is deleted while an object has no copy.",
 		},
 		{
 			Do: "Retire the old definition, in a later release: a rollback to the old operator needs it.", Commands: s.each(retireDefinition),
@@ -205,7 +205,7 @@ spec:
 EOF`
 
 	copyObjects = `kubectl get OLD -A -o json |
-  jq '.items[] |= (STATUS.apiVersion = "NEWAPI" | .kind = "NEWKIND" |
+  jq '.items |= map(select(.metadata.deletionTimestamp == null) | STATUS.apiVersion = "NEWAPI" | .kind = "NEWKIND" |
     .metadata |= ({name, namespace, labels, annotations, ownerReferences} | del(.annotations["kubectl.kubernetes.io/last-applied-configuration"]) | with_entries(select(.value != null))))' |
   kubectl apply --server-side --field-manager=copy-of-OLDPLURAL -f -`
 
@@ -224,7 +224,7 @@ for resource in $(kubectl api-resources --verbs=list,patch -o name); do
       if old then .apiVersion = "NEWAPI" | .kind = "NEWKIND" | .uid = ($uids[KEY] // error("no copy of " + .name)) else . end]})}' |
   while read -r child; do
     kubectl patch "$resource" "$(jq -r .metadata.name <<<"$child")" --namespace "$(jq -r '.metadata.namespace // ""' <<<"$child")" --type=merge --patch "$child"
-  done
+  done # with the children of one kind
 done`
 
 	removeFinalizers = `kubectl get OLD -A -o json | jq -c --argjson finalizers '[FINALIZERS]' '
@@ -234,6 +234,11 @@ done`
     kubectl patch OLD "$(jq -r .metadata.name <<<"$object")" --namespace "$(jq -r '.metadata.namespace // ""' <<<"$object")" --type=merge --patch "$object"
   done`
 
-	retireDefinition = `test -z "$(kubectl get OLD -A -o name)" &&
+	deleteOld = `old=$(kubectl get OLD -A -o jsonpath='{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}') &&
+new=$(kubectl get NEW -A -o jsonpath='{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}') &&
+missing=$(comm -23 <(sort <<<"$old") <(sort <<<"$new")) &&
+if [ -z "$missing" ]; then kubectl delete OLD --all -A --cascade=orphan; else echo "no copy of $missing" >&2; false; fi`
+
+	retireDefinition = `objects=$(kubectl get OLD -A -o name) && test -z "$objects" &&
   kubectl delete --ignore-not-found crd/OLDPLURAL.OLDGROUP validatingadmissionpolicybinding/read-only.OLDPLURAL.OLDGROUP validatingadmissionpolicy/read-only.OLDPLURAL.OLDGROUP`
 )

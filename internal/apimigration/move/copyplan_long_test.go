@@ -135,6 +135,22 @@ func (s *shell) checkReadOnly() {
 	s.run("kubectl label " + oldResource + " c0 -n a copied-")
 }
 
+// checkGuard asserts that nothing is deleted while an object has no copy.
+func (s *shell) checkGuard(command string) {
+	s.t.Helper()
+	kept := s.run("kubectl get " + newResource + " c2 -n b -o json | jq 'del(.metadata.resourceVersion, .metadata.uid, .metadata.managedFields)'")
+	s.run("kubectl delete " + newResource + " c2 -n b")
+	if out, err := s.try(command); err == nil || !strings.Contains(out, "no copy of b/c2") {
+		s.t.Errorf("old objects are deleted without a copy: %v\n%s", err, out)
+	}
+	if n := len(s.list(oldResource)); n != 3 {
+		s.t.Fatalf("%d old objects are left, want 3", n)
+	}
+	lay(s.t, s.dir, "kept.json", kept)
+	s.run("kubectl create -f kept.json && kubectl patch " + newResource + " c2 -n b --subresource=status --type=merge --patch \"$(jq -c '{status}' kept.json)\"")
+	s.run("kubectl patch configmap child2 -n b --type=json -p \"[{\\\"op\\\": \\\"replace\\\", \\\"path\\\": \\\"/metadata/ownerReferences/0/uid\\\", \\\"value\\\": \\\"$(kubectl get " + newResource + " c2 -n b -o jsonpath={.metadata.uid})\\\"}]\"")
+}
+
 // collect does what the garbage collector does for the deletion with orphans, until ctx ends.
 func (s *shell) collect(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -178,6 +194,7 @@ func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *test
 					t.Errorf("finalizers of %s (-want +got):\n%s", object.Metadata.Name, diff)
 				}
 			}
+			s.checkGuard(step.Commands[0])
 			s.run(`for n in a b; do kubectl get ` + oldResource + ` -n $n -o name | xargs -I{} kubectl patch {} -n $n --type=merge -p '{"metadata": {"finalizers": null}}'; done`)
 			go s.collect(ctx)
 		case strings.HasPrefix(step.Do, "Retire"):

@@ -86,7 +86,7 @@ func snake(name string) string { return strings.ToLower(camel.ReplaceAllString(n
 // file renames a file that is named after the kind.
 func (r *renaming) file(base string) string {
 	for from, to := range map[string]string{snake(r.from): snake(r.to), strings.ToLower(r.from): strings.ToLower(r.to)} {
-		if after, ok := strings.CutPrefix(base, from); ok && (after[0] == '_' || after[0] == '.') {
+		if after, ok := strings.CutPrefix(base, from); ok && after != "" && (after[0] == '_' || after[0] == '.') {
 			return to + after
 		}
 	}
