@@ -59,6 +59,29 @@ func TestInspectShowsWhatAProjectHas(t *testing.T) {
 	golden(t, "inspect.json", out)
 }
 
+func TestInspectShowsAllModulesThatLeadToOneAnother(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"go.mod": "module example.com/x\n\ngo 1.26\n\nreplace example.com/x/api => ./api\n", "x.go": "package x\n",
+		"api/go.mod": "module example.com/x/api\n\ngo 1.26\n", "api/api.go": "package api\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, complaint, code := call(t, "inspect", filepath.Join(dir, "api"))
+	if want := "module example.com/x in .\nmodule example.com/x/api in api\n"; code != 0 || out != want {
+		t.Errorf("exit code %d: %q%s, want %q", code, out, complaint, want)
+	}
+	if out, _, _ := call(t, "inspect", "-o", "json", dir); !strings.Contains(out, `"folder": "api"`) {
+		t.Errorf("the JSON has no modules: %s", out)
+	}
+}
+
 func TestErrorsOfTheUserGetTwoLinesAndExitCodeOne(t *testing.T) {
 	notPlan := filepath.Join(t.TempDir(), "plan.yaml")
 	if err := os.WriteFile(notPlan, []byte("format: another\n"), 0o644); err != nil {

@@ -17,11 +17,18 @@ import (
 
 // inspection is what inspect prints as JSON.
 type inspection struct {
-	Module    string             `json:"module"`
+	Module string `json:"module"`
+	// Modules are all of them, if the repository has several that lead to one another.
+	Modules   []module           `json:"modules,omitempty"`
 	Versions  []version          `json:"versions"`
 	Manifests []project.Manifest `json:"manifests"`
 	// Ignored are Go files that build constraints keep out.
 	Ignored []string `json:"ignored"`
+}
+
+type module struct {
+	Path   string `json:"path"`
+	Folder string `json:"folder"`
 }
 
 type version struct {
@@ -71,6 +78,11 @@ are found by their content in any YAML or JSON file. Nothing is written.`,
 
 func inspect(p *project.Project) (*inspection, error) {
 	found := &inspection{Module: p.Module, Versions: []version{}, Manifests: []project.Manifest{}, Ignored: append([]string{}, p.Ignored...)}
+	if modules := p.Workspace.Modules; len(modules) > 1 {
+		for _, one := range modules {
+			found.Modules = append(found.Modules, module{Path: one.Path, Folder: one.Dir})
+		}
+	}
 	for _, v := range p.Versions() {
 		found.Versions = append(found.Versions, version{
 			Group: v.Group, Version: v.Version, Folder: v.Package.Dir, Layout: v.Layout(), Kinds: v.Kinds, Importers: append([]string{}, v.Importers...),
@@ -82,7 +94,12 @@ func inspect(p *project.Project) (*inspection, error) {
 }
 
 func (i *inspection) show(out io.Writer) error {
-	fmt.Fprintf(out, "module %s\n", i.Module)
+	if len(i.Modules) == 0 {
+		fmt.Fprintf(out, "module %s\n", i.Module)
+	}
+	for _, one := range i.Modules {
+		fmt.Fprintf(out, "module %s in %s\n", one.Path, one.Folder)
+	}
 	for _, v := range i.Versions {
 		fmt.Fprintf(out, "\n%s/%s\n  folder     %s (layout %s)\n", v.Group, v.Version, v.Folder, v.Layout)
 		for _, kind := range v.Kinds {
