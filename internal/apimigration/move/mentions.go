@@ -74,15 +74,44 @@ func (s *surgery) mentions(ctx context.Context) error {
 			s.mentionsInText(name, text, seen)
 		}
 	}
+	s.report(seen)
+	return nil
+}
+
+// report makes one finding for each file and manner; one for each folder, where too many files say the same.
+func (s *surgery) report(seen sightings) {
+	const most = 20
+	files := map[string][]string{} // by what they say
 	for _, file := range slices.Sorted(maps.Keys(seen)) {
-		for _, what := range slices.Sorted(maps.Keys(seen[file])) {
+		for what := range seen[file] {
+			files[what] = append(files[what], file)
+		}
+	}
+	for what, all := range files {
+		slices.SortStableFunc(all, func(a, b string) int { return strings.Compare(path.Dir(a), path.Dir(b)) })
+		for i, file := range all {
+			alike := 0 // files beside this one
+			if len(all) > most {
+				if i > 0 && path.Dir(all[i-1]) == path.Dir(file) {
+					continue // the first of the folder stands for it
+				}
+				for _, other := range all[i+1:] {
+					if path.Dir(other) != path.Dir(file) {
+						break
+					}
+					alike++
+				}
+			}
 			lines := seen[file][what]
 			slices.Sort(lines)
 			lines = slices.Compact(lines)
-			s.finding(file+":"+strconv.Itoa(lines[0]), what+"%s", s.old.Name(), others(lines))
+			text := others(lines)
+			if alike > 0 {
+				text += "; so do " + strconv.Itoa(alike) + " more files of its folder"
+			}
+			s.finding(file+":"+strconv.Itoa(lines[0]), what+"%s", s.old.Name(), text)
 		}
 	}
-	return nil
 }
 
 // others names the lines after the first, at most four of them.

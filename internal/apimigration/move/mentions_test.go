@@ -4,6 +4,7 @@
 package move
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -106,6 +107,27 @@ spec:
 	slices.Sort(got)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+func TestManyFilesThatSayTheSameAreOneFindingForEachFolder(t *testing.T) {
+	t.Parallel()
+	s := &surgery{old: &project.Version{Group: "g", Version: "v1"}}
+	seen := sightings{}
+	for i := range 30 {
+		seen.add(fmt.Sprintf("docs/%02d.md", i), mentionVersion, 7)
+	}
+	seen.add("docs/more/a.md", mentionVersion, 1)
+	seen.add("docs/z.md", mentionVersion, 1)
+	seen.add("docs/00.md", mentionWebhook, 3)
+	s.report(seen)
+	want := []Finding{
+		{"docs/00.md:3", "is about a webhook of g/v1: the new version needs a path and an entry of its own"},
+		{"docs/00.md:7", "names g/v1; so do 30 more files of its folder"},
+		{"docs/more/a.md:1", "names g/v1"},
+	}
+	if diff := cmp.Diff(want, distinct(s.findings)); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
 }
