@@ -52,6 +52,7 @@ type surgery struct {
 	kept     map[*split.Declaration]bool   // unexported declarations that move and that the old version needs too
 	dirs     map[home]string               // relative to the root
 	legacy   bool                          // deepcopy is asked for with +k8s:deepcopy-gen
+	bound    map[*split.Declaration]bool   // declarations that move and mean something else in each version
 	hidden   map[*split.Declaration]bool   // unexported declarations that are shared, but only the new version needs
 	wholly   map[*project.File]bool        // files of the old version whose code all goes into one package that is created
 	files    map[string]*change

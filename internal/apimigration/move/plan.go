@@ -100,6 +100,7 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.bindToVersion()
 	s.keepUnexported()
 	s.hideUnexported()
 	s.exportNames()
@@ -139,7 +140,7 @@ func newSurgery(p *project.Project, old *project.Version, request Request) (*sur
 	}
 	s := &surgery{
 		request: request, project: p, old: old, group: group, version: version, graph: split.NewGraph(old.Package),
-		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{}, kept: map[*split.Declaration]bool{}, hidden: map[*split.Declaration]bool{}, wholly: map[*project.File]bool{}, files: map[string]*change{},
+		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{}, kept: map[*split.Declaration]bool{}, bound: map[*split.Declaration]bool{}, hidden: map[*split.Declaration]bool{}, wholly: map[*project.File]bool{}, files: map[string]*change{},
 		dirs: dirs, renaming: renamingOf(request, old), copies: map[string]string{},
 	}
 	if err := s.nameSuccessors(); err != nil {

@@ -56,10 +56,12 @@ func (s *surgery) remainsOfMoved(d *split.Declaration) remains {
 		return remainsDefined
 	case s.isKind(d) || s.isList(d):
 		return remainsWrapped
-	case slices.ContainsFunc(d.Names, ast.IsExported):
+	case !slices.ContainsFunc(d.Names, ast.IsExported):
+		return remainsNothing
+	case !s.bound[d]:
 		return remainsNamed
 	}
-	return remainsNothing
+	return remainsWhole
 }
 
 func (s *surgery) isKind(d *split.Declaration) bool {
