@@ -60,7 +60,7 @@ func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
 		},
 		"alias": {
 			elsewhereWith("operators.example.com/v2", "Catalog", options{SharedDuplicate, OldAlias, UnexportedInternal}, guideRequest),
-			map[string]string{types: "type CatalogSourceConfig operatorsv2.Catalog\n", "pkg/apis/operators/v1/register.go": "CatalogSourceConfigKind = operatorsv2.CatalogKind"},
+			map[string]string{types: "type CatalogSourceConfig operatorsv2.Catalog\n", "pkg/apis/operators/v1/register.go": "CatalogSourceConfigKind = \"CatalogSourceConfig\""},
 		},
 		"remove": {
 			elsewhereWith("new.example.com/v1", "", options{SharedPackage, OldRemove, UnexportedInternal}, guideRequest),
