@@ -59,6 +59,9 @@ func TestFieldsAreConvertedOnlyWhereNothingCanBeLost(t *testing.T) {
 		"the fields of an embedded struct": {
 			"type C struct { X int `json:\"x\"`}; type A struct { C `json:\",inline\"` }; type B struct { X int `json:\"x\"`}", []string{"x: " + same},
 		},
+		"an embedded struct of the same type": {
+			"type C struct { X int `json:\"x\"`}; type A struct { C `json:\",inline\"` }; type B struct { C `json:\",inline\"` }", []string{"(C): " + same},
+		},
 		"a type that says itself what its JSON is": {
 			"type P struct { x int }; func (P) MarshalJSON() ([]byte, error) { return nil, nil }; type Q struct { x int }; type A struct { X P }; type B struct { X Q }",
 			[]string{"X: p.P in a, p.Q in b"},

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
@@ -55,7 +56,7 @@ func findLibraries(ctx context.Context, workspace *project.Workspace, dir string
 	}
 	fuzz := randfillPackage
 	for _, one := range found {
-		if one.ImportPath == fuzzerPackage && slices.Contains(one.Imports, gofuzzPackage) {
+		if one.ImportPath == fuzzerPackage && slices.ContainsFunc(one.Imports, func(name string) bool { return unvendored(name) == gofuzzPackage }) {
 			fuzz = gofuzzPackage
 		}
 	}
@@ -65,7 +66,15 @@ func findLibraries(ctx context.Context, workspace *project.Workspace, dir string
 
 // list finds packages with everything that they import.
 func list(ctx context.Context, workspace *project.Workspace, dir string, names ...string) ([]library, error) {
-	command := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-deps", "-json=ImportPath,Imports,DepOnly,Module,Error"}, names...)...)
+	arguments := []string{"list", "-e", "-deps", "-json=ImportPath,Imports,DepOnly,Module,Error"}
+	for _, name := range names {
+		vendored := filepath.Join(workspace.Root, "vendor", filepath.FromSlash(name))
+		if _, err := os.Stat(vendored); err == nil && !workspace.HasModules() {
+			name = vendored // without modules the go command looks for what it is given below GOPATH only
+		}
+		arguments = append(arguments, name)
+	}
+	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Dir, command.Env = filepath.Join(workspace.Root, filepath.FromSlash(dir)), workspace.Env()
 	out, err := command.Output()
 	if err != nil {
@@ -82,18 +91,27 @@ func list(ctx context.Context, workspace *project.Workspace, dir string, names .
 		if err := decoder.Decode(&one); err != nil {
 			return nil, fmt.Errorf("list packages: %w", err)
 		}
+		one.ImportPath = unvendored(one.ImportPath)
 		unlisted := required != nil && one.Module != nil && !one.Module.Main && !required[one.Module.Path]
 		if (one.Error != nil || unlisted) && broken == "" {
 			broken = one.ImportPath
 		}
 		if !one.DepOnly { // it comes after what it imports
 			if broken != "" {
-				return nil, missing(one, broken)
+				return nil, missing(workspace, one, broken)
 			}
 			found = append(found, one)
 		}
 	}
 	return found, nil
+}
+
+// unvendored is the path by which code imports a package.
+func unvendored(importPath string) string {
+	if at := strings.LastIndex(importPath, "/vendor/"); at >= 0 {
+		return importPath[at+len("/vendor/"):]
+	}
+	return importPath
 }
 
 // requirements are the modules that go.mod names: all that the packages of a module need, indirectly too. (Before Go
@@ -121,7 +139,10 @@ func requirements(workspace *project.Workspace, dir string) (map[string]bool, er
 	return required, nil
 }
 
-func missing(wanted library, broken string) error {
+func missing(workspace *project.Workspace, wanted library, broken string) error {
+	if !workspace.HasModules() {
+		return project.Problem("dep ensure -add "+wanted.ImportPath, "the conversion and its test need the package %s, but %s is neither vendored nor below GOPATH", wanted.ImportPath, broken)
+	}
 	get := "go get " + wanted.ImportPath
 	if wanted.Module != nil && wanted.Module.Version != "" {
 		get += "@" + wanted.Module.Version

@@ -98,7 +98,7 @@ func (s *survey) route(r *route, spoke, hub string) {
 // under is the path of a field. An embedded struct has no name in JSON.
 func under(path string, f field) string {
 	if f.embedded {
-		return path + f.variable.Name()
+		return strings.TrimSpace(strings.TrimSuffix(path, ".") + " (" + f.variable.Name() + ")")
 	}
 	return path + f.json
 }
