@@ -106,9 +106,8 @@ func leads(crossings map[border][]crossing, from, to home, seen map[home]bool) b
 
 // checkMembers looks for unexported fields and methods that would be used across packages.
 func (s *surgery) checkMembers(file *project.File, viewer home) {
-	text := s.project.Fset.File(file.Syntax.Pos())
 	for ident, object := range file.Info.Uses {
-		if s.project.Fset.File(ident.Pos()) != text {
+		if !s.in(file, ident) {
 			continue // what is known of one file is known of all of its package
 		}
 		if object.Pkg() == nil || object.Pkg().Path() != s.old.Package.Path || object.Exported() || object.Parent() != nil {

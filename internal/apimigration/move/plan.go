@@ -172,8 +172,8 @@ func (s *surgery) place() error {
 		for _, file := range pkg.Files {
 			if pkg != s.old.Package && importSpec(file, s.old.Package.Path) != nil {
 				used := map[*split.Declaration]bool{}
-				for _, object := range file.Info.Uses {
-					if d := s.graph.Owner(object); d != nil {
+				for ident, object := range file.Info.Uses {
+					if d := s.graph.Owner(object); d != nil && s.in(file, ident) {
 						used[d] = true
 					}
 				}
