@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package move carries out, on the sources of a project, what moving kinds to a new API version takes: it makes the
-// plan, computes every edit in a copy of the tree, type-checks the copy, and writes the result.
+// Package move carries out, on the sources of a project, what it takes to move kinds to a new API version or another
+// group, and to give one another name: it makes the plan, computes every edit in a copy of the tree, type-checks the
+// copy, and writes the result.
 //
-// It never edits generated code by hand, never touches a cluster, and writes into the project in Apply only. Invariants: the same tree and request give the same plan, byte for byte; a plan with
-// blockers is not applied; what Apply writes has compiled before; every comment of the sources is there afterwards.
+// It never edits generated code by hand, never touches a cluster, and writes into the project in Apply only. Invariants:
+// the same tree and request give the same plan, byte for byte; a plan with blockers is not applied; what Apply writes
+// has compiled before; every comment of the sources is there afterwards; no plan claims a conversion from one
+// CustomResourceDefinition to another: it holds the steps of a copy.
 package move
 
 import (

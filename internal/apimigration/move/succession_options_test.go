@@ -50,6 +50,8 @@ func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
 		types = "pkg/apis/operators/v1/catalogsourceconfig_types.go"
 		code  = "pkg/apis/operators/v1/catalogsourceconfig.go"
 	)
+	both := elsewhereWith("new.example.com/v1", "", options{SharedPackage, OldKeep, UnexportedInternal}, guideRequest)
+	both.Kinds = []string{"CatalogSourceConfig", "OperatorGroup"}
 	for name, test := range map[string]struct {
 		request Request
 		has     map[string]string
@@ -65,6 +67,13 @@ func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
 		"remove": {
 			elsewhereWith("new.example.com/v1", "", options{SharedPackage, OldRemove, UnexportedInternal}, guideRequest),
 			map[string]string{"pkg/apis/shared/phase.go": "package shared", "pkg/apis/new/v1/catalogsourceconfig_types.go": "type CatalogSourceConfig struct"},
+		},
+		"both kinds": {
+			both,
+			map[string]string{
+				"pkg/apis/new/v1/phase.go": "func NewPhase(", "deploy/crds/new.example.com_operatorgroups_crd.yaml": "name: operatorgroups.new.example.com",
+				"pkg/controller/operatorgroup/operatorgroup_controller.go": "group *newv1.OperatorGroup",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
