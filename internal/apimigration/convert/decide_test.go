@@ -89,3 +89,12 @@ func TestFieldsAreConvertedOnlyWhereNothingCanBeLost(t *testing.T) {
 		})
 	}
 }
+
+func TestNamesBecomeUnexportedAsPeopleWriteThem(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"Widget": "widget", "DNSRecord": "dnsRecord", "DNS": "dns", "A": "a", "AWidget": "aWidget", "V2Widget": "v2Widget", "widget": "widget"} {
+		if got := lower(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

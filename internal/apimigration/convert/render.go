@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"go/types"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // direction is one of the two ways between a spoke and the hub.
@@ -79,11 +77,11 @@ func (r *renderer) nameOne(p *pair, d direction, taken map[string]bool) function
 	if p.spoke.Obj().Pkg() != r.spoke {
 		base = p.spoke.Obj().Pkg().Name() + base
 	}
-	first, size := utf8.DecodeRuneInString(base)
-	base = string(unicode.ToLower(first)) + base[size:] + "From" + r.version
+	way := "From"
 	if d == toHub {
-		base = strings.TrimSuffix(base, "From"+r.version) + "To" + r.version
+		way = "To"
 	}
+	base = lower(base) + way + r.version
 	if other := p.hub.Obj().Name(); other != p.spoke.Obj().Name() {
 		base += other
 	}

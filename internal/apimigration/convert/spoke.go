@@ -290,9 +290,16 @@ func keysLiteral(pkg string, keys map[string][]string) string {
 	return out.String() + "}"
 }
 
+// lower makes an unexported name of an exported one: widget of Widget, dnsRecord of DNSRecord.
 func lower(name string) string {
-	first, size := utf8.DecodeRuneInString(name)
-	return string(unicode.ToLower(first)) + name[size:]
+	letters := []rune(name)
+	for i := range letters {
+		if !unicode.IsUpper(letters[i]) || i > 0 && i+1 < len(letters) && !unicode.IsUpper(letters[i+1]) {
+			break
+		}
+		letters[i] = unicode.ToLower(letters[i])
+	}
+	return string(letters)
 }
 
 func upper(name string) string {
