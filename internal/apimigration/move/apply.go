@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -103,7 +104,7 @@ func apply(ctx context.Context, dir string, plan *Plan, allowDirty, commits bool
 		return false, err
 	}
 	if !allowDirty {
-		if err := checkClean(ctx, root); err != nil {
+		if err := checkClean(ctx, root, plan); err != nil {
 			return false, err
 		}
 	}
@@ -157,14 +158,20 @@ func (o *Outcome) write(ctx context.Context, commits bool, hook func()) error {
 }
 
 // checkClean refuses a tree whose Go code and manifests could not be had back from git. A plan or other new files of
-// the user do not matter: nothing that is there and unknown to git is ever overwritten.
-func checkClean(ctx context.Context, root string) error {
+// the user do not matter: of what is there and unknown to git, nothing but generated code is ever overwritten.
+func checkClean(ctx context.Context, root string, plan *Plan) error {
 	out, err := git(ctx, root, "status", "--porcelain", "--untracked-files=no", "--", ".")
 	if err != nil {
 		return project.Problem("api-migrator apply --allow-dirty PLAN", "%s is not in a git repository, so that nothing could bring it back", root)
 	}
 	if first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n"); first != "" {
 		return project.Problem("git stash", "the tree has uncommitted changes: %s", strings.TrimSpace(first[min(2, len(first)):]))
+	}
+	known := tracked(ctx, root)
+	for _, edit := range plan.Edits {
+		if edit.Before != "" && !known[edit.File] && path.Base(edit.File) != deepcopyFile {
+			return project.Problem("git add "+edit.File, "git does not know %s, which the plan changes, so that nothing could bring it back", edit.File)
+		}
 	}
 	return nil
 }

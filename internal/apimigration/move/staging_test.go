@@ -187,6 +187,21 @@ func TestTheFolderOfSomebodyElseIsInTheWay(t *testing.T) {
 	}
 }
 
+func TestFilesThatGitDoesNotKnowAreNotOverwritten(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	run(t, root, "git", "init", "-q")
+	write(t, root, map[string]string{"known.go": "", "unknown.go": "", "api/" + deepcopyFile: ""})
+	run(t, root, "git", "add", "known.go")
+	run(t, root, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before")
+	plan := &Plan{Edits: []Edit{{File: "known.go", Before: "1"}, {File: "new.go"}, {File: "api/" + deepcopyFile, Before: "1"}}}
+	if err := checkClean(t.Context(), root, plan); err != nil {
+		t.Error(err)
+	}
+	plan.Edits = append(plan.Edits, Edit{File: "unknown.go", Before: "1"})
+	wantProblem(t, checkClean(t.Context(), root, plan), "git does not know unknown.go")
+}
+
 func TestAnotherPlanDoesNotFinishAnApply(t *testing.T) {
 	t.Parallel()
 	o, _, _ := small(t, t.TempDir())
