@@ -49,7 +49,7 @@ func TestAProjectOfOthersIsMigratedAndPassesItsOwnTests(t *testing.T) {
 		t.Errorf("%s:\n%s", types, got)
 	}
 	for name, content := range before {
-		if after[name] != content && !strings.HasPrefix(name, "pkg/apis/migration/v1alpha1/") {
+		if after[name] != content && !strings.HasPrefix(name, "pkg/apis/migration/v1alpha1/") && name != "manifests/storage_migration_crd.yaml" {
 			t.Errorf("%s has changed", name)
 		}
 	}
