@@ -5,7 +5,19 @@
 
 package move
 
-import "testing"
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/go/packages"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdgen "sigs.k8s.io/controller-tools/pkg/crd"
+	"sigs.k8s.io/controller-tools/pkg/genall"
+	"sigs.k8s.io/yaml"
+)
 
 func TestEveryCombinationOfOptionsInEachLayout(t *testing.T) {
 	multi := fixture(t, "kubebuilder")
@@ -29,5 +41,68 @@ func TestEveryCombinationOfOptionsInEachLayout(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Conversion strategy None loses nothing where both versions have the same fields, as controller-gen sees them.
+func TestControllerGenSeesTheSameFieldsInBothVersions(t *testing.T) {
+	for _, old := range []string{OldWrap, OldAlias} {
+		t.Run(old, func(t *testing.T) {
+			dir := fixture(t, "kubebuilder")
+			outcome := checkOutcome(t, dir, options{SharedNewest, old, UnexportedInternal}.of(memcachedRequest))
+			if err := outcome.write(t.Context(), false, nil); err != nil {
+				t.Fatal(err)
+			}
+			versions := map[string]string{} // name → schema
+			for _, version := range generatedDefinition(t, dir, "cache.example.com_memcacheds.yaml").Spec.Versions {
+				if version.Storage != (version.Name == "v1beta2") {
+					t.Errorf("%s: stored %t", version.Name, version.Storage)
+				}
+				undescribe(version.Schema.OpenAPIV3Schema)
+				text, err := json.MarshalIndent(version.Schema, "", " ")
+				if err != nil {
+					t.Fatal(err)
+				}
+				versions[version.Name] = string(text)
+			}
+			if diff := cmp.Diff(versions["v1"], versions["v1beta2"]); diff != "" || len(versions) != 2 {
+				t.Errorf("versions %d (-v1 +v1beta2):\n%s", len(versions), diff)
+			}
+		})
+	}
+}
+
+func generatedDefinition(t *testing.T, dir, name string) apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	out := t.TempDir()
+	var generator genall.Generator = crdgen.Generator{}
+	runtime, err := genall.Generators{&generator}.ForRootsWithConfig(&packages.Config{Context: t.Context(), Dir: dir}, "./api/...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.OutputRules.Default = genall.OutputToDirectory(out)
+	if runtime.Run() {
+		t.Fatal("controller-gen reports errors")
+	}
+	content, err := os.ReadFile(filepath.Join(out, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var definition apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(content, &definition); err != nil {
+		t.Fatal(err)
+	}
+	return definition
+}
+
+// undescribe drops the descriptions: the old version's say that it is deprecated.
+func undescribe(schema *apiextensionsv1.JSONSchemaProps) {
+	schema.Description = ""
+	for name, property := range schema.Properties {
+		undescribe(&property)
+		schema.Properties[name] = property
+	}
+	if schema.Items != nil && schema.Items.Schema != nil {
+		undescribe(schema.Items.Schema)
 	}
 }
