@@ -187,7 +187,7 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 		"a missing file":        {args: []string{"upgrade", in("none.yaml")}, err: "read manifest: "},
 		"no definition":         {args: []string{"upgrade", in("deploy/kustomization.yaml")}, err: "has no CustomResourceDefinition"},
 		"JSON":                  {args: []string{"upgrade", in("a.json")}, err: "is JSON"},
-		"a template":            {args: []string{"upgrade", in("template.yaml")}, err: "read "},
+		"a template":            {args: []string{"upgrade", in("template.yaml")}, err: "it is a template"},
 		"a file elsewhere":      {args: []string{"upgrade", "--dir", in("deploy"), in("again.yaml")}, err: "is not in the folder"},
 		"two for one resource":  {args: []string{"upgrade", in("deploy/crds/again.yaml"), in(oldName)}, err: "describe one resource"},
 		"a name that is taken":  {args: []string{"upgrade", in("taken.yaml")}, err: "which exists"},
