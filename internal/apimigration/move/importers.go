@@ -95,6 +95,7 @@ func (s *surgery) editImporter(pkg *project.Package, file *project.File, spec *a
 	}
 	if i.request.consumes(file.Path) {
 		i.comments()
+		i.edits = append(i.edits, i.embeddedFields(file)...)
 	}
 	text := []byte(splice(file.Source, 0, len(file.Source), i.edits))
 	return s.rewrite(file, text, i.q, map[string]string{s.old.Package.Path: i.style}, "uses what has moved")

@@ -168,12 +168,19 @@ func (s *surgery) copyEdits(file *project.File) []edit {
 			rename(ident)
 		}
 	}
-	for ident, object := range file.Info.Uses { // a field is called like the type that it embeds
-		if field, ok := object.(*types.Var); ok && field.IsField() && field.Embedded() && field.Pkg() != nil && field.Pkg().Path() == s.old.Package.Path && s.in(file, ident) {
-			rename(ident)
+	return slices.Concat(edits, s.embeddedFields(file), s.kindLiterals(file))
+}
+
+// embeddedFields are the edits of mentions of fields that are called like the type that they embed.
+func (s *surgery) embeddedFields(file *project.File) []edit {
+	var edits []edit
+	for ident, object := range file.Info.Uses {
+		field, ok := object.(*types.Var)
+		if ok && field.IsField() && field.Embedded() && field.Pkg() != nil && field.Pkg().Path() == s.old.Package.Path && s.copies[ident.Name] != "" && s.in(file, ident) {
+			edits = append(edits, edit{s.project.Offset(ident.Pos()), s.project.Offset(ident.End()), s.copies[ident.Name]})
 		}
 	}
-	return slices.Concat(edits, s.kindLiterals(file))
+	return edits
 }
 
 func (s *surgery) in(file *project.File, node ast.Node) bool {
