@@ -5,10 +5,37 @@
 
 package move
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 // The controllers of the guide's project need a client, so that a thousand packages are compiled below GOPATH.
 func TestTheGuidesProjectIsMigratedBelowGOPATH(t *testing.T) {
 	dir := belowGOPATH(t, "guide", "github.com/test-org/test-operator")
 	checkBelowGOPATH(t, dir, guideRequest, "guide-tree.txt")
+}
+
+func TestACopyOfTheAPIInVendorIsLeftToGo(t *testing.T) {
+	t.Parallel()
+	dir := nested(t)
+	run(t, dir, "go", "mod", "vendor")
+	commit(t, dir, "vendored")
+	before := tree(t, dir)
+	plan := planned(t, dir, memcachedRequest)
+	if diff := cmp.Diff([]string{"go mod vendor"}, plan.Commands); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
+		t.Fatalf("apply: %v, %v", done, err)
+	}
+	for name, content := range tree(t, dir) {
+		if strings.HasPrefix(name, "vendor/") && before[name] != content {
+			t.Errorf("%s has changed", name)
+		}
+	}
+	run(t, dir, "go", "mod", "vendor")
+	run(t, dir, "go", "vet", "./...")
 }

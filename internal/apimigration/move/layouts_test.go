@@ -131,28 +131,6 @@ func TestAGoWorkOfTheProjectIsUsedAndNoneIsLeftBehind(t *testing.T) {
 	}
 }
 
-func TestACopyOfTheAPIInVendorIsLeftToGo(t *testing.T) {
-	t.Parallel()
-	dir := nested(t)
-	run(t, dir, "go", "mod", "vendor")
-	commit(t, dir, "vendored")
-	before := tree(t, dir)
-	plan := planned(t, dir, memcachedRequest)
-	if diff := cmp.Diff([]string{"go mod vendor"}, plan.Commands); diff != "" {
-		t.Errorf("commands (-want +got):\n%s", diff)
-	}
-	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
-		t.Fatalf("apply: %v, %v", done, err)
-	}
-	for name, content := range tree(t, dir) {
-		if strings.HasPrefix(name, "vendor/") && before[name] != content {
-			t.Errorf("%s has changed", name)
-		}
-	}
-	run(t, dir, "go", "mod", "vendor")
-	run(t, dir, "go", "vet", "./...")
-}
-
 // belowGOPATH puts a fixture where projects stood before there were modules, with its dependencies in vendor.
 func belowGOPATH(t *testing.T, name, importPath string) string {
 	t.Helper()
