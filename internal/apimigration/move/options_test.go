@@ -59,12 +59,7 @@ func checkOutcome(t *testing.T, dir string, request Request) *Outcome {
 	for _, blocker := range outcome.Plan.Blockers {
 		t.Errorf("blocked: %s: %s", blocker.Place, blocker.Text)
 	}
-	after := maps.Clone(before)
-	for name, content := range outcome.After {
-		if after[name] = string(content); content == nil {
-			delete(after, name)
-		}
-	}
+	after := outcome.tree(before)
 	have := comments(t, after)
 	for comment, n := range comments(t, before) {
 		if have[comment] < n {
@@ -78,6 +73,17 @@ func checkOutcome(t *testing.T, dir string, request Request) *Outcome {
 	}
 	checkVersions(t, request, after)
 	return outcome
+}
+
+// tree is what an outcome makes of the files before.
+func (o *Outcome) tree(before map[string]string) map[string]string {
+	after := maps.Clone(before)
+	for name, content := range o.After {
+		if after[name] = string(content); content == nil {
+			delete(after, name)
+		}
+	}
+	return after
 }
 
 func checkFile(t *testing.T, name string, content []byte) {
