@@ -43,7 +43,11 @@ func (s *surgery) tryInCopy(ctx context.Context) error {
 	}
 	_, err = project.LoadWorkspace(ctx, shadow)
 	if known := (*project.UserError)(nil); errors.As(err, &known) {
-		s.blocker("", "afterwards %s", known.Error())
+		hint := ""
+		if s.clients > 0 && !slices.Equal(s.request.Consumers, []string{ConsumersNone}) {
+			hint = "; generated clients know the old version alone until they are generated again: --consumers none leaves those who use them as they are"
+		}
+		s.blocker("", "afterwards %s%s", known.Error(), hint)
 		return nil
 	}
 	return err

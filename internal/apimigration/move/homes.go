@@ -55,6 +55,7 @@ type surgery struct {
 	bound    map[*split.Declaration]bool   // declarations that move and mean something else in each version
 	hidden   map[*split.Declaration]bool   // unexported declarations that are shared, but only the new version needs
 	wholly   map[*project.File]bool        // files of the old version whose code all goes into one package that is created
+	clients  int                           // generated files that use the old version, and are not changed
 	files    map[string]*change
 	findings []Finding
 	blockers []Finding

@@ -44,6 +44,7 @@ func (s *surgery) editImporters() error {
 
 // lookAtGenerated says what a file that is generated, and hence not changed, needs.
 func (s *surgery) lookAtGenerated(file *project.File) {
+	s.clients++
 	blocked := false
 	s.eachUse(file, []ast.Node{file.Syntax}, func(_ *ast.Ident, d *split.Declaration) {
 		if s.remainsOf(d) == remainsNothing && !blocked {
