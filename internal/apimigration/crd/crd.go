@@ -3,8 +3,9 @@
 
 // Package crd upgrades manifests of CustomResourceDefinitions, and judges what an API server and its clients would say to a new one.
 //
-// It owns the edits of a manifest's text (Upgrade), the definition that takes another one's place (Succeed), the names of its file and who refers to them (Change), and the three
-// questions about an old and a new definition: is it accepted, is it compatible, does conversion strategy None keep all data (Check).
+// It owns the edits of a manifest's text (Upgrade), the definition that takes another one's place (Succeed), the names of its file and
+// who refers to them (Change), and the four questions about an old and a new definition: would it be created, would it take the old
+// one's place, is it compatible, does conversion strategy None keep all data (Check).
 // It never writes a file, reads through a Folder alone, and never asks a cluster.
 //
 // It holds that

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	apiyaml "sigs.k8s.io/yaml"
 )
 
 // A manifest is edited as text: lines are cut out, moved and indented anew, and the YAML parser only says where things are. Writing
@@ -20,7 +21,8 @@ import (
 // document is one YAML document, as lines without their ends, and where its nodes are.
 type document struct {
 	lines []string
-	root  *yaml.Node
+	// top has the comments that belong to the whole; root is the object.
+	top, root *yaml.Node
 }
 
 // separator is a line between documents.
@@ -82,7 +84,7 @@ func (d *document) parse() error {
 	if top.Kind != yaml.DocumentNode || len(top.Content) != 1 || top.Content[0].Kind != yaml.MappingNode {
 		return errors.New("read YAML: it is no object")
 	}
-	d.root = top.Content[0]
+	d.top, d.root = &top, top.Content[0]
 	return nil
 }
 
@@ -90,7 +92,7 @@ func (d *document) parse() error {
 func (d *document) flow() bool {
 	braces := func(n *yaml.Node) bool { return n != nil && n.Style&yaml.FlowStyle != 0 }
 	spec := lookup(d.root, "spec")
-	if braces(d.root) || braces(spec) || braces(lookup(spec, "conversion")) || braces(lookup(spec, "versions")) {
+	if braces(d.root) || braces(spec) || d.hasOldWebhook() && braces(lookup(spec, "conversion")) || braces(lookup(spec, "versions")) {
 		return true
 	}
 	return slices.ContainsFunc(d.versions(), func(item *yaml.Node) bool { return braces(item) || !d.afterDash(item) })
@@ -112,11 +114,11 @@ func (d *document) inBlocks() (*document, error) {
 			unfold(child)
 		}
 	}
-	unfold(d.root)
+	unfold(d.top)
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(d.root); err != nil {
+	if err := encoder.Encode(d.top); err != nil {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}
 	blocks := &document{lines: strings.Split(out.String(), "\n")}
@@ -154,6 +156,31 @@ func index(mapping *yaml.Node, key string) int {
 		}
 	}
 	return -1
+}
+
+// isTrue and isFalse read a flag as the API server reads it, for which True and yes are flags too.
+func isTrue(n *yaml.Node) bool {
+	value, ok := flagOf(n)
+	return ok && value
+}
+
+func isFalse(n *yaml.Node) bool {
+	value, ok := flagOf(n)
+	return ok && !value
+}
+
+func flagOf(n *yaml.Node) (value, ok bool) {
+	if n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n == nil || n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return false, false
+	}
+	var read *bool // null is no flag
+	if err := apiyaml.Unmarshal([]byte(n.Value), &read); err != nil || read == nil {
+		return false, false
+	}
+	return *read, true
 }
 
 // isEmpty reports whether a value says nothing.

@@ -95,8 +95,6 @@ func (e *edit) stored() *yaml.Node {
 	return stored[0]
 }
 
-func isTrue(n *yaml.Node) bool { return n != nil && n.Value == "true" }
-
 func (e *edit) version(name string) *yaml.Node {
 	for _, version := range e.versions() {
 		if nameOf(version) == name {

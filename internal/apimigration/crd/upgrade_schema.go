@@ -13,7 +13,7 @@ import (
 
 // missingSchemas gives a version without a schema one that says what v1beta1 meant without: anything goes, and all of it is kept.
 func (e *edit) missingSchemas() error {
-	if keep := lookup(e.spec(), "preserveUnknownFields"); !e.beta || keep != nil && keep.Value == "false" {
+	if !e.beta || isFalse(lookup(e.spec(), "preserveUnknownFields")) {
 		return nil
 	}
 	for i := range e.versions() {
@@ -98,7 +98,7 @@ func typesMissing(path []string, schema *yaml.Node) (all []typeless) {
 func (e *edit) preserveUnknownFields() error {
 	value := lookup(e.spec(), "preserveUnknownFields")
 	switch {
-	case value == nil && !e.beta, value != nil && value.Value == "false":
+	case value == nil && !e.beta, isFalse(value):
 		return nil
 	case value == nil:
 		if err := e.insertBehindNames("preserveUnknownFields: false"); err != nil {
@@ -118,13 +118,18 @@ func (e *edit) preserveUnknownFields() error {
 	return nil
 }
 
+// hasOldWebhook reports whether a webhook's fields are where v1beta1 had them.
+func (d *document) hasOldWebhook() bool {
+	conversion := lookup(d.root, "spec", "conversion")
+	return valueOf(conversion, "strategy") == "Webhook" && (index(conversion, "webhookClientConfig") >= 0 || index(conversion, "conversionReviewVersions") >= 0)
+}
+
 // conversion moves the fields of a webhook to where v1 has them.
 func (e *edit) conversion() error {
 	conversion := lookup(e.spec(), "conversion")
 	client, hasClient := e.entry(conversion, "webhookClientConfig")
 	reviews, hasReviews := e.entry(conversion, "conversionReviewVersions")
-	strategy := lookup(conversion, "strategy")
-	if !hasClient && !hasReviews || strategy == nil || strategy.Value != "Webhook" {
+	if !e.hasOldWebhook() {
 		return nil
 	}
 	inner := client.indent + 2

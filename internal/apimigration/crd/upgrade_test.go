@@ -149,6 +149,39 @@ func TestAddedVersionIsACopyOfTheStoredOneInFrontOfAll(t *testing.T) {
 	}
 }
 
+func TestFlagsAreReadAsTheAPIServerReadsThem(t *testing.T) {
+	t.Parallel()
+	const head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: as.example.com\nspec:\n  group: example.com\n" +
+		"  names:\n    kind: A\n    plural: as\n  scope: Cluster\n  preserveUnknownFields: False\n  versions:\n"
+	version := func(name, served, storage string) string {
+		return "  - name: " + name + "\n    served: " + served + "\n    storage: " + storage + "\n    schema:\n      openAPIV3Schema:\n        type: object\n"
+	}
+	for _, test := range []struct {
+		text    string
+		options Options
+		want    string
+	}{
+		{version("v1", "yes", "True"), Options{}, version("v1", "yes", "True")},
+		{version("v1", "yes", "True"), Options{AddVersion: "v2"}, version("v2", "true", "true") + version("v1", "yes", "false")},
+		{version("v2", "yes", "no") + version("v1", "On", "TRUE"), Options{Storage: "v2"}, version("v2", "yes", "true") + version("v1", "On", "false")},
+		{version("v2", "y", "yes") + version("v1", "On", "off"), Options{Unserve: "v1"}, version("v2", "y", "yes") + version("v1", "false", "off")},
+	} {
+		upgraded, err := Upgrade(t.Context(), "a", head+test.text, test.options)
+		if err != nil {
+			t.Errorf("%+v: %v", test.options, err)
+			continue
+		}
+		if diff := cmp.Diff(head+test.want, upgraded.Text); diff != "" || len(upgraded.Notes) > 0 {
+			t.Errorf("%+v, notes %q (-want +got):\n%s", test.options, upgraded.Notes, diff)
+		}
+	}
+	aliased := head + "  - name: v2\n    served: &yes true\n    storage: false\n    schema: &any\n      openAPIV3Schema:\n        type: object\n" +
+		"  - name: v1\n    served: true\n    storage: *yes\n    schema: *any\n"
+	if _, err := Upgrade(t.Context(), "a", aliased, Options{Storage: "v2"}); err == nil || !strings.Contains(err.Error(), "an alias (*)") {
+		t.Errorf("a flag that is an alias: %v, want a refusal, since nothing was done before without a word", err)
+	}
+}
+
 func TestUpgradeRefusesWhatItCannotTake(t *testing.T) {
 	const head = "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata: {name: a.example.com}\n"
 	for name, test := range map[string]struct {
