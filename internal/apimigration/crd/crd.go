@@ -156,6 +156,11 @@ func (d *Definition) Converts() bool {
 	return conversion != nil && conversion.Strategy == apiextensions.WebhookConverter
 }
 
+// FromCluster reports whether it was read from a cluster, and bears what the API server has given it.
+func (d *Definition) FromCluster() bool {
+	return d.internal.ResourceVersion != "" || d.internal.UID != ""
+}
+
 // Definitions takes a file apart: the text of each CustomResourceDefinition in it. What is none, and what is no YAML, is left out.
 func Definitions(file string) []string {
 	var found []string

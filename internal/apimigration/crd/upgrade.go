@@ -22,8 +22,8 @@ type Options struct {
 	CopyOf string
 	// Storage is the version that objects are stored in. Default: AddVersion, or as before where KeepStorage is set.
 	Storage string
-	// Unserve and Remove are a version that is not served any more, and one that is not there any more. Default: none.
-	Unserve, Remove string
+	// Serve, Unserve and Remove are a version that is served, one that is not any more, and one that is not there any more. Default: none.
+	Serve, Unserve, Remove string
 	// KeepStorage: objects are stored in the version that they were stored in before. Default: they are stored in AddVersion.
 	KeepStorage bool
 }
@@ -164,7 +164,8 @@ func (e *edit) all(options Options) error {
 		e.scope,
 		func() error { return e.addVersion(options) },
 		func() error { return e.store(options) },
-		func() error { return e.unserve(options.Unserve) },
+		func() error { return e.serve(options.Serve, true) },
+		func() error { return e.serve(options.Unserve, false) },
 		func() error { return e.removeVersion(options.Remove) },
 		e.apiVersion,
 	}

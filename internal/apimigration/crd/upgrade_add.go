@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -60,8 +61,8 @@ func (e *edit) store(options Options) error {
 	return nil
 }
 
-// unserve sets served: false for a version.
-func (e *edit) unserve(name string) error {
+// serve says of a version whether it is served.
+func (e *edit) serve(name string, served bool) error {
 	if name == "" {
 		return nil
 	}
@@ -70,10 +71,13 @@ func (e *edit) unserve(name string) error {
 		return fmt.Errorf("it has no version %s", name)
 	}
 	flag := lookup(version, "served")
-	if !isTrue(flag) {
+	switch {
+	case isTrue(flag) == served:
 		return nil
+	case flag == nil:
+		return fmt.Errorf("version %s has no field served", name)
 	}
-	return e.retoken(flag, flag.Value, "false")
+	return e.retoken(flag, flag.Value, strconv.FormatBool(served))
 }
 
 // removeVersion takes a version away, with the comments above it.

@@ -322,7 +322,7 @@ func TestAVersionIsStoredUnservedAndRemoved(t *testing.T) {
 			t.Errorf("%+v (-want +got):\n%s", test.options, diff)
 		}
 	}
-	for _, options := range []Options{{Storage: "v7"}, {Unserve: "v7"}} {
+	for _, options := range []Options{{Storage: "v7"}, {Serve: "v7"}, {Unserve: "v7"}} {
 		if _, err := Upgrade(t.Context(), "a", head+list, options); err == nil || !strings.Contains(err.Error(), "it has no version v7") {
 			t.Errorf("%+v: %v", options, err)
 		}

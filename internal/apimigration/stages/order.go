@@ -58,7 +58,7 @@ func (p *planner) stageRewrite() Stage {
 func (p *planner) stageClean() Stage {
 	return Stage{
 		Letter: "D", Name: "clean", What: "no managedFields entry names " + p.From,
-		Wait:     fmt.Sprintf("Whoever applies on the server's side uses %s: at %s they make new entries.", p.To, p.From),
+		Wait:     fmt.Sprintf("Whoever writes uses %s, the operator too: each write at %s makes a managedFields entry that names it.", p.To, p.From),
 		Commands: []string{p.retire("")},
 		Gate:     p.owned(""),
 		Back:     "Nothing is to be taken back: every manager owns the fields that it owned.",

@@ -33,11 +33,19 @@ func (p *Plan) Text() string {
 // Files are the manifests and gates as files, and the text, by their names.
 func (p *Plan) Files() map[string]string {
 	files := map[string]string{"README.md": p.Text()}
-	for _, stage := range p.Stages {
+	for i, stage := range p.Stages {
 		if stage.Manifest != "" {
 			files[stage.File()] = fmt.Sprintf("%s for stage %s, %s\n%s", project.StageMark, stage.Letter, stage.What, stage.Manifest)
 		}
-		files[stage.GateFile()] = fmt.Sprintf("#!/bin/sh\n# Exits with 0 once the stage after %s may begin.\n%s\n", stage.Letter, stage.Gate)
+		files[stage.GateFile()] = fmt.Sprintf("#!/bin/sh\n# Exits with 0 once %s.\n%s\n", p.opens(i), stage.Gate)
 	}
 	return files
+}
+
+// opens says what the gate of a stage stands before.
+func (p *Plan) opens(i int) string {
+	if i+1 < len(p.Stages) {
+		return "stage " + p.Stages[i+1].Letter + " may begin"
+	}
+	return p.From + " is gone"
 }

@@ -86,8 +86,11 @@ func Make(ctx context.Context, q Question) (*Plan, error) {
 
 // check refuses what cannot be meant.
 func (q *Question) check(d *crd.Definition) error {
-	const try = "api-migrator stages --from v1 --to v2 FILE"
+	try := q.meant(d)
 	switch {
+	case d.FromCluster():
+		const given = ".status, .metadata.resourceVersion, .metadata.uid, .metadata.creationTimestamp, .metadata.generation, .metadata.managedFields"
+		return project.Problem(fmt.Sprintf("yq 'del(%s)' %s", given, q.File), "%s in %s cannot be shipped: it is the object of a cluster, whose resourceVersion or uid others refuse", d.Name, q.File)
 	case q.From == q.To:
 		return project.Problem(try, "%s is to go from %s to %s, which is the same", d.Name, q.From, q.To)
 	case !slices.Contains(d.Versions(), q.From):
@@ -96,6 +99,24 @@ func (q *Question) check(d *crd.Definition) error {
 		return project.Problem(try, "%q is no version such as v2", q.To)
 	}
 	return nil
+}
+
+// meant is the command for versions that the definition has, or may get.
+func (q *Question) meant(d *crd.Definition) string {
+	from, to, versions := q.From, q.To, d.Versions()
+	if stored := d.Storage(); !slices.Contains(versions, from) && stored != "" {
+		from = stored
+	}
+	if to == from || !project.IsVersion(to) {
+		to = "v2"
+		if others := slices.DeleteFunc(versions, func(version string) bool { return version == from }); len(others) > 0 {
+			to = others[0]
+		} else if n := 0; from == to {
+			_, _ = fmt.Sscanf(from, "v%d", &n)
+			to = fmt.Sprintf("v%d", n+1)
+		}
+	}
+	return fmt.Sprintf("api-migrator stages --from %s --to %s %s", from, to, q.File)
 }
 
 // planner makes one plan.
@@ -118,25 +139,25 @@ func (p *planner) manifests(ctx context.Context) error {
 	has := slices.Contains(p.definition.Versions(), p.To)
 	add := crd.Options{AddVersion: p.To, CopyOf: p.From, KeepStorage: true}
 	if has {
-		add = crd.Options{}
+		add = crd.Options{Serve: p.To}
 		if p.definition.Storage() == p.To {
 			add.Storage = p.From
 		}
 	}
 	last := &shipped{p.Question.Definition, p.definition}
 	for _, step := range []struct {
+		letter  string
 		into    **shipped
 		options crd.Options
-		skip    bool
 	}{
-		{&p.add, add, false},
-		{&p.store, crd.Options{Storage: p.To}, false},
-		{&p.unserve, crd.Options{Unserve: p.From}, false},
-		{&p.remove, crd.Options{Remove: p.From}, false},
+		{"A", &p.add, add},
+		{"B", &p.store, crd.Options{Storage: p.To}},
+		{"E", &p.unserve, crd.Options{Unserve: p.From}},
+		{"F", &p.remove, crd.Options{Remove: p.From}},
 	} {
 		upgraded, err := crd.Upgrade(ctx, p.File, last.text, step.options)
 		if err != nil {
-			return fmt.Errorf("plan stages: %w", err)
+			return fmt.Errorf("plan stage %s of %s: %w", step.letter, p.definition.Name, err)
 		}
 		next := &shipped{upgraded.Text, upgraded.Definitions[0]}
 		if step.into == &p.add {
@@ -144,7 +165,7 @@ func (p *planner) manifests(ctx context.Context) error {
 		}
 		// What is stored by the time that a version is removed, no manifest says: retire finds out.
 		if problems := next.definition.UpdateProblems(ctx, last.definition); len(problems) > 0 && step.into != &p.remove {
-			return &crd.RefusedError{From: p.File, Problems: problems}
+			return fmt.Errorf("plan stage %s of %s: %w", step.letter, p.definition.Name, &crd.RefusedError{From: p.File, Problems: problems})
 		}
 		*step.into, last = next, next
 	}

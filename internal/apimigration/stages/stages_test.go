@@ -73,6 +73,12 @@ func TestStagesBeginWhereADefinitionIs(t *testing.T) {
 		"as apply leaves it": {definition: definition("", "v2 served storage", "v1 served"), want: map[string]string{
 			"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1", "F": "v2 served storage",
 		}},
+		"with the new version not served": {definition: definition("", "v2", "v1 served storage"), want: map[string]string{
+			"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1", "F": "v2 served storage",
+		}},
+		"with the new version not served, in a single release": {definition: definition("", "v1 served storage", "v2"), single: true, want: map[string]string{
+			"B": "v1 served, v2 served storage", "E": "v1, v2 served storage", "F": "v2 served storage",
+		}},
 		"with a third version that is stored": {definition: definition("", "v1 served", "v1alpha1 served storage"), want: map[string]string{
 			"A": "v2 served, v1 served, v1alpha1 served storage", "B": "v2 served storage, v1 served, v1alpha1 served",
 			"E": "v2 served storage, v1, v1alpha1 served", "F": "v2 served storage, v1alpha1 served",
@@ -118,19 +124,27 @@ func TestAPlanWarnsOfConversionsAndOfWhatTheUpgradeChanges(t *testing.T) {
 
 func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ from, to, want string }{
-		"a version that is not there": {"v7", "v2", "has no version v7; it has v1"},
-		"the same version":            {"v1", "v1", "which is the same"},
-		"no version":                  {"v1", "two", `"two" is no version`},
+	alone := definition("", "v1 served storage")
+	held := strings.Replace(alone, "metadata:\n", "metadata:\n  resourceVersion: \"7\"\n", 1)
+	for name, test := range map[string]struct{ definition, from, to, want, try string }{
+		"a version that is not there": {alone, "v7", "v2", "has no version v7; it has v1", "api-migrator stages --from v1 --to v2 a.yaml"},
+		"the same version":            {alone, "v1", "v1", "which is the same", "api-migrator stages --from v1 --to v2 a.yaml"},
+		"no version":                  {alone, "v1", "two", `"two" is no version`, "api-migrator stages --from v1 --to v2 a.yaml"},
+		"no version beside another":   {definition("", "v1beta1 served", "v1 served storage"), "v1beta1", "two", `"two" is no version`, "api-migrator stages --from v1beta1 --to v1 a.yaml"},
+		"as a cluster has it":         {held, "v1", "v2", "it is the object of a cluster", "yq 'del(.status, .metadata.resourceVersion, .metadata.uid, .metadata.creationTimestamp, .metadata.generation, .metadata.managedFields)' a.yaml"},
+		"as another cluster had it":   {strings.Replace(held, "resourceVersion", "uid", 1), "v1", "v2", "it is the object of a cluster", ""},
 	} {
-		_, err := Make(t.Context(), Question{File: "a.yaml", Definition: definition("", "v1 served storage"), From: test.from, To: test.to})
-		if problem := (*project.UserError)(nil); !errors.As(err, &problem) || !strings.Contains(err.Error(), test.want) {
+		_, err := Make(t.Context(), Question{File: "a.yaml", Definition: test.definition, From: test.from, To: test.to})
+		problem := (*project.UserError)(nil)
+		if !errors.As(err, &problem) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want an error for the user with %q", name, err, test.want)
+		} else if test.try != "" && problem.Try != test.try {
+			t.Errorf("%s: try %q, want %q", name, problem.Try, test.try)
 		}
 	}
 	broken := strings.Replace(definition("", "v1 served storage"), "plural: things", "plural: others", 1)
 	_, err := Make(t.Context(), Question{File: "a.yaml", Definition: broken, From: "v1", To: "v2"})
-	if refused := (*crd.RefusedError)(nil); !errors.As(err, &refused) {
+	if refused := (*crd.RefusedError)(nil); !errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "plan stage A of things.example.com: ") {
 		t.Errorf("a definition that no API server takes: %v", err)
 	}
 }
@@ -154,6 +168,9 @@ func TestTheStagesOfTheGuidesDefinition(t *testing.T) {
 		if strings.HasSuffix(name, ".yaml") && !strings.HasPrefix(content, project.StageMark) {
 			t.Errorf("%s would be taken for a manifest of the project:\n%s", name, content)
 		}
+	}
+	if last := files["f-gate.sh"]; !strings.Contains(last, "# Exits with 0 once v1 is gone.\n") {
+		t.Errorf("no stage comes after F, and its gate says\n%s", last)
 	}
 	golden := filepath.Join("..", "testdata", "golden", "guide-stages.md")
 	if *update {
