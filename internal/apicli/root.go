@@ -5,7 +5,8 @@
 // that decide, and shows or writes what they return.
 //
 // It owns exit codes, the two lines of an error, and what goes to stdout (data) and stderr (everything else). It never decides
-// anything about an API, nor where a declaration goes, and writes into a project through move.Apply and convert.Plan only.
+// anything about an API, nor where a declaration goes. A project's Go code is written through move.Apply and convert.Plan only; plans,
+// stages and upgraded manifests it writes itself.
 package apicli
 
 import (
