@@ -57,7 +57,7 @@ The definitions are those of the kinds of a plan, applied or not, or those of th
 			if err != nil {
 				return err
 			}
-			plans, err := makeStages(command.Context(), questions)
+			plans, err := flags.make(command.Context(), questions, args)
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ The definitions are those of the kinds of a plan, applied or not, or those of th
 					fmt.Fprintf(streams.Err, "warning: %s: %s\n", plan.Definition, warning)
 				}
 			}
-			return writeStages(streams.Out, flags.out, plans)
+			return flags.write(streams.Out, plans, args)
 		},
 	}
 	set := command.Flags()
@@ -102,21 +102,49 @@ func (f *stagesFlags) questions(command *cobra.Command, args []string, streams S
 	if f.from == "" {
 		return f.questionsOfPlan(command, args[0], streams)
 	}
-	var questions []stages.Question
-	for _, file := range args {
+	return f.questionsOfFiles(args, streams)
+}
+
+// questionsOfFiles leaves definitions out that do not have the version, unless none has it.
+func (f *stagesFlags) questionsOfFiles(args []string, streams Streams) ([]stages.Question, error) {
+	var left []string
+	var all, with []stages.Question
+	for i, file := range args {
+		if slices.Contains(args[:i], file) {
+			continue
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, hinted(fmt.Errorf("read manifest: %w", err), "ls")
 		}
-		definitions := crd.Definitions(string(text))
+		definitions, err := crd.Definitions(file, string(text))
+		if err != nil {
+			return nil, explained(err, file)
+		}
 		if len(definitions) == 0 {
 			return nil, hinted(fmt.Errorf("%s has no %s", file, crd.Kind), "api-migrator inspect")
 		}
 		for _, definition := range definitions {
-			questions = append(questions, stages.Question{File: file, Definition: definition, From: f.from, To: f.to, SingleRelease: f.singleRelease})
+			parsed, err := crd.Parse(file, []byte(definition))
+			if err != nil {
+				return nil, err
+			}
+			question := stages.Question{File: file, Definition: definition, From: f.from, To: f.to, SingleRelease: f.singleRelease}
+			all = append(all, question)
+			if slices.Contains(parsed.Versions(), f.from) {
+				with = append(with, question)
+			} else {
+				left = append(left, fmt.Sprintf("%s in %s has no version %s, and no stages", parsed.Name, file, f.from))
+			}
 		}
 	}
-	return questions, nil
+	if len(with) == 0 {
+		return all, nil // refused with the versions that there are
+	}
+	for _, note := range left {
+		fmt.Fprintf(streams.Err, "note: %s\n", note)
+	}
+	return with, nil
 }
 
 // questionsOfPlan finds the definitions of the kinds that a plan moves, in the project.
@@ -162,7 +190,11 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 
 // definitionOf finds one definition in a file that may have several.
 func definitionOf(text string, manifest project.Manifest) (string, error) {
-	for _, definition := range crd.Definitions(text) {
+	definitions, err := crd.Definitions(manifest.File, text)
+	if err != nil {
+		return "", explained(err, manifest.File)
+	}
+	for _, definition := range definitions {
 		parsed, err := crd.Parse(manifest.File, []byte(definition))
 		if err != nil {
 			return "", err
@@ -174,19 +206,53 @@ func definitionOf(text string, manifest project.Manifest) (string, error) {
 	return "", fmt.Errorf("read %s: it has no definition of %s any more", manifest.File, manifest.Kind)
 }
 
-func makeStages(ctx context.Context, questions []stages.Question) ([]*stages.Plan, error) {
+// make makes one plan for each definition. Two files with one definition would be written into one folder: only the user knows which counts.
+func (f *stagesFlags) make(ctx context.Context, questions []stages.Question, args []string) ([]*stages.Plan, error) {
 	var plans []*stages.Plan
 	for _, question := range questions {
 		plan, err := stages.Make(ctx, question)
-		if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
-			return nil, hinted(err, "api-migrator crd upgrade --diff "+question.File)
-		}
 		if err != nil {
-			return nil, err
+			return nil, explained(err, question.File)
+		}
+		if i := slices.IndexFunc(plans, func(p *stages.Plan) bool { return p.Definition == plan.Definition }); i >= 0 {
+			if question.File == questions[i].File {
+				return nil, hinted(fmt.Errorf("%s has %s twice", question.File, plan.Definition), "grep -n 'name: "+plan.Definition+"' "+question.File)
+			}
+			others := slices.DeleteFunc(slices.Clone(args), func(file string) bool { return file == question.File })
+			return nil, hinted(fmt.Errorf("%s and %s both have %s", questions[i].File, question.File, plan.Definition), f.again(f.out, others))
 		}
 		plans = append(plans, plan)
 	}
 	return plans, nil
+}
+
+// explained adds the command that helps with a definition from a file.
+func explained(err error, file string) error {
+	if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
+		return hinted(err, "api-migrator crd upgrade --diff "+file)
+	}
+	if unfit := (*crd.UnfitError)(nil); errors.As(err, &unfit) {
+		return hinted(err, unfit.Try(file))
+	}
+	return err
+}
+
+// again is the command line with another folder and other arguments.
+func (f *stagesFlags) again(out string, args []string) string {
+	words := []string{"api-migrator stages"}
+	if f.dir != "." {
+		words = append(words, "-C", f.dir)
+	}
+	if f.from != "" {
+		words = append(words, "--from", f.from, "--to", f.to)
+	}
+	if f.singleRelease {
+		words = append(words, "--single-release")
+	}
+	if out != "" {
+		words = append(words, "--out", out)
+	}
+	return strings.Join(append(words, args...), " ")
 }
 
 func showStages(out io.Writer, output string, plans []*stages.Plan) error {
@@ -212,8 +278,8 @@ func showStages(out io.Writer, output string, plans []*stages.Plan) error {
 	return err
 }
 
-// writeStages writes files that are not there yet. One that is there with another content is the user's by now, and nothing is written.
-func writeStages(out io.Writer, folder string, plans []*stages.Plan) error {
+// write writes files that are not there yet. One that is there with another content is the user's by now, and nothing is written.
+func (f *stagesFlags) write(out io.Writer, plans []*stages.Plan, args []string) error {
 	files := map[string]string{}
 	for _, plan := range plans {
 		for name, text := range plan.Files() {
@@ -222,13 +288,13 @@ func writeStages(out io.Writer, folder string, plans []*stages.Plan) error {
 	}
 	names := slices.Sorted(maps.Keys(files))
 	for _, name := range names {
-		at := filepath.Join(folder, filepath.FromSlash(name))
+		at := filepath.Join(f.out, filepath.FromSlash(name))
 		if content, err := os.ReadFile(at); err == nil && string(content) != files[name] {
-			return hinted(fmt.Errorf("%s is there with another content", at), "api-migrator stages --out ANOTHER")
+			return hinted(fmt.Errorf("%s is there with another content", at), f.again(filepath.Clean(f.out)+".new", args))
 		}
 	}
 	for _, name := range names {
-		at := filepath.Join(folder, filepath.FromSlash(name))
+		at := filepath.Join(f.out, filepath.FromSlash(name))
 		mode := os.FileMode(0o644)
 		if strings.HasSuffix(name, ".sh") {
 			mode = 0o755

@@ -44,11 +44,57 @@ func TestStagesAreShownAndWrittenOnce(t *testing.T) {
 	}
 	before := tree(t, dir)
 	_, complaint, code = call(t, "stages", "--from", "v1", "--to", "v3", "--out", dir, guideManifest)
-	if code != 1 || !strings.Contains(complaint, "is there with another content") {
+	if try := "Try: api-migrator stages --from v1 --to v3 --out " + dir + ".new " + guideManifest + "\n"; code != 1 || !strings.Contains(complaint, "is there with another content") || !strings.HasSuffix(complaint, try) {
 		t.Errorf("over the user's files: exit code %d: %s", code, complaint)
 	}
 	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
 		t.Errorf("something was written all the same:\n%s", diff)
+	}
+}
+
+func TestStagesAreThoseOfTheDefinitionsWithTheVersion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := func(plural, version string) string {
+		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " + plural + ".example.com\nspec:\n  group: example.com\n  names:\n    kind: Kind" + plural +
+			"\n    plural: " + plural + "\n  scope: Cluster\n  versions:\n  - name: " + version + "\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n        type: object\n"
+	}
+	for name, content := range map[string]string{
+		"all.yaml":      text("as", "v1") + "---\n" + text("bs", "v1beta1") + "---\nkind: ConfigMap\n",
+		"a.yaml":        text("as", "v1"),
+		"copy.yaml":     text("as", "v1"),
+		"list.yaml":     "kind: List\nitems:\n- " + strings.ReplaceAll(text("as", "v1"), "\n", "\n  "),
+		"template.yaml": "{{ if .Values.crds }}\n" + text("as", "v1") + "{{ end }}\n",
+		"alias.yaml":    strings.Replace(text("as", "v1"), "served: true\n    storage: true", "served: &yes true\n    storage: *yes", 1),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	out, complaint, code := call(t, "stages", "--from", "v1", "--to", "v2", in("all.yaml"), in("all.yaml"))
+	if want := "note: bs.example.com in " + in("all.yaml") + " has no version v1, and no stages\n"; code != 0 || strings.Count(out, "\n## ") != 6 || complaint != want {
+		t.Errorf("exit code %d: %swith %q, want six stages and %q", code, out, complaint, want)
+	}
+	for name, test := range map[string]struct {
+		args      []string
+		want, try string
+	}{
+		"none with the version": {[]string{"--from", "v7", in("all.yaml")}, "as.example.com in " + in("all.yaml") + " has no version v7", "api-migrator stages --from v1 --to v2 " + in("all.yaml")},
+		"one in two files": {[]string{"--from", "v1", "--out", in("out"), in("copy.yaml"), in("a.yaml")}, in("copy.yaml") + " and " + in("a.yaml") + " both have as.example.com",
+			"api-migrator stages --from v1 --to v2 --out " + in("out") + " " + in("copy.yaml")},
+		"a list":     {[]string{"--from", "v1", in("list.yaml")}, "it has a CustomResourceDefinition in a list", "yq '.items[] | split_doc' " + in("list.yaml")},
+		"a template": {[]string{"--from", "v1", in("template.yaml")}, "it is a template", "helm template --include-crds CHART"},
+		"an alias":   {[]string{"--from", "v1", in("alias.yaml")}, "an alias (*)", "yq 'explode(.)' " + in("alias.yaml")},
+	} {
+		out, complaint, code := call(t, append([]string{"stages", "--to", "v2"}, test.args...)...)
+		lines := strings.Split(strings.TrimSuffix(complaint, "\n"), "\n")
+		if code != 1 || out != "" || len(lines) != 2 || !strings.Contains(lines[0], test.want) || lines[1] != "Try: "+test.try {
+			t.Errorf("%s: exit code %d, output %q, errors\n%s\nwant 1, nothing, %q and\nTry: %s", name, code, out, complaint, test.want, test.try)
+		}
+	}
+	if _, err := os.Stat(in("out")); err == nil {
+		t.Error("something was written all the same")
 	}
 }
 

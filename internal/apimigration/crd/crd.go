@@ -161,17 +161,26 @@ func (d *Definition) FromCluster() bool {
 	return d.internal.ResourceVersion != "" || d.internal.UID != ""
 }
 
-// Definitions takes a file apart: the text of each CustomResourceDefinition in it. What is none, and what is no YAML, is left out.
-func Definitions(file string) []string {
+// Definitions takes a file apart: the text of each CustomResourceDefinition in it. Other objects are left out. Those in a list, and what is
+// no YAML, are refused as Upgrade refuses them: definitions would be passed over without a word.
+func Definitions(from, file string) ([]string, error) {
 	var found []string
 	for _, part := range split(strings.ReplaceAll(file, "\r\n", "\n")) {
 		var typed struct {
 			APIVersion string `json:"apiVersion"`
 			Kind       string `json:"kind"`
 		}
-		if isContent(part) && yaml.Unmarshal([]byte(part), &typed) == nil && typed.Kind == Kind && strings.HasPrefix(typed.APIVersion, v1beta1.GroupName+"/") {
+		if !isContent(part) {
+			continue
+		}
+		if err := yaml.Unmarshal([]byte(part), &typed); err != nil {
+			return nil, unreadable(from, part, fmt.Errorf("read %s: %w", from, err))
+		}
+		if typed.Kind == Kind && strings.HasPrefix(typed.APIVersion, v1beta1.GroupName+"/") {
 			found = append(found, part)
+		} else if err := listed(from, part); err != nil {
+			return nil, err
 		}
 	}
-	return found
+	return found, nil
 }
