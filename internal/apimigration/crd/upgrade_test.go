@@ -175,6 +175,11 @@ func TestFlagsAreReadAsTheAPIServerReadsThem(t *testing.T) {
 			t.Errorf("%+v, notes %q (-want +got):\n%s", test.options, upgraded.Notes, diff)
 		}
 	}
+	pruned := strings.Replace(head, "k8s.io/v1\n", "k8s.io/v1beta1\n", 1) + "  - name: v1\n    served: true\n    storage: true\n"
+	upgraded, err := Upgrade(t.Context(), "a", pruned, Options{})
+	if refused := (*RefusedError)(nil); !errors.As(err, &refused) || len(upgraded.Notes) > 0 {
+		t.Errorf("no schema, and nothing kept that it does not name: %v; want a refusal, and no schema that keeps everything", err)
+	}
 	aliased := head + "  - name: v2\n    served: &yes true\n    storage: false\n    schema: &any\n      openAPIV3Schema:\n        type: object\n" +
 		"  - name: v1\n    served: true\n    storage: *yes\n    schema: *any\n"
 	if _, err := Upgrade(t.Context(), "a", aliased, Options{Storage: "v2"}); err == nil || !strings.Contains(err.Error(), "an alias (*)") {
