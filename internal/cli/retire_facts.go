@@ -84,7 +84,7 @@ func (r *retirement) running(ctx context.Context) (names []string, err error) {
 	}
 	switch unlock, err := place.lock(); {
 	case errors.Is(err, errLocked):
-		names = append(names, retire.ThisMachine())
+		names = append(names, retire.ThisMachine)
 	case err != nil:
 		return nil, err
 	default:

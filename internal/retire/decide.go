@@ -94,17 +94,23 @@ func moveStorage(d *crd.Definition, version string) string {
 	if to < 0 {
 		to = slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name != version })
 	}
-	from := slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name == version })
+	from := index(d, version)
 	return fmt.Sprintf(`kubectl patch customresourcedefinition %s --type=json -p '[{"op":"test","path":"/spec/versions/%d/name","value":%q},`+
 		`{"op":"test","path":"/spec/versions/%d/name","value":%q},{"op":"replace","path":"/spec/versions/%d/storage","value":false},`+
 		`{"op":"replace","path":"/spec/versions/%d/storage","value":true}]'`,
 		d.Metadata.Name, from, version, to, d.Spec.Versions[to].Name, from, to)
 }
 
+// rescuable refuses to rescue a version that is still there: a rescue ends with its removal. One that a rescue has brought back is
+// known by status.storedVersions, which the rescue claims, by objects that cannot be read yet, or by what this machine has begun.
 func (q Question) rescuable(f Facts) *Refusal {
 	d := f.Definition
-	if q.Rescue && d.Served(q.Version) {
+	broughtBack := f.Unreadable != "" || slices.Contains(d.Status.StoredVersions, q.Version) || slices.Contains(f.Begun, q.Version)
+	switch {
+	case q.Rescue && d.Served(q.Version):
 		return refuse(NotStranded, q.command(d, q.Version), "%s serves %s: it was not removed, and there is nothing to rescue", d.Metadata.Name, q.Version)
+	case q.Rescue && has(d, q.Version) && !broughtBack:
+		return refuse(NotStranded, q.command(d, q.Version, "--remove"), "%s of %s was not removed: it is there, unserved", q.Version, d.Metadata.Name)
 	}
 	return nil
 }
@@ -177,18 +183,15 @@ func (q Question) alone(f Facts) *Refusal {
 	}
 	d := f.Definition
 	try := q.Program + " wait " + d.Metadata.Name
-	if f.Running[0] == thisMachine {
-		try = q.command(d, q.Version)
+	if f.Running[0] == ThisMachine {
+		try = q.command(d, q.Version, q.flags()...)
 	}
 	return refuse(MigrationRuns, try, "%s is being migrated by %s: two migrations of one resource at once are one too many",
 		d.Metadata.Name, strings.Join(f.Running, ", "))
 }
 
-// thisMachine is the name in Facts.Running of a migration by another process of this machine.
-const thisMachine = "another kube-migrator of this machine"
-
-// ThisMachine returns how Facts.Running names a migration by another process of this machine.
-func ThisMachine() string { return thisMachine }
+// ThisMachine is the name in Facts.Running of a migration by another process of this machine.
+const ThisMachine = "another kube-migrator of this machine"
 
 // steps are the steps of a plan that nothing speaks against.
 func (q Question) steps(f Facts) []Step {
@@ -258,13 +261,31 @@ func (o Owners) String() string {
 	return strings.Join(words, ", ")
 }
 
+// flags are those that were given.
+func (q Question) flags() (given []string) {
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{{"--unserve", q.Unserve}, {"--remove", q.Remove}, {"--rescue", q.Rescue}} {
+		if f.given {
+			given = append(given, f.name)
+		}
+	}
+	return given
+}
+
 // command is this command about a version with other flags.
 func (q Question) command(d *crd.Definition, version string, flags ...string) string {
 	return strings.Join(append([]string{q.Program, "retire", d.Metadata.Name, "--version=" + version}, flags...), " ")
 }
 
 func has(d *crd.Definition, version string) bool {
-	return slices.ContainsFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name == version })
+	return index(d, version) >= 0
+}
+
+// index is where a definition has a version; negative where it does not.
+func index(d *crd.Definition, version string) int {
+	return slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name == version })
 }
 
 // others are the versions that are not the storage version.

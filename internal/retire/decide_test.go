@@ -72,12 +72,20 @@ var situations = map[string]struct {
 	"removed while it is served":                                            {retire.Question{Version: "v1", Remove: true}, facts("v1 v2", "v1/served", "v2/served/storage"), retire.StillServed},
 	"no other version is served":                                            {retire.Question{Version: "v1", Unserve: true}, facts("v1 v2", "v1/served", "v2/storage"), retire.NothingServed},
 	"somebody else migrates":                                                {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Running = []string{"storageversionmigration.migration.k8s.io/w"} }), retire.MigrationRuns},
-	"another process of this machine migrates":                              {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Running = []string{retire.ThisMachine()} }), retire.MigrationRuns},
+	"another process of this machine migrates":                              {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Running = []string{retire.ThisMachine} }), retire.MigrationRuns},
 	"objects cannot be read":                                                {retire.Question{Version: "v2"}, with(facts("v3", "v2/served", "v3/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable},
 	"a conversion webhook does not answer":                                  {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = "conversion webhook for demo.example.com/v2, Kind=Widget failed" }), retire.Unreadable},
 	"objects are stranded by the version that is gone":                      {retire.Question{Version: "v1", Remove: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable},
 	"managedFields name the version that is gone":                           {retire.Question{Version: "v1", Remove: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Owners.Objects = 1 }), retire.Unreadable},
-	"a version that is served needs no rescue":                              {retire.Question{Version: "v1", Rescue: true}, facts("v2", "v1/served", "v2/served/storage"), retire.NotStranded},
+	"a version that was never removed is not removed by a rescue":           {retire.Question{Version: "v1", Rescue: true}, facts("v2", "v1", "v2/served/storage"), retire.NotStranded},
+	"a rescue that we began goes on after storedVersions was pruned": {
+		retire.Question{Version: "v1", Rescue: true}, with(facts("v2", "v1", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v1"} }), "",
+	},
+	"another process of this machine migrates what is to be removed": {
+		retire.Question{Version: "v1", Unserve: true, Remove: true},
+		with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Running = []string{retire.ThisMachine} }), retire.MigrationRuns,
+	},
+	"a version that is served needs no rescue": {retire.Question{Version: "v1", Rescue: true}, facts("v2", "v1/served", "v2/served/storage"), retire.NotStranded},
 	"another version is to be rescued than the one that is missing": {
 		retire.Question{Version: "v9", Rescue: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable,
 	},

@@ -178,10 +178,6 @@ func (q Question) claim(live *crd.Definition) ([]operation, error) {
 	return []operation{{"add", "/status/storedVersions/-", q.Version}}, nil
 }
 
-func index(d *crd.Definition, version string) int {
-	return slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name == version })
-}
-
 // SchemaIn returns the entry of a version in a CustomResourceDefinition of apiextensions.k8s.io/v1, given as JSON.
 func SchemaIn(raw []byte, name, version string) (map[string]any, error) {
 	var full struct {
