@@ -96,7 +96,7 @@ func stale(ctx context.Context, client rest.Interface, read *crd.Definition) boo
 }
 
 func changed(d *crd.Definition, how string) error {
-	return refuse(Changed, "kubectl get customresourcedefinition "+d.Metadata.Name, "the definition %s has changed meanwhile: %s", d.Metadata.Name, how)
+	return refuse(Changed, "kubectl get customresourcedefinition "+d.Metadata.Name+" -o yaml", "the definition %s has changed meanwhile: %s", d.Metadata.Name, how)
 }
 
 // unserve is the edit that sets served: false.
@@ -151,15 +151,31 @@ func (q Question) unstored(live *crd.Definition) error {
 
 // keepsAll is the schema of a version of which no other is known: whatever is stored in it is read, and reaches the conversion whole.
 // Any other schema would drop the fields that it does not name, such as those that a webhook makes new ones of.
-var keepsAll = map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+func keepsAll() map[string]any {
+	return map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+}
 
-// restore is the edit that brings the version back, unserved, with a schema; nil for one that keeps everything.
+// restore is the edit that brings the version back, unserved, with a schema; nil for one that keeps everything. Where a rescue that
+// was interrupted has brought it back already, it gets the schema that is given now.
 func (q Question) restore(schema map[string]any) edit {
 	return func(live *crd.Definition) ([]operation, error) {
-		if has(live, q.Version) {
+		i := index(live, q.Version)
+		switch {
+		case i >= 0 && schema == nil:
 			return nil, nil
+		case i >= 0 && live.Spec.Versions[i].Served:
+			return nil, changed(live, "it serves "+q.Version+" again")
+		case i >= 0:
+			at := fmt.Sprintf("/spec/versions/%d", i)
+			operations := []operation{{"test", at + "/name", q.Version}}
+			for _, field := range []string{"schema", "subresources"} {
+				if schema[field] != nil {
+					operations = append(operations, operation{"add", at + "/" + field, schema[field]}) // in place of the one there
+				}
+			}
+			return operations, nil
 		}
-		version := map[string]any{"name": q.Version, "served": false, "storage": false, "schema": keepsAll}
+		version := map[string]any{"name": q.Version, "served": false, "storage": false, "schema": keepsAll()}
 		for _, field := range []string{"schema", "subresources"} {
 			if schema[field] != nil {
 				version[field] = schema[field]

@@ -48,7 +48,8 @@ func (o Objects) path(m *metav1.ObjectMeta) []string {
 	return append(path, o.Definition.Spec.Names.Plural, m.Name)
 }
 
-// ErrUnreadable wraps what an API server says of a list that it cannot give because of what it finds stored.
+// ErrUnreadable wraps what an API server says of a list that it cannot give because of what it finds stored: 500. An API server that
+// is not there, not ready or too slow says nothing about what is stored.
 var ErrUnreadable = errors.New("the objects cannot be listed")
 
 // Look counts the objects, and who owns fields of them in a version. It reads every page, so one object that the API server
@@ -100,7 +101,7 @@ func (o Objects) each(ctx context.Context, f func([]metav1.PartialObjectMetadata
 		case errors.As(err, &status) && status.Status().Code == http.StatusGone:
 			token = status.Status().Continue
 			continue
-		case errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError:
+		case errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError:
 			return fmt.Errorf("%w: %w", ErrUnreadable, err)
 		case err != nil:
 			return fmt.Errorf("list %s: %w", o.Definition.Metadata.Name, err)

@@ -95,13 +95,18 @@ func (m *mover) move(ctx context.Context, meta *metav1.ObjectMeta) (moved bool, 
 			fresh = true
 			return err
 		})
-		if !apierrors.IsConflict(err) && !(apierrors.IsNotFound(err) && !errors.Is(err, errUnwritable)) {
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return moved, err
 		}
+	}
+	if errors.Is(err, errUnwritable) {
+		return false, err
 	}
 	return false, fmt.Errorf("others wrote it %d times in a row", attempts)
 }
 
+// errUnwritable says that an object was there a moment ago, and was not found when it was written. Once, it was deleted in between;
+// every time, it can be read and not written.
 var errUnwritable = errors.New("it is stored, but cannot be written; its namespace may be gone")
 
 // try sends one write, for the object as it is now if fresh is set. It reads when its turn has come and not before, or others would
