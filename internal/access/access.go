@@ -24,6 +24,8 @@ type Permission struct {
 	// Namespace is empty for the whole cluster.
 	Namespace string
 	Resource  schema.GroupResource
+	// Namespaced: the resource is in namespaces. Without a Namespace all of them are meant.
+	Namespaced bool
 	// Subresource is empty for the resource itself.
 	Subresource string
 }
@@ -49,8 +51,11 @@ func (e *ForbiddenError) Try() string {
 	if e.Subresource != "" {
 		try += " --subresource=" + e.Subresource
 	}
-	if e.Namespace != "" {
+	switch {
+	case e.Namespace != "":
 		try += " -n " + e.Namespace
+	case e.Namespaced:
+		try += " --all-namespaces" // without it, kubectl asks about the namespace of its context
 	}
 	return try
 }

@@ -168,11 +168,10 @@ func (i *Installation) permissions(plan []*unstructured.Unstructured) []access.P
 			continue // applying it says so
 		}
 		for _, verb := range verbs {
-			needed = append(needed, access.Permission{Verb: verb, Namespace: o.GetNamespace(), Resource: k.GroupResource()})
+			needed = append(needed, access.Permission{Verb: verb, Namespace: o.GetNamespace(), Resource: k.GroupResource(), Namespaced: k.namespaced})
 		}
 	}
-	deployments := kindNamed("Deployment").GroupResource()
-	return append(needed, access.Permission{Verb: "list", Resource: deployments})
+	return append(needed, access.Permission{Verb: "list", Resource: kindNamed("Deployment").GroupResource(), Namespaced: true})
 }
 
 // applyOne applies an object and reports what that did to it.

@@ -94,14 +94,14 @@ func (r *Removal) permissions() []access.Permission {
 	var needed []access.Permission
 	if r.Purge {
 		for _, k := range used {
-			needed = append(needed, access.Permission{Verb: "list", Resource: k.GroupResource()})
+			needed = append(needed, access.Permission{Verb: "list", Resource: k.GroupResource(), Namespaced: k.namespaced})
 		}
 	}
 	for _, k := range append(slices.Clone(kinds), pods, jobs, leases) {
 		for _, verb := range verbs {
 			state := k.Kind == "CustomResourceDefinition" || k.Kind == "Namespace"
 			if !state || r.Purge || verb == "list" {
-				needed = append(needed, access.Permission{Verb: verb, Resource: k.GroupResource()})
+				needed = append(needed, access.Permission{Verb: verb, Resource: k.GroupResource(), Namespaced: k.namespaced})
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 )
@@ -26,6 +27,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func facts(stored string, versions ...string) retire.Facts {
 	d := new(crd.Definition)
 	d.Metadata.Name, d.Metadata.UID, d.Spec.Group, d.Spec.Names.Plural = "widgets.demo.example.com", "uid", "demo.example.com", "widgets"
+	d.Spec.Scope = "Namespaced"
 	d.Status.Conditions = []crd.Condition{{Type: "Established", Status: "True"}}
 	d.Status.StoredVersions = strings.Fields(stored)
 	for _, v := range versions {
@@ -115,7 +117,7 @@ func TestAPlanIsMadeOrRefusedWithAReasonAndACommand(t *testing.T) {
 			t.Errorf("%s: not refused, want %s", name, s.want)
 		}
 		for _, p := range plan.Permissions(s.facts.Definition) {
-			fmt.Fprintf(&b, "  needs %s %s %s\n", p.Verb, p.Resource, p.Subresource)
+			fmt.Fprintf(&b, "  asks %s\n", (&access.ForbiddenError{Permission: p}).Try())
 		}
 		for _, step := range plan.Steps {
 			fmt.Fprintf(&b, "  %-13s %-8s %s\n", step.Name, step.State, step.What)

@@ -20,10 +20,11 @@ func (p Plan) Permissions(d *crd.Definition) []access.Permission {
 	}
 	objects := schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
 	definitions := schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
-	needed := []access.Permission{
-		{Verb: "list", Resource: objects}, {Verb: "get", Resource: objects}, {Verb: "patch", Resource: objects},
-		{Verb: "get", Resource: definitions},
+	var needed []access.Permission
+	for _, verb := range []string{"list", "get", "patch"} {
+		needed = append(needed, access.Permission{Verb: verb, Resource: objects, Namespaced: d.Spec.Scope == "Namespaced"})
 	}
+	needed = append(needed, access.Permission{Verb: "get", Resource: definitions})
 	if p.has(Todo, Restore, Prune) {
 		needed = append(needed, access.Permission{Verb: "patch", Resource: definitions, Subresource: "status"})
 	}
