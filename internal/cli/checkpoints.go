@@ -32,12 +32,17 @@ func stateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "kube-migrator"), nil
 }
 
+// checkpointFileIn returns the file without making a folder for it: for those who only look.
+func checkpointFileIn(dir, cluster, resource string) *checkpointFile {
+	return &checkpointFile{path: filepath.Join(dir, cluster, resource+".json")}
+}
+
 func newCheckpointFile(dir, cluster, resource string) (*checkpointFile, error) {
-	path := filepath.Join(dir, cluster, resource+".json")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	f := checkpointFileIn(dir, cluster, resource)
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return nil, fmt.Errorf("create folder for checkpoints: %w", err)
 	}
-	return &checkpointFile{path: path}, nil
+	return f, nil
 }
 
 // Load implements migrate.Checkpoints. A file that cannot be read as a checkpoint is an error: it may be a newer one's.
@@ -88,7 +93,26 @@ func (f *checkpointFile) write(value any) error {
 // lock makes sure that no other process of this machine migrates the same resource (I8). The lock ends with the
 // process, however it ends.
 func (f *checkpointFile) lock() (unlock func(), err error) {
-	file, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	return f.lockWith(os.O_CREATE | os.O_RDWR)
+}
+
+// locked reports whether another process has the lock. It writes nothing.
+func (f *checkpointFile) locked() (bool, error) {
+	switch unlock, err := f.lockWith(os.O_RDONLY); {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil // nobody ever had it
+	case errors.Is(err, errLocked):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("look for other processes: %w", err)
+	default:
+		unlock()
+		return false, nil
+	}
+}
+
+func (f *checkpointFile) lockWith(flags int) (unlock func(), err error) {
+	file, err := os.OpenFile(f.path+".lock", flags, 0o600)
 	if err != nil {
 		return nil, err
 	}

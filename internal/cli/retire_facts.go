@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
@@ -25,10 +26,11 @@ func (env *environment) readSchema(f *retireFlags, name string) (map[string]any,
 	if f.schemaFrom == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	raw, err := os.ReadFile(f.schemaFrom)
+	read := func() ([]byte, error) { return os.ReadFile(f.schemaFrom) }
 	if f.schemaFrom == "-" {
-		raw, err = io.ReadAll(env.In)
+		read = func() ([]byte, error) { return io.ReadAll(env.In) }
 	}
+	raw, err := read()
 	if err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
 	}
@@ -69,26 +71,36 @@ func (r *retirement) gather(ctx context.Context) (err error) {
 	case errors.Is(err, retire.ErrUnreadable):
 		r.facts.Unreadable = oneLine(err).Error()
 	case err != nil:
-		return hinted(err, "kubectl auth can-i list "+r.resource.GroupResource.String())
+		return r.unlisted(err)
 	default:
 		r.facts.Objects, r.facts.Owners = count, owners
 	}
 	return nil
 }
 
+// unlisted says what to try where the objects cannot be listed.
+func (r *retirement) unlisted(err error) error {
+	if !apierrors.IsForbidden(err) {
+		return hintedCode(err, r.again(r.facts.Definition.Metadata.Name), codeOf(err))
+	}
+	lacking := access.ForbiddenError{Permission: access.Permission{
+		Verb: "list", Resource: r.resource.GroupResource, Namespaced: r.facts.Definition.Spec.Scope == "Namespaced",
+	}}
+	return hinted(err, lacking.Try())
+}
+
+// migrating reports whether another process of this machine migrates the resource.
+func (r *retirement) migrating() (bool, error) {
+	return checkpointFileIn(r.flags.migrate.dir, r.cluster, r.resource.GroupResource.String()).locked()
+}
+
 // running names the migrations of the resource that others are carrying out.
 func (r *retirement) running(ctx context.Context) (names []string, err error) {
-	place, err := newCheckpointFile(r.flags.migrate.dir, r.cluster, r.resource.GroupResource.String())
-	if err != nil {
-		return nil, err
-	}
-	switch unlock, err := place.lock(); {
-	case errors.Is(err, errLocked):
-		names = append(names, retire.ThisMachine)
+	switch migrates, err := r.migrating(); {
 	case err != nil:
 		return nil, err
-	default:
-		unlock()
+	case migrates:
+		names = append(names, retire.ThisMachine)
 	}
 	var list v1alpha1.StorageVersionMigrationList
 	q := &requests{env: r.env, client: r.client}

@@ -6,6 +6,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -20,12 +21,19 @@ type begun struct {
 	Versions []string `json:"versions"`
 }
 
-// lock keeps other processes of this machine from retiring a version of the same resource.
+// lock keeps other processes of this machine from retiring a version of the same resource. A dry run only looks whether one does: it
+// writes nothing here either, and works where nothing can be written.
 func (r *retirement) lock() (unlock func(), err error) {
-	if r.place, err = newCheckpointFile(r.flags.migrate.dir, r.cluster, "retire-"+r.resource.GroupResource.String()); err != nil {
-		return nil, err
+	name := "retire-" + r.resource.GroupResource.String()
+	if r.flags.dryRun {
+		r.place, unlock = checkpointFileIn(r.flags.migrate.dir, r.cluster, name), func() {}
+		var locked bool
+		if locked, err = r.place.locked(); locked {
+			err = errLocked
+		}
+	} else if r.place, err = newCheckpointFile(r.flags.migrate.dir, r.cluster, name); err == nil {
+		unlock, err = r.place.lock()
 	}
-	unlock, err = r.place.lock()
 	if errors.Is(err, errLocked) {
 		return nil, hintedCode(fmt.Errorf("another kube-migrator of this machine is retiring a version of %s", r.resource.GroupResource),
 			r.env.name+" plan "+r.resource.GroupResource.String(), exitWorkLeft)
@@ -37,7 +45,11 @@ func (r *retirement) lock() (unlock func(), err error) {
 func (r *retirement) recall() error {
 	var b begun
 	if _, err := r.place.read(&b); err != nil {
-		return fmt.Errorf("read what was begun: %w", err)
+		try := "rm " + quoted(r.place.path)
+		if unread := (*fs.PathError)(nil); errors.As(err, &unread) {
+			try = "ls -ld " + quoted(r.place.path) // what it says may be right
+		}
+		return hinted(fmt.Errorf("read what was begun: %w", err), try)
 	}
 	if b.UID == r.facts.Definition.Metadata.UID {
 		r.facts.Begun = b.Versions

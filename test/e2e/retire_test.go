@@ -6,6 +6,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,9 @@ func TestARetiredVersionIsGoneAndEveryOwnerStillOwnsItsFields(t *testing.T) {
 
 	plan := user.retire(0, g, "--unserve", "--remove", "--dry-run")
 
+	if kept, err := os.ReadDir(user.state); err != nil || len(kept) != 0 {
+		t.Errorf("the dry run keeps %v on this machine, error %v", kept, err)
+	}
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
 	wantStored(t, cluster, g.prefix(), map[string]int{v1: n - 2, v2: 2}) // dave's, and the one whose status was written
 	want := retire.Owners{Objects: n, Managers: []retire.Manager{
