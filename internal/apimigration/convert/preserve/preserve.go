@@ -40,6 +40,7 @@ func (k *kept) leaveOut() {
 }
 
 // Save writes into converted's annotation what original has and back, which converted is converted back to, has not.
+// Where that is nothing, converted has no such annotation afterwards.
 func Save(annotation string, original, back, converted metav1.Object) error {
 	is, err := tree(original)
 	if err != nil {
@@ -51,22 +52,38 @@ func Save(annotation string, original, back, converted metav1.Object) error {
 	}
 	keep := kept{Seen: seen, Is: is}
 	keep.leaveOut()
-	if reflect.DeepEqual(keep.Seen, keep.Is) {
+	same := reflect.DeepEqual(keep.Seen, keep.Is)
+	if _, stale := converted.GetAnnotations()[annotation]; same && !stale {
 		return nil
 	}
-	onlySeen, onlyIs := differing(keep.Seen, keep.Is)
-	content, err := json.Marshal(map[string]any{"seen": onlySeen, "is": onlyIs})
-	if err != nil {
-		return fmt.Errorf("write annotation %s: %w", annotation, err)
-	}
-	annotations := map[string]string{annotation: string(content)}
-	for name, value := range converted.GetAnnotations() {
-		if name != annotation {
-			annotations[name] = value
+	annotations := others(annotation, converted)
+	if !same {
+		onlySeen, onlyIs := differing(keep.Seen, keep.Is)
+		content, err := json.Marshal(map[string]any{"seen": onlySeen, "is": onlyIs})
+		if err != nil {
+			return fmt.Errorf("write annotation %s: %w", annotation, err)
 		}
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[annotation] = string(content)
 	}
 	converted.SetAnnotations(annotations)
 	return nil
+}
+
+// others copies the annotations but for one, since the object may share the map. Without others it is nil.
+func others(annotation string, object metav1.Object) map[string]string {
+	var annotations map[string]string
+	for name, value := range object.GetAnnotations() {
+		if name != annotation {
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[name] = value
+		}
+	}
+	return annotations
 }
 
 // Restore gives object, which is a pointer to a struct, what its annotation keeps, and removes the annotation.
@@ -75,16 +92,7 @@ func Restore(annotation string, keys Keys, object metav1.Object) error {
 	if !ok {
 		return nil
 	}
-	var others map[string]string
-	for name, value := range object.GetAnnotations() {
-		if name != annotation {
-			if others == nil {
-				others = map[string]string{}
-			}
-			others[name] = value
-		}
-	}
-	object.SetAnnotations(others)
+	object.SetAnnotations(others(annotation, object))
 	var keep kept
 	if err := decode([]byte(content), &keep); err != nil {
 		return nil //nolint:nilerr // it is not ours, or was edited: see the package's comment
@@ -188,7 +196,8 @@ func merge(keys Keys, path string, mine, seen, is any) any {
 			return mine
 		}
 		for name := range union(seen, is) {
-			set(mine, name, merge(keys, strings.TrimPrefix(path+"."+name, "."), get(mine, name), get(seen, name), get(is, name)))
+			under := strings.TrimPrefix(path+"."+strings.ReplaceAll(name, ".", "_"), ".") // a key of a map may have dots
+			set(mine, name, merge(keys, under, get(mine, name), get(seen, name), get(is, name)))
 		}
 		return mine
 	case []any:
@@ -204,11 +213,20 @@ func merge(keys Keys, path string, mine, seen, is any) any {
 }
 
 // mergeList finds for each element the one that it was: one that is equal, or else one with the same keys. Each is
-// found once, so that of several that look alike every one gets its own.
+// found once, so that of several that look alike every one gets its own: but none does once there are more or fewer.
 func mergeList(keys Keys, path string, mine, seen, is []any) []any {
 	merged := append([]any{}, mine...)
 	done, used := make([]bool, len(mine)), make([]bool, len(seen))
 	names := keys.of(path)
+	for j := range seen {
+		if !unclear(mine, seen, is, j) {
+			continue
+		}
+		used[j] = true
+		for i := range mine {
+			done[i] = done[i] || reflect.DeepEqual(mine[i], seen[j])
+		}
+	}
 	for _, same := range []func(a, b any) bool{reflect.DeepEqual, func(a, b any) bool { return sameKeys(names, a, b) }} {
 		for i := range mine {
 			for j := range seen {
@@ -220,6 +238,24 @@ func mergeList(keys Keys, path string, mine, seen, is []any) []any {
 		}
 	}
 	return merged
+}
+
+// unclear reports whether elements that look like the one at j were different, and their number has changed. Only their
+// place could tell then which one is which, and places change.
+func unclear(mine, seen, is []any, j int) bool {
+	before, after, different := 0, 0, false
+	for k := range seen {
+		if reflect.DeepEqual(seen[k], seen[j]) {
+			before++
+			different = different || !reflect.DeepEqual(is[k], is[j])
+		}
+	}
+	for i := range mine {
+		if reflect.DeepEqual(mine[i], seen[j]) {
+			after++
+		}
+	}
+	return different && before != after
 }
 
 func sameKeys(names []string, a, b any) bool {

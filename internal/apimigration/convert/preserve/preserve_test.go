@@ -68,6 +68,8 @@ func TestWhatWasKeptComesBackWhereNothingHasChangedSince(t *testing.T) {
 		"elements change places":                              {func(s *spec) { s.Parts[0], s.Parts[3] = s.Parts[3], s.Parts[0] }, func(s *spec) { s.Parts[0], s.Parts[3] = s.Parts[3], s.Parts[0] }},
 		"an element goes":                                     {func(s *spec) { s.Parts = s.Parts[1:] }, func(s *spec) { s.Parts = s.Parts[1:] }},
 		"an element comes, which gets nothing of the others'": {func(s *spec) { s.Parts = append([]part{{Name: "new"}}, s.Parts...) }, func(s *spec) { s.Parts = append([]part{{Name: "new"}}, s.Parts...) }},
+		"one of two that look alike goes: nobody knows which": {func(s *spec) { s.Parts = append(s.Parts[:1], s.Parts[2:]...) }, func(s *spec) { s.Parts = []part{s.Parts[0], {"b", 2, ""}, s.Parts[3]} }},
+		"one comes that looks like two others":                {func(s *spec) { s.Parts = append([]part{{"b", 2, ""}}, s.Parts...) }, func(s *spec) { s.Parts = []part{{"b", 2, ""}, s.Parts[0], {"b", 2, ""}, {"b", 2, ""}, s.Parts[3]} }},
 		"all elements go":                                     {func(s *spec) { s.Parts = nil }, func(s *spec) { s.Parts = nil }},
 		"an element is changed, and known by its key":         {func(s *spec) { s.Parts[0].Count = 9 }, func(s *spec) { s.Parts[0].Count = 9 }},
 		"the key of an element is changed: it is another":     {func(s *spec) { s.Parts[0].Name = "other" }, func(s *spec) { s.Parts[0] = part{"other", 1, ""} }},
@@ -128,6 +130,30 @@ func TestAnObjectThatLosesNothingGetsNoAnnotation(t *testing.T) {
 	}
 }
 
+func TestWhatWasKeptBeforeIsNotPassedOn(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		mode string
+		want map[string]string
+	}{
+		"where nothing differs": {"", map[string]string{"mine": "1"}},
+		"where a field differs": {"fast", map[string]string{"mine": "1", annotation: `{"is":{"spec":{"mode":"fast"}},"seen":{"spec":{}}}`}},
+	} {
+		original := &object{Spec: spec{Size: 1, Mode: test.mode}}
+		converted := &object{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotation: "stale", "mine": "1"}}}
+		shared := converted.Annotations
+		if err := Save(annotation, original, &object{Spec: spec{Size: 1}}, converted); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, converted.Annotations); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if len(shared) != 2 || shared[annotation] != "stale" {
+			t.Errorf("%s: the map that others may share is changed: %v", name, shared)
+		}
+	}
+}
+
 func TestOnlyWhatDiffersIsKept(t *testing.T) {
 	t.Parallel()
 	original := &object{Spec: spec{Size: 1, Mode: "fast", Labels: map[string]string{"secret": "long"}}}
@@ -167,6 +193,17 @@ func TestKeysAreFoundBelowMapsAndElements(t *testing.T) {
 		if got := strings.Join(keys.of(path), ","); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
+	}
+}
+
+func TestKeysAreFoundBelowNamesWithDots(t *testing.T) {
+	t.Parallel()
+	mine := map[string]any{"groups": map[string]any{"example.com/a": []any{map[string]any{"name": "x", "count": 2}}}}
+	seen := map[string]any{"groups": map[string]any{"example.com/a": []any{map[string]any{"name": "x", "count": 1}}}}
+	is := map[string]any{"groups": map[string]any{"example.com/a": []any{map[string]any{"name": "x", "count": 1, "material": "iron"}}}}
+	want := map[string]any{"groups": map[string]any{"example.com/a": []any{map[string]any{"name": "x", "count": 2, "material": "iron"}}}}
+	if diff := cmp.Diff(want, merge(Keys{"groups.*": {"name"}}, "", mine, seen, is).(map[string]any)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
