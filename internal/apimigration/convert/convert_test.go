@@ -197,7 +197,7 @@ func fillIn(t *testing.T, dir string) {
 	replace(t, dir, "api/v1/widget_conversion_test.go",
 		"widgetOnlyInV1 = []string{}", "widgetOnlyInV1 = []string{\"spec.legacy\"}",
 		"widgetOnlyInV2 = []string{}", "widgetOnlyInV2 = []string{\"spec.timeout\", \"spec.security.tls\", \"spec.parts[].material\", \"spec.partsByTag.*.material\", \"spec.groups.*[].material\"}",
-		"return []any{}", `return []any{func(in *v2.WidgetSpec, c randfill.Continue) {
+		"return []interface{}{}", `return []interface{}{func(in *v2.WidgetSpec, c randfill.Continue) {
 			c.FillNoCustom(in)
 			in.Timeout.Duration = time.Duration(c.Int31()) * time.Millisecond
 		}}`,

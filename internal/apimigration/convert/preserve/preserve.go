@@ -26,13 +26,13 @@ type Keys map[string][]string
 
 // kept is the content of the annotation: two trees of JSON with those fields alone in which they differ.
 type kept struct {
-	Seen map[string]any `json:"seen"` // what the way back gives
-	Is   map[string]any `json:"is"`   // what there was
+	Seen map[string]interface{} `json:"seen"` // what the way back gives
+	Is   map[string]interface{} `json:"is"`   // what there was
 }
 
 // leaveOut drops what no conversion may change.
 func (k *kept) leaveOut() {
-	for _, fields := range []map[string]any{k.Seen, k.Is} {
+	for _, fields := range []map[string]interface{}{k.Seen, k.Is} {
 		delete(fields, "apiVersion")
 		delete(fields, "kind")
 		delete(fields, "metadata")
@@ -59,7 +59,7 @@ func Save(annotation string, original, back, converted metav1.Object) error {
 	annotations := others(annotation, converted)
 	if !same {
 		onlySeen, onlyIs := differing(keep.Seen, keep.Is)
-		content, err := json.Marshal(map[string]any{"seen": onlySeen, "is": onlyIs})
+		content, err := json.Marshal(map[string]interface{}{"seen": onlySeen, "is": onlyIs})
 		if err != nil {
 			return fmt.Errorf("write annotation %s: %w", annotation, err)
 		}
@@ -115,12 +115,12 @@ func Restore(annotation string, keys Keys, object metav1.Object) error {
 	return nil
 }
 
-func tree(object metav1.Object) (map[string]any, error) {
+func tree(object metav1.Object) (map[string]interface{}, error) {
 	content, err := json.Marshal(object)
 	if err != nil {
 		return nil, fmt.Errorf("encode object: %w", err)
 	}
-	var fields map[string]any
+	var fields map[string]interface{}
 	if err := decode(content, &fields); err != nil {
 		return nil, fmt.Errorf("decode object: %w", err)
 	}
@@ -128,7 +128,7 @@ func tree(object metav1.Object) (map[string]any, error) {
 }
 
 // decode keeps numbers as they are written: an int64 does not fit into a float.
-func decode(content []byte, into any) error {
+func decode(content []byte, into interface{}) error {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.UseNumber()
 	return decoder.Decode(into)
@@ -137,14 +137,14 @@ func decode(content []byte, into any) error {
 // absent stands for a field that is not there, which is not the same as one that is null.
 type absent struct{}
 
-func get(fields map[string]any, name string) any {
+func get(fields map[string]interface{}, name string) interface{} {
 	if value, ok := fields[name]; ok {
 		return value
 	}
 	return absent{}
 }
 
-func set(fields map[string]any, name string, value any) {
+func set(fields map[string]interface{}, name string, value interface{}) {
 	if value == (absent{}) {
 		delete(fields, name)
 	} else {
@@ -152,7 +152,7 @@ func set(fields map[string]any, name string, value any) {
 	}
 }
 
-func union(maps ...map[string]any) map[string]bool {
+func union(maps ...map[string]interface{}) map[string]bool {
 	names := map[string]bool{}
 	for _, one := range maps {
 		for name := range one {
@@ -163,13 +163,13 @@ func union(maps ...map[string]any) map[string]bool {
 }
 
 // differing reduces two trees to the fields in which they differ. Lists stay whole: their elements have no names.
-func differing(a, b any) (onlyA, onlyB any) {
-	fieldsA, ok := a.(map[string]any)
-	fieldsB, both := b.(map[string]any)
+func differing(a, b interface{}) (onlyA, onlyB interface{}) {
+	fieldsA, ok := a.(map[string]interface{})
+	fieldsB, both := b.(map[string]interface{})
 	if !ok || !both {
 		return a, b
 	}
-	fewerA, fewerB := map[string]any{}, map[string]any{}
+	fewerA, fewerB := map[string]interface{}{}, map[string]interface{}{}
 	for name := range union(fieldsA, fieldsB) {
 		valueA, valueB := get(fieldsA, name), get(fieldsB, name)
 		if reflect.DeepEqual(valueA, valueB) {
@@ -184,14 +184,14 @@ func differing(a, b any) (onlyA, onlyB any) {
 
 // merge gives mine, a value of what has been converted back, what was kept of it: where mine is what was seen, it
 // becomes what there was.
-func merge(keys Keys, path string, mine, seen, is any) any {
+func merge(keys Keys, path string, mine, seen, is interface{}) interface{} {
 	if reflect.DeepEqual(mine, seen) {
 		return is
 	}
 	switch mine := mine.(type) {
-	case map[string]any:
-		seen, ok := seen.(map[string]any)
-		is, both := is.(map[string]any)
+	case map[string]interface{}:
+		seen, ok := seen.(map[string]interface{})
+		is, both := is.(map[string]interface{})
 		if !ok || !both {
 			return mine
 		}
@@ -200,9 +200,9 @@ func merge(keys Keys, path string, mine, seen, is any) any {
 			set(mine, name, merge(keys, under, get(mine, name), get(seen, name), get(is, name)))
 		}
 		return mine
-	case []any:
-		seen, ok := seen.([]any)
-		is, both := is.([]any)
+	case []interface{}:
+		seen, ok := seen.([]interface{})
+		is, both := is.([]interface{})
 		if !ok || !both || len(seen) != len(is) {
 			return mine
 		}
@@ -214,8 +214,8 @@ func merge(keys Keys, path string, mine, seen, is any) any {
 
 // mergeList finds for each element the one that it was: one that is equal, or else one with the same keys. Each is
 // found once, so that of several that look alike every one gets its own: but none does once there are more or fewer.
-func mergeList(keys Keys, path string, mine, seen, is []any) []any {
-	merged := append([]any{}, mine...)
+func mergeList(keys Keys, path string, mine, seen, is []interface{}) []interface{} {
+	merged := append([]interface{}{}, mine...)
 	done, used := make([]bool, len(mine)), make([]bool, len(seen))
 	names := keys.of(path)
 	for j := range seen {
@@ -227,7 +227,7 @@ func mergeList(keys Keys, path string, mine, seen, is []any) []any {
 			done[i] = done[i] || reflect.DeepEqual(mine[i], seen[j])
 		}
 	}
-	for _, same := range []func(a, b any) bool{reflect.DeepEqual, func(a, b any) bool { return sameKeys(names, a, b) }} {
+	for _, same := range []func(a, b interface{}) bool{reflect.DeepEqual, func(a, b interface{}) bool { return sameKeys(names, a, b) }} {
 		for i := range mine {
 			for j := range seen {
 				if !done[i] && !used[j] && same(mine[i], seen[j]) {
@@ -242,7 +242,7 @@ func mergeList(keys Keys, path string, mine, seen, is []any) []any {
 
 // unclear reports whether elements that look like the one at j were different, and their number has changed. Only their
 // place could tell then which one is which, and places change.
-func unclear(mine, seen, is []any, j int) bool {
+func unclear(mine, seen, is []interface{}, j int) bool {
 	before, after, different := 0, 0, false
 	for k := range seen {
 		if reflect.DeepEqual(seen[k], seen[j]) {
@@ -258,9 +258,9 @@ func unclear(mine, seen, is []any, j int) bool {
 	return different && before != after
 }
 
-func sameKeys(names []string, a, b any) bool {
-	fieldsA, ok := a.(map[string]any)
-	fieldsB, both := b.(map[string]any)
+func sameKeys(names []string, a, b interface{}) bool {
+	fieldsA, ok := a.(map[string]interface{})
+	fieldsB, both := b.(map[string]interface{})
 	if !ok || !both || len(names) == 0 {
 		return false
 	}
