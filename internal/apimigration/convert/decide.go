@@ -48,7 +48,7 @@ type match struct {
 // field is a field of a struct; of one that is embedded for its JSON, the fields are the outer struct's.
 type field struct {
 	variable *types.Var
-	selector string // as in Go: "Size", or "Common.Size" through an embedded struct
+	selector string // as in Go: "Size", or "Common.Size" through an embedded struct that is exported
 	json     string // the name in JSON, or else in Go
 	embedded bool   // its JSON has no name of its own
 }
@@ -67,9 +67,15 @@ func (p *pair) open() bool {
 
 // decider compares types. It knows each pair once, so that types may contain themselves.
 type decider struct {
+	spoke *types.Package            // where the code is written
 	own   func(*types.Package) bool // is it the project's
 	known map[[2]*types.Named]*pair
-	pairs []*pair // in the order in which they were met
+	pairs []*pair                // in the order in which they were met
+	under map[[2]types.Type]bool // whose route is being looked for, within one struct
+}
+
+func newDecider(spoke *types.Package, own func(*types.Package) bool) *decider {
+	return &decider{spoke: spoke, own: own, known: map[[2]*types.Named]*pair{}}
 }
 
 // kind compares the structs of a kind, but for their TypeMeta.
@@ -83,11 +89,15 @@ func (d *decider) compare(spoke, hub *types.Named, without func(field) bool) *pa
 	if known := d.known[key]; known != nil {
 		return known
 	}
+	defer func(under map[[2]types.Type]bool) { d.under = under }(d.under)
+	d.under = map[[2]types.Type]bool{} // functions may call each other
 	p := &pair{spoke: spoke, hub: hub}
 	d.known[key] = p
 	d.pairs = append(d.pairs, p)
 	ours, theirs := fieldsOf(spoke, ""), fieldsOf(hub, "")
 	ours, theirs = slices.DeleteFunc(ours, without), slices.DeleteFunc(theirs, without)
+	order := map[string]int{}
+	number(order, ours)
 	take := func(same func(a, b field) bool) {
 		for _, a := range slices.Clone(ours) {
 			at := slices.IndexFunc(theirs, func(b field) bool { return same(a, b) })
@@ -106,7 +116,7 @@ func (d *decider) compare(spoke, hub *types.Named, without func(field) bool) *pa
 	take(func(a, b field) bool { return a.json == b.json }) // what clients see
 	take(func(a, b field) bool { return a.variable.Name() == b.variable.Name() })
 	p.onlySpoke, p.onlyHub = ours, theirs
-	slices.SortStableFunc(p.matches, func(a, b match) int { return int(a.spoke.variable.Pos() - b.spoke.variable.Pos()) })
+	slices.SortFunc(p.matches, func(a, b match) int { return order[a.spoke.selector] - order[b.spoke.selector] })
 	return p
 }
 
@@ -123,9 +133,14 @@ func (d *decider) routeOf(a, b field) *route {
 func (d *decider) route(spoke, hub types.Type) *route {
 	spoke, hub = types.Unalias(spoke), types.Unalias(hub)
 	r := &route{spoke: spoke, hub: hub}
+	key := [2]types.Type{spoke, hub}
 	switch {
 	case types.Identical(spoke, hub):
 		r.way = wayCopy
+		return r
+	case d.under[key]: // a map or slice that contains itself: only a struct's function can call itself
+		return r
+	case d.hidden(spoke) || d.hidden(hub):
 		return r
 	case ownJSON(spoke) || ownJSON(hub):
 		return r
@@ -133,6 +148,8 @@ func (d *decider) route(spoke, hub types.Type) *route {
 		r.way = wayCast
 		return r
 	}
+	d.under[key] = true
+	defer delete(d.under, key)
 	switch a := spoke.Underlying().(type) {
 	case *types.Pointer:
 		if b, ok := hub.Underlying().(*types.Pointer); ok {
@@ -154,6 +171,20 @@ func (d *decider) route(spoke, hub types.Type) *route {
 		}
 	}
 	return r
+}
+
+// hidden reports whether code in the spoke's package cannot write the type.
+func (d *decider) hidden(t types.Type) bool {
+	switch t := types.Unalias(t).(type) {
+	case *types.Named:
+		return t.Obj().Pkg() != nil && t.Obj().Pkg() != d.spoke && !t.Obj().Exported()
+	case *types.Map:
+		return d.hidden(t.Key()) || d.hidden(t.Elem())
+	case interface{ Elem() types.Type }: // a pointer, a slice, an array
+		return d.hidden(t.Elem())
+	default:
+		return false
+	}
 }
 
 // by takes the way of parts, if these have one.
@@ -219,11 +250,34 @@ func fieldsOf(named types.Type, prefix string) []field {
 func flat(fields []field) []field {
 	var all []field
 	for _, one := range fields {
-		if _, ok := one.variable.Type().Underlying().(*types.Struct); one.embedded && ok {
-			all = append(all, flat(fieldsOf(one.variable.Type(), one.selector+"."))...)
+		if inner, ok := one.inner(); ok {
+			all = append(all, flat(inner)...)
 		} else {
 			all = append(all, one)
 		}
 	}
 	return all
+}
+
+// number gives selectors the order in which fields are declared, those of an embedded struct in its place. (Positions
+// have another one: files are parsed at the same time.)
+func number(order map[string]int, fields []field) {
+	for _, one := range fields {
+		order[one.selector] = len(order)
+		if inner, ok := one.inner(); ok {
+			number(order, inner)
+		}
+	}
+}
+
+// inner are the fields of an embedded struct. Its name is left out where other packages cannot say it.
+func (f field) inner() ([]field, bool) {
+	if _, ok := f.variable.Type().Underlying().(*types.Struct); !f.embedded || !ok {
+		return nil, false
+	}
+	prefix := f.selector + "."
+	if !f.variable.Exported() {
+		prefix = strings.TrimSuffix(f.selector, f.variable.Name())
+	}
+	return fieldsOf(f.variable.Type(), prefix), true
 }

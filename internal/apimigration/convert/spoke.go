@@ -36,7 +36,7 @@ func (s *scaffold) addSpoke(version *project.Version) error {
 	for _, pkg := range s.project.Packages {
 		own[pkg.Types] = true
 	}
-	d := &decider{own: func(pkg *types.Package) bool { return own[pkg] }, known: map[[2]*types.Named]*pair{}}
+	d := newDecider(version.Package.Types, func(pkg *types.Package) bool { return own[pkg] })
 	root := d.kind(typeOf(version, s.request.Kind), typeOf(s.hub, s.request.Kind))
 	look := &survey{spokeName: version.Version, hubName: s.hub.Version, spokeKeys: map[string][]string{}, hubKeys: map[string][]string{}, keys: s.listKeys}
 	look.pair(root, "", "")
