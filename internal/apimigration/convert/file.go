@@ -33,11 +33,12 @@ func newImports(module string, within *types.Package) *imports {
 }
 
 func (i *imports) name(importPath, called string) string {
+	importPath = project.Unvendored(importPath)
 	if name := i.names[importPath]; name != "" {
 		return name
 	}
 	name := called
-	if importPath == metaPackage {
+	if importPath == project.MetaPackage {
 		name = "metav1"
 	}
 	for n := 1; i.taken[name]; n++ {

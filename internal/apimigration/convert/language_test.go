@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
 // A module that says go 1.16 gets no later Go: nobody raises that for a conversion.
@@ -41,3 +43,28 @@ func TestWhatIsWrittenNeedsNoNewGo(t *testing.T) {
 type nothing struct{}
 
 func (nothing) Import(string) (*types.Package, error) { return nil, errors.New("not there") }
+
+// Below GOPATH a folder vendor is part of the paths that types have.
+func TestWhatIsVendoredIsImportedByItsOwnPath(t *testing.T) {
+	t.Parallel()
+	named := func(importPath, pkg, name string) *types.Named {
+		return types.NewNamed(types.NewTypeName(token.NoPos, types.NewPackage("example.com/p/vendor/"+importPath, pkg), name, nil), types.NewStruct(nil, nil), nil)
+	}
+	duration, list := named(project.MetaPackage, "v1", "Duration"), named("example.com/list", "list", "List")
+	if got := short(duration); got != "metav1.Duration" {
+		t.Errorf("in reports: %s", got)
+	}
+	r := &renderer{imports: newImports("example.com/p", types.NewPackage("example.com/p/v1", "v1"))}
+	if got := r.typ(duration) + " " + r.typ(list); got != "metav1.Duration list.List" {
+		t.Errorf("in code: %s", got)
+	}
+	const imports = "\t\"example.com/list\"\n\tmetav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n"
+	if got := r.imports.block(); got != imports {
+		t.Errorf("imports: %s, want %s", got, imports)
+	}
+	json := named(extensionsPackage, "v1", "JSON")
+	w := &writer{root: &pair{spoke: duration, hub: json}}
+	if w.anyJSON() != json.Obj() {
+		t.Error("a type that holds any JSON is not found")
+	}
+}

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
@@ -21,7 +20,6 @@ import (
 )
 
 const (
-	metaPackage       = "k8s.io/apimachinery/pkg/apis/meta/v1"
 	extensionsPackage = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	conversionPackage = "sigs.k8s.io/controller-runtime/pkg/conversion"
 	fuzzerPackage     = "k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
@@ -56,7 +54,7 @@ func findLibraries(ctx context.Context, workspace *project.Workspace, dir string
 	}
 	fuzz := randfillPackage
 	for _, one := range found {
-		if one.ImportPath == fuzzerPackage && slices.ContainsFunc(one.Imports, func(name string) bool { return unvendored(name) == gofuzzPackage }) {
+		if one.ImportPath == fuzzerPackage && slices.ContainsFunc(one.Imports, func(name string) bool { return project.Unvendored(name) == gofuzzPackage }) {
 			fuzz = gofuzzPackage
 		}
 	}
@@ -91,7 +89,7 @@ func list(ctx context.Context, workspace *project.Workspace, dir string, names .
 		if err := decoder.Decode(&one); err != nil {
 			return nil, fmt.Errorf("list packages: %w", err)
 		}
-		one.ImportPath = unvendored(one.ImportPath)
+		one.ImportPath = project.Unvendored(one.ImportPath)
 		unlisted := required != nil && one.Module != nil && !one.Module.Main && !required[one.Module.Path]
 		if (one.Error != nil || unlisted) && broken == "" {
 			broken = one.ImportPath
@@ -104,14 +102,6 @@ func list(ctx context.Context, workspace *project.Workspace, dir string, names .
 		}
 	}
 	return found, nil
-}
-
-// unvendored is the path by which code imports a package.
-func unvendored(importPath string) string {
-	if at := strings.LastIndex(importPath, "/vendor/"); at >= 0 {
-		return importPath[at+len("/vendor/"):]
-	}
-	return importPath
 }
 
 // requirements are the modules that go.mod names: all that the packages of a module need, indirectly too. (Before Go

@@ -8,6 +8,8 @@ import (
 	"go/types"
 	"slices"
 	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
 // Spoke is a version that is converted to and from the hub.
@@ -113,7 +115,7 @@ func both(spoke, hub string) string {
 // short is how people write a type.
 func short(t types.Type) string {
 	return types.TypeString(t, func(pkg *types.Package) string {
-		if pkg.Path() == metaPackage {
+		if project.Unvendored(pkg.Path()) == project.MetaPackage {
 			return "metav1"
 		}
 		return pkg.Name()

@@ -214,7 +214,7 @@ func (w *writer) test(file string) ([]byte, error) {
 		"k8s.io/apimachinery/pkg/runtime", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/runtime/serializer", fuzzerPackage} {
 		i.name(name, path.Base(name))
 	}
-	i.name(metaPackage, "v1")
+	i.name(project.MetaPackage, "v1")
 	i.name(metaFuzzerPackage, "metafuzzer")
 	n := w.names(i)
 	n.File, n.FuzzPackage, n.Filler, n.Fill = file, i.name(randfillPackage, "randfill"), "Filler", "Fill"
@@ -242,7 +242,7 @@ func (w *writer) anyJSON() *types.TypeName {
 		}
 		seen[t] = true
 		if named, ok := types.Unalias(t).(*types.Named); ok {
-			if name := named.Obj(); name.Name() == "JSON" && name.Pkg() != nil && name.Pkg().Path() == extensionsPackage {
+			if name := named.Obj(); name.Name() == "JSON" && name.Pkg() != nil && project.Unvendored(name.Pkg().Path()) == extensionsPackage {
 				return name
 			}
 		}

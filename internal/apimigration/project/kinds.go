@@ -19,10 +19,10 @@ var versionName = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 // IsVersion reports whether a name is one of an API version, such as v1beta2.
 func IsVersion(name string) bool { return versionName.MatchString(name) }
 
-const (
-	metaPackage   = "k8s.io/apimachinery/pkg/apis/meta/v1"
-	schemaPackage = "k8s.io/apimachinery/pkg/runtime/schema"
-)
+// MetaPackage is the package of TypeMeta and ObjectMeta.
+const MetaPackage = "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+const schemaPackage = "k8s.io/apimachinery/pkg/runtime/schema"
 
 // Version is a package that defines an API version.
 type Version struct {
@@ -135,11 +135,11 @@ func field(file *File, literal *ast.CompositeLit, name string) string {
 
 func isNamed(t types.Type, pkg, name string) bool {
 	named, ok := types.Unalias(t).(*types.Named)
-	return ok && named.Obj().Name() == name && named.Obj().Pkg() != nil && unvendored(named.Obj().Pkg().Path()) == pkg
+	return ok && named.Obj().Name() == name && named.Obj().Pkg() != nil && Unvendored(named.Obj().Pkg().Path()) == pkg
 }
 
-// unvendored is the path by which code imports a package that a tree below GOPATH has in its folder vendor.
-func unvendored(importPath string) string {
+// Unvendored is the path by which code imports a package that a tree below GOPATH has in its folder vendor.
+func Unvendored(importPath string) string {
 	if i := strings.LastIndex(importPath, "/vendor/"); i >= 0 {
 		return importPath[i+len("/vendor/"):]
 	}
@@ -189,7 +189,7 @@ func kinds(pkg *Package) []Kind {
 
 func embeds(structure *types.Struct, name string) bool {
 	for field := range structure.Fields() {
-		if field.Embedded() && isNamed(field.Type(), metaPackage, name) {
+		if field.Embedded() && isNamed(field.Type(), MetaPackage, name) {
 			return true
 		}
 	}
