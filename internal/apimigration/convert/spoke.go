@@ -6,12 +6,9 @@ package convert
 import (
 	_ "embed" // templates
 	"fmt"
-	"go/ast"
-	"go/token"
 	"go/types"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -106,43 +103,6 @@ func (s *scaffold) preserveDir() string {
 		parent = path.Dir(parent)
 	}
 	return path.Join(parent, "internal", "preserve")
-}
-
-var listMapKey = regexp.MustCompile(`^//\s*\+listMapKey=(\S+)`)
-
-// listKeys reads the markers of a list that is a field: what its elements are told apart by.
-func (s *scaffold) listKeys(variable *types.Var) []string {
-	var keys []string
-	s.eachField(variable.Pos(), func(f *ast.Field) {
-		for _, group := range []*ast.CommentGroup{f.Doc, f.Comment} {
-			if group == nil {
-				continue
-			}
-			for _, line := range group.List {
-				if found := listMapKey.FindStringSubmatch(line.Text); found != nil {
-					keys = append(keys, strings.Trim(found[1], "`\""))
-				}
-			}
-		}
-	})
-	return keys
-}
-
-// eachField calls use for the declaration of the field whose name is at pos.
-func (s *scaffold) eachField(pos token.Pos, use func(*ast.Field)) {
-	for _, pkg := range s.project.Packages {
-		for _, file := range pkg.Files {
-			if pos < file.Syntax.FileStart || file.Syntax.FileEnd <= pos {
-				continue
-			}
-			ast.Inspect(file.Syntax, func(node ast.Node) bool {
-				if f, ok := node.(*ast.Field); ok && slices.ContainsFunc(f.Names, func(name *ast.Ident) bool { return name.Pos() == pos }) {
-					use(f)
-				}
-				return true
-			})
-		}
-	}
 }
 
 // writer writes the files of one spoke.

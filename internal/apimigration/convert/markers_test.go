@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"strings"
+	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+const marked = `package v1
+
+// +listMapKey=not
+
+type Part struct{ Name string } // +listMapKey=not
+
+// +listMapKey=type
+type Parts []Part
+
+// +listMapKey=apart
+
+// More is a list.
+type More []Part
+
+type (
+	// +listMapKey=group
+	Grouped []Part // +listMapKey=beside
+	Bare []Part
+)
+
+type A struct {
+	// +listMapKey=doc
+	Doc []Part
+	None []Part
+	// +listMapKey=far
+
+	// +listMapKey=near
+
+	// Apart has a comment of its own.
+	// +listMapKey=own
+	Apart []Part
+	Beside []Part // +listMapKey=beside
+	After []Part
+	// +listMapKey=lonely
+
+	Lonely []Part
+	Typed Parts
+	TypedApart More
+	TypedGroup Grouped
+	TypedBare Bare
+	// +listMapKey=field
+	Both Parts
+}
+`
+
+func TestKeysOfListsAreReadWhereControllerToolsReadsThem(t *testing.T) {
+	t.Parallel()
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "a.go", marked, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkg, err := (&types.Config{}).Check("v1", fset, []*ast.File{file}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scaffold{project: &project.Project{Packages: []*project.Package{{Types: pkg, Files: []*project.File{{Syntax: file}}}}}}
+	want := map[string]string{
+		"Doc": "doc", "None": "", "Apart": "near own", "Beside": "beside", "After": "", "Lonely": "lonely",
+		"Typed": "type", "TypedApart": "apart", "TypedGroup": "group beside", "TypedBare": "", "Both": "field",
+	}
+	for field := range pkg.Scope().Lookup("A").Type().Underlying().(*types.Struct).Fields() {
+		if got := strings.Join(s.listKeys(field), " "); got != want[field.Name()] {
+			t.Errorf("%s: %q, want %q", field.Name(), got, want[field.Name()])
+		}
+	}
+}
