@@ -39,7 +39,7 @@ type Plan struct {
 	Spokes []Spoke `json:"spokes"`
 	// Files are those that will be created, sorted by path.
 	Files []File `json:"files"`
-	// Tests are the commands that run the tests.
+	// Tests are the commands that run the tests, after one that vendors what the new files import, where that is usual.
 	Tests []string `json:"tests"`
 	root  string
 }
@@ -77,6 +77,9 @@ func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	slices.SortFunc(plan.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	if len(plan.Files) == 0 {
 		return plan, nil
+	}
+	if p.Workspace.Vendored(p.Workspace.ModuleOf(hub.Package.Dir)) {
+		plan.Tests = append([]string{goCommand(p.Workspace, hub.Package.Dir) + " mod vendor"}, plan.Tests...)
 	}
 	files := map[string][]byte{}
 	for _, file := range plan.Files {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -65,6 +66,9 @@ func findLibraries(ctx context.Context, workspace *project.Workspace, dir string
 // list finds packages with everything that they import.
 func list(ctx context.Context, workspace *project.Workspace, dir string, names ...string) ([]library, error) {
 	arguments := []string{"list", "-e", "-deps", "-json=ImportPath,Imports,DepOnly,Module,Error"}
+	if workspace.HasModules() { // what nothing imports yet is not vendored
+		arguments = append(arguments, "-mod=readonly")
+	}
 	for _, name := range names {
 		vendored := filepath.Join(workspace.Root, "vendor", filepath.FromSlash(name))
 		if _, err := os.Stat(vendored); err == nil && !workspace.HasModules() {
@@ -75,6 +79,9 @@ func list(ctx context.Context, workspace *project.Workspace, dir string, names .
 	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Dir, command.Env = filepath.Join(workspace.Root, filepath.FromSlash(dir)), workspace.Env()
 	out, err := command.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return nil, fmt.Errorf("list packages: %w: %s", err, exit.Stderr)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list packages: %w", err)
 	}
@@ -96,7 +103,7 @@ func list(ctx context.Context, workspace *project.Workspace, dir string, names .
 		}
 		if !one.DepOnly { // it comes after what it imports
 			if broken != "" {
-				return nil, missing(workspace, one, broken)
+				return nil, missing(workspace, dir, one, broken)
 			}
 			found = append(found, one)
 		}
@@ -129,13 +136,24 @@ func requirements(workspace *project.Workspace, dir string) (map[string]bool, er
 	return required, nil
 }
 
-func missing(workspace *project.Workspace, wanted library, broken string) error {
+func missing(workspace *project.Workspace, dir string, wanted library, broken string) error {
 	if !workspace.HasModules() {
 		return project.Problem("dep ensure -add "+wanted.ImportPath, "the conversion and its test need the package %s, but %s is neither vendored nor below GOPATH", wanted.ImportPath, broken)
 	}
-	get := "go get " + wanted.ImportPath
+	get := goCommand(workspace, dir) + " get " + wanted.ImportPath
 	if wanted.Module != nil && wanted.Module.Version != "" {
 		get += "@" + wanted.Module.Version
 	}
+	if workspace.Vendored(workspace.ModuleOf(dir)) {
+		get += " && " + goCommand(workspace, dir) + " mod vendor"
+	}
 	return project.Problem(get, "the conversion and its test need the package %s, but go.mod and go.sum do not give %s", wanted.ImportPath, broken)
+}
+
+// goCommand is the go command for the module of a folder, to be run in the project's root.
+func goCommand(workspace *project.Workspace, dir string) string {
+	if module := workspace.ModuleOf(dir); module.Dir != "." {
+		return "go -C " + module.Dir
+	}
+	return "go"
 }

@@ -129,6 +129,52 @@ func TestAModuleWhoseRequirementsLackALibraryIsToldWhichToGet(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotVendoredYetIsFoundAllTheSame(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "conversion")
+	mustRun(t, dir, "go", "mod", "vendor")
+	if _, err := os.Stat(filepath.Join(dir, "vendor", fuzzerPackage)); err == nil {
+		t.Fatal("the fixture imports what it should lack")
+	}
+	if _, err := librariesOf(t, dir); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatToGetIsSaidForTheModuleThatLacksIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"go.mod":                 "module example.com/m\n\nreplace example.com/m/api => ./api\n",
+		"api/go.mod":             "module example.com/m/api\n",
+		"api/vendor/modules.txt": "",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	workspace, err := project.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for folder, want := range map[string][2]string{
+		"v1":     {"go get example.com/x", "go test ./v1"},
+		"api":    {"go -C api get example.com/x && go -C api mod vendor", "go -C api test ./"},
+		"api/v1": {"go -C api get example.com/x && go -C api mod vendor", "go -C api test ./v1"},
+	} {
+		known := (*project.UserError)(nil)
+		if err := missing(workspace, folder, library{ImportPath: "example.com/x"}, "example.com/x"); !errors.As(err, &known) || known.Try != want[0] {
+			t.Errorf("%s: %+v, want Try: %s", folder, err, want[0])
+		}
+		if got := testCommand(workspace, folder); got != want[1] {
+			t.Errorf("%s: %s, want %s", folder, got, want[1])
+		}
+	}
+}
+
 func librariesOf(t *testing.T, dir string) (libraries, error) {
 	t.Helper()
 	workspace, err := project.Find(dir)

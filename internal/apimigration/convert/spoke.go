@@ -71,17 +71,17 @@ func (s *scaffold) addSpoke(version *project.Version) error {
 		return err
 	}
 	s.add(name+"_test.go", content)
-	s.plan.Tests = append(s.plan.Tests, s.testCommand(version.Package.Dir))
+	s.plan.Tests = append(s.plan.Tests, testCommand(s.project.Workspace, version.Package.Dir))
 	return nil
 }
 
 // testCommand is run in the project's root.
-func (s *scaffold) testCommand(dir string) string {
-	module := s.project.Workspace.ModuleOf(dir)
-	if module.Dir == "." {
-		return "go test ./" + dir
+func testCommand(workspace *project.Workspace, dir string) string {
+	within := "./" + dir
+	if module := workspace.ModuleOf(dir); module.Dir != "." {
+		within = "./" + strings.TrimPrefix(strings.TrimPrefix(dir, module.Dir), "/")
 	}
-	return "go -C " + module.Dir + " test ./" + strings.TrimPrefix(dir, module.Dir+"/")
+	return goCommand(workspace, dir) + " test " + within
 }
 
 // addPreserve copies the package that keeps fields in annotations, beside the versions, unless it is there.

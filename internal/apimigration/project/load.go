@@ -88,7 +88,8 @@ func LoadWorkspace(ctx context.Context, workspace *Workspace) (*Project, error) 
 	return LoadWith(ctx, workspace, nil)
 }
 
-// LoadWith type-checks all modules of a workspace as if files, by paths relative to its root, were there.
+// LoadWith type-checks all modules of a workspace as if files, by paths relative to its root, were there. What they
+// import need not be vendored yet.
 func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte) (*Project, error) {
 	p := &Project{Workspace: workspace, Root: workspace.Root, Module: workspace.Modules[0].Path, Fset: token.NewFileSet(), overlay: map[string][]byte{}}
 	for name, content := range files {
@@ -96,9 +97,13 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 	}
 	var loaded []*packages.Package
 	for _, module := range workspace.Modules {
+		flags := workspace.BuildFlags(module)
+		if len(files) > 0 && workspace.Vendored(module) {
+			flags = []string{"-mod=readonly"}
+		}
 		config := &packages.Config{
 			Context: ctx, Dir: filepath.Join(p.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(), Fset: p.Fset, Tests: true, Overlay: p.overlay,
-			BuildFlags: workspace.BuildFlags(module),
+			BuildFlags: flags,
 			Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedSyntax |
 				packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule | packages.NeedForTest,
 		}

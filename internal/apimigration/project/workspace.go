@@ -333,6 +333,13 @@ func (w *Workspace) BuildFlags(module Module) []string {
 	}
 }
 
+// Vendored reports whether a module's dependencies are in its folder vendor, where the go command takes them from. What
+// nothing imports yet is not there.
+func (w *Workspace) Vendored(module Module) bool {
+	_, err := os.Stat(filepath.Join(w.Root, filepath.FromSlash(module.Dir), "vendor", "modules.txt"))
+	return w.HasModules() && err == nil
+}
+
 // HasModules reports whether there is a go.mod; without, the tree lies below GOPATH.
 func (w *Workspace) HasModules() bool { return len(w.gopath) == 0 }
 

@@ -136,3 +136,37 @@ func TestACopyFindsWhatLiesOutsideTheOriginal(t *testing.T) {
 		t.Errorf("go.mod of the copy:\n%s", got)
 	}
 }
+
+func TestFilesMayImportWhatIsNotVendoredYet(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"dep/go.mod":                      "module example.com/dep\n\ngo 1.21\n",
+		"dep/a/a.go":                      "package a\n",
+		"dep/b/b.go":                      "package b\n\nconst B = 1\n",
+		"x/.git/HEAD":                     "",
+		"x/go.mod":                        "module example.com/x\n\ngo 1.21\n\nrequire example.com/dep v0.0.0\n\nreplace example.com/dep => ../dep\n",
+		"x/x.go":                          "package x\n\nimport _ \"example.com/dep/a\"\n",
+		"x/vendor/modules.txt":            "# example.com/dep v0.0.0 => ../dep\n## explicit; go 1.21\nexample.com/dep/a\n# example.com/dep => ../dep\n",
+		"x/vendor/example.com/dep/a/a.go": "package a\n",
+	} {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := Load(t.Context(), filepath.Join(dir, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.Workspace.Vendored(p.Workspace.Modules[0]) {
+		t.Error("the module is not known to be vendored")
+	}
+	files := map[string][]byte{"y.go": []byte("package x\n\nimport \"example.com/dep/b\"\n\nconst Y = b.B\n")}
+	if p, err = LoadWith(t.Context(), p.Workspace, files); err != nil || p.Packages[0].Types.Scope().Lookup("Y") == nil {
+		t.Errorf("got %v", err)
+	}
+}
