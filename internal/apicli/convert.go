@@ -47,7 +47,7 @@ Beside each conversion goes a test that sends random objects there and back. It 
 or listed in the test as one that only one version has. With --preserve such fields come back from an annotation.
 
 No file is changed: what exists already stays as it is, and a second run writes nothing. The code is type-checked before it is
-written. Exit codes: 0 done, also with fields that differ; 1 error.`,
+written; --diff shows it also where it does not compile. Exit codes: 0 done, also with fields that differ; 1 error.`,
 		Example: `  api-migrator convert scaffold --kind Widget --diff
   api-migrator convert scaffold --kind Widget --hub widgets.example.com/v2
   go test ./api/...`,
@@ -62,11 +62,11 @@ written. Exit codes: 0 done, also with fields that differ; 1 error.`,
 				return usageError(command, errors.New("--diff shows a patch, and has no JSON"))
 			}
 			plan, err := convert.Make(command.Context(), dir, request)
-			if err != nil {
-				return err
+			if diff && plan != nil { // also of code that does not compile
+				_, wrong := io.WriteString(streams.Out, plan.Patch())
+				return errors.Join(err, wrong)
 			}
-			if diff {
-				_, err := io.WriteString(streams.Out, plan.Patch())
+			if err != nil {
 				return err
 			}
 			if err := plan.Write(); err != nil {

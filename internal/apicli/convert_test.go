@@ -58,6 +58,22 @@ func TestTheConversionOfAKindIsShownAndWritten(t *testing.T) {
 	}
 }
 
+func TestAConversionThatDoesNotCompileCanBeLookedAt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../apimigration/testdata/conversion")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "api/v1/clash_test.go"), []byte("package v1\n\nvar widgetRounds = 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	patch, complaint, code := call(t, "convert", "scaffold", "-C", dir, "--kind", "Widget", "--preserve=false", "--diff")
+	if code != 1 || !strings.Contains(patch, "+const widgetRounds = 300") || !strings.Contains(complaint, "widgetRounds redeclared") ||
+		!strings.HasSuffix(complaint, "\nTry: api-migrator convert scaffold --kind Widget --preserve=false --diff\n") {
+		t.Errorf("exit code %d: %s%s", code, complaint, patch)
+	}
+}
+
 func TestMistakesWithConversionsGetTwoLines(t *testing.T) {
 	t.Parallel()
 	const fixture = "../apimigration/testdata/conversion"

@@ -30,7 +30,7 @@ func choose(p *project.Project, request Request) (*project.Version, []*project.V
 		}
 	}
 	group, _, ok := strings.Cut(request.Hub, "/")
-	const try = "api-migrator convert scaffold --kind KIND --hub "
+	try := "api-migrator convert scaffold --kind " + request.Kind + " --hub "
 	switch {
 	case len(versions) == 0:
 		return nil, nil, project.Problem(tryInspect, "no API version has a kind %s", request.Kind)
@@ -105,7 +105,7 @@ func checkVersions(hub *project.Version, spokes []*project.Version, kind string)
 	}
 	for _, method := range []string{"ConvertTo", "ConvertFrom"} {
 		if hasMethod(hub, kind, method) {
-			return project.Problem(tryInspect, "%s of %s has a method %s already: it is a spoke and cannot be the hub", kind, hub.Name(), method)
+			return project.Problem(tryHub(spokes, kind), "%s of %s has a method %s already: it is a spoke and cannot be the hub", kind, hub.Name(), method)
 		}
 	}
 	for _, spoke := range spokes {
@@ -123,6 +123,18 @@ func checkVersions(hub *project.Version, spokes []*project.Version, kind string)
 		}
 	}
 	return nil
+}
+
+// tryHub proposes the version that is the hub already, or else one that can be.
+func tryHub(versions []*project.Version, kind string) string {
+	isHub := func(v *project.Version) bool { return hasMethod(v, kind, "Hub") }
+	canBe := func(v *project.Version) bool { return !hasMethod(v, kind, "ConvertTo") && !hasMethod(v, kind, "ConvertFrom") }
+	for _, fits := range []func(*project.Version) bool{isHub, canBe} {
+		if at := slices.IndexFunc(versions, fits); at >= 0 {
+			return "api-migrator convert scaffold --kind " + kind + " --hub " + versions[at].Name()
+		}
+	}
+	return tryInspect
 }
 
 func reaches(from *types.Package, importPath string, seen map[*types.Package]bool) bool {

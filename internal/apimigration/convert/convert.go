@@ -30,6 +30,18 @@ type Request struct {
 	Preserve bool
 }
 
+// command is how to ask for it.
+func (r Request) command() string {
+	command := "api-migrator convert scaffold --kind " + r.Kind
+	if r.Hub != "" {
+		command += " --hub " + r.Hub
+	}
+	if !r.Preserve {
+		command += " --preserve=false"
+	}
+	return command
+}
+
 // Plan is what there is to convert, and the files that are to be written.
 type Plan struct {
 	Kind  string `json:"kind"`
@@ -50,7 +62,8 @@ type File struct {
 	Content string `json:"-"`
 }
 
-// Make decides for the project in dir. It writes nothing.
+// Make decides for the project in dir. It writes nothing. Where the code would not compile, the plan comes with the error,
+// to be looked at.
 func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	p, err := project.Load(ctx, dir)
 	if err != nil {
@@ -87,7 +100,7 @@ func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	}
 	_, err = project.LoadWith(ctx, p.Workspace, files)
 	if known := (*project.UserError)(nil); errors.As(err, &known) {
-		return nil, project.Problem(known.Try, "with the conversion of %s added, %s", request.Kind, known.Error())
+		return plan, project.Problem(request.command()+" --diff", "with the conversion of %s added, %s", request.Kind, known.Error())
 	}
 	return plan, err
 }

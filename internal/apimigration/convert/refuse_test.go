@@ -29,20 +29,22 @@ type (
 	Half struct { metav1.TypeMeta; metav1.ObjectMeta }
 	Hubbed struct { metav1.TypeMeta; metav1.ObjectMeta }
 	Spoken struct { metav1.TypeMeta; metav1.ObjectMeta }
+	Turned struct { metav1.TypeMeta; metav1.ObjectMeta }
 )
 
 func (*Unmarked) DeepCopyObject() runtime.Object { return nil }
 func (*Half) DeepCopyObject() runtime.Object { return nil }
 func (*Hubbed) DeepCopyObject() runtime.Object { return nil }
 func (*Spoken) DeepCopyObject() runtime.Object { return nil }
+func (*Turned) DeepCopyObject() runtime.Object { return nil }
 `
 
 func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "conversion")
 	for name, content := range map[string]string{
-		"api/v1/odd.go":           strings.ReplaceAll(oddKinds, "VERSION", "v1") + "\nfunc (*Half) ConvertTo() {}\nfunc (*Hubbed) Hub() {}\n",
-		"api/v2/odd.go":           strings.ReplaceAll(oddKinds, "VERSION", "v2") + "\nfunc (*Spoken) ConvertTo() {}\n",
+		"api/v1/odd.go":           strings.ReplaceAll(oddKinds, "VERSION", "v1") + "\nfunc (*Half) ConvertTo() {}\nfunc (*Hubbed) Hub() {}\nfunc (*Spoken) ConvertFrom() {}\n",
+		"api/v2/odd.go":           strings.ReplaceAll(oddKinds, "VERSION", "v2") + "\nfunc (*Spoken) ConvertTo() {}\nfunc (*Turned) ConvertFrom() {}\n",
 		"other/v1/odd.go":         strings.ReplaceAll(oddKinds, "VERSION", "v1") + "\nvar GroupVersion = schema.GroupVersion{Group: \"other.example.com\", Version: \"v1\"}\n",
 		"api/v1beta2/lonesome.go": "package v1beta2\n\nimport metav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n\ntype Lonesome struct { metav1.TypeMeta; metav1.ObjectMeta }\n",
 	} {
@@ -61,25 +63,31 @@ func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	const v1, v2, v1beta2 = "widgets.example.com/v1", "widgets.example.com/v2", "widgets.example.com/v1beta2"
+	const scaffold = "api-migrator convert scaffold --kind "
 	for name, test := range map[string]struct {
 		request Request
 		want    string
+		try     string // empty: any
 	}{
-		"an unknown kind":                     {Request{Kind: "Nothing"}, "no API version has a kind Nothing"},
-		"a kind of one version":               {Request{Kind: "Lonesome"}, "Lonesome is in one version only, " + v1beta2},
-		"a hub that is no version":            {Request{Kind: "Widget", Hub: "v2"}, `"v2" is no GROUP/VERSION such as ` + v1},
-		"a hub that is not there":             {Request{Kind: "Widget", Hub: "widgets.example.com/v7"}, "it is in: " + v1 + ", " + v1beta2 + ", " + v2},
-		"a hub without the kind":              {Request{Kind: "Gadget", Hub: v1beta2}, "it is in: " + v1 + ", " + v2},
-		"a kind of two groups":                {Request{Kind: "Unmarked"}, "the groups other.example.com, widgets.example.com all have"},
-		"a version without DeepCopy":          {Request{Kind: "Bare", Hub: v2}, "has no DeepCopy methods"},
-		"a hub that is a spoke":               {Request{Kind: "Spoken", Hub: v2}, "it is a spoke and cannot be the hub"},
-		"another hub":                         {Request{Kind: "Hubbed", Hub: v2}, "Hubbed of " + v1 + " is a hub already"},
-		"half a conversion":                   {Request{Kind: "Half", Hub: v2}, "has one of ConvertTo and ConvertFrom"},
-		"a hub that imports the spoke's code": {Request{Kind: "Widget", Hub: v1beta2}, "make " + v2 + " the hub"},
+		"an unknown kind":                     {Request{Kind: "Nothing"}, "no API version has a kind Nothing", ""},
+		"a kind of one version":               {Request{Kind: "Lonesome"}, "Lonesome is in one version only, " + v1beta2, ""},
+		"a hub that is no version":            {Request{Kind: "Widget", Hub: "v2"}, `"v2" is no GROUP/VERSION such as ` + v1, scaffold + "Widget --hub " + v1},
+		"a hub that is not there":             {Request{Kind: "Widget", Hub: "widgets.example.com/v7"}, "it is in: " + v1 + ", " + v1beta2 + ", " + v2, ""},
+		"a hub without the kind":              {Request{Kind: "Gadget", Hub: v1beta2}, "it is in: " + v1 + ", " + v2, ""},
+		"a kind of two groups":                {Request{Kind: "Unmarked"}, "the groups other.example.com, widgets.example.com all have", scaffold + "Unmarked --hub other.example.com/v1"},
+		"a version without DeepCopy":          {Request{Kind: "Bare", Hub: v2}, "has no DeepCopy methods", ""},
+		"a hub that is a spoke":               {Request{Kind: "Spoken", Hub: v2}, "it is a spoke and cannot be the hub", tryInspect},
+		"a hub that is one of two":            {Request{Kind: "Turned", Hub: v2}, "it is a spoke and cannot be the hub", scaffold + "Turned --hub " + v1},
+		"another hub":                         {Request{Kind: "Hubbed", Hub: v2}, "Hubbed of " + v1 + " is a hub already", ""},
+		"half a conversion":                   {Request{Kind: "Half", Hub: v2}, "has one of ConvertTo and ConvertFrom", ""},
+		"a hub that imports the spoke's code": {Request{Kind: "Widget", Hub: v1beta2}, "make " + v2 + " the hub", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := choose(p, test.request)
 			wantProblem(t, err, test.want)
+			if known := (*project.UserError)(nil); test.try != "" && errors.As(err, &known) && known.Try != test.try {
+				t.Errorf("Try: %s, want %s", known.Try, test.try)
+			}
 		})
 	}
 	p.Packages = p.Packages[:len(p.Packages)-1] // without the other group
