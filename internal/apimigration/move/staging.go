@@ -24,7 +24,8 @@ import (
 //     on, whatever has been done. It tells by content: a file that is as it shall be is done, one that is as it was is
 //     still to do, and any other was changed by somebody else, so that nothing more is done.
 //   - Between two files, or during a way back after an error: each file is as it was or as it shall be, since it comes
-//     by a rename, or goes by one removal. The next apply goes forward.
+//     by a rename, or goes by one removal. Before a file goes back, its new content lies in the folder again. The next
+//     apply goes forward.
 //   - After the last file: the next apply finds nothing to do. The journal goes first, the rest of the folder after it.
 //
 // The order of what has reached the disk is the file system's: this is about processes, not about power cuts.
@@ -58,6 +59,7 @@ const (
 	stagingFolder = ".api-migrator"
 	stagedPlan    = "plan.yaml"
 	stagedJournal = "journal.json"
+	stagedBack    = "back" // an old content, on its way back
 	// stagedMark is the .gitignore by which the folder is known as ours, and by which git leaves it out.
 	stagedMark = "# api-migrator works here. It removes this folder by itself.\n*\n"
 )
@@ -238,11 +240,15 @@ func (s *staging) place(edit stagedEdit) (made []string, err error) {
 
 // forward puts every file in place. After an error, before is what goes back.
 func (s *staging) forward(before map[string][]byte) error {
-	var tried []stagedEdit
+	var tried []triedEdit
 	var made []string
 	for _, step := range s.journal.Steps {
 		for _, edit := range step.Edits {
-			tried = append(tried, edit)
+			one := triedEdit{stagedEdit: edit}
+			if info, err := os.Stat(s.target(edit)); err == nil {
+				one.mode = info.Mode().Perm()
+			}
+			tried = append(tried, one)
 			folders, err := s.place(edit)
 			made = append(made, folders...)
 			if err == nil {
@@ -254,22 +260,55 @@ func (s *staging) forward(before map[string][]byte) error {
 	return s.end()
 }
 
+// triedEdit is an edit with the mode that its file had; 0 without a file.
+type triedEdit struct {
+	stagedEdit
+	mode fs.FileMode
+}
+
 // back undoes what was tried, and says why. If not even that can be done, the journal stays.
-func (s *staging) back(why error, tried []stagedEdit, made []string, before map[string][]byte) error {
+func (s *staging) back(why error, tried []triedEdit, made []string, before map[string][]byte) error {
 	for _, edit := range tried {
-		done, err := s.isDone(edit)
+		done, err := s.isDone(edit.stagedEdit)
 		if err != nil || !done || edit.Before == edit.After {
 			continue // it was not reached, or is somebody else's
 		}
-		s.change()
-		if err := put(s.root, edit.File, before[edit.File]); err != nil {
-			return errors.Join(why, err)
+		if err := s.putBack(edit, before[edit.File]); err != nil {
+			return errors.Join(why, fmt.Errorf("put back %s: %w", edit.File, err))
 		}
 	}
 	for _, folder := range slices.Backward(made) {
 		os.Remove(folder)
 	}
 	return errors.Join(why, s.end())
+}
+
+// putBack makes one file what it was. Its new content goes back into the folder first, whence the next apply takes it if
+// this one dies.
+func (s *staging) putBack(edit triedEdit, old []byte) error {
+	target := s.target(edit.stagedEdit)
+	if edit.Staged != "" {
+		content, err := os.ReadFile(target)
+		if err != nil {
+			return err
+		}
+		s.change()
+		if err := os.WriteFile(s.at(edit.Staged), content, 0o644); err != nil {
+			return err
+		}
+	}
+	s.change()
+	if old == nil {
+		return os.Remove(target)
+	}
+	if err := os.WriteFile(s.at(stagedBack), old, 0o644); err != nil {
+		return err
+	}
+	if err := os.Chmod(s.at(stagedBack), edit.mode); err != nil {
+		return err
+	}
+	s.change()
+	return os.Rename(s.at(stagedBack), target)
 }
 
 // end removes the journal, and then what is left of the folder.

@@ -65,7 +65,8 @@ func TestAProcessThatDies(t *testing.T) {
 		}
 		left--
 	})
-	if err != nil {
+	info, statErr := os.Stat(filepath.Join(root, "w.yaml"))
+	if obstacle := statErr == nil && info.IsDir(); (err != nil) != obstacle {
 		t.Fatal(err)
 	}
 }
@@ -116,6 +117,57 @@ func TestAnApplyThatIsKilledAnywhereIsFinishedByTheNext(t *testing.T) {
 	}
 	if untouched < 5 || begun < 5 || finished < 3 {
 		t.Errorf("%d times untouched, %d begun, %d finished: the test does not go everywhere", untouched, begun, finished)
+	}
+}
+
+func TestAnApplyThatIsKilledOnItsWayBackIsFinishedByTheNext(t *testing.T) {
+	t.Parallel()
+	modes := map[string]os.FileMode{"a.go": 0o444, "gone.go": 0o755}
+	back := 0
+	for n, killed := 0, true; killed; n++ {
+		root := t.TempDir()
+		o, before, after := small(t, root)
+		write(t, root, before)
+		for name, mode := range modes {
+			if err := os.Chmod(filepath.Join(root, name), mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The last file cannot be put in place.
+		obstacle := filepath.Join(root, "w.yaml")
+		if err := errors.Join(os.Remove(obstacle), os.Mkdir(obstacle, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		killed = dies(t, root, n, "")
+		if err := os.Remove(obstacle); err != nil {
+			t.Fatal(err)
+		}
+		write(t, root, map[string]string{"w.yaml": before["w.yaml"]})
+		if cmp.Equal(withoutStaging(tree(t, root)), before) {
+			back++
+		}
+		if !killed {
+			checkModes(t, root, modes)
+		}
+		if err := applyAgain(t, o, false); err != nil {
+			t.Fatalf("killed before change %d: %v", n, err)
+		}
+		if diff := cmp.Diff(after, withoutStaging(tree(t, root))); diff != "" {
+			t.Errorf("killed before change %d, and applied again (-want +got):\n%s", n, diff)
+		}
+		checkModes(t, root, map[string]os.FileMode{"a.go": modes["a.go"]})
+	}
+	if back < 12 {
+		t.Errorf("%d times all was as before: the test does not go all the way back", back)
+	}
+}
+
+func checkModes(t *testing.T, root string, modes map[string]os.FileMode) {
+	t.Helper()
+	for name, want := range modes {
+		if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want the mode %v", name, info, err, want)
+		}
 	}
 }
 
