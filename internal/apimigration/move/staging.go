@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -186,14 +187,36 @@ func (s *staging) again() string {
 	return "api-migrator apply -C " + s.root + " " + s.at(stagedPlan)
 }
 
-// check refuses to go on where somebody else has changed a file.
+// check refuses to go on where somebody else has changed a file, or one of the folder.
 func (s *staging) check() error {
 	for _, step := range s.journal.Steps {
 		for _, edit := range step.Edits {
-			if _, err := s.isDone(edit); err != nil {
+			done, err := s.isDone(edit)
+			if err != nil {
 				return err
 			}
+			if !done {
+				if err := s.checkStaged(edit); err != nil {
+					return err
+				}
+			}
 		}
+	}
+	return nil
+}
+
+// checkStaged refuses a new content that is not the journal's.
+func (s *staging) checkStaged(edit stagedEdit) error {
+	if edit.Staged == "" {
+		return nil
+	}
+	content, err := readIfThere(s.root, path.Join(stagingFolder, edit.Staged))
+	if err != nil {
+		return err
+	}
+	if hash(content) != edit.After {
+		return project.Problem("git status", "%s is not the content that %s was to get: put the files back as they were, remove the folder %s, and apply the plan again",
+			s.at(edit.Staged), edit.File, s.at(""))
 	}
 	return nil
 }
@@ -218,6 +241,9 @@ func (s *staging) isDone(edit stagedEdit) (bool, error) {
 // place brings one file to what it shall be, keeping its mode. Folders that had to be made are listed, outermost first.
 func (s *staging) place(edit stagedEdit) (made []string, err error) {
 	if done, err := s.isDone(edit); err != nil || done {
+		return nil, err
+	}
+	if err := s.checkStaged(edit); err != nil {
 		return nil, err
 	}
 	target := s.target(edit)
@@ -331,12 +357,14 @@ func (s *staging) clear() error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("look into folder: %w", err)
-	case string(mark) != stagedMark && !isPrefix(string(mark), stagedMark):
-		return project.Problem("ls -A "+s.at(""), "%s is not a folder of api-migrator: it is in the way", s.at(""))
 	}
 	entries, err := os.ReadDir(s.at(""))
 	if err != nil {
 		return fmt.Errorf("look into folder: %w", err)
+	}
+	// A process that died while it wrote the mark had written nothing else.
+	if half := len(entries) == 1 && isPrefix(string(mark), stagedMark); string(mark) != stagedMark && !half {
+		return project.Problem("ls -A "+s.at(""), "%s is not a folder of api-migrator: it is in the way", s.at(""))
 	}
 	for _, entry := range entries {
 		if entry.Name() == ".gitignore" {

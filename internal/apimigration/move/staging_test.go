@@ -228,14 +228,42 @@ func TestWhatSomebodyChangedMeanwhileIsNotOverwritten(t *testing.T) {
 
 func TestTheFolderOfSomebodyElseIsInTheWay(t *testing.T) {
 	t.Parallel()
+	for name, files := range map[string]map[string]string{
+		"without a mark":     {stagingFolder + "/notes": "mine"},
+		"with an empty mark": {stagingFolder + "/notes": "mine", stagingFolder + "/.gitignore": ""},
+		"with half a mark":   {stagingFolder + "/notes": "mine", stagingFolder + "/.gitignore": "# "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			o, before, _ := small(t, root)
+			write(t, root, before)
+			write(t, root, files)
+			want := tree(t, root)
+			wantProblem(t, o.write(t.Context(), false, nil), "it is in the way")
+			if diff := cmp.Diff(want, tree(t, root)); diff != "" {
+				t.Errorf("the tree has changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAStagedContentThatSomebodyChangedIsNotPutInPlace(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	o, before, _ := small(t, root)
 	write(t, root, before)
-	write(t, root, map[string]string{stagingFolder + "/notes": "mine"})
+	s, err := o.stage(false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := s.journal.Steps
+	last := steps[len(steps)-1].Edits
+	write(t, root, map[string]string{stagingFolder + "/" + last[len(last)-1].Staged: "new"})
 	want := tree(t, root)
-	wantProblem(t, o.write(t.Context(), false, nil), "it is in the way")
+	wantProblem(t, applyAgain(t, o, false), "is not the content that w.yaml was to get")
 	if diff := cmp.Diff(want, tree(t, root)); diff != "" {
-		t.Errorf("the tree has changed:\n%s", diff)
+		t.Errorf("a refused apply changed the tree:\n%s", diff)
 	}
 }
 
