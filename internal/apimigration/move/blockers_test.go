@@ -4,8 +4,13 @@
 package move
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestOptionsThatTheCodeDoesNotAllowAreBlocked(t *testing.T) {
@@ -61,6 +66,29 @@ func TestOptionsThatTheCodeDoesNotAllowAreBlocked(t *testing.T) {
 				t.Errorf("with what is proposed: %s: %s", blocker.Place, blocker.Text)
 			}
 		})
+	}
+}
+
+func TestFilesThatAreLinksBlockThePlanAndAreNotWrittenThrough(t *testing.T) {
+	t.Parallel()
+	const controller, generated = "pkg/controller/operatorgroup/operatorgroup_controller.go", "pkg/apis/operators/v1/" + deepcopyFile
+	dir, elsewhere := fixture(t, "guide"), t.TempDir()
+	for _, name := range []string{controller, generated} {
+		other := filepath.Join(elsewhere, filepath.Base(name))
+		if err := errors.Join(os.Rename(filepath.Join(dir, name), other), os.Symlink(other, filepath.Join(dir, name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := tree(t, elsewhere)
+	blocked := map[string]bool{}
+	for _, blocker := range planned(t, dir, guideRequest).Blockers {
+		blocked[blocker.Place] = strings.Contains(blocker.Text, "is a symbolic link")
+	}
+	if !blocked[controller] || !blocked[generated] {
+		t.Errorf("blocked: %v", blocked)
+	}
+	if diff := cmp.Diff(before, tree(t, elsewhere)); diff != "" {
+		t.Errorf("the files behind the links have changed:\n%s", diff)
 	}
 }
 

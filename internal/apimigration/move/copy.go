@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -51,6 +52,22 @@ func (s *surgery) tryInCopy(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// blockLinks refuses files that are links, and files behind one: what is written to them, in the copy too, would end in
+// another place.
+func (s *surgery) blockLinks() {
+	names := slices.Collect(maps.Keys(s.files))
+	for _, dir := range s.dirs {
+		names = append(names, path.Join(dir, deepcopyFile))
+	}
+	for _, name := range names {
+		for at := name; at != "."; at = path.Dir(at) {
+			if info, err := os.Lstat(filepath.Join(s.project.Root, filepath.FromSlash(at))); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+				s.blocker(at, "is a symbolic link: replace it by the file, or move its code first")
+			}
+		}
+	}
 }
 
 // regenerate writes the DeepCopy methods again, where the old version has generated ones.

@@ -121,6 +121,7 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 		return nil, err
 	}
 	s.reportStrings()
+	s.blockLinks()
 	outcome := &Outcome{Root: p.Root, Before: map[string][]byte{}, After: map[string][]byte{}, steps: map[string]stepKind{}}
 	if len(s.blockers) == 0 {
 		if err := s.tryInCopy(ctx); err != nil {
