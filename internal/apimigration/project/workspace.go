@@ -119,6 +119,10 @@ func findModules(start string) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
+	if files[start] == nil {
+		name := filepath.Join(start, "go.mod")
+		return nil, Problem("ls -l "+name, "%s is no file that can be read, but a link, say, which says nothing about the place of its module", name)
+	}
 	members := map[string]bool{start: true}
 	work, used, err := ownWork(top, start)
 	if err != nil {
@@ -169,7 +173,7 @@ func assemble(start, work string, files map[string]*modfile.File, members map[st
 			continue // nothing is vendored
 		}
 		w.Modules[i].Vendors = slices.ContainsFunc(w.Modules, func(other Module) bool {
-			return other != module && strings.Contains(string(listed), "\n# "+other.Path+" ") || strings.HasPrefix(string(listed), "# "+other.Path+" ")
+			return other != module && strings.Contains("\n"+string(listed), "\n# "+other.Path+" ")
 		})
 	}
 	return w, nil

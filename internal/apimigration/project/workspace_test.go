@@ -4,6 +4,7 @@
 package project
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,11 @@ func TestTheModulesOfARepositoryThatLeadToOneAnotherAreOneProject(t *testing.T) 
 			start: "api", root: ".",
 			want: []Module{{Path: "example.com/x", Dir: ".", Vendors: true}, {Path: "example.com/x/api", Dir: "api"}},
 		},
+		"a module that lists itself as vendored": {
+			files: map[string]string{"go.mod": "module example.com/x\n", "vendor/modules.txt": "# example.com/x v0.0.0\n"},
+			start: ".", root: ".",
+			want: []Module{{Path: "example.com/x", Dir: "."}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,6 +83,26 @@ func TestTheModulesOfARepositoryThatLeadToOneAnotherAreOneProject(t *testing.T) 
 			}
 			if diff := cmp.Diff(test.want, w.Modules); diff != "" {
 				t.Errorf("modules (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAModuleWhoseFileIsALinkIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, files := range map[string]map[string]string{
+		"alone":        {"real.mod": "module a\n"},
+		"with go.work": {"real.mod": "module a\n", "go.work": "go 1.26\nuse ./a\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			top := write(t, files)
+			if err := errors.Join(os.Mkdir(filepath.Join(top, ".git"), 0o755), os.Mkdir(filepath.Join(top, "a"), 0o755), os.Symlink("../real.mod", filepath.Join(top, "a", "go.mod"))); err != nil {
+				t.Fatal(err)
+			}
+			w, err := Find(filepath.Join(top, "a"))
+			if problem := (*UserError)(nil); !errors.As(err, &problem) || !strings.Contains(err.Error(), "a/go.mod is no file") {
+				t.Errorf("got %v, %v; want an error for the user", w, err)
 			}
 		})
 	}
