@@ -28,15 +28,15 @@ type resource struct {
 // editProjectFile lists the new version of each kind in PROJECT, after the entry of the old one or, if that is removed,
 // in its place. The rest of the file keeps every byte.
 func (s *surgery) editProjectFile() error {
-	content, err := readIfThere(s.project.Root, projectFile)
+	name, content, err := projectFileOf(s.project.Workspace, s.dirs[homeOld])
 	if err != nil || content == nil {
 		return err
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(content, &document); err != nil {
-		return project.Problem("kubebuilder edit", "PROJECT is no YAML: %v", err)
+		return project.Problem("kubebuilder edit", "%s is no YAML: %v", name, err)
 	}
-	domain, err := projectDomain(s.project.Root)
+	domain, err := projectDomain(s.project.Workspace, s.dirs[homeOld])
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *surgery) editProjectFile() error {
 	for i, entry := range slices.Backward(entries) {
 		var known resource
 		if err := entry.Decode(&known); err != nil {
-			return fmt.Errorf("read PROJECT: %w", err)
+			return fmt.Errorf("read %s: %w", name, err)
 		}
 		if !slices.Contains(s.request.Kinds, known.Kind) || known.Version != s.old.Version || strings.Trim(known.Group+"."+known.Domain, ".") != s.old.Group {
 			continue
@@ -61,26 +61,68 @@ func (s *surgery) editProjectFile() error {
 				}
 			}
 		}
-		block := strings.Join(lines[entry.Line-1:end], "")
-		block = s.asSuccessor(block, known)
-		block = strings.ReplaceAll(block, "version: "+s.old.Version+"\n", "version: "+s.version+"\n")
-		block = strings.ReplaceAll(block, s.importPath(homeOld)+"\n", s.importPath(homeNew)+"\n")
+		block, ok := s.successorEntry(lines[entry.Line-1:max(end, entry.Line)], entry, known)
+		if !ok {
+			s.blocker(fmt.Sprintf("%s:%d", name, entry.Line), "the entry of %s is written in another way than kubebuilder's: write each of its keys on a line of its own", known.Kind)
+			return nil
+		}
 		if s.request.Old == OldRemove {
-			lines = slices.Replace(lines, entry.Line-1, end, block)
+			lines = slices.Replace(lines, entry.Line-1, end, block...)
 			continue
 		}
-		block = strings.ReplaceAll(block, "  controller: true\n", "") // the kind has one already
-		lines = slices.Insert(lines, end, block)
+		if last := lines[end-1]; last != "" && !strings.HasSuffix(last, "\n") {
+			lines[end-1] += "\n"
+		}
+		lines = slices.Insert(lines, end, block...)
 	}
-	s.files[projectFile] = &change{content: []byte(strings.Join(lines, "")), why: "lists the new version"}
+	s.files[name] = &change{content: []byte(strings.Join(lines, "")), why: "lists the new version"}
 	if s.group != s.old.Group && s.old.Layout() == "api/VERSION" && !strings.Contains(string(content), "\nmultigroup: true") {
-		s.finding(projectFile, "the project has one group, and gets another: run kubebuilder edit --multigroup=true; kubebuilder then looks for %s in %s", s.old.Group, path.Join(s.dirs[homeOld], "..", groupLabel(s.old.Group, domain), s.old.Version))
+		s.finding(name, "the project has one group, and gets another: run kubebuilder edit --multigroup=true; kubebuilder then looks for %s in %s", s.old.Group, path.Join(s.dirs[homeOld], "..", groupLabel(s.old.Group, domain), s.old.Version))
 	}
 	return nil
 }
 
-// asSuccessor gives the entry of a kind its new group and name.
-func (s *surgery) asSuccessor(block string, known resource) string {
+// successorEntry is the entry of the new version: its lines are the old one's with other values. It reports false for
+// an entry that is not written line by line.
+func (s *surgery) successorEntry(old []string, entry *yaml.Node, known resource) ([]string, bool) {
+	lines, controller := slices.Clone(old), -1
+	if strings.TrimSpace(lines[0][:min(entry.Column-1, len(lines[0]))]) != "-" {
+		return nil, false
+	}
+	values := s.successorValues(known)
+	for i := len(entry.Content) - 2; i >= 0; i -= 2 { // backwards: what stands before on a line keeps its column
+		key, value := entry.Content[i], entry.Content[i+1]
+		if key.Value == "controller" && value.Value == "true" {
+			controller = key.Line - entry.Line
+		}
+		want, ok := values[[2]string{key.Value, value.Value}]
+		if !ok || want == value.Value {
+			continue
+		}
+		if lines[value.Line-entry.Line], ok = withScalar(lines[value.Line-entry.Line], value, want); !ok {
+			return nil, false
+		}
+	}
+	if controller < 0 || s.request.Old == OldRemove {
+		return lines, true
+	}
+	// The kind has a controller already.
+	at := entry.Column - 1
+	switch {
+	case entry.Style&yaml.FlowStyle != 0 || controller == 0 && (len(lines) == 1 || len(lines[1]) < at):
+		return nil, false
+	case controller == 0:
+		lines[1] = lines[0][:at] + lines[1][at:]
+	}
+	return slices.Delete(lines, controller, controller+1), true
+}
+
+// successorValues says what becomes of a key's value.
+func (s *surgery) successorValues(known resource) map[[2]string]string {
+	values := map[[2]string]string{
+		{"version", s.old.Version}:      s.version,
+		{"path", s.importPath(homeOld)}: s.importPath(homeNew),
+	}
 	for _, one := range s.successors {
 		if one.old.Kind != known.Kind {
 			continue
@@ -89,18 +131,44 @@ func (s *surgery) asSuccessor(block string, known resource) string {
 		if group+"."+domain != s.group {
 			group, domain, _ = strings.Cut(s.group, ".")
 		}
-		for key, values := range map[string][2]string{
-			"kind": {one.old.Kind, one.successor.Kind}, "plural": {one.old.Plural, one.successor.Plural}, "group": {known.Group, group}, "domain": {known.Domain, domain},
-		} {
-			block = strings.ReplaceAll(block, " "+key+": "+values[0]+"\n", " "+key+": "+values[1]+"\n")
-		}
+		values[[2]string{"kind", one.old.Kind}] = one.successor.Kind
+		values[[2]string{"plural", one.old.Plural}] = one.successor.Plural
+		values[[2]string{"group", known.Group}] = group
+		values[[2]string{"domain", known.Domain}] = domain
 	}
-	return block
+	return values
+}
+
+// withScalar gives a value in a line another text. Its quotes stay, and so does what stands behind it.
+func withScalar(line string, value *yaml.Node, text string) (string, bool) {
+	at, quote := value.Column-1, ""
+	switch {
+	case value.Style&yaml.DoubleQuotedStyle != 0:
+		quote = `"`
+	case value.Style&yaml.SingleQuotedStyle != 0:
+		quote = "'"
+	}
+	if at > len(line) {
+		return "", false
+	}
+	rest, ok := strings.CutPrefix(line[at:], quote+value.Value+quote)
+	return line[:at] + quote + text + quote + rest, ok
+}
+
+// projectFileOf is the PROJECT of the module that a folder belongs to, or else that of the root; nil without one.
+func projectFileOf(w *project.Workspace, dir string) (string, []byte, error) {
+	name := path.Join(w.ModuleOf(dir).Dir, projectFile)
+	content, err := readIfThere(w.Root, name)
+	if err != nil || content != nil {
+		return name, content, err
+	}
+	content, err = readIfThere(w.Root, projectFile)
+	return projectFile, content, err
 }
 
 // projectDomain is the domain that PROJECT says; empty without one.
-func projectDomain(root string) (string, error) {
-	content, err := readIfThere(root, projectFile)
+func projectDomain(w *project.Workspace, dir string) (string, error) {
+	name, content, err := projectFileOf(w, dir)
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +176,7 @@ func projectDomain(root string) (string, error) {
 		Domain string `yaml:"domain"`
 	}
 	if err := yaml.Unmarshal(content, &said); err != nil {
-		return "", project.Problem("kubebuilder edit", "PROJECT is no YAML: %v", err)
+		return "", project.Problem("kubebuilder edit", "%s is no YAML: %v", name, err)
 	}
 	return said.Domain, nil
 }

@@ -35,7 +35,7 @@ func groupFolder(p *project.Project, old *project.Version, group string) (string
 			return path.Dir(v.Package.Dir), nil
 		}
 	}
-	domain, err := projectDomain(p.Root)
+	domain, err := projectDomain(p.Workspace, old.Package.Dir)
 	if err != nil {
 		return "", err
 	}

@@ -196,20 +196,30 @@ func (s *surgery) listDefinition(old, created string) error {
 			if known := s.files[name]; known != nil {
 				content = known.content
 			}
-			lines := strings.SplitAfter(string(content), "\n")
-			i := slices.IndexFunc(lines, func(line string) bool {
-				line, _, _ = strings.Cut(line, " #")
-				item, ok := strings.CutPrefix(strings.TrimSpace(line), "- ")
-				return ok && path.Join(folder, item) == old
-			})
-			if i < 0 {
-				continue
+			if text, ok := listBeside(string(content), folder, old, created); ok {
+				s.files[name] = &change{content: []byte(text), why: "lists the new definition"}
 			}
-			lines = slices.Insert(lines, i+1, strings.Replace(lines[i], path.Base(old), path.Base(created), 1))
-			s.files[name] = &change{content: []byte(strings.Join(lines, "")), why: "lists the new definition"}
 		}
 		if folder == "." {
 			return nil
 		}
 	}
+}
+
+// listBeside repeats the line of a kustomization that lists a file, for one of the same folder.
+func listBeside(content, folder, old, created string) (string, bool) {
+	lines := strings.SplitAfter(content, "\n")
+	i := slices.IndexFunc(lines, func(line string) bool {
+		line, _, _ = strings.Cut(line, " #")
+		item, ok := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		return ok && path.Join(folder, strings.Trim(strings.TrimSpace(item), `"'`)) == old
+	})
+	if i < 0 {
+		return "", false
+	}
+	line := strings.Replace(lines[i], path.Base(old), path.Base(created), 1)
+	if !strings.HasSuffix(line, "\n") { // the last one
+		lines[i] += "\n"
+	}
+	return strings.Join(slices.Insert(lines, i+1, line), ""), true
 }

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+func TestTheEntryInPROJECTIsRepeatedHoweverItIsWritten(t *testing.T) {
+	t.Parallel()
+	const (
+		before = "domain: example.com\nresources:\n"
+		entry  = "- api:\n    crdVersion: v1\n  controller: true\n  domain: example.com\n  group: cache\n  kind: Memcached\n  path: example.com/x/api/v1\n  version: v1\n"
+		second = "- api:\n    crdVersion: v1\n  domain: example.com\n  group: cache\n  kind: Memcached\n  path: example.com/x/api/v2\n  version: v2\n"
+		after  = "version: \"3\"\n"
+	)
+	windows := strings.NewReplacer("\n", "\r\n").Replace
+	quoted := strings.NewReplacer("version: v1\n", "version: \"v1\" # the first\n", "version: v2\n", "version: \"v2\" # the first\n").Replace
+	bare := func(text string) string { return strings.TrimSuffix(text, "\n") }
+	for name, test := range map[string]struct{ text, want string }{
+		"as kubebuilder writes it":      {before + entry + after, before + entry + second + after},
+		"with line ends of Windows":     {windows(before + entry + after), windows(before + entry + second + after)},
+		"with quotes and a comment":     {before + quoted(entry) + after, before + quoted(entry+second) + after},
+		"at the end, without a newline": {after + before + bare(entry), after + before + entry + bare(second)},
+		"the controller first": {
+			before + "- controller: true\n  domain: example.com\n  group: cache\n  kind: Memcached\n  version: v1\n",
+			before + "- controller: true\n  domain: example.com\n  group: cache\n  kind: Memcached\n  version: v1\n- domain: example.com\n  group: cache\n  kind: Memcached\n  version: v2\n",
+		},
+		"on one line":          {before + "- {domain: example.com, group: cache, kind: Memcached, version: v1}\n", before + "- {domain: example.com, group: cache, kind: Memcached, version: v1}\n- {domain: example.com, group: cache, kind: Memcached, version: v2}\n"},
+		"all on one line":      {"resources: [{domain: example.com, group: cache, kind: Memcached, version: v1}]\n", ""},
+		"with an odd spelling": {before + "- domain: example.com\n  group: cache\n  kind: Memcached\n  version: \"v\\x31\"\n", ""},
+	} {
+		for _, file := range []string{"PROJECT", "api/PROJECT"} {
+			t.Run(name+", "+file, func(t *testing.T) {
+				t.Parallel()
+				s := &surgery{
+					project: &project.Project{Root: t.TempDir()}, old: &project.Version{Group: "cache.example.com", Version: "v1"}, group: "cache.example.com", version: "v2",
+					request: Request{Kinds: []string{"Memcached"}}, dirs: map[home]string{homeOld: "api/v1", homeNew: "api/v2"}, files: map[string]*change{},
+				}
+				s.project.Workspace = &project.Workspace{Root: s.project.Root, Modules: []project.Module{{Path: "example.com/x", Dir: "."}, {Path: "example.com/x/api", Dir: "api"}}}
+				write(t, s.project.Root, map[string]string{file: test.text})
+				if err := s.editProjectFile(); err != nil {
+					t.Fatal(err)
+				}
+				if test.want == "" {
+					if len(s.blockers) != 1 || !strings.HasPrefix(s.blockers[0].Place, file+":") {
+						t.Errorf("blockers %v, want one in %s", s.blockers, file)
+					}
+					return
+				}
+				if s.files[file] == nil || len(s.blockers) > 0 {
+					t.Fatalf("%s is not changed: %v, %v", file, s.files, s.blockers)
+				}
+				if diff := cmp.Diff(test.want, string(s.files[file].content)); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestANewDefinitionIsListedBesideTheOldOne(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"resources:\n- bases/a.yaml\n- c.yaml\n": "resources:\n- bases/a.yaml\n- bases/b.yaml\n- c.yaml\n",
+		"resources:\n- bases/a.yaml":             "resources:\n- bases/a.yaml\n- bases/b.yaml",
+		"- \"bases/a.yaml\" # old\n":             "- \"bases/a.yaml\" # old\n- \"bases/b.yaml\" # old\n",
+		"  - './bases/a.yaml'\r\n":               "  - './bases/a.yaml'\r\n  - './bases/b.yaml'\r\n",
+		"- other/a.yaml\n":                       "",
+	} {
+		if got, ok := listBeside(text, "crd", "crd/bases/a.yaml", "crd/bases/b.yaml"); got != want || ok != (want != "") {
+			t.Errorf("%q gives %q, %v; want %q", text, got, ok, want)
+		}
+	}
+}
