@@ -147,7 +147,7 @@ func (s *surgery) deprecate(file *project.File, node ast.Node, doc *ast.CommentG
 		return edit{start, start, text + "\n" + indent}
 	}
 	for i, comment := range doc.List {
-		if isMarker(comment.Text) || strings.HasPrefix(comment.Text, "//go:") {
+		if isDirective(comment.Text) {
 			at, before := s.project.Offset(comment.Pos()), "//\n"+indent
 			if i == 0 || strings.TrimSpace(doc.List[i-1].Text) == "//" {
 				before = ""

@@ -8,7 +8,6 @@ import (
 	"go/token"
 	"go/types"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,14 +119,21 @@ func (s *surgery) references(file *project.File, viewer home, q *qualifiers) []e
 	return edits
 }
 
-// definitions are the edits that rename what is declared in a file, in code and comments.
+// isDirective reports whether a line of a comment is meant for a program: its words are values, not names.
+func isDirective(line string) bool { return isMarker(line) || strings.HasPrefix(line, "//go:") }
+
+// definitions are the edits that rename what is declared in a file, in its code, and in comments of files that declare or
+// mention it.
 func (s *surgery) definitions(file *project.File) []edit {
 	var edits []edit
+	known := map[*split.Declaration]bool{}
+	s.eachUse(file, []ast.Node{file.Syntax}, func(_ *ast.Ident, d *split.Declaration) { known[d] = true })
 	for d, name := range s.renamed {
 		for _, part := range d.Parts {
 			if part.File != file {
 				continue
 			}
+			known[d] = true
 			for _, node := range part.Nodes() {
 				ast.Inspect(node, func(node ast.Node) bool {
 					if ident, ok := node.(*ast.Ident); ok && ident.Name == d.Name && s.graph.Owner(file.Info.Defs[ident]) == d {
@@ -137,13 +143,25 @@ func (s *surgery) definitions(file *project.File) []edit {
 				})
 			}
 		}
-		word := regexp.MustCompile(`\b` + regexp.QuoteMeta(d.Name) + `\b`)
-		for _, group := range file.Syntax.Comments {
-			for _, comment := range group.List {
-				from := s.project.Offset(comment.Pos())
-				for _, found := range word.FindAllStringIndex(comment.Text, -1) {
-					edits = append(edits, edit{from + found[0], from + found[1], name})
-				}
+		if known[d] {
+			edits = append(edits, s.commentWords(file, d.Name, name)...)
+		}
+	}
+	return edits
+}
+
+// commentWords are the edits that replace a word of a file's prose.
+func (s *surgery) commentWords(file *project.File, old, with string) []edit {
+	var edits []edit
+	mention := word(old)
+	for _, group := range file.Syntax.Comments {
+		for _, comment := range group.List {
+			if isDirective(comment.Text) {
+				continue
+			}
+			from := s.project.Offset(comment.Pos())
+			for _, found := range mention.FindAllStringIndex(comment.Text, -1) {
+				edits = append(edits, edit{from + found[0], from + found[1], with})
 			}
 		}
 	}

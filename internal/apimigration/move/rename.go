@@ -236,6 +236,8 @@ func (s *surgery) commentEdits(file *project.File) []edit {
 			from := s.project.Offset(comment.Pos())
 			if isMarker(comment.Text) {
 				edits = append(edits, s.resourceMarker(file, comment)...)
+			}
+			if isDirective(comment.Text) {
 				continue
 			}
 			for _, found := range words.FindAllStringIndex(comment.Text, -1) {

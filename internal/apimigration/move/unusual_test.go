@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"strings"
+	"testing"
+)
+
+// unusual is code that the fixtures have none of, and what a plan must make of it.
+type unusual struct {
+	files    map[string]string // besides the fixture's
+	has      map[string]string // what a file of the result contains; "" if it must not be there
+	remains  []string          // files that must be there, and not changed
+	findings []string
+	blockers []string
+}
+
+// checkUnusual plans one migration of a project with all of the code.
+func checkUnusual(t *testing.T, request Request, tests map[string]unusual) {
+	t.Helper()
+	dir := fixture(t, "kubebuilder")
+	blocked := false
+	for _, test := range tests {
+		write(t, dir, test.files)
+		blocked = blocked || test.blockers != nil
+	}
+	outcome, err := Make(t.Context(), dir, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(list []Finding) string {
+		out := ""
+		for _, finding := range list {
+			out += finding.Place + ": " + finding.Text + "\n"
+		}
+		return out
+	}
+	findings, blockers := text(outcome.Plan.Findings), text(outcome.Plan.Blockers)
+	if !blocked && blockers != "" {
+		t.Errorf("blocked: %s", blockers)
+	}
+	before := tree(t, dir)
+	after := outcome.tree(before)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for file, want := range test.has {
+				if got, ok := after[file]; want == "" && ok || !strings.Contains(got, want) {
+					t.Errorf("%s has no %q:\n%s", file, want, got)
+				}
+			}
+			for _, file := range test.remains {
+				if before[file] != after[file] {
+					t.Errorf("%s has changed:\n%s", file, after[file])
+				}
+			}
+			for _, want := range test.findings {
+				if !strings.Contains(findings, want) {
+					t.Errorf("no finding %q in:\n%s", want, findings)
+				}
+			}
+			for _, want := range test.blockers {
+				if !strings.Contains(blockers, want) {
+					t.Errorf("no blocker %q in:\n%s", want, blockers)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatOnlyLooksLikeANameOrARegistrationKeepsItsMeaning(t *testing.T) {
+	t.Parallel()
+	checkUnusual(t, memcachedRequest, map[string]unusual{
+		"a word of a marker is an unexported name": {
+			files: map[string]string{
+				"api/v1/mode.go": "package v1\n\n// MemcachedMode says whether a Memcached is running.\n// +kubebuilder:validation:Enum=pending;running\ntype MemcachedMode string\n",
+				"api/v1/running.go": `package v1
+
+// running is said of a medium.
+const running Medium = "running"
+
+// Runs reports whether it is running.
+func (m *Memcached) Runs() bool { return m.Spec.Place.Medium == running }
+
+// Runs reports whether it is running.
+func (b *Backup) Runs() bool { return b.Spec.Place.Medium == running }
+`,
+			},
+			has: map[string]string{
+				"api/v1beta2/mode.go":            "is running.\n// +kubebuilder:validation:Enum=pending;running\n",
+				"api/internal/shared/running.go": "// Running is said of a medium.\nconst Running ",
+			},
+		},
+	})
+}
