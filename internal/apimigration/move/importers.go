@@ -179,36 +179,6 @@ func (i *importer) besideMoved(selector *ast.SelectorExpr) bool {
 	return false
 }
 
-// repeatRegistration does for the new version what a statement does for the old one's AddToScheme or SchemeBuilder.
-func (i *importer) repeatRegistration(selector *ast.SelectorExpr) {
-	path, _ := astutil.PathEnclosingInterval(i.file.Syntax, selector.Pos(), selector.End())
-	for n, node := range path {
-		if n+1 == len(path) {
-			break
-		}
-		var between string
-		switch parent := path[n+1].(type) {
-		case *ast.CompositeLit:
-			between = ",\n"
-			if i.line(parent.Lbrace) == i.line(parent.Rbrace) {
-				between = ", "
-			}
-		case *ast.BlockStmt:
-			if assignment, ok := node.(*ast.AssignStmt); ok && assignment.Tok == token.DEFINE {
-				continue // a second one would not compile
-			}
-			between = "\n"
-		default:
-			continue
-		}
-		from, to := i.project.Offset(node.Pos()), i.project.Offset(node.End())
-		at := edit{i.project.Offset(selector.X.Pos()), i.project.Offset(selector.X.End()), i.q.name(homeNew)}
-		i.edits = append(i.edits, edit{to, to, between + splice(i.file.Source, from, to, []edit{at})})
-		return
-	}
-	i.finding(i.project.Place(selector.Pos()), "registers the old version: register the new one beside it")
-}
-
 // cloneRegistration writes addtoscheme_GROUP_NEW.go after the file for the old version, if this is that file.
 func (i *importer) cloneRegistration() (bool, error) {
 	base := path.Base(i.file.Path)

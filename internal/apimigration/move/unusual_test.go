@@ -92,5 +92,109 @@ func (b *Backup) Runs() bool { return b.Spec.Place.Medium == running }
 				"api/internal/shared/running.go": "// Running is said of a medium.\nconst Running ",
 			},
 		},
+		"registrations of every form": {
+			files: map[string]string{"internal/controller/schemes.go": registrations},
+			has: map[string]string{"internal/controller/schemes.go": `
+func returned(scheme *runtime.Scheme) error {
+	if err := cachev1beta2.AddToScheme(scheme); err != nil {
+		return err
+	}
+	return cachev1.AddToScheme(scheme)
+}
+
+func assigned(scheme *runtime.Scheme) (err error) {
+	err = cachev1.AddToScheme(scheme)
+	if err == nil {
+		err = cachev1beta2.AddToScheme(scheme)
+	}
+	return err
+}
+
+func within(scheme *runtime.Scheme) {
+	func() {
+		err := cachev1.AddToScheme(scheme)
+		if err == nil {
+			err = cachev1beta2.AddToScheme(scheme)
+		}
+		println(err)
+	}()
+}
+
+func chosen(scheme *runtime.Scheme, n int) error {
+	switch n {
+	case 1:
+		_ = cachev1.AddToScheme(scheme)
+		_ = cachev1beta2.AddToScheme(scheme)
+	default:
+		if err := cachev1.AddToScheme(scheme); err != nil {
+			return err
+		}
+		if err := cachev1beta2.AddToScheme(scheme); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func listed() (list []func(*runtime.Scheme) error) {
+	list = append(list, cachev1.AddToScheme)
+	list = append(list, cachev1beta2.AddToScheme)
+	return list
+}
+
+func asked(scheme *runtime.Scheme) {
+	if cachev1.AddToScheme(scheme) == nil {
+		println("done")
+	}
+}
+`},
+			findings: []string{"internal/controller/schemes.go:41: registers the old version: register the new one beside it"},
+		},
 	})
 }
+
+const registrations = `package controller
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+
+	cachev1 "github.com/test-org/cache-operator/api/v1"
+)
+
+func returned(scheme *runtime.Scheme) error { return cachev1.AddToScheme(scheme) }
+
+func assigned(scheme *runtime.Scheme) (err error) {
+	err = cachev1.AddToScheme(scheme)
+	return err
+}
+
+func within(scheme *runtime.Scheme) {
+	func() {
+		err := cachev1.AddToScheme(scheme)
+		println(err)
+	}()
+}
+
+func chosen(scheme *runtime.Scheme, n int) error {
+	switch n {
+	case 1:
+		_ = cachev1.AddToScheme(scheme)
+	default:
+		if err := cachev1.AddToScheme(scheme); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func listed() (list []func(*runtime.Scheme) error) {
+	list = append(list, cachev1.AddToScheme)
+	return list
+}
+
+func asked(scheme *runtime.Scheme) {
+	if cachev1.AddToScheme(scheme) == nil {
+		println("done")
+	}
+}
+`
