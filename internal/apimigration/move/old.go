@@ -78,34 +78,35 @@ func (s *surgery) edited(file *project.File, text []byte, q *qualifiers, removab
 
 // isEmptied reports whether every declaration has gone and no free comment is left.
 func (s *surgery) isEmptied(file *project.File) bool {
-	from, _ := s.body(file)
-	covered := []span{{0, from}}
+	var covered []span
 	declarations := 0
 	for _, decl := range file.Syntax.Decls {
 		if general, ok := decl.(*ast.GenDecl); ok && general.Tok == token.IMPORT {
 			continue
 		}
 		declarations++
-		for _, d := range s.ownersOf(file, decl) {
+		owners := s.ownersOf(file, decl)
+		for _, d := range owners {
 			if d == nil || !s.isGone(d, decl) {
 				return false
 			}
 		}
-		if function, ok := decl.(*ast.FuncDecl); ok && isInit(function) && !s.emptied(file, function) {
-			return false
+		if function, ok := decl.(*ast.FuncDecl); ok && len(owners) == 0 && (!isInit(function) || !s.emptied(file, function)) {
+			return false // a method of a generated type is not what moves
 		}
 		covered = append(covered, s.spanOf(file, decl), span{s.project.Offset(decl.Pos()), s.project.Offset(decl.End())})
 	}
-	for _, group := range file.Syntax.Comments {
+	return declarations > 0 && !s.hasFreeComment(file, covered)
+}
+
+// hasFreeComment reports whether comments stand outside what is covered and have not gone along.
+func (s *surgery) hasFreeComment(file *project.File, covered []span) bool {
+	from, _ := s.body(file)
+	covered = append(covered, span{0, from})
+	return !s.wholly[file] && slices.ContainsFunc(file.Syntax.Comments, func(group *ast.CommentGroup) bool {
 		at := s.project.Offset(group.Pos())
-		if s.wholly[file] {
-			break // what stands free has gone along
-		}
-		if !slices.ContainsFunc(covered, func(c span) bool { return c.from <= at && at < c.to }) {
-			return false
-		}
-	}
-	return declarations > 0
+		return !slices.ContainsFunc(covered, func(c span) bool { return c.from <= at && at < c.to })
+	})
 }
 
 // isGone reports whether nothing is left of a piece of a declaration.
