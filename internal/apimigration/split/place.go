@@ -270,10 +270,10 @@ func (d *decision) nextUnreached() *Declaration {
 // neighbours, and who uses it elsewhere in the project.
 func (d *decision) placeUnreached(declaration *Declaration) {
 	touched := map[Destination]*Declaration{}
-	for other := range d.Graph.reach([]*Declaration{declaration}, nil) {
-		at := d.placed[other].Destination
-		if first := touched[at]; other != declaration && at != "" && (first == nil || other.Pos() < first.Pos()) {
-			touched[at] = other
+	reached := d.Graph.reach([]*Declaration{declaration}, nil)
+	for _, other := range d.Graph.Declarations {
+		if at := d.placed[other].Destination; reached[other] && other != declaration && at != "" && touched[at] == nil {
+			touched[at] = other // the first; positions say nothing, as files are parsed side by side
 		}
 	}
 	value := declaration.isValue()

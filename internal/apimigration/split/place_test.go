@@ -24,7 +24,7 @@ func graphOf(t *testing.T, sources map[string]string) *Graph {
 	pkg := &project.Package{Path: "example.com/v1", Name: "v1"}
 	info := &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
 	var syntax []*ast.File
-	for _, name := range []string{"a.go", "b.go", "c.go"} {
+	for _, name := range []string{"c.go", "b.go", "a.go"} { // positions must not matter
 		if sources[name] == "" {
 			continue
 		}
@@ -33,7 +33,7 @@ func graphOf(t *testing.T, sources map[string]string) *Graph {
 			t.Fatal(err)
 		}
 		syntax = append(syntax, file)
-		pkg.Files = append(pkg.Files, &project.File{Path: "v1/" + name, Syntax: file, Info: info})
+		pkg.Files = append([]*project.File{{Path: "v1/" + name, Syntax: file, Info: info}}, pkg.Files...)
 	}
 	config := types.Config{Importer: importer.Default()}
 	checked, err := config.Check(pkg.Path, fset, syntax, info)
@@ -87,6 +87,18 @@ func TestEachDeclarationGoesWhereItsUsersAre(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheReasonNamesTheFirstDeclarationInTheOrderOfFiles(t *testing.T) {
+	graph := graphOf(t, map[string]string{"a.go": "type K struct{ A }\ntype A struct{}", "b.go": "type R struct{}\nfunc (K) M(B) {}\ntype B struct{}", "c.go": "func both(B, A) {}"})
+	placements, err := Question{Graph: graph, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}}}.Decide()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := placements[len(placements)-1]
+	if want := "it uses A, which only kinds that move use"; last.Name != "both" || last.Reason != want {
+		t.Errorf("%s: %s; want %s", last.Name, last.Reason, want)
 	}
 }
 
