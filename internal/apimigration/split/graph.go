@@ -20,7 +20,7 @@ import (
 // Declaration is what moves as one: a type with its methods, a function, or the names of one const or var spec.
 // Constants that count with iota, or repeat the expression above them, are one declaration.
 type Declaration struct {
-	// Name is the first name; "_" for a blank variable.
+	// Name is the first name that is not "_"; "_" if there is none.
 	Name  string
 	Names []string
 	What  string // type, func, const, var
@@ -155,8 +155,11 @@ func counts(decl *ast.GenDecl) bool {
 }
 
 func (g *Graph) add(what string, names []*ast.Ident, part Part) {
-	d := &Declaration{Name: names[0].Name, What: what, Parts: []Part{part}}
+	d := &Declaration{Name: "_", What: what, Parts: []Part{part}}
 	for _, ident := range names {
+		if d.Name == "_" {
+			d.Name = ident.Name
+		}
 		d.Names = append(d.Names, ident.Name)
 		d.Anchor = d.Anchor || anchors[ident.Name]
 		if object := part.File.Info.Defs[ident]; object != nil {

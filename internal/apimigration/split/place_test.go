@@ -102,6 +102,13 @@ func TestTheReasonNamesTheFirstDeclarationInTheOrderOfFiles(t *testing.T) {
 	}
 }
 
+func TestAGroupIsCalledByItsFirstRealName(t *testing.T) {
+	graph := graphOf(t, map[string]string{"a.go": "const (\n\t_ = iota\n\tLow\n)\nvar _ = Low"})
+	if first, blank := graph.Declarations[0], graph.Declarations[1]; first.Name != "Low" || blank.Name != "_" {
+		t.Errorf("got %q and %q, want Low and _", first.Name, blank.Name)
+	}
+}
+
 func TestWhatNothingDecidesAboutGoesWhereIdleSays(t *testing.T) {
 	graph := graphOf(t, map[string]string{"a.go": kinds, "b.go": "const Label = \"\"", "c.go": "const hidden = \"\""})
 	placements, err := Question{Graph: graph, Idle: Shared, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}}}.Decide()
