@@ -128,7 +128,9 @@ func checkVersions(hub *project.Version, spokes []*project.Version, kind string)
 // tryHub proposes the version that is the hub already, or else one that can be.
 func tryHub(versions []*project.Version, kind string) string {
 	isHub := func(v *project.Version) bool { return hasMethod(v, kind, "Hub") }
-	canBe := func(v *project.Version) bool { return !hasMethod(v, kind, "ConvertTo") && !hasMethod(v, kind, "ConvertFrom") }
+	canBe := func(v *project.Version) bool {
+		return !hasMethod(v, kind, "ConvertTo") && !hasMethod(v, kind, "ConvertFrom")
+	}
 	for _, fits := range []func(*project.Version) bool{isHub, canBe} {
 		if at := slices.IndexFunc(versions, fits); at >= 0 {
 			return "api-migrator convert scaffold --kind " + kind + " --hub " + versions[at].Name()

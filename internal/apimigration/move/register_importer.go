@@ -17,7 +17,7 @@ func (i *importer) repeatRegistration(selector *ast.SelectorExpr) {
 	path, _ := astutil.PathEnclosingInterval(i.file.Syntax, selector.Pos(), selector.End())
 	for n, node := range path[:len(path)-1] {
 		parent := path[n+1]
-		done, over := false, false
+		var done, over bool
 		switch node := node.(type) {
 		case ast.Stmt:
 			header := false // of an if: the whole is the statement
