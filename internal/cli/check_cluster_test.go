@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -200,6 +201,13 @@ func (c *checked) byStates(t *testing.T) {
 	c.state(t, schema.GroupResource{Group: "gone.example.com", Resource: "things"}, "Thing", nil, "v1")
 	c.do(t, http.MethodPost, apiServicesPath, `{"metadata":{"name":"v1.down.example.com"},"spec":{"group":"down.example.com","version":"v1","groupPriorityMinimum":1,"versionPriority":1,
 		"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"down"}}}`)
+	// Until the API server has looked for the service, it says something else.
+	for deadline := time.Now().Add(time.Minute); !bytes.Contains(c.do(t, http.MethodGet, apiServicesPath+"/v1.down.example.com", ""), []byte("ServiceNotFound")); {
+		if time.Now().After(deadline) {
+			t.Fatal("the API server has not looked for the service within a minute")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 	c.golden(t, "a resource that is gone, and an API server that is down", "", "-o", "name")
 	c.do(t, http.MethodDelete, statesPath+"/things.gone.example.com", "")
 	c.do(t, http.MethodDelete, apiServicesPath+"/v1.down.example.com", "")
