@@ -62,7 +62,7 @@ type Graph struct {
 	owners map[types.Object]*Declaration
 }
 
-// anchors are the names with which every version registers itself.
+// anchors are the names with which every version registers itself, if they are not those of types.
 var anchors = map[string]bool{
 	"SchemeGroupVersion": true, "GroupVersion": true, "SchemeBuilder": true, "localSchemeBuilder": true, "AddToScheme": true,
 	"Install": true, "GroupName": true, "Resource": true, "Kind": true, "addKnownTypes": true, "RegisterDefaults": true, "GroupKind": true,
@@ -70,7 +70,7 @@ var anchors = map[string]bool{
 
 // Registers reports whether it is one of the names with which every version registers itself, and not a helper of them.
 func (d *Declaration) Registers() bool {
-	return slices.ContainsFunc(d.Names, func(name string) bool { return anchors[name] })
+	return d.What != "type" && slices.ContainsFunc(d.Names, func(name string) bool { return anchors[name] })
 }
 
 // NewGraph reads a package. Tests and generated files declare nothing that moves, but for the one that registers kinds.
@@ -161,11 +161,11 @@ func (g *Graph) add(what string, names []*ast.Ident, part Part) {
 			d.Name = ident.Name
 		}
 		d.Names = append(d.Names, ident.Name)
-		d.Anchor = d.Anchor || anchors[ident.Name]
 		if object := part.File.Info.Defs[ident]; object != nil {
 			g.owners[object] = d
 		}
 	}
+	d.Anchor = d.Registers()
 	g.Declarations = append(g.Declarations, d)
 }
 

@@ -67,6 +67,7 @@ func TestEachDeclarationGoesWhereItsUsersAre(t *testing.T) {
 		"a kind that stays, although the moving one mentions it":  {map[string]string{"a.go": "type K struct{ R R }\ntype R struct{ Spec RSpec }\ntype RSpec struct{}"}, "RSpec", Stay},
 		"the moving kind, although one that stays mentions it":    {map[string]string{"a.go": "type K struct{ Spec KSpec }\ntype KSpec struct{}\ntype R struct{ K K }"}, "KSpec", New},
 		"what only the registration uses":                         {map[string]string{"a.go": kinds + "var AddToScheme = register\nfunc register() { println(name) }\nconst name = \"v1\"\nfunc (K) A() { AddToScheme() }"}, "name", Anchor},
+		"a type that is called like what registers a version":     {map[string]string{"a.go": "type K struct{ R Resource }\ntype R struct{}\ntype Resource struct{}"}, "Resource", New},
 		"a constant named after the moving kind":                  {map[string]string{"a.go": kinds + "const PickK = \"K\""}, "PickK", New},
 		"a name that two kinds are part of":                       {map[string]string{"a.go": kinds + "const RKOther = \"\"\nfunc idle() {}"}, "RKOther", Stay},
 		"a constant before a type that nobody uses but is shared": {map[string]string{"a.go": kinds, "b.go": "const Label = \"\"\ntype Tool interface{ Get() Phase }"}, "Label", Shared},
