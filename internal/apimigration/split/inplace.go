@@ -42,7 +42,7 @@ func (d *decision) whyCopied(declaration *Declaration, copied map[*Declaration]b
 	if d.kinds[declaration] == New {
 		return "the kind that gets another name"
 	}
-	if d.Assign[declaration.Name] == New {
+	if d.assigned[declaration] == New {
 		return "assigned by the user"
 	}
 	if slices.ContainsFunc(declaration.Names, d.NamedAfter) {

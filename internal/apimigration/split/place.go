@@ -54,13 +54,14 @@ type Question struct {
 type decision struct {
 	Question
 	kinds                    map[*Declaration]Destination // the kinds and their lists
+	assigned                 map[*Declaration]Destination // by the user
 	moving, staying, sharing []*Declaration               // roots
 	placed                   map[*Declaration]Placement
 }
 
 // Decide places every declaration, in the graph's order.
 func (q Question) Decide() ([]Placement, error) {
-	d := &decision{Question: q, kinds: map[*Declaration]Destination{}}
+	d := &decision{Question: q, kinds: map[*Declaration]Destination{}, assigned: map[*Declaration]Destination{}}
 	d.moving = d.rootsOf(q.Moving, New)
 	d.staying = d.rootsOf(q.Staying, Stay)
 	for _, name := range slices.Sorted(maps.Keys(q.Assign)) {
@@ -136,6 +137,7 @@ func (d *decision) assign(name string, to Destination) error {
 	case declaration.Anchor || d.kinds[declaration] != "":
 		return fmt.Errorf("%s cannot be assigned: every version has its own", name)
 	}
+	d.assigned[declaration] = to
 	switch to {
 	case New:
 		d.moving = append(d.moving, declaration)
@@ -167,8 +169,8 @@ func (d *decision) reachAll() {
 			to, reason = New, "the kind that moves"
 		case d.kinds[declaration] == Stay:
 			to, reason = Stay, "a kind that stays"
-		case d.Assign[declaration.Name] != "":
-			to, reason = d.Assign[declaration.Name], "assigned by the user"
+		case d.assigned[declaration] != "":
+			to, reason = d.assigned[declaration], "assigned by the user"
 		case sharing[declaration], moving[declaration] && staying[declaration]:
 			to, reason = Shared, "kinds that move and kinds that stay use it"
 		case moving[declaration]:
@@ -191,7 +193,7 @@ func (d *decision) reachAll() {
 func (d *decision) pullValues() bool {
 	for _, declaration := range d.Graph.Declarations {
 		at := d.placed[declaration].Destination
-		if !declaration.isValue() || declaration.Anchor || at == Shared || d.Assign[declaration.Name] != "" {
+		if !declaration.isValue() || declaration.Anchor || at == Shared || d.assigned[declaration] != "" {
 			continue
 		}
 		if d.sharable(declaration) && d.neighbours(declaration, "type", "func") == Shared {

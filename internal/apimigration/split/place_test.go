@@ -110,6 +110,21 @@ func TestAGroupIsCalledByItsFirstRealName(t *testing.T) {
 	}
 }
 
+func TestAnyNameOfAGroupCanBeAssigned(t *testing.T) {
+	graph := graphOf(t, map[string]string{"a.go": kinds + "const (\n\tone = iota\n\ttwo\n)\nfunc (K) F() int { return two }"})
+	placements, err := Question{
+		Graph: graph, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}}, Assign: map[string]Destination{"two": Stay},
+	}.Decide()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, placement := range placements {
+		if placement.Name == "one" && placement.Destination != Stay {
+			t.Errorf("one, two: %s (%s), want stay", placement.Destination, placement.Reason)
+		}
+	}
+}
+
 func TestWhatNothingDecidesAboutGoesWhereIdleSays(t *testing.T) {
 	graph := graphOf(t, map[string]string{"a.go": kinds, "b.go": "const Label = \"\"", "c.go": "const hidden = \"\""})
 	placements, err := Question{Graph: graph, Idle: Shared, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}}}.Decide()
