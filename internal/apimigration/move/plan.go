@@ -147,6 +147,9 @@ func newSurgery(p *project.Project, old *project.Version, request Request) (*sur
 		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{}, kept: map[*split.Declaration]bool{}, bound: map[*split.Declaration]bool{}, hidden: map[*split.Declaration]bool{}, wholly: map[*project.File]bool{}, files: map[string]*change{},
 		dirs: dirs, renaming: renamingOf(request, old), copies: map[string]string{},
 	}
+	if err := s.checkDeclared(); err != nil {
+		return nil, err
+	}
 	if err := s.nameSuccessors(); err != nil {
 		return nil, err
 	}
@@ -154,6 +157,16 @@ func newSurgery(p *project.Project, old *project.Version, request Request) (*sur
 		s.legacy = s.legacy || !file.Generated && bytes.Contains(file.Source, []byte("+k8s:deepcopy-gen"))
 	}
 	return s, s.place()
+}
+
+// checkDeclared refuses kinds whose code people do not write.
+func (s *surgery) checkDeclared() error {
+	for _, name := range s.request.Kinds {
+		if kind, _ := s.old.Kind(name); !slices.ContainsFunc(s.graph.Declarations, func(d *split.Declaration) bool { return d.What == "type" && d.Name == name }) {
+			return project.Problem(tryInspect, "%s is declared in %s, which is generated: its generator has to make the new version", name, kind.File)
+		}
+	}
+	return nil
 }
 
 // place decides where each declaration goes.
