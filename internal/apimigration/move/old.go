@@ -99,13 +99,20 @@ func (s *surgery) isEmptied(file *project.File) bool {
 	return declarations > 0 && !s.hasFreeComment(file, covered)
 }
 
-// hasFreeComment reports whether comments stand outside what is covered and have not gone along.
+// hasFreeComment reports whether comments stand outside what is covered and have not gone along: what stands free in the
+// code goes along with the whole of it, what stands above the imports never. A licence may go, and a comment within the
+// imports goes with them.
 func (s *surgery) hasFreeComment(file *project.File, covered []span) bool {
-	from, _ := s.body(file)
-	covered = append(covered, span{0, from})
-	return !s.wholly[file] && slices.ContainsFunc(file.Syntax.Comments, func(group *ast.CommentGroup) bool {
-		at := s.project.Offset(group.Pos())
-		return !slices.ContainsFunc(covered, func(c span) bool { return c.from <= at && at < c.to })
+	from, clause := s.body(file)
+	return slices.ContainsFunc(file.Syntax.Comments, func(group *ast.CommentGroup) bool {
+		switch at := s.project.Offset(group.Pos()); {
+		case at < clause:
+			return group == file.Syntax.Doc || hasMarker(group)
+		case at < from:
+			return !slices.ContainsFunc(file.Syntax.Decls, func(decl ast.Decl) bool { return decl.Pos() <= group.Pos() && group.Pos() < decl.End() })
+		default:
+			return !s.wholly[file] && !slices.ContainsFunc(covered, func(c span) bool { return c.from <= at && at < c.to })
+		}
 	})
 }
 

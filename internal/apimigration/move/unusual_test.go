@@ -209,6 +209,18 @@ func TestOnlyFilesWithNothingOfTheirOwnAreRemoved(t *testing.T) {
 			},
 			has: map[string]string{"api/v1/sized.go": "func (Sized) Size() int", "api/v1beta2/sized.go": "type MemcachedSize int"},
 		},
+		"comments above the code": {
+			files: map[string]string{
+				"api/v1/memcached_doc.go":    "// Package v1 has kinds.\npackage v1\n\n// MemcachedDoc is one.\ntype MemcachedDoc string\n",
+				"api/v1/memcached_clause.go": "package v1\n\n// Free.\n\nimport \"time\"\n\n// MemcachedClause is one.\ntype MemcachedClause time.Duration\n",
+				"api/v1/memcached_marked.go": "// +example:marker\n\npackage v1\n\n// MemcachedMarked is one.\ntype MemcachedMarked string\n",
+				"api/v1/memcached_plain.go":  "// Licence.\n\npackage v1\n\nimport \"time\"\n\n// MemcachedPlain is one.\ntype MemcachedPlain time.Duration\n",
+			},
+			has: map[string]string{
+				"api/v1/memcached_doc.go": "// Package v1 has kinds.", "api/v1/memcached_clause.go": "// Free.",
+				"api/v1/memcached_marked.go": "// +example:marker", "api/v1/memcached_plain.go": "",
+			},
+		},
 	})
 }
 
