@@ -93,24 +93,40 @@ func (s *surgery) header(from *project.File, to home) string {
 		clause.text = identifier(s.version)
 	}
 	edits := []edit{clause}
-	switch doc := from.Syntax.Doc; {
-	case doc == nil:
-	case to != homeNew || s.inPlace(): // it describes a version
+	if doc := from.Syntax.Doc; doc != nil && (to != homeNew || s.inPlace()) { // it describes a version
 		edits = append(edits, edit{s.project.Offset(doc.Pos()), s.project.Offset(from.Syntax.Package), ""})
-	case s.group != s.old.Group:
-		for _, comment := range doc.List {
-			if !isMarker(comment.Text) {
-				edits = append(edits, edit{s.project.Offset(comment.Pos()), s.project.Offset(comment.End()), word(s.groupWord()).ReplaceAllString(comment.Text, s.folderName(homeNew))})
+	}
+	if to == homeNew {
+		edits = append(edits, s.headerEdits(from)...)
+	}
+	return splice(from.Source, 0, end, edits)
+}
+
+// headerEdits name the new version in the package comment and in the markers above the package clause.
+func (s *surgery) headerEdits(from *project.File) []edit {
+	var edits []edit
+	for _, group := range from.Syntax.Comments {
+		if group.Pos() > from.Syntax.Package {
+			break
+		}
+		for _, comment := range group.List {
+			text := comment.Text
+			switch {
+			case isDirective(text):
+				text = strings.ReplaceAll(text, "groupName="+s.old.Group, "groupName="+s.group)
+				text = strings.ReplaceAll(text, "versionName="+s.old.Version, "versionName="+s.version)
+			case group == from.Syntax.Doc:
+				if s.group != s.old.Group {
+					text = word(s.groupWord()).ReplaceAllString(text, s.folderName(homeNew))
+				}
+				text = word(s.old.Version).ReplaceAllString(text, s.version)
+			}
+			if text != comment.Text {
+				edits = append(edits, edit{s.project.Offset(comment.Pos()), s.project.Offset(comment.End()), text})
 			}
 		}
 	}
-	text := splice(from.Source, 0, end, edits)
-	if to == homeNew {
-		text = word(s.old.Version).ReplaceAllString(text, s.version)
-		text = strings.ReplaceAll(text, "groupName="+s.old.Group, "groupName="+s.group)
-		text = strings.ReplaceAll(text, "versionName="+s.old.Version, "versionName="+s.version)
-	}
-	return text
+	return edits
 }
 
 func word(text string) *regexp.Regexp {

@@ -150,6 +150,10 @@ func asked(scheme *runtime.Scheme) {
 `},
 			findings: []string{"internal/controller/schemes.go:41: registers the old version: register the new one beside it"},
 		},
+		"a licence that speaks of v1": {
+			files: map[string]string{"api/v1/memcached_licence.go": "// Licence v1.\n\n// Package v1 has kinds.\n// +example:since=v1\npackage v1\n\n// MemcachedLicence is one.\ntype MemcachedLicence string\n"},
+			has:   map[string]string{"api/v1beta2/memcached_licence.go": "// Licence v1.\n\n// Package v1beta2 has kinds.\n// +example:since=v1\npackage v1beta2\n"},
+		},
 	})
 }
 
