@@ -20,6 +20,7 @@ import (
 
 // createPackages writes the new version and the shared packages, file by file after the old version's own.
 func (s *surgery) createPackages() error {
+	s.blockEmbedded()
 	for _, file := range s.old.Package.Files {
 		if file.Test || file.Generated && !file.Registers() {
 			continue
@@ -34,6 +35,20 @@ func (s *surgery) createPackages() error {
 		s.createDoc(to)
 	}
 	return nil
+}
+
+// blockEmbedded finds what would leave the folder of the files that it embeds.
+func (s *surgery) blockEmbedded() {
+	for _, d := range s.graph.Declarations {
+		part := d.Parts[0]
+		leaves := s.goesTo(d, homeNew) || s.goesTo(d, homeShared) || s.goesTo(d, homeInternal)
+		for _, node := range append([]ast.Node{part.Decl}, part.Nodes()...) {
+			doc := docOf(node)
+			if leaves && d.What == "var" && doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed") }) {
+				s.blocker(s.project.Place(d.Pos()), "%s embeds files, which the new folder has none of: move it to a package of its own first", d.Name)
+			}
+		}
+	}
 }
 
 func (s *surgery) createFile(from *project.File, to home) error {

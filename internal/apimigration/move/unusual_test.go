@@ -228,6 +228,19 @@ func TestOnlyFilesWithNothingOfTheirOwnAreRemoved(t *testing.T) {
 	})
 }
 
+func TestWhatCannotFollowIsReported(t *testing.T) {
+	t.Parallel()
+	checkUnusual(t, options{SharedPackage, OldWrap, UnexportedInternal}.of(memcachedRequest), map[string]unusual{
+		"a declaration that embeds a file": {
+			files: map[string]string{
+				"api/v1/memcached.yaml":     "a: b\n",
+				"api/v1/memcached_embed.go": "package v1\n\nimport _ \"embed\"\n\n// MemcachedExample is one.\n//\n//go:embed memcached.yaml\nvar MemcachedExample string\n",
+			},
+			blockers: []string{"api/v1/memcached_embed.go:8: MemcachedExample embeds files, which the new folder has none of"},
+		},
+	})
+}
+
 func TestAKindThatIsGeneratedIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "kubebuilder")
