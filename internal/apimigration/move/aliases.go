@@ -161,6 +161,12 @@ func (s *surgery) forwarder(d *split.Declaration, file *project.File, function *
 	text := func(node ast.Node) string {
 		return splice(file.Source, s.project.Offset(node.Pos()), s.project.Offset(node.End()), edits)
 	}
+	taken := map[string]bool{q.name(at): true}
+	for _, field := range function.Type.Params.List {
+		for _, ident := range field.Names {
+			taken[ident.Name] = true
+		}
+	}
 	var parameters, arguments []string
 	for _, field := range function.Type.Params.List {
 		names := field.Names
@@ -171,7 +177,10 @@ func (s *surgery) forwarder(d *split.Declaration, file *project.File, function *
 		for _, ident := range names {
 			argument := ident.Name
 			if argument == "_" || argument == q.name(at) {
-				argument = fmt.Sprintf("p%d", len(arguments))
+				for n := len(arguments); argument == "_" || taken[argument]; n++ {
+					argument = fmt.Sprintf("p%d", n)
+				}
+				taken[argument] = true
 			}
 			own = append(own, argument)
 			if _, variadic := field.Type.(*ast.Ellipsis); variadic {

@@ -4,6 +4,7 @@
 package move
 
 import (
+	"bytes"
 	"go/ast"
 	"go/token"
 	"slices"
@@ -26,6 +27,9 @@ func (s *surgery) followTests() error {
 		}
 		s.files[s.fileOf(file, homeNew)] = &change{content: content, why: "tests what moves; from " + file.Path}
 		s.files[file.Path] = &change{why: "tests what has moved"}
+		if bytes.Contains(file.Source, []byte("testdata")) && project.Folder(s.project.Root).Exists(s.dirs[homeOld]+"/testdata") {
+			s.finding(file.Path, "moves to %s, but its testdata stays in %s: move or copy what it reads", s.dirs[homeNew], s.dirs[homeOld])
+		}
 	}
 	return nil
 }

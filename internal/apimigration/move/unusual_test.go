@@ -238,6 +238,17 @@ func TestWhatCannotFollowIsReported(t *testing.T) {
 			},
 			blockers: []string{"api/v1/memcached_embed.go:8: MemcachedExample embeds files, which the new folder has none of"},
 		},
+		"a parameter that is called as the forwarder calls nameless ones": {
+			files: map[string]string{"api/v1/memcached_new.go": "package v1\n\n// NewMemcachedSpec makes one.\nfunc NewMemcachedSpec(_ int, p0 string) MemcachedSpec { return MemcachedSpec{Size: int32(len(p0))} }\n"},
+			has:   map[string]string{"api/v1/memcached_new.go": "func NewMemcachedSpec(p1 int, p0 string)"},
+		},
+		"a test with data": {
+			files: map[string]string{
+				"api/v1/testdata/one":        "1\n",
+				"api/v1/memcached_x_test.go": "package v1\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestSpec(t *testing.T) {\n\t_, err := os.ReadFile(\"testdata/one\")\n\tt.Log(MemcachedSpec{}, err)\n}\n",
+			},
+			findings: []string{"api/v1/memcached_x_test.go: moves to api/v1beta2, but its testdata stays in api/v1: move or copy what it reads"},
+		},
 	})
 }
 
