@@ -136,13 +136,8 @@ func (s *surgery) deprecations(file *project.File) []edit {
 		if d.File() != file || s.placed[d].Destination != split.New || !ast.IsExported(d.Name) || len(s.remaining(d)) == 0 && s.remainsOf(d) != remainsDefined {
 			continue
 		}
-		var node ast.Node = d.Parts[0].Decl
-		doc := docOf(node)
-		if specs := d.Parts[0].Specs; len(specs) > 0 && (len(specs) < len(d.Parts[0].Decl.(*ast.GenDecl).Specs) || d.Parts[0].Decl.(*ast.GenDecl).Lparen.IsValid()) {
-			node = specs[0]
-			doc = docOf(node)
-		}
-		edits = append(edits, s.deprecate(file, node, doc, s.useInstead(homeNew, s.nameOf(d, d.Name, elsewhere))))
+		node := nodeOf(d)
+		edits = append(edits, s.deprecate(file, node, docOf(node), s.useInstead(homeNew, s.nameOf(d, d.Name, elsewhere))))
 	}
 	return edits
 }

@@ -33,16 +33,32 @@ func (s *surgery) spanOf(file *project.File, node ast.Node) span {
 			previous = max(previous, decl.End())
 		}
 	}
-	_, isSpec := node.(ast.Spec)
+	if spec, ok := node.(ast.Spec); ok { // of a group
+		for _, decl := range file.Syntax.Decls {
+			if general, ok := decl.(*ast.GenDecl); ok && general.Pos() <= spec.Pos() && spec.End() <= general.End() {
+				from, _ := project.AboveType(file.Syntax, general, spec)
+				previous = max(previous, from)
+			}
+		}
+	}
 	for _, group := range slices.Backward(file.Syntax.Comments) {
 		if group.Pos() >= node.End() && s.line(group.Pos()) == s.line(node.End()) {
 			end = group.End()
 		}
-		if !isSpec && group.End() <= start && group.Pos() > previous && group.Pos() > file.Syntax.Name.End() && hasMarker(group) && s.line(start)-s.line(group.End()) <= 2 {
+		if group.End() <= start && group.Pos() > previous && group.Pos() > file.Syntax.Name.End() && hasMarker(group) && s.line(start)-s.line(group.End()) <= 2 {
 			start = group.Pos()
 		}
 	}
 	return span{s.project.Offset(start), s.project.Offset(end)}
+}
+
+// nodeOf is the syntax of a declaration: its own in a group, or all of it.
+func nodeOf(d *split.Declaration) ast.Node {
+	part := d.Parts[0]
+	if general, ok := part.Decl.(*ast.GenDecl); ok && general.Lparen.IsValid() && len(part.Specs) > 0 {
+		return part.Specs[0]
+	}
+	return part.Decl
 }
 
 func (s *surgery) line(pos token.Pos) int { return s.project.Fset.Position(pos).Line }

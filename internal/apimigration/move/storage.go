@@ -25,7 +25,8 @@ func (s *surgery) storageEdits(file *project.File, at home) []edit {
 		if d.File() != file || !slices.Contains(s.request.Kinds, d.Name) {
 			continue
 		}
-		span := s.spanOf(file, d.Parts[0].Decl)
+		node := nodeOf(d)
+		span, indent := s.spanOf(file, node), indentOf(file.Source, s.project.Offset(node.Pos()))
 		var marked *ast.Comment
 		var last *ast.Comment // the marker that the new one follows
 		for _, group := range file.Syntax.Comments {
@@ -46,10 +47,10 @@ func (s *surgery) storageEdits(file *project.File, at home) []edit {
 		switch {
 		case stores && marked == nil && last != nil:
 			end := s.project.Offset(last.End())
-			edits = append(edits, edit{end, end, "\n" + storageMarker})
+			edits = append(edits, edit{end, end, "\n" + indent + storageMarker})
 		case stores && marked == nil:
-			start := s.project.Offset(d.Parts[0].Decl.(*ast.GenDecl).TokPos)
-			edits = append(edits, edit{start, start, storageMarker + "\n"})
+			start := s.project.Offset(node.Pos())
+			edits = append(edits, edit{start, start, storageMarker + "\n" + indent})
 		case !stores && marked != nil:
 			from, to := wholeLines(file.Source, s.project.Offset(marked.Pos()), s.project.Offset(marked.End()))
 			edits = append(edits, edit{from, to, ""})
@@ -106,19 +107,22 @@ func (s *surgery) unmark(file *project.File, kind string) error {
 	if err != nil {
 		return fmt.Errorf("edit %s: %w", file.Path, err)
 	}
-	from := syntax.Name.End()
 	for _, decl := range syntax.Decls {
 		general, ok := decl.(*ast.GenDecl)
-		if !ok || !slices.ContainsFunc(general.Specs, func(spec ast.Spec) bool {
-			typed, ok := spec.(*ast.TypeSpec)
-			return ok && typed.Name.Name == kind
-		}) {
-			from = decl.End()
+		if !ok {
 			continue
 		}
+		at := slices.IndexFunc(general.Specs, func(spec ast.Spec) bool {
+			typed, ok := spec.(*ast.TypeSpec)
+			return ok && typed.Name.Name == kind
+		})
+		if at < 0 {
+			continue
+		}
+		from, to := project.AboveType(syntax, general, general.Specs[at])
 		for _, group := range syntax.Comments {
 			for _, comment := range group.List {
-				if comment.Pos() > from && comment.End() < general.TokPos && isStorageMarker(comment) {
+				if comment.Pos() > from && comment.End() < to && isStorageMarker(comment) {
 					first, end := wholeLines(source, fset.Position(comment.Pos()).Offset, fset.Position(comment.End()).Offset)
 					s.files[file.Path] = &change{content: []byte(splice(source, 0, len(source), []edit{{first, end, ""}})), why: why}
 					return nil

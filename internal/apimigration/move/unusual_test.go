@@ -150,6 +150,13 @@ func asked(scheme *runtime.Scheme) {
 `},
 			findings: []string{"internal/controller/schemes.go:41: registers the old version: register the new one beside it"},
 		},
+		"the marker of an earlier type of the same group": {
+			files: map[string]string{"api/v1/memcached_types.go": grouped},
+			has: map[string]string{
+				"api/v1/memcached_types.go":      "\t// +kubebuilder:storageversion\n\tEarlier struct{}\n",
+				"api/v1beta2/memcached_types.go": "\t// +kubebuilder:object:root=true\n\t// +kubebuilder:storageversion\n\n\t// Memcached is the Schema for the memcacheds API\n\tMemcached struct {\n",
+			},
+		},
 		"a licence that speaks of v1": {
 			files: map[string]string{"api/v1/memcached_licence.go": "// Licence v1.\n\n// Package v1 has kinds.\n// +example:since=v1\npackage v1\n\n// MemcachedLicence is one.\ntype MemcachedLicence string\n"},
 			has:   map[string]string{"api/v1beta2/memcached_licence.go": "// Licence v1.\n\n// Package v1beta2 has kinds.\n// +example:since=v1\npackage v1beta2\n"},
@@ -200,6 +207,53 @@ func asked(scheme *runtime.Scheme) {
 	if cachev1.AddToScheme(scheme) == nil {
 		println("done")
 	}
+}
+`
+
+const grouped = `package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+type (
+	// Earlier is no kind.
+	// +kubebuilder:storageversion
+	Earlier struct{}
+
+	// +kubebuilder:object:root=true
+
+	// Memcached is the Schema for the memcacheds API
+	Memcached struct {
+		metav1.TypeMeta   ` + "`json:\",inline\"`" + `
+		metav1.ObjectMeta ` + "`json:\"metadata,omitempty\"`" + `
+		Spec              MemcachedSpec   ` + "`json:\"spec,omitempty\"`" + `
+		Status            MemcachedStatus ` + "`json:\"status,omitempty\"`" + `
+	}
+
+	// +kubebuilder:object:root=true
+
+	// MemcachedList contains a list of Memcached
+	MemcachedList struct {
+		metav1.TypeMeta ` + "`json:\",inline\"`" + `
+		metav1.ListMeta ` + "`json:\"metadata,omitempty\"`" + `
+		Items           []Memcached ` + "`json:\"items\"`" + `
+	}
+)
+
+// MemcachedSpec defines the desired state of Memcached
+type MemcachedSpec struct {
+	// +optional
+	Place Place ` + "`json:\"place,omitempty\"`" + `
+}
+
+// MemcachedStatus defines the observed state of Memcached
+type MemcachedStatus struct {
+	Conditions []metav1.Condition ` + "`json:\"conditions,omitempty\"`" + `
+}
+
+func init() {
+	SchemeBuilder.Register(&Memcached{}, &MemcachedList{}, &Backup{}, &BackupList{})
 }
 `
 

@@ -6,6 +6,7 @@ package project
 import (
 	"go/ast"
 	"go/constant"
+	"go/token"
 	"go/types"
 	"path"
 	"regexp"
@@ -171,7 +172,7 @@ func kinds(pkg *Package) []Kind {
 				}
 				switch {
 				case embeds(structure, "TypeMeta") && embeds(structure, "ObjectMeta"):
-					found = append(found, Kind{Name: declared.Name.Name, File: file.Path, Storage: hasStorageMarker(file, general)})
+					found = append(found, Kind{Name: declared.Name.Name, File: file.Path, Storage: hasStorageMarker(file, general, spec)})
 				case embeds(structure, "TypeMeta") && embeds(structure, "ListMeta"):
 					if element := elementOf(structure); element != "" {
 						lists[element] = declared.Name.Name
@@ -215,16 +216,31 @@ func elementOf(structure *types.Struct) string {
 	return ""
 }
 
-// hasStorageMarker looks into the comments between the declaration and the one before it, as controller-tools does.
-func hasStorageMarker(file *File, decl *ast.GenDecl) bool {
-	from := file.Syntax.Name.End()
-	for _, other := range file.Syntax.Decls {
+// AboveType is where the comments of a type stand, as controller-tools sees it: between what is declared before it and
+// its declaration, or its name in a group of several.
+func AboveType(file *ast.File, decl *ast.GenDecl, spec ast.Spec) (from, to token.Pos) {
+	from, to = file.Name.End(), decl.TokPos
+	for _, other := range file.Decls {
 		if other.End() < decl.Pos() {
 			from = other.End()
 		}
 	}
+	if decl.Lparen.IsValid() {
+		from, to = decl.Lparen, spec.Pos()
+		for _, other := range decl.Specs {
+			if other.End() < spec.Pos() {
+				from = other.End()
+			}
+		}
+	}
+	return from, to
+}
+
+// hasStorageMarker looks into the comments above a type.
+func hasStorageMarker(file *File, decl *ast.GenDecl, spec ast.Spec) bool {
+	from, to := AboveType(file.Syntax, decl, spec)
 	for _, group := range file.Syntax.Comments {
-		if group.Pos() > from && group.End() < decl.TokPos {
+		if group.Pos() > from && group.End() < to {
 			for _, line := range group.List {
 				if storageMarker.MatchString(line.Text) {
 					return true

@@ -4,6 +4,9 @@
 package project
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"strings"
 	"testing"
 )
@@ -44,5 +47,20 @@ type Widget struct {
 	}
 	if got := strings.Join(names, " "); got != "widgets.example.com/v1" {
 		t.Errorf("the versions are %q, want widgets.example.com/v1", got)
+	}
+}
+
+func TestAMarkerBelongsToTheTypeBelowItInAGroupToo(t *testing.T) {
+	t.Parallel()
+	const source = "package v1\n\ntype (\n\tA struct{}\n\n\t// +kubebuilder:storageversion\n\n\t// B is one.\n\tB struct{}\n\n\tC struct{}\n)\n"
+	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := file.Decls[0].(*ast.GenDecl)
+	for i, want := range []bool{false, true, false} {
+		if got := hasStorageMarker(&File{Syntax: file}, group, group.Specs[i]); got != want {
+			t.Errorf("%s: %t, want %t", group.Specs[i].(*ast.TypeSpec).Name, got, want)
+		}
 	}
 }
