@@ -4,7 +4,7 @@
 // Package project reads the Go project of an operator: its packages with types, the API versions and kinds that they
 // define, who imports them, and the manifests of CustomResourceDefinitions.
 //
-// It writes nothing, and it never guesses: code that does not compile is an error that names the first place. Paths
+// It writes nothing but the go.mod of a copy (Adopt), and it never guesses: code that does not compile is an error that names the first place. Paths
 // in its values are relative to the project's root, with slashes, so that they mean the same in a copy of the tree.
 package project
 
@@ -33,7 +33,7 @@ type Project struct {
 	Module   string
 	Fset     *token.FileSet
 	Packages []*Package // sorted by path; the packages of external tests are among them
-	// Ignored are Go files that build constraints keep out, hence nobody has checked.
+	// Ignored are Go files that nobody has checked: build constraints keep them out, or they are written for cgo.
 	Ignored []string
 	overlay map[string][]byte // contents by absolute path
 }
@@ -169,6 +169,11 @@ func (p *Project) take(loaded []*packages.Package) error {
 func (p *Project) takePackage(from *packages.Package, byPath map[string]*Package, seen map[string]bool) error {
 	for _, file := range from.IgnoredFiles {
 		if rel := p.relative(file); strings.HasSuffix(rel, ".go") {
+			p.Ignored = append(p.Ignored, rel)
+		}
+	}
+	for _, file := range from.GoFiles { // the compiler sees what cgo makes of a file that has import "C"
+		if rel := p.relative(file); !slices.Contains(from.CompiledGoFiles, file) && !strings.HasPrefix(rel, "../") {
 			p.Ignored = append(p.Ignored, rel)
 		}
 	}

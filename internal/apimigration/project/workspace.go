@@ -121,7 +121,7 @@ func findModules(start string) (*Workspace, error) {
 	}
 	if files[start] == nil {
 		name := filepath.Join(start, "go.mod")
-		return nil, Problem("ls -l "+name, "%s is no file that can be read, but a link, say, which says nothing about the place of its module", name)
+		return nil, Problem("ls -l "+Quote(name), "%s is no file that can be read, but a link, say, which says nothing about the place of its module", name)
 	}
 	members := map[string]bool{start: true}
 	work, used, err := ownWork(top, start)
