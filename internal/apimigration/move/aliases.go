@@ -54,9 +54,7 @@ func (s *surgery) definedTypes(file *project.File, q *qualifiers) []edit {
 func (s *surgery) replacement(file *project.File, at span, text string) edit {
 	if text == "" {
 		at.from, at.to = wholeLines(file.Source, at.from, at.to)
-		if at.to < len(file.Source) && file.Source[at.to] == '\n' {
-			at.to++
-		}
+		at.to += newlineAt(file.Source, at.to)
 	}
 	return edit{at.from, at.to, text}
 }

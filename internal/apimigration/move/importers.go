@@ -29,7 +29,7 @@ func (s *surgery) editImporters() error {
 			switch {
 			case spec == nil:
 			case spec.Name != nil && spec.Name.Name == ".":
-				return project.Problem("grep -rn '\\. \"'", "%s imports %s with a dot: give the import a name first", file.Path, s.old.Package.Path)
+				return project.Problem("grep -n "+project.Quote(s.old.Package.Path)+" "+project.Quote(file.Path), "%s imports %s with a dot: give the import a name first", file.Path, s.old.Package.Path)
 			case file.Generated:
 				s.lookAtGenerated(file)
 			default:
@@ -140,7 +140,7 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 		return
 	}
 	i.edits = append(i.edits, edit{i.project.Offset(selector.X.Pos()), i.project.Offset(selector.X.End()), i.q.name(at)})
-	if name := i.nameOf(d, selector.Sel.Name, elsewhere); name != selector.Sel.Name && at != homeOld {
+	if name := i.nameOf(d, selector.Sel.Name, elsewhere); name != selector.Sel.Name {
 		i.edits = append(i.edits, edit{i.project.Offset(selector.Sel.Pos()), i.project.Offset(selector.Sel.End()), name})
 	}
 }

@@ -141,18 +141,23 @@ func (s *surgery) mentionsInGo(file *project.File, seen sightings) {
 			}
 		}
 	}
-	var within *ast.CompositeLit // whose strings have been taken together
+	var within *ast.CompositeLit     // whose strings have been taken together
+	tags := map[*ast.BasicLit]bool{} // of fields; they name no version
 	ast.Inspect(file.Syntax, func(node ast.Node) bool {
 		switch node := node.(type) {
-		case *ast.ImportSpec, *ast.Field:
-			_, isImport := node.(*ast.ImportSpec)
-			return !isImport
+		case *ast.ImportSpec:
+			return false
+		case *ast.Field:
+			tags[node.Tag] = true
 		case *ast.CompositeLit:
 			if s.buildsOld(file, node) && !s.isAnchor(node.Pos()) {
 				within = node
 				seen.add(file.Path, mentionGVK, s.line(node.Pos()))
 			}
 		case *ast.BasicLit:
+			if tags[node] {
+				return true
+			}
 			value, err := strconv.Unquote(node.Value)
 			inside := within != nil && within.Pos() <= node.Pos() && node.End() <= within.End()
 			if err != nil || node.Kind != token.STRING || inside || s.isAnchor(node.Pos()) {

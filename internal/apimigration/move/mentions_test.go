@@ -35,6 +35,7 @@ func TestWhatNamesTheOldVersionIsReportedWithItsPlaces(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "kubebuilder")
 	write(t, dir, map[string]string{
+		"internal/controller/tagged.go": "package controller\n\ntype tagged struct {\n\tField struct {\n\t\tInner string `about:\"cache.example.com/v1\"`\n\t} `about:\"cache.example.com/v1\"`\n}\n\nvar _ tagged\n",
 		"internal/controller/literals.go": `package controller
 
 import (

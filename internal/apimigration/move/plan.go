@@ -5,7 +5,7 @@
 // group, and to give one another name: it makes the plan, computes every edit in a copy of the tree, type-checks the
 // copy, and writes the result.
 //
-// It never edits generated code by hand, never touches a cluster, and writes into the project in Apply only. Invariants:
+// It never edits generated code by hand, never touches a cluster, and writes into the project in Apply and ApplyInCommits only. Invariants:
 // the same tree and request give the same plan, byte for byte; a plan with blockers is not applied; what Apply writes
 // has compiled before; every comment of the sources is there afterwards; no plan claims a conversion from one
 // CustomResourceDefinition to another: it holds the steps of a copy.
@@ -52,6 +52,9 @@ type Finding struct {
 	Place string `yaml:"place"`
 	Text  string `yaml:"text"`
 }
+
+// String is the finding for a person.
+func (f Finding) String() string { return strings.TrimPrefix(f.Place+": "+f.Text, ": ") }
 
 // Declaration says where one declaration goes and why.
 type Declaration struct {
@@ -103,6 +106,9 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkComments(); err != nil {
+		return nil, err
+	}
 	s.bindToVersion()
 	s.keepUnexported()
 	s.hideUnexported()
@@ -116,7 +122,6 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 		}
 	}
 	s.lookAround()
-	s.reportStrings()
 	if err := s.mentions(ctx); err != nil {
 		return nil, err
 	}
@@ -212,10 +217,22 @@ func (s *surgery) place() error {
 	return nil
 }
 
+// checkComments refuses files that cannot be edited, since their comments are not where they seem to be.
+func (s *surgery) checkComments() error {
+	for _, pkg := range s.project.Packages {
+		for _, file := range pkg.Files {
+			if concerned := pkg == s.old.Package || importSpec(file, s.old.Package.Path) != nil; concerned && !file.Generated && shiftsComments(file.Source, file.Syntax) {
+				return project.Problem("dos2unix "+project.Quote(file.Path), "%s has line ends of Windows in a comment /* … */, which cannot be edited: give it line ends of Unix", file.Path)
+			}
+		}
+	}
+	return nil
+}
+
 // lookAround reports what could not be read with types.
 func (s *surgery) lookAround() {
 	for _, file := range s.project.Ignored {
-		s.finding(file, "kept out by build constraints: not looked at")
+		s.finding(file, "kept out by build constraints, or written for cgo: not looked at")
 	}
 	for _, dir := range s.dirs {
 		if dir == s.dirs[homeOld] {

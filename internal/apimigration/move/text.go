@@ -60,10 +60,29 @@ func wholeLines(source []byte, from, to int) (int, int) {
 	for to < len(source) && (source[to] == ' ' || source[to] == '\t') {
 		to++
 	}
-	if to < len(source) && source[to] == '\n' && (from == 0 || source[from-1] == '\n') {
-		to++
+	if from == 0 || source[from-1] == '\n' {
+		to += newlineAt(source, to)
 	}
 	return from, to
+}
+
+// newlineAt is the length of the line end at a place: of Unix or of Windows, or none.
+func newlineAt(source []byte, at int) int {
+	switch rest := source[at:]; {
+	case bytes.HasPrefix(rest, []byte("\n")):
+		return 1
+	case bytes.HasPrefix(rest, []byte("\r\n")):
+		return 2
+	}
+	return 0
+}
+
+// shiftsComments reports whether the places of a file's comments are wrong: the scanner drops carriage returns from
+// comments of several lines, so that they seem to end too early.
+func shiftsComments(source []byte, file *ast.File) bool {
+	return bytes.Contains(source, []byte("\r")) && slices.ContainsFunc(file.Comments, func(group *ast.CommentGroup) bool {
+		return slices.ContainsFunc(group.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "/*") && strings.Contains(c.Text, "\n") })
+	})
 }
 
 // imported is an import as a file needs it: the path, and the name that the file calls it by.
