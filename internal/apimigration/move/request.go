@@ -50,14 +50,40 @@ const (
 // consumes reports whether a file is to be moved to the new names.
 func (r Request) consumes(file string) bool {
 	return slices.ContainsFunc(r.Consumers, func(pattern string) bool {
-		above, below := strings.CutSuffix(pattern, "/...")
-		folder := path.Dir(file)
-		if below && strings.HasPrefix(folder+"/", above+"/") {
-			return true
-		}
-		matched, err := path.Match(pattern, folder)
+		matched, err := matchesFolder(pattern, path.Dir(file))
 		return pattern == ConsumersAll || err == nil && matched
 	})
+}
+
+// matchesFolder takes patterns as the go command and shells do: with ./ before, or with a slash behind.
+func matchesFolder(pattern, folder string) (bool, error) {
+	if above, below := strings.CutSuffix(pattern, "/..."); below {
+		above = path.Clean(above)
+		return above == "." || strings.HasPrefix(folder+"/", above+"/"), nil
+	}
+	return path.Match(path.Clean(pattern), folder)
+}
+
+// checkConsumers refuses patterns that mean nobody.
+func (r Request) checkConsumers(p *project.Project, old *project.Version) error {
+	var folders []string
+	for _, pkg := range p.Packages {
+		if pkg != old.Package && slices.ContainsFunc(pkg.Files, func(f *project.File) bool { return importSpec(f, old.Package.Path) != nil }) {
+			folders = append(folders, pkg.Dir)
+		}
+	}
+	for _, pattern := range r.Consumers {
+		if pattern == ConsumersAll || pattern == ConsumersNone {
+			continue
+		}
+		if _, err := matchesFolder(pattern, ""); err != nil {
+			return project.Problem("api-migrator plan --consumers all", "%q is no pattern for folders: %v", pattern, err)
+		}
+		if !slices.ContainsFunc(folders, func(folder string) bool { matched, err := matchesFolder(pattern, folder); return err == nil && matched }) {
+			return project.Problem(tryInspect, "no folder with an importer of %s matches %q; there are: %s", r.From, pattern, strings.Join(slices.Compact(folders), ", "))
+		}
+	}
+	return nil
 }
 
 // Request says what to move where.
@@ -124,6 +150,9 @@ func (r Request) check(p *project.Project) (*project.Version, error) {
 		}
 	}
 	if err := r.checkSuccession(versions); err != nil {
+		return nil, err
+	}
+	if err := r.checkConsumers(p, old); err != nil {
 		return nil, err
 	}
 	if r.WithoutCRDs {
