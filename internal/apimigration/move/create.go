@@ -5,6 +5,7 @@ package move
 
 import (
 	"go/ast"
+	"go/build/constraint"
 	"go/constant"
 	"go/parser"
 	"go/token"
@@ -58,7 +59,7 @@ func (s *surgery) createFile(from *project.File, to home) error {
 		edits = slices.Concat(s.copyEdits(from), edits, s.droppedIn(from, homeNew), s.versionLiterals(from), s.storageEdits(from, homeNew))
 	}
 	body := s.extract(from, to, edits)
-	isDoc := len(from.Syntax.Decls) == 0 && from.Syntax.Doc != nil
+	isDoc := from.Syntax.Doc != nil && (hasMarker(from.Syntax.Doc) || strings.HasPrefix(from.Syntax.Doc.Text(), "Package "))
 	if body == "" && (to != homeNew || !isDoc || s.inPlace()) {
 		return nil
 	}
@@ -84,6 +85,9 @@ func (s *surgery) createFile(from *project.File, to home) error {
 		return err
 	} else if existing != nil {
 		s.blocker(name, "what is copied from %s would go here, but the file exists already", from.Path)
+	}
+	if s.files[name] != nil {
+		s.blocker(from.Path, "two files of the old version would be %s: rename one of them first", name)
 	}
 	s.files[name] = &change{content: content, why: why + from.Path}
 	return nil
@@ -206,7 +210,8 @@ func (s *surgery) createDoc(to home) {
 	}
 	licence := ""
 	for _, file := range s.old.Package.Files {
-		if comments := file.Syntax.Comments; len(comments) > 0 && !file.Test && !file.Generated && licence == "" {
+		comments := slices.DeleteFunc(slices.Clone(file.Syntax.Comments), isConstraint)
+		if len(comments) > 0 && !file.Test && !file.Generated && licence == "" {
 			if first := comments[0]; first.End() < file.Syntax.Package && first != file.Syntax.Doc && !hasMarker(first) {
 				licence = string(file.Source[s.project.Offset(first.Pos()):s.project.Offset(first.End())]) + "\n\n"
 			}
@@ -224,7 +229,16 @@ func (s *surgery) createDoc(to home) {
 	if s.legacy && s.group == s.old.Group {
 		text += "// +groupName=" + s.group + "\n"
 	}
-	s.files[s.dirs[to]+"/doc.go"] = &change{content: []byte(text + "package " + path.Base(s.dirs[to]) + "\n"), why: "the package comment, with the markers for generated code"}
+	name := s.dirs[to] + "/doc.go"
+	if s.files[name] != nil { // made of the old version's, for code that it has
+		name = s.dirs[to] + "/package_doc.go"
+	}
+	s.files[name] = &change{content: []byte(text + "package " + path.Base(s.dirs[to]) + "\n"), why: "the package comment, with the markers for generated code"}
+}
+
+// isConstraint reports whether a comment says for which builds a file is.
+func isConstraint(group *ast.CommentGroup) bool {
+	return slices.ContainsFunc(group.List, func(c *ast.Comment) bool { return constraint.IsGoBuild(c.Text) || constraint.IsPlusBuild(c.Text) })
 }
 
 // importBlock writes imports the way goimports groups them.

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// parsed is a file without types.
+func parsed(t *testing.T, name, source string) *project.File {
+	t.Helper()
+	file, _, err := parseEdited([]byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &project.File{Path: name, Source: []byte(source), Syntax: file}
+}
+
+func TestPatternsOfConsumersAreTakenAsTheGoCommandDoes(t *testing.T) {
+	t.Parallel()
+	p, old := &project.Project{}, &project.Version{Package: &project.Package{Path: "example.com/x/api/v1"}}
+	for _, dir := range []string{"cmd", "pkg/controller", "pkg/controller/deep"} {
+		file := parsed(t, dir+"/a.go", "package a\n\nimport _ \"example.com/x/api/v1\"\n")
+		p.Packages = append(p.Packages, &project.Package{Dir: dir, Files: []*project.File{file}})
+	}
+	p.Packages = append(p.Packages, &project.Package{Dir: "other", Files: []*project.File{parsed(t, "other/a.go", "package other\n")}})
+	for pattern, want := range map[string]string{
+		ConsumersAll: "cmd pkg/controller pkg/controller/deep other", ConsumersNone: "",
+		"./...": "cmd pkg/controller pkg/controller/deep other", "pkg/controller/...": "pkg/controller pkg/controller/deep", "./pkg/controller/...": "pkg/controller pkg/controller/deep",
+		"pkg/controller/": "pkg/controller", "./cmd": "cmd", "pkg/*": "pkg/controller",
+		"other": "no folder with an importer", "controller/...": "no folder with an importer", "pkg/[": "is no pattern",
+	} {
+		request := Request{Consumers: []string{pattern}}
+		if err := request.checkConsumers(p, old); err != nil {
+			wantProblem(t, err, want)
+			continue
+		}
+		var got []string
+		for _, pkg := range p.Packages {
+			if request.consumes(pkg.Files[0].Path) {
+				got = append(got, pkg.Dir)
+			}
+		}
+		if !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%s means %q, want %q", pattern, got, want)
+		}
+	}
+}
+
+func TestLinesWithEndsOfWindowsGoWhole(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ before, want string }{
+		{"a\n\tgone\nb\n", "a\nb\n"}, {"a\r\n\tgone\r\nb\r\n", "a\r\nb\r\n"}, {"a\n\tgone", "a\n"}, {"a gone\r\nb", "a\r\nb"},
+	} {
+		at := strings.Index(test.before, "gone")
+		from, to := wholeLines([]byte(test.before), at, at+len("gone"))
+		if got := test.before[:from] + test.before[to:]; got != test.want {
+			t.Errorf("%q becomes %q, want %q", test.before, got, test.want)
+		}
+	}
+	file := &project.File{Source: []byte("a\r\ngone\r\n\r\nb\r\n")}
+	if got := (&surgery{}).replacement(file, span{3, 7}, ""); got.from != 3 || got.to != len("a\r\ngone\r\n\r\n") {
+		t.Errorf("replaced: %+v", got)
+	}
+}
+
+func TestFilesWhoseCommentsAreNotWhereTheySeemAreRefused(t *testing.T) {
+	t.Parallel()
+	const imports = "package a\n\nimport _ \"example.com/x/api/v1\"\n\n"
+	windows := func(text string) string { return strings.ReplaceAll(text, "\n", "\r\n") }
+	for name, test := range map[string]struct {
+		source  string
+		refused bool
+	}{
+		"a comment of several lines, of Windows":     {windows(imports + "/* a\nb */\nvar x int\n"), true},
+		"a comment of several lines, of Unix":        {imports + "/* a\nb */\nvar x int\n", false},
+		"comments of one line, of Windows":           {windows(imports + "// a\n// b\nvar x /* c */ int\n"), false},
+		"a file that has nothing to do with the API": {windows("package a\n\n/* a\nb */\nvar x int\n"), false},
+	} {
+		s := &surgery{old: &project.Version{Package: &project.Package{Path: "example.com/x/api/v1"}}, project: &project.Project{}}
+		s.project.Packages = []*project.Package{{Files: []*project.File{parsed(t, "a b.go", test.source)}}}
+		if err := s.checkComments(); test.refused {
+			wantProblem(t, err, "a b.go has line ends of Windows")
+		} else if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestPackageCommentsAndCodeBesideThemAreBothThere(t *testing.T) {
+	t.Parallel()
+	const v1 = "pkg/apis/operators/v1/"
+	dir := fixture(t, "guide")
+	doc := tree(t, dir)[v1+"doc.go"]
+	write(t, dir, map[string]string{
+		v1 + "a.go":   "//go:build !never\n\npackage v1\n",
+		v1 + "doc.go": doc + "\nimport \"fmt\"\n\n// Describe is about groups.\nfunc (g *OperatorGroup) Describe() string { return fmt.Sprint(g.Name) }\n\n// Ready is about all.\nfunc (p *Phase) Ready() bool { return p != nil }\n",
+		// Where CatalogSourceConfig is called Package, two files would be called so.
+		v1 + "package.go": "package v1\n\n// Extra is nothing.\nfunc (c *CatalogSourceConfig) Extra() {}\n",
+	})
+	s := surgeryOn(t, dir, guideRequest)
+	if err := s.createPackages(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"pkg/apis/operators/v2/doc.go":             {"// Package v2 contains", "+groupName=operators.example.com", "package v2"},
+		"pkg/apis/operators/shared/doc.go":         {"Ready() bool"},
+		"pkg/apis/operators/shared/package_doc.go": {"// Package shared contains", "// Copyright 2019"},
+	} {
+		created := s.files[name]
+		for _, text := range want {
+			if created == nil || !strings.Contains(string(created.content), text) {
+				t.Errorf("%s has no %q: %v", name, text, created)
+			}
+		}
+		if created != nil && (strings.Contains(string(created.content), "go:build") || strings.Contains(string(created.content), "Describe")) {
+			t.Errorf("%s:\n%s", name, created.content)
+		}
+	}
+	request := guideRequest
+	request.ToKind = "Package"
+	s = surgeryOn(t, dir, request)
+	if err := s.createPackages(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(s.blockers, func(f Finding) bool { return strings.Contains(f.Text, "two files of the old version would be") }) {
+		t.Errorf("blockers %v", s.blockers)
+	}
+}
