@@ -22,10 +22,17 @@ import (
 // ErrBlocked says that a plan has blockers, so that nothing is done.
 var ErrBlocked = errors.New("the plan has blockers")
 
+func (p *Plan) blocked() error {
+	if len(p.Blockers) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w; the first of %d: %s", ErrBlocked, len(p.Blockers), p.Blockers[0])
+}
+
 // Again computes a plan anew. It refuses a plan that is not the one which the tree gives now.
 func Again(ctx context.Context, dir string, plan *Plan) (*Outcome, error) {
-	if len(plan.Blockers) > 0 {
-		return nil, ErrBlocked
+	if err := plan.blocked(); err != nil {
+		return nil, err
 	}
 	outcome, err := Make(ctx, dir, plan.Request)
 	if err != nil {
@@ -52,8 +59,8 @@ func Again(ctx context.Context, dir string, plan *Plan) (*Outcome, error) {
 	return outcome, nil
 }
 
-// Applied reports whether a tree is already what the plan makes of it.
-func Applied(root string, plan *Plan) (bool, error) {
+// applied reports whether a tree is already what the plan makes of it.
+func applied(root string, plan *Plan) (bool, error) {
 	done := 0
 	for _, edit := range plan.Edits {
 		content, err := readIfThere(root, edit.File)
@@ -87,8 +94,8 @@ func apply(ctx context.Context, dir string, plan *Plan, allowDirty, commits bool
 	if err != nil {
 		return false, err
 	}
-	if len(plan.Blockers) > 0 {
-		return false, ErrBlocked
+	if err := plan.blocked(); err != nil {
+		return false, err
 	}
 	begun, err := left(root)
 	if err != nil {
@@ -100,7 +107,7 @@ func apply(ctx context.Context, dir string, plan *Plan, allowDirty, commits bool
 	if err := (&staging{root: root}).clear(); err != nil {
 		return false, err
 	}
-	if done, err := Applied(root, plan); err != nil || done {
+	if done, err := applied(root, plan); err != nil || done {
 		return false, err
 	}
 	if !allowDirty {
@@ -160,9 +167,17 @@ func (o *Outcome) write(ctx context.Context, commits bool, hook func()) error {
 // checkClean refuses a tree whose Go code and manifests could not be had back from git. A plan or other new files of
 // the user do not matter: of what is there and unknown to git, nothing but generated code is ever overwritten.
 func checkClean(ctx context.Context, root string, plan *Plan) error {
+	const anyway = "api-migrator apply --allow-dirty PLAN"
+	inside, err := git(ctx, root, "rev-parse", "--is-inside-work-tree")
+	if err != nil && strings.Contains(err.Error(), "not a git repository") || err == nil && strings.TrimSpace(string(inside)) != "true" {
+		return project.Problem(anyway, "%s is not in a git repository, so that nothing could bring it back", root)
+	}
+	if err != nil {
+		return project.Problem(anyway, "git cannot say whether it could bring %s back: %v", root, err)
+	}
 	out, err := git(ctx, root, "status", "--porcelain", "--untracked-files=no", "--", ".")
 	if err != nil {
-		return project.Problem("api-migrator apply --allow-dirty PLAN", "%s is not in a git repository, so that nothing could bring it back", root)
+		return project.Problem(anyway, "git cannot say whether it could bring %s back: %v", root, err)
 	}
 	if first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n"); first != "" {
 		return project.Problem("git stash", "the tree has uncommitted changes: %s", strings.TrimSpace(first[min(2, len(first)):]))
@@ -170,7 +185,7 @@ func checkClean(ctx context.Context, root string, plan *Plan) error {
 	known := tracked(ctx, root)
 	for _, edit := range plan.Edits {
 		if edit.Before != "" && !known[edit.File] && path.Base(edit.File) != deepcopyFile {
-			return project.Problem("git add "+edit.File, "git does not know %s, which the plan changes, so that nothing could bring it back", edit.File)
+			return project.Problem("git add -- "+project.Quote(edit.File), "git does not know %s, which the plan changes, so that nothing could bring it back", edit.File)
 		}
 	}
 	return nil

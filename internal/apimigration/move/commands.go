@@ -63,15 +63,14 @@ func (s *surgery) leftToGenerators() []string {
 // generate.
 func (s *surgery) generators() []string {
 	targets := s.makeTargets("generate")
-	script, err := readIfThere(s.project.Root, updateScript)
-	if err == nil && script != nil && !s.makefileNames(path.Base(updateScript)) {
-		return []string{"./" + updateScript}
+	for _, folder := range []string{s.project.Workspace.ModuleOf(s.dirs[homeOld]).Dir, "."} {
+		script, err := readIfThere(s.project.Root, path.Join(folder, updateScript))
+		if err == nil && script != nil && (len(targets) == 0 || !s.makefileNames(folder, path.Base(updateScript))) {
+			return []string{inFolder("(cd %s && ./"+updateScript+")", "./"+updateScript, folder)}
+		}
 	}
 	if len(targets) > 0 {
 		return targets
-	}
-	if script != nil {
-		return []string{"./" + updateScript}
 	}
 	var list []string
 	for _, module := range s.project.Workspace.Modules {
@@ -100,8 +99,8 @@ func (s *surgery) makeTargets(target string) []string {
 	return list
 }
 
-func (s *surgery) makefileNames(name string) bool {
-	content, err := readIfThere(s.project.Root, "Makefile")
+func (s *surgery) makefileNames(folder, name string) bool {
+	content, err := readIfThere(s.project.Root, path.Join(folder, "Makefile"))
 	return err == nil && bytes.Contains(content, []byte(name))
 }
 
@@ -118,5 +117,5 @@ func inFolder(there, here, folder string) string {
 	if folder == "." {
 		return here
 	}
-	return fmt.Sprintf(there, folder)
+	return fmt.Sprintf(there, project.Quote(folder))
 }

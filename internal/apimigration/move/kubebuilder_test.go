@@ -65,6 +65,21 @@ func TestTheEntryInPROJECTIsRepeatedHoweverItIsWritten(t *testing.T) {
 	}
 }
 
+func TestTheScriptOfTheModuleComesBeforeThatOfTheRoot(t *testing.T) {
+	t.Parallel()
+	w := &project.Workspace{Root: t.TempDir(), Modules: []project.Module{{Path: "example.com/x", Dir: "."}, {Path: "example.com/x/api", Dir: "my api"}}}
+	s := &surgery{project: &project.Project{Root: w.Root, Workspace: w}, dirs: map[home]string{homeOld: "my api/v1"}}
+	for _, test := range []struct{ file, want string }{
+		{updateScript, "./hack/update-codegen.sh"},
+		{"my api/" + updateScript, "(cd 'my api' && ./hack/update-codegen.sh)"},
+	} {
+		write(t, w.Root, map[string]string{test.file: "#!/bin/sh\n"})
+		if diff := cmp.Diff([]string{test.want}, s.generators()); diff != "" {
+			t.Errorf("with %s (-want +got):\n%s", test.file, diff)
+		}
+	}
+}
+
 func TestANewDefinitionIsListedBesideTheOldOne(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -30,10 +30,15 @@ func (s *surgery) editManifests(ctx context.Context) error {
 	}
 	var change crd.Change
 	folder := edited{Folder: project.Folder(s.project.Root), files: s.files, tracked: tracked(ctx, s.project.Root)}
+	ignored := ignored(ctx, s.project.Root, manifests)
 	for i, manifest := range manifests {
 		if !s.isOfMovingKind(manifest.Group, manifest.Kind) || slices.ContainsFunc(manifests[:i], func(m project.Manifest) bool {
 			return m.File == manifest.File && s.isOfMovingKind(m.Group, m.Kind) // all of a file at once
 		}) {
+			continue
+		}
+		if ignored[manifest.File] {
+			s.finding(manifest.File, "git ignores it, so that it is left alone: what has made it has to make it again")
 			continue
 		}
 		if err := s.upgradeManifest(ctx, &change, folder, manifest.File); err != nil {
@@ -140,6 +145,23 @@ type edited struct {
 func tracked(ctx context.Context, root string) map[string]bool {
 	out, err := git(ctx, root, "ls-files", "-z")
 	if err != nil {
+		return nil
+	}
+	found := map[string]bool{}
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		found[name] = true
+	}
+	return found
+}
+
+// ignored asks git which manifests are not meant for it: it could not bring them back.
+func ignored(ctx context.Context, root string, manifests []project.Manifest) map[string]bool {
+	var names strings.Builder
+	for _, manifest := range manifests {
+		names.WriteString(manifest.File + "\x00")
+	}
+	out, err := gitWith(ctx, root, strings.NewReader(names.String()), "check-ignore", "-z", "--stdin")
+	if err != nil { // none, or no repository
 		return nil
 	}
 	found := map[string]bool{}

@@ -61,6 +61,23 @@ func manifestsOf(t *testing.T, dir string, request Request) *surgery {
 	return s
 }
 
+func TestAManifestThatGitIgnoresIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "guide")
+	const ignored = "generated/crd.yaml"
+	write(t, dir, map[string]string{".gitignore": "/generated/\n", ignored: tree(t, dir)[guideManifest]})
+	s := manifestsOf(t, dir, guideRequest)
+	found := ""
+	for _, finding := range s.findings {
+		if finding.Place == ignored {
+			found += finding.Text
+		}
+	}
+	if s.files[ignored] != nil || s.files[guideManifestNow] == nil || !strings.Contains(found, "git ignores it") {
+		t.Errorf("changes %v, findings %v", s.files, s.findings)
+	}
+}
+
 func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "guide")

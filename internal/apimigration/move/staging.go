@@ -184,7 +184,7 @@ func CheckFinished(root string) error {
 
 // again is the command that goes on.
 func (s *staging) again() string {
-	return "api-migrator apply -C " + s.root + " " + s.at(stagedPlan)
+	return "api-migrator apply -C " + project.Quote(s.root) + " " + project.Quote(s.at(stagedPlan))
 }
 
 // check refuses to go on where somebody else has changed a file, or one of the folder.
@@ -233,7 +233,7 @@ func (s *staging) isDone(edit stagedEdit) (bool, error) {
 	case edit.Before:
 		return false, nil
 	default:
-		return false, project.Problem("git diff HEAD -- "+s.target(edit),
+		return false, project.Problem("git diff HEAD -- "+project.Quote(s.target(edit)),
 			"%s was changed while it was waiting to be changed: put it back as it was, or remove the folder %s and the migration stays as it is", edit.File, s.at(""))
 	}
 }
@@ -352,7 +352,7 @@ func (s *staging) clear() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // no folder, or an empty one
 		if err := os.Remove(s.at("")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return project.Problem("ls -A "+s.at(""), "%s is not a folder of api-migrator: it is in the way", s.at(""))
+			return project.Problem("ls -A "+project.Quote(s.at("")), "%s is not a folder of api-migrator: it is in the way", s.at(""))
 		}
 		return nil
 	case err != nil:
@@ -364,7 +364,7 @@ func (s *staging) clear() error {
 	}
 	// A process that died while it wrote the mark had written nothing else.
 	if half := len(entries) == 1 && isPrefix(string(mark), stagedMark); string(mark) != stagedMark && !half {
-		return project.Problem("ls -A "+s.at(""), "%s is not a folder of api-migrator: it is in the way", s.at(""))
+		return project.Problem("ls -A "+project.Quote(s.at("")), "%s is not a folder of api-migrator: it is in the way", s.at(""))
 	}
 	for _, entry := range entries {
 		if entry.Name() == ".gitignore" {

@@ -282,6 +282,25 @@ func TestFilesThatGitDoesNotKnowAreNotOverwritten(t *testing.T) {
 	wantProblem(t, checkClean(t.Context(), root, plan), "git does not know unknown.go")
 }
 
+func TestWhatGitSaysOfATreeIsSaid(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	wantProblem(t, checkClean(t.Context(), root, &Plan{}), "is not in a git repository")
+	write(t, root, map[string]string{".git": "no repository"})
+	wantProblem(t, checkClean(t.Context(), root, &Plan{}), "invalid gitfile format")
+}
+
+func TestCommandsWithPathsCanBeCopied(t *testing.T) {
+	t.Parallel()
+	s := &staging{root: "/a b/it's"}
+	if got, want := s.again(), `api-migrator apply -C '/a b/it'\''s' '/a b/it'\''s/.api-migrator/plan.yaml'`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := inFolder("make -C %s generate", "", "a b"), "make -C 'a b' generate"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestAnotherPlanDoesNotFinishAnApply(t *testing.T) {
 	t.Parallel()
 	o, _, _ := small(t, t.TempDir())

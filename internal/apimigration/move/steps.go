@@ -180,7 +180,7 @@ func (s *staging) checkOthersClean(ctx context.Context) error {
 	}
 	for name := range strings.SplitSeq(string(out), "\x00") {
 		if !ours[name] {
-			return project.Problem("git stash push -- "+name, "the tree has uncommitted changes: %s", name)
+			return project.Problem("git stash push -- "+project.Quote(name), "the tree has uncommitted changes: %s", name)
 		}
 	}
 	return nil
