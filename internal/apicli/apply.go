@@ -4,6 +4,7 @@
 package apicli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +48,7 @@ func newApplyCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "apply PLAN",
 		Short: "Carry a plan out",
-		Long: `Carry a plan out: all of it, or after an error nothing. A tree whose Go code or manifests have changed since the plan was made is
+		Long: `Carry a plan out: all of it, or after an error nothing, unless --commit-per-step is set. A tree whose Go code or manifests have changed since the plan was made is
 refused, and so is one with uncommitted changes unless --allow-dirty is set. Applying a plan again changes nothing.
 PLAN may be - for the standard input. Where objects have to be copied to another definition, the steps are shown.
 
@@ -111,6 +112,9 @@ func readPlan(command *cobra.Command, name string, streams Streams) (*move.Plan,
 	}
 	if err != nil {
 		return nil, usageError(command, fmt.Errorf("read plan: %w", err))
+	}
+	if len(bytes.TrimSpace(content)) == 0 {
+		return nil, hinted(errors.New("the plan is empty"), "api-migrator plan --out plan.yaml …")
 	}
 	plan, err := move.Decode(content)
 	if err != nil {

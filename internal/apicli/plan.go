@@ -70,9 +70,9 @@ The plan exits with 2 if it has blockers.`,
 			}
 			switch blockers := outcome.Plan.Blockers; {
 			case out != "":
-				fmt.Fprint(streams.Err, summary(outcome.Plan, out))
+				fmt.Fprint(streams.Err, summary(outcome.Plan, out, dir))
 			case len(blockers) > 0:
-				fmt.Fprintf(streams.Err, "%d blockers; the first: %s: %s\n", len(blockers), blockers[0].Place, blockers[0].Text)
+				fmt.Fprintf(streams.Err, "%d blockers; the first: %s\n", len(blockers), blockers[0])
 			}
 			if len(outcome.Plan.Blockers) > 0 {
 				return exitCode(exitNo)

@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
 // summary tells in a few lines what a plan would do: what a person wants to know who has sent the plan to a file.
-func summary(plan *move.Plan, file string) string {
+func summary(plan *move.Plan, file, dir string) string {
 	var out strings.Builder
 	to := plan.Request.To
 	if plan.Request.ToKind != "" {
@@ -32,11 +33,15 @@ func summary(plan *move.Plan, file string) string {
 	if len(plan.Blockers) > 0 {
 		return out.String()
 	}
-	fmt.Fprintf(&out, "Next: api-migrator diff %s, then api-migrator apply %s\n", file, file)
+	rest := project.Quote(file)
+	if dir != "." {
+		rest = "-C " + project.Quote(dir) + " " + rest
+	}
+	fmt.Fprintf(&out, "Next: api-migrator diff %s, then api-migrator apply %s\n", rest, rest)
 	if plan.Copy != nil {
 		out.WriteString("No conversion leads from the old definition to the new one: the plan says under copy how objects follow.\n")
 	} else {
-		fmt.Fprintf(&out, "How clusters follow, so that each step can be taken back: api-migrator stages %s\n", file)
+		fmt.Fprintf(&out, "How clusters follow, so that each step can be taken back: api-migrator stages %s\n", rest)
 	}
 	return out.String()
 }
@@ -50,6 +55,6 @@ func list(out *strings.Builder, what string, findings []move.Finding) {
 			fmt.Fprintf(out, "    and %d more, in the plan\n", len(findings)-shown)
 			return
 		}
-		fmt.Fprintf(out, "    %s\n", strings.TrimPrefix(finding.Place+": "+finding.Text, ": "))
+		fmt.Fprintf(out, "    %s\n", finding)
 	}
 }
