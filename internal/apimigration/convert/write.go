@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
 // Write creates the plan's files: all of them, or after an error none. What is there meanwhile is not written over.
@@ -25,7 +27,7 @@ func (p *Plan) Write() (err error) {
 	}()
 	for _, file := range p.Files {
 		target := filepath.Join(p.root, filepath.FromSlash(file.Path))
-		folders, err := makeFolder(filepath.Dir(target))
+		folders, err := project.MakeFolder(filepath.Dir(target))
 		created = append(created, folders...)
 		if err != nil {
 			return fmt.Errorf("make folder: %w", err)
@@ -41,22 +43,6 @@ func (p *Plan) Write() (err error) {
 		}
 	}
 	return nil
-}
-
-// makeFolder makes a folder with its parents, and lists those that were not there, outermost first.
-func makeFolder(folder string) (made []string, err error) {
-	if _, err := os.Stat(folder); err == nil {
-		return nil, nil
-	}
-	if parent := filepath.Dir(folder); parent != folder {
-		if made, err = makeFolder(parent); err != nil {
-			return made, err
-		}
-	}
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		return made, err
-	}
-	return append(made, folder), nil
 }
 
 // Patch is what Write does, as a patch that git apply takes.

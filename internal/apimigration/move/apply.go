@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
@@ -189,19 +188,6 @@ func checkClean(ctx context.Context, root string, plan *Plan) error {
 		}
 	}
 	return nil
-}
-
-// makeFolder makes a folder with its parents, and lists those that were not there, outermost first.
-func makeFolder(folder string) ([]string, error) {
-	var missing []string
-	for at := folder; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) {
-			break
-		}
-		missing = append(missing, at)
-	}
-	slices.Reverse(missing)
-	return missing, os.MkdirAll(folder, 0o755)
 }
 
 // Patch is what git apply makes of the outcome: the edits as a patch.

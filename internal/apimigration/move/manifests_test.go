@@ -42,18 +42,7 @@ func checkManifests(t *testing.T, dir string, before, after map[string]string) {
 // manifestsOf applies a request to the manifests alone: no code is copied and none is compiled.
 func manifestsOf(t *testing.T, dir string, request Request) *surgery {
 	t.Helper()
-	p, err := project.Load(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, err := request.check(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := newSurgery(p, old, request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := surgeryOn(t, dir, request)
 	s.findings = nil
 	if err := s.editManifests(t.Context()); err != nil {
 		t.Fatal(err)

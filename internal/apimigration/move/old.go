@@ -137,9 +137,17 @@ func (s *surgery) deprecations(file *project.File) []edit {
 			continue
 		}
 		node := nodeOf(d)
+		if isDeprecated(docOf(node)) {
+			continue
+		}
 		edits = append(edits, s.deprecate(file, node, docOf(node), s.useInstead(homeNew, s.nameOf(d, d.Name, elsewhere))))
 	}
 	return edits
+}
+
+// isDeprecated reports whether a comment says so already, for a reason of its own.
+func isDeprecated(doc *ast.CommentGroup) bool {
+	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "// Deprecated: ") })
 }
 
 // deprecate adds a paragraph behind the prose of a comment, before its markers.

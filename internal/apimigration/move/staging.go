@@ -252,7 +252,7 @@ func (s *staging) place(edit stagedEdit) (made []string, err error) {
 		return nil, os.Remove(target)
 	}
 	s.change()
-	if made, err = makeFolder(filepath.Dir(target)); err != nil {
+	if made, err = project.MakeFolder(filepath.Dir(target)); err != nil {
 		return made, err
 	}
 	if info, err := os.Stat(target); err == nil {

@@ -92,6 +92,11 @@ func (b *Backup) Runs() bool { return b.Spec.Place.Medium == running }
 				"api/internal/shared/running.go": "// Running is said of a medium.\nconst Running ",
 			},
 		},
+		"a type is deprecated already": {
+			files:   map[string]string{"api/v1/legacy.go": "package v1\n\n// MemcachedLegacy is old.\n//\n// Deprecated: nobody needs it.\ntype MemcachedLegacy struct{}\n"},
+			has:     map[string]string{"api/v1beta2/legacy.go": "// Deprecated: nobody needs it.\ntype MemcachedLegacy "},
+			remains: []string{"api/v1/legacy.go"},
+		},
 		"registrations of every form": {
 			files: map[string]string{"internal/controller/schemes.go": registrations},
 			has: map[string]string{"internal/controller/schemes.go": `

@@ -68,3 +68,19 @@ func (f Folder) Read(path string) (text string, isText bool, err error) {
 func (f Folder) Local(path string) string {
 	return filepath.Join(string(f), filepath.FromSlash(path))
 }
+
+// MakeFolder makes a folder with its parents, and lists those that were not there, outermost first.
+func MakeFolder(folder string) (made []string, err error) {
+	if _, err := os.Stat(folder); err == nil {
+		return nil, nil
+	}
+	if parent := filepath.Dir(folder); parent != folder {
+		if made, err = MakeFolder(parent); err != nil {
+			return made, err
+		}
+	}
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return made, err
+	}
+	return append(made, folder), nil
+}
