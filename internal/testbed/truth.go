@@ -49,6 +49,8 @@ type Truth struct {
 	Held map[string]int
 	// Claimed are the persistedStorageVersionHashes; nil where nothing is recorded.
 	Claimed []string
+	// Generation is that of the definition at the look that is recorded; 0 where there is none.
+	Generation int64
 
 	kind Kind
 }
@@ -80,7 +82,7 @@ func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
 	}
 	t.Revision = state.Header.Revision
 	for _, kv := range state.Kvs {
-		if t.Claimed, err = claimed(kv.Value); err != nil {
+		if t.Claimed, t.Generation, err = claimed(kv.Value); err != nil {
 			return t, fmt.Errorf("decode StorageState %s: %w", k.Name(), err)
 		}
 	}
@@ -88,15 +90,18 @@ func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
 	return t, err
 }
 
-// claimed returns what a stored StorageState claims.
-func claimed(value []byte) ([]string, error) {
+// claimed returns what a stored StorageState claims, as of a generation of the definition.
+func claimed(value []byte) (hashes []string, generation int64, err error) {
 	var state struct {
 		Status struct {
-			Persisted []string `json:"persistedStorageVersionHashes"`
+			Persisted  []string `json:"persistedStorageVersionHashes"`
+			Definition struct {
+				Generation int64 `json:"generation"`
+			} `json:"definition"`
 		} `json:"status"`
 	}
-	err := json.Unmarshal(value, &state)
-	return state.Status.Persisted, err
+	err = json.Unmarshal(value, &state)
+	return state.Status.Persisted, state.Status.Definition.Generation, err
 }
 
 // Shows asks the server itself what it encodes a resource in; "" where it does not serve it.
@@ -145,7 +150,7 @@ func (c *Cluster) storedStates(ctx context.Context, revision int64) (map[string]
 			continue
 		}
 		name := path.Base(string(kv.Key))
-		hashes, err := claimed(kv.Value)
+		hashes, _, err := claimed(kv.Value)
 		if err != nil {
 			return nil, fmt.Errorf("decode StorageState %s: %w", name, err)
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
@@ -163,13 +164,14 @@ func snapshot(t *testing.T, cluster *testbed.Cluster, prefix string) testbed.Sna
 // storedVersions reads what the definition of the widgets claims.
 func storedVersions(t *testing.T, cluster *testbed.Cluster) []string {
 	t.Helper()
-	var definition struct {
-		Status struct {
-			StoredVersions []string `json:"storedVersions"`
-		} `json:"status"`
-	}
-	get(t, cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, &definition)
-	return definition.Status.StoredVersions
+	return definitionOf(t, cluster).Status.StoredVersions
+}
+
+// definitionOf reads the definition of the widgets.
+func definitionOf(t *testing.T, cluster *testbed.Cluster) (d apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	get(t, cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, &d)
+	return d
 }
 
 func get(t *testing.T, cluster *testbed.Cluster, path string, into any) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -49,16 +50,16 @@ func TestFlipsOfACustomResourceWhileServersRestart(t *testing.T) {
 		watch.started(s)
 	}
 	for n, version := range []string{"v1", "v2"} { // A → B → A, a server restarted in between
-		moveStorage(t, cluster, version)
+		watch.moving(t, version)
 		touch(n)
 		restart(n % 2)
 		touch(n + 5)
 	}
 	c.untilState(widgetsName, "proven again", persistedOnly("v2"))
 
-	moveStorage(t, cluster, "v1") // twice, as fast as can be
+	watch.moving(t, "v1") // twice, as fast as can be
 	touch(11)
-	moveStorage(t, cluster, "v2")
+	watch.moving(t, "v2")
 	touch(12)
 	generation := c.generation(widgetsName)
 	c.untilState(widgetsName, "proven after two flips", func(s *v1alpha1.StorageState) bool {
@@ -66,6 +67,42 @@ func TestFlipsOfACustomResourceWhileServersRestart(t *testing.T) {
 	})
 	if held := stored(t, cluster, testbed.WidgetsPrefix); len(held) != 1 || held[v2] != 300 {
 		t.Errorf("etcd holds %v", held)
+	}
+}
+
+// A definition is changed while a look waits for an answer, and changed back: what it said meanwhile is recorded.
+func TestADefinitionThatChangesDuringASlowLook(t *testing.T) {
+	t.Parallel()
+	c := newControlled(t, staleWidgets(t, 100, testbed.Widgets{}))
+	proxy := testbed.NewProxy(t, c.cluster)
+	var err error
+	if c.kubeconfig, err = proxy.Kubeconfig(); err != nil {
+		t.Fatal(err)
+	}
+	watchTruth(t, c.cluster, widgetKind)
+	c.triggering("--include="+widgetsName, "--discovery-period=1s")
+	c.untilState(widgetsName, "proven", persistedOnly("v2"))
+
+	generation := c.generation(widgetsName)
+	slow := testbed.Latency(20 * time.Second)
+	proxy.SetRules(testbed.Rule{Fault: slow, Times: 1, Match: func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/leases") && !testbed.Watch(r)
+	}})
+	waiting := func() bool {
+		return slices.ContainsFunc(proxy.Records(), func(r testbed.Record) bool { return slices.Contains(r.Faults, slow.Name) && r.End.IsZero() })
+	}
+	eventually(t, "a look waits", waiting)
+	moveStorage(t, c.cluster, "v1")
+	c.untilState(widgetsName, "told", func(s *v1alpha1.StorageState) bool {
+		return slices.Contains(s.Status.PersistedStorageVersionHashes, widgetKind.Hash(v1))
+	})
+	if !waiting() {
+		t.Error("what the definition said was recorded after the look, not during it")
+	}
+	moveStorage(t, c.cluster, "v2")
+	c.untilState(widgetsName, "proven again", persistedOnly("v2"))
+	if c.generation(widgetsName) <= generation {
+		t.Error("nothing was asked for")
 	}
 }
 

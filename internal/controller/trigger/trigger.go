@@ -11,8 +11,8 @@
 // Invariants:
 //   - I1: what a look saw is recorded before anything follows from it, and the records that a look adds to come first.
 //   - I2: records shrink by the ledger's decision alone, and every write is under the resourceVersion that was read.
-//   - One goroutine of one leader reads, decides and writes. It may die between any two writes: every decision is computed
-//     from what is recorded, and the next one makes up for what is missing.
+//   - One goroutine of one leader decides and writes; a look, which only reads, runs beside it. It may die between any two writes:
+//     every decision is computed from what is recorded, and the next one makes up for what is missing.
 package trigger
 
 import (
@@ -164,9 +164,7 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 		case <-timer.C:
 			return false
 		case <-t.moved:
-			if err := t.tell(ctx); err != nil && ctx.Err() == nil {
-				t.Logger.Warn("Could not record at once what a definition says; looking", "error", err)
-			}
+			t.react(ctx)
 			sleep(ctx, max(gather, time.Until(t.rested)))
 			return true
 		case <-t.changed:
@@ -179,6 +177,13 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 				return true
 			}
 		}
+	}
+}
+
+// react does what cannot wait for a look when something has moved.
+func (t *trigger) react(ctx context.Context) {
+	if err := t.tell(ctx); err != nil && ctx.Err() == nil {
+		t.Logger.Warn("Could not record at once what a definition says; the next look will", "error", err)
 	}
 }
 
@@ -203,7 +208,7 @@ var ErrRestored = errors.New("etcd went backwards: it was restored from a backup
 // pass looks once, records what it saw, and then asks for what is missing. It is complete if every resource's servers agree, and all
 // was written.
 func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
-	s, err := t.eyes.look(ctx)
+	s, err := t.look(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -224,6 +229,33 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	}
 	complete = !s.round.Moved && !slices.ContainsFunc(plan, func(e entryPlan) bool { return e.unsettled })
 	return complete, errors.Join(problems...)
+}
+
+// look looks, and records meanwhile what definitions tell: servers that do not answer make a look slow, and nobody waits for it to change
+// a definition back (I1). What moved meanwhile is a reason for the next look.
+func (t *trigger) look(ctx context.Context) (*seen, error) {
+	var (
+		s    *seen
+		err  error
+		done = make(chan struct{})
+	)
+	go func() {
+		defer close(done)
+		s, err = t.eyes.look(ctx)
+	}()
+	moved := false
+	for {
+		select {
+		case <-done:
+			if moved {
+				poke(t.moved)
+			}
+			return s, err
+		case <-t.moved:
+			moved = true
+			t.react(ctx)
+		}
+	}
 }
 
 // request asks for the migrations that are needed, those of the resources at the greatest risk first.
