@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	const nice = "KUBE_MIGRATOR_TEST_IS_NICE"
 	if path, err := exec.LookPath("nice"); err == nil && os.Getenv(nice) == "" {
 		// It does not return where it succeeds; where it fails, the tests are merely less polite.
-		syscall.Exec(path, slices.Concat([]string{"nice", "-n", "19"}, os.Args), append(os.Environ(), nice+"=true")) //nolint:errcheck // see above
+		syscall.Exec(path, slices.Concat([]string{"nice", "-n", "10"}, os.Args), append(os.Environ(), nice+"=true")) //nolint:errcheck // see above
 	}
 	os.Exit(m.Run())
 }

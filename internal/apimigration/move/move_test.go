@@ -506,7 +506,7 @@ func moveFolder(t *testing.T, dir, from, to string) {
 	}
 	run(t, dir, "git", "mv", from, to)
 	for name, content := range tree(t, dir) {
-		if changed := strings.ReplaceAll(content, "cache-operator/"+from, "cache-operator/"+to); changed != content {
+		if changed := strings.ReplaceAll(content, "-operator/"+from, "-operator/"+to); changed != content {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(changed), 0o644); err != nil {
 				t.Fatal(err)
 			}

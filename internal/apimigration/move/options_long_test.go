@@ -30,18 +30,25 @@ func TestEveryCombinationOfOptionsInEachLayout(t *testing.T) {
 		"single group": {fixture(t, "kubebuilder"), memcachedRequest},
 		"multi group":  {multi, memcachedRequest},
 	} {
-		for _, shared := range []string{SharedPackage, SharedNewest, SharedDuplicate} {
-			for _, old := range []string{OldKeep, OldWrap, OldAlias, OldRemove} {
-				for _, unexported := range []string{UnexportedInternal, UnexportedExport} {
-					one := options{shared, old, unexported}
-					t.Run(name+","+one.String(), func(t *testing.T) {
-						t.Parallel()
-						checkOutcome(t, project.dir, one.of(project.request))
-					})
-				}
+		for _, one := range everyOption() {
+			t.Run(name+","+one.String(), func(t *testing.T) {
+				t.Parallel()
+				checkOutcome(t, project.dir, one.of(project.request))
+			})
+		}
+	}
+}
+
+// everyOption is every combination.
+func everyOption() (all []options) {
+	for _, shared := range []string{SharedPackage, SharedNewest, SharedDuplicate} {
+		for _, old := range []string{OldKeep, OldWrap, OldAlias, OldRemove} {
+			for _, unexported := range []string{UnexportedInternal, UnexportedExport} {
+				all = append(all, options{shared, old, unexported})
 			}
 		}
 	}
+	return all
 }
 
 // Conversion strategy None loses nothing where both versions have the same fields, as controller-gen sees them.
