@@ -57,6 +57,9 @@ retire it: then it is done.
 Entries are moved with the paths of their fields. Where a conversion webhook renames a field, nobody owns it under its new name until
 its manager applies again: let appliers use the new version before.
 
+ownerReferences of other objects are not looked at. The garbage collector asks for an owner at the version that they name: what names
+one that is not served stays behind when its owner is deleted. Let the operator write them with the new version before --unserve.
+
 --rescue is for a version that was removed too early, so that objects which are stored in it cannot be read any more, or those whose
 managedFields name it cannot be applied to: the version is brought back, unserved, and retired and removed again. It gets a schema
 that keeps every field, so that the conversion finds all that is stored; or that of --schema-from, with its defaults.
