@@ -50,7 +50,7 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 			s.wait(err.Error())
 		case s.hash != "" && epoch.Hash != s.hash:
 			return Epoch{}, fmt.Errorf("%w: hash %s, now %s", ErrStorageVersionMoved, s.hash, epoch.Hash)
-		case s.options.DryRun, s.state.inEpoch(epoch, time.Now()):
+		case s.options.DryRun, s.goesOn(epoch, time.Now()):
 			s.hash = epoch.Hash
 			return epoch, nil
 		default:

@@ -218,6 +218,26 @@ func TestWhatIsDeclaredEndsTheEpochThatRestsOnIt(t *testing.T) {
 	}
 }
 
+// Servers of a custom resource that were away when the pass began are there again: the epoch is the same, and can prove something now.
+func TestAPassThatBeganWithWeakEvidenceIsBegunAnewOnceThereIsEnough(t *testing.T) {
+	place := &memoryCheckpoints{}
+	evidence := Sampled
+	agreement := func() (Epoch, error) {
+		return Epoch{Hash: "h", CRDUID: "u", CRDGeneration: 2, Evidence: evidence, Since: lasting.Since}, nil
+	}
+	f := &scripted{n: 3, resourceVersion: "3000"}
+	for run, want := range []int64{3, 3} { // a sample is not looked at again as long as there is nothing better
+		if result, err := sweepOf(t, f, agreement, Options{Checkpoints: place, Resume: true}).Run(t.Context()); !errors.Is(err, ErrNotProven) || result.Proven || f.patches.Load() != want {
+			t.Errorf("run %d with a sample: %d patches, proven %t (%v), want %d patches and no proof", run, f.patches.Load(), result.Proven, err, want)
+		}
+	}
+	evidence = Observed
+	result, err := sweepOf(t, f, agreement, Options{Checkpoints: place, Resume: true}).Run(t.Context())
+	if err != nil || !result.Proven || result.Epoch.Evidence != Observed || f.patches.Load() != 6 {
+		t.Errorf("%d patches, proven %t with evidence %v (%v), want a second pass that proves", f.patches.Load(), result.Proven, result.Epoch.Evidence, err)
+	}
+}
+
 func TestASampledCheckpointIsNotResumedAsIfNothingHadHappened(t *testing.T) {
 	place := &memoryCheckpoints{}
 	sampled := func() (Epoch, error) { return Epoch{Hash: "h", Evidence: Sampled, Since: lasting.Since}, nil }

@@ -259,10 +259,10 @@ func (s *Sweep) load(ctx context.Context) error {
 // within does in one epoch what is left to do. errEpochOver means that the epoch ended before everything was done.
 func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	now := time.Now()
-	if s.state.Complete && s.state.Counts.Failed == 0 && s.state.inEpoch(epoch, now) && !s.options.Verify {
+	if s.state.Complete && s.state.Counts.Failed == 0 && s.goesOn(epoch, now) && !s.options.Verify {
 		return s.conclude(epoch.Evidence) // finished before, and nothing can have happened since
 	}
-	if !s.state.inEpoch(epoch, now) || s.state.Listed && s.state.FailuresOmitted > 0 {
+	if !s.goesOn(epoch, now) || s.state.Listed && s.state.FailuresOmitted > 0 {
 		s.update(func() {
 			s.endPass()
 			s.state.begin(epoch)
@@ -305,6 +305,13 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 		return err
 	}
 	return s.conclude(evidence)
+}
+
+// goesOn reports whether the pass of the checkpoint goes on in an epoch. One that began with evidence too weak to prove anything can
+// never prove more than it began with, so it does not go on once there is enough: a new one begins.
+func (s *Sweep) goesOn(epoch Epoch, now time.Time) bool {
+	least := s.options.MinEvidence
+	return s.state.inEpoch(epoch, now) && (s.state.Epoch.Evidence >= least || epoch.Evidence < least)
 }
 
 // failed is the error for the objects that could not be rewritten, if there are any.

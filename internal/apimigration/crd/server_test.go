@@ -50,15 +50,15 @@ func (s *server) takes(method, path string, body []byte) bool {
 	return false
 }
 
-// until waits for what the server does on its own.
+// until waits for what the server does on its own. Where it fails at first, it tries again ever later.
 func (s *server) until(what string, done func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
 	for !done() {
 		select {
 		case <-ctx.Done():
-			s.t.Fatalf("waited a minute for %s", what)
+			s.t.Fatalf("waited five minutes for %s", what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
