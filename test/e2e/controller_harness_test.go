@@ -52,6 +52,17 @@ func newControlled(t *testing.T, cluster *testbed.Cluster) *controlled {
 	return c
 }
 
+// behindProxy puts a proxy between the cluster and the controllers that are started from now on.
+func (c *controlled) behindProxy() *testbed.Proxy {
+	c.Helper()
+	proxy := testbed.NewProxy(c.T, c.cluster)
+	var err error
+	if c.kubeconfig, err = proxy.Kubeconfig(); err != nil {
+		c.Fatal(err)
+	}
+	return proxy
+}
+
 // process is a controller.
 type process struct {
 	*exec.Cmd

@@ -74,11 +74,7 @@ func TestFlipsOfACustomResourceWhileServersRestart(t *testing.T) {
 func TestADefinitionThatChangesDuringASlowLook(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 100, testbed.Widgets{}))
-	proxy := testbed.NewProxy(t, c.cluster)
-	var err error
-	if c.kubeconfig, err = proxy.Kubeconfig(); err != nil {
-		t.Fatal(err)
-	}
+	proxy := c.behindProxy()
 	watchTruth(t, c.cluster, widgetKind)
 	c.triggering("--include="+widgetsName, "--discovery-period=1s")
 	c.untilState(widgetsName, "proven", persistedOnly("v2"))

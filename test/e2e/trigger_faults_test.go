@@ -38,11 +38,7 @@ func triggers(r *http.Request) bool {
 func TestATriggerThatIsKilledAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 50, testbed.Widgets{}))
-	proxy := testbed.NewProxy(t, c.cluster)
-	var err error
-	if c.kubeconfig, err = proxy.Kubeconfig(); err != nil {
-		t.Fatal(err)
-	}
+	proxy := c.behindProxy()
 	watchTruth(t, c.cluster, widgetKind)
 	current := "v2"
 	arguments := []string{"--include=" + widgetsName, "--leader-elect=false"}
@@ -139,11 +135,7 @@ func TestASweepAbortsWhenTheAgreementIsLost(t *testing.T) {
 	t.Parallel()
 	const n, settle = 3000, 6 * time.Second
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
-	proxy := testbed.NewProxy(t, c.cluster)
-	var err error
-	if c.kubeconfig, err = proxy.Kubeconfig(); err != nil {
-		t.Fatal(err)
-	}
+	proxy := c.behindProxy()
 	c.triggering("--include="+widgetsName, "--settle-time="+settle.String())
 	c.rewrote(n / 10)
 	moveStorage(t, c.cluster, "v1")
