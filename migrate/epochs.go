@@ -30,21 +30,28 @@ func (s *Sweep) untilStopped(ctx context.Context) (context.Context, context.Canc
 
 // settled waits until an epoch has lasted for the settle time, and returns it. A pass that was begun in the present
 // epoch goes on without waiting: it began settled.
+//
+// One settling has one deadline, however often an epoch ends within it: AgreementTimeout for the API servers to agree, and the settle time
+// on top once they have. API servers that come and go all the time would otherwise keep a worker, and the only turn in the cluster, indefinitely.
 func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 	ctx, cancel := s.untilStopped(ctx)
 	defer cancel()
-	deadline := time.Now().Add(s.options.AgreementTimeout)
-	for {
+	began, patience := time.Now(), s.options.AgreementTimeout
+	for agreed := false; ; {
 		if err := s.pacer.WaitWhilePaused(ctx); err != nil {
 			return Epoch{}, err
 		}
 		epoch, err := s.agreement.Epoch(ctx)
+		if err == nil && !agreed {
+			agreed, patience = true, patience+s.options.SettleTime
+		}
+		late := time.Since(began) > patience
 		wait := s.options.LookInterval
 		switch {
 		case ctx.Err() != nil:
 			return Epoch{}, context.Cause(ctx)
 		case err != nil:
-			if time.Now().After(deadline) || classify(err) == refused {
+			if late || classify(err) == refused {
 				return Epoch{}, fmt.Errorf("%w: %w", ErrNoAgreement, err)
 			}
 			s.wait(err.Error())
@@ -59,7 +66,10 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 			if left <= 0 {
 				return epoch, nil
 			}
-			deadline = time.Now().Add(s.options.AgreementTimeout + left)
+			if late {
+				return Epoch{}, fmt.Errorf("%w: the API servers kept changing for %v: no epoch lasted for the settle time of %v",
+					ErrNoAgreement, patience, s.options.SettleTime)
+			}
 			wait = min(wait, left)
 			s.wait("until " + time.Now().Add(left).Format(time.TimeOnly) + ": older requests may still write")
 		}
@@ -78,6 +88,7 @@ func (s *Sweep) wait(reason string) {
 
 // watch looks at the epoch until the context ends, and ends the pass as soon as the epoch is over. While looks fail, writing
 // waits: it would do no harm, but the epoch is likely to be over soon, and what was written last to be written again.
+//
 func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(s.options.LookInterval)
 	defer ticker.Stop()
@@ -87,7 +98,7 @@ func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseF
 		case <-ctx.Done():
 			return
 		}
-		if s.pacer.WaitWhilePaused(ctx) != nil {
+		if s.lookIsDue(ctx) != nil {
 			return
 		}
 		evidence, err := s.look(ctx, epoch)
@@ -101,6 +112,19 @@ func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseF
 			s.log.Info("Not every API server answers, writing waits until each does or is gone", "error", err, "evidence", evidence)
 		}
 	}
+}
+
+// lookIsDue waits, while the API server asks for a pause (Retry-After), until the next look at the epoch cannot wait any longer. Looks go on
+// during a pause, because a pass that no one follows for maxBlind is over, and API Priority and Fairness asks for pauses of up to 32 s; but
+// they are as rare as maxBlind allows (I5, I7).
+func (s *Sweep) lookIsDue(ctx context.Context) error {
+	for s.pacer.Paused() && time.Since(time.Unix(0, s.looked.Load())) < maxBlind/2 {
+		if err := pace.Sleep(ctx, s.options.LookInterval); err != nil {
+			return err
+		}
+	}
+	s.looked.Store(time.Now().UnixNano())
+	return context.Cause(ctx)
 }
 
 // leaseGrace is how long a server may write before a look can see it: it serves requests a moment before its Lease is
@@ -130,7 +154,7 @@ func (s *Sweep) sight() sighting {
 // nothing, and another one would have a Lease of its own.
 func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 	seen := s.sight()
-	now, err := s.agreement.Epoch(ctx)
+	now, err := s.agreement.Epoch(pace.Unheld(ctx))
 	if err == nil {
 		s.answer.Store(time.Now().UnixNano())
 	}
@@ -179,8 +203,11 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
 	defer release()
 	s.wait("for what was written last to be confirmed")
 	for end := s.sight().at; ; {
+		if s.lookIsDue(ctx) != nil {
+			return
+		}
 		seen := s.sight()
-		now, err := s.agreement.Epoch(ctx)
+		now, err := s.agreement.Epoch(pace.Unheld(ctx))
 		switch {
 		case err != nil && seen.at.Sub(end) > 2*s.grace(), errors.Is(err, ErrDisagreement), ctx.Err() != nil:
 			return
@@ -206,7 +233,7 @@ func (s *Sweep) confirm(ctx context.Context, epoch Epoch) (Evidence, error) {
 	deadline := time.Now().Add(s.options.AgreementTimeout)
 	patience := 5
 	for {
-		if err := s.pacer.WaitWhilePaused(ctx); err != nil {
+		if err := s.lookIsDue(ctx); err != nil {
 			return 0, err
 		}
 		evidence, err := s.look(ctx, epoch)

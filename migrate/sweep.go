@@ -49,7 +49,8 @@ type Options struct {
 	SettleTime time.Duration
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
 	MinEvidence Evidence
-	// AgreementTimeout bounds the wait for the API servers to agree and answer. 0: 10 minutes.
+	// AgreementTimeout bounds each wait for the API servers to agree and answer; an epoch must have lasted for SettleTime by the end of
+	// SettleTime more. 0: 10 minutes.
 	AgreementTimeout time.Duration
 	// OutageTimeout bounds how long one request is repeated while the API server does not answer or refuses because
 	// of load. 0: 5 minutes.
@@ -112,6 +113,7 @@ type Sweep struct {
 	newest  atomic.Uint64 // newest resourceVersion read
 	retried atomic.Int64
 	answer  atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
+	looked  atomic.Int64 // when the last look at the epoch was due, in Unix nanoseconds
 
 	mu        sync.Mutex
 	stopped   bool

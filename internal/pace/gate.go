@@ -17,7 +17,7 @@ const longestClosed = time.Minute
 
 // Gate holds requests back while a server asks for it: after an answer 429 or 503 with Retry-After, nothing that goes
 // through the same Gate is sent until that time is over, or longestClosed (I7). What must not be late, such as the renewal of a
-// Lease, has to go another way. Safe for concurrent use; the zero value is open.
+// Lease, has to go another way, or be marked by Unheld. Safe for concurrent use; the zero value is open.
 type Gate struct {
 	mu          sync.Mutex
 	closedUntil time.Time
@@ -37,6 +37,20 @@ func (g *Gate) Wait(ctx context.Context) error {
 		}
 	}
 }
+
+// isClosed reports whether Wait would wait.
+func (g *Gate) isClosed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Until(g.closedUntil) > 0
+}
+
+// unheld marks the context of a request that passes a closed Gate.
+type unheld struct{}
+
+// Unheld returns a context whose requests pass a closed Gate: for the few small requests that cannot wait for as long as a server may ask
+// for, such as the looks that keep a pass valid. The caller sees to it that they are rare (I7).
+func Unheld(ctx context.Context) context.Context { return context.WithValue(ctx, unheld{}, true) }
 
 // close keeps the gate closed for d from now, and returns by how much longer that is than it would have been.
 func (g *Gate) close(d time.Duration) (longer time.Duration) {
@@ -63,11 +77,13 @@ type gated struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *gated) RoundTrip(request *http.Request) (*http.Response, error) {
-	if err := t.gate.Wait(request.Context()); err != nil {
-		if request.Body != nil {
-			request.Body.Close()
+	if request.Context().Value(unheld{}) == nil {
+		if err := t.gate.Wait(request.Context()); err != nil {
+			if request.Body != nil {
+				request.Body.Close()
+			}
+			return nil, err
 		}
-		return nil, err
 	}
 	response, err := t.next.RoundTrip(request)
 	if err == nil && (response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable) {

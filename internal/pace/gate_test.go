@@ -68,3 +68,21 @@ func TestARequestThatEndsWhileTheGateIsClosedIsNotSent(t *testing.T) {
 		}
 	})
 }
+
+func TestARequestThatCannotWaitPassesAClosedGateAndCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gate Gate
+		gate.close(10 * time.Second)
+		client := gate.Wrap(roundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"20"}}}, nil
+		}))
+		begin := time.Now()
+		request, _ := http.NewRequestWithContext(Unheld(t.Context()), http.MethodGet, "https://example.com", nil)
+		if _, err := client.RoundTrip(request); err != nil || time.Since(begin) != 0 {
+			t.Errorf("sent after %v (%v), want at once", time.Since(begin), err)
+		}
+		if err := gate.Wait(t.Context()); err != nil || time.Since(begin) != 20*time.Second {
+			t.Errorf("the gate opened after %v (%v), want what the last answer asked for", time.Since(begin), err)
+		}
+	})
+}

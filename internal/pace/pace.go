@@ -156,9 +156,12 @@ func (p *Pacer) allowed() rate.Limit {
 	return rate.Limit(allowed)
 }
 
-// WaitWhilePaused waits until the server's Retry-After is over. For the requests that are not paced: lists, looks at
-// the epoch. The only error is that of the context.
+// WaitWhilePaused waits until the server's Retry-After is over. For the requests that are not paced, such as the looks of
+// a sweep that waits for an agreement. The only error is that of the context.
 func (p *Pacer) WaitWhilePaused(ctx context.Context) error { return p.gate.Wait(ctx) }
+
+// Paused reports whether the server's Retry-After is not over.
+func (p *Pacer) Paused() bool { return p.gate.isClosed() }
 
 // Sleep waits for d, or for the end of the context, whose cause it returns, also where d is over as well: nothing is
 // begun after the end.

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// inProcess answers requests within the process, so that a test can run in virtual time.
+type inProcess struct{ http.Handler }
+
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
+}
+
+// virtualSweep is sweepOf for a test in virtual time.
+func virtualSweep(t *testing.T, f *scripted, agreement agreementFunc, o Options) *Sweep {
+	t.Helper()
+	client, err := NewClient(&rest.Config{Host: "http://in.process", Transport: inProcess{f}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true, Origin: BuiltIn}
+	return New(client, target, agreement, o)
+}
+
+// API Priority and Fairness asks for pauses of up to 32 s, which is longer than a pass of a built-in resource may go unwatched.
+func TestAPauseThatTheServerAsksForDoesNotEndThePass(t *testing.T) {
+	for _, pause := range []time.Duration{11 * time.Second, 32 * time.Second} {
+		t.Run(pause.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const n, every = 60, 25
+				f := &scripted{n: n, resourceVersion: "1000"}
+				refused, answered := 0, 0
+				var pausedUntil time.Time
+				f.patch = func(_ string, w http.ResponseWriter) bool {
+					if time.Now().Before(pausedUntil) {
+						t.Errorf("a patch was sent %v before the end of the pause (I7)", time.Until(pausedUntil))
+					}
+					if answered < every*(refused+1) {
+						answered++
+						return false
+					}
+					refused++
+					pausedUntil = time.Now().Add(pause)
+					w.Header().Set("Retry-After", strconv.Itoa(int(pause/time.Second)))
+					http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+					return true
+				}
+				var looks []time.Time // during pauses
+				agreement := func() (Epoch, error) {
+					if time.Now().Before(pausedUntil) {
+						looks = append(looks, time.Now())
+					}
+					e := lasting
+					e.Since = time.Now().Add(-time.Hour)
+					return e, nil
+				}
+				result, err := virtualSweep(t, f, agreement, Options{MaxInFlight: 1}).Run(t.Context())
+				if err != nil || !result.Proven || result.Restarts != 0 || result.Counts.Rewritten != n || refused < 2 {
+					t.Errorf("%d restarts, %d rewritten, %d refused, proven %t (%v), want one pass through at least two pauses",
+						result.Restarts, result.Counts.Rewritten, refused, result.Proven, err)
+				}
+				if most := refused * (1 + int(pause/(maxBlind/2))); len(looks) == 0 || len(looks) > most {
+					t.Errorf("%d looks during %d pauses, want between 1 and %d: as few as keep the pass valid (I7)", len(looks), refused, most)
+				}
+			})
+		})
+	}
+}
+
+// API servers that come and go all the time agree at each look, and never for long enough.
+func TestOneSettlingHasOneDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		agreement := func() (Epoch, error) {
+			e := lasting
+			e.Since = time.Now()
+			return e, nil
+		}
+		f := &scripted{n: 3, resourceVersion: "1000"}
+		options := Options{AgreementTimeout: 5 * time.Minute, SettleTime: 2 * time.Minute}
+		_, err := virtualSweep(t, f, agreement, options).Run(t.Context())
+		if took := time.Since(began); !errors.Is(err, ErrNoAgreement) || took > 7*time.Minute+2*time.Second {
+			t.Errorf("ended after %v with %v, want ErrNoAgreement after 7 min", took, err)
+		}
+		if f.patches.Load() != 0 {
+			t.Errorf("%d patches were sent before an epoch had settled (I2)", f.patches.Load())
+		}
+	})
+}
+
+func TestAnEpochThatBeginsLateMaySettleWithinTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := time.Now().Add(4 * time.Minute)
+		agreement := func() (Epoch, error) {
+			if time.Now().Before(from) {
+				return Epoch{}, errors.New("an API server does not answer")
+			}
+			e := lasting
+			e.Since = from
+			return e, nil
+		}
+		options := Options{AgreementTimeout: 5 * time.Minute, SettleTime: 2 * time.Minute}
+		result, err := virtualSweep(t, &scripted{n: 3, resourceVersion: "1000"}, agreement, options).Run(context.Background())
+		if err != nil || !result.Proven {
+			t.Errorf("proven %t (%v), want the sweep to wait for the epoch and its settle time", result.Proven, err)
+		}
+	})
+}
