@@ -22,9 +22,12 @@ type Checkpoint struct {
 	// Confirmed is the newest resourceVersion read before a moment at which Epoch was still the present one.
 	Confirmed uint64 `json:"confirmed"`
 	// Done is the key up to which the pass has dealt with every object and none failed, "" before the first page; ConfirmedDone
-	// is what Done was when the newest resourceVersion was Confirmed.
-	Done          string `json:"done,omitempty"`
-	ConfirmedDone string `json:"confirmedDone,omitempty"`
+	// is what Done was when the newest resourceVersion was Confirmed. DoneAt and ConfirmedDoneAt are the newest resourceVersions that had
+	// been read when the pass came to these keys.
+	Done            string `json:"done,omitempty"`
+	DoneAt          uint64 `json:"doneAt,omitempty"`
+	ConfirmedDone   string `json:"confirmedDone,omitempty"`
+	ConfirmedDoneAt uint64 `json:"confirmedDoneAt,omitempty"`
 	// Over: Epoch was seen to be over. The pass does not go on, also if the next look shows the same epoch again.
 	Over bool `json:"over,omitempty"`
 	// Seen is when Epoch was last seen to be the present one.
@@ -34,6 +37,11 @@ type Checkpoint struct {
 	Prefix Prefix  `json:"prefix,omitzero"`
 	// Unordered: lists are not in the order of keys, or may not be, as those of aggregated API servers. There is no Prefix then.
 	Unordered bool `json:"unordered,omitempty"`
+	// Witnesses are objects as this sweep left them, by resourceVersion, the least first. They are read before anything of this is believed.
+	Witnesses []Witness `json:"witnesses,omitempty"`
+	// Incomparable: an object was listed with a greater resourceVersion than its list, as some aggregated API servers do. A comparison
+	// tells nothing then, and every object is rewritten.
+	Incomparable bool `json:"incomparable,omitempty"`
 	// Continue is the list's token behind the last page that is done; Listed is set when no page is left.
 	Continue string `json:"continue,omitempty"`
 	Listed   bool   `json:"listed,omitempty"`
@@ -51,7 +59,7 @@ type Checkpoint struct {
 }
 
 const (
-	checkpointVersion = 1
+	checkpointVersion = 2
 	// maxFailures bounds the failures that are kept by name (I6).
 	maxFailures = 1000
 )
@@ -105,15 +113,20 @@ func (c *Checkpoint) end() {
 	if !c.Begun {
 		return
 	}
-	if c.Epoch.Evidence >= Observed && c.Baseline > 0 {
+	if c.Epoch.Evidence >= Observed && c.Baseline > 0 && !c.Incomparable {
 		c.Ranges = addRange(c.Ranges, Range{Hash: c.Epoch.Hash, From: c.Baseline, To: c.Confirmed})
-		c.Prefix = c.Prefix.or(Prefix{Hash: c.Epoch.Hash, Key: c.ConfirmedDone, ResourceVersion: c.Confirmed})
+		c.Prefix = c.Prefix.or(Prefix{Hash: c.Epoch.Hash, Key: c.ConfirmedDone, ResourceVersion: c.Confirmed, Reached: c.ConfirmedDoneAt})
 	}
-	c.Begun, c.Over, c.Baseline, c.Confirmed = false, false, 0, 0
-	c.Done, c.ConfirmedDone, c.Seen = "", "", time.Time{}
-	c.Continue, c.Listed, c.Complete = "", false, false
+	c.clear()
 	c.recount()
 	c.Restarts++
+}
+
+// clear forgets how far the pass came.
+func (c *Checkpoint) clear() {
+	c.Begun, c.Over, c.Baseline, c.Confirmed, c.Seen = false, false, 0, 0, time.Time{}
+	c.Done, c.DoneAt, c.ConfirmedDone, c.ConfirmedDoneAt = "", 0, "", 0
+	c.Continue, c.Listed, c.Complete = "", false, false
 }
 
 // recount begins to count anew: the objects will be listed again.
@@ -128,12 +141,14 @@ func (c *Checkpoint) recount() {
 // begin starts a new pass in an epoch that has settled.
 func (c *Checkpoint) begin(e Epoch) {
 	c.end()
+	c.clear() // also what a look that was under way has added since the pass ended
 	c.Begun, c.Epoch = true, e
 }
 
 // done records that the pass has dealt with objects, which follow the one with the key last in the list, and that the
-// failed ones among them are counted; it returns the last key. A list out of order leaves no prefix.
-func (c *Checkpoint) done(last string, objects []object) string {
+// failed ones among them are counted; it returns the last key. newest is the newest resourceVersion that has been read. A list out of order
+// leaves no prefix.
+func (c *Checkpoint) done(last string, objects []object, newest uint64) string {
 	for _, o := range objects {
 		if key := o.key(); key > last {
 			last = key
@@ -145,7 +160,7 @@ func (c *Checkpoint) done(last string, objects []object) string {
 	case c.Unordered:
 		c.Done, c.ConfirmedDone, c.Prefix = "", "", Prefix{}
 	case c.Counts.Failed == 0:
-		c.Done = max(c.Done, last)
+		c.Done, c.DoneAt = max(c.Done, last), newest
 	}
 	return last
 }
@@ -153,8 +168,8 @@ func (c *Checkpoint) done(last string, objects []object) string {
 // confirm records that the epoch lasted when s was seen, and longer.
 func (c *Checkpoint) confirm(s sighting) {
 	c.Confirmed = max(c.Confirmed, s.newest)
-	if !c.Unordered {
-		c.ConfirmedDone = max(c.ConfirmedDone, s.done)
+	if !c.Unordered && s.done > c.ConfirmedDone {
+		c.ConfirmedDone, c.ConfirmedDoneAt = s.done, s.doneAt
 	}
 }
 
@@ -162,7 +177,7 @@ func (c *Checkpoint) confirm(s sighting) {
 // or in a good range of its hash, or lies in its good prefix.
 func (c *Checkpoint) current(o object) bool {
 	resourceVersion := number(o.resourceVersion)
-	if resourceVersion == 0 || c.Baseline == 0 || c.Epoch.Evidence < Observed {
+	if resourceVersion == 0 || c.Baseline == 0 || c.Incomparable || c.Epoch.Evidence < Observed {
 		return false
 	}
 	return resourceVersion > c.Baseline || inRange(c.Ranges, c.Epoch.Hash, resourceVersion) ||

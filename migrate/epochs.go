@@ -62,7 +62,11 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 			return epoch, nil
 		default:
 			s.hash = epoch.Hash
-			left := time.Until(epoch.Since.Add(s.options.SettleTime))
+			since := epoch.Since
+			if since.Before(s.restored) {
+				since = s.restored
+			}
+			left := time.Until(since.Add(s.options.SettleTime))
 			if left <= 0 {
 				return epoch, nil
 			}
@@ -88,7 +92,6 @@ func (s *Sweep) wait(reason string) {
 
 // watch looks at the epoch until the context ends, and ends the pass as soon as the epoch is over. While looks fail, writing
 // waits: it would do no harm, but the epoch is likely to be over soon, and what was written last to be written again.
-//
 func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(s.options.LookInterval)
 	defer ticker.Stop()
@@ -133,19 +136,20 @@ const leaseGrace = 5 * time.Second
 
 func (s *Sweep) grace() time.Duration { return min(leaseGrace, s.options.SettleTime) }
 
-// sighting is how far the pass was at one moment: the newest resourceVersion that had been read, and Checkpoint.Done before that.
+// sighting is how far the pass was at one moment: the newest resourceVersion that had been read, and Checkpoint.Done and DoneAt before that.
 type sighting struct {
 	at     time.Time
 	newest uint64
 	done   string
+	doneAt uint64
 }
 
 // sight looks at the pass itself.
 func (s *Sweep) sight() sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	done := s.state.Done
-	return sighting{done: done, newest: s.newest.Load(), at: time.Now()}
+	done, doneAt := s.state.Done, s.state.DoneAt
+	return sighting{done: done, doneAt: doneAt, newest: s.newest.Load(), at: time.Now()}
 }
 
 // look confirms the epoch: what had been read the grace before the look was written while the epoch lasted.

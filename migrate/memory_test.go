@@ -35,7 +35,7 @@ func (c collection) RoundTrip(r *http.Request) (*http.Response, error) {
 	case r.Method == http.MethodPatch:
 		fmt.Fprint(answer, object1(name, "2000000"))
 	default:
-		fmt.Fprint(answer, object1(name, "10"))
+		fmt.Fprint(answer, object1(name, "2000000"))
 	}
 	return answer.Result(), nil
 }

@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,13 +30,15 @@ import (
 type scripted struct {
 	n               int
 	resourceVersion string // of the list
-	patch           func(name string, w http.ResponseWriter) bool
-	get, list       func(w http.ResponseWriter) bool
+	patch, get      func(name string, w http.ResponseWriter) bool
+	list            func(w http.ResponseWriter) bool
 	patches         atomic.Int64
+	stored          sync.Map // resourceVersions that patches left, by name
 }
 
 func object1(name, resourceVersion string) string {
-	return fmt.Sprintf(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q,"namespace":"d","resourceVersion":%q}}`, name, resourceVersion)
+	return fmt.Sprintf(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q,"namespace":"d","uid":"u-%s","resourceVersion":%q}}`,
+		name, name, resourceVersion)
 }
 
 func (f *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -45,20 +49,36 @@ func (f *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"status":{"allowed":true}}`)
 	case name == "configmaps" && (f.list == nil || !f.list(w)):
 		var items []string
+		resourceVersion := f.resourceVersion
 		for i := range f.n {
-			items = append(items, object1(fmt.Sprintf("o%d", i), fmt.Sprint(10+i)))
+			version := f.version(fmt.Sprintf("o%d", i))
+			items = append(items, object1(fmt.Sprintf("o%d", i), version))
+			if number(version) > number(resourceVersion) && resourceVersion != "" {
+				resourceVersion = version
+			}
 		}
 		fmt.Fprintf(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":%q},"items":[%s]}`,
-			f.resourceVersion, strings.Join(items, ","))
+			resourceVersion, strings.Join(items, ","))
 	case name == "configmaps":
 	case r.Method == http.MethodPatch:
 		f.patches.Add(1)
 		if f.patch == nil || !f.patch(name, w) {
-			fmt.Fprint(w, object1(name, "2000"))
+			written := strconv.FormatUint(number(f.resourceVersion)+1000, 10)
+			f.stored.Store(name, written)
+			fmt.Fprint(w, object1(name, written))
 		}
-	case f.get == nil || !f.get(w):
-		fmt.Fprint(w, object1(name, "10"))
+	case f.get == nil || !f.get(name, w):
+		fmt.Fprint(w, object1(name, f.version(name)))
 	}
+}
+
+// version is the resourceVersion of an object.
+func (f *scripted) version(name string) string {
+	if v, ok := f.stored.Load(name); ok {
+		return v.(string) //nolint:forcetypeassert // nothing else is stored
+	}
+	i, _ := strconv.Atoi(strings.TrimPrefix(name, "o"))
+	return strconv.Itoa(10 + i)
 }
 
 func refuse(w http.ResponseWriter, code int, message string) bool {
@@ -149,13 +169,13 @@ func TestNothingIsBegunOnceStopHasReturned(t *testing.T) {
 }
 
 func TestA404OfSomethingInBetweenIsNoProofThatAnObjectIsGone(t *testing.T) {
-	html := func(w http.ResponseWriter) bool {
+	html := func(_ string, w http.ResponseWriter) bool {
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, "default backend - 404")
 		return true
 	}
-	f := &scripted{n: 3, resourceVersion: "1000", patch: func(_ string, w http.ResponseWriter) bool { return html(w) }, get: html}
+	f := &scripted{n: 3, resourceVersion: "1000", patch: html, get: html}
 	result, err := sweepOf(t, f, nil, Options{}).Run(t.Context())
 	if !errors.Is(err, ErrResourceGone) || result.Counts.Gone != 0 || result.Proven {
 		t.Errorf("error %v, counts %+v, proven %v; want the sweep ended and nothing counted as gone (I4)", err, result.Counts, result.Proven)
@@ -344,9 +364,11 @@ func TestNothingIsBegunWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 
 func TestAPassThatNobodyFollowedBeginsAnew(t *testing.T) {
 	place := &memoryCheckpoints{}
-	if _, err := sweepOf(t, &scripted{n: 3, resourceVersion: "1000"}, nil, Options{Checkpoints: place}).Run(t.Context()); err != nil {
+	f := &scripted{n: 3, resourceVersion: "1000"}
+	if _, err := sweepOf(t, f, nil, Options{Checkpoints: place}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	f.resourceVersion = "3000"
 	for _, tt := range []struct {
 		blind    time.Duration
 		restarts int
@@ -359,7 +381,7 @@ func TestAPassThatNobodyFollowedBeginsAnew(t *testing.T) {
 		if err := place.Save(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		result, err := sweepOf(t, &scripted{n: 3, resourceVersion: "3000"}, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
+		result, err := sweepOf(t, f, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
 		if err != nil || !result.Proven || result.Restarts != tt.restarts {
 			t.Errorf("after %v without a look: %d restarts, proven %t (%v), want %d", tt.blind, result.Restarts, result.Proven, err, tt.restarts)
 		}

@@ -124,3 +124,20 @@ func TestAnEpochThatBeginsLateMaySettleWithinTheDeadline(t *testing.T) {
 		}
 	})
 }
+
+// A server can write for a moment before its identity Lease shows that it is there. The look that a proof rests on comes after that moment.
+func TestTheLastLookComesTheGraceAfterTheLastWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &scripted{n: 3, resourceVersion: "1000"}
+		var wrote, looked time.Time
+		f.patch = func(string, http.ResponseWriter) bool { wrote = time.Now(); return false }
+		agreement := func() (Epoch, error) {
+			looked = time.Now()
+			return lastingFrom(time.Now().Add(-time.Hour)), nil
+		}
+		result, err := virtualSweep(t, f, agreement, Options{LookInterval: time.Hour}).Run(t.Context())
+		if err != nil || !result.Proven || looked.Sub(wrote) < leaseGrace {
+			t.Errorf("the last look was %v after the last write, proven %t (%v), want at least %v (I2)", looked.Sub(wrote), result.Proven, err, leaseGrace)
+		}
+	})
+}

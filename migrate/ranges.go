@@ -25,6 +25,9 @@ type Prefix struct {
 	Hash            string `json:"hash"`
 	Key             string `json:"key"`
 	ResourceVersion uint64 `json:"resourceVersion"`
+	// Reached is the newest resourceVersion that had been read when the pass had dealt with Key: all that the prefix rests upon had
+	// happened by then.
+	Reached uint64 `json:"reached"`
 }
 
 // covers reports whether the object with a key and a resourceVersion is stored in the version of the hash.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -87,7 +88,12 @@ func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 			s.beginList(p, known)
 			last = ""
 		}
+		s.compare(p)
 		counts, failures, err := s.each(starting, ctx, p.objects, s.rewriteOnce)
+		if err == nil && counts.Gone > 0 {
+			// The end of an object has no resourceVersion; what is read now is newer (see Prefix.Reached).
+			_, err = s.list(starting, ctx, s.wire.target.Resource.Version, 1, "")
+		}
 		if err != nil {
 			return err
 		}
@@ -95,7 +101,8 @@ func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 			s.live = Counts{}
 			s.state.Counts.add(counts)
 			s.state.fail(failures)
-			last = s.state.done(last, p.objects)
+			s.keepWitness()
+			last = s.state.done(last, p.objects, s.newest.Load())
 			s.state.Continue, s.state.Listed = p.next, p.next == ""
 		})
 		// Dying before this line repeats the page; dying after it repeats nothing (I5).
@@ -109,8 +116,9 @@ func (s *Sweep) beginList(p page, known uint64) {
 	s.update(func() {
 		if p.resourceVersion < known {
 			s.log.Warn("The collection's resourceVersion has gone backwards, forgetting what was known", "now", p.resourceVersion, "then", known)
-			s.state.Ranges, s.state.Prefix, s.state.Baseline, s.trail = nil, Prefix{}, 0, nil
-			s.state.Done, s.state.ConfirmedDone = "", ""
+			s.state.Ranges, s.state.Prefix, s.state.Witnesses = nil, Prefix{}, nil
+			s.state.Baseline, s.trail, s.candidate = 0, nil, Witness{}
+			s.state.Done, s.state.DoneAt, s.state.ConfirmedDone, s.state.ConfirmedDoneAt = "", 0, "", 0
 			s.newest.Store(p.resourceVersion)
 		}
 		if s.state.Baseline == 0 {
@@ -120,6 +128,20 @@ func (s *Sweep) beginList(p page, known uint64) {
 			s.state.recount() // the list had to begin anew within the epoch
 		}
 		s.state.Total = int64(len(p.objects)) + max(p.remaining, 0)
+	})
+}
+
+// compare finds out whether resourceVersions of this resource can be compared: that of a list is at least that of every object in it, as long
+// as both are etcd's revisions. An aggregated API server may answer every list with the same number, and each object would seem to be newer than
+// the baseline (I4).
+func (s *Sweep) compare(p page) {
+	if s.state.Incomparable || !slices.ContainsFunc(p.objects, func(o object) bool { return number(o.resourceVersion) > p.resourceVersion }) {
+		return
+	}
+	s.log.Info("An object has a greater resourceVersion than its list: they cannot be compared, every object is rewritten")
+	s.update(func() {
+		s.state.Incomparable = true
+		s.state.Ranges, s.state.Prefix = nil, Prefix{}
 	})
 }
 
@@ -220,17 +242,16 @@ func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, er
 		}
 		return pace.Wrote, nil
 	})
-	s.sawResourceVersion(number(after.resourceVersion))
+	if err == nil {
+		s.sawObject(after)
+	}
 	return after, err
 }
 
 // stored reports whether an object that a write did not find is stored all the same (I4): reading asks etcd, while
 // writing also asks for the namespace.
 func (s *Sweep) stored(starting, ctx context.Context, o object) (bool, error) {
-	err := s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
-		_, err := s.wire.get(ctx, o)
-		return pace.Other, err
-	})
+	_, err := s.read(starting, ctx, o)
 	if classify(err) == missing {
 		return false, nil
 	}
@@ -274,6 +295,7 @@ func (s *Sweep) retryFailed(starting, ctx context.Context) error {
 		s.state.Counts.Failed -= int64(len(again))
 		s.state.Counts.add(counts)
 		s.state.Failures = failures
+		s.keepWitness()
 	})
 	return s.save(ctx)
 }

@@ -109,11 +109,13 @@ type Sweep struct {
 	hold      hold
 	log       *slog.Logger
 
-	hash    string        // of the storage version that the run began with
-	newest  atomic.Uint64 // newest resourceVersion read
-	retried atomic.Int64
-	answer  atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
-	looked  atomic.Int64 // when the last look at the epoch was due, in Unix nanoseconds
+	hash     string        // of the storage version that the run began with
+	restored time.Time     // when the run saw last that etcd had been restored
+	restores int           // how often it did
+	newest   atomic.Uint64 // newest resourceVersion read
+	retried  atomic.Int64
+	answer   atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
+	looked   atomic.Int64 // when the last look at the epoch was due, in Unix nanoseconds
 
 	mu        sync.Mutex
 	stopped   bool
@@ -125,6 +127,7 @@ type Sweep struct {
 	state     Checkpoint    // as of the last page that is done
 	live      Counts        // of the page that is being written
 	trail     []sighting    // newest resourceVersions that wait to be confirmed
+	candidate Witness       // the newest object that was rewritten, or seen to be current
 	verified  int64
 	moved     int64
 	sizer     pageSizer
@@ -220,12 +223,14 @@ func (s *Sweep) endPass() {
 	s.state.Counts.Rewritten += s.live.Rewritten
 	s.state.Counts.ChangedByAdmission += s.live.ChangedByAdmission
 	s.live, s.trail = Counts{}, nil
+	s.keepWitness()
 	s.state.end()
 }
 
-// load finds the place to go on from. A run that begins anew says so in the checkpoint at once: a later one must not
+// load finds the place to go on from. A run that starts over says so in the checkpoint at once: a later one must not
 // resume what this one did not trust. The collection's resourceVersion must not have gone backwards since: an etcd
-// that was restored from a backup holds old objects under numbers that we believe to be current (I5).
+// that was restored from a backup holds old objects under numbers that we believe to be current (I5). Whether it was restored and has caught
+// up, recall asks the witnesses.
 func (s *Sweep) load(ctx context.Context) error {
 	fresh := Checkpoint{
 		Version: checkpointVersion, Resource: s.wire.target.GroupResource().String(), Started: time.Now(),
@@ -249,6 +254,7 @@ func (s *Sweep) load(ctx context.Context) error {
 	if first.resourceVersion < max(loaded.Confirmed, loaded.Baseline) {
 		s.log.Warn("The collection's resourceVersion has gone backwards, beginning anew",
 			"now", first.resourceVersion, "then", max(loaded.Confirmed, loaded.Baseline))
+		s.restored = time.Now()
 		return s.save(ctx)
 	}
 	if !loaded.resumable() {
@@ -261,16 +267,25 @@ func (s *Sweep) load(ctx context.Context) error {
 // within does in one epoch what is left to do. errEpochOver means that the epoch ended before everything was done.
 func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	now := time.Now()
-	if s.state.Complete && s.state.Counts.Failed == 0 && s.goesOn(epoch, now) && !s.options.Verify {
+	if !s.goesOn(epoch, now) || s.state.Listed && s.state.FailuresOmitted > 0 {
+		s.update(s.endPass)
+	}
+	starting, release := s.untilStopped(ctx)
+	err := s.recall(starting, ctx)
+	release()
+	if err != nil {
+		return err
+	}
+	if s.state.Complete && s.state.Counts.Failed == 0 && !s.options.Verify {
 		return s.conclude(epoch.Evidence) // finished before, and nothing can have happened since
 	}
-	if !s.goesOn(epoch, now) || s.state.Listed && s.state.FailuresOmitted > 0 {
-		s.update(func() {
-			s.endPass()
+	s.update(func() {
+		if !s.state.Begun {
+			s.trail = nil
 			s.state.begin(epoch)
-		})
-	}
-	s.update(func() { s.state.Seen = now })
+		}
+		s.state.Seen = now
+	})
 	if s.state.Complete { // what follows may fail
 		s.update(func() { s.state.Complete = false })
 		if err := s.save(ctx); err != nil {
@@ -285,7 +300,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	defer cancel(nil)
 	watcher.Go(func() { s.watch(ctx, epoch, cancel) })
 
-	starting, release := s.untilStopped(ctx)
+	starting, release = s.untilStopped(ctx)
 	defer release()
 	for _, step := range []func(starting, ctx context.Context) error{s.rewriteAll, s.retryFailed, s.verify} {
 		if err := step(starting, ctx); err != nil {
@@ -296,6 +311,9 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 		return s.failed()
 	}
 	evidence, err := s.confirm(starting, epoch)
+	if err == nil {
+		err = s.recheck(starting, ctx)
+	}
 	if err != nil {
 		return causeOf(ctx, err)
 	}

@@ -40,8 +40,10 @@ var emptyPatch = []byte("{}")
 // object is what the engine knows of an object: its name and its versions, never its content (I9).
 type object struct {
 	namespace, name string
+	uid             types.UID
 	resourceVersion string
 	generation      int64
+	owners, labels  digest
 }
 
 // key orders objects as etcd does.
@@ -53,7 +55,10 @@ func (o object) key() string {
 }
 
 func objectOf(m *metav1.ObjectMeta) object {
-	return object{namespace: m.Namespace, name: m.Name, resourceVersion: m.ResourceVersion, generation: m.Generation}
+	return object{
+		namespace: m.Namespace, name: m.Name, uid: m.UID, resourceVersion: m.ResourceVersion, generation: m.Generation,
+		owners: ownersOf(m), labels: labelsOf(m),
+	}
 }
 
 // number reads a resourceVersion; 0 where it is not a number, as some aggregated API servers have it.

@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+)
+
+// Witness is an object as the sweep left it. Read again, it tells whether etcd was restored from a backup meanwhile, which the collection's
+// resourceVersion tells only until it has caught up.
+//
+// One with a lesser resourceVersion proves a restore: neither an object nor its successor of the same name goes backwards otherwise. One that is
+// exactly as it was left proves the opposite up to its resourceVersion: what etcd holds now and what the sweep saw have everything in
+// common that was written until then. One that was written or deleted since proves nothing.
+type Witness struct {
+	Namespace       string    `json:"namespace,omitempty"`
+	Name            string    `json:"name"`
+	UID             types.UID `json:"uid"`
+	ResourceVersion uint64    `json:"resourceVersion"`
+	// Owners is a digest of metadata.managedFields. After a restore another write of the same object may get the same resourceVersion by chance,
+	// but not at the same time.
+	Owners uint64 `json:"owners,omitempty"`
+}
+
+func (w Witness) object() object { return object{namespace: w.Namespace, name: w.Name} }
+
+// maxWitnesses bounds how many are kept (I6) and read. The latest pages have one each, because others may have written a few of the objects
+// since; from the pages before, those that are spread best are kept.
+const (
+	maxWitnesses    = 16
+	latestWitnesses = 4
+)
+
+// addWitness adds the newest witness. It changes nothing that a copy of witnesses shares.
+func addWitness(witnesses []Witness, w Witness) []Witness {
+	n := len(witnesses)
+	if w.UID == "" || n > 0 && w.ResourceVersion <= witnesses[n-1].ResourceVersion {
+		return witnesses
+	}
+	witnesses = append(slices.Clone(witnesses), w)
+	if n++; n <= maxWitnesses {
+		return witnesses
+	}
+	crowded := 1
+	gap := func(i int) uint64 { return witnesses[i+1].ResourceVersion - witnesses[i-1].ResourceVersion }
+	for i := 2; i < n-latestWitnesses; i++ {
+		if gap(i) < gap(crowded) {
+			crowded = i
+		}
+	}
+	return slices.Delete(witnesses, crowded, crowded+1)
+}
+
+// testimony is what the witnesses say of etcd's history.
+type testimony struct {
+	// upTo is the greatest resourceVersion up to which what etcd holds is what the sweep saw; 0: no witness says so.
+	upTo uint64
+	// restored is a witness that went backwards; nil: there is none.
+	restored *Witness
+}
+
+// hear adds what one witness says that was found as an object; the zero object where it is gone.
+func (t *testimony) hear(w Witness, found object) {
+	switch resourceVersion := number(found.resourceVersion); {
+	case resourceVersion == 0: // gone, or of an API server without numbers
+	case resourceVersion < w.ResourceVersion:
+		t.restored = &w
+	case resourceVersion == w.ResourceVersion && found.uid == w.UID && uint64(found.owners) == w.Owners:
+		t.upTo = max(t.upTo, w.ResourceVersion)
+	}
+}
+
+// believe keeps of the checkpoint what holds although etcd may have been restored up to the revision upTo (I4, I5).
+//
+//   - A good range holds up to there: an object with such a resourceVersion was written before, in the history that the sweep saw.
+//   - The good prefix holds if all that it rests upon happened before, deletions too; and then up to there.
+//   - A pass goes on in its epoch if any witness vouches for it. The epoch names the processes of the API servers, and these are restarted when
+//     etcd is restored; so a witness is asked for certainty only.
+func (c *Checkpoint) believe(upTo uint64) {
+	var ranges []Range
+	for _, r := range c.Ranges {
+		r.To = min(r.To, upTo)
+		ranges = addRange(ranges, r)
+	}
+	c.Ranges = ranges
+	if c.Prefix.ResourceVersion = min(c.Prefix.ResourceVersion, upTo); c.Prefix.Reached > upTo {
+		c.Prefix = Prefix{}
+	}
+	if upTo == 0 && c.Begun {
+		c.forget()
+	}
+}
+
+// forget ends the pass and voids everything that was known of what is stored; it goes on counting.
+func (c *Checkpoint) forget() {
+	c.end()
+	c.Ranges, c.Prefix, c.Witnesses = nil, Prefix{}, nil
+}
+
+// errRestored ends a pass: etcd was restored from a backup since it began.
+var errRestored = fmt.Errorf("%w: etcd was restored from a backup", errEpochOver)
+
+// maxRestores bounds how often one run starts over because objects went backwards. An API server whose resourceVersions do not grow would
+// make it start over indefinitely.
+const maxRestores = 3
+
+// hear reads all witnesses.
+func (s *Sweep) hear(starting, ctx context.Context) (t testimony, err error) {
+	for _, w := range s.state.Witnesses {
+		found, err := s.read(starting, ctx, w.object())
+		if err != nil && classify(err) != missing {
+			return testimony{}, fmt.Errorf("read %s again, to see whether etcd was restored: %w", w.object().key(), err)
+		}
+		if t.hear(w, found); t.restored != nil {
+			break
+		}
+	}
+	return t, nil
+}
+
+// recall asks the witnesses before anything is taken over that an earlier page, pass or process has found out, and takes over what they vouch for.
+func (s *Sweep) recall(starting, ctx context.Context) error {
+	if len(s.state.Ranges) == 0 && s.state.Prefix == (Prefix{}) && !s.state.Begun {
+		return nil
+	}
+	t, err := s.hear(starting, ctx)
+	switch {
+	case err != nil:
+		return err
+	case t.restored != nil:
+		return s.startOver(*t.restored)
+	case t.upTo == 0 && s.state.Begun:
+		s.log.Info("No object is as this sweep left it, so nothing shows that etcd was not restored meanwhile: starting over")
+	}
+	s.update(func() { s.state.believe(t.upTo) })
+	return nil
+}
+
+// recheck asks the witnesses before a proof whether etcd was restored under the pass. That some were written or deleted meanwhile is no
+// reason to start over here: a pass that no one interrupted takes over nothing.
+func (s *Sweep) recheck(starting, ctx context.Context) error {
+	t, err := s.hear(starting, ctx)
+	if err == nil && t.restored != nil {
+		err = s.startOver(*t.restored)
+	}
+	return err
+}
+
+// startOver voids everything: the objects that etcd holds are older than those that the sweep has seen. The epoch settles again, whatever
+// its identity says: what was restored may have been written since in any version.
+func (s *Sweep) startOver(w Witness) error {
+	s.log.Warn("An object went backwards: etcd was restored from a backup, starting over", "object", w.object().key(), "resourceVersion", w.ResourceVersion)
+	if s.restores++; s.restores > maxRestores {
+		return fmt.Errorf("%w: %s is older than after it was rewritten", ErrWentBackwards, w.object().key())
+	}
+	s.update(func() {
+		s.endPass()
+		s.state.forget()
+		s.candidate, s.restored = Witness{}, time.Now()
+	})
+	s.newest.Store(0)
+	return errRestored
+}
+
+// sawObject makes an object, as the API server answered with it, the next witness if it is the newest so far.
+func (s *Sweep) sawObject(o object) {
+	s.sawResourceVersion(number(o.resourceVersion))
+	if s.options.DryRun {
+		return
+	}
+	s.update(func() {
+		if n := number(o.resourceVersion); n > s.candidate.ResourceVersion && o.uid != "" {
+			s.candidate = Witness{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: n, Owners: uint64(o.owners)}
+		}
+	})
+}
+
+// keepWitness records the newest object as a witness. The lock is held.
+func (s *Sweep) keepWitness() { s.state.Witnesses = addWitness(s.state.Witnesses, s.candidate) }
+
+// read reads an object's metadata from etcd, as every GET without a resourceVersion does.
+func (s *Sweep) read(starting, ctx context.Context, o object) (found object, err error) {
+	err = s.try(starting, ctx, func(ctx context.Context) (kind pace.Kind, err error) {
+		found, err = s.wire.get(ctx, o)
+		return pace.Other, err
+	})
+	return found, err
+}
