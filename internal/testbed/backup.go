@@ -35,20 +35,19 @@ func (e *Etcd) Backup() (string, error) {
 
 // Restore ends etcd and every API server, and starts them on the data of a backup: resourceVersions go backwards.
 func (c *Cluster) Restore(ctx context.Context, backup string) error {
+	return c.RestoreBumped(ctx, backup, 0)
+}
+
+// RestoreBumped is Restore with an etcd whose revision has caught up with a given one before any API server is started, as
+// `etcdutl snapshot restore --bump-revision` does it: resourceVersions do not go backwards, only objects do.
+func (c *Cluster) RestoreBumped(ctx context.Context, backup string, revision int64) error {
 	for _, s := range c.Servers {
 		s.Kill()
 	}
-	c.Etcd.Kill()
-	if err := os.RemoveAll(c.Etcd.DataDir()); err != nil {
-		return fmt.Errorf("restore etcd: %w", err)
+	if err := c.Etcd.restore(ctx, backup); err != nil {
+		return err
 	}
-	if err := os.CopyFS(c.Etcd.DataDir(), os.DirFS(filepath.Join(backup, "etcd"))); err != nil {
-		return fmt.Errorf("restore etcd: %w", err)
-	}
-	if err := os.Chmod(c.Etcd.DataDir(), 0o700); err != nil {
-		return fmt.Errorf("restore etcd: %w", err)
-	}
-	if err := c.Etcd.Start(ctx); err != nil {
+	if err := c.Etcd.catchUp(ctx, revision); err != nil {
 		return err
 	}
 	for _, s := range c.Servers {
@@ -57,4 +56,30 @@ func (c *Cluster) Restore(ctx context.Context, backup string) error {
 		}
 	}
 	return nil
+}
+
+// catchUp writes until etcd has come to a revision.
+func (e *Etcd) catchUp(ctx context.Context, revision int64) error {
+	for at := int64(0); at < revision; {
+		answer, err := e.client.Put(ctx, "testbed/caught-up", "")
+		if err != nil {
+			return fmt.Errorf("let etcd catch up: %w", err)
+		}
+		at = answer.Header.Revision
+	}
+	return nil
+}
+
+func (e *Etcd) restore(ctx context.Context, backup string) error {
+	e.Kill()
+	if err := os.RemoveAll(e.DataDir()); err != nil {
+		return fmt.Errorf("restore etcd: %w", err)
+	}
+	if err := os.CopyFS(e.DataDir(), os.DirFS(filepath.Join(backup, "etcd"))); err != nil {
+		return fmt.Errorf("restore etcd: %w", err)
+	}
+	if err := os.Chmod(e.DataDir(), 0o700); err != nil {
+		return fmt.Errorf("restore etcd: %w", err)
+	}
+	return e.Start(ctx)
 }
