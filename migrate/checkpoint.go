@@ -133,7 +133,7 @@ func (c *Checkpoint) clear() {
 func (c *Checkpoint) recount() {
 	c.Counts = Counts{
 		RewrittenBefore: c.Counts.RewrittenBefore + c.Counts.Rewritten,
-		Retried:         c.Counts.Retried, ChangedByAdmission: c.Counts.ChangedByAdmission,
+		Retried:         c.Counts.Retried, ChangedByAdmission: c.Counts.ChangedByAdmission, ManagedFieldsDropped: c.Counts.ManagedFieldsDropped,
 	}
 	c.Failures, c.FailuresOmitted = nil, 0
 }

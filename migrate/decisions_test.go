@@ -182,3 +182,35 @@ func TestEvidenceIsReadAsItIsWritten(t *testing.T) {
 		t.Error("an unknown word was taken")
 	}
 }
+
+func TestWhatTheServerDidToAnObjectOnItsOwnAccountIsCounted(t *testing.T) {
+	listed := object{uid: "u", resourceVersion: "10", generation: 1, owners: 7, labels: 3}
+	const changed, dropped = 1, 2
+	for name, tt := range map[string]struct {
+		listed object
+		edit   func(o *object)
+		want   int
+	}{
+		"nothing":                    {listed, func(*object) {}, 0},
+		"admission changed the spec": {listed, func(o *object) { o.generation = 2 }, changed},
+		"admission changed labels":   {listed, func(o *object) { o.labels = 4 }, changed},
+		"admission labelled an object without a generation": {object{uid: "u", resourceVersion: "10", owners: 7, labels: 3}, func(o *object) { o.labels = 4 }, changed},
+		"a client changed the spec at the same moment":      {listed, func(o *object) { o.generation, o.owners = 2, 8 }, 0},
+		"a client labelled it at the same moment":           {listed, func(o *object) { o.labels, o.owners = 4, 8 }, 0},
+		"it was deleted and created again":                  {listed, func(o *object) { o.uid, o.generation, o.owners = "v", 2, 0 }, 0},
+		"without managedFields it may have been either":     {object{uid: "u", resourceVersion: "10", generation: 1}, func(o *object) { o.generation = 2 }, changed},
+		"it became too large with its managedFields":        {listed, func(o *object) { o.owners = 0 }, dropped},
+	} {
+		after := tt.listed
+		after.resourceVersion = "11"
+		tt.edit(&after)
+		got := outcome(tt.listed, after)
+		want := Counts{Rewritten: 1, ChangedByAdmission: int64(tt.want & changed), ManagedFieldsDropped: int64(tt.want & dropped / dropped)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if got := outcome(listed, listed); got != (Counts{Current: 1}) {
+		t.Errorf("an object that did not move counts as %+v", got)
+	}
+}

@@ -214,17 +214,28 @@ func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failu
 		if err != nil {
 			return s.judge(starting, o, err)
 		}
-		var c Counts
-		if after.resourceVersion == o.resourceVersion {
-			c.Current = 1
-		} else {
-			c.Rewritten = 1
-		}
-		if o.generation != 0 && after.generation != o.generation {
-			c.ChangedByAdmission = 1
-		}
-		return c, nil, nil
+		return outcome(o, after), nil, nil
 	}
+}
+
+// outcome counts what became of an object, and what the API server did to it on its own account (I3).
+//
+// The API server computes managedFields before admission runs, and every client's write changes them. So where they are the same as in the
+// list and something else is not, admission changed it; where they changed too, it may have been a client. An object without managedFields
+// does not tell the two apart, and counts.
+func outcome(listed, after object) Counts {
+	if after.resourceVersion == listed.resourceVersion {
+		return Counts{Current: 1}
+	}
+	c := Counts{Rewritten: 1}
+	changed := listed.generation != after.generation || listed.labels != after.labels
+	if after.uid == listed.uid && after.owners == listed.owners && changed {
+		c.ChangedByAdmission = 1
+	}
+	if after.uid == listed.uid && after.owners == 0 && listed.owners != 0 {
+		c.ManagedFieldsDropped = 1
+	}
+	return c
 }
 
 func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, err error) {

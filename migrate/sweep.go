@@ -222,6 +222,7 @@ func (s *Sweep) run(ctx context.Context) error {
 func (s *Sweep) endPass() {
 	s.state.Counts.Rewritten += s.live.Rewritten
 	s.state.Counts.ChangedByAdmission += s.live.ChangedByAdmission
+	s.state.Counts.ManagedFieldsDropped += s.live.ManagedFieldsDropped
 	s.live, s.trail = Counts{}, nil
 	s.keepWitness()
 	s.state.end()

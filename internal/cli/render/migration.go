@@ -115,6 +115,9 @@ func (m *Migration) text(b *strings.Builder) {
 	if c.ChangedByAdmission > 0 {
 		fmt.Fprintf(b, "  admission   changed %s objects when they were rewritten\n", Count(c.ChangedByAdmission))
 	}
+	if c.ManagedFieldsDropped > 0 {
+		fmt.Fprintf(b, "  too large   %s objects lost their managedFields: with them they exceed what etcd accepts in the new version\n", Count(c.ManagedFieldsDropped))
+	}
 	if r.Verified {
 		fmt.Fprintf(b, "  verified    by a second pass in which every object stayed as it was\n")
 	}

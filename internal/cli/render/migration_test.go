@@ -29,7 +29,7 @@ func failed() Migration {
 	m.Outcome, m.StoredVersionsAfter = Incomplete, nil
 	m.Error = "objects could not be rewritten: 21"
 	m.Next = "kube-migrator migrate widgets.demo.example.com --resume"
-	m.Result.Counts = migrate.Counts{Rewritten: 9_979, Failed: 21, ChangedByAdmission: 4, RewrittenBefore: 17}
+	m.Result.Counts = migrate.Counts{Rewritten: 9_979, Failed: 21, ChangedByAdmission: 4, ManagedFieldsDropped: 2, RewrittenBefore: 17}
 	m.Result.Restarts = 2
 	for range 21 {
 		m.Result.Failures = append(m.Result.Failures, migrate.Failure{Namespace: "default", Name: "a", Reason: migrate.Rejected, Message: "no\ncolor"})
@@ -61,6 +61,7 @@ func TestTheSummaryOfFailuresNamesTwentyAndTheCommandThatRetries(t *testing.T) {
   objects     9,979 rewritten, 0 already current, 0 gone, 21 failed, in 25s
               17 more were rewritten in 2 earlier passes that the end of an epoch cut short
   admission   changed 4 objects when they were rewritten
+  too large   2 objects lost their managedFields: with them they exceed what etcd accepts in the new version
   evidence    Observed: 3 API servers, each was asked
 ` + strings.Repeat("  failed      default/a: Rejected: no color\n", 20) + `  failed      and 1 more, see -o json
   error       objects could not be rewritten: 21
