@@ -41,21 +41,29 @@ func (k Kind) Hash(apiVersion string) string {
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// Truth is, as of one moment, what etcd holds of a resource beside what the StorageState of it claims.
+// Truth is, as of one moment, what etcd holds of a resource beside what is recorded of it.
 type Truth struct {
-	// Revision is etcd's.
+	// Revision is etcd's. Everything else was read at it.
 	Revision int64
 	// Held counts the objects by apiVersion.
 	Held map[string]int
 	// Claimed are the persistedStorageVersionHashes; nil where nothing is recorded.
 	Claimed []string
-	// Generation is that of the definition at the look that is recorded; 0 where there is none.
+	// Seen are the hashes that the StorageState says API servers write.
+	Seen []string
+	// Current is the currentStorageVersionHash.
+	Current string
+	// Migrated tells whether the condition of that name is True.
+	Migrated bool
+	// Generation is that of the CustomResourceDefinition at the look that is recorded; 0 where there is none.
 	Generation int64
+	// Stored are the apiVersions that status.storedVersions of the CustomResourceDefinition names; nil where there is none.
+	Stored []string
 
 	kind Kind
 }
 
-// unknownHash is what a StorageState claims where nobody can name the versions.
+// unknownHash is what a StorageState claims where the versions cannot be determined.
 const unknownHash = "Unknown"
 
 // Uncovered returns the apiVersions of objects that neither the claim nor the given hashes account for, sorted (I1).
@@ -63,17 +71,62 @@ func (t Truth) Uncovered(shown ...string) []string {
 	if slices.Contains(t.Claimed, unknownHash) {
 		return nil
 	}
-	var lies []string
-	for _, version := range slices.Sorted(maps.Keys(t.Held)) {
-		hash := t.kind.Hash(version)
-		if !strings.HasPrefix(version, "enc:") && !slices.Contains(t.Claimed, hash) && !slices.Contains(shown, hash) {
-			lies = append(lies, version)
-		}
-	}
-	return lies
+	return t.outside(slices.Concat(t.Claimed, shown))
 }
 
-// Truth reads both past the API servers.
+// outside returns the apiVersions of objects whose hash is none of the given ones, sorted. Encrypted objects cannot be looked into.
+func (t Truth) outside(hashes []string) (versions []string) {
+	for _, version := range slices.Sorted(maps.Keys(t.Held)) {
+		if !strings.HasPrefix(version, "enc:") && !slices.Contains(hashes, t.kind.Hash(version)) {
+			versions = append(versions, version)
+		}
+	}
+	return versions
+}
+
+// Violations says in which ways the records are wrong. The given hashes are those that something may have written of which the trigger cannot know
+// yet: they excuse an object, unless the StorageState itself says that API servers write them. Then they have been seen, and a version
+// that was seen is recorded before anything else is done about it.
+//
+//   - I1: everything that etcd holds is claimed or excused, or Unknown is claimed. What API servers are recorded as writing is claimed.
+//   - I2: where Migrated is True, the current version is the only one claimed, and etcd holds no other that is not excused.
+//   - I2: status.storedVersions names everything that etcd holds, without an excuse: the API server adds a storage version in the same
+//     write that makes it one.
+func (t Truth) Violations(unseen ...string) (violations []string) {
+	excused := slices.DeleteFunc(slices.Clone(unseen), func(hash string) bool { return slices.Contains(t.Seen, hash) })
+	violation := func(format string, arguments ...any) {
+		violations = append(violations, fmt.Sprintf(format, arguments...))
+	}
+	for _, version := range t.Uncovered(excused...) {
+		violation("I1 violated: etcd holds %d objects as %s (hash %s), persistedStorageVersionHashes are %v, excused are %v",
+			t.Held[version], version, t.kind.Hash(version), t.Claimed, excused)
+	}
+	for _, hash := range t.Seen {
+		if !slices.Contains(t.Claimed, hash) && !slices.Contains(t.Claimed, unknownHash) {
+			violation("I1 violated: API servers are recorded as writing %s, persistedStorageVersionHashes are %v", hash, t.Claimed)
+		}
+	}
+	if t.Migrated {
+		if !slices.Equal(t.Claimed, []string{t.Current}) {
+			violation("I2 violated: Migrated is True, and persistedStorageVersionHashes are %v, currentStorageVersionHash %s", t.Claimed, t.Current)
+		}
+		for _, version := range t.outside(append(excused, t.Current)) {
+			violation("I2 violated: Migrated is True, and etcd holds %d objects as %s, currentStorageVersionHash is %s, excused are %v",
+				t.Held[version], version, t.Current, excused)
+		}
+	}
+	if t.Stored != nil {
+		for _, version := range slices.Sorted(maps.Keys(t.Held)) {
+			if !strings.HasPrefix(version, "enc:") && !slices.Contains(t.Stored, version) {
+				violation("I2 violated: etcd holds %d objects as %s, status.storedVersions names %v", t.Held[version], version, t.Stored)
+			}
+		}
+	}
+	return violations
+}
+
+// Truth reads everything past the API servers, at one revision of etcd: what is compared is what was true at one moment, however
+// long reading takes.
 func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
 	t := Truth{Held: map[string]int{}, kind: k}
 	state, err := c.Etcd.client.Get(ctx, "/registry/migration.k8s.io/storagestates/"+k.Name())
@@ -82,26 +135,66 @@ func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
 	}
 	t.Revision = state.Header.Revision
 	for _, kv := range state.Kvs {
-		if t.Claimed, t.Generation, err = claimed(kv.Value); err != nil {
+		var s storageState
+		if err := json.Unmarshal(kv.Value, &s); err != nil {
 			return t, fmt.Errorf("decode StorageState %s: %w", k.Name(), err)
+		}
+		t.Claimed, t.Seen, t.Current = s.Status.Persisted, s.seen(), s.Status.Current
+		t.Migrated, t.Generation = s.migrated(), s.Status.Definition.Generation
+	}
+	found, err := c.Etcd.client.Get(ctx, definitionsPrefix+k.Name(), clientv3.WithRev(t.Revision))
+	if err != nil {
+		return t, fmt.Errorf("read CustomResourceDefinition %s: %w", k.Name(), err)
+	}
+	for _, kv := range found.Kvs {
+		var d definition
+		if err := json.Unmarshal(kv.Value, &d); err != nil {
+			return t, fmt.Errorf("decode CustomResourceDefinition %s: %w", k.Name(), err)
+		}
+		t.Stored = []string{}
+		for _, version := range d.Status.StoredVersions {
+			t.Stored = append(t.Stored, d.Spec.Group+"/"+version)
 		}
 	}
 	_, err = c.eachRaw(ctx, k.Prefix, t.Revision, func(_ string, value []byte, _ int64) { t.Held[storedVersion(value)]++ })
 	return t, err
 }
 
-// claimed returns what a stored StorageState claims, as of a generation of the definition.
-func claimed(value []byte) (hashes []string, generation int64, err error) {
-	var state struct {
-		Status struct {
-			Persisted  []string `json:"persistedStorageVersionHashes"`
-			Definition struct {
-				Generation int64 `json:"generation"`
-			} `json:"definition"`
-		} `json:"status"`
+// storageState is what of a StorageState the invariants speak about.
+type storageState struct {
+	Status struct {
+		Persisted []string `json:"persistedStorageVersionHashes"`
+		Current   string   `json:"currentStorageVersionHash"`
+		Servers   []struct {
+			Hash string `json:"encodingVersionHash"`
+		} `json:"serverStorageVersions"`
+		Definition struct {
+			Generation int64 `json:"generation"`
+		} `json:"definition"`
+		Conditions []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+// seen are the hashes that servers are recorded with, each once. One that never answered has none.
+func (s *storageState) seen() (hashes []string) {
+	for _, server := range s.Status.Servers {
+		if server.Hash != "" && !slices.Contains(hashes, server.Hash) {
+			hashes = append(hashes, server.Hash)
+		}
 	}
-	err = json.Unmarshal(value, &state)
-	return state.Status.Persisted, state.Status.Definition.Generation, err
+	return hashes
+}
+
+func (s *storageState) migrated() bool {
+	for _, c := range s.Status.Conditions {
+		if c.Type == "Migrated" {
+			return c.Status == "True"
+		}
+	}
+	return false
 }
 
 // Shows asks the server itself what it encodes a resource in; "" where it does not serve it.
@@ -150,12 +243,12 @@ func (c *Cluster) storedStates(ctx context.Context, revision int64) (map[string]
 			continue
 		}
 		name := path.Base(string(kv.Key))
-		hashes, _, err := claimed(kv.Value)
-		if err != nil {
+		var s storageState
+		if err := json.Unmarshal(kv.Value, &s); err != nil {
 			return nil, fmt.Errorf("decode StorageState %s: %w", name, err)
 		}
-		if len(hashes) > 0 {
-			states[name] = hashes
+		if len(s.Status.Persisted) > 0 {
+			states[name] = s.Status.Persisted
 		}
 	}
 	return states, nil

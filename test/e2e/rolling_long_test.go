@@ -18,7 +18,8 @@ import (
 
 func TestARollingUpgradeAndADowngradeInTheMiddle(t *testing.T) {
 	t.Parallel()
-	r := roll(t, nil, heldBack, heldBack, heldBack)
+	r := roll(t, deviceClasses, heldBack, heldBack, heldBack)
+	r.start()
 	r.ends(deviceOld)
 	r.become(0, upgraded)
 	r.become(1, upgraded)
@@ -33,85 +34,88 @@ func TestARollingUpgradeAndADowngradeInTheMiddle(t *testing.T) {
 
 func TestARollingUpgradeOfServersThatDeclareWhatTheyStore(t *testing.T) {
 	t.Parallel()
-	r := roll(t, declaring, heldBack, heldBack, heldBack)
+	r := roll(t, deviceClasses, heldBack.declaring(), heldBack.declaring(), heldBack.declaring())
+	r.start()
 	r.ends(deviceOld)
 	for i := range r.cluster.Servers {
-		r.become(i, upgraded)
+		r.become(i, upgraded.declaring())
 	}
 	r.ends(deviceNew)
-	if s := r.state(deviceName); s.Status.Evidence != "Declared" {
+	if s := r.state(deviceClasses.kind.Name()); s.Status.Evidence != "Declared" {
 		t.Errorf("the evidence is %s, want Declared", s.Status.Evidence)
 	}
 }
 
 func TestARollingUpgradeWhereOneServerDeclaresWhatItStores(t *testing.T) {
 	t.Parallel()
-	r := roll(t, nil, slices.Concat(heldBack, declaring), heldBack, heldBack)
+	r := roll(t, deviceClasses, heldBack.declaring(), heldBack, heldBack)
+	r.start()
 	r.ends(deviceOld)
-	r.become(0, declaring)
+	r.become(0, upgraded.declaring())
 	r.become(1, upgraded)
 	r.become(2, upgraded)
 	r.ends(deviceNew)
-	if s := r.state(deviceName); s.Status.Evidence != "Observed" {
+	if s := r.state(deviceClasses.kind.Name()); s.Status.Evidence != "Observed" {
 		t.Errorf("the evidence is %s, want Observed", s.Status.Evidence)
 	}
 }
 
 func TestServersThatCrashReturnAndPassBy(t *testing.T) {
 	t.Parallel()
-	r := roll(t, nil, heldBack, heldBack, heldBack)
+	r := roll(t, deviceClasses, heldBack, heldBack, heldBack)
+	name := deviceClasses.kind.Name()
+	r.start()
 	r.ends(deviceOld)
-	crashed := r.cluster.Servers[2]
 	r.become(0, upgraded)
+	r.known(2)
+	r.holders[2] = r.holder(2)
+	crashed := r.cluster.Servers[2]
 	crashed.Kill()
+	r.watch.ended(crashed)
 	r.become(1, upgraded)
-	r.ends(deviceNew) // once nobody expects the crashed one any more
+	r.ends(deviceNew) // once nothing expects the crashed one any more
 
 	// It returns as it was.
-	r.watch.starting(crashed)
+	r.watch.begins(crashed, deviceOld)
 	if err := crashed.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.watch.started(crashed)
-	r.untilState(deviceName, "in doubt again", func(s *v1alpha1.StorageState) bool {
-		return slices.Contains(s.Status.PersistedStorageVersionHashes, deviceKind.Hash(deviceOld))
+	r.untilState(name, "in doubt again", func(s *v1alpha1.StorageState) bool {
+		return slices.Contains(s.Status.PersistedStorageVersionHashes, deviceClasses.kind.Hash(deviceOld))
 	})
 	r.become(2, upgraded)
 	r.ends(deviceNew)
 
-	// One starts, writes and dies before anybody can have looked twice.
-	passing := r.cluster.Servers[2]
-	passing.Kill()
-	r.watch.starting(passing)
-	r.passBy(passing, heldBack)
-	r.untilState(deviceName, "in doubt once more", func(s *v1alpha1.StorageState) bool {
-		return !persistedOnly("v1")(s)
-	})
+	// One starts, writes and dies before the trigger can have looked twice.
+	r.end(2)
+	r.passBy(r.cluster.Servers[2], heldBack)
+	r.untilState(name, "in doubt once more", func(s *v1alpha1.StorageState) bool { return !persistedOnly("v1")(s) })
+	r.watch.ended(r.cluster.Servers[2]) // not earlier: the trigger notices it by the Lease that it leaves
 	r.ends(deviceNew)
 }
 
 // passBy starts a server, writes through it as soon as it has its identity Lease, and kills it. Before that no load balancer sends
-// anybody to it, and nothing would be left to notice.
-func (r *rolling) passBy(s *testbed.Server, flags []string) {
+// anything to it, and it would leave no trace.
+func (r *rolling) passBy(s *testbed.Server, as edition) {
 	r.Helper()
 	before := r.identities()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	var work sync.WaitGroup
+	r.watch.begins(s, as.stores)
 	work.Go(func() {
-		if err := s.RestartWith(ctx, testbed.ServerOptions{Flags: slices.Concat(r.extra, flags)}); err != nil && ctx.Err() == nil {
+		if err := s.RestartWith(ctx, as.options()); err != nil && ctx.Err() == nil {
 			r.Logf("the server that passes by: %v", err)
 		}
 	})
 	eventually(r.T, "the server that passes by has a Lease", func() bool {
 		return slices.ContainsFunc(r.identities(), func(id string) bool { return !slices.Contains(before, id) })
 	})
-	r.watch.passes(deviceKind.Hash(deviceOld))
-	wrote := r.write(ctx, s, http.MethodPatch, "first-0")
+	wrote := r.write(ctx, s, r.what, http.MethodPatch, "first-0")
 	s.Kill()
 	cancel()
 	work.Wait()
-	if held := stored(r.T, r.cluster, deviceKind.Prefix); !wrote || held[deviceOld] == 0 {
+	if held := stored(r.T, r.cluster, r.what.kind.Prefix); !wrote || held[as.stores] == 0 {
 		r.Errorf("etcd holds %v: the server that passed by wrote nothing", held)
 	}
 }
