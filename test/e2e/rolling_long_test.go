@@ -16,22 +16,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-func TestARollingUpgradeAndADowngradeInTheMiddle(t *testing.T) {
-	t.Parallel()
-	r := roll(t, deviceClasses, heldBack, heldBack, heldBack)
-	r.start()
-	r.ends(deviceOld)
-	r.become(0, upgraded)
-	r.become(1, upgraded)
-	r.become(0, heldBack)
-	r.become(1, heldBack)
-	r.ends(deviceOld)
-	for i := range r.cluster.Servers {
-		r.become(i, upgraded)
-	}
-	r.ends(deviceNew)
-}
-
 func TestARollingUpgradeOfServersThatDeclareWhatTheyStore(t *testing.T) {
 	t.Parallel()
 	r := roll(t, deviceClasses, heldBack.declaring(), heldBack.declaring(), heldBack.declaring())

@@ -310,3 +310,46 @@ func (r *rolling) wantDisagreement(one, other edition) {
 		r.Errorf("generation %d was asked for after %d although the servers disagree", now, generation)
 	}
 }
+
+// Three API servers are upgraded one after the other while custom resources are being rewritten: each restart ends the sweep's epoch, and it
+// goes on in the next one. What the upgrade changes, a built-in resource, is migrated once all are upgraded.
+func TestThreeServersAreUpgradedUnderARunningSweep(t *testing.T) {
+	t.Parallel()
+	const n = 300
+	r := roll(t, deviceClasses, heldBack, heldBack, heldBack)
+	if err := r.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cluster.BulkCreate(t.Context(), testbed.Bulk{Count: n}); err != nil {
+		t.Fatal(err)
+	}
+	custom := watchTruth(t, r.cluster, widgetKind)
+	r.start(widgets)
+	r.untilState(widgetsName, "proven", persistedOnly("v1"))
+	r.ends(deviceOld)
+
+	// At this pace it lasts for longer than the upgrade; what is written anew meanwhile is none of these objects.
+	r.change(widgetsName, `{"spec": {"pace": {"maxObjectsPerSecond": 2}}}`)
+	custom.moving(t, "v2")
+	left := func() int { return stored(t, r.cluster, testbed.WidgetsPrefix)[v1] }
+	for i := range r.cluster.Servers {
+		before := left()
+		eventually(t, "the sweep rewrites objects", func() bool { return left() < before })
+		r.become(i, upgraded)
+	}
+	if left() == 0 {
+		t.Fatal("the sweep was over before the upgrade: nothing was tested")
+	}
+	r.change(widgetsName, `{"spec": {"pace": {"maxObjectsPerSecond": 0}}}`)
+	r.ends(deviceNew)
+	r.untilState(widgetsName, "proven after the upgrade", persistedOnly("v2"))
+	if held := stored(t, r.cluster, testbed.WidgetsPrefix); len(held) != 1 || held[v2] < n {
+		t.Errorf("etcd holds %v, want %d widgets or more, all in %s", held, n, v2)
+	}
+	if m := r.until(widgetsName, "succeeded", inPhase(v1alpha1.PhaseSucceeded)); m.Status.Run.Failures != 0 {
+		t.Errorf("restarts were taken for failures: %+v", m.Status.Run)
+	}
+	for _, w := range []*watchman{r.watch, custom} {
+		w.wantTold(t, 50)
+	}
+}
