@@ -13,12 +13,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-func TestWithoutEnoughEvidenceNothingIsPrunedOrTakenAway(t *testing.T) {
-	t.Parallel()
-	cluster := testbed.New(t, testbed.Options{})
-	g := newGadgets(t, cluster, "gadgets")
+func nothingIsPrunedWithoutEnoughEvidence(t *testing.T, g *gadgets) {
 	g.stale(3)
-	user := newCLI(t, cluster)
+	user := newCLI(t, g.cluster)
 
 	report := user.retire(3, g, "--unserve", "--remove", "--min-evidence=declared")
 
@@ -30,51 +27,44 @@ func TestWithoutEnoughEvidenceNothingIsPrunedOrTakenAway(t *testing.T) {
 	g.wantVersions("v2", "v2 served storage")
 }
 
-func TestAStorageVersionThatGoesBackMeanwhileKeepsTheVersion(t *testing.T) {
-	t.Parallel()
-	for name, skip := range map[string]int{"before it is unserved": 0, "before it is removed": 1} {
-		t.Run(name, func(t *testing.T) {
-			cluster := testbed.New(t, testbed.Options{})
-			g := newGadgets(t, cluster, "gadgets")
-			g.stale(3)
-			user, proxy := throughProxy(t, cluster)
-			back := testbed.ResetBefore(func() { // there and back: something may have been written as v1 in between
-				for range 2 {
-					g.edit(func(versions []any) []any {
-						for _, v := range versions {
-							v := v.(map[string]any)
-							v["storage"] = v["storage"] != true
-						}
-						return versions
-					})
-				}
-			})
-			proxy.SetRules(testbed.Rule{Fault: back, Skip: skip, Times: 1, Match: func(r *http.Request) bool {
-				return r.Method == http.MethodPatch && r.URL.Path == g.whole()
-			}})
-
-			report := user.retire(2, g, "--unserve", "--remove")
-
-			if stepStates(report)[retire.Remove] == retire.Done || !strings.Contains(report.Error, "status.storedVersions names v1 again") {
-				t.Errorf("steps %v, error %q: want it refused, because v1 may be stored again", report.Steps, report.Error)
+// storageVersionGoesBack has the storage version go back and forth before the definition is changed for the (skip+1)th time.
+func storageVersionGoesBack(skip int) func(*testing.T, *gadgets) {
+	return func(t *testing.T, g *gadgets) {
+		g.stale(3)
+		user, proxy := throughProxy(t, g.cluster)
+		back := testbed.ResetBefore(func() { // there and back: something may have been written as v1 in between
+			for range 2 {
+				g.edit(func(versions []any) []any {
+					for _, v := range versions {
+						v := v.(map[string]any)
+						v["storage"] = v["storage"] != true
+					}
+					return versions
+				})
 			}
-			versions, stored := g.versions()
-			if len(versions) != 2 || len(stored) != 2 || skip == 0 && versions[0] != "v1 served" {
-				t.Errorf("spec.versions %v, storedVersions %v, want v1 in both", versions, stored)
-			}
-			user.retire(0, g, "--unserve", "--remove")
-			g.wantVersions("v2", "v2 served storage")
-			g.wantUnnamed(3)
 		})
+		proxy.SetRules(testbed.Rule{Fault: back, Skip: skip, Times: 1, Match: func(r *http.Request) bool {
+			return r.Method == http.MethodPatch && r.URL.Path == g.whole()
+		}})
+
+		report := user.retire(2, g, "--unserve", "--remove")
+
+		if stepStates(report)[retire.Remove] == retire.Done || !strings.Contains(report.Error, "status.storedVersions names v1 again") {
+			t.Errorf("steps %v, error %q: want it refused, because v1 may be stored again", report.Steps, report.Error)
+		}
+		versions, stored := g.versions()
+		if len(versions) != 2 || len(stored) != 2 || skip == 0 && versions[0] != "v1 served" {
+			t.Errorf("spec.versions %v, storedVersions %v, want v1 in both", versions, stored)
+		}
+		user.retire(0, g, "--unserve", "--remove")
+		g.wantVersions("v2", "v2 served storage")
+		g.wantUnnamed(3)
 	}
 }
 
-func TestAnObjectWhoseEntriesOwnNothingIsNotTakenForOneThatWasNeverTracked(t *testing.T) {
-	t.Parallel()
-	cluster := testbed.New(t, testbed.Options{})
-	g := newGadgets(t, cluster, "gadgets")
+func entriesThatOwnNothingAreEntries(t *testing.T, g *gadgets) {
 	g.stale(1)
-	user, proxy := throughProxy(t, cluster)
+	user, proxy := throughProxy(t, g.cluster)
 	// After the migration, because the API server drops such entries whenever it writes an object.
 	emptied := testbed.ResetBefore(func() { g.disown("g-000") })
 	proxy.SetRules(testbed.Rule{Fault: emptied, Skip: 1, Times: 1, Match: func(r *http.Request) bool {

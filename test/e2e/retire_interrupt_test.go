@@ -32,16 +32,15 @@ var moments = []struct {
 func (g *gadgets) item() string  { return "/" + g.plural + "/g-" }
 func (g *gadgets) whole() string { return definitions + g.definition() }
 
-func TestWhereverItIsKilledTheSameCommandGoesOn(t *testing.T) {
-	t.Parallel()
+func sameCommandGoesOnWhereverItIsKilled(t *testing.T, g *gadgets) {
 	const n = 6
-	cluster := testbed.New(t, testbed.Options{})
 	for i, moment := range moments {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("when %s, after: %v", moment.name, after), func(t *testing.T) {
-				g := newGadgets(t, cluster, fmt.Sprintf("gadget%c%vs", 'a'+i, after))
+				t.Parallel()
+				g := newGadgets(t, g.cluster, fmt.Sprintf("gadget%c%vs", 'a'+i, after))
 				g.stale(n)
-				user, proxy := throughProxy(t, cluster)
+				user, proxy := throughProxy(t, g.cluster)
 				path := moment.path(g)
 				user.killed(proxy, after, moment.skip(n), func(r *http.Request) bool {
 					return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, path) &&

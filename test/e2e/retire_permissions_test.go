@@ -11,21 +11,18 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-func TestAPermissionThatTheLastStepLacksIsMissedBeforeTheFirst(t *testing.T) {
-	t.Parallel()
-	const guest, extensions = "guest", "apiextensions.k8s.io"
-	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: guest}}})
-	g := newGadgets(t, cluster, "gadgets")
+func missingPermissionIsFoundBeforeTheFirstStep(t *testing.T, g *gadgets) {
+	const extensions = "apiextensions.k8s.io"
 	g.stale(2)
-	allow(t, cluster, guest, []any{
+	allow(t, g.cluster, guest, []any{
 		rule("", "namespaces", "get"), rule("coordination.k8s.io", "leases", "list"), rule("apiregistration.k8s.io", "apiservices", "list"),
 		rule(testbed.WidgetGroup, g.plural, "list", "get", "patch"),
 	})
-	kubeconfig, err := cluster.KubeconfigFor(cluster.Servers[0].URL(), guest)
+	kubeconfig, err := g.cluster.KubeconfigFor(g.cluster.Servers[0].URL(), guest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	user, before := newCLIWith(t, cluster, kubeconfig), revisions(t, cluster, g.prefix())
+	user, before := newCLIWith(t, g.cluster, kubeconfig), revisions(t, g.cluster, g.prefix())
 	args := []string{"retire", g.definition(), "--version=v1", "--settle-time=1s", "--unserve", "--remove"}
 	steps := []struct {
 		granted   map[string]any
@@ -43,7 +40,7 @@ func TestAPermissionThatTheLastStepLacksIsMissedBeforeTheFirst(t *testing.T) {
 	}
 	for i, step := range steps {
 		if step.granted != nil {
-			allow(t, cluster, fmt.Sprint(guest, i), []any{step.granted}, guest)
+			allow(t, g.cluster, fmt.Sprint(guest, i), []any{step.granted}, guest)
 		}
 		eventually(t, step.what, func() bool { // RBAC is cached
 			_, wait := user.start(args...)
@@ -51,7 +48,7 @@ func TestAPermissionThatTheLastStepLacksIsMissedBeforeTheFirst(t *testing.T) {
 			return out.code == 1 && out.stdout == "" && strings.Contains(out.stderr, step.what) && strings.HasSuffix(out.stderr, "\nTry: "+step.try+"\n")
 		})
 	}
-	wantUnmoved(t, cluster, g.prefix(), before)
+	wantUnmoved(t, g.cluster, g.prefix(), before)
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
 	if out := user.run(0, append(args, "--dry-run")...); !strings.Contains(out.stderr, "this would be refused: "+steps[2].what) || !strings.Contains(out.stdout, "a dry run") {
 		t.Errorf("the dry run shows\n%s%s", out.stdout, out.stderr)

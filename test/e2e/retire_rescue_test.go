@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/kube-migrator/kube-migrator/internal/retire"
-	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
 // strand removes v1 from a definition while objects are stored in it, as somebody does who believes that nothing is.
@@ -27,13 +26,10 @@ func (g *gadgets) strand(n int) {
 	wantStored(g.t, g.cluster, g.prefix(), map[string]int{v1: n})
 }
 
-func TestObjectsThatDoNotListAreRescued(t *testing.T) {
-	t.Parallel()
+func objectsThatDoNotListAreRescued(t *testing.T, g *gadgets) {
 	const n = 5
-	cluster := testbed.New(t, testbed.Options{})
-	g := newGadgets(t, cluster, "gadgets")
 	g.strand(n)
-	user := newCLI(t, cluster)
+	user := newCLI(t, g.cluster)
 	what, try := user.refused("retire", g.definition(), "--version=v1", "--remove", "--settle-time=1s")
 	if !strings.Contains(what, "traces") || !strings.Contains(try, "--rescue") {
 		t.Fatalf("%s\nTry: %s; want it refused, and --rescue", what, try)
@@ -57,13 +53,10 @@ func TestObjectsThatDoNotListAreRescued(t *testing.T) {
 	}
 }
 
-func TestObjectsThatNobodyCanApplyToAreRescued(t *testing.T) {
-	t.Parallel()
+func objectsThatNobodyCanApplyToAreRescued(t *testing.T, g *gadgets) {
 	const n = 2
-	cluster := testbed.New(t, testbed.Options{})
-	g := newGadgets(t, cluster, "gadgets")
 	g.stale(n)
-	user := newCLI(t, cluster)
+	user := newCLI(t, g.cluster)
 	user.migrate(0, g.definition())
 	g.edit(func(versions []any) []any { return versions[1:] })
 	eventually(t, "nobody can apply", func() bool {
@@ -85,18 +78,15 @@ func TestObjectsThatNobodyCanApplyToAreRescued(t *testing.T) {
 	}
 }
 
-func TestARescueThatIsKilledGoesOn(t *testing.T) {
-	t.Parallel()
+func killedRescueGoesOn(t *testing.T, g *gadgets) {
 	const n = 5
-	cluster := testbed.New(t, testbed.Options{})
-	g := newGadgets(t, cluster, "gadgets")
 	g.strand(n)
 	schema := filepath.Join(t.TempDir(), "old.json")
-	old := do(t, cluster, http.MethodGet, definitions+g.definition(), nil)
+	old := do(t, g.cluster, http.MethodGet, definitions+g.definition(), nil)
 	if err := os.WriteFile(schema, []byte(strings.ReplaceAll(string(old), `"name":"v2"`, `"name":"v1"`)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	user, proxy := throughProxy(t, cluster)
+	user, proxy := throughProxy(t, g.cluster)
 	args := []string{"retire", g.definition(), "--version=v1", "--rescue", "--schema-from=" + schema, "--settle-time=1s"}
 	for i, path := range []string{g.whole(), g.whole() + "/status", g.item()} {
 		skip := 0
@@ -117,10 +107,8 @@ func TestARescueThatIsKilledGoesOn(t *testing.T) {
 	g.wantUnnamed(n)
 }
 
-func TestARescueLosesNoFieldThatOnlyTheOldVersionHas(t *testing.T) {
-	t.Parallel()
-	cluster := testbed.New(t, testbed.Options{})
-	converter := newConverter(t, cluster)
+func rescueLosesNoField(t *testing.T, g *gadgets) {
+	converter := newConverter(t, g.cluster)
 	converter.move = func(fields map[string]any, apiVersion string) { // what v1 calls legacy is the payload of v2
 		from, to := "legacy", "payload"
 		if apiVersion == v1 {
@@ -129,17 +117,16 @@ func TestARescueLosesNoFieldThatOnlyTheOldVersionHas(t *testing.T) {
 		fields[to] = fields[from]
 		delete(fields, from)
 	}
-	g := newGadgets(t, cluster, "gadgets")
-	if _, err := cluster.EditDefinition(t.Context(), g.definition(), func(d map[string]any) {
+	if _, err := g.cluster.EditDefinition(t.Context(), g.definition(), func(d map[string]any) {
 		d["spec"].(map[string]any)["conversion"] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
-			"clientConfig": map[string]any{"url": converter.web.URL, "caBundle": cluster.CA()}, "conversionReviewVersions": []string{"v1"},
+			"clientConfig": map[string]any{"url": converter.web.URL, "caBundle": g.cluster.CA()}, "conversionReviewVersions": []string{"v1"},
 		}}
 	}); err != nil {
 		t.Fatal(err)
 	}
 	g.strand(1)
 
-	newCLI(t, cluster).retire(0, g, "--rescue")
+	newCLI(t, g.cluster).retire(0, g, "--rescue")
 
 	if got := g.get("v2", "g-000"); got.Spec["payload"] != "old" {
 		t.Errorf("the spec is %v, want the payload that the webhook makes of what v1 calls legacy", got.Spec)

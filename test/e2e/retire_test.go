@@ -22,16 +22,47 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-func TestARetiredVersionIsGoneAndEveryOwnerStillOwnsItsFields(t *testing.T) {
+// guest is a user of the cluster in which versions are retired, who has no rights of their own.
+const guest = "guest"
+
+// Retiring a version is about one custom resource, so that one cluster serves many tests beside each other, each with a resource of its own.
+func TestRetirements(t *testing.T) {
 	t.Parallel()
+	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: guest}}})
+	newGadgets(t, cluster, "anchors") // the group serves both versions, whatever becomes of the others
+	for i, test := range []struct {
+		name string
+		run  func(*testing.T, *gadgets)
+	}{
+		{"a retired version is gone and every owner still owns its fields", retiredVersionIsGone},
+		{"nothing is lost while others write", nothingIsLostWhileOthersWrite},
+		{"a client that gets ahead of a move stays an owner", whoeverGetsAheadStaysAnOwner},
+		{"an object that cannot be rewritten keeps its version", rejectedObjectKeepsItsVersion},
+		{"without enough evidence nothing is pruned or taken away", nothingIsPrunedWithoutEnoughEvidence},
+		{"a storage version that goes back before it is unserved keeps the version", storageVersionGoesBack(0)},
+		{"a storage version that goes back before it is removed keeps the version", storageVersionGoesBack(1)},
+		{"an object whose entries own nothing is not taken for one that was never tracked", entriesThatOwnNothingAreEntries},
+		{"objects that do not list are rescued", objectsThatDoNotListAreRescued},
+		{"objects that no one can apply to are rescued", objectsThatNobodyCanApplyToAreRescued},
+		{"a rescue that is killed goes on", killedRescueGoesOn},
+		{"a rescue loses no field that only the old version has", rescueLosesNoField},
+		{"a permission that the last step lacks is missed before the first", missingPermissionIsFoundBeforeTheFirstStep},
+		{"wherever it is killed the same command goes on", sameCommandGoesOnWhereverItIsKilled},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, newGadgets(t, cluster, fmt.Sprintf("gadget%cs", 'a'+i)))
+		})
+	}
+}
+
+func retiredVersionIsGone(t *testing.T, g *gadgets) {
 	const n = 20
-	cluster := testbed.New(t, testbed.Options{})
-	g := newGadgets(t, cluster, "gadgets")
 	g.stale(n)
 	g.mustApply("carol", "v1", "g-000", map[string]any{"status": map[string]any{"phase": "Ready"}})
 	g.update("dave", "v1", "g-001", `{"spec":{"payload":"x"}}`)
 	g.update("dave", "v2", "g-001", `{"metadata":{"labels":{"dave":"was-here"}}}`)
-	user := newCLI(t, cluster)
+	user := newCLI(t, g.cluster)
 
 	plan := user.retire(0, g, "--unserve", "--remove", "--dry-run")
 
@@ -39,7 +70,7 @@ func TestARetiredVersionIsGoneAndEveryOwnerStillOwnsItsFields(t *testing.T) {
 		t.Errorf("the dry run keeps %v on this machine, error %v", kept, err)
 	}
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
-	wantStored(t, cluster, g.prefix(), map[string]int{v1: n - 2, v2: 2}) // dave's, and the one whose status was written
+	wantStored(t, g.cluster, g.prefix(), map[string]int{v1: n - 2, v2: 2}) // dave's, and the one whose status was written
 	want := retire.Owners{Objects: n, Managers: []retire.Manager{
 		{Name: "alice", Operation: "Apply", Objects: n}, {Name: "bob", Operation: "Apply", Objects: n},
 		{Name: "carol", Operation: "Apply", Objects: 1}, {Name: "dave", Operation: "Update", Objects: 1},
@@ -96,15 +127,12 @@ func (g *gadgets) update(manager, version, name, patch string) {
 	}
 }
 
-func TestNothingIsLostWhileOthersWrite(t *testing.T) {
-	t.Parallel()
+func nothingIsLostWhileOthersWrite(t *testing.T, g *gadgets) {
 	const n, writers = 60, 4
-	cluster := testbed.New(t, testbed.Options{})
-	g := newGadgets(t, cluster, "gadgets")
 	g.stale(n)
 	crowd := newCrowd(g, n, writers)
 
-	report := newCLI(t, cluster).retire(0, g, "--unserve", "--remove", "--max-rate=60")
+	report := newCLI(t, g.cluster).retire(0, g, "--unserve", "--remove", "--max-rate=60")
 
 	crowd.stop()
 	if stepStates(report)[retire.Remove] != retire.Done || crowd.late.Load() == 0 || crowd.early.Load() == 0 {
@@ -123,13 +151,10 @@ func TestNothingIsLostWhileOthersWrite(t *testing.T) {
 	}
 }
 
-func TestWhoeverGetsAheadOfAMoveStaysAnOwner(t *testing.T) {
-	t.Parallel()
+func whoeverGetsAheadStaysAnOwner(t *testing.T, g *gadgets) {
 	const n = 3
-	cluster := testbed.New(t, testbed.Options{})
-	g := newGadgets(t, cluster, "gadgets")
 	g.stale(n)
-	user, proxy := throughProxy(t, cluster)
+	user, proxy := throughProxy(t, g.cluster)
 	// Before the first managedFields are moved, others write what nobody has written before, and delete one of the objects.
 	ahead := testbed.ResetBefore(func() {
 		for i := range n {
@@ -213,13 +238,11 @@ func (c *crowd) stop() {
 	c.writers.Wait()
 }
 
-func TestAnObjectThatCannotBeRewrittenKeepsItsVersion(t *testing.T) {
-	t.Parallel()
-	cluster := testbed.New(t, testbed.Options{})
-	installStale(t, cluster, testbed.Bulk{Count: 10}, testbed.Widgets{})
-	denies := judge(t, cluster, widgetName(3), "not this one")
-	user := newCLI(t, cluster)
-	g := &gadgets{t: t, cluster: cluster, plural: "widgets"}
+func rejectedObjectKeepsItsVersion(t *testing.T, g *gadgets) {
+	installStale(t, g.cluster, testbed.Bulk{Count: 10}, testbed.Widgets{})
+	denies := judge(t, g.cluster, widgetName(3), "not this one")
+	user := newCLI(t, g.cluster)
+	g = &gadgets{t: t, cluster: g.cluster, plural: "widgets"}
 
 	report := user.retire(4, g, "--unserve", "--remove")
 
@@ -230,7 +253,7 @@ func TestAnObjectThatCannotBeRewrittenKeepsItsVersion(t *testing.T) {
 	denies.Store(false)
 	user.shell(0, report.Next)
 	g.wantVersions("v2", "v2 served storage")
-	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: 10})
+	wantStored(t, g.cluster, testbed.WidgetsPrefix, map[string]int{v2: 10})
 }
 
 // widgetName is the name of a widget that BulkCreate made.
