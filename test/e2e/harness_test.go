@@ -240,14 +240,19 @@ const (
 	v2 = testbed.WidgetGroup + "/v2"
 )
 
-// eventually waits until a condition holds.
+// eventually waits until a condition holds. It asks seldom where asking is expensive, as it is to read thousands of objects, and leaves
+// the machine to what it waits for.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
-	for !holds() {
+	for {
+		begin := time.Now()
+		if holds() {
+			return
+		}
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", patience, what)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(max(20*time.Millisecond, 3*time.Since(begin)))
 	}
 }
