@@ -21,7 +21,7 @@ import (
 
 func TestAControllerMigratesWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
-	const n = 2000
+	const n = 1000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	before := snapshot(t, c.cluster, testbed.WidgetsPrefix)
 	p := c.controller()
@@ -133,7 +133,7 @@ func TestTwentyResourcesAreMigratedOneAfterAnother(t *testing.T) {
 
 func TestARaisedGenerationStopsTheOldSweep(t *testing.T) {
 	t.Parallel()
-	const n = 3000
+	const n = 2000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	c.controller()
 	c.ask(v1alpha1.StorageVersionMigrationSpec{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 200}})
@@ -151,7 +151,7 @@ func TestARaisedGenerationStopsTheOldSweep(t *testing.T) {
 
 func TestPauseResumeAndDelete(t *testing.T) {
 	t.Parallel()
-	const n = 6000
+	const n = 4000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	c.controller()
 	c.ask(v1alpha1.StorageVersionMigrationSpec{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 250}})
@@ -190,7 +190,7 @@ func TestPauseResumeAndDelete(t *testing.T) {
 
 func TestOfTwoControllersOneActsEvenIfTheLeaderWasFrozen(t *testing.T) {
 	t.Parallel()
-	const n = 8000
+	const n = 4000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	var proxies [2]*testbed.Proxy
 	var controllers [2]*process
@@ -284,22 +284,22 @@ func writes(proxy *testbed.Proxy) []testbed.Record {
 
 func TestAnAPIServerThatDiesAgainAndAgainIsOutlived(t *testing.T) {
 	t.Parallel()
-	const n = 6000
+	const n, times = 3000, 4
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	c.supervise()
 	c.ask(v1alpha1.StorageVersionMigrationSpec{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 200}})
-	c.rewrote(200)
 
 	ctx, stop := context.WithCancel(t.Context())
 	var observer sync.WaitGroup
 	lies := make(chan string, 1)
 	observer.Go(func() { c.watchForLies(ctx, n, lies) })
-	end := time.Now().Add(time.Minute)
-	for time.Now().Before(end) {
-		time.Sleep(5 * time.Second)
-		c.cluster.Servers[0].Kill()
-		if err := c.cluster.Servers[0].Start(t.Context()); err != nil {
-			t.Fatal(err)
+	for i := range times {
+		c.rewrote((i + 1) * n / (times + 2))
+		for range 1 + i%2 { // every second time once more before the sweep can go on
+			c.cluster.Servers[0].Kill()
+			if err := c.cluster.Servers[0].Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	m := c.until(widgetsName, "succeeded", inPhase(v1alpha1.PhaseSucceeded))

@@ -15,9 +15,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-func TestTenThousandCustomResourcesMoveFromV1ToV2(t *testing.T) {
+func TestCustomResourcesMoveFromV1ToV2(t *testing.T) {
 	t.Parallel()
-	const n = 10_000
+	const n = 4000
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v1: n})
 	before := snapshot(t, cluster, testbed.WidgetsPrefix)

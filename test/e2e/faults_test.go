@@ -192,7 +192,7 @@ func inFlight(records []testbed.Record) (most int) {
 // Another client creates, updates and deletes widgets all the time; it knows what must be there in the end.
 func TestNothingIsLostOrCreatedWhileOthersWrite(t *testing.T) {
 	t.Parallel()
-	const n = 3000
+	const n = 2000
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	user := newCLI(t, cluster)
 	done := make(chan struct{})

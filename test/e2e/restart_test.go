@@ -57,7 +57,7 @@ func TestARestartedServerBeginsANewPassThatSkipsWhatIsDone(t *testing.T) {
 // time of less would shorten.
 func TestServersRestartedTwiceInMidSweep(t *testing.T) {
 	t.Parallel()
-	const n, page, restarts = 20_000, 500, 4
+	const n, page, restarts = 10_000, 500, 4
 	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2), Flags: quickStop})
 	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)

@@ -180,7 +180,7 @@ func (c *controlled) age(name string, by time.Duration) {
 
 func TestAResourceThatDisappearsInMidSweepAndComesBack(t *testing.T) {
 	t.Parallel()
-	const n = 3000
+	const n = 2000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	p := c.triggering("--include=" + widgetsName)
 	c.rewrote(n / 10)

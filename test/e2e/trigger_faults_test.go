@@ -69,19 +69,20 @@ func TestATriggerThatIsKilledAtEveryWrite(t *testing.T) {
 				if !fromNothing {
 					moveStorage(t, c.cluster, current)
 				}
-				due := 10 * time.Second // after which so many writes are not needed
-				if n < 2 {
-					due = patience
-				}
-				select {
-				case <-died:
-				case <-time.After(due):
-					if n < 2 {
-						t.Errorf("%s: not killed", name)
+				killed := func() bool {
+					select {
+					case <-died:
+						return true
+					default:
+						return false
 					}
-					kill()
-					<-died
 				}
+				eventually(t, name+": killed", func() bool { // or, where so many writes are not needed, done
+					s := c.state(widgetsName)
+					return killed() || n >= 2 && s != nil && persistedOnly(current)(s)
+				})
+				kill()
+				<-died
 				proxy.SetRules()
 				q := c.launch(append([]string{"--auto-trigger"}, arguments...)...)
 				c.untilState(widgetsName, name+": proven", persistedOnly(current))
@@ -107,7 +108,7 @@ func (c *controlled) wipe() {
 
 func TestEtcdIsRestoredInMidRun(t *testing.T) {
 	t.Parallel()
-	const n = 2000
+	const n = 1500
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	watchTruth(t, c.cluster, widgetKind)
 	c.supervise("--auto-trigger", "--include="+widgetsName)
@@ -133,7 +134,7 @@ func TestEtcdIsRestoredInMidRun(t *testing.T) {
 // A sweep ends at once when the agreement is lost, and begins again when the next epoch has settled.
 func TestASweepAbortsWhenTheAgreementIsLost(t *testing.T) {
 	t.Parallel()
-	const n, settle = 3000, 6 * time.Second
+	const n, settle = 2000, 6 * time.Second
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	proxy := c.behindProxy()
 	c.triggering("--include="+widgetsName, "--settle-time="+settle.String())
