@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apipath builds the paths of requests to API servers.
+//
+// Groups, versions, resources, namespaces and names come from API servers, and an aggregated one may be hostile: joined as they are,
+// an object named "../../../../api/v1/namespaces/kube-system/secrets/x" would lead a request out of its resource, with our
+// credentials (I3). This package owns the joining: every path that holds a word of an API server is made here, and a word that is
+// not one path segment is ErrUnfit, never a path.
+//
+// It is pure.
+package apipath
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// ErrUnfit says that a word cannot be a part of a path; test with errors.Is.
+var ErrUnfit = errors.New("not fit for a request path")
+
+// maxSegment bounds a segment, in bytes. Kubernetes bounds most names at 253.
+const maxSegment = 1024
+
+// Segment returns an ErrUnfit unless a word is one path segment: neither empty nor "." nor "..", without "/", "%" and characters that
+// cannot be seen, in UTF-8, and of at most 1,024 bytes. what names it in the error: "name", "namespace".
+func Segment(what, word string) error {
+	why := ""
+	switch {
+	case word == "":
+		return fmt.Errorf("%w: the %s is empty", ErrUnfit, what)
+	case len(word) > maxSegment:
+		return fmt.Errorf("%w: the %s has %d bytes (at most %d)", ErrUnfit, what, len(word), maxSegment)
+	case !utf8.ValidString(word):
+		why = "is not UTF-8"
+	case strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }):
+		why = "has characters that cannot be printed"
+	default:
+		why = strings.Join(content.IsPathSegmentName(word), ", ")
+	}
+	if why != "" {
+		return fmt.Errorf("%w: the %s %s %s", ErrUnfit, what, quote(word), why)
+	}
+	return nil
+}
+
+// quote shows a word of a server without what it could do to a terminal.
+func quote(word string) string {
+	const most = 100
+	if len(word) > most {
+		return fmt.Sprintf("%+q… (%d bytes)", word[:most], len(word))
+	}
+	return fmt.Sprintf("%+q", word)
+}
+
+// GroupVersion returns the path of a group-version: /api/v1, or /apis/apps/v1. It needs no escaping.
+func GroupVersion(gv schema.GroupVersion) (string, error) {
+	if problems := validation.IsDNS1035Label(gv.Version); len(problems) > 0 {
+		return "", fmt.Errorf("%w: the version %s is not a DNS label", ErrUnfit, quote(gv.Version))
+	}
+	if gv.Group == "" {
+		return "/api/" + gv.Version, nil
+	}
+	if problems := validation.IsDNS1123Subdomain(gv.Group); len(problems) > 0 {
+		return "", fmt.Errorf("%w: the group %s is not a DNS subdomain", ErrUnfit, quote(gv.Group))
+	}
+	return "/apis/" + gv.Group + "/" + gv.Version, nil
+}
+
+// Collection returns the path of a resource's objects, in all namespaces where namespace is "".
+func Collection(r schema.GroupVersionResource, namespace string) (string, error) {
+	path, err := GroupVersion(r.GroupVersion())
+	if err != nil {
+		return "", err
+	}
+	if err := Segment("resource", r.Resource); err != nil {
+		return "", err
+	}
+	if namespace == "" {
+		return path + "/" + r.Resource, nil
+	}
+	if err := Segment("namespace", namespace); err != nil {
+		return "", err
+	}
+	return path + "/namespaces/" + namespace + "/" + r.Resource, nil
+}
+
+// Object returns the path of an object, or of a subresource of it. namespace is "" where the object has none.
+func Object(r schema.GroupVersionResource, namespace, name string, subresource ...string) (string, error) {
+	path, err := Collection(r, namespace)
+	if err != nil {
+		return "", err
+	}
+	return Join(path, append([]string{name}, subresource...)...)
+}
+
+// Join adds segments to a path that is known to be good, such as a constant: the first is a name.
+func Join(path string, segments ...string) (string, error) {
+	for _, s := range segments {
+		if err := Segment("name", s); err != nil {
+			return "", err
+		}
+		path += "/" + s
+	}
+	return path, nil
+}

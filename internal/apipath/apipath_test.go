@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apipath
+
+import (
+	"errors"
+	"path"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// hostile are words that would lead a request out of its resource, or that nobody can show.
+var hostile = map[string]string{
+	"empty":                "",
+	"the folder itself":    ".",
+	"the folder above":     "..",
+	"out of the API":       "../../../../../../api/v1/namespaces/kube-system/secrets/x",
+	"to a node's proxy":    "../../../../../../api/v1/nodes/http:n1:19080/proxy/metrics",
+	"a subresource":        "a/scale",
+	"an absolute path":     "/api",
+	"escaped":              "..%2f..%2fsecrets",
+	"a line end":           "a\nHost: b",
+	"a zero":               "a\x00",
+	"a terminal's escape":  "a\x1b[2J",
+	"not UTF-8":            "a\xff",
+	"a right-to-left mark": "a\u202eb",
+	"longer than may be":   strings.Repeat("a", maxSegment+1),
+}
+
+func TestNoWordOfAServerLeadsOutOfItsResource(t *testing.T) {
+	flunders := schema.GroupVersionResource{Group: "wardle.example.com", Version: "v1", Resource: "flunders"}
+	for name, word := range hostile {
+		for place, build := range map[string]func() (string, error){
+			"name":        func() (string, error) { return Object(flunders, "default", word) },
+			"subresource": func() (string, error) { return Object(flunders, "", "a", word) },
+			"resource":    func() (string, error) { return Collection(flunders.GroupVersion().WithResource(word), "") },
+			"version":     func() (string, error) { return GroupVersion(schema.GroupVersion{Group: flunders.Group, Version: word}) },
+			"core":        func() (string, error) { return GroupVersion(schema.GroupVersion{Version: word}) },
+			"join":        func() (string, error) { return Join("/apis", word) },
+			"namespace": func() (string, error) {
+				if word == "" {
+					return "", ErrUnfit // stands for no namespace
+				}
+				return Object(flunders, word, "a")
+			},
+			"group": func() (string, error) {
+				if word == "" {
+					return "", ErrUnfit // is the core group
+				}
+				return Collection(schema.GroupVersionResource{Group: word, Version: "v1", Resource: "flunders"}, "")
+			},
+		} {
+			got, err := build()
+			if !errors.Is(err, ErrUnfit) || got != "" {
+				t.Errorf("%s as %s: %q (%v), want ErrUnfit and no path", name, place, got, err)
+			}
+			if err != nil && (strings.ContainsAny(err.Error(), "\x00\x1b\n\xff\u202e") || len(err.Error()) > 600) {
+				t.Errorf("%s as %s: the error shows the word as it is: %q", name, place, err)
+			}
+		}
+	}
+}
+
+func TestAPathIsWhatItsPartsSay(t *testing.T) {
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	for want, build := range map[string]func() (string, error){
+		"/api/v1":                             func() (string, error) { return GroupVersion(pods.GroupVersion()) },
+		"/api/v1/pods":                        func() (string, error) { return Collection(pods, "") },
+		"/api/v1/namespaces/a/pods":           func() (string, error) { return Collection(pods, "a") },
+		"/api/v1/namespaces/a/pods/b":         func() (string, error) { return Object(pods, "a", "b") },
+		"/api/v1/namespaces/a/pods/b/binding": func() (string, error) { return Object(pods, "a", "b", "binding") },
+		"/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a b|c": func() (string, error) { return Object(roles, "", "system:a b|c") },
+		"/apis/x/y": func() (string, error) { return Join("/apis", "x", "y") },
+	} {
+		got, err := build()
+		if err != nil || got != want || path.Clean(got) != got {
+			t.Errorf("path = %q (%v), want %q", got, err, want)
+		}
+	}
+}
