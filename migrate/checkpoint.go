@@ -51,18 +51,14 @@ type Checkpoint struct {
 	Counts   Counts    `json:"counts"`
 	Total    int64     `json:"total"`
 	Failures []Failure `json:"failures,omitempty"`
-	// FailuresOmitted counts the failures beyond those that are kept.
+	// FailuresOmitted counts the failures beyond those that are kept: at most 1,000, of 512 KiB as JSON together.
 	FailuresOmitted int64     `json:"failuresOmitted,omitempty"`
 	Restarts        int       `json:"restarts,omitempty"`
 	Started         time.Time `json:"started"`
 	Updated         time.Time `json:"updated"`
 }
 
-const (
-	checkpointVersion = 2
-	// maxFailures bounds the failures that are kept by name (I6).
-	maxFailures = 1000
-)
+const checkpointVersion = 2
 
 // Checkpoints keeps the checkpoint of one resource. The engine calls it from one goroutine at a time.
 type Checkpoints interface {
@@ -77,7 +73,8 @@ type Failure struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	Reason    Reason `json:"reason"`
-	Message   string `json:"message"`
+	// Message has at most 1 KiB; one that was cut says so.
+	Message string `json:"message"`
 	// ResourceVersion and Generation are those that the object was listed with.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	Generation      int64  `json:"generation,omitempty"`
@@ -182,15 +179,4 @@ func (c *Checkpoint) current(o object) bool {
 	}
 	return resourceVersion > c.Baseline || inRange(c.Ranges, c.Epoch.Hash, resourceVersion) ||
 		c.Prefix.covers(c.Epoch.Hash, o.key(), resourceVersion)
-}
-
-// fail records failures, by name as long as there is room.
-func (c *Checkpoint) fail(failures []Failure) {
-	for _, f := range failures {
-		if len(c.Failures) < maxFailures {
-			c.Failures = append(c.Failures, f)
-		} else {
-			c.FailuresOmitted++
-		}
-	}
 }

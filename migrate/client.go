@@ -13,6 +13,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/answer"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
@@ -26,18 +27,20 @@ var metadata = func() serializer.CodecFactory {
 }()
 
 // Considerate returns a copy of config whose clients, all of them together, send nothing while the API server asks
-// them to wait (I7). Make every client that one sweep needs from one considerate config.
+// them to wait (I7). Make every client that one sweep needs from one considerate config. No answer to these clients is read beyond
+// the limit of its kind (I6, ErrAnswerTooLarge).
 func Considerate(config *rest.Config) *rest.Config {
-	c := rest.CopyConfig(config)
+	c := answer.Config(config)
 	c.Wrap(new(pace.Gate).Wrap)
 	return c
 }
 
 // NewClient returns a client for absolute paths that neither limits nor repeats requests on its own account:
-// how fast to go and what to repeat is the engine's to decide (I7). JSON unless a request asks otherwise.
+// how fast to go and what to repeat is the engine's to decide (I7). JSON unless a request asks otherwise. No answer is read beyond the
+// limit of its kind (I6): reading it fails with ErrAnswerTooLarge.
 // The config is not changed.
 func NewClient(config *rest.Config) (rest.Interface, error) {
-	c := rest.CopyConfig(config)
+	c := answer.Config(config)
 	c.QPS, c.RateLimiter = -1, nil
 	c.WarningHandler = rest.NoWarnings{}
 	c.NegotiatedSerializer = metadata.WithoutConversion()

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kube-migrator/kube-migrator/internal/answer"
 )
 
 // What Run returns; test with errors.Is. A nil error means: every object was accounted for and that is proven.
@@ -37,6 +39,17 @@ var (
 	ErrWentBackwards = errors.New("resourceVersions went backwards again and again")
 	// ErrResourceGone: the resource is not served any more.
 	ErrResourceGone = errors.New("the resource is gone")
+	// ErrUntrustedAnswer: the server of the resource listed an object whose name or namespace cannot be one, or its answer to a
+	// request is not about the object that was asked for. Nothing was sent to such a name (I3), and nothing that this server says
+	// counts (I4): no checkpoint says that the pass is complete. The text names the resource, the server and what it said.
+	ErrUntrustedAnswer = errors.New("untrusted answer")
+	// ErrEndlessList: the pages of the list have no end: a continue token or a page repeats, keys do not ascend, a hundred pages in a
+	// row have no object, or there are more than 10,000,000 objects.
+	ErrEndlessList = answer.ErrEndless
+	// ErrAnswerTooLarge: an answer has more bytes or elements than may be read (I6). The text names the server and the path.
+	ErrAnswerTooLarge = answer.ErrTooLarge
+	// ErrStalled: no object was accounted for during Options.StallTimeout. What was done is in the checkpoint.
+	ErrStalled = errors.New("no progress")
 )
 
 // class is what an answer of an API server means for a sweep. Closed: every switch over it handles all of it.
@@ -52,6 +65,7 @@ const (
 	expired         // 410: the continue token is too old
 	rejected        // validation, admission or permissions: will not pass by itself
 	refused         // 401: nothing will pass any more
+	untrusted       // the answer cannot be true: nothing of this server counts (I4)
 	cancelled       // our own context ended
 )
 
@@ -62,8 +76,10 @@ func classify(err error) class {
 		return fine
 	case errors.Is(err, context.Canceled):
 		return cancelled
-	case errors.Is(err, errTooLarge):
-		return rejected
+	case errors.Is(err, ErrUntrustedAnswer):
+		return untrusted
+	case errors.Is(err, ErrAnswerTooLarge):
+		return rejected // asking again gives the same
 	case errors.Is(err, errMalformed), errors.Is(err, errNotTheObject):
 		return faulty
 	case !errors.As(err, &status):
@@ -141,7 +157,7 @@ func reasonOf(err error, c class) Reason {
 			return Forbidden
 		}
 		return Rejected
-	case faulty:
+	case faulty, untrusted:
 		return ServerError
 	}
 	return ServerError

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kube-migrator/kube-migrator/internal/answer"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
@@ -66,7 +67,7 @@ func (s *Sweep) list(starting, ctx context.Context, version string, limit int64,
 func (s *Sweep) explainList(err error) error {
 	name := s.wire.target.GroupResource()
 	switch {
-	case err == nil, errors.Is(err, errTooLarge), classify(err) == expired, classify(err) == cancelled, errors.Is(err, ErrStopped):
+	case err == nil, errors.Is(err, ErrAnswerTooLarge), errors.Is(err, ErrUntrustedAnswer), classify(err) == expired, classify(err) == cancelled, errors.Is(err, ErrStopped):
 		return err
 	case classify(err) == missing:
 		return fmt.Errorf("%w: %s", ErrResourceGone, name)
@@ -104,21 +105,31 @@ func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p p
 	go func() {
 		defer close(done)
 		defer close(ahead)
+		var list course
 		for first, expirations := token == "", 0; ; {
 			limit := s.sizer.limit()
 			p, err := s.list(starting, ctx, s.wire.target.Resource.Version, limit, token)
 			switch {
-			case errors.Is(err, errTooLarge) && limit > 1:
+			case errors.Is(err, ErrAnswerTooLarge) && limit > 1:
 				s.sizer.sawTooLarge(limit)
 				continue
 			case classify(err) == expired && expirations < maxAttempts:
 				expirations++
-				token = continueToken(err)
-				first = first || token == ""
-				continue
+				if token = continueToken(err); token != "" {
+					continue
+				}
+				if err = list.startOver(); err == nil {
+					first = true
+					continue
+				}
+			case err == nil:
+				expirations = 0
+				s.sizer.saw(p)
+				err = list.follow(p, s.wire.target.Origin != Aggregated)
 			}
-			expirations = 0
-			s.sizer.saw(p)
+			if errors.Is(err, ErrEndlessList) {
+				err = fmt.Errorf("list %s at %s: %w", s.wire.target.GroupResource(), s.wire.host(), err)
+			}
 			select {
 			case ahead <- listed{page: p, first: first, err: err}:
 			case <-ctx.Done():
@@ -140,11 +151,51 @@ func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p p
 	return causeOf(ctx, nil)
 }
 
+// maxListStarts bounds how often one pass begins its list again because a continue token expired without another one.
+const maxListStarts = 100
+
+// course follows one list from page to page, and finds out that it has no end.
+type course struct {
+	pages  answer.Pages
+	last   string // the greatest key so far
+	starts int
+}
+
+// follow takes in the next page. etcd lists keys in ascending order, and kube-apiserver goes on behind the last one; aggregated API
+// servers may have any order.
+func (c *course) follow(p page, ascending bool) error {
+	last := c.last
+	for _, o := range p.objects {
+		key := o.key()
+		if ascending && key <= c.last {
+			return fmt.Errorf("%w: %s came after a page that ended with %s", ErrEndlessList, quote(key), quote(c.last))
+		}
+		last = max(last, key)
+	}
+	c.last = last
+	return c.pages.Next(p.next, func(yield func(string) bool) {
+		for _, o := range p.objects {
+			if !yield(o.key() + "\x00" + string(o.uid)) {
+				return
+			}
+		}
+	})
+}
+
+// startOver says that the list begins again.
+func (c *course) startOver() error {
+	if c.starts++; c.starts > maxListStarts {
+		return fmt.Errorf("%w: its continue tokens expired %d times, and no other was given", ErrEndlessList, c.starts)
+	}
+	c.pages, c.last = answer.Pages{}, ""
+	return nil
+}
+
 // continueToken is the one that an API server sends along with 410: it goes on from the same key, in the present.
 // What was written since the list began was written in this epoch.
 func continueToken(err error) string {
 	var status apierrors.APIStatus
-	if errors.As(err, &status) {
+	if errors.As(err, &status) && len(status.Status().Continue) <= maxTokenBytes {
 		return status.Status().Continue
 	}
 	return ""

@@ -48,7 +48,7 @@ func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (p
 			return causeOf(ctx, err)
 		}
 		switch c {
-		case fine, missing, expired, rejected, refused, cancelled:
+		case fine, missing, expired, rejected, refused, untrusted, cancelled:
 			s.answer.Store(time.Now().UnixNano())
 			return err
 		case throttled, lost:
@@ -165,6 +165,9 @@ func (s *Sweep) each(starting, ctx context.Context, objects []object, h handle) 
 	put := func(c Counts, f *Failure, e error) {
 		mu.Lock()
 		defer mu.Unlock()
+		if e == nil {
+			s.accounted.Add(1)
+		}
 		counts.add(c)
 		if f != nil {
 			failures = append(failures, *f)
@@ -253,10 +256,26 @@ func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, er
 		}
 		return pace.Wrote, nil
 	})
+	if err == nil && o.uid != "" && after.uid != o.uid {
+		err = s.createdAnew(starting, ctx, o, after)
+	}
 	if err == nil {
 		s.sawObject(after)
 	}
 	return after, err
+}
+
+// createdAnew checks an answer about an object with another UID than the listed one. Somebody may have deleted the object and created it
+// again in between: then the listed one is gone. Where it is still there, the answer was about something else (I4).
+func (s *Sweep) createdAnew(starting, ctx context.Context, listed, answered object) error {
+	now, err := s.read(starting, ctx, listed)
+	switch {
+	case classify(err) == missing: // deleted again
+		return nil
+	case err == nil && now.uid == listed.uid:
+		return s.wire.untrusted(fmt.Errorf("it answered about UID %s when %s with UID %s was patched", quote(string(answered.uid)), quote(listed.key()), quote(string(listed.uid))))
+	}
+	return err
 }
 
 // stored reports whether an object that a write did not find is stored all the same (I4): reading asks etcd, while
@@ -277,13 +296,10 @@ func (s *Sweep) judge(starting context.Context, o object, err error) (Counts, *F
 		return Counts{}, nil, context.Cause(starting)
 	case errors.Is(err, errNotTheObject):
 		return Counts{}, nil, fmt.Errorf("%w: rewrite %s: %w", ErrResourceGone, s.wire.target.GroupResource(), err)
-	case errors.Is(err, errOutage), c == cancelled, c == refused:
+	case errors.Is(err, errOutage), c == cancelled, c == refused, c == untrusted:
 		return Counts{}, nil, fmt.Errorf("rewrite %s: %w", s.wire.target.GroupResource(), err)
 	default:
-		return Counts{Failed: 1}, &Failure{
-			Namespace: o.namespace, Name: o.name, ResourceVersion: o.resourceVersion, Generation: o.generation,
-			Reason: reasonOf(err, c), Message: describe(err),
-		}, nil
+		return Counts{Failed: 1}, failureOf(o, reasonOf(err, c), describe(err)), nil
 	}
 }
 
@@ -305,7 +321,8 @@ func (s *Sweep) retryFailed(starting, ctx context.Context) error {
 		s.live = Counts{}
 		s.state.Counts.Failed -= int64(len(again))
 		s.state.Counts.add(counts)
-		s.state.Failures = failures
+		s.state.Failures = nil
+		s.state.fail(failures)
 		s.keepWitness()
 	})
 	return s.save(ctx)
@@ -348,10 +365,7 @@ func (s *Sweep) rest(starting, ctx context.Context, o object) (Counts, *Failure,
 		case after.resourceVersion == o.resourceVersion:
 			return Counts{}, nil, nil
 		case attempt >= maxAttempts:
-			return Counts{}, &Failure{
-				Namespace: o.namespace, Name: o.name, ResourceVersion: after.resourceVersion, Reason: Conflicting,
-				Message: fmt.Sprintf("the object was written anew by each of %d empty patches", attempt),
-			}, nil
+			return Counts{}, failureOf(after, Conflicting, fmt.Sprintf("the object was written anew by each of %d empty patches", attempt)), nil
 		}
 		s.update(func() { s.moved++ })
 		o = after

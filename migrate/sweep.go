@@ -34,6 +34,7 @@ const (
 	DefaultAgreementTimeout = 10 * time.Minute
 	DefaultLookInterval     = time.Second
 	DefaultOutageTimeout    = 5 * time.Minute
+	DefaultStallTimeout     = 10 * time.Minute
 )
 
 // Options of a sweep. The zero value is a complete set of defaults.
@@ -55,6 +56,10 @@ type Options struct {
 	// OutageTimeout bounds how long one request is repeated while the API server does not answer or refuses because
 	// of load. 0: 5 minutes.
 	OutageTimeout time.Duration
+	// StallTimeout bounds how long no object is accounted for, such as where a list has page after page without one: the run then
+	// ends with ErrStalled, so that another resource can have its turn. What has a bound of its own does not count: the wait for
+	// agreement and for API servers that do not answer, and pauses that a server asks for. 0: 10 minutes.
+	StallTimeout time.Duration
 	// LookInterval is the time between looks at the epoch. 0: 1 second.
 	LookInterval time.Duration
 	// Verify adds a second pass in which no object may move.
@@ -76,6 +81,7 @@ func (o Options) withDefaults() Options {
 	o.SettleTime = orDefault(o.SettleTime, DefaultSettleTime)
 	o.AgreementTimeout = orDefault(o.AgreementTimeout, DefaultAgreementTimeout)
 	o.OutageTimeout = orDefault(o.OutageTimeout, DefaultOutageTimeout)
+	o.StallTimeout = orDefault(o.StallTimeout, DefaultStallTimeout)
 	o.LookInterval = orDefault(o.LookInterval, DefaultLookInterval)
 	o.MaxInFlight = orDefault(o.MaxInFlight, pace.DefaultInFlight)
 	if o.Checkpoints == nil {
@@ -116,6 +122,8 @@ type Sweep struct {
 	retried  atomic.Int64
 	answer   atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
 	looked   atomic.Int64 // when the last look at the epoch was due, in Unix nanoseconds
+	// accounted counts the objects that something became of; it moves where there is progress.
+	accounted atomic.Int64
 
 	mu        sync.Mutex
 	stopped   bool
@@ -248,6 +256,7 @@ func (s *Sweep) load(ctx context.Context) error {
 	if loaded == nil || loaded.Version != checkpointVersion || loaded.Resource != fresh.Resource {
 		return s.save(ctx)
 	}
+	loaded.bound()
 	first, err := s.list(ctx, ctx, s.wire.target.Resource.Version, 1, "")
 	if err != nil {
 		return err
@@ -300,6 +309,7 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	defer watcher.Wait()
 	defer cancel(nil)
 	watcher.Go(func() { s.watch(ctx, epoch, cancel) })
+	watcher.Go(func() { s.watchProgress(ctx, cancel) })
 
 	starting, release = s.untilStopped(ctx)
 	defer release()

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strconv"
 	"time"
@@ -17,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/answer"
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
 )
 
 const (
@@ -40,7 +42,7 @@ var emptyPatch = []byte("{}")
 // object is what the engine knows of an object: its name and its versions, never its content (I9).
 type object struct {
 	namespace, name string
-	uid             types.UID
+	uid             types.UID // "" where it is not known
 	resourceVersion string
 	generation      int64
 	owners, labels  digest
@@ -86,28 +88,74 @@ type wire struct {
 	dryRun bool
 }
 
-func (w *wire) root(version string) []string {
-	if w.target.Resource.Group == "" {
-		return []string{"/api", version}
+// path is the only place where the path of an object is made: it never leaves the resource (I3).
+func (w *wire) path(o object) (string, error) {
+	if err := w.named(o); err != nil {
+		return "", w.untrusted(err)
 	}
-	return []string{"/apis", w.target.Resource.Group, version}
+	path, err := apipath.Object(w.target.Resource, o.namespace, o.name)
+	if err != nil {
+		return "", w.untrusted(err)
+	}
+	return path, nil
 }
 
-func (w *wire) collection(version string) []string {
-	return append(w.root(version), w.target.Resource.Resource)
+// untrusted names the resource and the server in an error about what the server said.
+func (w *wire) untrusted(err error) error {
+	return fmt.Errorf("%w of the API server of %s, asked at %s: %w", ErrUntrustedAnswer, w.target.GroupResource(), w.host(), err)
 }
 
-func (w *wire) path(o object) []string {
-	segments := w.root(w.target.Resource.Version)
-	if o.namespace != "" {
-		segments = append(segments, "namespaces", o.namespace)
+func (w *wire) host() string { return w.client.Get().URL().Host }
+
+const (
+	// maxVersionBytes bounds a resourceVersion and a UID, which are opaque: Kubernetes' own have 20 and 36 bytes.
+	maxVersionBytes = 256
+	// maxTokenBytes bounds a continue token, which is kept in the checkpoint: that of a kube-apiserver holds a key.
+	maxTokenBytes = 16 << 10
+)
+
+// named returns why an object cannot be one of the resource.
+func (w *wire) named(o object) error {
+	if err := apipath.Segment("name", o.name); err != nil {
+		return err
 	}
-	return append(segments, w.target.Resource.Resource, o.name)
+	switch {
+	case w.target.Namespaced && o.namespace == "":
+		return fmt.Errorf("%s has no namespace, and the resource is namespaced", quote(o.name))
+	case !w.target.Namespaced && o.namespace != "":
+		return fmt.Errorf("%s has the namespace %s, and the resource is cluster-scoped", quote(o.name), quote(o.namespace))
+	case o.namespace != "":
+		if err := apipath.Segment("namespace", o.namespace); err != nil {
+			return err
+		}
+	}
+	if len(o.resourceVersion) > maxVersionBytes || len(o.uid) > maxVersionBytes {
+		return fmt.Errorf("the resourceVersion or the UID of %s has more than %d bytes", quote(o.key()), maxVersionBytes)
+	}
+	return nil
+}
+
+// about returns why an answer is not about the object that was asked for, or does not say what is stored now (I4).
+func (w *wire) about(asked, answered object) error {
+	if answered.name != asked.name || answered.namespace != asked.namespace {
+		return fmt.Errorf("it answered about %s when it was asked for %s", quote(answered.key()), quote(asked.key()))
+	}
+	if answered.resourceVersion == "" && asked.resourceVersion != "" {
+		return fmt.Errorf("its answer about %s has no resourceVersion", quote(asked.key()))
+	}
+	return w.named(answered)
+}
+
+// quote shows what a server said without what it could do to a terminal.
+func quote(text string) string {
+	const most = 100
+	if len(text) > most {
+		return fmt.Sprintf("%+q…", text[:most])
+	}
+	return fmt.Sprintf("%+q", text)
 }
 
 var (
-	// errTooLarge: the page is larger than a sweep may hold in memory (I6).
-	errTooLarge = errors.New("page too large")
 	// errMalformed: the API server, or something in between, sent something else than metadata.
 	errMalformed = errors.New("malformed answer")
 	// errNotTheObject: a 404 that is not the API server's word about the object or its namespace: the resource is not
@@ -129,24 +177,19 @@ func decode[T runtime.Object](raw []byte) (T, error) {
 	return typed, nil
 }
 
-// list reads one page at the given version; more than maxBytes is not read (errTooLarge).
+// list reads one page at the given version; more than maxBytes is not read (ErrAnswerTooLarge).
 func (w *wire) list(ctx context.Context, version string, limit int64, token string, maxBytes int) (page, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(answer.WithLimit(ctx, int64(maxBytes)), requestTimeout)
 	defer cancel()
-	body, err := w.client.Get().AbsPath(w.collection(version)...).MaxRetries(0).
+	path, err := apipath.Collection(w.target.Resource.GroupResource().WithVersion(version), "")
+	if err != nil {
+		return page{}, w.untrusted(err)
+	}
+	raw, err := answer.Read(ctx, w.client.Get().AbsPath(path).MaxRetries(0).
 		SetHeader("Accept", acceptList).
-		Param("limit", strconv.FormatInt(limit, 10)).Param("continue", token).
-		Stream(ctx)
+		Param("limit", strconv.FormatInt(limit, 10)).Param("continue", token))
 	if err != nil {
 		return page{}, err
-	}
-	defer body.Close()
-	raw, err := io.ReadAll(io.LimitReader(body, int64(maxBytes)+1))
-	if err != nil {
-		return page{}, fmt.Errorf("read list: %w", err)
-	}
-	if len(raw) > maxBytes {
-		return page{}, errTooLarge
 	}
 	list, err := decode[*metav1.PartialObjectMetadataList](raw)
 	if err != nil {
@@ -158,6 +201,12 @@ func (w *wire) list(ctx context.Context, version string, limit int64, token stri
 	}
 	for i := range list.Items {
 		p.objects[i] = objectOf(&list.Items[i].ObjectMeta)
+		if err := w.named(p.objects[i]); err != nil {
+			return page{}, w.untrusted(fmt.Errorf("it listed an object that cannot be one: %w", err))
+		}
+	}
+	if len(p.next) > maxTokenBytes {
+		return page{}, w.untrusted(fmt.Errorf("its continue token has %d bytes (at most %d)", len(p.next), maxTokenBytes))
 	}
 	switch {
 	case list.RemainingItemCount != nil:
@@ -174,7 +223,11 @@ func (w *wire) rewrite(ctx context.Context, o object) (object, error) {
 	if w.target.Origin == BuiltIn {
 		patch = types.StrategicMergePatchType // a quarter of the server's work for a large object
 	}
-	request := w.client.Patch(patch).AbsPath(w.path(o)...).
+	path, err := w.path(o)
+	if err != nil {
+		return object{}, err
+	}
+	request := w.client.Patch(patch).AbsPath(path).
 		Param("fieldManager", fieldManager).Param("fieldValidation", metav1.FieldValidationIgnore).
 		Body(emptyPatch)
 	if w.dryRun {
@@ -185,13 +238,17 @@ func (w *wire) rewrite(ctx context.Context, o object) (object, error) {
 
 // get reads the object's metadata.
 func (w *wire) get(ctx context.Context, o object) (object, error) {
-	return w.object(ctx, w.client.Get().AbsPath(w.path(o)...), o)
+	path, err := w.path(o)
+	if err != nil {
+		return object{}, err
+	}
+	return w.object(ctx, w.client.Get().AbsPath(path), o)
 }
 
 func (w *wire) object(ctx context.Context, request *rest.Request, o object) (object, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	raw, err := answer(request.SetHeader("Accept", acceptObject).MaxRetries(0).Do(ctx))
+	raw, err := answer.Read(ctx, request.SetHeader("Accept", acceptObject).MaxRetries(0))
 	if err != nil {
 		if classify(err) == missing && !isAbout(err, o) {
 			err = fmt.Errorf("%w: %w", errNotTheObject, err)
@@ -202,7 +259,11 @@ func (w *wire) object(ctx context.Context, request *rest.Request, o object) (obj
 	if err != nil {
 		return object{}, err
 	}
-	return objectOf(&m.ObjectMeta), nil
+	after := objectOf(&m.ObjectMeta)
+	if err := w.about(o, after); err != nil {
+		return object{}, w.untrusted(err)
+	}
+	return after, nil
 }
 
 // isAbout reports whether a 404 is the API server's own and names the object or its namespace.
@@ -213,14 +274,4 @@ func isAbout(err error, o object) bool {
 	}
 	d := status.Status().Details
 	return d != nil && d.Name != "" && (d.Name == o.name || d.Name == o.namespace)
-}
-
-// answer returns an answer as it is. The error is that of rest.Result.Error, which unlike that of Raw holds what the
-// API server said.
-func answer(result rest.Result) ([]byte, error) {
-	raw, err := result.Raw()
-	if err != nil {
-		return nil, result.Error()
-	}
-	return raw, nil
 }

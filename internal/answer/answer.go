@@ -9,20 +9,24 @@
 //
 // Invariants:
 //   - Bytes are counted after decompression: a small compressed answer cannot become a large one.
-//   - Nothing is cut silently: an answer beyond its limit is an error that names the limit, the host and the path.
+//   - Nothing is cut silently: an answer beyond its limit is an error that names the limit, the host and the path. A failure beyond its
+//     limit keeps its HTTP status, which callers decide by, and its message says that the rest was not read.
 //   - A watch has no end and no limit.
 //
 // It decides nothing about what an answer means, and sends nothing.
 package answer
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -98,7 +102,38 @@ func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 		Host: request.URL.Host, Method: request.Method, Path: cut(request.URL.Path), Status: response.StatusCode, Limit: limit,
 	}
 	response.Body = &body{ReadCloser: response.Body, left: limit, tooLarge: tooLarge}
+	if response.StatusCode >= http.StatusBadRequest {
+		return boundFailure(request, response)
+	}
 	return response, nil
+}
+
+// boundFailure reads a failure, and puts one of our own in the place of one that is too large: the same status, with the reason.
+func boundFailure(request *http.Request, response *http.Response) (*http.Response, error) {
+	raw, err := io.ReadAll(response.Body)
+	response.Body.Close() //nolint:errcheck // nothing more is read
+	if errors.Is(err, ErrTooLarge) {
+		raw, err = json.Marshal(metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+			Code: int32(response.StatusCode), Message: err.Error(), //nolint:gosec // it has three digits
+		})
+		response.Header.Set("Content-Type", "application/json")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read failure of %s: %w", request.URL.Host, err)
+	}
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
+	return response, nil
+}
+
+// Read sends a request and returns the answer. An error has what the API server said, or is a TooLargeError.
+func Read(ctx context.Context, request *rest.Request) ([]byte, error) {
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(body)
 }
 
 // WrappedRoundTripper lets client-go find what is below.

@@ -125,6 +125,28 @@ func TestAListWithTooManyElementsIsNotDecoded(t *testing.T) {
 	}
 }
 
+func TestAFailureThatIsTooLargeKeepsItsStatus(t *testing.T) {
+	for name, text := range map[string]string{"fits": strings.Repeat("x", Failure), "is too large": strings.Repeat("x", Failure+1)} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			io.WriteString(w, text) //nolint:errcheck // the reader may have gone
+		}))
+		response, err := (&http.Client{Transport: Bound(http.DefaultTransport)}).Get(server.URL + "/api/v1/pods")
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(response.Body)
+		server.Close()
+		fits := len(text) <= Failure
+		if err != nil || response.StatusCode != http.StatusUnprocessableEntity || (string(raw) == text) != fits {
+			t.Errorf("%s: status %d, %d bytes (%v)", name, response.StatusCode, len(raw), err)
+		}
+		if !fits && (!strings.Contains(string(raw), `"code":422`) || !strings.Contains(string(raw), "512 KiB for GET /api/v1/pods")) {
+			t.Errorf("%s: %s", name, raw)
+		}
+	}
+}
+
 // pagesOf gives a list's pages to a Pages until it objects, and says after how many.
 func pagesOf(pages iter.Seq2[string, []string]) (n int, err error) {
 	var p Pages

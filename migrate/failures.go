@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+)
+
+// What is kept of failures (I6). A checkpoint is written after every page, into a ConfigMap in the cluster, so the failures have a
+// share of it that no server can make larger: neither with many objects nor with long messages.
+const (
+	maxFailures      = 1000
+	maxFailuresBytes = 512 << 10 // as JSON
+	maxMessageBytes  = 1 << 10
+)
+
+// failureOf is the only place where a Failure is made.
+func failureOf(o object, reason Reason, message string) *Failure {
+	return &Failure{
+		Namespace: o.namespace, Name: o.name, ResourceVersion: o.resourceVersion, Generation: o.generation,
+		Reason: reason, Message: cut(message),
+	}
+}
+
+// cut bounds a message and makes it printable: an API server, or a webhook that it asked, wrote it.
+func cut(message string) string {
+	whole := len(message)
+	if whole > maxMessageBytes {
+		note := fmt.Sprintf("… (cut, it had %d bytes)", whole)
+		end := maxMessageBytes - len(note)
+		for end > 0 && !utf8.RuneStart(message[end]) {
+			end--
+		}
+		message = message[:end] + note
+	}
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, message)
+}
+
+// fail records failures by name as long as there is room, and counts the others.
+func (c *Checkpoint) fail(failures []Failure) {
+	if len(failures) == 0 {
+		return
+	}
+	size := 0
+	for _, f := range c.Failures {
+		size += sizeOf(f)
+	}
+	for _, f := range failures {
+		n := sizeOf(f)
+		if len(c.Failures) == maxFailures || size+n > maxFailuresBytes {
+			c.FailuresOmitted++
+			continue
+		}
+		c.Failures = append(c.Failures, f)
+		size += n
+	}
+}
+
+// sizeOf is how many bytes a failure takes in a checkpoint, with the comma behind it.
+func sizeOf(f Failure) int {
+	raw, err := json.Marshal(f)
+	if err != nil {
+		return maxFailuresBytes // it cannot be written, so there is no room for it
+	}
+	return len(raw) + 1
+}
+
+// bound brings a checkpoint that was read within the bounds: an older release may have written it. A failure whose name cannot be an
+// object's is only counted, which makes the next pass list it again; a witness whose name cannot be one is dropped, and vouches for nothing.
+func (c *Checkpoint) bound() {
+	c.Witnesses = slices.DeleteFunc(c.Witnesses, func(w Witness) bool { return !named(w.Namespace, w.Name) })
+	c.Witnesses = c.Witnesses[max(0, len(c.Witnesses)-maxWitnesses):]
+	failures := c.Failures
+	c.Failures = nil
+	var kept []Failure
+	for _, f := range failures {
+		if !named(f.Namespace, f.Name) || len(f.ResourceVersion) > maxVersionBytes {
+			c.FailuresOmitted++
+			continue
+		}
+		f.Message = cut(f.Message)
+		kept = append(kept, f)
+	}
+	c.fail(kept)
+}
+
+// named reports whether an object can have that namespace and name.
+func named(namespace, name string) bool {
+	return apipath.Segment("name", name) == nil && (namespace == "" || apipath.Segment("namespace", namespace) == nil)
+}

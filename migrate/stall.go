@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+)
+
+// stallChecks is how often within StallTimeout watchProgress looks.
+const stallChecks = 20
+
+// watchProgress ends the pass with ErrStalled when no object has been accounted for during StallTimeout, apart from what has a bound of its
+// own (I5): a run that gets nowhere must not keep the turn of others.
+func (s *Sweep) watchProgress(ctx context.Context, end context.CancelCauseFunc) {
+	every := max(s.options.StallTimeout/stallChecks, time.Millisecond)
+	last, idle := s.accounted.Load(), time.Duration(0)
+	for pace.Sleep(ctx, every) == nil {
+		switch now := s.accounted.Load(); {
+		case now != last:
+			last, idle = now, 0
+		case !s.hasToMove():
+		default:
+			idle += every
+		}
+		// Where a low rate is configured, the next object may be due later than that.
+		if idle >= s.options.StallTimeout+time.Duration(2/s.pacer.Stats().RateLimit*float64(time.Second)) {
+			end(fmt.Errorf("%w: %s: no object was accounted for within %v", ErrStalled, s.wire.target.GroupResource(), s.options.StallTimeout))
+			return
+		}
+	}
+}
+
+// hasToMove reports whether objects should be accounted for now, because nothing else is waited for.
+func (s *Sweep) hasToMove() bool {
+	s.mu.Lock()
+	phase := s.phase
+	s.mu.Unlock()
+	working := phase == Rewriting || phase == Retrying || phase == Verifying
+	return working && !s.hold.isClosed() && !s.pacer.Paused()
+}
