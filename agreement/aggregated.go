@@ -59,9 +59,10 @@ func (a *aggregated) ask(ctx context.Context, q question) (survey, error) {
 			return survey{}, fmt.Errorf("get token for discovery: %w", err)
 		}
 	}
-	replies := make([]reply, len(s.processes))
+	processes := s.all()
+	replies := make([]reply, len(processes))
 	var wg sync.WaitGroup
-	for i, p := range s.processes {
+	for i, p := range processes {
 		wg.Go(func() { replies[i] = a.askOne(ctx, connections, token, p, q.path) })
 	}
 	wg.Wait()
@@ -73,8 +74,8 @@ func (a *aggregated) ask(ctx context.Context, q question) (survey, error) {
 		if refused(r.err) {
 			r.err = nil // it lives
 		}
-		if err := a.record(s.processes[i].address, r, time.Now()); err != nil && void == nil {
-			void = fmt.Errorf("%w: ask %s of the APIService %s: %w", migrate.ErrSilent, s.processes[i].address, s.name, err)
+		if err := a.record(processes[i].address, r, time.Now()); err != nil && void == nil {
+			void = fmt.Errorf("%w: ask %s of the APIService %s: %w", migrate.ErrSilent, processes[i].address, s.name, err)
 		}
 	}
 	return worth(replies, void), void

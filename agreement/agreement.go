@@ -61,6 +61,9 @@ type Options struct {
 	// DiscoveryToken returns a bearer token to show to aggregated API servers, whose operators may be anybody: one of an
 	// account that may read discovery and nothing else. nil, the default: they are asked without credentials, which most refuse.
 	DiscoveryToken func(ctx context.Context) (string, error)
+	// ShutdownDelay is how long an API server that was told to end may go on accepting requests where it cannot be asked whether it
+	// does: the greatest --shutdown-delay-duration in the cluster. 0 means DefaultShutdownDelay; a nanosecond means none.
+	ShutdownDelay time.Duration
 }
 
 // Observer looks at the API servers of one cluster. What several targets have in common, connections and
@@ -68,11 +71,13 @@ type Options struct {
 type Observer struct {
 	client *client
 	// observed asks kube-apiservers, aggregated the servers behind an APIService, sampled whoever answers.
-	observed            *observed
-	aggregated, sampled source
+	observed   *observed
+	aggregated *aggregated
+	sampled    source
 
 	definitions  *definitions
 	declarations *declarations
+	departures   *departures
 
 	mu       sync.Mutex
 	sighting sighting
@@ -84,6 +89,9 @@ type Observer struct {
 func NewObserver(config *rest.Config, options Options) (*Observer, error) {
 	if options.RequestTimeout <= 0 {
 		options.RequestTimeout = defaultRequestTimeout
+	}
+	if options.ShutdownDelay <= 0 {
+		options.ShutdownDelay = DefaultShutdownDelay
 	}
 	c, err := newClient(config, options.RequestTimeout)
 	if err != nil {
@@ -100,6 +108,7 @@ func NewObserver(config *rest.Config, options Options) (*Observer, error) {
 		sampled:      newSampled(c),
 		definitions:  &definitions{client: c, full: full, known: map[string]*crd.Definition{}},
 		declarations: newDeclarations(c),
+		departures:   newDepartures(options.ShutdownDelay),
 		memories:     map[schema.GroupResource]memory{},
 	}, nil
 }
@@ -172,7 +181,7 @@ func (r *Resource) remember(v verdict, f findings) migrate.Epoch {
 		stamps.seen = r.observer.seen(f, stamps, now)
 	}
 	r.memory = r.memory.next(v.epoch, stamps, f.leases.lag(), now)
-	v.epoch.Since = r.memory.since
+	v.epoch.Since = latest(r.memory.since, f.absent.since)
 	return v.epoch
 }
 
@@ -217,7 +226,8 @@ func (o *Observer) gather(ctx context.Context, target migrate.Target) (f finding
 	if err := errors.Join(crdErr, eErr, dErr); err != nil {
 		return f, err
 	}
-	f.leases = before
+	f.absent = o.follow(ctx, before, f.endpoints)
+	f.leases, f.endpoints = before.with(f.absent), f.endpoints.with(f.absent)
 	if err := o.askAbout(ctx, &f); err != nil {
 		return f, err
 	}
@@ -229,7 +239,7 @@ func (o *Observer) gather(ctx context.Context, target migrate.Target) (f finding
 	if err != nil {
 		return f, err
 	}
-	f.leases, f.moved = after, !before.sameServers(after)
+	f.leases, f.moved = after.with(f.absent), !before.sameServers(after)
 	return f, nil
 }
 
@@ -239,6 +249,10 @@ func (o *Observer) gatherAggregated(ctx context.Context, f *findings) (err error
 	gv := f.target.Resource.GroupVersion()
 	if f.service, err = readService(ctx, o.client, gv); err != nil {
 		return err
+	}
+	if f.service != nil {
+		f.absent = o.followService(ctx, f.service)
+		f.service = f.service.with(f.absent)
 	}
 	if f.declarations, err = o.declarations.of(ctx, f.target); err != nil {
 		return err
@@ -255,7 +269,7 @@ func (o *Observer) gatherAggregated(ctx context.Context, f *findings) (err error
 	if err != nil {
 		return err
 	}
-	f.moved = !slices.Equal(f.service.holders(), after.holders())
+	f.moved = !slices.Equal(f.service.listed(), after.listed())
 	return nil
 }
 

@@ -101,6 +101,9 @@ func combine(f findings) (verdict, error) {
 		Servers:  f.live(),
 		How:      best.how,
 	}
+	if n := f.leaving(); n > 0 {
+		v.explanation.How += fmt.Sprintf("; %d of them not listed any more, but still serving", n)
+	}
 	if best.evidence < migrate.Observed {
 		v.explanation.Reason = strings.Join(whys, "; ")
 	}
@@ -126,10 +129,7 @@ func (f findings) live() int {
 	if f.target.Origin != migrate.Aggregated {
 		return len(f.leases.live)
 	}
-	if f.service == nil {
-		return 0
-	}
-	return len(f.service.processes)
+	return len(f.service.all())
 }
 
 // agreedHash returns the one hash that all answers bear out.

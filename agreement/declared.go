@@ -95,7 +95,7 @@ func (f findings) uncountable(d declaration) string {
 		return f.leases.why
 	case len(live) == 0 || !slices.Equal(ids, live):
 		return fmt.Sprintf("the StorageVersion names %s, and %d live by their identity Leases", plural(len(ids), "API server", "API servers"), len(live))
-	case f.target.Origin == migrate.Aggregated && (f.service == nil || len(f.service.processes) != len(ids)):
+	case f.target.Origin == migrate.Aggregated && (f.service == nil || len(f.service.all()) != len(ids)):
 		return "it is not known how many servers are behind the APIService"
 	case f.target.Origin != migrate.Aggregated && !f.publishing:
 		return f.notPublishing

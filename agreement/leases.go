@@ -37,6 +37,8 @@ type leases struct {
 	why   string
 	// live are the servers that renewed lately, gone those that crashed or hang, both by holderIdentity.
 	live, gone []server
+	// uncertain are servers that departed and cannot be asked whether they serve still; see departed.go.
+	uncertain []server
 	// others are live servers of other kinds that keep identity Leases, by the Lease's name.
 	others []server
 	// readAt is when they had been read, by this machine's clock.
@@ -54,6 +56,10 @@ type server struct {
 	host, address string
 	// created is the start of the process, from 1.35 on, in whole seconds.
 	created, renewed time.Time
+	// expired is when its Lease stopped counting as fresh, by this machine's clock; zero while it counts.
+	expired time.Time
+	// departed: it has no fresh Lease any more, and can still write; see departed.go.
+	departed bool
 }
 
 // readLeases lists the identity Leases, those of other API servers too. Without a resourceVersion the list is as new as etcd, whoever answers.
@@ -95,7 +101,11 @@ func parseLeases(body []byte, serverNow, now time.Time) (leases, error) {
 			created: meta.CreationTimestamp.Time,
 			renewed: spec.RenewTime.Time,
 		}
-		stale := serverNow.Sub(s.renewed) > FreshFor
+		age := serverNow.Sub(s.renewed) - FreshFor
+		stale := age > 0
+		if stale {
+			s.expired = now.Add(-age)
+		}
 		switch {
 		case s.kind != "" && s.kind != kubeAPIServer:
 			if !stale {

@@ -77,10 +77,15 @@ func (o *observed) addresses(l leases, e endpoints) (list []string, why string) 
 	if why := countable(l, e); why != "" {
 		return nil, why
 	}
-	if len(l.live) == 1 {
+	switch {
+	case len(l.live) > 1:
+		return e.addresses, ""
+	case len(l.uncertain) == 0:
 		return []string{""}, ""
+	case len(e.addresses) == 1: // the one in the kubeconfig may lead to a server that departed
+		return e.addresses, ""
 	}
-	return e.addresses, ""
+	return nil, "an API server that departed may still answer at the only address"
 }
 
 // countable returns why it cannot be known whether all servers were asked. Leases tell how many live; the addresses

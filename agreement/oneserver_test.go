@@ -58,7 +58,7 @@ func until(t *testing.T, r *Resource, what string, ok func(migrate.Epoch, error)
 
 func observe(t *testing.T, config *rest.Config, target migrate.Target) *Resource {
 	t.Helper()
-	r, err := New(config, target, Options{})
+	r, err := New(config, target, Options{ShutdownDelay: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestOneRealServer(t *testing.T) {
 		}
 	})
 	t.Run("many look at once", func(t *testing.T) {
-		o, err := NewObserver(cluster.Config(), Options{})
+		o, err := NewObserver(cluster.Config(), Options{ShutdownDelay: time.Nanosecond})
 		if err != nil {
 			t.Fatal(err)
 		}

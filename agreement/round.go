@@ -33,6 +33,8 @@ type Round struct {
 	Moved bool
 	// Processes are the holderIdentities of the live kube-apiservers at the end, sorted; nil where they cannot be known.
 	Processes []string
+	// Leaving: API servers that are not listed any more answer still, or may: look again soon to learn when they have gone.
+	Leaving bool
 	// Views are by resource, sorted by group and then by plural name. A resource that is not among them is not stored, does not exist, or
 	// belongs to a group-version in Unread.
 	Views []View
@@ -59,7 +61,7 @@ func (o *Observer) Round(ctx context.Context) (*Round, error) {
 		o.forget()
 		return nil, fmt.Errorf("look at who writes what: %w", err)
 	}
-	r := &Round{Begun: begun, Ended: time.Now(), Moved: f.moved, Processes: f.leases.holders()}
+	r := &Round{Begun: begun, Ended: time.Now(), Moved: f.moved, Processes: f.leases.holders(), Leaving: f.leaving()}
 	r.Views = o.views(f.all(), r.Ended)
 	for gv, i := range f.inquiries {
 		if i.err != nil {
@@ -83,6 +85,18 @@ type facts struct {
 	declarations   map[schema.GroupResource][]declaration
 	notPublishing  string
 	inquiries      map[schema.GroupVersion]inquiry
+	// absent are the departed kube-apiservers, absentBehind the departed processes behind services, that can still write.
+	absent       absent
+	absentBehind map[schema.GroupVersion]absent
+}
+
+// leaving reports whether any server that departed can still write.
+func (f *facts) leaving() bool {
+	leaving := f.absent.any()
+	for _, a := range f.absentBehind {
+		leaving = leaving || a.any()
+	}
+	return leaving
 }
 
 // inquiry is what was learnt from one group-version's documents. An error says that it is not enough.
@@ -94,9 +108,11 @@ type inquiry struct {
 // gatherAll reads everything that a round needs. Leases frame it, as in gather, and the processes behind APIServices too. They
 // are read anew before the first question: those that the round before ended with are old.
 func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
-	if f.before, err = o.readLeases(ctx); err != nil {
+	listed, err := o.readLeases(ctx)
+	if err != nil {
 		return f, err
 	}
+	f.before = listed
 	var (
 		wg   sync.WaitGroup
 		errs [4]error
@@ -109,6 +125,7 @@ func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return f, err
 	}
+	o.followAll(ctx, &f)
 	groupVersions, err := o.groupVersions(ctx, f)
 	if err != nil {
 		return f, err
@@ -125,8 +142,24 @@ func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 	if f.leases, err = o.readLeases(ctx); err != nil {
 		return f, err
 	}
-	f.moved = !f.before.sameServers(f.leases)
+	f.moved = !listed.sameServers(f.leases)
+	f.leases = f.leases.with(f.absent)
 	return f, ctx.Err()
+}
+
+// followAll finds out which servers departed and can still write, at each place.
+func (o *Observer) followAll(ctx context.Context, f *facts) {
+	f.absent = o.follow(ctx, f.before, f.endpoints)
+	f.before, f.endpoints = f.before.with(f.absent), f.endpoints.with(f.absent)
+	f.absentBehind = map[schema.GroupVersion]absent{}
+	at := map[string]absent{} // one service may stand behind several group-versions
+	for gv, s := range f.services {
+		key := s.namespace + "/" + s.service
+		if _, known := at[key]; !known {
+			at[key] = o.followService(ctx, s)
+		}
+		f.absentBehind[gv], f.services[gv] = at[key], s.with(at[key])
+	}
 }
 
 // question is the one for a path in a round.
@@ -219,7 +252,7 @@ func (o *Observer) views(all []findings, now time.Time) []View {
 				stamps.seen = o.sighting.since
 			}
 			m := known.next(*v.Epoch, stamps, f.leases.lag(), now)
-			memories[v.Resource], v.Epoch.Since = m, m.since
+			memories[v.Resource], v.Epoch.Since = m, latest(m.since, f.absent.since)
 		case seen && !v.Disagree: // nothing could be learnt, which changes nothing
 			memories[v.Resource] = known
 		}

@@ -44,7 +44,7 @@ func viewOf(t *testing.T, r *Round, group, plural string) View {
 
 func newObserver(t *testing.T, cluster *testbed.Cluster) *Observer {
 	t.Helper()
-	o, err := NewObserver(cluster.Config(), Options{})
+	o, err := NewObserver(cluster.Config(), Options{ShutdownDelay: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)
 	}

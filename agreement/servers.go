@@ -44,6 +44,7 @@ func (f findings) servers() []Server {
 	} else {
 		f.addKubeAPIServers(r)
 	}
+	f.addUncertain(r)
 	f.addAnonymous(r)
 	for _, d := range f.declarations {
 		for _, e := range d.entries {
@@ -104,12 +105,26 @@ func (f findings) addKubeAPIServers(r *roster) {
 	}
 }
 
+// addUncertain lists the processes that departed and cannot be asked: they may write still.
+func (f findings) addUncertain(r *roster) {
+	for _, one := range f.absent.uncertain {
+		if one.holder == "" {
+			continue // an address alone, which nobody vouches for
+		}
+		id := one.name
+		if slices.ContainsFunc(r.list, func(s Server) bool { return s.ID == id }) {
+			id = one.holder // there is another process of that name
+		}
+		r.at(id).Process = one.holder
+	}
+}
+
 // addProcesses lists the processes behind an APIService.
 func (f findings) addProcesses(r *roster) {
 	if f.service == nil {
 		return
 	}
-	for _, p := range f.service.processes {
+	for _, p := range f.service.all() {
 		r.at(p.address).Process = p.String()
 	}
 	for _, a := range f.own() {

@@ -30,7 +30,9 @@ type service struct {
 	namespace, service string
 	ca                 []byte
 	// processes are those behind the service, by address; unreachable says why they cannot be asked.
-	processes   []process
+	processes []process
+	// departed are not listed any more, and can still write; see departed.go.
+	departed    []process
 	unreachable string
 }
 
@@ -44,13 +46,33 @@ type process struct {
 // serverName is the name that kube-apiservers verify its certificate for.
 func (s *service) serverName() string { return s.service + "." + s.namespace + ".svc" }
 
-// holders identify the processes, sorted: what a holderIdentity is for a kube-apiserver.
-func (s *service) holders() []string {
-	if s == nil || len(s.processes) == 0 {
+// all are the processes that can write, by address.
+func (s *service) all() []process {
+	if s == nil {
+		return nil
+	}
+	list := slices.Concat(s.processes, s.departed)
+	slices.SortFunc(list, func(a, b process) int { return strings.Compare(a.address, b.address) })
+	return list
+}
+
+// holders identify the processes that can write, sorted: what a holderIdentity is for a kube-apiserver.
+func (s *service) holders() []string { return s.identities(s.all()) }
+
+// listed identify those that the service's endpoints list.
+func (s *service) listed() []string {
+	if s == nil {
+		return nil
+	}
+	return s.identities(s.processes)
+}
+
+func (s *service) identities(processes []process) []string {
+	if len(processes) == 0 {
 		return nil
 	}
 	list := []string{s.name + "/" + s.id}
-	for _, p := range s.processes {
+	for _, p := range processes {
 		list = append(list, p.String())
 	}
 	return list

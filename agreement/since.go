@@ -34,6 +34,9 @@ func stampsOf(f findings) stamps {
 	// ones was asked is it known that all do.
 	s.serversUnknown = len(f.leases.live) == 0 || s.moved.IsZero() || !restartsSeen(f.reports)
 	for _, l := range f.leases.live {
+		if l.departed {
+			continue // it started before it departed
+		}
 		s.serversUnknown = s.serversUnknown || l.created.IsZero()
 		s.started = latest(s.started, l.created)
 	}
@@ -67,9 +70,10 @@ func restartsSeen(reports []report) bool {
 // stamps of the others.
 func (l leases) lag() time.Duration {
 	var lag time.Duration
-	for i, s := range l.live {
-		if d := l.readAt.Sub(s.renewed); i == 0 || d > lag {
-			lag = d
+	first := true
+	for _, s := range l.live {
+		if d := l.readAt.Sub(s.renewed); !s.departed && (first || d > lag) {
+			lag, first = d, false
 		}
 	}
 	return lag

@@ -100,4 +100,6 @@ type findings struct {
 	newcomers []string
 	// moved: servers came or went during the look.
 	moved bool
+	// absent are the servers that are not listed any more, and can still write; those that answer are among leases, endpoints and service.
+	absent absent
 }

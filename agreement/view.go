@@ -134,6 +134,7 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 		target:   migrate.Target{Resource: g.resource.WithVersion(""), Origin: migrate.BuiltIn},
 		versions: g.versions, leases: f.leases, endpoints: f.endpoints, moved: f.moved,
 		declarations: f.declarations[g.resource], notPublishing: f.notPublishing, publishing: f.notPublishing == "",
+		absent: f.absent,
 	}
 	stored = g.definition != nil || len(one.declarations) > 0
 	var inquiries []inquiry
@@ -149,8 +150,8 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 			one.target.Resource.Version = v
 		}
 		if s := f.services[gv]; s != nil {
-			one.target.Origin, one.service = migrate.Aggregated, s
-			one.moved = !slices.Equal(s.holders(), f.servicesAfter[gv].holders())
+			one.target.Origin, one.service, one.absent = migrate.Aggregated, s, f.absentBehind[gv]
+			one.moved = !slices.Equal(s.listed(), f.servicesAfter[gv].listed())
 		}
 		for _, s := range f.inquiries[gv].surveys {
 			for _, r := range s.readings {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 )
@@ -93,6 +94,14 @@ func (s *Server) Kill() { s.process.kill() }
 
 // Stop ends the server in an orderly way.
 func (s *Server) Stop(ctx context.Context) error { return s.process.terminate(ctx) }
+
+// Signal sends a signal and does not wait for what comes of it: SIGTERM begins an orderly end, SIGSTOP suspends, SIGCONT resumes.
+func (s *Server) Signal(signal syscall.Signal) error {
+	if !s.Running() {
+		return fmt.Errorf("send %v to %s: it does not run", signal, s.name())
+	}
+	return s.process.cmd.Process.Signal(signal)
+}
 
 // Restart stops the server in an orderly way, starts it with the same flags and waits until it is ready.
 func (s *Server) Restart(ctx context.Context) error { return s.RestartWith(ctx, s.options) }

@@ -1,0 +1,408 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An API server that is told to end deletes its identity Lease and leaves its EndpointSlice at once, and goes on accepting requests for
+// --shutdown-delay-duration. One that was suspended for longer than a Lease counts as fresh may finish its writes when it resumes. So a
+// server that is no longer listed has not gone yet (I2). This file remembers the servers that were listed, and asks those that are not
+// any more at their last address: as long as one answers, it is one of the servers that can write, with what it shows.
+//
+// What cannot be asked (its address is not known, packets to it get lost, or it left before anybody looked) counts as serving for
+// Options.ShutdownDelay, and until then no epoch has begun.
+
+// DefaultShutdownDelay is how long a server that cannot be asked counts as serving. It is the longest --shutdown-delay-duration that a
+// distribution is known to set; see docs/adr/0009-servers-that-leave.md.
+const DefaultShutdownDelay = 210 * time.Second
+
+const (
+	// followGap is how far apart two looks may be for the later one to know every server that left in between.
+	followGap = 10 * time.Second
+	// askDepartedAgain is when a departed server is asked again that did not answer. One that answers is asked by every look.
+	askDepartedAgain = 5 * time.Second
+)
+
+// presence is what is known of a departed server.
+type presence int
+
+const (
+	// uncertain: that cannot be known. The network does not let a connection through, the address is not known or is that of several
+	// servers, or another certificate is shown there.
+	uncertain presence = iota
+	// serving: a server answered over HTTP, whatever it answered, after its certificate had been verified.
+	serving
+	// hanging: its machine accepts connections for it, and it does not answer. A suspended process looks like this.
+	hanging
+	// silent: its machine refuses connections: the process does not listen any more.
+	silent
+)
+
+// departure is a server that was listed and is not any more.
+type departure struct {
+	server
+	// noticed is when it was seen to be no longer listed, for a Lease that was not renewed when that stopped counting as fresh.
+	noticed time.Time
+	state   presence
+	// served is when it was last known to listen after it had departed; zero: never.
+	served time.Time
+	// ask is when to ask it again.
+	ask time.Time
+}
+
+// key identifies a departed server: the process or, where that is not known, the address.
+func (d departure) key() string {
+	if d.holder != "" {
+		return d.holder
+	}
+	return d.address
+}
+
+// expires is when a server of which nobody knows more counts as gone.
+func (d departure) expires(delay time.Duration) time.Time {
+	return latest(d.noticed, d.served).Add(delay)
+}
+
+// place is where API servers come and go that write the same resources: the kube-apiservers, or the processes behind one service. Its
+// methods do no I/O and take the time, by this machine's clock. The zero value has never been looked at.
+type place struct {
+	read     time.Time // of the last reading
+	present  []server  // as of then
+	listed   []string  // the addresses in the EndpointSlice as of then
+	changed  time.Time // when that changed last, by the clock of the server that changed it
+	departed []departure
+	// ended are the stale Leases of processes that are known to have ended, by holder.
+	ended map[string]bool
+	// late is until when a server may serve that left without being known. It left the EndpointSlice by lateStamp, the value of changed
+	// then, so it serves no longer than until quiet: the earliest of the bounds that looks gave for this; zero: there is none.
+	late, lateStamp, quiet time.Time
+	// known is the latest moment at which a server that has gone was last known, or had to be feared, to serve.
+	known time.Time
+}
+
+// sight is one reading of who is listed at a place.
+type sight struct {
+	now time.Time
+	// blind: the reading does not tell who lives. Nobody departs by it.
+	blind bool
+	// live are the listed servers. stale are those whose Lease is not renewed any more, with the moment that it stopped counting as fresh.
+	live, stale []server
+	// listed are the addresses of an EndpointSlice; nil: not known.
+	listed []string
+	// changed is when they changed last, by a server's clock that is at most lag behind; zero: not known.
+	changed time.Time
+	lag     time.Duration
+}
+
+// note takes in a reading: who is not listed any more has departed.
+func (p *place) note(s sight, delay time.Duration) {
+	if s.blind {
+		s.live = p.present
+	}
+	if p.unexplained(s) {
+		p.late, p.lateStamp, p.quiet = latest(p.late, s.now.Add(delay)), s.changed, time.Time{}
+	}
+	for i, before := range p.present {
+		if shares(p.present, i) {
+			before.address = "" // of a load balancer, say: whoever answers there may be another
+		}
+		p.depart(s, departure{server: before, noticed: s.now})
+	}
+	if s.listed != nil {
+		for _, address := range p.listed {
+			if !slices.Contains(s.listed, address) {
+				p.depart(s, departure{server: server{address: address}, noticed: s.now})
+			}
+		}
+		p.listed = s.listed
+	}
+	if !s.blind {
+		p.noteStale(s)
+	}
+	p.pair()
+	// Back again: its Lease is renewed. Replaced: another process listens at its address.
+	p.departed = slices.DeleteFunc(p.departed, func(d departure) bool { return s.lists(d.server) })
+	p.present, p.read, p.changed = s.live, s.now, s.changed
+	if s.changed.IsZero() || !s.changed.Equal(p.lateStamp) || len(s.live) == 0 {
+		return
+	}
+	if quiet := s.changed.Add(s.lag + wholeSecond + delay); p.quiet.IsZero() || quiet.Before(p.quiet) {
+		p.quiet = quiet
+	}
+}
+
+// unexplained reports whether somebody may have left since the last reading of whom nobody knows.
+func (p *place) unexplained(s sight) bool {
+	same := slices.EqualFunc(p.present, s.live, func(a, b server) bool { return a.holder == b.holder }) && slices.Equal(p.listed, s.listed)
+	switch {
+	case p.read.IsZero():
+		return true
+	case same:
+		return !p.changed.Equal(s.changed) // somebody came and went
+	}
+	return s.now.Sub(p.read) > followGap
+}
+
+// depart remembers a server that may have departed.
+func (p *place) depart(s sight, d departure) {
+	if s.lists(d.server) || p.ended[d.holder] {
+		return
+	}
+	if slices.ContainsFunc(p.departed, func(known departure) bool {
+		return known.key() == d.key() || d.holder == "" && known.address == d.address
+	}) {
+		return
+	}
+	p.departed = append(p.departed, d)
+}
+
+// noteStale remembers servers whose Lease is there and not renewed: they crashed, hang, or are suspended.
+func (p *place) noteStale(s sight) {
+	ended := map[string]bool{}
+	for _, stale := range s.stale {
+		for _, l := range s.live {
+			if l.address == stale.address && !l.created.After(stale.renewed) { // both lived at one time
+				stale.address = ""
+			}
+		}
+		p.depart(s, departure{server: stale, noticed: stale.expired})
+		ended[stale.holder] = p.ended[stale.holder]
+	}
+	p.ended = ended
+}
+
+// shares reports whether one of several servers has its address in common with another.
+func shares(servers []server, i int) bool {
+	return slices.ContainsFunc(servers, func(s server) bool { return s.holder != servers[i].holder && s.address == servers[i].address })
+}
+
+// lists reports whether a server is among those that are listed, or another process is listed at its address: one address belongs to
+// one process, and the one before it has stopped listening there.
+func (s sight) lists(one server) bool {
+	return slices.ContainsFunc(s.live, func(l server) bool {
+		return one.holder != "" && l.holder == one.holder || one.address != "" && l.address == one.address
+	})
+}
+
+// pair joins a process whose address is not published with the address that left, where there is one of each.
+func (p *place) pair() {
+	var process, address []int
+	for i, d := range p.departed {
+		switch {
+		case d.address == "":
+			process = append(process, i)
+		case d.holder == "":
+			address = append(address, i)
+		}
+	}
+	if len(process) == 1 && len(address) == 1 {
+		d := &p.departed[process[0]]
+		d.address, d.state, d.ask = p.departed[address[0]].address, uncertain, time.Time{}
+		p.departed = slices.Delete(p.departed, address[0], address[0]+1)
+	}
+}
+
+// toAsk are the departed servers whose turn it is.
+func (p *place) toAsk(now time.Time) []departure {
+	var list []departure
+	for _, d := range p.departed {
+		if d.address != "" && !now.Before(d.ask) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// learn takes in what asking a departed server came to.
+func (p *place) learn(one departure, state presence, now time.Time) {
+	for i := range p.departed {
+		d := &p.departed[i]
+		if d.key() != one.key() {
+			continue
+		}
+		if state == uncertain && d.state != uncertain && now.Sub(d.served) < missedFor {
+			return // one lost packet is no news
+		}
+		d.state = state
+		switch state {
+		case serving:
+			d.served = now
+		case hanging:
+			d.served, d.ask = now, now.Add(askDepartedAgain)
+		case uncertain:
+			d.ask = now.Add(askDepartedAgain)
+		case silent:
+			p.known = latest(p.known, now)
+		}
+	}
+}
+
+// release lets go of the departed servers that have gone, and of those that have been feared for long enough.
+func (p *place) release(now time.Time, delay time.Duration) {
+	p.departed = slices.DeleteFunc(p.departed, func(d departure) bool {
+		expired := d.state == uncertain && !now.Before(d.expires(delay))
+		if expired {
+			p.known = latest(p.known, d.expires(delay))
+		}
+		gone := expired || d.state == silent
+		if _, stale := p.ended[d.holder]; gone && stale {
+			p.ended[d.holder] = true
+		}
+		return gone
+	})
+}
+
+// absent is what a look needs to know of departed servers.
+type absent struct {
+	// serving can write still: they answer, or hang. Sorted by holder.
+	serving []server
+	// uncertain may write still, and cannot be asked.
+	uncertain []server
+	// since is the latest moment at which anybody who is not listed any more may have written; the end of the look at most.
+	since time.Time
+}
+
+// any reports whether anybody who is not listed any more can still write, or may.
+func (a absent) any() bool { return len(a.serving)+len(a.uncertain) > 0 }
+
+// absent sums up what is known now.
+func (p *place) absent(now time.Time, delay time.Duration) absent {
+	a := absent{since: p.late}
+	if !p.quiet.IsZero() && p.quiet.Before(a.since) {
+		a.since = p.quiet
+	}
+	a.since = latest(a.since, p.known)
+	for _, d := range p.departed {
+		one := d.server
+		one.departed = true
+		if d.state == serving || d.state == hanging {
+			a.serving = append(a.serving, one)
+			continue
+		}
+		a.uncertain = append(a.uncertain, one)
+		a.since = latest(a.since, d.expires(delay))
+	}
+	if a.since.After(now) {
+		a.since = now
+	}
+	return a
+}
+
+// departures follows the servers of all places of a cluster. Safe for concurrent use.
+type departures struct {
+	delay time.Duration
+
+	mu sync.Mutex
+	at map[string]*place // "" for the kube-apiservers, namespace/name for those behind a service
+}
+
+func newDepartures(delay time.Duration) *departures {
+	return &departures{delay: delay, at: map[string]*place{}}
+}
+
+// follow takes in who is listed at a place, asks those that are not any more, and returns who of them is to be reckoned with.
+func (d *departures) follow(ctx context.Context, at string, s sight, ask func(ctx context.Context, address string) presence) absent {
+	d.mu.Lock()
+	p := d.at[at]
+	if p == nil {
+		p = new(place)
+		d.at[at] = p
+	}
+	p.note(s, d.delay)
+	list := p.toAsk(s.now)
+	d.mu.Unlock()
+
+	found := make([]presence, len(list))
+	var wg sync.WaitGroup
+	for i, one := range list {
+		wg.Go(func() { found[i] = ask(ctx, one.address) })
+	}
+	wg.Wait()
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ctx.Err() == nil { // an interrupted request says nothing
+		for i, one := range list {
+			p.learn(one, found[i], now)
+		}
+	}
+	p.release(now, d.delay)
+	return p.absent(now, d.delay)
+}
+
+// sightOf is what Leases and the EndpointSlice tell of the kube-apiservers.
+func sightOf(l leases, e endpoints, now time.Time) sight {
+	s := sight{now: now, live: slices.Clone(l.live), stale: l.gone, lag: l.lag(), blind: !l.known}
+	if e.known {
+		s.listed, s.changed = slices.Clip(append([]string{}, e.addresses...)), e.changed
+	}
+	if len(s.live) == 1 && s.live[0].address == "" && len(s.listed) == 1 {
+		s.live[0].address = s.listed[0]
+	}
+	return s
+}
+
+// with adds the departed servers that can still write to the live ones.
+func (l leases) with(a absent) leases {
+	if !l.known || !a.any() {
+		return l
+	}
+	l.uncertain, l.live = a.uncertain, slices.Clone(l.live)
+	for _, one := range a.serving {
+		if one.holder == "" {
+			continue // an address without a Lease; see endpoints.with
+		}
+		if slices.ContainsFunc(l.live, func(s server) bool { return s.name == one.name }) {
+			one.name = one.holder // the Lease is that of the process after it
+		}
+		l.live = append(l.live, one)
+	}
+	slices.SortFunc(l.live, func(a, b server) int { return strings.Compare(a.holder, b.holder) })
+	return l
+}
+
+// with adds the addresses of departed servers that can still write.
+func (e endpoints) with(a absent) endpoints {
+	if !e.known || len(a.serving) == 0 {
+		return e
+	}
+	e.addresses = slices.Clone(e.addresses)
+	for _, one := range a.serving {
+		e.addresses = append(e.addresses, one.address)
+	}
+	slices.Sort(e.addresses)
+	e.addresses = slices.Compact(e.addresses)
+	return e
+}
+
+// sight is what a service's endpoints tell of the processes behind it.
+func (s *service) sight(now time.Time) sight {
+	one := sight{now: now}
+	for _, p := range s.processes {
+		one.live = append(one.live, server{name: p.address, holder: p.String(), address: p.address})
+	}
+	return one
+}
+
+// with adds the processes that are not listed any more and can still write.
+func (s *service) with(a absent) *service {
+	if len(a.serving) == 0 {
+		return s
+	}
+	extended := *s
+	for _, one := range a.serving {
+		pod := strings.TrimPrefix(strings.TrimPrefix(one.holder, one.address), "/")
+		extended.departed = append(extended.departed, process{address: one.address, pod: pod})
+	}
+	return &extended
+}
+
+// leaving counts the servers that departed and are known to be able to write.
+func (f findings) leaving() int { return len(f.absent.serving) }

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+// presence asks whether a server that has departed still listens at an address. The connections verify its certificate.
+//
+// A connection comes before the request, because only it tells a process that has ended from one that does not answer: a kernel accepts
+// connections to a port for as long as a process listens there, also while that is suspended, and refuses them from then on. What
+// something on the way may have caused (lost packets, no route, a reset, another certificate, a proxy) tells nothing.
+func (c *client) presence(ctx context.Context, h *http.Client, address string) presence {
+	if h == nil {
+		return uncertain
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(probeTimeout, c.timeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/version", nil)
+	if err != nil {
+		return uncertain
+	}
+	direct := c.direct(req)
+	if direct {
+		if state := c.connect(ctx, address); state != hanging {
+			return state
+		}
+	}
+	resp, err := h.Do(req)
+	switch {
+	case err == nil:
+		resp.Body.Close()
+		return serving
+	case direct && (errors.Is(err, context.DeadlineExceeded) || timedOut(err)):
+		return hanging
+	case direct && errors.Is(err, syscall.ECONNREFUSED): // it has just ended
+		return silent
+	}
+	return uncertain
+}
+
+// direct reports whether a request goes to its address, and not through a proxy.
+func (c *client) direct(req *http.Request) bool {
+	proxy := c.config.Proxy
+	if proxy == nil {
+		proxy = http.ProxyFromEnvironment
+	}
+	url, err := proxy(req)
+	return err == nil && url == nil
+}
+
+// connect opens a connection and closes it: hanging says that it was accepted.
+func (c *client) connect(ctx context.Context, address string) presence {
+	dial := c.config.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, "tcp", address)
+	switch {
+	case err == nil:
+		conn.Close()
+		return hanging
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return silent
+	}
+	return uncertain
+}
+
+func timedOut(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// probe asks a departed kube-apiserver.
+func (o *observed) probe(ctx context.Context, address string) presence {
+	if o.client.own == nil {
+		return uncertain
+	}
+	return o.client.presence(ctx, o.client.own, address)
+}
+
+// probe asks a departed process behind a service, without credentials: any answer will do.
+func (a *aggregated) probe(s *service) func(ctx context.Context, address string) presence {
+	return func(ctx context.Context, address string) presence {
+		if len(s.ca) == 0 {
+			return uncertain
+		}
+		b, err := a.backend(s)
+		if err != nil {
+			return uncertain
+		}
+		return a.client.presence(ctx, b.http, address)
+	}
+}
+
+// follow takes in a reading of who lives, and returns who departed and can still write.
+func (o *Observer) follow(ctx context.Context, l leases, e endpoints) absent {
+	return o.departures.follow(ctx, "", sightOf(l, e, time.Now()), o.observed.probe)
+}
+
+// followService is follow for the processes behind a service.
+func (o *Observer) followService(ctx context.Context, s *service) absent {
+	return o.departures.follow(ctx, s.namespace+"/"+s.service, s.sight(time.Now()), o.aggregated.probe(s))
+}
