@@ -80,6 +80,7 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.trigger.Period, "discovery-period", trigger.DefaultPeriod, "How often all API servers are asked what they store when nothing moves")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
 	flags.DurationVar(&o.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded")
+	addShutdownDelay(flags, &o.ShutdownDelay)
 	flags.DurationVar(&o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, "How long after its first failure a migration is tried again; doubled each time, at most 6h")
 	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "Act only while holding the Lease kube-migrator-controller")
@@ -109,7 +110,11 @@ func (f *controllerFlags) check(command *cobra.Command) error {
 	case o.RetryAfter <= 0 || o.SettleTime <= 0:
 		return usageError(command, errors.New("--retry-after and --settle-time want more than 0"))
 	}
-	var err error
+	err := completeShutdownDelay(command, o.SettleTime, &o.ShutdownDelay)
+	if err != nil {
+		return err
+	}
+	f.trigger.ShutdownDelay = o.ShutdownDelay
 	if o.MinEvidence, err = parseEvidence(f.evidence); err != nil {
 		return usageError(command, err)
 	}

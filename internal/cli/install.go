@@ -100,6 +100,7 @@ func (f *installFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.options.Exclude, "exclude", nil, "Resources that may not be migrated, by a pattern of full names")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
 	flags.DurationVar(&f.options.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded")
+	addShutdownDelay(flags, &f.options.ShutdownDelay)
 	flags.IntVar(&f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1, "Most sweeps at one time in the cluster")
 	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be applied; server: let the API server check all of it and change nothing")
 	flags.BoolVar(&f.export, "export", false, "Write the manifests as YAML to stdout and change nothing")
@@ -118,6 +119,9 @@ func (f *installFlags) check(command *cobra.Command) error {
 	}
 	if f.options.DiscoveryPeriod == 0 {
 		return usageError(command, errors.New("--discovery-period is 0s, want 1s or more"))
+	}
+	if err := completeShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay); err != nil {
+		return err
 	}
 	if f.export && f.dryRun != dryRunNone {
 		return usageError(command, errors.New("--export changes nothing and cannot be combined with --dry-run"))

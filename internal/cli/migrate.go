@@ -31,11 +31,13 @@ type migrateFlags struct {
 	selection selection
 	options   migrate.Options
 	evidence  string
-	dryRun    string
-	reason    string
-	keep      bool
-	dir       string
-	output    render.Format
+	// shutdownDelay is that of agreement.Options.
+	shutdownDelay time.Duration
+	dryRun        string
+	reason        string
+	keep          bool
+	dir           string
+	output        render.Format
 }
 
 func newMigrateCommand(env *environment) *cobra.Command {
@@ -93,6 +95,7 @@ func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.options.MaxObjectsPerSecond, "max-rate", 0, "Most objects per second (0: as many as the API server bears)")
 	flags.IntVar(&f.options.MaxInFlight, "max-in-flight", 0, "Most requests in flight (0: 32)")
 	flags.DurationVar(&f.options.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded; less than twice their request timeout is safe only where no request lasts that long")
+	addShutdownDelay(flags, &f.shutdownDelay)
 	flags.DurationVar(&f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout, "How long to wait for the API servers to agree")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
 	flags.StringVar(&f.dir, "checkpoint-dir", "", "Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
@@ -115,6 +118,9 @@ func (f *migrateFlags) check(command *cobra.Command) error {
 		return usageError(command, fmt.Errorf("--dry-run is %q, want none, client or server", f.dryRun))
 	}
 	f.options.SettleTime = max(f.options.SettleTime, time.Nanosecond) // 0 would mean the default
+	if err := completeShutdownDelay(command, f.options.SettleTime, &f.shutdownDelay); err != nil {
+		return err
+	}
 	f.options.AgreementTimeout = max(f.options.AgreementTimeout, time.Nanosecond)
 	f.options.DryRun = f.dryRun == dryRunServer
 	evidence, err := parseEvidence(f.evidence)

@@ -68,7 +68,7 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command, f *
 			fmt.Fprintf(env.Err, "Left out: %s: %s\n", r.GroupResource, r.Problem.Message)
 		}
 	}
-	servers, err := agreement.NewObserver(config, agreement.Options{})
+	servers, err := agreement.NewObserver(config, agreement.Options{ShutdownDelay: f.shutdownDelay})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -51,6 +51,7 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	flags.StringVar(&f.options.ConfigMap, "configmap", "", "Name of the ConfigMap for checkpoint and report")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
 	flags.DurationVar(&f.options.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded")
+	addShutdownDelay(flags, &f.options.ShutdownDelay)
 	return command
 }
 
@@ -65,6 +66,9 @@ func (f *workerFlags) check(command *cobra.Command) error {
 		return usageError(command, fmt.Errorf("--settle-time is %v, want 0 or more", f.options.SettleTime))
 	}
 	f.options.SettleTime = max(f.options.SettleTime, time.Nanosecond) // 0 would mean the default
+	if err := completeShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay); err != nil {
+		return err
+	}
 	f.options.UID = types.UID(f.uid)
 	var err error
 	if f.options.MinEvidence, err = parseEvidence(f.evidence); err != nil {

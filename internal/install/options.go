@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -123,6 +124,9 @@ type Options struct {
 	MinEvidence migrate.Evidence
 	// SettleTime is passed on to the workers. Default: migrate.DefaultSettleTime.
 	SettleTime time.Duration
+	// ShutdownDelay is how long an API server that was told to end counts as serving where it cannot be asked. Default:
+	// agreement.DefaultShutdownDelay.
+	ShutdownDelay time.Duration
 	// MaxConcurrentMigrations bounds the sweeps at one time in the cluster. Default: 1.
 	MaxConcurrentMigrations int
 }
@@ -149,6 +153,9 @@ func (o Options) Complete() Options {
 	}
 	if o.SettleTime == 0 {
 		o.SettleTime = migrate.DefaultSettleTime
+	}
+	if o.ShutdownDelay == 0 {
+		o.ShutdownDelay = agreement.DefaultShutdownDelay
 	}
 	if o.MaxConcurrentMigrations == 0 {
 		o.MaxConcurrentMigrations = 1
@@ -183,6 +190,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("--discovery-period is %v, want 1s or more", o.DiscoveryPeriod)
 	case o.SettleTime < 0:
 		return fmt.Errorf("--settle-time is %v, want 0 or more", o.SettleTime)
+	case o.ShutdownDelay < 0:
+		return fmt.Errorf("--shutdown-delay is %v, want 0 or more", o.ShutdownDelay)
 	case o.MaxConcurrentMigrations < 1:
 		return fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", o.MaxConcurrentMigrations)
 	}
@@ -214,6 +223,7 @@ func (o Options) arguments() []string {
 	return append(arguments,
 		"--min-evidence="+strings.ToLower(o.MinEvidence.String()),
 		"--settle-time="+o.SettleTime.String(),
+		"--shutdown-delay="+o.ShutdownDelay.String(),
 		"--leader-elect=true",
 		fmt.Sprintf("--metrics-bind-address=:%d", metricsPort),
 		fmt.Sprintf("--health-probe-bind-address=:%d", healthPort),

@@ -232,6 +232,7 @@ func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 		"--discovery-period is":          func(o *Options) { o.DiscoveryPeriod = 1 },
 		"--bootstrap is":                 func(o *Options) { o.Bootstrap = "some" },
 		"--settle-time is":               func(o *Options) { o.SettleTime = -1 },
+		"--shutdown-delay is":            func(o *Options) { o.ShutdownDelay = -1 },
 		"--max-concurrent-migrations is": func(o *Options) { o.MaxConcurrentMigrations = -1 },
 	} {
 		o := Options{Image: "kube-migrator:v1"}

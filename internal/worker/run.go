@@ -56,6 +56,8 @@ type Options struct {
 	MinEvidence migrate.Evidence
 	// SettleTime of the epoch. 0: the engine's default.
 	SettleTime time.Duration
+	// ShutdownDelay is that of agreement.Options.
+	ShutdownDelay time.Duration
 	// Stop, closed, ends the run gently: what is in flight is finished and the checkpoint saved. nil: never.
 	Stop <-chan struct{}
 	// Logger is told of the beginning, the phases and the end. nil: nobody.

@@ -81,7 +81,9 @@ func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers, err := agreement.New(s.run.config, resource.Target(), agreement.Options{DiscoveryToken: agreement.AccountToken(s.run.client, s.run.Namespace)})
+	servers, err := agreement.New(s.run.config, resource.Target(), agreement.Options{
+		DiscoveryToken: agreement.AccountToken(s.run.client, s.run.Namespace), ShutdownDelay: s.run.ShutdownDelay,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -193,6 +193,7 @@ func (j *jobs) job(m *v1alpha1.StorageVersionMigration, r run) *batchv1.Job {
 		fmt.Sprintf("--generation=%d", r.generation), fmt.Sprintf("--attempt=%d", r.attempt),
 		"--namespace=" + j.namespace, "--configmap=" + r.name,
 		"--min-evidence=" + strings.ToLower(j.minEvidence), "--settle-time=" + j.settleTime.String(),
+		"--shutdown-delay=" + j.shutdownDelay.String(),
 	}
 	owner := *metav1.NewControllerRef(m, v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigration"))
 	meta := r.metadata(j.namespace, owner)

@@ -165,4 +165,6 @@ type workerSettings struct {
 	namespace   string
 	minEvidence string
 	settleTime  time.Duration
+	// shutdownDelay is that of agreement.Options.
+	shutdownDelay time.Duration
 }

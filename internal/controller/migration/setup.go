@@ -67,6 +67,8 @@ type Options struct {
 	MinEvidence migrate.Evidence
 	// SettleTime is how long after an epoch begins nothing is concluded. 0: 2 minutes.
 	SettleTime time.Duration
+	// ShutdownDelay is that of agreement.Options.
+	ShutdownDelay time.Duration
 	// RetryAfter is how long after the first failure a migration is tried again; doubled each time, at most 6 hours. 0: 10 minutes.
 	RetryAfter time.Duration
 	// KeepStoredVersions leaves storedVersions of definitions as they are.
@@ -103,6 +105,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.SettleTime == 0 {
 		o.SettleTime = migrate.DefaultSettleTime
+	}
+	if o.ShutdownDelay == 0 {
+		o.ShutdownDelay = agreement.DefaultShutdownDelay
 	}
 	if o.RetryAfter == 0 {
 		o.RetryAfter = DefaultRetryAfter
@@ -217,7 +222,9 @@ func add(m manager.Manager, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	servers, err := agreement.NewObserver(config, agreement.Options{DiscoveryToken: agreement.AccountToken(restClient, o.Namespace)})
+	servers, err := agreement.NewObserver(config, agreement.Options{
+		DiscoveryToken: agreement.AccountToken(restClient, o.Namespace), ShutdownDelay: o.ShutdownDelay,
+	})
 	if err != nil {
 		return err
 	}
@@ -252,7 +259,7 @@ func add(m manager.Manager, config *rest.Config, o Options) error {
 // runsOf is who carries out runs.
 func runsOf(m manager.Manager, config *rest.Config, o Options, ended func()) (runs, error) {
 	s := store{
-		workerSettings: workerSettings{namespace: o.Namespace, minEvidence: o.MinEvidence.String(), settleTime: o.SettleTime},
+		workerSettings: workerSettings{namespace: o.Namespace, minEvidence: o.MinEvidence.String(), settleTime: o.SettleTime, shutdownDelay: o.ShutdownDelay},
 		client:         m.GetClient(), live: m.GetAPIReader(), log: o.Logger,
 	}
 	if !o.InProcess {

@@ -50,6 +50,8 @@ type Options struct {
 	Include, Exclude []string
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
 	MinEvidence migrate.Evidence
+	// ShutdownDelay is that of agreement.Options.
+	ShutdownDelay time.Duration
 	// Logger is for the operators of kube-migrator. nil: nobody.
 	Logger *slog.Logger
 }
@@ -69,7 +71,9 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	servers, err := agreement.NewObserver(config, agreement.Options{DiscoveryToken: agreement.AccountToken(restClient, o.Namespace)})
+	servers, err := agreement.NewObserver(config, agreement.Options{
+		DiscoveryToken: agreement.AccountToken(restClient, o.Namespace), ShutdownDelay: o.ShutdownDelay,
+	})
 	if err != nil {
 		return err
 	}
@@ -205,8 +209,8 @@ func poke(c chan struct{}) {
 // caught up, so the process cannot go on: it ends, and begins anew.
 var ErrRestored = errors.New("etcd went backwards: it was restored from a backup")
 
-// pass looks once, records what it saw, and then asks for what is missing. It is complete if every resource's servers agree, and all
-// was written.
+// pass looks once, records what it saw, and then asks for what is missing. It is complete if every resource's servers agree, none is
+// leaving, and all was written.
 func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	s, err := t.look(ctx)
 	if err != nil {
@@ -227,7 +231,7 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	if !t.RecordOnly {
 		problems = append(problems, t.request(ctx, plan, s)...)
 	}
-	complete = !s.round.Moved && !slices.ContainsFunc(plan, func(e entryPlan) bool { return e.unsettled })
+	complete = !s.round.Moved && !s.round.Leaving && !slices.ContainsFunc(plan, func(e entryPlan) bool { return e.unsettled })
 	return complete, errors.Join(problems...)
 }
 
