@@ -73,6 +73,9 @@ func combine(f findings) (verdict, error) {
 	var whys []string
 	declared := f.declared()
 	for _, r := range append(slices.Clip(f.reports), declared) {
+		if f.definition == nil && declared.evidence == migrate.Declared && r.declared == "" {
+			r.answers = shown(r.answers)
+		}
 		answers = append(answers, r.answers...)
 		if r.evidence > best.evidence {
 			best = r
@@ -132,6 +135,11 @@ func (f findings) live() int {
 	return len(f.service.all())
 }
 
+// shown leaves out answers of servers that serve the resource and show no hash, which is optional: what each of them writes is declared.
+func shown(answers []answer) []answer {
+	return slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return a.served && a.hash == "" })
+}
+
 // agreedHash returns the one hash that all answers bear out.
 //
 // For a custom resource it is that of the definition's storage version: a server that shows another has not
@@ -156,7 +164,8 @@ func agreedHash(f findings, answers []answer) (string, error) {
 	return want, nil
 }
 
-var errNoHash = errors.New("discovery shows no storageVersionHash: the resource is not stored, or the API servers' feature gate StorageVersionHash is off")
+var errNoHash = errors.New("discovery shows no storageVersionHash, and no StorageVersion declares what each API server writes: " +
+	"the resource is not stored, or the feature gate StorageVersionHash of the API servers is off")
 
 func disagreement(f findings, answers []answer) error {
 	d := &Disagreement{Resource: f.target.GroupResource()}

@@ -70,6 +70,26 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 			f.declarations = []declaration{declares(ourAPI, "a="+v1, "b="+v1)}
 		}, migrate.Observed, "the servers of this resource do not publish in migration.k8s.io"},
 		"a custom resource is never covered": {func(f *findings) { f.target.Origin = migrate.Custom }, migrate.Observed, "StorageVersions do not cover custom resources"},
+		"discovery shows no hash: what is declared tells": {func(f *findings) {
+			f.reports[0].answers = said("", "")
+		}, migrate.Declared, ""},
+		"one server shows a hash, the other none": {func(f *findings) {
+			f.reports[0].answers = said(hash, "")
+		}, migrate.Declared, ""},
+		"one server shows another hash than is declared, the other none": {func(f *findings) {
+			f.reports[0].answers = said("", hashOf(deviceClasses, "v1beta2"))
+		}, 0, ""},
+		"discovery shows no hash, and the entries differ": {func(f *findings) {
+			f.reports[0].answers = said("", "")
+			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "b="+v1beta2)}
+		}, 0, ""},
+		"discovery shows no hash, and what one declares cannot be read": {func(f *findings) {
+			f.reports[0].answers = said("", "")
+			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "b=a/b/c")}
+		}, 0, ""},
+		"a server does not serve the resource": {func(f *findings) {
+			f.reports[0].answers = []answer{{server: "api-1", served: true}, {server: "api-2"}}
+		}, 0, ""},
 		"aggregated servers publish in our API, and keep Leases": {func(f *findings) {
 			f.target, f.service = aggregatedTarget, pods
 			f.declarations = []declaration{declares(ourAPI, "c="+v1, "d="+v1)}
@@ -109,6 +129,30 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 						t.Errorf("%+v is missing among the hashes %v or the servers %+v", e, v.Hashes, v.Servers)
 					}
 				}
+			}
+		})
+	}
+}
+
+func TestWithoutAHashWhatDoesNotCountAsDeclaredIsNoAgreement(t *testing.T) {
+	entries := declares(kubernetesAPI, "a=resource.k8s.io/v1", "b=resource.k8s.io/v1")
+	for name, f := range map[string]findings{
+		"nobody declares":                         {},
+		"the servers are not known to publish":    {declarations: []declaration{entries}, notPublishing: "x"},
+		"the entries are those of another server": {declarations: []declaration{declares(kubernetesAPI, "a=resource.k8s.io/v1")}, publishing: true},
+		"the kind is not known":                   {declarations: []declaration{entries}, publishing: true, target: migrate.Target{Resource: deviceClasses.Resource, Origin: migrate.BuiltIn}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if f.target.Resource.Empty() {
+				f.target = deviceClasses
+			}
+			f.versions, f.leases = []string{"v1"}, named
+			f.reports = []report{{answers: said("", ""), evidence: migrate.Observed, how: "each"}}
+			if v, err := combine(f); err == nil {
+				t.Errorf("the epoch is %+v, want none", v.epoch)
+			}
+			if v := f.view(); v.Epoch != nil || v.Disagree {
+				t.Errorf("the view is %+v, want no epoch and no disagreement", v)
 			}
 		})
 	}

@@ -103,6 +103,9 @@ func settle(f *facts, r *Resource, resolve func(*Resource) schema.GroupVersion) 
 		r.StorageVersionHash = storageversion.Hash(r.StorageVersion.WithKind(r.Kind))
 	} else if r.StorageVersionHash != "" {
 		r.StorageVersion = resolve(r)
+	} else if declared := f.declared.of(r); declared.Version != "" {
+		// The hash is optional.
+		r.StorageVersion, r.StorageVersionHash = declared, storageversion.Hash(declared.WithKind(r.Kind))
 	}
 	r.Endpoint = endpoint(r)
 	if r.Problem == nil {

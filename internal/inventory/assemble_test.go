@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -189,5 +190,67 @@ func TestFailuresAreInTheOrderOfDiscoveryAndNameTheServer(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("failures (-want +got):\n%s", diff)
+	}
+}
+
+func TestWithoutAHashTheStorageVersionIsTheDeclaredOne(t *testing.T) {
+	declares := func(api, version string) declarations {
+		return declarations{api: {{Group: "a.io", Resource: "as"}: {Group: "a.io", Version: version}}}
+	}
+	for name, test := range map[string]struct {
+		hash     string // group/version that discovery shows
+		declared declarations
+		origin   migrate.Origin
+		want     string
+	}{
+		"a built-in resource":              {"", declares(kubernetesDeclares, "v1"), migrate.BuiltIn, "as.a.io stored as v1 at v1"},
+		"an aggregated resource":           {"", declares(weDeclare, "v1"), migrate.Aggregated, "as.a.io stored as v1 at v1"},
+		"what discovery shows comes first": {"a.io/v2", declares(kubernetesDeclares, "v1"), migrate.BuiltIn, "as.a.io stored as v2 at v2"},
+		"an API that is for other servers": {"", declares(weDeclare, "v1"), migrate.BuiltIn, "as.a.io stored as  at v2 NoStorageVersionHash"},
+		"nothing is declared":              {"", nil, migrate.BuiltIn, "as.a.io stored as  at v2 NoStorageVersionHash"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := factsOf(listing{"a.io/v2", "as", "A", test.hash, allVerbs}, listing{"a.io/v1", "as", "A", test.hash, allVerbs})
+			f.declared = test.declared
+			if test.origin == migrate.Aggregated {
+				f.services = map[schema.GroupVersion]apiService{{Group: "a.io", Version: "v2"}: {service: "a/b"}}
+			}
+			r := assemble(f).Resources[0]
+			if diff := cmp.Diff(test.want, summary(r)); diff != "" {
+				t.Errorf("the resource (-want +got):\n%s", diff)
+			}
+			if want := storageversion.Hash(r.StorageVersion.WithKind("A")); r.StorageVersion.Version != "" && r.StorageVersionHash != want {
+				t.Errorf("the hash is %q, want %q", r.StorageVersionHash, want)
+			}
+		})
+	}
+}
+
+func TestWhatAStorageVersionObjectDeclares(t *testing.T) {
+	for name, test := range map[string]struct {
+		object   string
+		resource schema.GroupResource
+		version  schema.GroupVersion
+	}{
+		"all servers one version": {
+			`{"metadata": {"name": "core.pods"}, "status": {"storageVersions": [{"encodingVersion": "v1"}, {"encodingVersion": "v1"}]}}`,
+			schema.GroupResource{Resource: "pods"}, schema.GroupVersion{Version: "v1"},
+		},
+		"two versions": {
+			`{"metadata": {"name": "a.io.as"}, "status": {"storageVersions": [{"encodingVersion": "a.io/v1"}, {"encodingVersion": "a.io/v2"}]}}`,
+			schema.GroupResource{Group: "a.io", Resource: "as"}, schema.GroupVersion{},
+		},
+		"no server":         {`{"metadata": {"name": "a.io.as"}}`, schema.GroupResource{Group: "a.io", Resource: "as"}, schema.GroupVersion{}},
+		"no version at all": {`{"metadata": {"name": "as"}, "status": {"storageVersions": [{"encodingVersion": "a/b/c"}]}}`, schema.GroupResource{Resource: "as"}, schema.GroupVersion{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var v storageVersion
+			if err := json.Unmarshal([]byte(test.object), &v); err != nil {
+				t.Fatal(err)
+			}
+			if v.resource() != test.resource || v.version() != test.version {
+				t.Errorf("it declares %v of %v, want %v of %v", v.version(), v.resource(), test.version, test.resource)
+			}
+		})
 	}
 }

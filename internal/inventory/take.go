@@ -54,6 +54,7 @@ type facts struct {
 	// definitions are all CustomResourceDefinitions; definitionsKnown is false where they could not be listed.
 	definitions      []definition
 	definitionsKnown bool
+	declared         declarations
 	failures         []Failure
 }
 
@@ -106,6 +107,12 @@ func gather(ctx context.Context, client rest.Interface) (*facts, error) {
 	wait.Go(func() error { documents = readDocuments(ctx, client, groups); return nil })
 	wait.Go(func() error { f.services, servicesErr = readAPIServices(ctx, client); return nil })
 	wait.Go(func() error { f.definitions, definitions = readDefinitions(ctx, client); return nil })
+	wait.Go(func() error {
+		f.declared = readDeclarations(ctx, client, func(group string) bool {
+			return slices.ContainsFunc(groups, func(g metav1.APIGroup) bool { return g.Name == group })
+		})
+		return nil
+	})
 	_ = wait.Wait() // each of them keeps its own error
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("read discovery: %w", err)

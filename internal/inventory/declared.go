@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// The APIs in which API servers publish what they store: that of kube-apiserver, for built-in resources, and ours, for aggregated ones.
+const (
+	kubernetesDeclares = "internal.apiserver.k8s.io"
+	weDeclare          = "migration.k8s.io"
+)
+
+// declarations are the storage versions that StorageVersion objects tell of one voice, by API and then by resource. They name the storage
+// version of a resource whose discovery shows no hash. Which servers live, and whether all of them publish, is agreement's to say.
+type declarations map[string]map[schema.GroupResource]schema.GroupVersion
+
+// readDeclarations reads them where their APIs are served. They are optional: without them a resource has no storage version, which is
+// what it had.
+func readDeclarations(ctx context.Context, client rest.Interface, served func(group string) bool) declarations {
+	all := declarations{}
+	for _, api := range []string{kubernetesDeclares, weDeclare} {
+		if !served(api) {
+			continue
+		}
+		var list struct {
+			Items []storageVersion `json:"items"`
+		}
+		if err := read(ctx, client, &list, "/apis", api, "v1alpha1", "storageversions"); err != nil {
+			continue
+		}
+		all[api] = map[schema.GroupResource]schema.GroupVersion{}
+		for _, item := range list.Items {
+			if gv := item.version(); gv.Version != "" {
+				all[api][item.resource()] = gv
+			}
+		}
+	}
+	return all
+}
+
+// storageVersion is what is read of a StorageVersion object.
+type storageVersion struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Status struct {
+		StorageVersions []encoding `json:"storageVersions"`
+	} `json:"status"`
+}
+
+// encoding is what one server publishes.
+type encoding struct {
+	Version string `json:"encodingVersion"`
+}
+
+// resource is what the object is about, by its name: group.resource, with core for the core group. No plural name has a dot.
+func (v storageVersion) resource() schema.GroupResource {
+	i := strings.LastIndexByte(v.Metadata.Name, '.')
+	r := schema.GroupResource{Group: v.Metadata.Name[:max(i, 0)], Resource: v.Metadata.Name[i+1:]}
+	if r.Group == "core" {
+		r.Group = ""
+	}
+	return r
+}
+
+// version is the one that all servers encode in; zero where they differ, or none is named.
+func (v storageVersion) version() schema.GroupVersion {
+	entries := v.Status.StorageVersions
+	if len(entries) == 0 || slices.ContainsFunc(entries, func(e encoding) bool { return e != entries[0] }) {
+		return schema.GroupVersion{}
+	}
+	gv, err := schema.ParseGroupVersion(entries[0].Version)
+	if err != nil {
+		return schema.GroupVersion{}
+	}
+	return gv
+}
+
+// of returns what is declared of a resource; zero where nothing is. StorageVersions do not cover custom resources.
+func (d declarations) of(r *Resource) schema.GroupVersion {
+	switch r.Origin {
+	case migrate.BuiltIn:
+		return d[kubernetesDeclares][r.GroupResource]
+	case migrate.Aggregated:
+		return d[weDeclare][r.GroupResource]
+	}
+	return schema.GroupVersion{}
+}
