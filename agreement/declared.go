@@ -42,6 +42,8 @@ type declaration struct {
 type entry struct {
 	// server is the name of its identity Lease, version the group/version that it encodes in.
 	server, version string
+	// decodable are the versions that it can decode.
+	decodable []string
 }
 
 // hash is that of the version for a kind; "" where the kind is unknown, or nothing is stored.
@@ -69,6 +71,20 @@ func (f findings) declared() report {
 		return r
 	}
 	return report{why: strings.Join(whys, "; ")}
+}
+
+// onlyDecodable reports whether no live server can decode any version but the one that all of them write. It is meant for evidence that is
+// Declared: then each of them has declared it itself.
+func (f findings) onlyDecodable() bool {
+	for _, d := range f.declarations {
+		if f.uncountable(d) != "" {
+			continue
+		}
+		return !slices.ContainsFunc(d.entries, func(e entry) bool {
+			return len(e.decodable) != 1 || e.decodable[0] != e.version || e.version != d.entries[0].version
+		})
+	}
+	return false
 }
 
 // uncountable returns why a StorageVersion object is no agreement.
@@ -122,6 +138,8 @@ type storageVersion struct {
 		StorageVersions []struct {
 			APIServerID     string `json:"apiServerID"`
 			EncodingVersion string `json:"encodingVersion"`
+			// DecodableVersions are all that the server can convert from, served or not.
+			DecodableVersions []string `json:"decodableVersions"`
 		} `json:"storageVersions"`
 	} `json:"status"`
 }
@@ -129,7 +147,7 @@ type storageVersion struct {
 func (v *storageVersion) declaration(api string) declaration {
 	d := declaration{api: api, id: string(v.Metadata.UID) + "/" + v.Metadata.ResourceVersion}
 	for _, s := range v.Status.StorageVersions {
-		d.entries = append(d.entries, entry{server: s.APIServerID, version: s.EncodingVersion})
+		d.entries = append(d.entries, entry{server: s.APIServerID, version: s.EncodingVersion, decodable: s.DecodableVersions})
 	}
 	return d
 }

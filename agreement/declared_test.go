@@ -28,7 +28,7 @@ func declares(api string, entries ...string) declaration {
 	d := declaration{api: api, id: "u/1"}
 	for _, e := range entries {
 		id, version, _ := strings.Cut(e, "=")
-		d.entries = append(d.entries, entry{id, version})
+		d.entries = append(d.entries, entry{server: id, version: version})
 	}
 	return d
 }
@@ -158,6 +158,44 @@ func TestWithoutAHashWhatDoesNotCountAsDeclaredIsNoAgreement(t *testing.T) {
 	}
 }
 
+func TestWhetherOnlyOneVersionCanBeDecoded(t *testing.T) {
+	const v1, v1beta2 = "resource.k8s.io/v1", "resource.k8s.io/v1beta2"
+	hash := hashOf(deviceClasses, "v1")
+	decoding := func(a, b []string) declaration {
+		return declaration{api: kubernetesAPI, id: "u/1", entries: []entry{{"a", v1, a}, {"b", v1, b}}}
+	}
+	alone := decoding([]string{v1}, []string{v1})
+	for name, tt := range map[string]struct {
+		change func(*findings)
+		want   bool
+	}{
+		"each server declares it":                {func(*findings) {}, true},
+		"one of them can decode another version": {func(f *findings) { f.declarations = []declaration{decoding([]string{v1}, []string{v1, v1beta2})} }, false},
+		"one of them decodes another version, and not the one that it writes": {func(f *findings) {
+			f.declarations = []declaration{decoding([]string{v1}, []string{v1beta2})}
+		}, false},
+		"one of them does not say": {func(f *findings) { f.declarations = []declaration{decoding([]string{v1}, nil)} }, false},
+		"a live server has no entry": {func(f *findings) {
+			f.leases = leases{known: true, live: append(slices.Clone(named.live), server{name: "x", holder: "x_1"})}
+		}, false},
+		"a server that departed serves still":  {func(f *findings) { f.leases = named.with(absent{serving: []server{{name: "x", holder: "x_1"}}}) }, false},
+		"the servers are not known to publish": {func(f *findings) { f.publishing, f.notPublishing = false, "x" }, false},
+		"servers came or went during the look": {func(f *findings) { f.moved = true }, false},
+		"one shows another hash":               {func(f *findings) { f.reports[0].answers = said(hash, "other") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := findings{
+				target: deviceClasses, versions: []string{"v1"}, leases: named, publishing: true, declarations: []declaration{alone},
+				reports: []report{{answers: said(hash, hash), evidence: migrate.Observed, how: "each"}},
+			}
+			tt.change(&f)
+			if v := f.view(); v.OnlyDecodable != tt.want {
+				t.Errorf("only decodable: %t, want %t, in %+v", v.OnlyDecodable, tt.want, v)
+			}
+		})
+	}
+}
+
 func TestNamesOfStorageVersions(t *testing.T) {
 	for name, want := range map[string]schema.GroupResource{
 		"core.pods":                     {Resource: "pods"},
@@ -247,6 +285,29 @@ func TestRealServersThatPublishStorageVersions(t *testing.T) {
 		}
 		if diff := cmp.Diff(2, len(v.Servers)); diff != "" {
 			t.Errorf("servers (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("tell what is written where discovery does not", func(t *testing.T) {
+		silent := []string{"--feature-gates=StorageVersionAPI=true,StorageVersionHash=false", storageVersionAPI[1]}
+		restart(silent...) // one shows a hash, the other does not
+		until(t, r, "Declared", with(migrate.Declared))
+		if err := cluster.Servers[0].RestartWith(t.Context(), testbed.ServerOptions{Flags: silent}); err != nil {
+			t.Fatal(err)
+		}
+		e := until(t, r, "Declared", with(migrate.Declared))
+		v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
+		if e.Hash != hashOf(deviceClasses, "v1") || v.Epoch == nil || !v.Epoch.Same(e) || v.Servers[0].Hash != e.Hash || v.Servers[1].Hash != e.Hash {
+			t.Errorf("the epoch is %+v, the view %+v", e, v)
+		}
+	})
+	t.Run("tell which versions servers can decode", func(t *testing.T) {
+		round := roundOf(t, o)
+		for resource, want := range map[schema.GroupResource]bool{
+			{Resource: "pods"}: true, {Group: "resource.k8s.io", Resource: "deviceclasses"}: false, {Group: "demo.example.com", Resource: "widgets"}: false,
+		} {
+			if v := viewOf(t, round, resource.Group, resource.Resource); v.OnlyDecodable != want {
+				t.Errorf("only one version of %s can be decoded: %t, want %t", resource, v.OnlyDecodable, want)
+			}
 		}
 	})
 }

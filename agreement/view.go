@@ -42,6 +42,9 @@ type View struct {
 	Version string
 	// Evidence is the epoch's; 0 without.
 	Evidence migrate.Evidence
+	// OnlyDecodable: the evidence is Declared, and every server that can write declares that it can decode no other version than the one
+	// that it writes. Whatever is stored in another version none of them can read, so that no sweep could rewrite it either.
+	OnlyDecodable bool
 }
 
 // Server is what one process shows of one resource.
@@ -232,6 +235,7 @@ func (f findings) view() View {
 		return v
 	}
 	v.Epoch, v.Evidence = &judged.epoch, judged.epoch.Evidence
+	v.OnlyDecodable = v.Evidence == migrate.Declared && f.onlyDecodable()
 	v.Version, v.Why = judged.explanation.Version, judged.explanation.Reason
 	if v.Why == "" && v.Evidence < migrate.Declared {
 		v.Why = f.declared().why
