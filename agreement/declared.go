@@ -73,8 +73,8 @@ func (f findings) declared() report {
 	return report{why: strings.Join(whys, "; ")}
 }
 
-// onlyDecodable reports whether no live server can decode any version but the one that all of them write. It is meant for evidence that is
-// Declared: then each of them has declared it itself.
+// onlyDecodable reports whether no live server can decode any version but the one that all of them write: each has
+// declared it itself, in an object that is agreement.
 func (f findings) onlyDecodable() bool {
 	for _, d := range f.declarations {
 		if f.uncountable(d) != "" {

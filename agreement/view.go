@@ -235,7 +235,7 @@ func (f findings) view() View {
 		return v
 	}
 	v.Epoch, v.Evidence = &judged.epoch, judged.epoch.Evidence
-	v.OnlyDecodable = v.Evidence == migrate.Declared && f.onlyDecodable()
+	v.OnlyDecodable = f.onlyDecodable()
 	v.Version, v.Why = judged.explanation.Version, judged.explanation.Reason
 	if v.Why == "" && v.Evidence < migrate.Declared {
 		v.Why = f.declared().why

@@ -120,6 +120,10 @@ type StorageStateStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RequiredGeneration int64 `json:"requiredGeneration,omitempty"`
+	// OnlyDecodable says that no migration has proven what persistedStorageVersionHashes say. Every API server declares, in StorageVersion
+	// objects, that it can decode no version but the current one: there is nothing that any of them could rewrite. Default: false.
+	// +optional
+	OnlyDecodable bool `json:"onlyDecodable,omitempty"`
 	// ResourceVersion is that of the API servers' identity Leases when they were last asked. A lesser one tells later that etcd was restored from a backup. Empty: not known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64

@@ -26,6 +26,7 @@ func soundDoubts() []doubt {
 		{"passed without an answer", passedSilent},
 		{"replaced unseen", replacedUnseen},
 		{"nobody watched", unwatched},
+		{"more can be decoded", moreDecodable},
 	}
 }
 
@@ -123,6 +124,15 @@ func replacedUnseen(s State, l Look) string {
 		if known, ok := find(s.Servers, server.process()); ok && known.Hash != "" && server.Hash != "" && known.Hash != server.Hash {
 			return "API server " + server.ID + " shows another version than before: it was replaced unseen"
 		}
+	}
+	return ""
+}
+
+// moreDecodable: what nobody could read, and so nobody could rewrite, can be read now, after a downgrade for instance. A server that has just
+// come does not declare at once what it can decode; until its epoch has settled that is no news.
+func moreDecodable(s State, l Look) string {
+	if s.OnlyDecodable && l.Epoch != nil && l.Settled && !l.OnlyDecodable {
+		return "no migration has proven what is stored, and API servers may be able to decode more than one version now"
 	}
 	return ""
 }

@@ -103,10 +103,14 @@ func (r rules) conclude(s State, l Look, d Decision) Decision {
 	if l.ResourceVersion != 0 {
 		s.ResourceVersion = l.ResourceVersion // also a lesser one: going backwards is a doubt once
 	}
+	s.OnlyDecodable = s.OnlyDecodable && (s.Epoch == nil || !l.Settled || l.OnlyDecodable)
+	if decodable(s, l) && l.Settled {
+		s.Persisted, s.OnlyDecodable = []string{s.Epoch.Hash}, true
+	}
 	proven := r.finished(s, l.Migration)
 	s, d.Refused = proven.State, proven.Refused
 	d.State = s
-	if s.Epoch == nil || s.Migrated() {
+	if s.Epoch == nil || s.Migrated() || decodable(s, l) {
 		return d
 	}
 	// A generation that has begun and has not succeeded will prove what is asked for, or be repeated until it does.
@@ -117,14 +121,24 @@ func (r rules) conclude(s State, l Look, d Decision) Decision {
 }
 
 func (r rules) finished(s State, m Migration) Decision {
-	if m.Proof == nil || len(s.Persisted) == 0 || s.Migrated() {
+	if m.Proof == nil || len(s.Persisted) == 0 || s.Migrated() && !s.OnlyDecodable {
 		return Decision{State: s}
 	}
 	if why := r.refusal(s, *m.Proof); why != "" {
+		if s.Migrated() {
+			why = "" // none is needed
+		}
 		return Decision{State: s, Refused: why}
 	}
-	s.Persisted = []string{s.Epoch.Hash}
+	s.Persisted, s.OnlyDecodable = []string{s.Epoch.Hash}, false
 	return Decision{State: s}
+}
+
+// decodable reports whether nothing has to be rewritten although nothing is proven: the versions that may be stored are the one that all
+// servers write and others that nobody can name, and no server can decode any of these. A migration would come to nothing: it lists and
+// patches through the same servers. Where a version has a name, somebody has written it, and people should learn that it cannot be read.
+func decodable(s State, l Look) bool {
+	return s.Epoch != nil && l.OnlyDecodable && !slices.ContainsFunc(s.Persisted, func(hash string) bool { return hash != Unknown && hash != s.Epoch.Hash })
 }
 
 // refusal holds I2. Everything that may have been written in another version was so before the run of this generation began (From), and

@@ -14,7 +14,8 @@
 //     is being written by a server that the look shows, or Unknown is in Persisted. Only the record may be relied on: what
 //     is decided and not recorded never happened. Every decision is computed from the record before it, so it
 //     may be lost, and the next one makes up for it.
-//   - I2. Persisted shrinks in one place only, to the one hash that a proof is about; see refusal.
+//   - I2. Persisted shrinks to the one hash that a proof is about; see refusal. There is one exception, which is not about what is stored
+//     but about what can be rewritten: where no server can decode another version, Unknown gives way to the one hash; see decodable.
 //   - A State is written before anything that follows from it is asked for. A process that dies in between leaves a
 //     State whose From is above the migration's generation, and the next look asks again.
 //
@@ -78,6 +79,8 @@ type State struct {
 	// From is the least generation of the resource's migration whose proof counts: runs of lesser ones may have
 	// begun before something that they did not see. Where it is lost (less than 1), no run so far proves anything.
 	From int64
+	// OnlyDecodable: that Persisted is one hash was not proven; every API server declared that it could decode no other version.
+	OnlyDecodable bool
 }
 
 // Migrated reports whether everything stored is in the current version.
@@ -147,6 +150,11 @@ type Look struct {
 	ResourceVersion uint64
 	// Restored says that etcd went backwards since the recorded look, as somebody saw who was there all the time.
 	Restored bool
+
+	// OnlyDecodable: every server that can write declares that it can decode no version but that of the epoch, each of them for itself.
+	OnlyDecodable bool
+	// Settled: the epoch has lasted for so long that nobody else can be writing.
+	Settled bool
 
 	// Continuous says that Leases, endpoints and definitions were watched without a gap since the recorded look began, so that Passed and
 	// Definitions are complete. A watch that goes on from a resourceVersion has no gap; one that lists anew has.

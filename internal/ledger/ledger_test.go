@@ -362,3 +362,55 @@ func TestWhatServersAreToldToWriteIsRecordedAtOnce(t *testing.T) {
 		t.Errorf("after the flip back: %v", back.State.Persisted)
 	}
 }
+
+func TestNothingIsRewrittenWhereServersCanDecodeOneVersionOnly(t *testing.T) {
+	only := func(l *Look) { l.OnlyDecodable, l.Settled = true, true }
+	fresh := look("a", "h1", "b", "h1")
+	assumed := First(fresh.with(only)).State
+	proof := func(l *Look) {
+		l.Migration = Migration{Generation: 5, Completed: 5, Proof: &Proof{Generation: 5, Epoch: *l.Epoch}}
+	}
+	for name, test := range map[string]struct {
+		state     State // nothing recorded: a first look
+		look      Look
+		persisted []string
+		assumed   bool
+		request   int64
+		doubt     bool
+	}{
+		"at the first look": {look: fresh.with(only), persisted: []string{"h1"}, assumed: true, doubt: true},
+		"it is not assumed before the epoch has settled, and nothing is asked for": {
+			look: fresh.with(func(l *Look) { l.OnlyDecodable = true }), persisted: []string{Unknown, "h1"}, doubt: true,
+		},
+		"where one server can decode more, a migration is needed": {
+			look: fresh.with(func(l *Look) { l.Settled = true }), persisted: []string{Unknown, "h1"}, request: 5, doubt: true,
+		},
+		"a version that somebody wrote stays, and a migration is asked for": {
+			state: recorded(look("c", "h2", "d", "h2")), look: fresh.with(only), persisted: []string{"h2", "h1"}, request: 5,
+		},
+		"while servers disagree nothing is assumed": {
+			look: look("a", "h1", "b", "h2").with(only), persisted: []string{Unknown, "h1", "h2"}, doubt: true,
+		},
+		"it lasts": {state: assumed, look: fresh.with(only), persisted: []string{"h1"}, assumed: true},
+		"a server that has just come declares nothing yet": {
+			state: assumed, look: look("a", "h1", "c", "h1"), persisted: []string{"h1"}, assumed: true,
+		},
+		"after a downgrade more can be decoded: what is stored is not known": {
+			state: assumed, look: look("a", "h1", "c", "h1").with(func(l *Look) { l.Settled = true }), persisted: []string{"h1", Unknown}, request: 5, doubt: true,
+		},
+		"after a downgrade to another version that is known, too": {
+			state: assumed, look: look("c", "h0").with(func(l *Look) { l.Settled = true }), persisted: []string{"h1", "h0", Unknown}, request: 5, doubt: true,
+		},
+		"a migration that succeeds nevertheless is a proof": {state: assumed, look: fresh.with(only).with(proof), persisted: []string{"h1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Looked(test.state, test.look)
+			if diff := cmp.Diff(test.persisted, d.State.Persisted); diff != "" {
+				t.Errorf("persisted (-want +got):\n%s", diff)
+			}
+			if d.State.OnlyDecodable != test.assumed || d.Request != test.request || (d.Doubt != "") != test.doubt {
+				t.Errorf("assumed %t, request %d, doubt %q; want %t, %d, doubt %t", d.State.OnlyDecodable, d.Request, d.Doubt, test.assumed, test.request, test.doubt)
+			}
+		})
+	}
+}

@@ -221,6 +221,10 @@ func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, sin
 			l.Definition.Stored = append(l.Definition.Stored, d.Hashes[version])
 		}
 	}
+	if v.Epoch != nil {
+		l.OnlyDecodable = v.OnlyDecodable
+		l.Settled = s.round.Ended.Sub(v.Epoch.Since) >= migrate.DefaultSettleTime
+	}
 	if v.Epoch != nil && v.Evidence >= minEvidence {
 		l.Epoch = &ledger.Epoch{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID, Generation: v.Epoch.CRDGeneration}
 	}

@@ -25,7 +25,7 @@ func uid(text string) types.UID { return types.UID(text) }
 func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
 	state := ledger.State{
 		Persisted: s.PersistedStorageVersionHashes, Current: s.CurrentStorageVersionHash, Heartbeat: s.LastHeartbeatTime.Time,
-		Traces: s.Traces, From: s.RequiredGeneration,
+		Traces: s.Traces, From: s.RequiredGeneration, OnlyDecodable: s.OnlyDecodable,
 	}
 	state.ResourceVersion, _ = strconv.ParseUint(s.ResourceVersion, 10, 64) // 0 is not known
 	if s.Epoch != nil {
@@ -55,7 +55,7 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 	next := v1alpha1.StorageStateStatus{
 		PersistedStorageVersionHashes: s.Persisted, CurrentStorageVersionHash: s.Current,
 		LastHeartbeatTime: metav1.NewTime(s.Heartbeat.Truncate(time.Second)),
-		CurrentVersion:    readable[s.Current], RequiredGeneration: s.From,
+		CurrentVersion:    readable[s.Current], RequiredGeneration: s.From, OnlyDecodable: s.OnlyDecodable,
 		Conditions: before.Conditions,
 	}
 	for _, hash := range s.Persisted {
@@ -157,6 +157,9 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 	}
 	migrated := v1alpha1.Condition{Type: v1alpha1.Migrated, Status: metav1.ConditionFalse, Reason: "NotProven", Message: "Objects may be stored in other versions than the current one"}
 	switch {
+	case s.Migrated() && s.OnlyDecodable:
+		migrated.Status, migrated.Reason = metav1.ConditionTrue, "OnlyDecodable"
+		migrated.Message = "Nothing can be rewritten: every API server declares that it can decode no version but the current one. No migration has proven that nothing else is stored"
 	case s.Migrated():
 		migrated.Status, migrated.Reason, migrated.Message = metav1.ConditionTrue, "Proven", "Everything that is stored is in the current version"
 	case doubt != "":

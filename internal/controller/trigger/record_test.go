@@ -26,7 +26,7 @@ var (
 		Servers: []ledger.Server{
 			{ID: "api-1", Process: "p1", Hash: "h2", Answered: true}, {ID: "api-2", Process: "p2", Answered: true}, {ID: "192.0.2.3"},
 		},
-		Definition: &ledger.Definition{UID: "u", Generation: 4, Hash: "h2"},
+		Definition: &ledger.Definition{UID: "u", Generation: 4, Hash: "h2"}, OnlyDecodable: true,
 	}
 	view = agreement.View{
 		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Evidence: migrate.Observed, Version: "demo.example.com/v2",
@@ -79,7 +79,12 @@ func TestConditionsSayWhatIsKnown(t *testing.T) {
 	lost := full
 	lost.Epoch = nil
 	proven := full
-	proven.Persisted = []string{"h2"}
+	proven.Persisted, proven.OnlyDecodable = []string{"h2"}, false
+	assumed := proven
+	assumed.OnlyDecodable = true
+	if got := conditions(nil, assumed, &view, "", metav1.NewTime(noon))[1]; got.Status != metav1.ConditionTrue || got.Reason != "OnlyDecodable" {
+		t.Errorf("what is not proven is told as %+v", got)
+	}
 	for name, c := range map[string]struct {
 		state           ledger.State
 		view            agreement.View

@@ -59,6 +59,8 @@ func (t *trigger) decide(s *seen) []entryPlan {
 			e.decision = ledger.Returned(recorded(&e.state.Status), look)
 		}
 		e.unsettled = look.Epoch == nil && (r.view.Disagree || slices.ContainsFunc(look.Servers, func(server ledger.Server) bool { return !server.Answered }))
+		// Once the epoch has settled nothing has to be rewritten, and until then nothing is asked for.
+		e.unsettled = e.unsettled || look.OnlyDecodable && !look.Settled && !e.decision.State.Migrated()
 		plan = append(plan, e)
 	}
 	for name, state := range s.states {
