@@ -309,17 +309,21 @@ func TestObjectsThatGoBackwardsAgainAndAgainEndTheRun(t *testing.T) {
 
 // An aggregated API server may answer every list with the same resourceVersion. Each object then seems to be newer than the baseline.
 func TestNumbersThatCannotBeComparedSkipNothing(t *testing.T) {
-	f := &scripted{n: 3, resourceVersion: "1"}
-	var items []string
-	for i := range 3 {
-		items = append(items, object1(fmt.Sprintf("o%d", i), fmt.Sprint(10+i)))
-	}
-	f.list = func(w http.ResponseWriter) bool {
-		fmt.Fprintf(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1"},"items":[%s]}`, strings.Join(items, ","))
-		return true
-	}
-	result, err := sweepOf(t, f, nil, Options{}).Run(t.Context())
-	if err != nil || f.patches.Load() != 3 || result.Counts.Rewritten != 3 {
-		t.Errorf("%d patches, counts %+v (%v), want every object rewritten (I4)", f.patches.Load(), result.Counts, err)
+	for name, constant := range map[string]string{"less than those of objects": "1", "among those of objects": "11"} {
+		t.Run(name, func(t *testing.T) {
+			f := &scripted{n: 3, resourceVersion: constant}
+			var items []string
+			for i := range 3 {
+				items = append(items, object1(fmt.Sprintf("o%d", i), fmt.Sprint(10+i)))
+			}
+			f.list = func(w http.ResponseWriter) bool {
+				fmt.Fprintf(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":%q},"items":[%s]}`, constant, strings.Join(items, ","))
+				return true
+			}
+			result, err := sweepOf(t, f, nil, Options{}).Run(t.Context())
+			if err != nil || f.patches.Load() != 3 || result.Counts.Rewritten != 3 {
+				t.Errorf("%d patches, counts %+v (%v), want every object rewritten (I4)", f.patches.Load(), result.Counts, err)
+			}
+		})
 	}
 }

@@ -98,7 +98,7 @@ func (c *controller) read(ctx context.Context, live bool) (snapshot, error) {
 	}
 	s.migrations = found.Items
 	if live {
-		s.inTree = readInTree(ctx, c.rest)
+		s.inTree = readInTree(ctx, c.rest, s.now)
 	}
 	return s, nil
 }

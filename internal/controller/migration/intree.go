@@ -6,6 +6,7 @@ package migration
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,10 +24,20 @@ type inTree struct {
 	problem string
 }
 
+// How long an in-tree migration holds back ours (I8). Its controller may be off, in which case it never ends, and one that is deleted while it runs
+// tells nobody. Two migrators on one resource do no harm to objects, they only cost twice as much: so the wait is bounded.
+const (
+	// inTreeBegins is by when a migration of Kubernetes has begun if its controller runs.
+	inTreeBegins = 10 * time.Minute
+	// inTreeEnds is by when one that has begun has ended: at 140 objects a second that is 12 million.
+	inTreeEnds = 24 * time.Hour
+)
+
 // inTreeMigration is the part of a StorageVersionMigration of Kubernetes that says whether it is at work.
 type inTreeMigration struct {
 	Metadata struct {
-		Name string `json:"name"`
+		Name              string      `json:"name"`
+		CreationTimestamp metav1.Time `json:"creationTimestamp"`
 	} `json:"metadata"`
 	Spec struct {
 		Resource struct {
@@ -48,8 +59,21 @@ func (m inTreeMigration) ended() bool {
 	return false
 }
 
+// atWork reports whether anything may be written for it still.
+func (m inTreeMigration) atWork(now time.Time) bool {
+	if m.ended() {
+		return false
+	}
+	for _, c := range m.Status.Conditions {
+		if c.Type == "Running" && c.Status == metav1.ConditionTrue {
+			return now.Sub(c.LastTransitionTime.Time) < inTreeEnds
+		}
+	}
+	return now.Sub(m.Metadata.CreationTimestamp.Time) < inTreeBegins
+}
+
 // readInTree asks what Kubernetes' own migrator is at work on: nothing where its API is not served.
-func readInTree(ctx context.Context, client rest.Interface) inTree {
+func readInTree(ctx context.Context, client rest.Interface, now time.Time) inTree {
 	for _, version := range inTreeVersions {
 		result := client.Get().AbsPath("/apis/storagemigration.k8s.io", version, "storageversionmigrations").
 			SetHeader("Accept", "application/json").Do(ctx)
@@ -68,7 +92,7 @@ func readInTree(ctx context.Context, client rest.Interface) inTree {
 		}
 		working := map[string]string{}
 		for _, m := range list.Items {
-			if !m.ended() {
+			if m.atWork(now) {
 				working[m.Spec.Resource.Resource] = m.Metadata.Name
 			}
 		}
