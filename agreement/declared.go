@@ -105,6 +105,8 @@ func (f findings) uncountable(d declaration) string {
 	}
 	slices.Sort(ids)
 	switch {
+	case f.leases.doubled != "":
+		return "two API servers renew the identity Lease " + f.leases.doubled
 	case d.api != want:
 		return "the servers of this resource do not publish in " + d.api
 	case !f.leases.known:

@@ -26,6 +26,8 @@ const DefaultShutdownDelay = 210 * time.Second
 const (
 	// followGap is how far apart two looks may be for the later one to know every server that left in between.
 	followGap = 10 * time.Second
+	// leastRenewal is less than the time between two renewals of an identity Lease by one process, which is 10 s, and a little more by chance.
+	leastRenewal = 9 * time.Second
 	// askDepartedAgain is when a departed server is asked again that did not answer. One that answers is asked by every look.
 	askDepartedAgain = 5 * time.Second
 )
@@ -78,6 +80,9 @@ type place struct {
 	listed   []string  // the addresses in the EndpointSlice as of then
 	changed  time.Time // when that changed last, by the clock of the server that changed it
 	departed []departure
+	// renewed is when the Lease of each present server was renewed last, and doubled are the Leases that two processes renew, by holder.
+	renewed map[string]time.Time
+	doubled map[string]bool
 	// ended are the stale Leases of processes that are known to have ended, by holder.
 	ended map[string]bool
 	// late is until when a server may serve that left without being known. It left the EndpointSlice by lateStamp, the value of changed
@@ -125,6 +130,7 @@ func (p *place) note(s sight, delay time.Duration) {
 	}
 	if !s.blind {
 		p.noteStale(s)
+		p.noteRenewals(s)
 	}
 	p.pair()
 	// Back again: its Lease is renewed. Replaced: another process listens at its address.
@@ -176,6 +182,19 @@ func (p *place) noteStale(s sight) {
 		ended[stale.holder] = p.ended[stale.holder]
 	}
 	p.ended = ended
+}
+
+// noteRenewals finds Leases that two processes renew. API servers of one host name have one Lease: each keeps the holder that it finds, so that
+// there seems to be one server. A process renews its Lease every 10 s and never earlier.
+func (p *place) noteRenewals(s sight) {
+	renewed, doubled := map[string]time.Time{}, map[string]bool{}
+	for _, l := range s.live {
+		before, known := p.renewed[l.holder]
+		between := l.renewed.Sub(before)
+		doubled[l.holder] = p.doubled[l.holder] || known && between > 0 && between < leastRenewal
+		renewed[l.holder] = latest(before, l.renewed)
+	}
+	p.renewed, p.doubled = renewed, doubled
 }
 
 // shares reports whether one of several servers has its address in common with another.
@@ -265,6 +284,8 @@ type absent struct {
 	serving []server
 	// uncertain may write still, and cannot be asked.
 	uncertain []server
+	// doubled names a live server whose Lease another process renews as well; empty: there is none.
+	doubled string
 	// since is the latest moment at which anybody who is not listed any more may have written; the end of the look at most.
 	since time.Time
 }
@@ -275,6 +296,11 @@ func (a absent) any() bool { return len(a.serving)+len(a.uncertain) > 0 }
 // absent sums up what is known now.
 func (p *place) absent(now time.Time, delay time.Duration) absent {
 	a := absent{since: p.late}
+	for _, l := range p.present {
+		if p.doubled[l.holder] {
+			a.doubled = l.name
+		}
+	}
 	if !p.quiet.IsZero() && p.quiet.Before(a.since) {
 		a.since = p.quiet
 	}
@@ -351,7 +377,7 @@ func sightOf(l leases, e endpoints, now time.Time) sight {
 
 // with adds the departed servers that can still write to the live ones.
 func (l leases) with(a absent) leases {
-	if !l.known || !a.any() {
+	if l.doubled = a.doubled; !l.known || !a.any() {
 		return l
 	}
 	l.uncertain, l.live = a.uncertain, slices.Clone(l.live)

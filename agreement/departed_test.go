@@ -385,3 +385,40 @@ func TestAServerThatDepartedAndCannotBeAskedIsInTheView(t *testing.T) {
 }
 
 func isDisagreement(err error) bool { return errors.Is(err, migrate.ErrDisagreement) }
+
+func TestTwoServersOfOneHostNameRenewOneLease(t *testing.T) {
+	renewals := func(at ...time.Duration) *place {
+		p := new(place)
+		for _, d := range at {
+			one := serverA
+			one.renewed = noon.Add(d)
+			p.round(seeing(d, one), nil)
+		}
+		return p
+	}
+	const second = time.Second
+	for name, tt := range map[string]struct {
+		at   []time.Duration
+		want string
+	}{
+		"one process":              {[]time.Duration{0, 10 * second, 10 * second, 20400 * time.Millisecond, 50 * second}, ""},
+		"two processes":            {[]time.Duration{0, 10 * second, 13 * second}, "a"},
+		"two processes, seen once": {[]time.Duration{0, 3 * second, 13 * second, 23 * second}, "a"},
+		"answers of looks that overtook each other": {[]time.Duration{10 * second, 0, 10 * second}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := renewals(tt.at...).absent(at(time.Minute), testDelay)
+			if a.doubled != tt.want {
+				t.Errorf("the Lease that two processes renew is %q, want %q", a.doubled, tt.want)
+			}
+			l := leases{known: true, live: []server{serverA}}.with(a)
+			if why := countable(l, endpoints{known: true}); (why != "") != (tt.want != "") {
+				t.Errorf("the servers cannot be counted because %q", why)
+			}
+			f := findings{target: deviceClasses, leases: l, publishing: true}
+			if why := f.uncountable(declares(kubernetesAPI, "a=resource.k8s.io/v1")); (why != "") != (tt.want != "") {
+				t.Errorf("what is declared does not count because %q", why)
+			}
+		})
+	}
+}

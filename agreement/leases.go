@@ -39,6 +39,8 @@ type leases struct {
 	live, gone []server
 	// uncertain are servers that departed and cannot be asked whether they serve still; see departed.go.
 	uncertain []server
+	// doubled names a Lease that two processes renew; see place.noteRenewals.
+	doubled string
 	// others are live servers of other kinds that keep identity Leases, by the Lease's name.
 	others []server
 	// readAt is when they had been read, by this machine's clock.

@@ -95,6 +95,8 @@ func countable(l leases, e endpoints) string {
 	switch live := len(l.live); {
 	case !l.known:
 		return l.why
+	case l.doubled != "":
+		return "two API servers of one host name renew the identity Lease " + l.doubled + ": one of them cannot be told from the other"
 	case live == 0:
 		return "no API server has a fresh identity Lease"
 	case !e.known:
