@@ -78,6 +78,7 @@ type Observer struct {
 	definitions  *definitions
 	declarations *declarations
 	departures   *departures
+	alike        *alike
 
 	mu       sync.Mutex
 	sighting sighting
@@ -109,6 +110,7 @@ func NewObserver(config *rest.Config, options Options) (*Observer, error) {
 		definitions:  &definitions{client: c, full: full, known: map[string]*crd.Definition{}},
 		declarations: newDeclarations(c),
 		departures:   newDepartures(options.ShutdownDelay),
+		alike:        &alike{client: c},
 		memories:     map[schema.GroupResource]memory{},
 	}, nil
 }
@@ -228,6 +230,7 @@ func (o *Observer) gather(ctx context.Context, target migrate.Target) (f finding
 	}
 	f.absent = o.follow(ctx, before, f.endpoints)
 	f.leases, f.endpoints = before.with(f.absent), f.endpoints.with(f.absent)
+	f.leases.alike = o.alike.of(ctx, f.leases, f.endpoints)
 	if err := o.askAbout(ctx, &f); err != nil {
 		return f, err
 	}

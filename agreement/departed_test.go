@@ -245,6 +245,7 @@ type surge struct {
 	servers [2]*httptest.Server
 	hashes  [2]string
 	told    atomic.Bool // the first one has left
+	renewed time.Time   // both Leases
 }
 
 func (s *surge) handler(i int) http.Handler {
@@ -256,7 +257,7 @@ func (s *surge) handler(i int) http.Handler {
 			}
 			host, _, _ := net.SplitHostPort(s.address(j))
 			leases = append(leases, fmt.Sprintf(`{"metadata": {"name": "apiserver-%d", "creationTimestamp": "2026-01-01T11:00:00Z", "annotations": {"kubernetes.io/peer-advertise-address": %q}},
-			 "spec": {"holderIdentity": "apiserver-%d_1", "renewTime": %q}}`, j, s.address(j), j, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
+			 "spec": {"holderIdentity": "apiserver-%d_1", "renewTime": %q}}`, j, s.address(j), j, s.renewed.UTC().Format("2006-01-02T15:04:05.000000Z")))
 			addresses = append(addresses, fmt.Sprintf(`{"metadata": {"managedFields": [{"time": "2026-01-01T11:00:00Z"}]}, "ports": [{"name": "https", "port": %d}], "endpoints": [{"addresses": [%q]}]}`, s.port(j), host))
 		}
 		switch {
@@ -284,7 +285,7 @@ func (s *surge) port(i int) int       { return s.servers[i].Listener.Addr().(*ne
 // newSurge starts them, and returns a configuration for the second one's address.
 func newSurge(t *testing.T, hashes ...string) (*surge, *rest.Config) {
 	t.Helper()
-	s := &surge{hashes: [2]string(hashes)}
+	s := &surge{hashes: [2]string(hashes), renewed: time.Now()}
 	var cas []byte
 	for i := range s.servers {
 		e := newKubeAPIServer(t, s.handler(i))
@@ -418,6 +419,55 @@ func TestTwoServersOfOneHostNameRenewOneLease(t *testing.T) {
 			f := findings{target: deviceClasses, leases: l, publishing: true}
 			if why := f.uncountable(declares(kubernetesAPI, "a=resource.k8s.io/v1")); (why != "") != (tt.want != "") {
 				t.Errorf("what is declared does not count because %q", why)
+			}
+		})
+	}
+}
+
+func TestAddressesOfLoadBalancersAreToldFromThoseOfServers(t *testing.T) {
+	var servers [2]*extension
+	for i := range servers {
+		servers[i] = newKubeAPIServer(t, http.NotFoundHandler())
+	}
+	addresses := []string{"192.0.2.11:6443", "192.0.2.12:6443", "192.0.2.13:6443"}
+	for name, tt := range map[string]struct {
+		behind []int // which server an address leads to
+		want   bool
+	}{
+		"each leads to a server of its own": {[]int{0, 1}, false},
+		"both lead to one server":           {[]int{1, 1}, true},
+		"two of three lead to one server":   {[]int{0, 1, 0}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := newClient(&rest.Config{
+				Host: "https://192.0.2.1", TLSClientConfig: rest.TLSClientConfig{CAData: slices.Concat(servers[0].ca, servers[1].ca)},
+				Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, network, servers[tt.behind[slices.Index(addresses, address)]].address())
+				},
+			}, 5*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := &alike{client: c}
+			why := ""
+			for range 50 { // the order is by chance
+				if why = a.check(t.Context(), addresses[:len(tt.behind)]); why != "" {
+					break
+				}
+			}
+			if (why != "") != tt.want {
+				t.Errorf("they are not those of servers because %q", why)
+			}
+			if why == "" {
+				return
+			}
+			l, e := leases{known: true, live: []server{serverA, serverB}}, endpoints{known: true, addresses: addresses[:2]}
+			if l.alike = why; countable(l, e) != why {
+				t.Error("the servers are counted all the same")
+			}
+			a.why, a.servers, a.checked = why, slices.Concat(l.holders(), e.addresses), time.Now()
+			if a.of(t.Context(), l, e) != why {
+				t.Error("it is forgotten while the servers are the same")
 			}
 		})
 	}

@@ -41,6 +41,8 @@ type leases struct {
 	uncertain []server
 	// doubled names a Lease that two processes renew; see place.noteRenewals.
 	doubled string
+	// alike is why the addresses of servers are not their own; see alike.go.
+	alike string
 	// others are live servers of other kinds that keep identity Leases, by the Lease's name.
 	others []server
 	// readAt is when they had been read, by this machine's clock.

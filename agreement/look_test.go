@@ -27,15 +27,19 @@ type scripted struct {
 	release string
 	hash    string
 	read    int // how often the Leases were read
+	renewed time.Time
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/leases"):
 		var items []string
+		if s.renewed.IsZero() {
+			s.renewed = time.Now()
+		}
 		for _, h := range s.holders[min(s.read, len(s.holders)-1)] {
 			items = append(items, fmt.Sprintf(`{"metadata": {"creationTimestamp": "2026-01-01T11:00:00Z"}, "spec": {"holderIdentity": %q, "renewTime": %q}}`,
-				h, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
+				h, s.renewed.UTC().Format("2006-01-02T15:04:05.000000Z")))
 		}
 		s.read++
 		fmt.Fprintf(w, `{"items": [%s]}`, strings.Join(items, ","))

@@ -97,6 +97,8 @@ func countable(l leases, e endpoints) string {
 		return l.why
 	case l.doubled != "":
 		return "two API servers of one host name renew the identity Lease " + l.doubled + ": one of them cannot be told from the other"
+	case l.alike != "":
+		return l.alike
 	case live == 0:
 		return "no API server has a fresh identity Lease"
 	case !e.known:

@@ -151,6 +151,7 @@ func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 func (o *Observer) followAll(ctx context.Context, f *facts) {
 	f.absent = o.follow(ctx, f.before, f.endpoints)
 	f.before, f.endpoints = f.before.with(f.absent), f.endpoints.with(f.absent)
+	f.before.alike = o.alike.of(ctx, f.before, f.endpoints)
 	f.absentBehind = map[schema.GroupVersion]absent{}
 	at := map[string]absent{} // one service may stand behind several group-versions
 	for gv, s := range f.services {

@@ -147,6 +147,19 @@ func TestTwoRealServers(t *testing.T) {
 			t.Errorf("the epoch is %+v, want the observed %+v", e, both)
 		}
 	})
+	t.Run("whose addresses lead to one of them are sampled", func(t *testing.T) {
+		config := cluster.Config()
+		config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return cluster.DialContext(ctx, network, first.Host())
+		}
+		e, explanation := look(t, observe(t, config, deviceClasses))
+		if e.Evidence != migrate.Sampled || !strings.Contains(explanation.Reason, "lead to one process") {
+			t.Errorf("the epoch is %+v: %s", e, explanation)
+		}
+		if e, explanation := look(t, observe(t, cluster.Config(), deviceClasses)); e.Evidence != migrate.Observed {
+			t.Errorf("their own addresses are taken for those of load balancers: %+v: %s", e, explanation)
+		}
+	})
 	t.Run("of which one crashes end the epoch; the other is alone a minute later", func(t *testing.T) {
 		crashed := holderOf(t, cluster, "api-1")
 		second.Kill()

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// alikeAgain is how often it is checked that two addresses lead to two servers.
+const alikeAgain = 10 * time.Second
+
+// alike finds addresses in the EndpointSlice that are those of load balancers: asking each of them is not asking each server then.
+//
+// A server gives every client a ticket with which it can resume its TLS session, sealed with a key that the process has made for itself. A
+// second address where the ticket of the first one is accepted has led to the same process. A load balancer that takes servers in turn is found
+// out by chance, so the check is repeated; what was found out holds for as long as the servers are the same. The connections carry no
+// credentials.
+type alike struct {
+	client *client
+
+	mu      sync.Mutex
+	servers []string // holders and addresses that the rest is about
+	checked time.Time
+	why     string
+}
+
+// of returns why the addresses are not those of servers; empty where that is not known.
+func (a *alike) of(ctx context.Context, l leases, e endpoints) string {
+	if a.client.own == nil || len(e.addresses) < 2 {
+		return ""
+	}
+	servers, now := slices.Concat(l.holders(), e.addresses), time.Now()
+	a.mu.Lock()
+	if !slices.Equal(a.servers, servers) {
+		a.servers, a.checked, a.why = servers, time.Time{}, ""
+	}
+	why, due := a.why, now.Sub(a.checked) >= alikeAgain
+	if due {
+		a.checked = now
+	}
+	a.mu.Unlock()
+	if why != "" || !due {
+		return why
+	}
+	why = a.check(ctx, e.addresses)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if slices.Equal(a.servers, servers) && why != "" {
+		a.why = why
+	}
+	return why
+}
+
+// check visits the addresses one after the other, each with the ticket of the one before. The order changes from check to check.
+func (a *alike) check(ctx context.Context, addresses []string) string {
+	ctx, cancel := context.WithTimeout(ctx, a.client.timeout)
+	defer cancel()
+	own := a.client.config
+	config, err := rest.TLSConfigFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: own.CAData, CAFile: own.CAFile, ServerName: serverName}})
+	if err != nil || config == nil {
+		return ""
+	}
+	config.NextProtos, config.ClientSessionCache = []string{"http/1.1"}, tls.NewLRUClientSessionCache(1)
+	order := slices.Clone(addresses)
+	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	before := ""
+	for _, address := range order {
+		resumed, err := a.visit(ctx, config, address)
+		switch {
+		case err != nil:
+			return "" // whoever asks it will see
+		case resumed && before != "":
+			return fmt.Sprintf("%s and %s lead to one process: they are addresses of load balancers", min(before, address), max(before, address))
+		}
+		before = address
+	}
+	return ""
+}
+
+// visit opens a connection, asks something for the server to hand out a ticket, and reports whether the session was resumed.
+func (a *alike) visit(ctx context.Context, config *tls.Config, address string) (resumed bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/version", nil)
+	if err != nil {
+		return false, err
+	}
+	if !a.client.direct(req) {
+		return false, fmt.Errorf("%s is behind a proxy", address)
+	}
+	dial := a.client.config.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	raw, err := dial(ctx, "tcp", address)
+	if err != nil {
+		return false, err
+	}
+	defer raw.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := raw.SetDeadline(deadline); err != nil {
+			return false, err
+		}
+	}
+	conn := tls.Client(raw, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return false, err
+	}
+	req.Close = true
+	if err := req.Write(conn); err != nil {
+		return false, err
+	}
+	_, err = io.CopyN(io.Discard, conn, maxBody)
+	if err == io.EOF { //nolint:errorlint // io.CopyN returns it as it is
+		err = nil
+	}
+	return conn.ConnectionState().DidResume, err
+}
