@@ -315,7 +315,7 @@ func (r *rolling) wantDisagreement(one, other edition) {
 // goes on in the next one. What the upgrade changes, a built-in resource, is migrated once all are upgraded.
 func TestThreeServersAreUpgradedUnderARunningSweep(t *testing.T) {
 	t.Parallel()
-	const n = 300
+	const n = 600
 	r := roll(t, deviceClasses, heldBack, heldBack, heldBack)
 	if err := r.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
 		t.Fatal(err)
@@ -328,8 +328,9 @@ func TestThreeServersAreUpgradedUnderARunningSweep(t *testing.T) {
 	r.untilState(widgetsName, "proven", persistedOnly("v1"))
 	r.ends(deviceOld)
 
-	// At this pace it lasts for longer than the upgrade; what is written anew meanwhile is none of these objects.
-	r.change(widgetsName, `{"spec": {"pace": {"maxObjectsPerSecond": 2}}}`)
+	// At this pace the sweep takes ten minutes, unless this test raises it: it outlasts the upgrade. What is written anew meanwhile is none
+	// of these objects.
+	r.change(widgetsName, `{"spec": {"pace": {"maxObjectsPerSecond": 1}}}`)
 	custom.moving(t, "v2")
 	left := func() int { return stored(t, r.cluster, testbed.WidgetsPrefix)[v1] }
 	for i := range r.cluster.Servers {
