@@ -90,6 +90,19 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 			{left(300 * second), answers(serving), []string{"b_1"}, nil, -time.Hour + second + testDelay},
 			{left(301 * second), answers(silent), nil, nil, 301 * second},
 		},
+		"it answers for longer than the delay, and cannot be asked then": {
+			begun,
+			{left(3 * second), answers(serving), []string{"b_1"}, nil, -time.Hour + second + testDelay},
+			{left(300 * second), answers(serving), []string{"b_1"}, nil, -time.Hour + second + testDelay},
+			{left(331 * second), answers(uncertain), nil, []string{"b_1"}, 331 * second},
+			{left(350 * second), answers(uncertain), nil, nil, 300*second + testDelay},
+		},
+		"nobody looked for a while, and a server came: another may have come and left": {
+			begun, {came(60 * second), nil, nil, nil, 60 * second}, {came(200 * second), nil, nil, nil, 59*second + second + testDelay},
+		},
+		"a server came while somebody looked": {
+			{sight: seeing(55*second, serverA, serverB), since: -time.Hour + second + testDelay}, {came(60 * second), nil, nil, nil, -time.Hour + second + testDelay},
+		},
 		"a lost packet does not make it uncertain; half a minute without an answer does": {
 			begun,
 			{left(3 * second), answers(serving), []string{"b_1"}, nil, -time.Hour + second + testDelay},
@@ -166,6 +179,13 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 	}
 }
 
+// came is a reading in which a third server is listed, since the 59th second.
+func came(d time.Duration) sight {
+	s := seeing(d, serverA, serverB, server{name: "c", holder: "c_1", address: "192.0.2.13:6443"})
+	s.changed = at(59 * time.Second)
+	return s
+}
+
 // stale is a reading in which the Lease of b stopped counting as fresh at a moment.
 func stale(d, expired time.Duration) sight {
 	s := seeing(d, serverA)
@@ -173,6 +193,16 @@ func stale(d, expired time.Duration) sight {
 	b.expired, b.renewed = at(expired), at(expired-FreshFor)
 	s.stale = []server{b}
 	return s
+}
+
+func TestAServerThatHangsIsReckonedWithBetweenTwoQuestions(t *testing.T) {
+	p := new(place)
+	p.note(seeing(0, serverA, serverB), time.Nanosecond)
+	p.note(seeing(time.Second, serverA), time.Nanosecond)
+	p.learn(p.departed[0], hanging, at(time.Second))
+	if p.release(at(2*time.Second), time.Nanosecond); len(p.toAsk(at(2*time.Second))) > 0 || len(p.absent(at(2*time.Second), time.Nanosecond).serving) != 1 {
+		t.Errorf("a second later it is %+v", p.departed)
+	}
 }
 
 func TestAProcessWithoutAPublishedAddressIsAskedAtTheOneThatLeft(t *testing.T) {
