@@ -4,7 +4,8 @@
 // Package agreement tells whether all API servers that can write a resource encode it in the same version, in
 // which epoch they are, and how well that is known.
 //
-// It owns the sources of evidence, one file each (declared.go, observed.go, aggregated.go, sampled.go), and their combination. Gathering
+// It owns the sources of evidence, one file each (declared.go, observed.go, aggregated.go, sampled.go), the memory of servers that left
+// (departed.go), and their combination. Gathering
 // and deciding are apart: combine, what a StorageVersion object is worth (findings.declared), the views of a round (view.go,
 // servers.go) and the times in since.go are pure. It never writes to the cluster, and never sends credentials to an address
 // whose certificate has not been verified, other than the one in the kubeconfig; to an aggregated API server, never the client's.
@@ -24,6 +25,9 @@
 //   - Whatever hash anybody shows or publishes is in the view, also where it counts for nothing else.
 //   - A StorageVersion object outlives the servers that it names, and does not show those that do not publish. It is agreement only
 //     where it names exactly the servers that live, and each of their processes has published what it writes.
+//
+//   - A server that is not listed any more can write until it is silent. It is asked at its last address, and stays in the epoch until then;
+//     where it cannot be asked, no epoch begins before Options.ShutdownDelay has passed (departed.go, docs/adr/0009-servers-that-leave.md).
 //
 // What it cannot see: a kube-apiserver answers requests some seconds before its identity Lease appears. Within
 // that window it can write unseen, so a confirmation that follows the last write by less is not yet proof. An aggregated API server that

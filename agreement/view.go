@@ -26,7 +26,7 @@ type View struct {
 	// Versions are those that any server serves, sorted.
 	Versions []string
 	// Servers are all processes that may write the resource, by ID: those of fresh Leases, of endpoints, of an APIService's endpoints, and of
-	// entries in StorageVersion objects. IDs are unique.
+	// entries in StorageVersion objects; and those that are not listed any more and answer still, or may. IDs are unique.
 	Servers []Server
 	// Hashes are all that anybody showed or published, sorted: each of these versions may have been written.
 	Hashes []string

@@ -56,7 +56,7 @@ type Epoch struct {
 	// Hash is the storageVersionHash that every server shows. Opaque; compared, never parsed.
 	Hash string `json:"hash"`
 	// Servers identifies the processes that can write, sorted: the holderIdentity of each API server's Lease,
-	// which changes with every start of a process. Empty where Leases cannot be read.
+	// which changes with every start of a process. One that was told to end is among them until it is silent. Empty where Leases cannot be read.
 	Servers []string `json:"servers,omitempty"`
 	// CRDUID and CRDGeneration are those of the CustomResourceDefinition; zero for other resources.
 	CRDUID        types.UID `json:"crdUID,omitempty"`
