@@ -117,18 +117,33 @@ func write(t *testing.T, cluster *testbed.Cluster, path, name string, object map
 	}
 }
 
-// writeSlice says which pods are behind the service, at 192.0.2.21 and so on.
+// writeSlice says which pods are behind the service, at 192.0.2.21 and so on, in a new slice.
 func writeSlice(t *testing.T, cluster *testbed.Cluster, pods ...string) {
 	t.Helper()
+	write(t, cluster, slicesOfDefault, "flunders-1", sliceOf(pods))
+}
+
+// editSlice changes the slice, as the controller of EndpointSlices does.
+func editSlice(t *testing.T, cluster *testbed.Cluster, pods ...string) {
+	t.Helper()
+	body, _ := json.Marshal(sliceOf(pods))
+	if status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPut, slicesOfDefault+"/flunders-1", body); err != nil || status != http.StatusOK {
+		t.Fatalf("edit the slice: %d %s %v", status, answer, err)
+	}
+}
+
+const slicesOfDefault = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+
+func sliceOf(pods []string) map[string]any {
 	var list []any
 	for i, pod := range pods {
 		list = append(list, map[string]any{"addresses": []string{fmt.Sprintf("192.0.2.%d", 21+i)}, "targetRef": map[string]any{"kind": "Pod", "name": "p", "uid": pod}})
 	}
-	write(t, cluster, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", "flunders-1", map[string]any{
+	return map[string]any{
 		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": list,
 		"metadata": map[string]any{"name": "flunders-1", "labels": map[string]any{"kubernetes.io/service-name": "flunders"}},
 		"ports":    []any{map[string]any{"name": "https", "port": 443}},
-	})
+	}
 }
 
 // writeAPIService sends the kube-apiserver's proxy to the first process.
@@ -309,6 +324,19 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		second.mu.Lock()
 		second.hash = first.hash
 		second.mu.Unlock()
+	})
+	t.Run("whose pod came and went leaves a trace", func(t *testing.T) {
+		before := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		again := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		if len(before.Traces) != 2 || !slices.Equal(before.Traces, again.Traces) {
+			t.Errorf("nothing happened: traces %v, then %v", before.Traces, again.Traces)
+		}
+		editSlice(t, cluster, "p", "q", "canary")
+		editSlice(t, cluster, "p", "q")
+		after := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
+		if !slices.EqualFunc(before.Servers, after.Servers, func(a, b Server) bool { return a.Process == b.Process }) || slices.Equal(before.Traces, after.Traces) {
+			t.Errorf("traces are %v after %v, servers %v after %v", after.Traces, before.Traces, after.Servers, before.Servers)
+		}
 	})
 	t.Run("of which a pod was replaced is in another epoch", func(t *testing.T) {
 		writeSlice(t, cluster, "p", "q2")

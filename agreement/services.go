@@ -34,6 +34,8 @@ type service struct {
 	// departed are not listed any more, and can still write; see departed.go.
 	departed    []process
 	unreachable string
+	// slices identify the EndpointSlices of the service and their generations; empty: they could not be read, or there are none.
+	slices []string
 }
 
 // process is one process of an aggregated API server.
@@ -78,6 +80,15 @@ func (s *service) identities(processes []process) []string {
 	return list
 }
 
+// traces are what processes behind the service leave behind; nil where they leave nothing that can be read. A process that was added and
+// removed again has raised the generation of the slice that it was in, another service in between that of the APIService.
+func (s *service) traces() []string {
+	if len(s.slices) == 0 {
+		return nil
+	}
+	return append([]string{"apiservice " + s.name + " " + s.id}, s.slices...)
+}
+
 // apiService is what is read of an APIService.
 type apiService struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
@@ -117,7 +128,7 @@ func readServices(ctx context.Context, c *client) (map[schema.GroupVersion]*serv
 		}
 		key := s.namespace + "/" + s.service
 		if known := behind[key]; known != nil {
-			s.processes = known.processes
+			s.processes, s.slices = known.processes, known.slices
 			if s.unreachable == "" {
 				s.unreachable = known.unreachable
 			}
@@ -187,7 +198,8 @@ func (s *service) findProcesses(ctx context.Context, c *client) error {
 	}
 	pods := map[string]bool{}
 	for i := range list.Items {
-		port := portOf(&list.Items[i])
+		port, meta := portOf(&list.Items[i]), &list.Items[i].Metadata
+		s.slices = append(s.slices, fmt.Sprintf("endpointslice %s/%s %s generation %d", s.namespace, meta.Name, meta.UID, meta.Generation))
 		for _, e := range list.Items[i].Endpoints {
 			// Further addresses, and those of another family, are the same process.
 			if len(e.Addresses) == 0 || pods[e.TargetRef.UID] {
@@ -197,6 +209,7 @@ func (s *service) findProcesses(ctx context.Context, c *client) error {
 			s.processes = append(s.processes, process{address: net.JoinHostPort(e.Addresses[0], port), pod: e.TargetRef.UID})
 		}
 	}
+	slices.Sort(s.slices)
 	slices.SortFunc(s.processes, func(a, b process) int { return strings.Compare(a.address, b.address) })
 	s.processes = slices.Compact(s.processes)
 	if len(s.processes) == 0 && s.unreachable == "" {

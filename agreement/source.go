@@ -86,6 +86,7 @@ type findings struct {
 	leases     leases
 	endpoints  endpoints
 	service    *service // nil unless the target is aggregated
+	traces     []string // of the target's services; for a view
 	reports    []report
 	// declarations are the StorageVersion objects of the resource.
 	declarations []declaration

@@ -30,6 +30,10 @@ type View struct {
 	Servers []Server
 	// Hashes are all that anybody showed or published, sorted: each of these versions may have been written.
 	Hashes []string
+	// Traces are what the processes of an aggregated API server leave behind for longer than they live, as it was before the first of them was
+	// asked: the identities and generations of the APIServices and of their services' EndpointSlices, sorted. A process that came and went
+	// since an earlier round has changed one. Empty: they cannot be read, and for other resources.
+	Traces []string
 	// Definition is that of a custom resource, nil for others.
 	Definition *Definition
 	// Epoch is that of the agreement; nil where there is none.
@@ -153,6 +157,7 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 			one.target.Resource.Version = v
 		}
 		if s := f.services[gv]; s != nil {
+			one.traces = joinTraces(one.service, one.traces, s)
 			one.target.Origin, one.service, one.absent = migrate.Aggregated, s, f.absentBehind[gv]
 			one.moved = !slices.Equal(s.listed(), f.servicesAfter[gv].listed())
 		}
@@ -175,6 +180,18 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 	}
 	one.reports = reportsOf(inquiries, g.resource.Resource)
 	return one, stored
+}
+
+// joinTraces adds those of the next version's service to those of the versions before, whose last service is given; nil is the first's. A resource whose
+// versions come from several services is listed with the processes of one of them, so that no traces tell of all.
+func joinTraces(before *service, traces []string, s *service) []string {
+	own := s.traces()
+	if before != nil && (len(traces) == 0 || before.namespace != s.namespace || before.service != s.service) || len(own) == 0 {
+		return nil
+	}
+	traces = slices.Concat(traces, own)
+	slices.Sort(traces)
+	return slices.Compact(traces)
 }
 
 // reportsOf joins what each source said of a resource in several versions. Which versions a server serves is its own affair: where
@@ -219,7 +236,7 @@ func join(of []report, everywhere bool) report {
 func (f findings) view() View {
 	v := View{
 		Resource: f.target.GroupResource(), Kind: f.target.Kind, Origin: f.target.Origin, Versions: f.versions,
-		Servers: f.servers(), Hashes: f.hashes(), Definition: definitionOf(f.definition),
+		Servers: f.servers(), Hashes: f.hashes(), Traces: f.traces, Definition: definitionOf(f.definition),
 	}
 	judged, err := combine(f)
 	switch {

@@ -5,6 +5,7 @@ package agreement
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -249,5 +250,37 @@ func TestWhatHasAView(t *testing.T) {
 	d := f.all()[0].view().Definition
 	if d == nil || d.Storage != "v2" || d.Hashes["v1"] != hashOf(widgets, "v1") || d.Hashes["v2"] != hashOf(widgets, "v2") {
 		t.Errorf("the definition is %+v", d)
+	}
+}
+
+// An aggregated API server's process that came and went leaves the generation of a slice behind; what cannot be read is no trace.
+func TestTheTracesOfAnAggregatedAPIServer(t *testing.T) {
+	one := &service{name: "v1.wardle", id: "u/1", namespace: "default", service: "flunders", slices: []string{"slice 4"}}
+	same := &service{name: "v1beta1.wardle", id: "w/1", namespace: "default", service: "flunders", slices: []string{"slice 4"}}
+	another := &service{name: "v2.wardle", id: "x/1", namespace: "default", service: "fischers", slices: []string{"slice 1"}}
+	unread := &service{name: "v1.wardle", id: "u/1", namespace: "default", service: "flunders"}
+	for name, test := range map[string]struct {
+		services []*service
+		want     []string
+	}{
+		"of one version":                      {[]*service{one}, []string{"apiservice v1.wardle u/1", "slice 4"}},
+		"of two versions from one service":    {[]*service{one, same}, []string{"apiservice v1.wardle u/1", "apiservice v1beta1.wardle w/1", "slice 4"}},
+		"of two services":                     {[]*service{one, another}, nil},
+		"whose slices cannot be read":         {[]*service{unread}, nil},
+		"of which one version's was not read": {[]*service{unread, same}, nil},
+		"of which the other's was not read":   {[]*service{same, unread}, nil},
+		"of three versions, two services":     {[]*service{one, another, same}, nil},
+	} {
+		f := &facts{services: map[schema.GroupVersion]*service{}, inquiries: map[schema.GroupVersion]inquiry{}}
+		g := &gathered{resource: schema.GroupResource{Group: "wardle.example.com", Resource: "flunders"}}
+		for i, s := range test.services {
+			g.versions = append(g.versions, fmt.Sprint("v", i+1))
+			f.services[schema.GroupVersion{Group: "wardle.example.com", Version: g.versions[i]}] = s
+		}
+		f.servicesAfter = f.services
+		found, _ := f.about(g)
+		if diff := cmp.Diff(test.want, found.view().Traces); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
