@@ -124,10 +124,16 @@ type StorageStateStatus struct {
 	// objects, that it can decode no version but the current one: there is nothing that any of them could rewrite. Default: false.
 	// +optional
 	OnlyDecodable bool `json:"onlyDecodable,omitempty"`
-	// ResourceVersion is that of the API servers' identity Leases when they were last asked. A lesser one tells later that etcd was restored from a backup. Empty: not known.
+	// ResourceVersion is that of the resource's own collection when it was compared last, in decimal. A lesser one, or one that is greater by more than could have
+	// been written since, tells later that the etcd of this resource was restored from a backup. Empty: it was never compared.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Witness is an object of the collection as it was when the collection was compared last: the same object with a lesser resourceVersion tells later that etcd was
+	// restored, also where the collection's resourceVersion is no lesser. Absent: the collection was empty, or is one of a custom resource, whose
+	// etcd is the one that holds this object.
+	// +optional
+	Witness *RecordedWitness `json:"witness,omitempty"`
 	// Traces are what API servers leave behind for longer than they live, as of the last look: a new one tells of a server that came and went unseen. Opaque.
 	// +optional
 	// +listType=atomic
@@ -153,6 +159,16 @@ type RecordedDefinition struct {
 	// StorageVersionHash is the hash of the storage version in its spec. Required.
 	// +kubebuilder:validation:MaxLength=64
 	StorageVersionHash string `json:"storageVersionHash"`
+}
+
+// RecordedWitness is one object as it was at one moment.
+type RecordedWitness struct {
+	// UID of the object. Required.
+	// +kubebuilder:validation:MaxLength=128
+	UID string `json:"uid"`
+	// ResourceVersion is its metadata.resourceVersion, in decimal. Required.
+	// +kubebuilder:validation:MaxLength=64
+	ResourceVersion string `json:"resourceVersion"`
 }
 
 // ServerEncodingVersion is what one API server encodes a resource in.

@@ -6,6 +6,7 @@ package ledger
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // doubt is one reason to fear that a version was written since the recorded look which nobody can name.
@@ -19,9 +20,13 @@ type doubt struct {
 func soundDoubts() []doubt {
 	return []doubt{
 		{"restored", restored},
+		{"collection restored", collectionRestored},
+		{"witness restored", witnessRestored},
+		{"revision bumped", bumped},
 		{"created anew", createdAnew},
 		{"generations missed", generationsMissed},
 		{"came without an answer", cameSilent},
+		{"came back", cameBack},
 		{"gone without an answer", goneSilent},
 		{"passed without an answer", passedSilent},
 		{"replaced unseen", replacedUnseen},
@@ -31,11 +36,58 @@ func soundDoubts() []doubt {
 }
 
 // restored: etcd holds older objects than it did, and what was recorded since they were written may be gone with the rest.
-func restored(s State, l Look) string {
-	if l.Restored || l.ResourceVersion != 0 && l.ResourceVersion < s.ResourceVersion {
-		return "etcd went backwards: it was restored from a backup"
+func restored(_ State, l Look) string {
+	if l.Restored {
+		return wentBack
 	}
 	return ""
+}
+
+// collectionRestored: the etcd that holds the resource has a lesser revision than it had.
+func collectionRestored(s State, l Look) string {
+	if lesser(l.Collection.ResourceVersion, s.Collection.ResourceVersion) {
+		return wentBack
+	}
+	return ""
+}
+
+// witnessRestored: etcd's revision is no lesser (it was bumped, or has caught up), but an object is older than it was.
+func witnessRestored(s State, l Look) string {
+	if older(s.Collection.Witness, l.Collection.Witness) {
+		return "an object went backwards: etcd was restored from a backup"
+	}
+	return ""
+}
+
+const (
+	// mostWritesPerSecond is far more than any etcd writes; mostWritesAtOnce is for clocks that differ, and looks at the same moment. A bump
+	// (etcdutl snapshot restore --bump-revision) is 1,000,000,000 in etcd's documentation.
+	mostWritesPerSecond = 100_000
+	mostWritesAtOnce    = 10_000_000
+)
+
+// bumped: the revision has risen by more than can be written in that time. It is bumped where etcd is restored, so that watches notice.
+func bumped(s State, l Look) string {
+	before, now := s.Collection.ResourceVersion, l.Collection.ResourceVersion
+	if !l.Revisions || before == 0 || now <= before {
+		return ""
+	}
+	seconds := max(0, l.Begun.Sub(s.Heartbeat)/time.Second)
+	if now-before > mostWritesAtOnce+mostWritesPerSecond*uint64(seconds) {
+		return "etcd's revision leapt forward: it was restored from a backup with a bumped revision"
+	}
+	return ""
+}
+
+// backwards reports whether now is from before was.
+func backwards(was, now Collection) bool {
+	return lesser(now.ResourceVersion, was.ResourceVersion) || older(was.Witness, now.Witness)
+}
+
+func lesser(now, was uint64) bool { return now != 0 && now < was }
+
+func older(was, now Witness) bool {
+	return was.UID != "" && was.UID == now.UID && now.ResourceVersion < was.ResourceVersion
 }
 
 // createdAnew: another definition of the same name. Nobody saw what its first generations told servers to write, nor
@@ -84,6 +136,21 @@ func cameSilent(s State, l Look) string {
 		}
 		if _, known := find(s.Servers, server.process()); !known {
 			return "API server " + server.ID + " does not answer: it may write any version"
+		}
+	}
+	return ""
+}
+
+// cameBack: a process that was suspended for longer than its Lease has not read the definition's generations meanwhile, and may have written in
+// the version of any of them before it caught up. Discovery may have caught up earlier, so what it shows does not tell. A built-in
+// resource it writes in the version that it shows.
+func cameBack(s State, l Look) string {
+	if l.Definition == nil {
+		return ""
+	}
+	for _, server := range l.Servers {
+		if _, known := find(s.Servers, server.process()); server.CameBack && !known {
+			return "API server " + server.ID + " was suspended for longer than its Lease and came back: it may have written an older version"
 		}
 	}
 	return ""
@@ -144,7 +211,7 @@ func unwatched(s State, l Look) string {
 		return ""
 	}
 	const why = "nobody watched the API servers: they may have been replaced more than once"
-	if len(s.Servers) != len(l.Servers) || len(l.Traces) == 0 {
+	if len(s.Servers) != len(l.Servers) || len(l.Traces) == 0 || slices.Contains(l.Traces, Untraced) || slices.Contains(s.Traces, Untraced) {
 		return why
 	}
 	for _, server := range l.Servers {

@@ -36,8 +36,9 @@ func Told(s State, hash string) Decision {
 }
 
 // Finished decides after a migration succeeded, without another look. s is the record of this process's own look: one that has just come back looks first.
-// A proof that is refused may count after the next look, which sees the epoch that the run has seen.
-func Finished(s State, m Migration) Decision { return sound().finished(s, m) }
+// c is the collection, read after m was. A proof that is refused may count after the next look, which sees the epoch that the run has
+// seen, and records it as a doubt if etcd was restored.
+func Finished(s State, m Migration, c Collection) Decision { return sound().finished(s, m, c) }
 
 // rules are the parts of the decisions that can be wrong one by one. Tests replace them to see that it is noticed.
 type rules struct {
@@ -51,12 +52,14 @@ type rules struct {
 	fence func(m Migration) int64
 	// refusal is why a proof does not allow to trim the State; empty: it does.
 	refusal func(s State, p Proof) string
+	// uncompared is why a proof does not trim, although nothing else speaks against it, with the collection as it was read; empty: it does.
+	uncompared func(s State, p Proof, c Collection) string
 	// shown is what a server that does not answer now is known to write.
 	shown func(s State, l Look) []Server
 }
 
 func sound() rules {
-	return rules{doubts: soundDoubts(), written: written, join: join, fence: fence, refusal: refusal, shown: shown}
+	return rules{doubts: soundDoubts(), written: written, join: join, fence: fence, refusal: refusal, uncompared: uncompared, shown: shown}
 }
 
 func (r rules) first(l Look) Decision {
@@ -100,18 +103,18 @@ func (r rules) conclude(s State, l Look, d Decision) Decision {
 	s.Epoch = agreed(l)
 	s.Current = current(s, l)
 	s.Heartbeat, s.Servers, s.Traces, s.Definition = l.Begun, l.Servers, l.Traces, l.Definition
-	if l.ResourceVersion != 0 {
-		s.ResourceVersion = l.ResourceVersion // also a lesser one: going backwards is a doubt once
+	if l.Collection.ResourceVersion != 0 {
+		s.Collection = l.Collection // also a lesser one: going backwards is a doubt once
 	}
 	s.OnlyDecodable = s.OnlyDecodable && (s.Epoch == nil || !l.Settled || l.OnlyDecodable)
 	if decodable(s, l) && l.Settled {
 		s.Persisted, s.OnlyDecodable = []string{s.Epoch.Hash}, true
 	}
-	proven := r.finished(s, l.Migration)
+	proven := r.finished(s, l.Migration, l.Collection)
 	s, d.Refused = proven.State, proven.Refused
 	d.State = s
-	if s.Epoch == nil || s.Migrated() || decodable(s, l) {
-		return d
+	if s.Epoch == nil || s.Migrated() || decodable(s, l) || d.Refused == NotCompared {
+		return d // another run would prove no more than the one that has succeeded
 	}
 	// A generation that has begun and has not succeeded will prove what is asked for, or be repeated until it does.
 	if m := l.Migration; m.Generation < s.From || m.Completed >= m.Generation {
@@ -120,17 +123,24 @@ func (r rules) conclude(s State, l Look, d Decision) Decision {
 	return d
 }
 
-func (r rules) finished(s State, m Migration) Decision {
+func (r rules) finished(s State, m Migration, c Collection) Decision {
 	if m.Proof == nil || len(s.Persisted) == 0 || s.Migrated() && !s.OnlyDecodable {
 		return Decision{State: s}
 	}
-	if why := r.refusal(s, *m.Proof); why != "" {
-		if s.Migrated() {
-			why = "" // none is needed
-		}
+	why := r.refusal(s, *m.Proof)
+	if why == "" {
+		why = r.uncompared(s, *m.Proof, c)
+	}
+	switch {
+	case why != "" && s.Migrated(): // no proof is needed
+		return Decision{State: s}
+	case why != "":
 		return Decision{State: s, Refused: why}
 	}
 	s.Persisted, s.OnlyDecodable = []string{s.Epoch.Hash}, false
+	if c.ResourceVersion != 0 {
+		s.Collection = c
+	}
 	return Decision{State: s}
 }
 
@@ -154,6 +164,24 @@ func refusal(s State, p Proof) string {
 		return "the run was about another version"
 	case !p.Epoch.Same(*s.Epoch):
 		return "the epoch of the run is over"
+	}
+	return ""
+}
+
+// NotCompared refuses a proof that counts as soon as the collection is compared.
+const NotCompared = "the collection could not be read, or its resourceVersion is not a number: whether its etcd was restored is unknown"
+
+const wentBack = "etcd went backwards: it was restored from a backup"
+
+// uncompared holds I2 for resources whose etcd is restored alone, which changes no record. A State that shrinks records the position
+// that the collection had after the run: whatever is restored later lies before it, unless everything was rewritten already. The position
+// of an earlier look would not do: a backup that was made in the middle of the run is newer than that.
+func uncompared(s State, p Proof, c Collection) string {
+	switch {
+	case c.ResourceVersion == 0:
+		return NotCompared
+	case c.ResourceVersion < p.Baseline || backwards(s.Collection, c):
+		return wentBack
 	}
 	return ""
 }

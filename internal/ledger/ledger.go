@@ -58,6 +58,9 @@ import (
 // Unknown stands among hashes for versions that nobody can name.
 const Unknown = "Unknown"
 
+// Untraced stands among traces where a process may have come and gone without leaving one.
+const Untraced = "untraced"
+
 // State is what is recorded of one resource. The zero value records nothing, and is treated as if there were none.
 type State struct {
 	// Persisted are the hashes that stored objects may be encoded in, in order of arrival; Unknown may be among them.
@@ -74,8 +77,8 @@ type State struct {
 	Traces []string
 	// Definition is the CustomResourceDefinition as the recorded look saw it; nil for other resources.
 	Definition *Definition
-	// ResourceVersion is that of the resource's collection, as a look read it last; 0: none did.
-	ResourceVersion uint64
+	// Collection is the resource's collection, as it was read last.
+	Collection Collection
 	// From is the least generation of the resource's migration whose proof counts: runs of lesser ones may have
 	// begun before something that they did not see. Where it is lost (less than 1), no run so far proves anything.
 	From int64
@@ -98,6 +101,8 @@ type Server struct {
 	Hash string
 	// Answered is whether it answered: now, in a Look; ever, in a State.
 	Answered bool
+	// CameBack says that its Lease had expired at the recorded look and is renewed again: the process was suspended. Meaningless in a State.
+	CameBack bool
 }
 
 func (s Server) process() string {
@@ -105,6 +110,22 @@ func (s Server) process() string {
 		return s.Process
 	}
 	return s.ID
+}
+
+// Collection is how far the etcd of a resource has come. Resources may have an etcd of their own (kube-apiserver's --etcd-servers-overrides), which
+// is restored alone: only their own collection shows that.
+type Collection struct {
+	// ResourceVersion is that of the collection, read from etcd and not from a cache; 0: it was not read, or cannot be compared.
+	ResourceVersion uint64
+	// Witness is an object of the collection; zero: there is none, or none was read.
+	Witness Witness
+}
+
+// Witness is one object as it was at one moment. The same object with a lesser resourceVersion shows that etcd was restored, also where etcd's
+// revision was bumped or has caught up since.
+type Witness struct {
+	UID             types.UID
+	ResourceVersion uint64
 }
 
 // Definition is what a CustomResourceDefinition says about storage, at one generation.
@@ -143,11 +164,14 @@ type Look struct {
 	// Definition is the CustomResourceDefinition; nil for a resource that has none, or none any more.
 	Definition *Definition
 	// Traces are what processes leave behind that lasts longer than they do: one string for the generation of each EndpointSlice of
-	// API servers (with its UID), one for each Lease that is no longer renewed (holder and time of the last renewal). A
-	// process that was there and is not cannot but add one. Empty: they cannot be read.
+	// the resource's API servers (with its UID), one for each Lease that is no longer renewed (holder and time of the last renewal). A
+	// process that was there and is not cannot but add one. Empty, or with Untraced among them: processes may have left none.
 	Traces []string
-	// ResourceVersion of the resource's collection, read during the look and from etcd, not from a cache; 0: it was not.
-	ResourceVersion uint64
+	// Collection is the resource's collection. It has to be read after Migration was: a proof trims only under a position that the
+	// run had reached (see refusal).
+	Collection Collection
+	// Revisions says that resourceVersions are revisions of an etcd, as those of kube-apiservers are. Aggregated API servers may count otherwise.
+	Revisions bool
 	// Restored says that etcd went backwards since the recorded look, as somebody saw who was there all the time.
 	Restored bool
 
@@ -195,6 +219,8 @@ type Proof struct {
 	// Generation is the spec.generation that the run carried out.
 	Generation int64
 	Epoch      Epoch
+	// Baseline is the resourceVersion that the collection had when the run began to rewrite; 0: not known.
+	Baseline uint64
 }
 
 // Decision is what is to be done, in the order of its fields.

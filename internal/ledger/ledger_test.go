@@ -26,7 +26,8 @@ func server(process, hash string) Server {
 
 // look is a continuous look at servers given as process and hash in turns. They agree where they show one hash.
 func look(servers ...string) Look {
-	l := Look{Begun: noon, Traces: []string{"endpoints/1"}, Continuous: true, Names: names, ResourceVersion: 100}
+	l := Look{Begun: noon, Traces: []string{"endpoints/1"}, Continuous: true, Names: names, Revisions: true}
+	l.Collection = Collection{ResourceVersion: 100, Witness: Witness{UID: "w", ResourceVersion: 40}}
 	l.Migration = Migration{Generation: 4, Completed: 4}
 	e := &Epoch{Hash: servers[1]}
 	for i := 0; i < len(servers); i += 2 {
@@ -173,8 +174,56 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			state: settled, look: look("a", "h1", "b", "h1").custom(1, "h1"),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
 		},
+		"nobody watched, and processes may have left no trace": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous = false; l.Traces = append(l.Traces, Untraced) }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"nobody watched, and before that processes may have left no trace": {
+			state: recorded(look("a", "h1", "b", "h1").with(func(l *Look) { l.Traces = append(l.Traces, Untraced) })),
+			look:  look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous = false }), persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
+		},
+		"a suspended process that came back may have been behind with the definition": {
+			state: custom, look: look("a", "h1", "b", "h1").custom(1, "h1").with(func(l *Look) { l.Servers[1].CameBack = true }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"a suspended process that came back writes a built-in resource as it shows": {
+			state: recorded(look("a", "h1")), look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Servers[1].CameBack = true }),
+			persisted: []string{"h1"}, current: "h1",
+		},
+		"a collection that was not read is no older": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Collection = Collection{} }), persisted: []string{"h1"}, current: "h1",
+		},
+		"an object that went backwards while the collection did not": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Collection.ResourceVersion, l.Collection.Witness.ResourceVersion = 200, 39 }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"another object that is older": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Collection.Witness = Witness{UID: "another", ResourceVersion: 7} }),
+			persisted: []string{"h1"}, current: "h1",
+		},
+		"a revision that rose by more than can be written": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Begun = noon.Add(10 * time.Minute); l.Collection.ResourceVersion = 1e9 }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+		},
+		"a revision that rose by as much as a busy etcd writes": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Begun = noon.Add(10 * time.Minute); l.Collection.ResourceVersion = 3e7 }),
+			persisted: []string{"h1"}, current: "h1",
+		},
+		"a revision that rose much while this machine's clock went back": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Begun = noon.Add(-time.Hour); l.Collection.ResourceVersion = 5e6 }),
+			persisted: []string{"h1"}, current: "h1",
+		},
+		"resourceVersions that are no revisions may leap": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Revisions = false; l.Collection.ResourceVersion = 1e18 }),
+			persisted: []string{"h1"}, current: "h1",
+		},
+		"an epoch whose hash a server does not show is no agreement": {
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Servers[1].Process, l.Servers[1].Hash = "c", "h2" }),
+			persisted: []string{"h1", "h2"}, current: Unknown,
+		},
 		"a collection that went backwards": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.ResourceVersion = 99 }),
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Collection.ResourceVersion = 99 }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
 		},
 	} {
@@ -210,6 +259,7 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 		change(&e)
 		return e
 	}
+	now := Collection{ResourceVersion: 300, Witness: Witness{UID: "w", ResourceVersion: 250}}
 	disagreeing := Looked(s, look("b", "h2", "c", "h1")).State
 	for name, test := range map[string]struct {
 		state   State
@@ -229,7 +279,7 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 		"any, where it is lost which count": {state: func() State { l := s; l.From = 0; return l }(), proof: &Proof{Generation: 5, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the run may have begun before something else was written"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Finished(test.state, Migration{Generation: 5, Completed: 5, Proof: test.proof})
+			d := Finished(test.state, Migration{Generation: 5, Completed: 5, Proof: test.proof}, now)
 			if diff := cmp.Diff(test.want, d.State.Persisted); diff != "" || d.Refused != test.refused {
 				t.Errorf("refused %q, want %q; persisted (-want +got):\n%s", d.Refused, test.refused, diff)
 			}
@@ -237,6 +287,44 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 				t.Errorf("Migrated() = %v, want %v", d.State.Migrated(), proven)
 			}
 		})
+	}
+}
+
+// A StorageState that shrinks has to record a position that the collection had after the run: a backup made in the middle of it would
+// otherwise not be older than what is recorded.
+func TestAProofTrimsOnlyUnderAFreshPosition(t *testing.T) {
+	s := Looked(recorded(look("a", "h1")), look("b", "h2")).State // asks for generation 5
+	m := Migration{Generation: 5, Completed: 5, Proof: &Proof{Generation: 5, Epoch: *s.Epoch, Baseline: 150}}
+	fresh := Collection{ResourceVersion: 300, Witness: Witness{UID: "w", ResourceVersion: 250}}
+	for name, test := range map[string]struct {
+		collection Collection
+		refused    string
+	}{
+		"read after the run":                   {fresh, ""},
+		"without objects":                      {Collection{ResourceVersion: 300}, ""},
+		"not read":                             {Collection{}, NotCompared},
+		"older than what is recorded":          {Collection{ResourceVersion: 99}, wentBack},
+		"older than what the run began with":   {Collection{ResourceVersion: 149}, wentBack},
+		"with an object that is older than it": {Collection{ResourceVersion: 300, Witness: Witness{UID: "w", ResourceVersion: 39}}, wentBack},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Finished(s, m, test.collection)
+			want := s
+			if test.refused == "" {
+				want.Persisted, want.Collection = []string{"h2"}, test.collection
+			}
+			if diff := cmp.Diff(Decision{State: want, Refused: test.refused}, d); diff != "" {
+				t.Errorf("decision (-want +got):\n%s", diff)
+			}
+		})
+	}
+	seen := look("b", "h2").with(func(l *Look) { l.Migration, l.Collection = m, Collection{} })
+	if d := Looked(s, seen); d.Refused != NotCompared || d.Request != 0 || len(d.State.Persisted) != 2 || d.State.Collection != s.Collection {
+		t.Errorf("a look that could not read the collection decides %+v; another run would not help", d)
+	}
+	seen.Collection = fresh
+	if d := Looked(s, seen); d.Refused != "" || !d.State.Migrated() || d.State.Collection != fresh {
+		t.Errorf("the look that could decides %+v", d)
 	}
 }
 
@@ -317,7 +405,7 @@ func TestNoRunThatHasBegunProvesWhatNobodyRecorded(t *testing.T) {
 
 func TestEtcdThatWasRestoredIsADoubtOnce(t *testing.T) {
 	s := recorded(look("a", "h1"))
-	older := look("a", "h1").with(func(l *Look) { l.ResourceVersion = 50 })
+	older := look("a", "h1").with(func(l *Look) { l.Collection.ResourceVersion = 50 })
 	d := Looked(s, older)
 	if again := Looked(d.State, older); d.Doubt == "" || again.Doubt != "" {
 		t.Errorf("first doubt %q, second %q", d.Doubt, again.Doubt)
@@ -347,12 +435,12 @@ func TestWhatServersAreToldToWriteIsRecordedAtOnce(t *testing.T) {
 		t.Errorf("persisted %v, want %v", d.State.Persisted, want)
 	}
 	proof := Migration{Generation: 9, Completed: 9, Proof: &Proof{Generation: 9, Epoch: *s.Epoch}}
-	if f := Finished(d.State, proof); f.Refused == "" || len(f.State.Persisted) != 2 {
+	if f := Finished(d.State, proof, s.Collection); f.Refused == "" || len(f.State.Persisted) != 2 {
 		t.Errorf("a proof about the epoch before trims to %v", f.State.Persisted)
 	}
 	again := recorded(look("a", "h1").custom(1, "h1"))
 	again.Persisted = []string{"h1", "h2"} // being migrated to h1, and now told to write h2 again
-	if f := Finished(Told(again, "h2").State, proof); f.Refused == "" {
+	if f := Finished(Told(again, "h2").State, proof, s.Collection); f.Refused == "" {
 		t.Errorf("a proof about the epoch before trims what was recorded already: %v", f.State.Persisted)
 	}
 	if again := Told(d.State, "h2"); len(again.State.Persisted) != 2 {

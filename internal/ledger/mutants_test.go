@@ -44,7 +44,7 @@ var mutants = map[string]func(r *rules){
 	"a new server that does not answer is no matter": func(r *rules) { *r = without(*r, "came without an answer") },
 	"a server that came and went is no matter":       func(r *rules) { *r = without(*r, "passed without an answer") },
 	"generations that nobody saw are no matter":      func(r *rules) { *r = without(*r, "generations missed") },
-	"a restored etcd is no matter":                   func(r *rules) { *r = without(*r, "restored") },
+	"a restored etcd is no matter":                   func(r *rules) { *r = without(without(*r, "restored"), "collection restored") },
 	"a silent server is taken for what the others are": func(r *rules) {
 		r.shown = func(s State, l Look) []Server {
 			servers := shown(s, l)

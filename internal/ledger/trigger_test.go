@@ -20,7 +20,7 @@ func (w *world) definition(gen int) Definition {
 }
 
 func (w *world) takeLook() {
-	l := Look{Begun: at(w.now), ResourceVersion: uint64(w.rv), Continuous: w.watchSince <= w.begun, Restored: w.sawRestore}
+	l := Look{Begun: at(w.now), Collection: Collection{ResourceVersion: uint64(w.rv)}, Continuous: w.watchSince <= w.begun, Restored: w.sawRestore}
 	for i := range w.n {
 		p := &w.procs[i]
 		if p.listed {
@@ -105,7 +105,7 @@ func since(events []sighted, begun int) int {
 // finish is the trigger that hears of a migration that succeeded.
 func (w *world) finish() {
 	if w.up && w.lookedInLife && !w.lookTaken {
-		w.write(w.rules.finished(w.record, w.migration()).State, w.begun)
+		w.write(w.rules.finished(w.record, w.migration(), Collection{ResourceVersion: uint64(w.rv)}).State, w.begun)
 	}
 }
 

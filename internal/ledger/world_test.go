@@ -151,7 +151,7 @@ func (w *world) begin(r rules, custom bool, servers int) {
 	w.takeLook()
 	l := w.look
 	w.record.Servers, w.record.Traces, w.record.Definition, w.record.Epoch = l.Servers, l.Traces, l.Definition, l.Epoch
-	w.record.Current, w.record.Heartbeat, w.record.ResourceVersion = hashes[1], l.Begun, l.ResourceVersion
+	w.record.Current, w.record.Heartbeat, w.record.Collection = hashes[1], l.Begun, l.Collection
 	w.begun, w.lookTaken, w.lookedInLife = w.now, false, true
 }
 

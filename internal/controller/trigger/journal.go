@@ -7,8 +7,11 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
 )
 
 // definition is one state of a CustomResourceDefinition's spec. The zero value: it is gone.
@@ -50,14 +53,20 @@ type journal struct {
 	last        position
 	entries     []entry
 	serversAway bool                  // the identity Leases are not watched now
-	holders     map[string]string     // of Leases, by name, as of now
+	holders     map[string]tenure     // of Leases, by name, as of now
 	present     map[string]definition // by name, as of now
 	newest      uint64                // resourceVersion of a Lease that was seen
 }
 
+// tenure is who holds a Lease, and when it was renewed last, by the holder's clock. The zero value: nobody does.
+type tenure struct {
+	holder  string
+	renewed time.Time
+}
+
 // newJournal begins with nothing watched.
 func newJournal(wake func()) *journal {
-	return &journal{wake: wake, serversAway: true, holders: map[string]string{}, present: map[string]definition{}}
+	return &journal{wake: wake, serversAway: true, holders: map[string]tenure{}, present: map[string]definition{}}
 }
 
 // here is the present position. A look that begins afterwards sees everything that came before and is still there.
@@ -115,14 +124,14 @@ func (j *journal) note(e entry) {
 }
 
 // serversListed begins a watch of the identity Leases: who holds them, by their names, as of a resourceVersion. What happened before was not seen.
-func (j *journal) serversListed(holders map[string]string, resourceVersion uint64) {
+func (j *journal) serversListed(holders map[string]tenure, resourceVersion uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.serversAway, j.holders = false, maps.Clone(holders)
 	j.note(entry{serverGap: true})
 	j.newest = max(j.newest, resourceVersion)
-	for _, holder := range holders {
-		j.note(entry{process: holder})
+	for _, t := range holders {
+		j.note(entry{process: t.holder})
 	}
 }
 
@@ -140,16 +149,18 @@ func (j *journal) serversLost() {
 	j.serversAway = true
 }
 
-// holds notes who holds an identity Lease; nobody, if it is gone.
-func (j *journal) holds(lease, holder string, resourceVersion uint64) {
+// holds notes who holds an identity Lease; the zero value, if it is gone. A process that renews a Lease after that had expired was suspended
+// and came back: a look may have found it gone.
+func (j *journal) holds(lease string, now tenure, resourceVersion uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.newest = max(j.newest, resourceVersion)
-	if j.holders[lease] == holder {
+	before := j.holders[lease]
+	j.holders[lease] = now
+	if before.holder == now.holder && now.renewed.Sub(before.renewed) <= agreement.FreshFor {
 		return // renewed
 	}
-	j.holders[lease] = holder
-	j.note(entry{process: holder})
+	j.note(entry{process: now.holder})
 }
 
 // definitionsListed notes the state of all definitions, by name. What has the same generation as before has not changed meanwhile.

@@ -6,6 +6,7 @@ package trigger
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestAJournalTellsWhatCameAndWhatWasMissed(t *testing.T) {
@@ -15,20 +16,29 @@ func TestAJournalTellsWhatCameAndWhatWasMissed(t *testing.T) {
 	if j.since(start, "").serversWatched {
 		t.Error("nobody watches, and nothing was missed")
 	}
-	j.serversListed(map[string]string{"lease-a": "a1"}, 10)
+	j.serversListed(map[string]tenure{"lease-a": {"a1", noon}}, 10)
 	if p := j.since(start, ""); p.serversWatched || !slices.Equal(p.processes, []string{"a1"}) {
 		t.Errorf("from before the first list: %+v", p)
 	}
 	listed := j.here()
-	j.holds("lease-a", "a1", 11) // renewed
+	j.holds("lease-a", tenure{"a1", noon.Add(10 * time.Second)}, 11) // renewed
 	if j.here() != listed {
 		t.Error("a renewal is worth no word")
 	}
-	j.holds("lease-b", "b1", 12)
-	j.holds("lease-b", "", 13)
-	j.holds("lease-a", "a2", 14)
+	j.holds("lease-b", tenure{"b1", noon}, 12)
+	j.holds("lease-b", tenure{}, 13)
+	j.holds("lease-a", tenure{"a2", noon}, 14)
 	if p := j.since(listed, ""); !p.serversWatched || !slices.Equal(p.processes, []string{"b1", "a2"}) {
 		t.Errorf("since the list: %+v, want what came and went", p)
+	}
+	suspended := j.here()
+	j.holds("lease-a", tenure{"a2", noon.Add(time.Minute)}, 14)
+	if p := j.since(suspended, ""); len(p.processes) != 0 {
+		t.Errorf("renewed within its time: %+v", p)
+	}
+	j.holds("lease-a", tenure{"a2", noon.Add(3 * time.Minute)}, 14)
+	if p := j.since(suspended, ""); !slices.Equal(p.processes, []string{"a2"}) {
+		t.Errorf("came back after its Lease had expired: %+v", p)
 	}
 	if got := j.reached(); got != 14 {
 		t.Errorf("reached %d, want 14", got)
@@ -42,7 +52,7 @@ func TestAJournalTellsWhatCameAndWhatWasMissed(t *testing.T) {
 	if j.since(now, "").serversWatched {
 		t.Error("the watch is lost, and nothing can be missed")
 	}
-	j.serversListed(map[string]string{"lease-a": "a2"}, 20)
+	j.serversListed(map[string]tenure{"lease-a": {"a2", noon}}, 20)
 	if j.since(now, "").serversWatched || !j.since(j.here(), "").serversWatched {
 		t.Error("a gap belongs to the time before the list")
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -25,7 +26,7 @@ type seen struct {
 	// from is where the journal was before the look began.
 	from   position
 	traces traces
-	// restored: etcd went backwards.
+	// restored: the etcd of the StorageStates, or that of the identity Leases, went backwards.
 	restored bool
 	round    *agreement.Round
 	// resources are by the name of their StorageState; what is stored once under several names is one of them.
@@ -33,11 +34,16 @@ type seen struct {
 	// migrations were read after the round: none was raised in between that the ledger would not know of.
 	migrations []v1alpha1.StorageVersionMigration
 	states     map[string]*v1alpha1.StorageState
+	// collections were read after the migrations, by the names of StorageStates; not all of them in every look.
+	collections map[string]ledger.Collection
+	// uncompared is why some could not be read; nil: all that were due could.
+	uncompared error
 }
 
 // resource is one resource of a look.
 type resource struct {
-	view  agreement.View
+	view agreement.View
+	// names begin with that of the StorageState.
 	names []string
 	// entry is nil where discovery at the one address does not show the resource: nothing can be asked for then.
 	entry *inventory.Resource
@@ -49,6 +55,9 @@ type eyes struct {
 	live    client.Reader
 	servers *agreement.Observer
 	journal *journal
+	// etcds are those of resources, main that of the StorageStates.
+	etcds comparer
+	main  mainEtcd
 
 	// known is the inventory as of the last time that the names of resources changed: it tells which are one.
 	known *inventory.Inventory
@@ -73,8 +82,17 @@ func (e *eyes) look(ctx context.Context) (*seen, error) {
 		return nil, err
 	}
 	s.resources = e.merge(s.round.Views)
-	s.migrations, s.states, err = e.read(ctx)
-	return s, err
+	found, err := e.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.migrations, s.states, s.restored = found.migrations, found.states, s.restored || found.restored
+	e.etcds.collections = map[string]collection{}
+	for name, r := range s.resources {
+		e.etcds.collections[name] = collectionOf(r)
+	}
+	s.collections, s.uncompared = e.etcds.read(ctx, e.etcds.due(s), found.version)
+	return s, ctx.Err()
 }
 
 const (
@@ -121,21 +139,33 @@ func (e *eyes) newcomers(r *agreement.Round) (ids []string) {
 	return ids
 }
 
+// objectsRead are our own, as one reading found them.
+type objectsRead struct {
+	migrations []v1alpha1.StorageVersionMigration
+	states     map[string]*v1alpha1.StorageState
+	// version is the resourceVersion of the StorageStates' collection; 0: not known.
+	version uint64
+	// restored: it, or one of them, is older than what was read before.
+	restored bool
+}
+
 // read reads what there is, past the cache.
-func (e *eyes) read(ctx context.Context) ([]v1alpha1.StorageVersionMigration, map[string]*v1alpha1.StorageState, error) {
+func (e *eyes) read(ctx context.Context) (objectsRead, error) {
 	found := new(v1alpha1.StorageVersionMigrationList)
 	if err := e.live.List(ctx, found); err != nil {
-		return nil, nil, fmt.Errorf("list migrations: %w", err)
+		return objectsRead{}, fmt.Errorf("list migrations: %w", err)
 	}
 	list := new(v1alpha1.StorageStateList)
 	if err := e.live.List(ctx, list); err != nil {
-		return nil, nil, fmt.Errorf("list storage states: %w", err)
+		return objectsRead{}, fmt.Errorf("list storage states: %w", err)
 	}
-	states := map[string]*v1alpha1.StorageState{}
+	r := objectsRead{migrations: found.Items, states: map[string]*v1alpha1.StorageState{}}
 	for i := range list.Items {
-		states[list.Items[i].Name] = &list.Items[i]
+		r.states[list.Items[i].Name] = &list.Items[i]
 	}
-	return found.Items, states, nil
+	r.version, _ = strconv.ParseUint(list.ResourceVersion, 10, 64) // 0 is not known
+	r.restored = e.main.next(r.version, r.states)
+	return r, nil
 }
 
 // learn takes an inventory where the names of resources are others than the last time.
@@ -207,11 +237,13 @@ func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, sin
 		known = &state.Status
 	}
 	l := ledger.Look{
-		Begun: s.round.Begun, Traces: s.traces.left, ResourceVersion: s.traces.resourceVersion, Restored: s.restored,
-		Names: readables(known, &v), Migration: migrationOf(own(s.migrations, r.names)),
+		Begun: s.round.Begun, Traces: s.traces.left, Restored: s.restored, Names: readables(known, &v),
+		Migration: migrationOf(own(s.migrations, r.names)), Collection: s.collections[r.names[0]], Revisions: v.Origin != migrate.Aggregated,
 	}
 	for _, server := range v.Servers {
-		l.Servers = append(l.Servers, ledger.Server{ID: server.ID, Process: server.Process, Hash: server.Hash, Answered: server.Answered})
+		l.Servers = append(l.Servers, ledger.Server{
+			ID: server.ID, Process: server.Process, Hash: server.Hash, Answered: server.Answered, CameBack: cameBack(known.Traces, server.Process),
+		})
 	}
 	definitionName := ""
 	if d := v.Definition; d != nil {
@@ -231,7 +263,8 @@ func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, sin
 	p := j.since(since, definitionName)
 	l.Continuous = p.serversWatched
 	if v.Origin == migrate.Aggregated {
-		l.Continuous = false // nobody watches the processes behind an APIService
+		// Nobody watches the processes behind an APIService; their own traces tell whether one came and went.
+		l.Continuous, l.Traces = false, v.Traces
 		return l
 	}
 	for _, process := range p.processes {

@@ -27,7 +27,13 @@ func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
 		Persisted: s.PersistedStorageVersionHashes, Current: s.CurrentStorageVersionHash, Heartbeat: s.LastHeartbeatTime.Time,
 		Traces: s.Traces, From: s.RequiredGeneration, OnlyDecodable: s.OnlyDecodable,
 	}
-	state.ResourceVersion, _ = strconv.ParseUint(s.ResourceVersion, 10, 64) // 0 is not known
+	state.Collection.ResourceVersion, _ = strconv.ParseUint(s.ResourceVersion, 10, 64) // 0 is not known
+	if w := s.Witness; w != nil {
+		version, err := strconv.ParseUint(w.ResourceVersion, 10, 64)
+		if err == nil {
+			state.Collection.Witness = ledger.Witness{UID: uid(w.UID), ResourceVersion: version}
+		}
+	}
 	if s.Epoch != nil {
 		epoch := epochOf(s.Epoch, s.CurrentStorageVersionHash)
 		state.Epoch = &epoch
@@ -67,8 +73,11 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 			EncodingVersionHash: server.Hash, EncodingVersion: readable[server.Hash],
 		})
 	}
-	if s.ResourceVersion > 0 {
-		next.ResourceVersion = strconv.FormatUint(s.ResourceVersion, 10)
+	if c := s.Collection; c.ResourceVersion > 0 {
+		next.ResourceVersion = strconv.FormatUint(c.ResourceVersion, 10)
+		if c.Witness.UID != "" {
+			next.Witness = &v1alpha1.RecordedWitness{UID: string(c.Witness.UID), ResourceVersion: strconv.FormatUint(c.Witness.ResourceVersion, 10)}
+		}
 	}
 	if len(s.Traces) <= mostTraces { // none are none that can be compared
 		next.Traces = s.Traces
@@ -180,8 +189,11 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 	return next
 }
 
-// sameButHeartbeat reports whether nothing moved but what tells when the look was.
+// sameButHeartbeat reports whether nothing moved but what tells when the look was. A position that is recorded for the first time counts.
 func sameButHeartbeat(a, b v1alpha1.StorageStateStatus) bool {
-	a.LastHeartbeatTime, a.ResourceVersion = b.LastHeartbeatTime, b.ResourceVersion
+	if a.ResourceVersion != "" {
+		a.ResourceVersion, a.Witness = b.ResourceVersion, b.Witness
+	}
+	a.LastHeartbeatTime = b.LastHeartbeatTime
 	return equality.Semantic.DeepEqual(a, b)
 }

@@ -21,8 +21,9 @@ var (
 	noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	// full has everything that the ledger can record.
 	full = ledger.State{
-		Persisted: []string{ledger.Unknown, "h1", "h2"}, Current: "h2", Heartbeat: noon, From: 7, ResourceVersion: 99, Traces: []string{"t1", "t2"},
-		Epoch: &ledger.Epoch{Hash: "h2", Processes: []string{"p1", "p2"}, UID: "u", Generation: 4},
+		Persisted: []string{ledger.Unknown, "h1", "h2"}, Current: "h2", Heartbeat: noon, From: 7, Traces: []string{"t1", "t2"},
+		Collection: ledger.Collection{ResourceVersion: 99, Witness: ledger.Witness{UID: "w", ResourceVersion: 98}},
+		Epoch:      &ledger.Epoch{Hash: "h2", Processes: []string{"p1", "p2"}, UID: "u", Generation: 4},
 		Servers: []ledger.Server{
 			{ID: "api-1", Process: "p1", Hash: "h2", Answered: true}, {ID: "api-2", Process: "p2", Answered: true}, {ID: "192.0.2.3"},
 		},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +67,7 @@ func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
 	known := ledger.Migration{Generation: m.Spec.Generation, Completed: s.CompletedGeneration}
 	if s.CompletedGeneration > 0 && s.Run.Generation == s.CompletedGeneration && s.Epoch != nil && s.StorageVersionHash != "" {
 		known.Proof = &ledger.Proof{Generation: s.CompletedGeneration, Epoch: epochOf(s.Epoch, s.StorageVersionHash)}
+		known.Proof.Baseline, _ = strconv.ParseUint(s.ResourceVersion, 10, 64) // 0 is not known
 	}
 	return known
 }

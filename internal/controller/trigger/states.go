@@ -99,6 +99,12 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
 		return err
 	}
 	t.positions[e.name] = s.from
+	if _, ok := s.collections[e.name]; ok {
+		t.eyes.etcds.compared[e.name] = s.servers()
+	}
+	if e.decision.Refused != "" {
+		t.Logger.Info("A migration has succeeded and proves nothing", "resource", e.name, "reason", e.decision.Refused)
+	}
 	return nil
 }
 
@@ -143,6 +149,7 @@ func (t *trigger) forget(ctx context.Context, e *entryPlan, s *seen) error {
 		}
 	}
 	delete(t.positions, e.name)
+	delete(t.eyes.etcds.compared, e.name)
 	return nil
 }
 
@@ -152,12 +159,16 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 	if err := t.tell(ctx); err != nil { // first: a proof must not trim what a definition tells by now (I1)
 		return false, err
 	}
-	migrations, states, err := t.eyes.read(ctx)
+	found, err := t.eyes.read(ctx)
 	if err != nil {
 		return false, err
 	}
+	if found.restored {
+		t.restored = true // the look that follows records it
+		return true, nil
+	}
 	for name := range t.positions {
-		state := states[name]
+		state := found.states[name]
 		if state == nil {
 			delete(t.positions, name) // somebody wants everything found out anew
 			look = true
@@ -169,8 +180,15 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 				names = r.Names()
 			}
 		}
-		before := recorded(&state.Status)
-		d := ledger.Finished(before, migrationOf(own(migrations, names)))
+		before, migration := recorded(&state.Status), migrationOf(own(found.migrations, names))
+		d := ledger.Finished(before, migration, ledger.Collection{})
+		if d.Refused == ledger.NotCompared {
+			now, err := t.eyes.etcds.read(ctx, []string{name}, found.version) // after the migration
+			if err != nil {
+				t.Logger.Warn("Cannot compare a collection, so that its migration proves nothing yet", "error", err)
+			}
+			d = ledger.Finished(before, migration, now[name])
+		}
 		look = look || d.Refused != "" && !before.Migrated()
 		if slices.Equal(d.State.Persisted, before.Persisted) {
 			continue

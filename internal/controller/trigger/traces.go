@@ -7,14 +7,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sort"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/ledger"
 )
 
 // object is what is read of an EndpointSlice or a Lease.
@@ -24,6 +26,9 @@ type object struct {
 		HolderIdentity string           `json:"holderIdentity"`
 		RenewTime      metav1.MicroTime `json:"renewTime"`
 	} `json:"spec"`
+	Endpoints []struct {
+		Addresses []string `json:"addresses"`
+	} `json:"endpoints"`
 }
 
 // traces is what API servers leave behind, and how far etcd is.
@@ -34,8 +39,7 @@ type traces struct {
 }
 
 // readTraces returns what API servers leave behind for longer than they live, sorted: the generation of each EndpointSlice that lists them,
-// and each Lease that is not renewed any more. It is never empty, and read before the look that it is recorded with:
-// what comes later is new to the next.
+// and each Lease that is not renewed any more. It is read before the look that it is recorded with: what comes later is new to the next.
 func readTraces(ctx context.Context, client rest.Interface) (traces, error) {
 	list := func(path, selector string) (items []object, resourceVersion string, err error) {
 		raw, err := client.Get().AbsPath(path).Param("labelSelector", selector).SetHeader("Accept", "application/json").Do(ctx).Raw()
@@ -51,22 +55,38 @@ func readTraces(ctx context.Context, client rest.Interface) (traces, error) {
 		}
 		return found.Items, found.Metadata.ResourceVersion, nil
 	}
-	slices, _, err := list("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", apiServerSlices)
+	endpointSlices, _, err := list("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", apiServerSlices)
 	if err != nil {
 		return traces{}, err
-	}
-	t := traces{left: []string{fmt.Sprintf("endpointslices %d", len(slices))}}
-	for _, s := range slices {
-		t.left = append(t.left, fmt.Sprintf("endpointslice %s %s generation %d", s.Metadata.Name, s.Metadata.UID, s.Metadata.Generation))
 	}
 	leases, version, err := list("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", identitySelector)
 	if err != nil {
 		return traces{}, err
 	}
+	t := traces{left: left(endpointSlices, leases)}
 	t.resourceVersion, _ = strconv.ParseUint(version, 10, 64) // 0 says nothing
-	t.left = append(t.left, abandoned(leases)...)
-	sort.Strings(t.left)
 	return t, nil
+}
+
+// left are the traces, sorted. EndpointSlices tell of processes that came and went only where they list the API servers: not with
+// --endpoint-reconciler-type=none, nor where --advertise-address is that of a load balancer. Pure.
+func left(endpointSlices, leases []object) []string {
+	stale := abandoned(leases)
+	list := append([]string{fmt.Sprintf("endpointslices %d", len(endpointSlices))}, stale...)
+	addresses := map[string]bool{}
+	for _, s := range endpointSlices {
+		list = append(list, fmt.Sprintf("endpointslice %s %s generation %d", s.Metadata.Name, s.Metadata.UID, s.Metadata.Generation))
+		for _, e := range s.Endpoints {
+			for _, address := range e.Addresses {
+				addresses[address] = true
+			}
+		}
+	}
+	if len(addresses) == 0 || len(addresses) < len(leases)-len(stale) {
+		list = append(list, ledger.Untraced)
+	}
+	slices.Sort(list)
+	return list
 }
 
 // abandoned are the Leases that are not renewed any more, by the newest renewal: this machine's clock may be wrong, and a Lease that
@@ -80,8 +100,16 @@ func abandoned(leases []object) (list []string) {
 	}
 	for _, l := range leases {
 		if newest.Sub(l.Spec.RenewTime.Time) > agreement.FreshFor {
-			list = append(list, fmt.Sprintf("lease %s last renewed %s", l.Spec.HolderIdentity, l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)))
+			list = append(list, expired(l.Spec.HolderIdentity)+l.Spec.RenewTime.UTC().Format(time.RFC3339Nano))
 		}
 	}
 	return list
+}
+
+// expired begins the trace of a process that does not renew its Lease any more.
+func expired(holder string) string { return "lease " + holder + " last renewed " }
+
+// cameBack reports whether a process left the trace of a Lease that it did not renew.
+func cameBack(traces []string, process string) bool {
+	return process != "" && slices.ContainsFunc(traces, func(trace string) bool { return strings.HasPrefix(trace, expired(process)) })
 }

@@ -83,7 +83,10 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 		asker:     asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace, create: o.Bootstrap},
 	}
 	t.journal = newJournal(func() { poke(t.moved) })
-	t.eyes = eyes{rest: restClient, live: m.GetAPIReader(), servers: servers, journal: t.journal, silent: map[string]bool{}}
+	t.eyes = eyes{
+		rest: restClient, live: m.GetAPIReader(), servers: servers, journal: t.journal, silent: map[string]bool{},
+		etcds: comparer{rest: restClient, compared: map[string]string{}},
+	}
 	if t.watcher, err = newWatcher(config, t.journal, o.Logger); err != nil {
 		return err
 	}
@@ -107,6 +110,10 @@ type trigger struct {
 	positions map[string]position
 	// told is up to where the journal was told of.
 	told position
+	// uncompared is what was said last about collections that cannot be read.
+	uncompared string
+	// restored: etcd went backwards, and no look has recorded that yet.
+	restored bool
 	// rested is when the next look may begin: while much moves, looks take at most half of the time (I7), and none waits for more than a second.
 	rested time.Time
 }
@@ -216,7 +223,12 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	s.restored = s.restored || t.restored
 	var problems []error
+	if text := fmt.Sprint(s.uncompared); text != t.uncompared && s.uncompared != nil {
+		t.uncompared = text
+		t.Logger.Warn("Cannot compare some collections: whether their etcd was restored is unknown, and nothing about them is proven", "error", s.uncompared)
+	}
 	plan := t.decide(s)
 	for i := range plan {
 		if err := t.record(ctx, &plan[i], s); err != nil {

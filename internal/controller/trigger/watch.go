@@ -79,11 +79,14 @@ func newWatcher(config *rest.Config, j *journal, log *slog.Logger) (*watcher, er
 }
 
 func serverKind(leases coordinationv1client.LeaseInterface, j *journal) kind {
-	holder := func(o metav1.Object) string {
+	holder := func(o metav1.Object) (t tenure) {
 		if l, ok := o.(*coordinationv1.Lease); ok && l.Spec.HolderIdentity != nil {
-			return *l.Spec.HolderIdentity
+			t.holder = *l.Spec.HolderIdentity
+			if l.Spec.RenewTime != nil {
+				t.renewed = l.Spec.RenewTime.Time
+			}
 		}
-		return ""
+		return t
 	}
 	return kind{
 		name: "leases",
@@ -99,7 +102,7 @@ func serverKind(leases coordinationv1client.LeaseInterface, j *journal) kind {
 			},
 		},
 		listed: func(items []metav1.Object, resourceVersion uint64) {
-			holders := map[string]string{}
+			holders := map[string]tenure{}
 			for _, o := range items {
 				holders[o.GetName()] = holder(o)
 			}
@@ -108,7 +111,7 @@ func serverKind(leases coordinationv1client.LeaseInterface, j *journal) kind {
 		changed: func(o metav1.Object, gone bool) {
 			version, _ := strconv.ParseUint(o.GetResourceVersion(), 10, 64) // 0 says nothing
 			if gone {
-				j.holds(o.GetName(), "", version)
+				j.holds(o.GetName(), tenure{}, version)
 			} else {
 				j.holds(o.GetName(), holder(o), version)
 			}

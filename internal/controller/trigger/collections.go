@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/ledger"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+const (
+	// comparisonsPerLook bounds the collections that a look reads because it is their turn. With n resources that are not custom ones, each is read
+	// within n/comparisonsPerLook looks, also where nothing moves.
+	comparisonsPerLook = 16
+	// comparisonsAtOnce bounds the requests in flight.
+	comparisonsAtOnce = 8
+	comparisonTimeout = 10 * time.Second
+	// mostCollectionBytes bounds an answer: the metadata of one object.
+	mostCollectionBytes = 4 << 20
+)
+
+// collection is where the collection of one resource is read.
+type collection struct {
+	// path lists it; empty where it is not known, and nothing is read.
+	path []string
+	// main: it is in the etcd that holds the StorageStates, as all custom resources are: kube-apiserver knows no etcd of their own for them.
+	main bool
+}
+
+// comparer reads how far the etcds of resources have come. What it keeps decides only when a collection is read next.
+type comparer struct {
+	rest rest.Interface
+	// collections are those of the last look, by the names of StorageStates.
+	collections map[string]collection
+	// compared says which API servers were there when a collection was read last. They are restarted after an etcd was restored, so that
+	// a collection is due as soon as they are not the same.
+	compared map[string]string
+	// turn is the name after which the next look goes on.
+	turn string
+}
+
+// collectionOf says where a resource is listed.
+func collectionOf(r *resource) collection {
+	c := collection{main: r.view.Origin == migrate.Custom}
+	if r.entry == nil || r.entry.Endpoint == "" {
+		return c
+	}
+	c.path = collectionPath(r.entry.GroupResource, r.entry.Endpoint)
+	return c
+}
+
+func collectionPath(r schema.GroupResource, version string) []string {
+	if r.Group == "" {
+		return []string{"/api", version, r.Resource}
+	}
+	return []string{"/apis", r.Group, version, r.Resource}
+}
+
+// read returns how far each of the named collections has come; those that cannot be read are missing. main is the position of the etcd
+// that holds the StorageStates. What is asked for has no resourceVersion, so that the API server answers as of now.
+func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[string]ledger.Collection, error) {
+	var (
+		mu       sync.Mutex
+		wg       sync.WaitGroup
+		problems []error
+		next     = make(chan string)
+		found    = map[string]ledger.Collection{}
+	)
+	for range min(comparisonsAtOnce, len(names)) {
+		wg.Go(func() {
+			for name := range next {
+				at := c.collections[name]
+				one, err := ledger.Collection{ResourceVersion: main}, error(nil)
+				if !at.main {
+					one, err = c.readOne(ctx, at.path)
+				}
+				mu.Lock()
+				if err != nil {
+					problems = append(problems, fmt.Errorf("list one of %s: %w", name, err))
+				} else if one.ResourceVersion != 0 {
+					found[name] = one
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, name := range names {
+		next <- name
+	}
+	close(next)
+	wg.Wait()
+	return found, errors.Join(problems...)
+}
+
+// readOne lists one object; zero where nothing can be listed.
+func (c *comparer) readOne(ctx context.Context, path []string) (ledger.Collection, error) {
+	if len(path) == 0 {
+		return ledger.Collection{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, comparisonTimeout)
+	defer cancel()
+	// Metadata only (I9): who does not know that form answers 406.
+	body, err := c.rest.Get().AbsPath(path...).Param("limit", "1").MaxRetries(1).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").Stream(ctx)
+	if err != nil {
+		return ledger.Collection{}, err
+	}
+	defer body.Close()
+	raw, err := io.ReadAll(io.LimitReader(body, mostCollectionBytes+1))
+	if err != nil {
+		return ledger.Collection{}, err
+	}
+	if len(raw) > mostCollectionBytes {
+		return ledger.Collection{}, fmt.Errorf("the answer is larger than %d bytes", mostCollectionBytes)
+	}
+	return parseCollection(raw)
+}
+
+// parseCollection takes a list of metadata. A resourceVersion that is no number cannot be compared. Pure.
+func parseCollection(raw []byte) (ledger.Collection, error) {
+	var list struct {
+		Metadata metav1.ListMeta `json:"metadata"`
+		Items    []struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return ledger.Collection{}, fmt.Errorf("decode list: %w", err)
+	}
+	version, err := strconv.ParseUint(list.Metadata.ResourceVersion, 10, 64)
+	if err != nil || version == 0 {
+		return ledger.Collection{}, fmt.Errorf("the collection's resourceVersion %q cannot be compared", list.Metadata.ResourceVersion)
+	}
+	c := ledger.Collection{ResourceVersion: version}
+	if len(list.Items) > 0 {
+		first := &list.Items[0].Metadata
+		if own, err := strconv.ParseUint(first.ResourceVersion, 10, 64); err == nil && first.UID != "" {
+			c.Witness = ledger.Witness{UID: first.UID, ResourceVersion: own}
+		}
+	}
+	return c, nil
+}
+
+// due are the resources whose collections a look reads, sorted: custom ones, which cost nothing; those that were not read since the API
+// servers were others; those of aggregated API servers, of which nobody knows when they are restarted; those that a proof waits for;
+// and some more in turn.
+func (c *comparer) due(s *seen) []string {
+	servers := s.servers()
+	var names, others []string
+	for name, r := range s.resources {
+		state := s.states[name]
+		switch {
+		case r.view.Origin != migrate.BuiltIn, state == nil, state.Status.ResourceVersion == "", s.waits(r, state),
+			s.round.Processes == nil, c.compared[name] != servers:
+			names = append(names, name)
+		default:
+			others = append(others, name)
+		}
+	}
+	slices.Sort(others)
+	next, _ := slices.BinarySearch(others, c.turn+"\x00")
+	others = append(slices.Clone(others[next:]), others[:next]...)
+	if others = others[:min(len(others), comparisonsPerLook)]; len(others) > 0 {
+		c.turn = others[len(others)-1]
+	}
+	names = append(names, others...)
+	slices.Sort(names)
+	return names
+}
+
+// waits reports whether a migration has succeeded whose proof the state does not have yet.
+func (s *seen) waits(r *resource, state *v1alpha1.StorageState) bool {
+	return migrationOf(own(s.migrations, r.names)).Proof != nil && !recorded(&state.Status).Migrated()
+}
+
+// servers identify the API servers that a look found, and those that have been there. Unlike before: one was restarted.
+func (s *seen) servers() string {
+	return strings.Join(slices.Concat(s.round.Processes, s.traces.left), "\n")
+}
+
+// mainEtcd is what this process has seen of the etcd that holds the StorageStates. A State goes back with the rest when that is
+// restored, and does not show it itself; whoever has seen it before knows.
+type mainEtcd struct {
+	newest uint64
+	states map[string]ledger.Witness // by name
+}
+
+// next takes what was read after the last time, and reports whether it is older. Pure but for what it keeps.
+func (m *mainEtcd) next(version uint64, states map[string]*v1alpha1.StorageState) (restored bool) {
+	restored = version != 0 && version < m.newest
+	m.newest = version
+	now := make(map[string]ledger.Witness, len(states))
+	for name, state := range states {
+		w := ledger.Witness{UID: state.UID}
+		w.ResourceVersion, _ = strconv.ParseUint(state.ResourceVersion, 10, 64) // 0 says nothing
+		before, known := m.states[name]
+		restored = restored || known && before.UID == w.UID && w.ResourceVersion != 0 && w.ResourceVersion < before.ResourceVersion
+		now[name] = w
+	}
+	m.states = now
+	return restored
+}

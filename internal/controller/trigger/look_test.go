@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/ledger"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// watched is a journal that has missed nothing since the returned position.
+func watched() (*journal, position) {
+	j := newJournal(func() {})
+	j.serversListed(map[string]tenure{"api-1": {"p1", noon}}, 1)
+	return j, j.here()
+}
+
+// lookOf is a look that found one resource, which p1 writes.
+func lookOf(origin migrate.Origin) (*seen, *resource) {
+	r := &resource{names: []string{"gadgets.demo.example.com"}, view: agreement.View{
+		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "gadgets"}, Origin: origin,
+		Servers: []agreement.Server{{ID: "api-1", Process: "p1", Hash: "h1", Answered: true}},
+		Traces:  []string{"endpointslice default/gadgets u generation 4"},
+	}}
+	return &seen{
+		round: &agreement.Round{Begun: noon, Processes: []string{"p1"}}, traces: traces{left: []string{"endpointslice kubernetes u generation 2"}},
+		resources:   map[string]*resource{r.names[0]: r},
+		collections: map[string]ledger.Collection{r.names[0]: {ResourceVersion: 70, Witness: ledger.Witness{UID: "w", ResourceVersion: 60}}},
+	}, r
+}
+
+func TestTheLedgerIsToldWhatALookFound(t *testing.T) {
+	j, since := watched()
+	server := ledger.Server{ID: "api-1", Process: "p1", Hash: "h1", Answered: true}
+	cameBack := server
+	cameBack.CameBack = true
+	collection := ledger.Collection{ResourceVersion: 70, Witness: ledger.Witness{UID: "w", ResourceVersion: 60}}
+	for name, test := range map[string]struct {
+		origin migrate.Origin
+		change func(*seen, *v1alpha1.StorageState)
+		want   ledger.Look
+	}{
+		"a built-in resource is watched": {
+			migrate.BuiltIn, func(*seen, *v1alpha1.StorageState) {},
+			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"}, Continuous: true, Revisions: true, Collection: collection},
+		},
+		"an aggregated resource is not, and has traces of its own": {
+			migrate.Aggregated, func(*seen, *v1alpha1.StorageState) {},
+			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice default/gadgets u generation 4"}, Collection: collection},
+		},
+		"a restored etcd": {
+			migrate.BuiltIn, func(s *seen, _ *v1alpha1.StorageState) { s.restored = true },
+			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"}, Continuous: true, Revisions: true, Collection: collection, Restored: true},
+		},
+		"a process whose Lease had expired when the state was recorded": {
+			migrate.BuiltIn, func(_ *seen, state *v1alpha1.StorageState) {
+				state.Status.Traces = abandoned([]object{leaseOf("p1", noon.Add(-time.Hour)), leaseOf("p0", noon)})
+			},
+			ledger.Look{Servers: []ledger.Server{cameBack}, Traces: []string{"endpointslice kubernetes u generation 2"}, Continuous: true, Revisions: true, Collection: collection},
+		},
+		"a collection that was not read": {
+			migrate.BuiltIn, func(s *seen, _ *v1alpha1.StorageState) { s.collections = nil },
+			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"}, Continuous: true, Revisions: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, r := lookOf(test.origin)
+			state := new(v1alpha1.StorageState)
+			test.change(s, state)
+			test.want.Begun, test.want.Names = noon, map[string]string{}
+			if diff := cmp.Diff(test.want, s.lookAt(r, state, j, since, migrate.Observed)); diff != "" {
+				t.Errorf("look (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An aggregated server's pod that came and went between two looks leaves the generation of its EndpointSlice behind, and nothing else.
+func TestAnAggregatedProcessThatCameAndWentIsADoubt(t *testing.T) {
+	j, since := watched()
+	s, r := lookOf(migrate.Aggregated)
+	first := ledger.First(s.lookAt(r, nil, j, since, migrate.Observed)).State
+	first.Persisted, first.From = []string{"h1"}, 1
+	decide := func(traces []string) string {
+		r.view.Traces = traces
+		return ledger.Looked(first, s.lookAt(r, new(v1alpha1.StorageState), j, since, migrate.Observed)).Doubt
+	}
+	if doubt := decide(r.view.Traces); doubt != "" {
+		t.Errorf("nothing happened: doubt %q", doubt)
+	}
+	for name, traces := range map[string][]string{
+		"the slice has changed twice":                 {"endpointslice default/gadgets u generation 6"},
+		"the slice was made anew":                     {"endpointslice default/gadgets v generation 4"},
+		"the slices of the service could not be read": nil,
+	} {
+		if doubt := decide(traces); doubt == "" {
+			t.Errorf("%s: no doubt", name)
+		}
+	}
+}
+
+func TestCollectionsAreReadWhenTheyAreDue(t *testing.T) {
+	s, _ := lookOf(migrate.BuiltIn)
+	s.resources, s.states = map[string]*resource{}, map[string]*v1alpha1.StorageState{}
+	add := func(name string, origin migrate.Origin) *v1alpha1.StorageState {
+		s.resources[name] = &resource{names: []string{name}, view: agreement.View{Origin: origin}}
+		state := new(v1alpha1.StorageState)
+		state.Status.ResourceVersion, state.Status.PersistedStorageVersionHashes, state.Status.CurrentStorageVersionHash = "5", []string{"h1"}, "h1"
+		s.states[name] = state
+		return state
+	}
+	c := comparer{compared: map[string]string{}}
+	var all []string
+	for i := range 2*comparisonsPerLook + 3 {
+		name := "r" + string(rune('A'+i))
+		add(name, migrate.BuiltIn)
+		c.compared[name] = s.servers()
+		all = append(all, name)
+	}
+	var read []string
+	for range 3 {
+		due := c.due(s)
+		if len(due) != comparisonsPerLook {
+			t.Errorf("%d are due in a look, want %d: %v", len(due), comparisonsPerLook, due)
+		}
+		read = append(read, due...)
+	}
+	slices.Sort(read)
+	if diff := cmp.Diff(all, slices.Compact(read)); diff != "" {
+		t.Errorf("read within three looks (-want +got):\n%s", diff)
+	}
+
+	fresh := add("z-fresh", migrate.BuiltIn)
+	fresh.Status.ResourceVersion = ""
+	c.compared["z-fresh"] = s.servers()
+	add("z-custom", migrate.Custom)
+	add("z-aggregated", migrate.Aggregated)
+	waiting := add("z-waiting", migrate.BuiltIn)
+	waiting.Status.PersistedStorageVersionHashes = []string{"h0", "h1"}
+	c.compared["z-waiting"] = s.servers()
+	m := v1alpha1.StorageVersionMigration{Spec: v1alpha1.StorageVersionMigrationSpec{Generation: 2}}
+	m.Labels = labels()
+	m.Spec.Resource.Resource = "z-waiting"
+	m.Status.CompletedGeneration, m.Status.Run.Generation, m.Status.StorageVersionHash, m.Status.Epoch = 2, 2, "h1", &v1alpha1.Epoch{}
+	s.migrations = []v1alpha1.StorageVersionMigration{m}
+	due := c.due(s)
+	if got, want := due[len(due)-4:], []string{"z-aggregated", "z-custom", "z-fresh", "z-waiting"}; !slices.Equal(got, want) {
+		t.Errorf("due are also %v, want %v", got, want)
+	}
+	s.round.Processes = []string{"p2"} // restarted
+	if due := c.due(s); len(due) != len(s.resources) {
+		t.Errorf("after a restart %d of %d are due", len(due), len(s.resources))
+	}
+}
+
+func TestACollectionIsAPositionAndOneObject(t *testing.T) {
+	got, err := parseCollection([]byte(`{"metadata": {"resourceVersion": "1200"}, "items": [{"metadata": {"name": "a", "uid": "u", "resourceVersion": "900"}}, {"metadata": {"uid": "v"}}]}`))
+	want := ledger.Collection{ResourceVersion: 1200, Witness: ledger.Witness{UID: "u", ResourceVersion: 900}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if got, err := parseCollection([]byte(`{"metadata": {"resourceVersion": "7"}}`)); err != nil || got != (ledger.Collection{ResourceVersion: 7}) {
+		t.Errorf("an empty one is %+v, %v", got, err)
+	}
+	for _, raw := range []string{`{"metadata": {"resourceVersion": ""}}`, `{"metadata": {"resourceVersion": "0"}}`, `{"metadata": {"resourceVersion": "abc"}}`, `{}`, `[`} {
+		if got, err := parseCollection([]byte(raw)); err == nil {
+			t.Errorf("%s is %+v", raw, got)
+		}
+	}
+}
+
+func TestTheEtcdOfTheRecordsIsSeenGoingBackwards(t *testing.T) {
+	states := func(uid, version string) map[string]*v1alpha1.StorageState {
+		s := new(v1alpha1.StorageState)
+		s.UID, s.ResourceVersion = "u", version
+		s.UID = "u"
+		if uid != "" {
+			s.UID = "v"
+		}
+		return map[string]*v1alpha1.StorageState{"widgets": s}
+	}
+	for name, test := range map[string]struct {
+		version uint64
+		states  map[string]*v1alpha1.StorageState
+		want    bool
+	}{
+		"nothing moved":                      {100, states("", "90"), false},
+		"a record was written":               {110, states("", "105"), false},
+		"a record is gone":                   {110, nil, false},
+		"a record was deleted and made anew": {110, states("v", "80"), false},
+		"the collection is older":            {99, states("", "90"), true},
+		"a record is older than it was":      {1_000_000_100, states("", "89"), true},
+		"the collection's is not known":      {0, states("", "90"), false},
+	} {
+		m := new(mainEtcd)
+		m.next(100, states("", "90"))
+		if got := m.next(test.version, test.states); got != test.want {
+			t.Errorf("%s: restored %v, want %v", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/ledger"
+	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/storageversion"
+)
+
+// memory holds one StorageState and one migration, as an API server would; every write is noted.
+type memory struct {
+	client.Client
+	state     v1alpha1.StorageState
+	migration v1alpha1.StorageVersionMigration
+	version   int
+	written   [][]string
+}
+
+func (m *memory) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	m.state.DeepCopyInto(o.(*v1alpha1.StorageState))
+	return nil
+}
+
+func (m *memory) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	switch l := list.(type) {
+	case *v1alpha1.StorageStateList:
+		l.Items, l.ResourceVersion = []v1alpha1.StorageState{*m.state.DeepCopy()}, strconv.Itoa(m.version)
+	case *v1alpha1.StorageVersionMigrationList:
+		l.Items = []v1alpha1.StorageVersionMigration{*m.migration.DeepCopy()}
+	}
+	return nil
+}
+
+func (m *memory) Status() client.SubResourceWriter { return memoryStatus{memory: m} }
+
+type memoryStatus struct {
+	client.SubResourceWriter
+	memory *memory
+}
+
+func (s memoryStatus) Update(_ context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {
+	m := s.memory
+	m.version++
+	o.(*v1alpha1.StorageState).DeepCopyInto(&m.state)
+	m.state.ResourceVersion = strconv.Itoa(m.version)
+	m.written = append(m.written, m.state.Status.PersistedStorageVersionHashes)
+	return nil
+}
+
+const settled = "widgets.demo.example.com"
+
+func hashOf(version string) string {
+	return storageversion.Hash(schema.GroupVersionKind{Group: "demo.example.com", Version: version, Kind: "Widget"})
+}
+
+// settling is a trigger that has recorded a look at widgets: v1 and v2 may be stored, servers write v2, and generation 2 has just proven v2.
+func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	client, err := migrate.NewClient(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &memory{version: 50}
+	m.state.Name, m.state.UID, m.state.ResourceVersion = settled, "u", "50"
+	m.state.Status = status(&m.state.Status, ledger.State{
+		Persisted: []string{hashOf("v1"), hashOf("v2")}, Current: hashOf("v2"), Heartbeat: noon, From: 2,
+		Epoch: &ledger.Epoch{Hash: hashOf("v2"), Processes: []string{"p1"}}, Collection: ledger.Collection{ResourceVersion: 40},
+	}, nil, "", noon)
+	m.migration.Labels = labels()
+	m.migration.Spec = v1alpha1.StorageVersionMigrationSpec{Generation: 2, Resource: v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"}}
+	m.migration.Status.CompletedGeneration, m.migration.Status.Run.Generation, m.migration.Status.StorageVersionHash = 2, 2, hashOf("v2")
+	m.migration.Status.ResourceVersion, m.migration.Status.Epoch = "45", &v1alpha1.Epoch{Servers: []string{"p1"}}
+	tr := &trigger{
+		Options: Options{Logger: slog.New(slog.DiscardHandler)}, client: m, journal: newJournal(func() {}),
+		positions: map[string]position{settled: 0}, moved: make(chan struct{}, 1),
+	}
+	tr.eyes = eyes{rest: client, live: m, journal: tr.journal, etcds: comparer{rest: client, compared: map[string]string{}, collections: map[string]collection{}}}
+	return tr, m
+}
+
+// A definition that was changed is recorded before a proof about the version before it trims: what was written since is not in it (I1).
+func TestWhatADefinitionTellsIsRecordedBeforeAProofTrims(t *testing.T) {
+	tr, m := settling(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.demo.example.com"},
+		 "spec": {"group": "demo.example.com", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1", "served": true, "storage": true}, {"name": "v2", "served": true}]}}`)
+	})
+	tr.eyes.etcds.collections[settled] = collection{main: true}
+	tr.journal.definitionsListed(map[string]definition{settled: {"u", 1}})
+	tr.journal.defines(settled, definition{"u", 2}) // v1 is stored again
+	if _, err := tr.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, persisted := range append(m.written, m.state.Status.PersistedStorageVersionHashes) {
+		if !slices.Contains(persisted, hashOf("v1")) {
+			t.Errorf("written are %v, without %s (v1)", m.written, hashOf("v1"))
+		}
+	}
+	if m.state.Status.Epoch != nil {
+		t.Errorf("the epoch that the definition has ended is still recorded: %+v", m.state.Status)
+	}
+}
+
+func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
+	var collectionVersion, lists atomic.Int64
+	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) {
+		lists.Add(1)
+		if collectionVersion.Load() == 0 {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		if r.URL.Path != "/apis/demo.example.com/v2/widgets" || r.URL.Query().Get("limit") != "1" || r.URL.Query().Get("resourceVersion") != "" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		fmt.Fprintf(w, `{"metadata": {"resourceVersion": "%d"}, "items": [{"metadata": {"uid": "w", "resourceVersion": "44"}}]}`, collectionVersion.Load())
+	})
+	tr.eyes.etcds.collections[settled] = collection{path: collectionPath(schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, "v2")}
+	both := []string{hashOf("v1"), hashOf("v2")}
+	for _, step := range []struct {
+		name    string
+		version int64
+		want    []string
+		look    bool
+	}{
+		{"the collection cannot be listed", 0, both, true},
+		{"the collection is older than the run's baseline", 44, both, true},
+		{"the collection is as new as it must be", 77, []string{hashOf("v2")}, false},
+	} {
+		collectionVersion.Store(step.version)
+		look, err := tr.settle(t.Context())
+		if diff := cmp.Diff(step.want, m.state.Status.PersistedStorageVersionHashes); diff != "" || err != nil || look != step.look {
+			t.Errorf("%s: look %v, error %v, persisted (-want +got):\n%s", step.name, look, err, diff)
+		}
+	}
+	if s := m.state.Status; s.ResourceVersion != "77" || s.Witness == nil || *s.Witness != (v1alpha1.RecordedWitness{UID: "w", ResourceVersion: "44"}) {
+		t.Errorf("recorded with the proof: %q, %+v", s.ResourceVersion, s.Witness)
+	}
+	before := lists.Load()
+	if _, err := tr.settle(t.Context()); err != nil || lists.Load() != before {
+		t.Errorf("%d requests for what is proven already (%v)", lists.Load()-before, err)
+	}
+}
+
+// A restored StorageState is not trimmed by a restored proof; the look that follows records the doubt.
+func TestARestoredRecordIsNotTrimmed(t *testing.T) {
+	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
+	tr.eyes.etcds.collections[settled] = collection{main: true}
+	if _, err := tr.eyes.read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.version, m.state.ResourceVersion = 1_000_000_000, "30" // restored with a bumped revision
+	look, err := tr.settle(t.Context())
+	if err != nil || !look || !tr.restored || len(m.written) > 0 {
+		t.Errorf("look %v, restored %v, written %v (%v)", look, tr.restored, m.written, err)
+	}
+}
