@@ -58,6 +58,23 @@ func (c *Cluster) RestoreBumped(ctx context.Context, backup string, revision int
 	return nil
 }
 
+// RestoreOwn puts the etcd of Options.OwnEtcd alone back to a backup, lets it catch up with a revision (0: it does not), and restarts the API
+// servers one after another: nothing else in the cluster is interrupted.
+func (c *Cluster) RestoreOwn(ctx context.Context, backup string, revision int64) error {
+	if err := c.OwnEtcd.restore(ctx, backup); err != nil {
+		return err
+	}
+	if err := c.OwnEtcd.catchUp(ctx, revision); err != nil {
+		return err
+	}
+	for _, s := range c.Servers {
+		if err := s.Restart(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // catchUp writes until etcd has come to a revision.
 func (e *Etcd) catchUp(ctx context.Context, revision int64) error {
 	for at := int64(0); at < revision; {

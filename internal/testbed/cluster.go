@@ -55,6 +55,8 @@ type Options struct {
 	Flags []string
 	// EtcdFlags are flags of etcd in the same sense.
 	EtcdFlags []string
+	// OwnEtcd are resources ("group/resource", "/configmaps" for the core group) that are stored in a second etcd, Cluster.OwnEtcd. Default: none.
+	OwnEtcd []string
 	// Fsync makes etcd durable against a crash of the machine. Off, because killing a process loses nothing.
 	Fsync bool
 	// Isolated puts the cluster into a network namespace of its own, where API server i has the address 192.0.2.10+i and a host name of
@@ -94,6 +96,8 @@ type User struct {
 type Cluster struct {
 	// Etcd is the store.
 	Etcd *Etcd
+	// OwnEtcd is the store of Options.OwnEtcd; nil without them.
+	OwnEtcd *Etcd
 	// Servers are the API servers, in the order of Options.Servers.
 	Servers []*Server
 
@@ -175,13 +179,20 @@ func prepare(lifetime context.Context, options Options) (c *Cluster, err error) 
 		}
 		c.Servers = append(c.Servers, s)
 	}
-	c.Etcd = &Etcd{cluster: c, flags: options.EtcdFlags}
+	c.Etcd = &Etcd{cluster: c, name: "etcd", fixed: etcdPorts, flags: options.EtcdFlags}
+	if len(options.OwnEtcd) > 0 {
+		c.OwnEtcd = &Etcd{cluster: c, name: "etcd-own", fixed: ownEtcdPorts, flags: options.EtcdFlags}
+	}
 	if options.Isolated {
 		if err := c.isolate(); err != nil {
 			return nil, err
 		}
-	} else if err := c.Etcd.reserve(); err != nil {
-		return nil, err
+	} else {
+		for _, e := range c.etcds() {
+			if err := e.reserve(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if err := c.writeKeys(addresses); err != nil {
 		return nil, err
@@ -199,7 +210,20 @@ func prepare(lifetime context.Context, options Options) (c *Cluster, err error) 
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext: c.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
 	}}
-	return c, c.Etcd.connect()
+	for _, e := range c.etcds() {
+		if err := e.connect(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// etcds are all stores.
+func (c *Cluster) etcds() []*Etcd {
+	if c.OwnEtcd == nil {
+		return []*Etcd{c.Etcd}
+	}
+	return []*Etcd{c.Etcd, c.OwnEtcd}
 }
 
 func defaults(o *Options) {
@@ -241,16 +265,20 @@ func (c *Cluster) isolate() (err error) {
 }
 
 func (c *Cluster) start(ctx context.Context) (err error) {
-	if c.Etcd.binary, err = Binary(ctx, c.options.Release, "etcd", c.options.Progress); err != nil {
-		return err
+	for _, e := range c.etcds() {
+		if e.binary, err = Binary(ctx, c.options.Release, "etcd", c.options.Progress); err != nil {
+			return err
+		}
 	}
 	for _, s := range c.Servers {
 		if _, err := Binary(ctx, s.options.Release, "kube-apiserver", c.options.Progress); err != nil {
 			return err
 		}
 	}
-	if err := c.Etcd.Start(ctx); err != nil {
-		return err
+	for _, e := range c.etcds() {
+		if err := e.Start(ctx); err != nil {
+			return err
+		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, s := range c.Servers {
@@ -275,7 +303,9 @@ func (c *Cluster) Stop() {
 			}
 		}
 		if c.Etcd != nil {
-			c.Etcd.close()
+			for _, e := range c.etcds() {
+				e.close()
+			}
 		}
 		c.ns.close()
 		c.folder.remove()

@@ -16,9 +16,11 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Etcd is the store of a cluster: one member. Its methods may not be called concurrently.
+// Etcd is a store of a cluster: one member. Its methods may not be called concurrently.
 type Etcd struct {
 	cluster *Cluster
+	name    string
+	fixed   [2]int // client and peer port where the cluster is isolated
 	binary  string
 	flags   []string
 	ports   [2]*reservation // client and peer; nil where the cluster is isolated
@@ -26,17 +28,17 @@ type Etcd struct {
 	process *process
 }
 
-// Where etcd listens in a network namespace of its own.
-const etcdPort, etcdPeerPort = 2379, 2380
+// Where the etcds listen in a network namespace of the cluster's own: that of all resources, and that of Options.OwnEtcd.
+var etcdPorts, ownEtcdPorts = [2]int{2379, 2380}, [2]int{2381, 2382}
 
 // Endpoint returns the URL for clients. In an isolated cluster it is reached from inside only (Cluster.Command, Cluster.DialContext).
 func (e *Etcd) Endpoint() string { return e.url(0) }
 
 // DataDir returns the folder of the member's data.
-func (e *Etcd) DataDir() string { return filepath.Join(e.cluster.dir, "etcd") }
+func (e *Etcd) DataDir() string { return filepath.Join(e.cluster.dir, e.name) }
 
 // Log returns the path of the log.
-func (e *Etcd) Log() string { return filepath.Join(e.cluster.dir, "etcd.log") }
+func (e *Etcd) Log() string { return filepath.Join(e.cluster.dir, e.name+".log") }
 
 // Running tells whether the process lives.
 func (e *Etcd) Running() bool { return e.process.running() }
@@ -48,7 +50,7 @@ func (e *Etcd) Usage() (Usage, error) { return e.process.usage() }
 func (e *Etcd) Client() *clientv3.Client { return e.client }
 
 func (e *Etcd) url(i int) string {
-	port := [2]int{etcdPort, etcdPeerPort}[i]
+	port := e.fixed[i]
 	if e.ports[i] != nil {
 		port = e.ports[i].port
 	}
@@ -78,7 +80,7 @@ func (e *Etcd) Start(ctx context.Context) error {
 	if !e.cluster.options.Fsync {
 		flags = append(flags, "--unsafe-no-fsync=true")
 	}
-	process, err := launch(e.cluster.ns, "", "etcd", e.Log(), e.binary, mergeFlags(flags, e.flags)...)
+	process, err := launch(e.cluster.ns, "", e.name, e.Log(), e.binary, mergeFlags(flags, e.flags)...)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,15 @@ func (c *Cluster) listen() ([]net.Listener, error) {
 	return []net.Listener{outside, inside}, nil
 }
 
+// Listen listens on an address of the cluster's own network namespace, as a pod would: for isolated clusters only. An API server's address
+// (Server.Address) is one. Port 0 picks any.
+func (c *Cluster) Listen(ctx context.Context, address string) (net.Listener, error) {
+	if c.ns == nil {
+		return nil, errors.New("listen: the cluster is not isolated")
+	}
+	return c.ns.listen(ctx, address)
+}
+
 // WebServer serves HTTPS with a certificate of the cluster's CA: a webhook or an aggregated API server.
 type WebServer struct {
 	// URL is https://127.0.0.1:port, reachable for the test and for the API servers.

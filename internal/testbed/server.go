@@ -140,6 +140,11 @@ func (s *Server) baseFlags() []string {
 		"--proxy-client-cert-file=" + file("front-proxy.crt"), "--proxy-client-key-file=" + file("front-proxy.key"),
 		"--service-cluster-ip-range=" + serviceRange,
 	}
+	if own := s.cluster.OwnEtcd; own != nil {
+		for _, resource := range s.cluster.options.OwnEtcd {
+			flags = append(flags, "--etcd-servers-overrides="+resource+"#"+own.Endpoint())
+		}
+	}
 	if s.cluster.ns == nil {
 		// Loopback addresses are refused in the EndpointSlice default/kubernetes.
 		flags = append(flags, "--endpoint-reconciler-type=none")
