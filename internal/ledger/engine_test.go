@@ -40,7 +40,7 @@ func (w *world) engine() {
 	}
 	if r.next == objects && w.now-r.lastWrite >= sweepGrace {
 		w.completed, w.hasProof = r.gen, true
-		w.proof = proven{gen: r.gen, epoch: r.epoch, baselineAt: r.baselineAt}
+		w.proof = proven{gen: r.gen, epoch: r.epoch, baselineAt: r.baselineAt, baseline: r.baseline}
 		*r = run{}
 	}
 }

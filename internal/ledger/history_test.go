@@ -18,10 +18,16 @@ const quiet = 150
 // calmDown lets everything be well: one server, that answers, a controller, and nobody who changes anything. Then everything
 // is migrated at last, and known to be.
 func (w *world) calmDown() {
-	last := w.someone(0)
+	last := -1
+	for host := range hosts {
+		if i := w.onHost(host); i >= 0 {
+			last = i
+		}
+	}
 	if last < 0 {
 		return
 	}
+	w.resume(last)
 	for i := range w.n {
 		if i != last {
 			w.kill(i, true)
@@ -60,7 +66,7 @@ func (w *world) calmDown() {
 
 // tell plays the tale in a new cluster, and returns the step after which an invariant was broken, and which.
 func (w *world) tell(r rules, t tale) (step int, broken string) {
-	w.begin(r, t.custom, t.servers)
+	w.begin(r, t)
 	for i, m := range t.moves {
 		// What does not happen in this tale gives way to its first move, so that a tale dwells on something.
 		if t.never[m.kind] {
@@ -91,20 +97,18 @@ func (w *world) stands() []string {
 	}
 	for i, p := range w.procs[:w.n] {
 		if p.listed || p.alive {
-			all = append(all, fmt.Sprintf("p%d:%s alive=%v listed=%v answers=%v", i, hashes[w.written(&p)], p.alive, p.listed, p.answers && !p.isolated))
+			all = append(all, fmt.Sprintf("p%d:%s alive=%v listed=%v answers=%v draining=%v suspended=%v", i, hashes[w.written(&p)], p.alive, p.listed, p.answers && !p.isolated, p.draining, p.suspended))
 		}
 	}
 	return all
 }
 
-const (
-	histories   = 100_000
-	historySeed = 20261121
-)
+const historySeed = 20261121
 
 // tale is one history and the cluster that it happens in.
 type tale struct {
-	custom  bool
+	kind    kind
+	silent  bool
 	servers int
 	// never are the kinds of moves that do not happen in it: a history of few kinds goes deeper than one of all.
 	never []bool
@@ -112,12 +116,28 @@ type tale struct {
 }
 
 func tales() *rapid.Generator[tale] {
-	all := moves()
-	kinds := all[len(all)-1].kind + 1
-	steps := rapid.SliceOfN(rapid.SampledFrom(all), 20, 100)
-	never := rapid.SliceOfN(rapid.Bool(), kinds, kinds)
+	all, subjects := moves(), themes()
+	byName := named(all)
+	for len(subjects) < 2*len(themes()) {
+		subjects = append(subjects, theme{}) // more than every second history is about nothing
+	}
+	sorts := all[len(all)-1].kind + 1
+	steps := rapid.SliceOfN(rapid.SampledFrom(all), 20, 80)
+	never := rapid.SliceOfN(rapid.SampledFrom([]bool{false, true, true}), sorts, sorts)
 	return rapid.Custom(func(t *rapid.T) tale {
-		return tale{rapid.Bool().Draw(t, "custom resource"), rapid.IntRange(1, 2).Draw(t, "servers"), never.Draw(t, "never"), steps.Draw(t, "moves")}
+		about := rapid.SampledFrom(subjects).Draw(t, "theme")
+		story := tale{kind: rapid.SampledFrom([]kind{builtIn, ownEtcd, custom, aggregated}).Draw(t, "kind"), servers: rapid.IntRange(1, 2).Draw(t, "servers")}
+		if len(about.moves) > 0 {
+			story.silent, story.never = about.silent, make([]bool, sorts)
+			if len(about.kinds) > 0 {
+				story.kind = rapid.SampledFrom(about.kinds).Draw(t, "kind of the theme")
+			}
+			story.moves = vary(t, about, all, byName)
+			return story
+		}
+		story.silent = rapid.IntRange(0, 3).Draw(t, "no one keeps EndpointSlices") == 3
+		story.never, story.moves = never.Draw(t, "never"), steps.Draw(t, "moves")
+		return story
 	})
 }
 

@@ -5,6 +5,8 @@ package ledger
 
 import (
 	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // move is one thing that happens.
@@ -33,6 +35,9 @@ func moves() []move {
 	add("trigger goes on", 6, 1, func(w *world, _ int) { w.repeatedly(w.trigger, 3) })
 	add("engine", 6, 1, func(w *world, _ int) { w.engine() })
 	add("engine goes on", 4, 3, func(w *world, arg int) { w.repeatedly(w.engine, 4*arg+4) })
+	add("all goes well", 8, 1, func(w *world, _ int) {
+		w.repeatedly(func() { w.trigger(); w.engine() }, 5*settle)
+	})
 	add("wait", 3, 1, func(w *world, _ int) {
 		for range settle {
 			w.tick()
@@ -44,10 +49,18 @@ func moves() []move {
 		}
 	})
 	add("write by the newest", 2, objects, func(w *world, arg int) {
-		if w.procs[w.n-1].alive {
+		if w.procs[w.n-1].writable() {
 			w.put(arg, w.n-1)
 		}
 	})
+	add("write by one that ends or was suspended", 2, objects, func(w *world, arg int) {
+		for i := range w.n {
+			if p := &w.procs[i]; p.writable() && (p.draining || p.back) {
+				w.put(arg, i)
+			}
+		}
+	})
+	add("delete", 1, objects, func(w *world, arg int) { w.objects[arg].exists = false; w.rv++ })
 	add("restart", 3, hosts, restartServer)
 	add("upgrade", 1, hosts*len(hashes), func(w *world, arg int) {
 		startServer(w, arg)
@@ -61,6 +74,40 @@ func moves() []move {
 			w.kill(i, arg%2 == 0)
 		}
 	})
+	add("surge", 3, 2*hosts, surge)
+	add("drain", 1, 2*hosts, func(w *world, arg int) {
+		if i := w.onHost(arg / 2); i >= 0 {
+			w.drain(i, arg%2 == 0)
+		}
+	})
+	add("suspend", 2, hosts, func(w *world, arg int) {
+		if i := w.onHost(arg); i >= 0 {
+			w.suspend(i)
+			w.repeatedly(func() {}, leaseExpiry)
+		}
+	})
+	add("resume", 3, hosts, func(w *world, arg int) {
+		if i := w.onHost(arg); i >= 0 {
+			w.resume(i)
+		}
+	})
+	add("resume, and show what is not written yet", 3, hosts, func(w *world, arg int) {
+		if i := w.onHost(arg); i >= 0 && w.procs[i].suspended {
+			w.resume(i)
+			w.put(arg, i)
+			w.procs[i].shows = w.gen
+			w.repeatedly(w.trigger, leaseDelay+2)
+		}
+	})
+	add("upgrade all", 4, len(hashes), func(w *world, hash int) {
+		for host := range hosts {
+			if i := w.onHost(host); i >= 0 && w.n < mostProcs {
+				w.kill(i, true)
+				w.start(host, hash, true).answers = true
+			}
+		}
+		w.repeatedly(func() {}, leaseDelay)
+	})
 	add("answer", 2, 1, func(w *world, _ int) {
 		if p := &w.procs[w.n-1]; p.alive {
 			p.answers = true
@@ -72,6 +119,16 @@ func moves() []move {
 		}
 	})
 	add("flip", 3, len(hashes), flip)
+	add("flip there and back", 3, len(hashes), func(w *world, hash int) {
+		before := w.gens[w.gen]
+		flip(w, hash)
+		w.repeatedly(func() {}, mostLag)
+		if by := w.someone(0); by >= 0 {
+			w.put(hash%objects, by)
+		}
+		flip(w, before)
+		w.repeatedly(func() {}, mostLag)
+	})
 	add("learn", 1, 2*hosts, learn)
 	add("prune storedVersions", 2, 1, func(w *world, _ int) {
 		w.versions = [len(hashes)]bool{}
@@ -90,11 +147,13 @@ func moves() []move {
 	add("user deletes the migration", 1, 1, func(w *world, _ int) {
 		w.generation, w.completed, w.hasProof, w.run = 0, 0, false, run{}
 	})
-	add("user deletes the record", 1, 1, func(w *world, _ int) { w.record, w.begun, w.lookTaken = State{}, w.now, false })
+	add("user deletes the record", 1, 1, func(w *world, _ int) {
+		w.record, w.begun, w.lookTaken = State{}, w.now, false
+	})
 	add("run fails", 1, 1, func(w *world, _ int) { w.run = run{} })
 	add("definition anew", 1, len(hashes), defineAnew)
-	add("backup", 2, 1, func(w *world, _ int) { w.backup, w.hasBackup = w.stored, true })
-	add("restore", 2, 2, (*world).restore)
+	add("backup", 8, 1, func(w *world, _ int) { w.backup, w.hasBackup = w.stored, true })
+	add("restore", 3, 5, (*world).restore)
 	return all
 }
 
@@ -118,6 +177,21 @@ func startServer(w *world, arg int) {
 	w.start(host, arg/hosts%len(hashes), arg/hosts/len(hashes) == 0)
 }
 
+// surge starts another process, waits for it, and then tells one to end that goes on writing.
+func surge(w *world, arg int) {
+	old := w.onHost(arg / 2)
+	if old < 0 || w.n == mostProcs {
+		return
+	}
+	host := (arg/2 + 1) % hosts
+	if i := w.onHost(host); i >= 0 && i != old {
+		w.kill(i, true)
+	}
+	w.start(host, (w.procs[old].hash+arg%2)%len(hashes), true).answers = true
+	w.repeatedly(func() {}, leaseDelay)
+	w.drain(old, arg%2 == 0)
+}
+
 // restartServer is a rolling restart's step: the same version, and an answer as soon as it can be asked.
 func restartServer(w *world, host int) {
 	if i := w.onHost(host); i >= 0 && w.n < mostProcs {
@@ -130,7 +204,7 @@ func restartServer(w *world, host int) {
 
 // flip changes the definition's storage version, or something else in its spec.
 func flip(w *world, hash int) {
-	if !w.custom || w.gen+1 >= mostGens {
+	if w.kind != custom || w.gen+1 >= mostGens {
 		return
 	}
 	w.gen++
@@ -155,10 +229,10 @@ func learn(w *world, arg int) {
 
 // defineAnew: the definition is deleted, and with it all objects, and created anew.
 func defineAnew(w *world, hash int) {
-	if !w.custom || w.uid+1 >= len(uids) {
+	if w.kind != custom || w.crd+1 >= len(uids) {
 		return
 	}
-	w.uid++
+	w.crd++
 	w.gen, w.gens, w.flipped = 1, [mostGens]int{1: hash}, [mostGens]int{}
 	w.versions = [len(hashes)]bool{}
 	w.versions[hash] = true
@@ -174,33 +248,97 @@ func defineAnew(w *world, hash int) {
 // lose is what a trigger forgets when it dies.
 func (w *world) lose() {
 	w.npassed, w.nflips, w.watchSince = 0, 0, w.now
-	w.lookTaken, w.lookedInLife, w.request = false, false, 0
+	w.lookTaken, w.lookedInLife, w.request, w.sawRecordRV, w.compared = false, false, 0, 0, 0
 }
 
-// restore sets etcd back, and restarts the API servers: all of it, or only the resource's own etcd (1).
-func (w *world) restore(own int) {
-	if !w.hasBackup || w.n+hosts > mostProcs || own == 1 && w.custom {
+// How an etcd is restored.
+const (
+	mainBack       = iota // everything, and its revision goes back
+	mainBumped            // its revision leaps forward
+	ownBack               // the etcd of the resource alone
+	ownBumped             //
+	ownHasCaughtUp        // its revision is what it would have been
+)
+
+// restore sets an etcd back, and restarts the API servers.
+func (w *world) restore(how int) {
+	own := how >= ownBack
+	separate := w.kind == ownEtcd || w.kind == aggregated
+	if !w.hasBackup || w.n+hosts > mostProcs || own && !separate {
 		return
 	}
+	// One that has caught up is known by the witness alone, by a look before that is written again: see the package comment.
+	if old, known := w.backup.first(), w.record.Collection.Witness; how == ownHasCaughtUp && !(old.exists && known.UID == types.UID(objectUIDs[old.uid%len(objectUIDs)]) && uint64(old.rv) < known.ResourceVersion) {
+		how = ownBack
+	}
+	var again [hosts]bool
 	for host := range hosts {
-		if i := w.onHost(host); i >= 0 {
-			w.kill(i, true)
-			w.start(host, w.procs[i].hash, true)
+		again[host] = w.onHost(host) >= 0
+	}
+	again[0] = again[0] || again == [hosts]bool{} // who restores it has a server to look with
+	for i := range w.n {
+		w.kill(i, true)
+	}
+	for host := range hosts {
+		if again[host] {
+			w.start(host, w.lastOn(host), true)
 		}
 	}
 	w.run, w.lookTaken, w.request = run{}, false, 0
-	if own == 1 {
-		w.objects, w.rv, w.restoredAt = w.backup.objects, w.backup.rv, w.now
-	} else {
-		// The sweep that the backup knows of, and the EndpointSlice, which was written since, go back as well.
-		w.stored = w.backup
-		w.npassed, w.nflips, w.watchSince = 0, 0, w.now
-		for i := range w.n {
-			w.procs[i].writes, w.procs[i].shows = w.gen, w.gen
+	now := w.etcd
+	if own {
+		w.etcd, w.restoredAt = w.backup.etcd, w.now
+		w.uid = now.uid // UIDs do not come back
+		switch how {
+		case ownBumped:
+			w.rv += bump
+		case ownHasCaughtUp:
+			w.rv = now.rv + 1
+			w.trigger()
+			w.trigger()
 		}
-		for g := range w.flipped {
-			w.flipped[g] = min(w.flipped[g], w.now)
+		return
+	}
+	// The sweep that the backup knows of, and the EndpointSlice, which was written since, go back as well.
+	w.stored = w.backup
+	if separate {
+		w.etcd = now
+	}
+	w.uid = now.uid
+	if how == mainBumped { // watches go on, and whoever has seen the record newer knows
+		w.mainRV += bump
+		if !separate {
+			w.rv += bump
+		}
+		w.sawRestore = w.up && w.recordRV < w.sawRecordRV
+	} else {
+		w.npassed, w.nflips, w.watchSince = 0, 0, w.now
+		w.sawRestore = w.up
+	}
+	for i := range w.n {
+		w.procs[i].writes, w.procs[i].shows = w.gen, w.gen
+	}
+	for g := range w.flipped {
+		w.flipped[g] = min(w.flipped[g], w.now)
+	}
+}
+
+// first is the object that stands first in lists.
+func (e *etcd) first() object {
+	for _, o := range e.objects {
+		if o.exists {
+			return o
 		}
 	}
-	w.sawRestore = w.up
+	return object{}
+}
+
+// lastOn is the hash of the newest process of a host.
+func (w *world) lastOn(host int) int {
+	for i := w.n - 1; i >= 0; i-- {
+		if w.procs[i].host == host {
+			return w.procs[i].hash
+		}
+	}
+	return 1
 }

@@ -16,30 +16,65 @@ import (
 func at(tick int) time.Time { return time.Unix(int64(tick)*60, 0) }
 
 func (w *world) definition(gen int) Definition {
-	return Definition{UID: types.UID(uids[w.uid]), Generation: int64(gen), Hash: hashes[w.gens[gen]]}
+	return Definition{UID: types.UID(uids[w.crd]), Generation: int64(gen), Hash: hashes[w.gens[gen]]}
+}
+
+// collection is what a list of one object shows.
+func (w *world) collection() Collection {
+	c := Collection{ResourceVersion: uint64(w.rv)}
+	for _, o := range w.objects {
+		if o.exists {
+			c.Witness = Witness{UID: types.UID(objectUIDs[o.uid%len(objectUIDs)]), ResourceVersion: uint64(o.rv)}
+			break
+		}
+	}
+	return c
+}
+
+// servers are those that live, and what others left behind.
+func (w *world) servers() uint64 {
+	all := uint64(w.endpoints) << 32
+	for i := range w.n {
+		if w.procs[i].listed {
+			all |= 1 << i
+		}
+	}
+	return all
+}
+
+// compare reads the collection, if that is due; the migration has been read before. A proof that waits for it is in no hurry here.
+func (w *world) compare() Collection {
+	due := w.kind == custom || w.kind == aggregated || w.compared != w.servers() || w.now%3 == 0
+	if !due {
+		return Collection{}
+	}
+	return w.collection()
 }
 
 func (w *world) takeLook() {
-	l := Look{Begun: at(w.now), Collection: Collection{ResourceVersion: uint64(w.rv)}, Continuous: w.watchSince <= w.begun, Restored: w.sawRestore}
+	l := Look{Begun: at(w.now), Continuous: w.kind != aggregated && w.watchSince <= w.begun, Restored: w.sawRestore, Revisions: w.kind != aggregated}
 	for i := range w.n {
 		p := &w.procs[i]
-		if p.listed {
-			s := Server{ID: procNames[i], Process: procNames[i]}
-			if p.answers && !p.isolated {
+		if p.listed || p.alive && p.draining && p.asked && p.answers {
+			s := Server{ID: procNames[i], Process: procNames[i], CameBack: w.expired(i)}
+			if p.answers && !p.isolated && !p.suspended {
 				s.Answered, s.Hash = true, hashes[w.showing(p)]
 			}
 			l.Servers = append(l.Servers, s)
 		}
 		if p.stale {
-			l.Traces = append(l.Traces, leaseTraces[i])
+			l.Traces = append(l.Traces, leaseTraces[i*16+p.leases%16])
 		}
 	}
 	l.Traces = append(l.Traces, endpointNames[w.endpoints%len(endpointNames)])
+	if w.silent {
+		l.Traces = append(l.Traces, Untraced)
+	}
 	if e, agreed, _ := w.agreement(); agreed {
 		epoch := e.epoch()
 		l.Epoch = &epoch
 	}
-	if w.custom {
+	if w.kind == custom {
 		d := w.definition(w.gen)
 		for hash, is := range w.versions {
 			if is {
@@ -57,10 +92,15 @@ func (w *world) takeLook() {
 	w.look, w.lookTaken = l, true
 }
 
+// expired reports whether the record has the trace of a Lease that the process did not renew.
+func (w *world) expired(i int) bool {
+	return slices.ContainsFunc(leaseTraces[i*16:i*16+16], func(trace string) bool { return slices.Contains(w.record.Traces, trace) })
+}
+
 func (w *world) migration() Migration {
 	m := Migration{Generation: w.generation, Completed: w.completed}
 	if w.hasProof {
-		m.Proof = &Proof{Generation: w.proof.gen, Epoch: w.proof.epoch.epoch()}
+		m.Proof = &Proof{Generation: w.proof.gen, Epoch: w.proof.epoch.epoch(), Baseline: uint64(w.proof.baseline)}
 	}
 	return m
 }
@@ -79,6 +119,9 @@ func (w *world) trigger() {
 		w.takeLook()
 	default:
 		w.look.Migration = w.migration()
+		if w.look.Collection = w.compare(); w.look.Collection.ResourceVersion != 0 {
+			w.compared = w.servers()
+		}
 		d := w.rules.looked(w.record, w.look)
 		begun := int(w.look.Begun.Unix() / 60)
 		w.write(d.State, begun)
@@ -102,10 +145,24 @@ func since(events []sighted, begun int) int {
 	return n
 }
 
+// disturbed reports whether servers came or went since the recorded look.
+func (w *world) disturbed() bool {
+	if w.kind == aggregated || w.watchSince > w.begun || w.npassed > 0 || w.nflips > 0 {
+		return true
+	}
+	for i := range w.n {
+		if _, known := find(w.record.Servers, procNames[i]); w.procs[i].listed && !known {
+			return true
+		}
+	}
+	return false
+}
+
 // finish is the trigger that hears of a migration that succeeded.
 func (w *world) finish() {
-	if w.up && w.lookedInLife && !w.lookTaken {
-		w.write(w.rules.finished(w.record, w.migration(), Collection{ResourceVersion: uint64(w.rv)}).State, w.begun)
+	if w.up && w.lookedInLife && !w.lookTaken && !w.disturbed() {
+		m := w.migration()
+		w.write(w.rules.finished(w.record, m, w.compare()).State, w.begun)
 	}
 }
 
@@ -120,6 +177,8 @@ func (w *world) write(s State, begun int) {
 		w.checkTrim(s, begun, -1)
 	}
 	w.record, w.begun = s, begun
+	w.mainRV++
+	w.recordRV, w.sawRecordRV = w.mainRV, w.mainRV
 }
 
 // checkTrim is I2 for one hash that leaves, or Unknown (-1).
@@ -146,7 +205,8 @@ func (w *world) checkTrim(s State, begun, hash int) {
 }
 
 // checkTruth is I1. It speaks of what was written before the recorded look began, by servers that were gone by then or live
-// now: of what was written and came to its end since then nobody can know, and the heartbeat says so.
+// now: of what was written and came to its end since then no one can know, and the heartbeat says so. Of a process that was suspended, no
+// look knows that began before it renewed its Lease.
 func (w *world) checkTruth() {
 	if len(w.record.Persisted) == 0 || w.restoredAt >= w.begun || slices.Contains(w.record.Persisted, Unknown) {
 		return
@@ -155,6 +215,9 @@ func (w *world) checkTruth() {
 		o := &w.objects[i]
 		by := &w.procs[o.by]
 		if !o.exists || slices.Contains(w.record.Persisted, hashes[o.hash]) || o.at >= w.begun || !by.alive && by.died >= w.begun || w.shown(o.hash) {
+			continue
+		}
+		if by.resumed > 0 && o.at >= by.resumed && (by.back || w.begun <= by.relisted) {
 			continue
 		}
 		w.broken = fmt.Sprintf("I1: object %d is stored in %s, recorded is %v, and no server shows it", i, hashes[o.hash], w.record.Persisted)

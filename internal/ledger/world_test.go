@@ -15,11 +15,23 @@ const (
 	sweepGrace  = 3 // what a run waits before it compares the epoch at the end
 	leaseExpiry = 4 // how long a crashed process counts as live
 	mostLag     = 4 // until every server has read a definition
+	mostDrain   = 4 // how long a process that was told to end goes on writing
 	settle      = 6
 	mostProcs   = 12
 	mostGens    = 12
 	objects     = 3
 	hosts       = 3
+	bump        = 1 << 40 // of a revision, when etcd is restored
+)
+
+// kind is what a resource is, and in which etcd it is stored.
+type kind int
+
+const (
+	builtIn    kind = iota
+	ownEtcd         // built-in, in an etcd of its own
+	custom          // in the etcd of the record, as built-in ones are
+	aggregated      // in an etcd of its own, written by processes that no one watches and that have no Leases
 )
 
 var hashes = [...]string{"v0", "v1", "v2"}
@@ -35,11 +47,21 @@ type proc struct {
 	listed                   bool // its Lease is fresh
 	stale                    bool // its Lease is there and not renewed
 	answers, isolated        bool
+
+	draining, asked bool // was told to end and still writes; looks still ask it
+	ends            int
+	suspended       bool
+	resumed, leases int  // when it went on; how often it let its Lease expire
+	relisted        int  // when it renewed that Lease
+	back, wroteBack bool // went on, and has no Lease yet; wrote since
 }
 
+// writable: it takes requests.
+func (p *proc) writable() bool { return p.alive && !p.suspended }
+
 type object struct {
-	hash, rv, at, by int
-	exists           bool
+	hash, rv, at, by, uid int
+	exists                bool
 }
 
 // epochKey identifies an epoch, as the engine sees it.
@@ -70,15 +92,23 @@ type proven struct {
 	gen        int64
 	epoch      epochKey
 	baselineAt int
+	baseline   int // resourceVersion
 }
 
-// stored is everything that etcd holds.
+// etcd is the one that holds the objects.
+type etcd struct {
+	objects [objects]object
+	rv, uid int
+}
+
+// stored is everything that is stored. The objects of some kinds are in an etcd of their own, the rest always in the main one.
 type stored struct {
-	objects    [objects]object
-	rv         int
+	etcd
+	mainRV     int // what changes the record counts
+	recordRV   int
 	gens       [mostGens]int
 	flipped    [mostGens]int
-	gen, uid   int
+	gen, crd   int
 	versions   [len(hashes)]bool // status.storedVersions
 	endpoints  int               // generation of the EndpointSlice
 	record     State
@@ -96,7 +126,8 @@ type sighted struct{ what, at int }
 type world struct {
 	stored
 	rules  rules
-	custom bool
+	kind   kind
+	silent bool // nothing keeps the EndpointSlices
 	now    int
 	procs  [mostProcs]proc
 	n      int
@@ -110,6 +141,8 @@ type world struct {
 	flips        [16]sighted
 	nflips       int
 	sawRestore   bool
+	sawRecordRV  int    // the greatest resourceVersion of the record that this process has seen
+	compared     uint64 // the servers when the collection was read last
 	lookedInLife bool
 	look         Look
 	lookTaken    bool
@@ -129,14 +162,14 @@ type world struct {
 }
 
 // begin is a cluster in which everything is in v1 and proven to be.
-func (w *world) begin(r rules, custom bool, servers int) {
-	*w = world{rules: r, custom: custom, now: 10, trace: w.trace}
-	w.gens[1], w.gen, w.uid = 1, 1, 1
+func (w *world) begin(r rules, t tale) {
+	*w = world{rules: r, kind: t.kind, silent: t.silent && t.kind != aggregated, now: 10, trace: w.trace}
+	w.gens[1], w.gen, w.crd = 1, 1, 1
 	w.versions[1] = true
 	for i := range w.lastWriter {
 		w.lastWriter[i] = -1
 	}
-	for h := range servers {
+	for h := range t.servers {
 		p := w.start(h, 1, true)
 		p.started, p.answers = 0, true
 		w.appear(w.n - 1)
@@ -150,6 +183,7 @@ func (w *world) begin(r rules, custom bool, servers int) {
 	w.record = State{Persisted: []string{hashes[1]}, From: 1}
 	w.takeLook()
 	l := w.look
+	l.Collection = w.collection()
 	w.record.Servers, w.record.Traces, w.record.Definition, w.record.Epoch = l.Servers, l.Traces, l.Definition, l.Epoch
 	w.record.Current, w.record.Heartbeat, w.record.Collection = hashes[1], l.Begun, l.Collection
 	w.begun, w.lookTaken, w.lookedInLife = w.now, false, true
@@ -159,7 +193,7 @@ func (w *world) begin(r rules, custom bool, servers int) {
 
 func (w *world) start(host, hash int, joins bool) *proc {
 	p := &w.procs[w.n]
-	*p = proc{host: host, hash: hash, writes: w.gen, shows: w.gen, started: w.now, alive: true, joins: joins}
+	*p = proc{host: host, hash: hash, writes: w.gen, shows: w.gen, started: w.now, alive: true, joins: joins || w.kind == aggregated}
 	w.n++
 	return p
 }
@@ -177,9 +211,60 @@ func (w *world) appear(i int) {
 			q.stale = false
 		}
 	}
-	if p.joins {
+	w.join(p)
+}
+
+// join: the process is in the EndpointSlice, where that is kept.
+func (w *world) join(p *proc) {
+	if p.joins && !w.silent {
 		p.endpoint = true
 		w.endpoints++
+	}
+}
+
+// relist: a suspended process renews its Lease again.
+func (w *world) relist(i int) {
+	p := &w.procs[i]
+	p.listed, p.stale, p.back, p.wroteBack, p.relisted = true, false, false, false, w.now
+	w.join(p)
+}
+
+// drain: the process is told to end. Its Lease and its address go at once, and it writes for some time.
+func (w *world) drain(i int, asked bool) {
+	p := &w.procs[i]
+	if !p.writable() || p.draining {
+		return
+	}
+	if p.wrote {
+		w.appear(i)
+	}
+	w.goOn(i)
+	p.draining, p.asked, p.ends = true, asked, w.now+mostDrain
+	w.unlist(i)
+	p.stale = false // it has taken its Lease away
+}
+
+func (w *world) suspend(i int) {
+	if p := &w.procs[i]; p.writable() && !p.draining && !p.back && p.visible {
+		p.suspended, p.expires = true, w.now+leaseExpiry
+	}
+}
+
+func (w *world) resume(i int) {
+	p := &w.procs[i]
+	if !p.alive || !p.suspended {
+		return
+	}
+	p.suspended, p.resumed = false, w.now
+	if p.back = !p.listed; p.back && w.kind == aggregated {
+		w.relist(i) // no one asks it before it is an endpoint again
+	}
+}
+
+// goOn: one that wrote after it was suspended has renewed its Lease by now: see the package comment for those that have not.
+func (w *world) goOn(i int) {
+	if p := &w.procs[i]; p.back && p.wroteBack {
+		w.relist(i)
 	}
 }
 
@@ -189,12 +274,13 @@ func (w *world) unlist(i int) {
 	if !p.listed {
 		return
 	}
-	p.listed, p.stale = false, true
+	p.listed, p.stale = false, w.kind != aggregated
+	p.leases++
 	if p.endpoint {
 		p.endpoint = false
 		w.endpoints++
 	}
-	if w.up && w.npassed < len(w.passed) {
+	if w.up && w.kind != aggregated && w.npassed < len(w.passed) {
 		w.passed[w.npassed] = sighted{i, w.now}
 		w.npassed++
 	}
@@ -209,26 +295,28 @@ func (w *world) kill(i int, graceful bool) {
 	if p.wrote {
 		w.appear(i)
 	}
-	p.alive, p.answers, p.died = false, false, w.now
+	w.goOn(i)
+	p.alive, p.answers, p.draining, p.died = false, false, false, w.now
 	p.expires = w.now + leaseExpiry
 	if graceful {
 		w.unlist(i)
+		p.stale = false // it has taken its Lease away
 	}
 }
 
 func (w *world) onHost(host int) int {
 	for i := range w.n {
-		if w.procs[i].alive && w.procs[i].host == host {
+		if p := &w.procs[i]; p.alive && !p.draining && p.host == host {
 			return i
 		}
 	}
 	return -1
 }
 
-// someone returns a live process, -1 where there is none.
+// someone returns a process that takes requests, -1 where there is none.
 func (w *world) someone(from int) int {
 	for i := range w.n {
-		if j := (i + from) % w.n; w.procs[j].alive {
+		if j := (i + from) % w.n; w.procs[j].writable() {
 			return j
 		}
 	}
@@ -236,14 +324,14 @@ func (w *world) someone(from int) int {
 }
 
 func (w *world) written(p *proc) int {
-	if w.custom {
+	if w.kind == custom {
 		return w.gens[p.writes]
 	}
 	return p.hash
 }
 
 func (w *world) showing(p *proc) int {
-	if w.custom {
+	if w.kind == custom {
 		return w.gens[p.shows]
 	}
 	return p.hash
@@ -251,10 +339,17 @@ func (w *world) showing(p *proc) int {
 
 func (w *world) put(i, by int) {
 	p := &w.procs[by]
-	hash := w.written(p)
+	if w.kind == aggregated {
+		w.appear(by) // no one asks it before it is an endpoint
+	}
+	hash, uid := w.written(p), w.objects[i].uid
 	w.rv++
-	w.objects[i] = object{hash: hash, rv: w.rv, at: w.now, by: by, exists: true}
-	p.wrote = true
+	if !w.objects[i].exists {
+		w.uid++
+		uid = w.uid
+	}
+	w.objects[i] = object{hash: hash, rv: w.rv, at: w.now, by: by, uid: uid, exists: true}
+	p.wrote, p.wroteBack = true, p.back
 	w.lastWrite[hash], w.lastWriter[hash] = w.now, by
 }
 
@@ -269,17 +364,26 @@ func (w *world) tick() {
 		if p.alive && w.now-p.started > leaseDelay+2 {
 			p.answers = true
 		}
-		if !p.alive && p.listed && w.now >= p.expires {
+		if (!p.alive || p.suspended) && p.listed && w.now >= p.expires {
 			w.unlist(i)
 		}
+		if p.alive && p.draining && w.now >= p.ends {
+			p.alive, p.answers, p.died = false, false, w.now
+		}
+		if p.suspended {
+			continue // it reads nothing
+		}
+		if p.alive && p.back && w.now-p.resumed >= leaseDelay {
+			w.relist(i)
+		}
 		for g := p.writes + 1; g <= w.gen; g++ {
-			if w.now-w.flipped[g] >= mostLag {
+			if w.now-max(w.flipped[g], p.resumed) >= mostLag {
 				p.writes = g
 			}
 		}
 		p.shows = max(p.shows, min(p.writes, p.shows+1))
 		for g := p.shows + 1; g <= w.gen; g++ {
-			if w.now-w.flipped[g] >= mostLag {
+			if w.now-max(w.flipped[g], p.resumed) >= mostLag {
 				p.shows = g
 			}
 		}
@@ -292,11 +396,14 @@ func (w *world) agreement() (e epochKey, agreed, disagree bool) {
 	heard := true
 	for i := range w.n {
 		p := &w.procs[i]
+		if p.draining && p.alive && p.asked && p.answers {
+			heard = false // an epoch begins when it is silent
+		}
 		if !p.listed {
 			continue
 		}
 		e.procs |= 1 << i
-		if !p.answers || p.isolated {
+		if !p.answers || p.isolated || p.suspended {
 			heard = false
 			continue
 		}
@@ -306,8 +413,8 @@ func (w *world) agreement() (e epochKey, agreed, disagree bool) {
 		}
 		e.hash = hash
 	}
-	if w.custom {
-		e.gen, e.uid = w.gen, w.uid
+	if w.kind == custom {
+		e.gen, e.uid = w.gen, w.crd
 		disagree = disagree || e.hash >= 0 && e.hash != w.gens[w.gen]
 	}
 	return e, heard && !disagree && e.procs != 0, disagree
@@ -315,7 +422,8 @@ func (w *world) agreement() (e epochKey, agreed, disagree bool) {
 
 var (
 	procNames     = numbered("p", mostProcs)
-	leaseTraces   = numbered("lease/", mostProcs)
+	leaseTraces   = numbered("lease/", 16*mostProcs)
+	objectUIDs    = numbered("object", 512)
 	endpointNames = numbered("endpoints/", 128)
 	uids          = numbered("uid", 32)
 )
