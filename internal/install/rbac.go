@@ -14,6 +14,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
 // migrationGroup is the group of our own definitions.
@@ -68,6 +69,15 @@ func discoveryTokens() rbacv1.PolicyRule {
 	tokens := rule("", on("serviceaccounts/token"), "create")
 	tokens.ResourceNames = []string{agreement.DiscoveryAccount}
 	return tokens
+}
+
+// comparedRules let the controller ask how far collections have come, and read no object of them: it may list one name alone.
+func comparedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
+	rules := migratedRules(resources)
+	for i := range rules {
+		rules[i].Verbs, rules[i].ResourceNames = []string{"list"}, []string{inventory.NoObject}
+	}
+	return rules
 }
 
 // controllerRules are what the controller needs in the whole cluster. It reads no object of what is migrated.
@@ -141,7 +151,7 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 	const system, public = metav1.NamespaceSystem, metav1.NamespaceDefault
 	return map[string][]runtime.Object{
 		"ClusterRole": {
-			clusterRole(componentController, ControllerAccount, controllerRules(o.Namespace)),
+			clusterRole(componentController, ControllerAccount, append(controllerRules(o.Namespace), comparedRules(resources)...)),
 			clusterRole(componentWorker, WorkerAccount, append(migratedRules(resources), workerRules...)),
 			clusterRole(componentController, metricsReader, metricsRules), // for whoever scrapes: bound by the administrator
 		},

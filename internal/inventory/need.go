@@ -66,6 +66,10 @@ func claim(stale []string) string {
 	return "stored versions claim " + strings.Join(stale, ", ") + " too"
 }
 
+// NoObject is a name that no object is expected to have. A list of it alone (metadata.name as a field selector) tells how far a collection has come to an
+// account that may list this name, and no other: it can read no object with that.
+const NoObject = "kube-migrator-no-object"
+
 // Objects is how many objects a resource has.
 type Objects struct {
 	Count int64

@@ -4,6 +4,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,11 +16,12 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -37,10 +39,12 @@ const (
 
 // collection is where the collection of one resource is read.
 type collection struct {
-	// path lists it; empty where it is not known, and nothing is read.
-	path []string
+	// path lists it, small a part of it without a single object; empty where it is not known, and nothing is read.
+	path, small []string
 	// main: it is in the etcd that holds the StorageStates, as all custom resources are: kube-apiserver knows no etcd of their own for them.
 	main bool
+	// aggregated: its API servers are not kube-apiservers.
+	aggregated bool
 }
 
 // comparer reads how far the etcds of resources have come. What it keeps decides only when a collection is read next.
@@ -51,25 +55,29 @@ type comparer struct {
 	// compared says which API servers were there when a collection was read last. They are restarted after an etcd was restored, so that
 	// a collection is due as soon as they are not the same.
 	compared map[string]string
+	// namespace is that of the installation. denied are the resources of which this account may not list any object.
+	namespace string
+	denied    sync.Map
 	// turn is the name after which the next look goes on.
 	turn string
 }
 
 // collectionOf says where a resource is listed.
-func collectionOf(r *resource) collection {
-	c := collection{main: r.view.Origin == migrate.Custom}
+func collectionOf(r *resource, namespace string) collection {
+	c := collection{main: r.view.Origin == migrate.Custom, aggregated: r.view.Origin == migrate.Aggregated}
 	if r.entry == nil || r.entry.Endpoint == "" {
 		return c
 	}
-	c.path = collectionPath(r.entry.GroupResource, r.entry.Endpoint)
-	return c
-}
-
-func collectionPath(r schema.GroupResource, version string) []string {
-	if r.Group == "" {
-		return []string{"/api", version, r.Resource}
+	root := []string{"/apis", r.entry.Group, r.entry.Endpoint}
+	if r.entry.Group == "" {
+		root = []string{"/api", r.entry.Endpoint}
 	}
-	return []string{"/apis", r.Group, version, r.Resource}
+	c.path = append(slices.Clone(root), r.entry.Resource)
+	c.small = c.path
+	if r.entry.Namespaced { // the API server looks one key up, instead of all objects through
+		c.small = append(slices.Clone(root), "namespaces", namespace, r.entry.Resource)
+	}
+	return c
 }
 
 // read returns how far each of the named collections has come; those that cannot be read are missing. main is the position of the etcd
@@ -88,7 +96,7 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 				at := c.collections[name]
 				one, err := ledger.Collection{ResourceVersion: main}, error(nil)
 				if !at.main {
-					one, err = c.readOne(ctx, at.path)
+					one, err = c.readOne(ctx, name, at)
 				}
 				mu.Lock()
 				if err != nil {
@@ -108,16 +116,31 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 	return found, errors.Join(problems...)
 }
 
-// readOne lists one object; zero where nothing can be listed.
-func (c *comparer) readOne(ctx context.Context, path []string) (ledger.Collection, error) {
-	if len(path) == 0 {
+// readOne lists one object, or no object where the account may not list any: then there is no witness. Zero where nothing can be listed.
+func (c *comparer) readOne(ctx context.Context, name string, at collection) (ledger.Collection, error) {
+	if len(at.path) == 0 {
 		return ledger.Collection{}, nil
 	}
+	if _, denied := c.denied.Load(name); !denied {
+		found, err := c.list(ctx, at.path, "")
+		if !apierrors.IsForbidden(err) {
+			return found, err
+		}
+		c.denied.Store(name, true)
+	}
+	return c.list(ctx, at.small, "metadata.name="+inventory.NoObject)
+}
+
+func (c *comparer) list(ctx context.Context, path []string, fieldSelector string) (ledger.Collection, error) {
 	ctx, cancel := context.WithTimeout(ctx, comparisonTimeout)
 	defer cancel()
-	// Metadata only (I9): who does not know that form answers 406.
-	body, err := c.rest.Get().AbsPath(path...).Param("limit", "1").MaxRetries(1).
-		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").Stream(ctx)
+	// Metadata only (I9): an API server that does not know that form answers 406.
+	request := c.rest.Get().AbsPath(path...).Param("limit", "1").MaxRetries(1).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+	if fieldSelector != "" {
+		request = request.Param("fieldSelector", fieldSelector)
+	}
+	body, err := request.Stream(ctx)
 	if err != nil {
 		return ledger.Collection{}, err
 	}
@@ -195,24 +218,43 @@ func (s *seen) servers() string {
 }
 
 // mainEtcd is what this process has seen of the etcd that holds the StorageStates. A State goes back with the rest when that is
-// restored, and does not show it itself; whoever has seen it before knows.
+// restored, and does not show it itself; whoever has seen it before knows. Safe for concurrent use.
 type mainEtcd struct {
+	mu     sync.Mutex
 	newest uint64
-	states map[string]ledger.Witness // by name
+	states map[string]uint64 // the greatest resourceVersion of each name: one that is made anew has a greater one, too
 }
 
-// next takes what was read after the last time, and reports whether it is older. Pure but for what it keeps.
+// next takes what was read after the last time, and reports whether it is older.
 func (m *mainEtcd) next(version uint64, states map[string]*v1alpha1.StorageState) (restored bool) {
-	restored = version != 0 && version < m.newest
-	m.newest = version
-	now := make(map[string]ledger.Witness, len(states))
-	for name, state := range states {
-		w := ledger.Witness{UID: state.UID}
-		w.ResourceVersion, _ = strconv.ParseUint(state.ResourceVersion, 10, 64) // 0 says nothing
-		before, known := m.states[name]
-		restored = restored || known && before.UID == w.UID && w.ResourceVersion != 0 && w.ResourceVersion < before.ResourceVersion
-		now[name] = w
+	restored = m.older(version)
+	for _, state := range states {
+		restored = m.saw(state) || restored
 	}
-	m.states = now
 	return restored
+}
+
+// older takes the resourceVersion of their collection, and reports whether it is older than before; 0 says nothing.
+func (m *mainEtcd) older(version uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.newest
+	m.newest = cmp.Or(version, before)
+	return version != 0 && version < before
+}
+
+// saw takes a StorageState that was read or written, and reports whether it is older than before.
+func (m *mainEtcd) saw(state *v1alpha1.StorageState) bool {
+	version, err := strconv.ParseUint(state.ResourceVersion, 10, 64)
+	if err != nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.states == nil {
+		m.states = map[string]uint64{}
+	}
+	before := m.states[state.Name]
+	m.states[state.Name] = version
+	return version < before
 }

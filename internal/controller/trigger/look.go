@@ -89,7 +89,7 @@ func (e *eyes) look(ctx context.Context) (*seen, error) {
 	s.migrations, s.states, s.restored = found.migrations, found.states, s.restored || found.restored
 	e.etcds.collections = map[string]collection{}
 	for name, r := range s.resources {
-		e.etcds.collections[name] = collectionOf(r)
+		e.etcds.collections[name] = collectionOf(r, e.etcds.namespace)
 	}
 	s.collections, s.uncompared = e.etcds.read(ctx, e.etcds.due(s), found.version)
 	return s, ctx.Err()

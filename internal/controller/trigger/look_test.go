@@ -179,13 +179,9 @@ func TestACollectionIsAPositionAndOneObject(t *testing.T) {
 }
 
 func TestTheEtcdOfTheRecordsIsSeenGoingBackwards(t *testing.T) {
-	states := func(uid, version string) map[string]*v1alpha1.StorageState {
+	states := func(version string) map[string]*v1alpha1.StorageState {
 		s := new(v1alpha1.StorageState)
-		s.UID, s.ResourceVersion = "u", version
-		s.UID = "u"
-		if uid != "" {
-			s.UID = "v"
-		}
+		s.Name, s.ResourceVersion = "widgets", version
 		return map[string]*v1alpha1.StorageState{"widgets": s}
 	}
 	for name, test := range map[string]struct {
@@ -193,16 +189,16 @@ func TestTheEtcdOfTheRecordsIsSeenGoingBackwards(t *testing.T) {
 		states  map[string]*v1alpha1.StorageState
 		want    bool
 	}{
-		"nothing moved":                      {100, states("", "90"), false},
-		"a record was written":               {110, states("", "105"), false},
+		"nothing moved":                      {100, states("90"), false},
+		"a record was written":               {110, states("105"), false},
 		"a record is gone":                   {110, nil, false},
-		"a record was deleted and made anew": {110, states("v", "80"), false},
-		"the collection is older":            {99, states("", "90"), true},
-		"a record is older than it was":      {1_000_000_100, states("", "89"), true},
-		"the collection's is not known":      {0, states("", "90"), false},
+		"a record was deleted and made anew": {110, states("108"), false},
+		"the collection is older":            {99, states("90"), true},
+		"a record is older than it was":      {1_000_000_100, states("89"), true},
+		"the collection's is not known":      {0, states("90"), false},
 	} {
 		m := new(mainEtcd)
-		m.next(100, states("", "90"))
+		m.next(100, states("90"))
 		if got := m.next(test.version, test.states); got != test.want {
 			t.Errorf("%s: restored %v, want %v", name, got, test.want)
 		}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
@@ -59,8 +60,8 @@ type memoryStatus struct {
 func (s memoryStatus) Update(_ context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {
 	m := s.memory
 	m.version++
+	o.SetResourceVersion(strconv.Itoa(m.version))
 	o.(*v1alpha1.StorageState).DeepCopyInto(&m.state)
-	m.state.ResourceVersion = strconv.Itoa(m.version)
 	m.written = append(m.written, m.state.Status.PersistedStorageVersionHashes)
 	return nil
 }
@@ -94,6 +95,8 @@ func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 		Options: Options{Logger: slog.New(slog.DiscardHandler)}, client: m, journal: newJournal(func() {}),
 		positions: map[string]position{settled: 0}, moved: make(chan struct{}, 1),
 	}
+	tr.journal.serversListed(map[string]tenure{"api-1": {"p1", noon}}, 1)
+	tr.positions[settled] = tr.journal.here()
 	tr.eyes = eyes{rest: client, live: m, journal: tr.journal, etcds: comparer{rest: client, compared: map[string]string{}, collections: map[string]collection{}}}
 	return tr, m
 }
@@ -125,15 +128,15 @@ func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) {
 		lists.Add(1)
 		if collectionVersion.Load() == 0 {
-			w.WriteHeader(http.StatusForbidden)
+			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		if r.URL.Path != "/apis/demo.example.com/v2/widgets" || r.URL.Query().Get("limit") != "1" || r.URL.Query().Get("resourceVersion") != "" {
+		if r.URL.Path != "/apis/demo.example.com/v2/widgets" || r.URL.Query().Get("limit") != "1" || r.URL.Query().Has("resourceVersion") || r.URL.Query().Has("fieldSelector") {
 			t.Errorf("asked for %s", r.URL)
 		}
 		fmt.Fprintf(w, `{"metadata": {"resourceVersion": "%d"}, "items": [{"metadata": {"uid": "w", "resourceVersion": "44"}}]}`, collectionVersion.Load())
 	})
-	tr.eyes.etcds.collections[settled] = collection{path: collectionPath(schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, "v2")}
+	tr.eyes.etcds.collections[settled] = widgetsAt
 	both := []string{hashOf("v1"), hashOf("v2")}
 	for _, step := range []struct {
 		name    string
@@ -164,12 +167,62 @@ func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
 func TestARestoredRecordIsNotTrimmed(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
 	tr.eyes.etcds.collections[settled] = collection{main: true}
-	if _, err := tr.eyes.read(t.Context()); err != nil {
+	backup, written := m.state, m.state
+	if err := tr.write(t.Context(), written.DeepCopy(), ledger.Decision{State: ledger.State{Persisted: []string{"h"}}}, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	m.version, m.state.ResourceVersion = 1_000_000_000, "30" // restored with a bumped revision
+	m.state, m.version, m.written = backup, 1_000_000_000, nil // restored with a bumped revision, to before that was written
 	look, err := tr.settle(t.Context())
 	if err != nil || !look || !tr.restored || len(m.written) > 0 {
 		t.Errorf("look %v, restored %v, written %v (%v)", look, tr.restored, m.written, err)
+	}
+}
+
+// The recorded epoch is that of the proof, but API servers were restarted since: an etcd may have been restored, and caught up.
+func TestOnlyALookTrimsAfterAPIServersHaveMoved(t *testing.T) {
+	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
+	for name, disturb := range map[string]func(){
+		"one came":            func() { tr.journal.holds("api-2", tenure{"p2", noon}, 2) },
+		"no one watches":      tr.journal.serversLost,
+		"they are aggregated": func() { tr.eyes.etcds.collections[settled] = collection{aggregated: true} },
+	} {
+		tr.journal.serversListed(map[string]tenure{"api-1": {"p1", noon}}, 1)
+		tr.positions[settled] = tr.journal.here()
+		tr.eyes.etcds.collections[settled] = collection{main: true}
+		disturb()
+		if look, err := tr.settle(t.Context()); err != nil || !look || len(m.written) > 0 {
+			t.Errorf("%s: look %v, written %v (%v)", name, look, m.written, err)
+		}
+	}
+}
+
+var widgetsAt = collectionOf(&resource{entry: &inventory.Resource{
+	GroupResource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Endpoint: "v2", Namespaced: true,
+}}, "kube-migrator")
+
+// An account that may list no object asks for a name that no object has: that tells how far the collection has come, and shows nothing.
+func TestACollectionIsComparedWithoutReadingAnyObject(t *testing.T) {
+	var asked []string
+	tr, _ := settling(t, func(w http.ResponseWriter, r *http.Request) {
+		selector := r.URL.Query().Get("fieldSelector")
+		asked = append(asked, r.URL.Path+" "+selector)
+		if selector != "metadata.name="+inventory.NoObject {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}`)
+			return
+		}
+		fmt.Fprint(w, `{"metadata": {"resourceVersion": "77"}, "items": []}`)
+	})
+	tr.eyes.etcds.collections[settled] = widgetsAt
+	for range 2 {
+		got, err := tr.eyes.etcds.read(t.Context(), []string{settled}, 0)
+		if err != nil || got[settled] != (ledger.Collection{ResourceVersion: 77}) {
+			t.Errorf("read %+v, %v", got, err)
+		}
+	}
+	const small = "/apis/demo.example.com/v2/namespaces/kube-migrator/widgets metadata.name=" + inventory.NoObject
+	if diff := cmp.Diff([]string{"/apis/demo.example.com/v2/widgets ", small, small}, asked); diff != "" {
+		t.Errorf("asked for (-want +got):\n%s", diff)
 	}
 }

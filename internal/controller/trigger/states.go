@@ -131,7 +131,11 @@ func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, d led
 		t.Logger.Info("What may be stored has changed", "resource", state.Name, "before", before, "now", next.PersistedVersions, "doubt", d.Doubt)
 	}
 	state.Status = next
-	return t.client.Status().Update(ctx, state)
+	if err := t.client.Status().Update(ctx, state); err != nil {
+		return err
+	}
+	t.eyes.main.saw(state) // what is read later must not be older
+	return nil
 }
 
 // forget removes our migration of a resource that is gone, and then what is recorded: dying in between leaves what the next look finds gone.
@@ -182,6 +186,10 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 		}
 		before, migration := recorded(&state.Status), migrationOf(own(found.migrations, names))
 		d := ledger.Finished(before, migration, ledger.Collection{})
+		if d.Refused == ledger.NotCompared && t.disturbed(name) {
+			look = true // an etcd may have been restored since the run; the recorded epoch does not show it
+			continue
+		}
 		if d.Refused == ledger.NotCompared {
 			now, err := t.eyes.etcds.read(ctx, []string{name}, found.version) // after the migration
 			if err != nil {
@@ -198,6 +206,12 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 		}
 	}
 	return look, nil
+}
+
+// disturbed reports whether API servers may have come or gone, or the definition may have changed, since the recorded look. Nobody watches aggregated ones.
+func (t *trigger) disturbed(name string) bool {
+	p := t.journal.since(t.positions[name], name)
+	return t.eyes.etcds.collections[name].aggregated || !p.serversWatched || len(p.processes) > 0 || len(p.definitions) > 0
 }
 
 // tell records at once what changed definitions tell servers to write: a look takes longer than the change, and by then they may

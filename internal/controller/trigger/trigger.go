@@ -85,7 +85,7 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 	t.journal = newJournal(func() { poke(t.moved) })
 	t.eyes = eyes{
 		rest: restClient, live: m.GetAPIReader(), servers: servers, journal: t.journal, silent: map[string]bool{},
-		etcds: comparer{rest: restClient, compared: map[string]string{}},
+		etcds: comparer{rest: restClient, namespace: o.Namespace, compared: map[string]string{}},
 	}
 	if t.watcher, err = newWatcher(config, t.journal, o.Logger); err != nil {
 		return err
