@@ -79,7 +79,10 @@ var widgetKind = testbed.Kind{Group: testbed.WidgetGroup, Version: "v2", Kind: "
 // The life of a CronJob in the proposal, with a resource of our own: Unknown, migrated, upgraded, downgraded in the middle.
 func TestTheLifeOfAStorageState(t *testing.T) {
 	t.Parallel()
-	c := newControlled(t, staleWidgets(t, 500, testbed.Widgets{}))
+	// Only where API servers keep their EndpointSlice a restarted controller knows that none came and went.
+	cluster := testbed.New(t, testbed.Options{Isolated: true})
+	installStale(t, cluster, testbed.Bulk{Count: 500}, testbed.Widgets{})
+	c := newControlled(t, cluster)
 	watchTruth(t, c.cluster, widgetKind)
 	p := c.triggering("--include=widgets.*")
 	first := c.untilState(widgetsName, "recorded", func(s *v1alpha1.StorageState) bool { return len(s.Status.PersistedStorageVersionHashes) > 0 })
