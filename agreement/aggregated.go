@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -48,6 +49,10 @@ func (a *aggregated) ask(ctx context.Context, q question) (survey, error) {
 		return survey{why: "the APIService is not known"}, nil
 	case s.unreachable != "":
 		return survey{why: s.unreachable}, nil
+	case q.path == unfit:
+		return survey{}, errUnfit
+	case len(s.processes) > maxServers:
+		return survey{why: tooMany(len(s.processes))}, nil
 	}
 	connections, err := a.backend(s)
 	if err != nil {
@@ -134,10 +139,10 @@ func (a *aggregated) backend(s *service) (*backend, error) {
 	if b := a.known[key]; b != nil && bytes.Equal(b.ca, s.ca) {
 		return b, nil
 	}
-	connections, err := httpClient(rest.TransportFor(&rest.Config{
+	connections, err := httpClient(rest.TransportFor(bounded.Config(&rest.Config{
 		TLSClientConfig: rest.TLSClientConfig{CAData: s.ca, ServerName: s.serverName()},
 		Dial:            a.client.config.Dial, UserAgent: a.client.config.UserAgent,
-	}))
+	})))
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
 // alikeAgain is how often it is checked that two addresses lead to two servers.
@@ -120,7 +122,7 @@ func (a *alike) visit(ctx context.Context, config *tls.Config, address string) (
 	if err := req.Write(conn); err != nil {
 		return false, err
 	}
-	_, err = io.CopyN(io.Discard, conn, maxBody)
+	_, err = io.CopyN(io.Discard, conn, bounded.Document)
 	if err == io.EOF { //nolint:errorlint // io.CopyN returns it as it is
 		err = nil
 	}

@@ -18,13 +18,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const (
 	// serverName is the name that every kube-apiserver's certificate carries, whatever its address.
 	serverName = "kubernetes.default.svc"
-	// maxBody bounds an answer. The largest that is read is a group-version's discovery document.
-	maxBody = 8 << 20
+	// maxAtOnce bounds the requests in flight of all looks of one client together (I6): each may hold an answer of several MiB.
+	maxAtOnce = 16
 
 	anyJSON      = "application/json"
 	metadataJSON = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -40,12 +43,14 @@ type client struct {
 	shared  *http.Client // keeps connections
 	fresh   *http.Client // makes a new connection for every request
 	own     *http.Client // verifies a server by serverName; nil where that cannot be
+	// slots has room for the requests in flight.
+	slots chan struct{}
 	// unverified says why a server cannot be told from an impostor; "" where certificates are verified.
 	unverified string
 }
 
 func newClient(config *rest.Config, timeout time.Duration) (*client, error) {
-	c := &client{timeout: timeout, config: rest.CopyConfig(config)}
+	c := &client{timeout: timeout, config: bounded.Config(config), slots: make(chan struct{}, maxAtOnce)}
 	c.config.Timeout = 0 // each request has its own bound
 	if c.config.UserAgent == "" {
 		c.config.UserAgent = "kube-migrator"
@@ -117,17 +122,26 @@ func freshTransport(config *rest.Config) (http.RoundTripper, error) {
 // get reads path from the address in the kubeconfig, on a kept connection. It returns the server's clock, too: that of
 // this machine where the answer does not tell.
 func (c *client) get(ctx context.Context, path string) ([]byte, time.Time, error) {
+	if path == unfit {
+		return nil, time.Time{}, errUnfit
+	}
 	return c.send(ctx, c.shared, c.address(path), anyJSON, c.timeout)
 }
 
 // getMetadata is get for the metadata of one object alone.
 func (c *client) getMetadata(ctx context.Context, path string) ([]byte, error) {
+	if path == unfit {
+		return nil, errUnfit
+	}
 	body, _, err := c.send(ctx, c.shared, c.address(path), metadataJSON, c.timeout)
 	return body, err
 }
 
 // getFresh is get on a connection of its own.
 func (c *client) getFresh(ctx context.Context, path string) ([]byte, error) {
+	if path == unfit {
+		return nil, errUnfit
+	}
 	body, _, err := c.send(ctx, c.fresh, c.address(path), anyJSON, c.timeout)
 	return body, err
 }
@@ -135,6 +149,9 @@ func (c *client) getFresh(ctx context.Context, path string) ([]byte, error) {
 // getOwn reads path from the server at host:port. The certificate is verified, for serverName and against the
 // cluster's authority, before a byte of the request or of the client's certificate goes out.
 func (c *client) getOwn(ctx context.Context, hostPort, path string, timeout time.Duration) ([]byte, error) {
+	if path == unfit {
+		return nil, errUnfit
+	}
 	if c.own == nil {
 		return nil, errors.New(c.unverified)
 	}
@@ -142,11 +159,19 @@ func (c *client) getOwn(ctx context.Context, hostPort, path string, timeout time
 	return body, err
 }
 
+// errUnfit: a word of a server cannot be a part of a path; nothing was sent.
+var errUnfit = fmt.Errorf("%w: a group, version or name cannot be a part of a request path", migrate.ErrUntrustedAnswer)
+
 func (c *client) address(path string) string {
 	return c.base.Scheme + "://" + c.base.Host + strings.TrimSuffix(c.base.Path, "/") + path
 }
 
 func (c *client) send(ctx context.Context, h *http.Client, address, accept string, timeout time.Duration) ([]byte, time.Time, error) {
+	release, err := c.slot(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -159,6 +184,11 @@ func (c *client) send(ctx context.Context, h *http.Client, address, accept strin
 
 // sendAs sends with the token alone, "" for none. The connections must carry no credentials of their own.
 func (c *client) sendAs(ctx context.Context, h *http.Client, address, token string, timeout time.Duration) ([]byte, time.Time, error) {
+	release, err := c.slot(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -172,13 +202,24 @@ func (c *client) sendAs(ctx context.Context, h *http.Client, address, token stri
 	return roundTrip(h, req)
 }
 
+// slot waits until one more request may be in flight; its timeout has not begun yet.
+func (c *client) slot(ctx context.Context) (release func(), err error) {
+	select {
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// roundTrip reads the answer, up to the limit of its kind: the transports are bounded.
 func roundTrip(h *http.Client, req *http.Request) ([]byte, time.Time, error) {
 	resp, err := h.Do(req)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("read answer of %s: %w", req.URL.Host, err)
 	}

@@ -194,7 +194,7 @@ func (d *declarations) of(ctx context.Context, target migrate.Target) ([]declara
 	if unserved && time.Since(since) < unservedFor {
 		return nil, nil
 	}
-	body, _, err := d.client.get(ctx, storageVersionsPath(api)+"/"+declaredName(target.GroupResource()))
+	body, _, err := d.client.get(ctx, objectPath(storageVersionsPath(api), declaredName(target.GroupResource())))
 	if d.missing(api, err) || statusOf(err) == http.StatusNotFound {
 		return nil, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -60,7 +62,7 @@ func (d *definitions) readNamed(ctx context.Context, name string) (*crd.Definiti
 	known := d.known[name]
 	d.mu.Unlock()
 	if known != nil {
-		body, err := d.client.getMetadata(ctx, definitionsPath+name)
+		body, err := d.client.getMetadata(ctx, objectPath(strings.TrimSuffix(definitionsPath, "/"), name))
 		if err != nil {
 			return nil, err
 		}
@@ -158,9 +160,18 @@ type definitionMetadata struct {
 
 // eachMetadata calls f for every definition.
 func (d *definitions) eachMetadata(ctx context.Context, f func(definitionMetadata)) error {
+	var pages bounded.Pages
 	for token := ""; ; {
 		var err error
-		if token, err = d.metadata(ctx, token, f); err != nil {
+		var names []string
+		token, err = d.metadata(ctx, token, func(m definitionMetadata) {
+			names = append(names, m.Name)
+			f(m)
+		})
+		if err == nil {
+			err = pages.Next(token, slices.Values(names))
+		}
+		if err != nil {
 			return fmt.Errorf("list metadata of CustomResourceDefinitions: %w", err)
 		}
 		if token == "" {

@@ -7,9 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // The documents that list groups and versions. The core group has one of its own.
@@ -18,24 +23,38 @@ const (
 	groupsPath = "/apis"
 )
 
-// discoveryPath is the legacy discovery document of a group-version; the aggregated document has no hashes.
+// discoveryPath is the legacy discovery document of a group-version; the aggregated document has no hashes. It is unfit, which no request
+// is sent for, where the group or the version cannot be one.
 func discoveryPath(gv schema.GroupVersion) string {
-	if gv.Group == "" {
-		return corePath + "/" + gv.Version
+	path, err := apipath.GroupVersion(gv)
+	if err != nil {
+		return unfit
 	}
-	return groupsPath + "/" + gv.Group + "/" + gv.Version
+	return path
+}
+
+// unfit stands for a path that would have led out of its resource.
+const unfit = ""
+
+// objectPath is that of an object in a collection, escaped; unfit where the name cannot be one.
+func objectPath(collection, name string) string {
+	path, err := apipath.Join(collection, name)
+	if err != nil {
+		return unfit
+	}
+	return (&url.URL{Path: path}).EscapedPath()
 }
 
 // document is what is read of a discovery document: of a group-version, or of those that list group-versions.
 type document struct {
-	Resources []listing `json:"resources"`
-	Versions  []string  `json:"versions"`
-	Groups    []struct {
+	Resources bounded.List[listing] `json:"resources"`
+	Versions  bounded.List[string]  `json:"versions"`
+	Groups    bounded.List[struct {
 		Name     string `json:"name"`
 		Versions []struct {
 			Version string `json:"version"`
 		} `json:"versions"`
-	} `json:"groups"`
+	}] `json:"groups"`
 }
 
 // listing is one resource in the document of a group-version.
@@ -72,9 +91,13 @@ func parseDocument(body []byte, err error) (document, error) {
 	}
 	kept := doc.Resources[:0]
 	for _, r := range doc.Resources {
-		if !strings.Contains(r.Name, "/") { // a subresource
-			kept = append(kept, r)
+		if strings.Contains(r.Name, "/") { // a subresource
+			continue
 		}
+		if err := apipath.Segment("resource", r.Name); err != nil {
+			return document{}, fmt.Errorf("%w: discovery document: %w", migrate.ErrUntrustedAnswer, err)
+		}
+		kept = append(kept, r)
 	}
 	doc.Resources = kept
 	return doc, nil

@@ -78,6 +78,8 @@ func (o *observed) addresses(l leases, e endpoints) (list []string, why string) 
 		return nil, why
 	}
 	switch {
+	case len(e.addresses) > maxServers:
+		return nil, tooMany(len(e.addresses))
 	case len(l.live) > 1:
 		return e.addresses, ""
 	case len(l.uncertain) == 0:
@@ -86,6 +88,14 @@ func (o *observed) addresses(l leases, e endpoints) (list []string, why string) 
 		return e.addresses, ""
 	}
 	return nil, "an API server that departed may still answer at the only address"
+}
+
+// maxServers bounds the processes that are asked one by one (I6): of more, evidence is Sampled at best. Who may write EndpointSlices of a
+// service says how many there are.
+const maxServers = 256
+
+func tooMany(n int) string {
+	return fmt.Sprintf("there are %d processes, and at most %d are asked one by one", n, maxServers)
 }
 
 // countable returns why it cannot be known whether all servers were asked. Leases tell how many live; the addresses

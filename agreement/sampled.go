@@ -41,6 +41,7 @@ func (s *sampled) ask(ctx context.Context, q question) (survey, error) {
 		}
 		s.mu.Unlock()
 	}
+	n = min(n, maxServers)
 	readings := make([]reading, n)
 	errs := make([]error, n)
 	var wg sync.WaitGroup

@@ -15,6 +15,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const (
@@ -114,7 +118,7 @@ func readServices(ctx context.Context, c *client) (map[schema.GroupVersion]*serv
 		return nil, fmt.Errorf("list APIServices: %w", err)
 	}
 	var list struct {
-		Items []apiService `json:"items"`
+		Items bounded.List[apiService] `json:"items"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
 		return nil, fmt.Errorf("decode APIServices: %w", err)
@@ -143,7 +147,7 @@ func readServices(ctx context.Context, c *client) (map[schema.GroupVersion]*serv
 
 // readService is readServices for one group-version; nil where kube-apiservers serve it themselves, or nobody does.
 func readService(ctx context.Context, c *client, gv schema.GroupVersion) (*service, error) {
-	body, _, err := c.get(ctx, apiServicesPath+"/"+gv.Version+"."+gv.Group)
+	body, _, err := c.get(ctx, objectPath(apiServicesPath, gv.Version+"."+gv.Group))
 	switch statusOf(err) {
 	case http.StatusNotFound, http.StatusForbidden:
 		return nil, nil
@@ -182,6 +186,9 @@ func (a *apiService) service() *service {
 
 // findProcesses reads the service's EndpointSlices.
 func (s *service) findProcesses(ctx context.Context, c *client) error {
+	if err := apipath.Segment("namespace", s.namespace); err != nil {
+		return fmt.Errorf("%w: APIService %s: %w", migrate.ErrUntrustedAnswer, s.name, err)
+	}
 	body, _, err := c.get(ctx, fmt.Sprintf(slicesPath, url.PathEscape(s.namespace), url.QueryEscape(s.service)))
 	if statusOf(err) == http.StatusForbidden {
 		s.unreachable = "the EndpointSlices of the service behind the APIService may not be read"
@@ -191,7 +198,7 @@ func (s *service) findProcesses(ctx context.Context, c *client) error {
 		return fmt.Errorf("list EndpointSlices of %s/%s: %w", s.namespace, s.service, err)
 	}
 	var list struct {
-		Items []endpointSlice `json:"items"`
+		Items bounded.List[endpointSlice] `json:"items"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
 		return fmt.Errorf("decode EndpointSlices of %s/%s: %w", s.namespace, s.service, err)

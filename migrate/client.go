@@ -13,7 +13,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/answer"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
@@ -30,7 +30,7 @@ var metadata = func() serializer.CodecFactory {
 // them to wait (I7). Make every client that one sweep needs from one considerate config. No answer to these clients is read beyond
 // the limit of its kind (I6, ErrAnswerTooLarge).
 func Considerate(config *rest.Config) *rest.Config {
-	c := answer.Config(config)
+	c := bounded.Config(config)
 	c.Wrap(new(pace.Gate).Wrap)
 	return c
 }
@@ -40,7 +40,7 @@ func Considerate(config *rest.Config) *rest.Config {
 // limit of its kind (I6): reading it fails with ErrAnswerTooLarge.
 // The config is not changed.
 func NewClient(config *rest.Config) (rest.Interface, error) {
-	c := answer.Config(config)
+	c := bounded.Config(config)
 	c.QPS, c.RateLimiter = -1, nil
 	c.WarningHandler = rest.NoWarnings{}
 	c.NegotiatedSerializer = metadata.WithoutConversion()

@@ -14,7 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kube-migrator/kube-migrator/internal/answer"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
 // What Run returns; test with errors.Is. A nil error means: every object was accounted for and that is proven.
@@ -45,9 +45,9 @@ var (
 	ErrUntrustedAnswer = errors.New("untrusted answer")
 	// ErrEndlessList: the pages of the list have no end: a continue token or a page repeats, keys do not ascend, a hundred pages in a
 	// row have no object, or there are more than 10,000,000 objects.
-	ErrEndlessList = answer.ErrEndless
+	ErrEndlessList = bounded.ErrEndless
 	// ErrAnswerTooLarge: an answer has more bytes or elements than may be read (I6). The text names the server and the path.
-	ErrAnswerTooLarge = answer.ErrTooLarge
+	ErrAnswerTooLarge = bounded.ErrTooLarge
 	// ErrStalled: no object was accounted for during Options.StallTimeout. What was done is in the checkpoint.
 	ErrStalled = errors.New("no progress")
 )

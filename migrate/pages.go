@@ -11,7 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kube-migrator/kube-migrator/internal/answer"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
@@ -156,7 +156,7 @@ const maxListStarts = 100
 
 // course follows one list from page to page, and finds out that it has no end.
 type course struct {
-	pages  answer.Pages
+	pages  bounded.Pages
 	last   string // the greatest key so far
 	starts int
 }
@@ -187,7 +187,7 @@ func (c *course) startOver() error {
 	if c.starts++; c.starts > maxListStarts {
 		return fmt.Errorf("%w: its continue tokens expired %d times, and no other was given", ErrEndlessList, c.starts)
 	}
-	c.pages, c.last = answer.Pages{}, ""
+	c.pages, c.last = bounded.Pages{}, ""
 	return nil
 }
 

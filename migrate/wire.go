@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/answer"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
 const (
@@ -179,13 +179,13 @@ func decode[T runtime.Object](raw []byte) (T, error) {
 
 // list reads one page at the given version; more than maxBytes is not read (ErrAnswerTooLarge).
 func (w *wire) list(ctx context.Context, version string, limit int64, token string, maxBytes int) (page, error) {
-	ctx, cancel := context.WithTimeout(answer.WithLimit(ctx, int64(maxBytes)), requestTimeout)
+	ctx, cancel := context.WithTimeout(bounded.WithLimit(ctx, int64(maxBytes)), requestTimeout)
 	defer cancel()
 	path, err := apipath.Collection(w.target.Resource.GroupResource().WithVersion(version), "")
 	if err != nil {
 		return page{}, w.untrusted(err)
 	}
-	raw, err := answer.Read(ctx, w.client.Get().AbsPath(path).MaxRetries(0).
+	raw, err := bounded.Read(ctx, w.client.Get().AbsPath(path).MaxRetries(0).
 		SetHeader("Accept", acceptList).
 		Param("limit", strconv.FormatInt(limit, 10)).Param("continue", token))
 	if err != nil {
@@ -248,7 +248,7 @@ func (w *wire) get(ctx context.Context, o object) (object, error) {
 func (w *wire) object(ctx context.Context, request *rest.Request, o object) (object, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	raw, err := answer.Read(ctx, request.SetHeader("Accept", acceptObject).MaxRetries(0))
+	raw, err := bounded.Read(ctx, request.SetHeader("Accept", acceptObject).MaxRetries(0))
 	if err != nil {
 		if classify(err) == missing && !isAbout(err, o) {
 			err = fmt.Errorf("%w: %w", errNotTheObject, err)

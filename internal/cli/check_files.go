@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
@@ -141,8 +142,12 @@ func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Mani
 
 // live reads a definition of the cluster; nil where there is none of the name.
 func (g *gathering) live(ctx context.Context, name string) (*upgrade.Manifest, error) {
+	path, err := apipath.Join(definitionsPath, name)
+	if err != nil {
+		return nil, g.explain("read CustomResourceDefinition", err)
+	}
 	var raw json.RawMessage
-	err := g.send(ctx, g.client.Get().AbsPath(definitionsPath, name), &raw)
+	err = g.send(ctx, g.client.Get().AbsPath(path), &raw)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil

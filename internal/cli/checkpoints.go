@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,14 +58,25 @@ func (f *checkpointFile) Load(context.Context) (*migrate.Checkpoint, error) {
 // Save implements migrate.Checkpoints.
 func (f *checkpointFile) Save(_ context.Context, c *migrate.Checkpoint) error { return f.write(c) }
 
+// maxCheckpointBytes bounds what is read of a file. Today's checkpoints have less than a MiB; those of older releases held whole messages.
+const maxCheckpointBytes = 256 << 20
+
 // read decodes the file; found is false where there is none.
 func (f *checkpointFile) read(into any) (found bool, err error) {
-	raw, err := os.ReadFile(f.path)
+	file, err := os.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
+	}
+	defer file.Close()
+	raw, err := io.ReadAll(io.LimitReader(file, maxCheckpointBytes+1))
+	if err != nil {
+		return false, err
+	}
+	if len(raw) > maxCheckpointBytes {
+		return false, fmt.Errorf("%s is not a checkpoint: it has more than %d MiB", f.path, maxCheckpointBytes>>20)
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return false, fmt.Errorf("%s is not a checkpoint: %w", f.path, err)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -75,8 +76,12 @@ func (q *requests) list(ctx context.Context) ([]v1alpha1.StorageVersionMigration
 
 // get returns one; nil where there is none of the name.
 func (q *requests) get(ctx context.Context, name string) (*v1alpha1.StorageVersionMigration, error) {
+	path, err := apipath.Join(requestsPath, name)
+	if err != nil {
+		return nil, q.explain("read StorageVersionMigration", err)
+	}
 	var m v1alpha1.StorageVersionMigration
-	err := q.send(ctx, q.client.Get().AbsPath(requestsPath, name), &m)
+	err = q.send(ctx, q.client.Get().AbsPath(path), &m)
 	if isNoObject(err) {
 		return nil, nil
 	}
@@ -104,8 +109,12 @@ func (q *requests) patch(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 	if err != nil {
 		return nil, err
 	}
+	path, err := apipath.Join(requestsPath, m.Name)
+	if err != nil {
+		return nil, err
+	}
 	var patched v1alpha1.StorageVersionMigration
-	request := q.client.Patch(types.MergePatchType).AbsPath(requestsPath, m.Name).Param("fieldManager", fieldManager).Body(body)
+	request := q.client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", fieldManager).Body(body)
 	return &patched, q.send(ctx, request, &patched)
 }
 
@@ -117,8 +126,12 @@ func (q *requests) remove(ctx context.Context, m *v1alpha1.StorageVersionMigrati
 	if err != nil {
 		return err
 	}
+	path, err := apipath.Join(requestsPath, m.Name)
+	if err != nil {
+		return err
+	}
 	var answer metav1.Status
-	return q.send(ctx, q.client.Delete().AbsPath(requestsPath, m.Name).SetHeader("Content-Type", "application/json").Body(body), &answer)
+	return q.send(ctx, q.client.Delete().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body), &answer)
 }
 
 var errNotInstalled = errors.New("kube-migrator is not installed in this cluster: it does not serve migration.k8s.io/v1alpha1")

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
 const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -76,10 +80,13 @@ func Name(r schema.GroupResource) string { return r.Resource + "." + r.Group }
 // Get reads one definition.
 // Errors are those of the API server: apierrors.IsNotFound where the resource is not a custom one.
 func Get(ctx context.Context, client rest.Interface, name string) (*Definition, error) {
-	result := request(client).AbsPath(path, name).Do(ctx)
-	raw, err := result.Raw()
+	at, err := apipath.Join(path, name)
 	if err != nil {
-		return nil, result.Error() // unlike err with what the API server said
+		return nil, fmt.Errorf("read CustomResourceDefinition: %w", err)
+	}
+	raw, err := bounded.Read(ctx, request(client).AbsPath(at))
+	if err != nil {
+		return nil, err
 	}
 	d := new(Definition)
 	if err := json.Unmarshal(raw, d); err != nil {
@@ -91,13 +98,21 @@ func Get(ctx context.Context, client rest.Interface, name string) (*Definition, 
 // Each calls f with every definition of the cluster. A page is decoded while it arrives, one definition at a time:
 // with their schemas, a page of them may not fit into the memory we allow ourselves (I6).
 func Each(ctx context.Context, client rest.Interface, f func(*Definition)) error {
+	var pages bounded.Pages
 	for token := ""; ; {
+		var names []string
 		body, err := request(client).AbsPath(path).Param("limit", strconv.Itoa(pageSize)).Param("continue", token).Stream(ctx)
 		if err != nil {
 			return fmt.Errorf("list CustomResourceDefinitions: %w", err)
 		}
-		token, err = decodeList(body, f)
+		token, err = decodeList(body, func(d *Definition) {
+			names = append(names, d.Metadata.Name)
+			f(d)
+		})
 		body.Close()
+		if err == nil {
+			err = pages.Next(token, slices.Values(names))
+		}
 		if err != nil {
 			return fmt.Errorf("decode CustomResourceDefinitions: %w", err)
 		}

@@ -217,7 +217,11 @@ func (i *Installation) patch(ctx context.Context, k kind, o *unstructured.Unstru
 	if err != nil {
 		return nil, err
 	}
-	request := i.Client.Patch(types.ApplyPatchType).AbsPath(k.path(o.GetNamespace(), o.GetName())...).
+	path, err := k.path(o.GetNamespace(), o.GetName())
+	if err != nil {
+		return nil, err
+	}
+	request := i.Client.Patch(types.ApplyPatchType).AbsPath(path).
 		SetHeader("Accept", anyJSON).Param("fieldManager", FieldManager).Param("force", "true").
 		Param("fieldValidation", metav1.FieldValidationStrict).Body(body)
 	if i.Mode == DryRunServer {

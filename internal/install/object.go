@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
 )
 
 // kind is one that an installation has objects of.
@@ -56,19 +58,15 @@ func (k kind) GroupResource() schema.GroupResource {
 }
 
 // path of an object of the kind, or of the collection where name is empty; of all namespaces where namespace is.
-func (k kind) path(namespace, name string) []string {
-	path := []string{"/apis", k.Group, k.Version}
-	if k.Group == "" {
-		path = []string{"/api", k.Version}
+func (k kind) path(namespace, name string) (string, error) {
+	if !k.namespaced {
+		namespace = ""
 	}
-	if k.namespaced && namespace != "" {
-		path = append(path, "namespaces", namespace)
+	resource := k.GroupVersion().WithResource(k.resource)
+	if name == "" {
+		return apipath.Collection(resource, namespace)
 	}
-	path = append(path, k.resource)
-	if name != "" {
-		path = append(path, name)
-	}
-	return path
+	return apipath.Object(resource, namespace, name)
 }
 
 // kindOf finds the kind of an object.

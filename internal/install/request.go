@@ -54,8 +54,12 @@ func send(ctx context.Context, request *rest.Request, into any) error {
 
 // read returns an object, nil where it does not exist.
 func read(ctx context.Context, client rest.Interface, k kind, namespace, name string) (*unstructured.Unstructured, error) {
+	path, err := k.path(namespace, name)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", k.Kind, err)
+	}
 	o := &unstructured.Unstructured{}
-	err := send(ctx, client.Get().AbsPath(k.path(namespace, name)...).SetHeader("Accept", anyJSON), &o.Object)
+	err = send(ctx, client.Get().AbsPath(path).SetHeader("Accept", anyJSON), &o.Object)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -78,7 +82,11 @@ func found(ctx context.Context, client rest.Interface, k kind, namespace, labels
 }
 
 func listAs(ctx context.Context, client rest.Interface, k kind, namespace, labels, fields, accept string, into any) error {
-	request := client.Get().AbsPath(k.path(namespace, "")...).SetHeader("Accept", accept)
+	path, err := k.path(namespace, "")
+	if err != nil {
+		return fmt.Errorf("list %s: %w", k.GroupResource(), err)
+	}
+	request := client.Get().AbsPath(path).SetHeader("Accept", accept)
 	if labels != "" {
 		request.Param("labelSelector", labels)
 	}
@@ -107,11 +115,15 @@ func remove(ctx context.Context, client rest.Interface, k kind, namespace, name 
 	if dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
+	path, err := k.path(namespace, name)
+	if err != nil {
+		return false, fmt.Errorf("delete %s: %w", k.Kind, err)
+	}
 	body, err := json.Marshal(options)
 	if err != nil {
 		return false, fmt.Errorf("delete %s %s: %w", k.Kind, name, err)
 	}
-	err = send(ctx, client.Delete().AbsPath(k.path(namespace, name)...).SetHeader("Content-Type", anyJSON).Body(body), nil)
+	err = send(ctx, client.Delete().AbsPath(path).SetHeader("Content-Type", anyJSON).Body(body), nil)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && uid != "": // another object has the name now
 		return false, nil

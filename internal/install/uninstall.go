@@ -177,7 +177,11 @@ func (r *Removal) leave(ctx context.Context) error {
 	for _, o := range marked {
 		if r.Mode != DryRunClient {
 			body := fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:null}}}`, o.UID, guestLabel)
-			request := r.Client.Patch(types.MergePatchType).AbsPath(k.path("", o.Name)...).Param("fieldManager", FieldManager).Body(body)
+			path, err := k.path("", o.Name)
+			if err != nil {
+				return fmt.Errorf("take the mark off a namespace: %w", err)
+			}
+			request := r.Client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", FieldManager).Body(body)
 			if r.Mode == DryRunServer {
 				request.Param("dryRun", metav1.DryRunAll)
 			}

@@ -19,6 +19,10 @@ import (
 const (
 	metricsPort = 8443
 	healthPort  = 8081
+	// memoryLimit is that of the container. goMemoryLimit is 90 % of it: from there on Go's garbage collector works harder rather than
+	// let the kernel end the process (https://go.dev/doc/gc-guide#Memory_limit). The rest is for what Go does not count.
+	memoryLimit   = "256Mi"
+	goMemoryLimit = "230MiB"
 	// anybody is the user of the container: no image needs to define it.
 	anybody = 65532
 )
@@ -90,8 +94,9 @@ func (o Options) container() corev1.Container {
 		// No limit on CPU: it would make a busy controller late for its Lease.
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memoryLimit)},
 		},
+		Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: goMemoryLimit}},
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -33,9 +34,9 @@ func readDeclarations(ctx context.Context, client rest.Interface, served func(gr
 			continue
 		}
 		var list struct {
-			Items []storageVersion `json:"items"`
+			Items bounded.List[storageVersion] `json:"items"`
 		}
-		if err := read(ctx, client, &list, "/apis", api, "v1alpha1", "storageversions"); err != nil {
+		if err := read(ctx, client, &list, "/apis/"+api+"/v1alpha1/storageversions"); err != nil {
 			continue
 		}
 		all[api] = map[schema.GroupResource]schema.GroupVersion{}

@@ -10,6 +10,9 @@ import (
 	"strings"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
 // Verdict says whether a resource needs to be migrated.
@@ -70,6 +73,9 @@ func claim(stale []string) string {
 // account that may list this name, and no other: it can read no object with that.
 const NoObject = "kube-migrator-no-object"
 
+// maxCountBytes bounds the page that Count reads. A server that ignores the limit of one object answers with all of them.
+const maxCountBytes = 4 << 20
+
 // Objects is how many objects a resource has.
 type Objects struct {
 	Count int64
@@ -82,15 +88,14 @@ type Objects struct {
 func Count(ctx context.Context, client rest.Interface, r Resource) (Objects, error) {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()
-	path := []string{"/apis", r.Group, r.Endpoint, r.Resource}
-	if r.Group == "" {
-		path = []string{"/api", r.Endpoint, r.Resource}
-	}
-	result := client.Get().AbsPath(path...).Param("limit", "1").MaxRetries(documentRetries).
-		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").Do(ctx)
-	raw, err := result.Raw()
+	path, err := apipath.Collection(r.WithVersion(r.Endpoint), "")
 	if err != nil {
-		return Objects{}, result.Error() // unlike err with what the API server said
+		return Objects{}, fmt.Errorf("count %s: %w", r.GroupResource, err)
+	}
+	raw, err := bounded.Read(bounded.WithLimit(ctx, maxCountBytes), client.Get().AbsPath(path).Param("limit", "1").MaxRetries(documentRetries).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"))
+	if err != nil {
+		return Objects{}, err
 	}
 	var list struct {
 		Metadata struct {

@@ -18,7 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const (
@@ -166,7 +169,9 @@ func readGroups(ctx context.Context, client rest.Interface) ([]metav1.APIGroup, 
 		}
 		groups = append(groups, group)
 	}
-	var named metav1.APIGroupList
+	var named struct {
+		Groups bounded.List[metav1.APIGroup] `json:"groups"`
+	}
 	if err := read(ctx, client, &named, "/apis"); err != nil {
 		return nil, err
 	}
@@ -208,15 +213,11 @@ func readDocuments(ctx context.Context, client rest.Interface, groups []metav1.A
 	for _, group := range groups {
 		for _, version := range group.Versions {
 			wait.Go(func() error {
-				path := []string{"/apis", group.Name, version.Version}
-				if group.Name == "" {
-					path = []string{"/api", version.Version}
-				}
-				var list metav1.APIResourceList
-				err := read(ctx, client, &list, path...)
+				gv := schema.GroupVersion{Group: group.Name, Version: version.Version}
+				resources, err := readDocument(ctx, client, gv)
 				mu.Lock()
 				defer mu.Unlock()
-				documents[schema.GroupVersion{Group: group.Name, Version: version.Version}] = document{resources: list.APIResources, err: err}
+				documents[gv] = document{resources: resources, err: err}
 				return nil
 			})
 		}
@@ -225,17 +226,40 @@ func readDocuments(ctx context.Context, client rest.Interface, groups []metav1.A
 	return documents
 }
 
+// readDocument reads the resources of a group and version. A server that lists one whose name cannot be a part of a path is not believed
+// in anything else that it lists (I3); subresources are not used.
+func readDocument(ctx context.Context, client rest.Interface, gv schema.GroupVersion) ([]metav1.APIResource, error) {
+	path, err := apipath.GroupVersion(gv)
+	if err != nil {
+		return nil, fmt.Errorf("%w of discovery: %w", migrate.ErrUntrustedAnswer, err)
+	}
+	var list struct {
+		APIResources bounded.List[metav1.APIResource] `json:"resources"`
+	}
+	if err := read(ctx, client, &list, path); err != nil {
+		return nil, err
+	}
+	for _, r := range list.APIResources {
+		if strings.Contains(r.Name, "/") {
+			continue
+		}
+		if err := apipath.Segment("resource", r.Name); err != nil {
+			return nil, fmt.Errorf("%w of the API server of %s: %w", migrate.ErrUntrustedAnswer, gv, err)
+		}
+	}
+	return list.APIResources, nil
+}
+
 // read decodes one document.
-func read(ctx context.Context, client rest.Interface, into any, path ...string) error {
+func read(ctx context.Context, client rest.Interface, into any, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()
-	result := client.Get().AbsPath(path...).SetHeader("Accept", "application/json").MaxRetries(documentRetries).Do(ctx)
-	raw, err := result.Raw()
+	raw, err := bounded.Read(ctx, client.Get().AbsPath(path).SetHeader("Accept", "application/json").MaxRetries(documentRetries))
 	if err != nil {
-		return result.Error() // unlike err with what the API server said
+		return err
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("decode %s: %w", strings.Join(path, "/"), err)
+		return fmt.Errorf("decode %s: %w", path, err)
 	}
 	return nil
 }
@@ -244,7 +268,7 @@ func read(ctx context.Context, client rest.Interface, into any, path ...string) 
 // has none.
 func readAPIServices(ctx context.Context, client rest.Interface) (map[schema.GroupVersion]apiService, error) {
 	var list struct {
-		Items []struct {
+		Items bounded.List[struct {
 			Metadata struct {
 				Name string `json:"name"`
 			} `json:"metadata"`
@@ -259,7 +283,7 @@ func readAPIServices(ctx context.Context, client rest.Interface) (map[schema.Gro
 			Status struct {
 				Conditions []crd.Condition `json:"conditions"`
 			} `json:"status"`
-		} `json:"items"`
+		}] `json:"items"`
 	}
 	if err := read(ctx, client, &list, "/apis/apiregistration.k8s.io/v1/apiservices"); err != nil && !apierrors.IsNotFound(err) {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 )
 
@@ -58,13 +59,17 @@ func write(ctx context.Context, client rest.Interface, d *crd.Definition, subres
 		if err != nil {
 			return fmt.Errorf("write definition %s: %w", d.Metadata.Name, err)
 		}
-		path := []string{definitionsPath, d.Metadata.Name}
+		segments := []string{d.Metadata.Name}
 		if subresource != "" {
-			path = append(path, subresource)
+			segments = append(segments, subresource)
+		}
+		path, err := apipath.Join(definitionsPath, segments...)
+		if err != nil {
+			return fmt.Errorf("write definition: %w", err)
 		}
 		// Where the answer is lost the patch is sent again: if the first one was heard, the second one is not, and the next read shows it.
 		err = patiently(ctx, func() error {
-			return client.Patch(types.JSONPatchType).AbsPath(path...).Param("fieldManager", fieldManager).
+			return client.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", fieldManager).
 				SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(body).Do(ctx).Error()
 		})
 		switch {

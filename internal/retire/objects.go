@@ -17,15 +17,21 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const (
 	// pageSize bounds a page: managedFields make metadata large, and a page is all that is held of a resource (I6).
 	pageSize = 100
+	// maxExpirations bounds how often the list's continue token may expire.
+	maxExpirations = 1000
 	// transient bounds how long one request is repeated while the API server does not answer or refuses because of load.
 	transient = 2 * time.Minute
 )
@@ -38,14 +44,12 @@ type Objects struct {
 	Endpoint string
 }
 
-func (o Objects) root() string { return "/apis/" + o.Definition.Spec.Group + "/" + o.Endpoint }
+func (o Objects) resource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: o.Definition.Spec.Group, Version: o.Endpoint, Resource: o.Definition.Spec.Names.Plural}
+}
 
-func (o Objects) path(m *metav1.ObjectMeta) []string {
-	path := []string{o.root()}
-	if m.Namespace != "" {
-		path = append(path, "namespaces", m.Namespace)
-	}
-	return append(path, o.Definition.Spec.Names.Plural, m.Name)
+func (o Objects) path(m *metav1.ObjectMeta) (string, error) {
+	return apipath.Object(o.resource(), m.Namespace, m.Name)
 }
 
 // ErrUnreadable wraps what an API server says of a list that it cannot give because of what it finds stored: 500. An API server that
@@ -89,17 +93,29 @@ func (o Objects) Look(ctx context.Context, version string) (count int64, owners 
 // each calls f with every page. A continue token that has expired comes with one that goes on from the same key; where it does not,
 // the list begins anew, so f may see an object twice.
 func (o Objects) each(ctx context.Context, f func([]metav1.PartialObjectMetadata) error) error {
+	path, err := apipath.Collection(o.resource(), "")
+	if err != nil {
+		return fmt.Errorf("list %s: %w", o.Definition.Metadata.Name, err)
+	}
+	var pages bounded.Pages
+	expirations := 0
 	for token := ""; ; {
 		var list metav1.PartialObjectMetadataList
 		err := patiently(ctx, func() error {
 			list = metav1.PartialObjectMetadataList{}
-			return get(ctx, o.Client.Get().AbsPath(o.root(), o.Definition.Spec.Names.Plural).
+			return get(ctx, o.Client.Get().AbsPath(path).
 				Param("limit", strconv.Itoa(pageSize)).Param("continue", token), "PartialObjectMetadataList", &list)
 		})
 		var status apierrors.APIStatus
 		switch {
 		case errors.As(err, &status) && status.Status().Code == http.StatusGone:
 			token = status.Status().Continue
+			if expirations++; expirations > maxExpirations {
+				return fmt.Errorf("list %s: its continue tokens expired %d times: %w", o.Definition.Metadata.Name, expirations, err)
+			}
+			if token == "" {
+				pages = bounded.Pages{}
+			}
 			continue
 		case errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError:
 			return fmt.Errorf("%w: %w", ErrUnreadable, err)
@@ -109,7 +125,18 @@ func (o Objects) each(ctx context.Context, f func([]metav1.PartialObjectMetadata
 		if err := f(list.Items); err != nil {
 			return err
 		}
-		if token = list.Continue; token == "" {
+		token = list.Continue
+		err = pages.Next(token, func(yield func(string) bool) {
+			for i := range list.Items {
+				if !yield(key(&list.Items[i].ObjectMeta) + "\x00" + string(list.Items[i].UID)) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("list %s: %w", o.Definition.Metadata.Name, err)
+		}
+		if token == "" {
 			return nil
 		}
 	}
@@ -117,19 +144,25 @@ func (o Objects) each(ctx context.Context, f func([]metav1.PartialObjectMetadata
 
 // read returns an object's metadata as it is now.
 func (o Objects) read(ctx context.Context, m *metav1.ObjectMeta) (*metav1.ObjectMeta, error) {
+	path, err := o.path(m)
+	if err != nil {
+		return nil, err
+	}
 	var object metav1.PartialObjectMetadata
-	err := patiently(ctx, func() error {
+	err = patiently(ctx, func() error {
 		object = metav1.PartialObjectMetadata{}
-		return get(ctx, o.Client.Get().AbsPath(o.path(m)...), "PartialObjectMetadata", &object)
+		return get(ctx, o.Client.Get().AbsPath(path), "PartialObjectMetadata", &object)
 	})
+	if err == nil && (object.Name != m.Name || object.Namespace != m.Namespace) {
+		return nil, fmt.Errorf("%w: it was asked for %s and answered about %q", migrate.ErrUntrustedAnswer, key(m), key(&object.ObjectMeta))
+	}
 	return &object.ObjectMeta, err
 }
 
 func get(ctx context.Context, request *rest.Request, as string, into any) error {
-	result := request.SetHeader("Accept", "application/json;as="+as+";g=meta.k8s.io;v=v1").Do(ctx)
-	raw, err := result.Raw()
+	raw, err := bounded.Read(ctx, request.SetHeader("Accept", "application/json;as="+as+";g=meta.k8s.io;v=v1"))
 	if err != nil {
-		return result.Error() // unlike err with what the API server said
+		return err
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("decode %s: %w", as, err)

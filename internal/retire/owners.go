@@ -154,7 +154,11 @@ func (m *mover) patch(ctx context.Context, meta *metav1.ObjectMeta, entries []me
 	if err != nil {
 		return err
 	}
-	return m.objects.Client.Patch(types.MergePatchType).AbsPath(m.objects.path(meta)...).
+	path, err := m.objects.path(meta)
+	if err != nil {
+		return err
+	}
+	return m.objects.Client.Patch(types.MergePatchType).AbsPath(path).
 		Param("fieldManager", fieldManager).Param("fieldValidation", metav1.FieldValidationIgnore).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(body).Do(ctx).Error()
 }

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 )
 
@@ -129,8 +130,11 @@ func write(ctx context.Context, client rest.Interface, live *crd.Definition, nex
 	if err != nil {
 		return nil, fmt.Errorf("write status: %w", err)
 	}
-	result := client.Patch(types.MergePatchType).
-		AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", live.Metadata.Name, "status").
+	path, err := apipath.Join("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", live.Metadata.Name, "status")
+	if err != nil {
+		return nil, fmt.Errorf("write status: %w", err)
+	}
+	result := client.Patch(types.MergePatchType).AbsPath(path).
 		Param("fieldManager", "kube-migrator").SetHeader("Accept", "application/json").Body(patch).Do(ctx)
 	raw, err := result.Raw()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -35,9 +36,12 @@ const (
 func (r *run) assignment(ctx context.Context) (assignment, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	path, err := apipath.Object(v1alpha1.SchemeGroupVersion.WithResource("storageversionmigrations"), "", r.Migration)
+	if err != nil {
+		return assignment{}, err
+	}
 	m := new(v1alpha1.StorageVersionMigration)
-	err := read(r.client.Get().AbsPath("/apis", v1alpha1.SchemeGroupVersion.Group, v1alpha1.SchemeGroupVersion.Version,
-		"storageversionmigrations", r.Migration).SetHeader("Accept", "application/json").MaxRetries(0).Do(ctx), m)
+	err = read(r.client.Get().AbsPath(path).SetHeader("Accept", "application/json").MaxRetries(0).Do(ctx), m)
 	switch {
 	case apierrors.IsNotFound(err):
 		return assignment{}, r.notFound(err)

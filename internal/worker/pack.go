@@ -18,8 +18,9 @@ import (
 const (
 	// maxBytes bounds what is in the ConfigMap: the API server takes 1 MiB.
 	maxBytes = 900 << 10
-	// maxUnpacked bounds what a checkpoint may unpack to (I6).
-	maxUnpacked = 64 << 20
+	// maxUnpacked bounds what a checkpoint may unpack to (I6): several times what a sweep writes. A larger one of an older release is
+	// none, which costs the work of a pass.
+	maxUnpacked = 8 << 20
 )
 
 var errTooLarge = errors.New("the checkpoint is too large for a ConfigMap")
@@ -71,7 +72,10 @@ func unpack(raw []byte) (*migrate.Checkpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpack checkpoint: %w", err)
 	}
-	text, err := io.ReadAll(io.LimitReader(r, maxUnpacked)) // to the end, where the checksum is
+	text, err := io.ReadAll(io.LimitReader(r, maxUnpacked+1)) // to the end, where the checksum is
+	if err == nil && len(text) > maxUnpacked {
+		err = fmt.Errorf("it has more than %d bytes", maxUnpacked)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("unpack checkpoint: %w", err)
 	}

@@ -30,6 +30,10 @@ const (
 	NotReady Verdict = "NotReady"
 	// ResourceGone: the resource is not served.
 	ResourceGone Verdict = "ResourceGone"
+	// Untrusted: the resource's API server answered what cannot be true, or has no end; nothing that it said counts.
+	Untrusted Verdict = "UntrustedAnswer"
+	// NoProgress: no object was accounted for within the engine's StallTimeout; the next attempt goes on from the checkpoint.
+	NoProgress Verdict = "NoProgress"
 	// Broken: the worker itself failed again and again; the message says on what.
 	Broken Verdict = "Broken"
 )

@@ -62,6 +62,10 @@ func verdictOf(err error) Verdict {
 		{migrate.ErrForbidden, Forbidden},
 		{migrate.ErrNotReady, NotReady},
 		{migrate.ErrResourceGone, ResourceGone},
+		{migrate.ErrUntrustedAnswer, Untrusted},
+		{migrate.ErrEndlessList, Untrusted},
+		{migrate.ErrAnswerTooLarge, Untrusted},
+		{migrate.ErrStalled, NoProgress},
 	} {
 		if errors.Is(err, known.err) {
 			return known.verdict

@@ -235,6 +235,8 @@ func (j *jobs) pod(args []string) corev1.PodSpec {
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 			},
+			// 90 % of the limit, as for the controller: the garbage collector works harder before the kernel ends the process (I6).
+			Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "230MiB"}},
 			// What the last lines of the log say is in the pod's status, for those who cannot read logs.
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		}},

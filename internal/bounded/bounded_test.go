@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package answer
+package bounded
 
 import (
 	"bytes"
@@ -62,7 +62,7 @@ func TestAnAnswerThatFitsIsReadWholeAndOneByteMoreIsAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := (&http.Client{Transport: Bound(Bound(http.DefaultTransport))}).Do(request)
+		response, err := (&http.Client{Transport: Transport(Transport(http.DefaultTransport))}).Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestASmallCompressedAnswerIsCountedAsItIsDecompressed(t *testing.T) {
 		w.Write(bomb.Bytes()) //nolint:errcheck // the reader may have gone
 	}))
 	defer server.Close()
-	response, err := (&http.Client{Transport: Bound(http.DefaultTransport)}).Get(server.URL + "/apis")
+	response, err := (&http.Client{Transport: Transport(http.DefaultTransport)}).Get(server.URL + "/apis")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestAFailureThatIsTooLargeKeepsItsStatus(t *testing.T) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			io.WriteString(w, text) //nolint:errcheck // the reader may have gone
 		}))
-		response, err := (&http.Client{Transport: Bound(http.DefaultTransport)}).Get(server.URL + "/api/v1/pods")
+		response, err := (&http.Client{Transport: Transport(http.DefaultTransport)}).Get(server.URL + "/api/v1/pods")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package answer bounds what API servers answer (I6).
+// Package bounded bounds what API servers answer (I6).
 //
 // An API server, and an aggregated one in particular, is software of somebody else: it may answer without an end, with a list of a
-// million empty elements, or with a list whose pages never end. This package owns the limits: Bound counts the bytes of every
-// answer while they are read, List counts the elements while they are decoded, and Tokens counts the pages.
+// million empty elements, or with a list whose pages never end. This package owns the limits: Transport counts the bytes of every
+// answer while they are read, List counts the elements while they are decoded, and Pages follows the pages.
 //
 // Invariants:
 //   - Bytes are counted after decompression: a small compressed answer cannot become a large one.
@@ -13,8 +13,8 @@
 //     limit keeps its HTTP status, which callers decide by, and its message says that the rest was not read.
 //   - A watch has no end and no limit.
 //
-// It decides nothing about what an answer means, and sends nothing.
-package answer
+// It decides nothing about what an answer means.
+package bounded
 
 import (
 	"bytes"
@@ -75,21 +75,21 @@ func WithLimit(ctx context.Context, bytes int64) context.Context {
 	return context.WithValue(ctx, limitKey{}, bytes)
 }
 
-// Bound returns a RoundTripper whose answers cannot be read beyond their limit. It must see decompressed answers, as a wrapper of
+// Transport returns a RoundTripper whose answers cannot be read beyond their limit. It must see decompressed answers, as a wrapper of
 // http.Transport does. Wrapping twice is harmless.
-func Bound(next http.RoundTripper) http.RoundTripper { return &bounded{next: next} }
+func Transport(next http.RoundTripper) http.RoundTripper { return &transport{next: next} }
 
 // Config returns a copy of a configuration all of whose clients are bounded.
 func Config(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
-	c.Wrap(Bound)
+	c.Wrap(Transport)
 	return c
 }
 
-type bounded struct{ next http.RoundTripper }
+type transport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+func (b *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := b.next.RoundTrip(request)
 	if err != nil {
 		return response, err
@@ -137,7 +137,7 @@ func Read(ctx context.Context, request *rest.Request) ([]byte, error) {
 }
 
 // WrappedRoundTripper lets client-go find what is below.
-func (b *bounded) WrappedRoundTripper() http.RoundTripper { return b.next }
+func (b *transport) WrappedRoundTripper() http.RoundTripper { return b.next }
 
 // limitOf is the limit of an answer; limited is false for one that may go on indefinitely.
 func limitOf(request *http.Request, response *http.Response) (bytes int64, limited bool) {
