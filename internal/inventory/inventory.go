@@ -135,10 +135,15 @@ type Failure struct {
 	APIService, Service string
 	// Reason is what the API server says.
 	Reason string
+	// Unusable: it answered, with more than may be read or with what cannot be true.
+	Unusable bool
 }
 
 // String is one line for people.
 func (f Failure) String() string {
+	if f.Service != "" && f.Unusable {
+		return f.What + " is served by the service " + f.Service + ", whose answer cannot be used: " + f.Reason
+	}
 	if f.Service != "" {
 		return f.What + " is served by the service " + f.Service + ", which does not answer: " + f.Reason
 	}

@@ -6,6 +6,7 @@ package inventory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -142,7 +143,10 @@ func (f *facts) add(documents map[schema.GroupVersion]document) {
 				f.resources[gv] = d.resources
 				continue
 			}
-			failure := Failure{What: gv.String(), Group: gv.Group, Reason: d.err.Error()}
+			failure := Failure{
+				What: gv.String(), Group: gv.Group, Reason: d.err.Error(),
+				Unusable: errors.Is(d.err, bounded.ErrTooLarge) || errors.Is(d.err, migrate.ErrUntrustedAnswer),
+			}
 			if s, ok := f.services[gv]; ok {
 				failure.APIService, failure.Service = s.name, s.service
 				if s.unavailable != "" {

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -76,7 +77,8 @@ func Seed(from *corev1.ConfigMap) map[string][]byte {
 type place struct {
 	life       context.Context // nothing is written once it has ended
 	client     rest.Interface
-	path       []string
+	namespace  string
+	name       string
 	generation int64
 	attempt    int64
 	log        *slog.Logger
@@ -94,7 +96,7 @@ type digest [sha256.Size]byte
 
 func newPlace(life context.Context, client rest.Interface, o Options, log *slog.Logger) *place {
 	return &place{
-		life: life, client: client, path: []string{"/api/v1/namespaces", o.Namespace, "configmaps", o.ConfigMap},
+		life: life, client: client, namespace: o.Namespace, name: o.ConfigMap,
 		generation: o.Generation, attempt: o.Attempt, log: log, mine: map[digest]bool{},
 	}
 }
@@ -272,8 +274,12 @@ func (p *place) send(ctx context.Context, next *corev1.ConfigMap) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
+	path, err := p.path()
+	if err != nil {
+		return fmt.Errorf("write ConfigMap: %w", err)
+	}
 	var written metav1.PartialObjectMetadata
-	err = read(p.client.Verb(http.MethodPut).AbsPath(p.path...).Param("fieldManager", "kube-migrator").
+	err = read(p.client.Verb(http.MethodPut).AbsPath(path).Param("fieldManager", "kube-migrator").
 		SetHeader("Content-Type", "application/json").
 		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").
 		MaxRetries(0).Body(body).Do(ctx), &written)
@@ -306,13 +312,21 @@ func (p *place) resolve(ctx context.Context, next *corev1.ConfigMap, refusal err
 	return p.send(ctx, next) // a conflict now is resolved by whoever tries again
 }
 
+func (p *place) path() (string, error) {
+	return apipath.Object(corev1.SchemeGroupVersion.WithResource("configmaps"), p.namespace, p.name)
+}
+
 func (p *place) get(ctx context.Context) (*corev1.ConfigMap, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	object := new(corev1.ConfigMap)
-	err := read(p.client.Get().AbsPath(p.path...).SetHeader("Accept", "application/json").MaxRetries(0).Do(ctx), object)
+	path, err := p.path()
 	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap %s: %w", p.path[len(p.path)-1], err)
+		return nil, fmt.Errorf("read ConfigMap: %w", err)
+	}
+	object := new(corev1.ConfigMap)
+	err = read(p.client.Get().AbsPath(path).SetHeader("Accept", "application/json").MaxRetries(0).Do(ctx), object)
+	if err != nil {
+		return nil, fmt.Errorf("read ConfigMap %s: %w", p.name, err)
 	}
 	return object, nil
 }

@@ -29,7 +29,7 @@ import (
 
 const flundersName = "flunders.wardle.example.com"
 
-var flunders = testbed.Kind{Group: "wardle.example.com", Version: "v1", Kind: "Flunder", Plural: "flunders"}
+var flunderKind = testbed.Kind{Group: "wardle.example.com", Version: "v1", Kind: "Flunder", Plural: "flunders"}
 
 // serveFlunders is a process of an aggregated API server, at an address that EndpointSlices may list, with its own certificate authority.
 func serveFlunders(t *testing.T, cluster *testbed.Cluster) (port int, ca []byte) {
@@ -56,7 +56,7 @@ func serveFlunders(t *testing.T, cluster *testbed.Cluster) (port int, ca []byte)
 		case "/apis/wardle.example.com/v1":
 			fmt.Fprintf(w, `{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "wardle.example.com/v1", "resources": [
 			 {"name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder", "verbs": ["list", "patch"], "storageVersionHash": %q}]}`,
-				flunders.Hash("wardle.example.com/v1"))
+				flunderKind.Hash("wardle.example.com/v1"))
 		case "/apis/wardle.example.com/v1/flunders":
 			fmt.Fprint(w, `{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "7"}, "items": []}`)
 		default:
@@ -108,7 +108,7 @@ func TestAPodOfAnAggregatedAPIServerThatCameAndWent(t *testing.T) {
 	})
 	p := c.controller("--auto-trigger", "--bootstrap=none", "--discovery-period=2s")
 	c.untilState(flundersName, "recorded with an agreement", func(s *v1alpha1.StorageState) bool { return s.Status.AgreedEncodingVersion == "v1" })
-	current := flunders.Hash("wardle.example.com/v1")
+	current := flunderKind.Hash("wardle.example.com/v1")
 	eventually(t, "everything is said to be proven", func() bool { // as after a migration
 		s := c.state(flundersName)
 		s.Status.PersistedStorageVersionHashes, s.Status.PersistedVersions = []string{current}, []string{"v1"}

@@ -75,7 +75,8 @@ func (m inTreeMigration) atWork(now time.Time) bool {
 // readInTree asks what Kubernetes' own migrator is at work on: nothing where its API is not served.
 func readInTree(ctx context.Context, client rest.Interface, now time.Time) inTree {
 	for _, version := range inTreeVersions {
-		result := client.Get().AbsPath("/apis/storagemigration.k8s.io/"+version+"/storageversionmigrations").
+		path := "/apis/storagemigration.k8s.io/" + version + "/storageversionmigrations" // inTreeVersions are constants
+		result := client.Get().AbsPath(path).
 			SetHeader("Accept", "application/json").Do(ctx)
 		raw, err := result.Raw()
 		if apierrors.IsNotFound(err) {
