@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"testing"
+
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// A run that ends with one of these has an outcome at once, so the turn passes to another migration; without one the worker would try
+// for a quarter of an hour.
+func TestWhatAHostileServerDoesEndsTheRun(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want Verdict
+	}{
+		{migrate.ErrUntrustedAnswer, Untrusted},
+		{migrate.ErrEndlessList, Untrusted},
+		{migrate.ErrAnswerTooLarge, Untrusted},
+		{migrate.ErrStalled, NoProgress},
+	} {
+		if got := verdictOf(fmt.Errorf("list: %w", tt.err)); got != tt.want {
+			t.Errorf("%v: verdict %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestACheckpointThatUnpacksToTooMuchIsNone(t *testing.T) {
+	for _, size := range []int{maxUnpacked, maxUnpacked + 1} {
+		text := append([]byte(`{"version":1}`), bytes.Repeat([]byte(" "), size-13)...)
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		if _, err := w.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := unpack(packed.Bytes()); (err == nil) != (size <= maxUnpacked) {
+			t.Errorf("%d bytes from %d: %+v (%v)", size, packed.Len(), c, err)
+		}
+	}
+}
