@@ -35,7 +35,7 @@ type Comparison struct {
 	Create Judgement `json:"create"`
 	// Update: would an API server that holds the old one take the new one?
 	Update Judgement `json:"update"`
-	// Compatible: do clients and objects of the old one work with the new one?
+	// Compatible: do clients and objects of the old one work with the new one, and do objects keep every field?
 	Compatible Judgement `json:"compatible"`
 	// Lossless: does conversion strategy None between the new one's versions keep all data?
 	Lossless Judgement `json:"lossless"`
@@ -105,7 +105,7 @@ func compare(ctx context.Context, before, after *Definition) (*Comparison, error
 	if err != nil {
 		return nil, err
 	}
-	c.Compatible = judge(incompatible)
+	c.Compatible = judge(slices.Concat(incompatible, after.prunedFrom(before)))
 	c.Lossless = after.lossless(before.storedVersions())
 	c.Warnings = append(c.Warnings, applyWarnings(before, after)...)
 	return c, nil
@@ -113,12 +113,8 @@ func compare(ctx context.Context, before, after *Definition) (*Comparison, error
 
 // applyWarnings says where `kubectl apply` does something else than the update that is judged.
 func applyWarnings(before, after *Definition) []string {
-	if !before.preserves() || after.preserves() {
+	if !before.preserves() || after.preserves() || after.saysPreserve {
 		return nil
 	}
-	warnings := []string{"fields that no schema names are dropped from objects as they are rewritten: the old definition kept them"}
-	if !after.saysPreserve {
-		warnings = append(warnings, "`kubectl apply` leaves spec.preserveUnknownFields at true in the cluster: write false")
-	}
-	return warnings
+	return []string{"`kubectl apply` leaves spec.preserveUnknownFields at true in the cluster: write false"}
 }

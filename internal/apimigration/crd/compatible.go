@@ -31,7 +31,7 @@ func incompatibilities(before, after *Definition) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure crdify: %w", err)
 	}
-	old, next := before.plain(), after.plain()
+	old, next := withoutPruning(before.plain()), withoutPruning(after.plain())
 	old.Status.StoredVersions = before.storedVersions()
 	results := checks.Run(old, next)
 
@@ -135,17 +135,41 @@ func (d *Definition) plain() *apiextensionsv1.CustomResourceDefinition {
 
 // strip takes documentation away.
 func strip(schema *apiextensionsv1.JSONSchemaProps) {
-	schema.Description, schema.Title, schema.Example, schema.ExternalDocs = "", "", nil, nil
+	everySchema(schema, func(schema *apiextensionsv1.JSONSchemaProps) {
+		schema.Description, schema.Title, schema.Example, schema.ExternalDocs = "", "", nil, nil
+	})
+}
+
+// everySchema changes a schema and those of its properties, items and values.
+func everySchema(schema *apiextensionsv1.JSONSchemaProps, change func(*apiextensionsv1.JSONSchemaProps)) {
+	change(schema)
 	for name, property := range schema.Properties {
-		strip(&property)
+		everySchema(&property, change)
 		schema.Properties[name] = property
 	}
 	if schema.Items != nil && schema.Items.Schema != nil {
-		strip(schema.Items.Schema)
+		everySchema(schema.Items.Schema, change)
 	}
 	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
-		strip(schema.AdditionalProperties.Schema)
+		everySchema(schema.AdditionalProperties.Schema, change)
 	}
+}
+
+// withoutPruning takes away what decides about pruning alone: crdify has no rule for it, so that it would count any change of it as
+// incompatible, while prunedFrom says whether a change loses anything. No value is refused because of it.
+func withoutPruning(definition *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	for _, version := range definition.Spec.Versions {
+		everySchema(version.Schema.OpenAPIV3Schema, func(schema *apiextensionsv1.JSONSchemaProps) {
+			schema.XPreserveUnknownFields = nil
+			if additional := schema.AdditionalProperties; additional != nil && additional.Allows && additional.Schema == nil {
+				schema.AdditionalProperties = nil
+			}
+			if schema.Type == "" && !schema.XIntOrString {
+				schema.Nullable = false // every value is valid, null too
+			}
+		})
+	}
+	return definition
 }
 
 func flat(definition *apiextensionsv1.CustomResourceDefinition, version string) map[string]*apiextensionsv1.JSONSchemaProps {

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+// holds makes the server hold a CRD that it would not take as a new one, as a cluster does whose CRDs were created by an earlier release:
+// spec.preserveUnknownFields: true is written past the API server.
+func (s *server) holds(d *Definition, body []byte) {
+	s.t.Helper()
+	if !s.takes(http.MethodPost, definitionsPath, body) {
+		s.t.Fatal("the API server does not take the CRD")
+	}
+	s.establish(d.Name, []string{"v1"})
+	const folder = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+	raw, err := s.cluster.Raw(s.t.Context(), folder+d.Name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var held map[string]any
+	if err := json.Unmarshal(raw, &held); err != nil {
+		s.t.Fatal(err)
+	}
+	held["spec"].(map[string]any)["preserveUnknownFields"] = true
+	if raw, err = json.Marshal(held); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cluster.PutRaw(s.t.Context(), folder+d.Name, raw); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// creates writes an object, and waits until the server keeps it whole: it learns of a new CRD a moment later.
+func (s *server) creates(folder string, object map[string]any) {
+	s.t.Helper()
+	body, err := json.Marshal(object)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.until("the server to keep the object whole", func() bool {
+		if status, answer := s.do(http.MethodPost, folder, body); status != http.StatusCreated {
+			s.t.Logf("create: %d: %v", status, answer["message"])
+			return false
+		}
+		_, read := s.do(http.MethodGet, folder+"/one", nil)
+		if whole := cmp.Equal(object, content(read)); whole {
+			return true
+		}
+		s.do(http.MethodDelete, folder+"/one", nil)
+		return false
+	})
+}
+
+// content is an object as its author wrote it.
+func content(object map[string]any) map[string]any {
+	left := maps.Clone(object)
+	left["metadata"] = map[string]any{"name": "one"}
+	return left
+}
+
+// markVersion is a version by which it can be seen that the server has come to use a CRD.
+const markVersion = "v9"
+
+func withMark(t *testing.T, body []byte) []byte {
+	t.Helper()
+	var definition map[string]any
+	if err := json.Unmarshal(body, &definition); err != nil {
+		t.Fatal(err)
+	}
+	spec := definition["spec"].(map[string]any)
+	versions := spec["versions"].([]any)
+	marked := maps.Clone(versions[0].(map[string]any))
+	marked["name"], marked["storage"] = markVersion, false
+	spec["versions"] = append(versions, marked)
+	raw, err := json.Marshal(definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// rewrites puts another CRD in place, rewrites the object as a migration does, and returns what etcd holds of it then.
+func (s *server) rewrites(d *Definition, body []byte, folder, key string) map[string]any {
+	s.t.Helper()
+	if !s.replaces(d.Name, withMark(s.t, body)) {
+		s.t.Fatal("the API server does not take the new CRD")
+	}
+	s.until("the server to use the new CRD", func() bool {
+		status, _ := s.do(http.MethodGet, strings.Replace(folder, "/v1/", "/"+markVersion+"/", 1)+"/one", nil)
+		return status == http.StatusOK
+	})
+	if status, answer := s.do(http.MethodPatch, folder+"/one", []byte("{}")); status != http.StatusOK {
+		s.t.Fatalf("rewrite: %d: %v", status, answer["message"])
+	}
+	// The empty patch writes where the bytes differ. A label makes sure that they do.
+	if status, answer := s.do(http.MethodPatch, folder+"/one", []byte(`{"metadata": {"labels": {"rewritten": "true"}}}`)); status != http.StatusOK {
+		s.t.Fatalf("rewrite: %d: %v", status, answer["message"])
+	}
+	raw, err := s.cluster.Raw(s.t.Context(), key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var held map[string]any
+	if err := json.Unmarshal(raw, &held); err != nil {
+		s.t.Fatal(err)
+	}
+	return content(held)
+}
+
+func TestLossByPruningIsWhatARealServerDoesToStoredObjects(t *testing.T) {
+	cluster := testbed.New(t, testbed.Options{})
+	const folder, key = "/apis/example.com/v1/things", "/registry/example.com/things/one"
+	for name, test := range pruningCases {
+		t.Run(name, func(t *testing.T) {
+			s := &server{t: t, cluster: cluster}
+			old, next := test.definition(t, test.old, false), test.definition(t, test.next, false)
+			d := parse(t, name, string(old))
+			defer s.remove(d.Name)
+			if test.preserves {
+				s.holds(d, old)
+			} else if !s.takes(http.MethodPost, definitionsPath, old) {
+				t.Fatal("the API server does not take the old CRD")
+			}
+			object := test.object(t)
+			s.creates(folder, object)
+			held := s.rewrites(d, next, folder, key)
+			diff := cmp.Diff(object, held)
+			if lost := diff != ""; lost != (len(test.want) > 0) {
+				t.Errorf("the server takes something away: %t, want %t (-before +after):\n%s", lost, !lost, diff)
+			}
+		})
+	}
+}
