@@ -142,3 +142,47 @@ func TestLossByPruningIsWhatARealServerDoesToStoredObjects(t *testing.T) {
 		})
 	}
 }
+
+func TestARealServerDropsNothingBecauseOfAnUpgradedCRD(t *testing.T) {
+	cluster := testbed.New(t, testbed.Options{})
+	s := &server{t: t, cluster: cluster}
+	text := manifests(t, "upgrade/keeps-everything.yaml")["keeps-everything"]
+	old := parse(t, "old", text)
+	upgraded, err := Upgrade(t.Context(), "old", text, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// No server creates a CRD through v1beta1 any more. The one that it holds has the same schema, but for what v1 refuses even without pruning.
+	s.holds(old, asJSON(t, upgraded.Text))
+	folder, key := "/apis/example.com/v1/loads", "/registry/example.com/loads/one"
+	object := filledObject(old, old.v1.Spec.Versions[0])
+	object["spec"].(map[string]any)["described"] = nil
+	status := object["status"]
+	delete(object, "status") // which creating an object leaves out
+	s.creates(folder, object)
+	raw, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, answer := s.do(http.MethodPatch, folder+"/one/status", raw); code != http.StatusOK {
+		t.Fatalf("write the status: %d: %v", code, answer["message"])
+	}
+	object["status"] = status
+	if diff := cmp.Diff(object, s.rewrites(old, asJSON(t, upgraded.Text), folder, key)); diff != "" {
+		t.Errorf("the object in etcd (-before +after the upgraded CRD):\n%s", diff)
+	}
+	created := content(object)
+	created["metadata"] = map[string]any{"name": "two"}
+	delete(created, "status")
+	raw, err = json.Marshal(created)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, answer := s.do(http.MethodPost, folder+"?fieldValidation=Strict", raw); code != http.StatusCreated {
+		t.Fatalf("create with the upgraded CRD: %d: %v", code, answer["message"])
+	}
+	_, read := s.do(http.MethodGet, folder+"/two", nil)
+	if diff := cmp.Diff(content(created), content(read)); diff != "" {
+		t.Errorf("a new object (-written +read):\n%s", diff)
+	}
+}

@@ -4,6 +4,7 @@
 package crd
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -66,6 +67,9 @@ func ends(from, part string) error {
 func tangled(from string, err error) error {
 	if strings.Contains(err.Error(), "unknown anchor") { // as the YAML parser says it, which has no type for it
 		return &UnfitError{from, "an alias (*) in it would not find its anchor (&) where the lines go: write out what it stands for", "yq 'explode(.)' FILE"}
+	}
+	if pruned := (*prunedError)(nil); errors.As(err, &pruned) {
+		return &UnfitError{from, pruned.Error() + ": write out merge keys (<<), and {} where a field has no schema", "yq 'explode(.)' FILE"}
 	}
 	return fmt.Errorf("upgrade %s: %w", from, err)
 }

@@ -38,6 +38,7 @@ spec:
 		"a definition in a list":            {"kind: List\nitems:\n- " + strings.ReplaceAll(manifest, "\n", "\n  ") + "\n", "a CustomResourceDefinition in a list", "yq '.items[] | split_doc' crds/crd.yaml"},
 		"a definition beside one in a list": {manifest + "---\nkind: CustomResourceDefinitionList\nitems:\n- metadata: {name: a}\n", "a CustomResourceDefinition in a list", "yq '.items[] | split_doc' crds/crd.yaml"},
 		"two kinds of line ends":            {replaced("\n", "\r\n"), "some of its lines end as on Windows", `sed -i 's/\r$//' crds/crd.yaml`},
+		"a field without a schema":          {replaced("{type: object}", "{type: object, properties: {a: }}"), "the upgrade would not keep the meaning of preserveUnknownFields: true: v1: ", "yq 'explode(.)' crds/crd.yaml"},
 		"an alias of what moves":            {replaced("storage: true}", "storage: true, schema: *any}"), "an alias (*)", "yq 'explode(.)' crds/crd.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -159,6 +159,7 @@ func (e *edit) all(options Options) error {
 		func() error { return e.perVersion("selectableFields", "selectableFields") },
 		e.missingSchemas,
 		e.missingTypes,
+		e.keepUnknownFields,
 		e.conversion,
 		e.preserveUnknownFields,
 		e.scope,

@@ -13,7 +13,7 @@ import (
 
 // missingSchemas gives a version without a schema one that says what v1beta1 meant without: anything goes, and all of it is kept.
 func (e *edit) missingSchemas() error {
-	if !e.beta || isFalse(lookup(e.spec(), "preserveUnknownFields")) {
+	if !e.beta || !e.preserves() {
 		return nil
 	}
 	for i := range e.versions() {
@@ -22,7 +22,7 @@ func (e *edit) missingSchemas() error {
 			continue
 		}
 		item := e.item(version)
-		lines := []string{"schema:", "  openAPIV3Schema:", "    type: object", "    x-kubernetes-preserve-unknown-fields: true"}
+		lines := []string{"schema:", "  openAPIV3Schema:", "    type: object", "    " + preserveMarker + ": true"}
 		if err := e.insert(item.end, indented(lines, item.indent)...); err != nil {
 			return err
 		}
@@ -94,7 +94,8 @@ func typesMissing(path []string, schema *yaml.Node) (all []typeless) {
 	return append(all, typesMissing(append(slices.Clone(path), "[]"), lookup(schema, "items"))...)
 }
 
-// preserveUnknownFields is written, because `kubectl apply` leaves the true of v1beta1 in a cluster where it is not.
+// preserveUnknownFields becomes false, since v1 takes nothing else; the schemas say now what it said. False is written, because
+// `kubectl apply` would leave the true of v1beta1 in a cluster otherwise.
 func (e *edit) preserveUnknownFields() error {
 	value := lookup(e.spec(), "preserveUnknownFields")
 	switch {
@@ -107,12 +108,6 @@ func (e *edit) preserveUnknownFields() error {
 	default:
 		if err := e.retoken(value, value.Value, strconv.FormatBool(false)); err != nil {
 			return err
-		}
-	}
-	for _, version := range e.versions() {
-		if !isTrue(lookup(version, "schema", "openAPIV3Schema", "x-kubernetes-preserve-unknown-fields")) {
-			e.note("fields that the schema does not name are dropped now, unless it says x-kubernetes-preserve-unknown-fields")
-			break
 		}
 	}
 	return nil

@@ -108,9 +108,9 @@ func TestAPlanWarnsOfConversionsAndOfWhatTheUpgradeChanges(t *testing.T) {
 	const webhook = "  conversion:\n    strategy: Webhook\n    webhook:\n      conversionReviewVersions: [v1]\n      clientConfig: {url: \"https://example.com/convert\"}\n"
 	beta := strings.Replace(strings.Replace(definition("", "v1 served storage"), "k8s.io/v1\n", "k8s.io/v1beta1\n", 1), "  scope", "  preserveUnknownFields: true\n  scope", 1)
 	for want, text := range map[string]string{
-		"a webhook converts between the versions: it must know v2 before stage A":  definition(webhook, "v1 served storage"),
-		"conversion strategy None loses data: b":                                   definition("", "v2 served +b", "v1 served storage"),
-		"things.example.com: fields that the schema does not name are dropped now": beta,
+		"a webhook converts between the versions: it must know v2 before stage A":     definition(webhook, "v1 served storage"),
+		"conversion strategy None loses data: b":                                      definition("", "v2 served +b", "v1 served storage"),
+		"things.example.com: fields that the schema does not name are kept as before": beta,
 	} {
 		plan, err := Make(t.Context(), Question{File: "a.yaml", Definition: text, From: "v1", To: "v2"})
 		if err != nil {
