@@ -26,7 +26,7 @@ func newCRDCheckCommand(streams Streams) *cobra.Command {
   create      would an API server take it where there is none?
   update      would an API server that holds the old one take it? Where the old one has no status.storedVersions, objects may be
               stored in each of its versions
-  compatible  do the objects and clients of the old one work with it?
+  compatible  do the objects and clients of the old one work with it, and do objects keep every field that the old one kept?
   lossless    does conversion strategy None between its versions keep all data?
 
 Nothing is asked of a cluster. Exit codes: 0 nothing speaks against it, 1 error, 2 the answer to a question is no.`,

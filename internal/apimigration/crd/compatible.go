@@ -4,6 +4,7 @@
 package crd
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -159,7 +160,9 @@ func everySchema(schema *apiextensionsv1.JSONSchemaProps, change func(*apiextens
 // incompatible, while prunedFrom says whether a change loses anything. No value is refused because of it.
 func withoutPruning(definition *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	for _, version := range definition.Spec.Versions {
-		everySchema(version.Schema.OpenAPIV3Schema, func(schema *apiextensionsv1.JSONSchemaProps) {
+		root := version.Schema.OpenAPIV3Schema
+		root.Type = cmp.Or(root.Type, "object") // which every object is, said or not
+		everySchema(root, func(schema *apiextensionsv1.JSONSchemaProps) {
 			schema.XPreserveUnknownFields = nil
 			if additional := schema.AdditionalProperties; additional != nil && additional.Allows && additional.Schema == nil {
 				schema.AdditionalProperties = nil

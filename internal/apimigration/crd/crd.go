@@ -11,6 +11,7 @@
 // It holds that
 //   - an upgrade touches the lines that it must and no others: comments and the order of keys stay;
 //   - what Upgrade returns without an error is accepted by the API server's own validation;
+//   - what Upgrade returns without an error keeps every field that the CRD kept before: no API server prunes more because of it;
 //   - upgrading what was upgraded changes nothing.
 package crd
 

@@ -87,8 +87,10 @@ func TestUpgradeKeepsEveryFieldThatTheOldCRDKept(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if reasons := upgraded.Definitions[0].prunedFrom(old); len(reasons) > 0 {
-					t.Errorf("`crd check` of the old and the upgraded CRD: %q, all %+v", reasons, comparisons)
+				compatible := comparisons[0].Compatible
+				retyped := name == "missing-types" // it refuses values that were taken before, and notes that
+				if compatible.Verdict != Yes && !retyped || len(upgraded.Definitions[0].prunedFrom(old)) > 0 {
+					t.Errorf("`crd check` of the old and the upgraded CRD: %+v", compatible)
 				}
 			})
 			kept++
