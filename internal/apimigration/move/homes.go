@@ -64,6 +64,10 @@ type surgery struct {
 	copies     map[string]string // names of the old package → names of their copies for the new kind, where they differ
 	successors []succession      // empty if a cluster converts between the versions
 	finalizers []string          // that say the old name
+
+	telling map[*split.Declaration]bool // whether declarations tell the version, see tellsVersion
+	crds    []project.Manifest          // of the old group, see manifestsOfGroup
+	texts   map[string]string           // see variables
 }
 
 // change is what becomes of a file. A nil content removes it.

@@ -128,17 +128,19 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 			return
 		}
 		if !strings.HasSuffix(d.Name, "GroupVersion") && i.group == i.old.Group || !consumes || !i.besideMoved(selector) {
-			return // it says the same in both versions
+			i.reportUse(i.file, selector, d, false)
+			return
 		}
 		at = homeNew
-		i.finding(i.project.Place(selector.Pos()), "%s stands beside a kind that moves and becomes the new version's", d.Name)
 	}
 	if i.isDuplicated(d) && consumes {
 		at = i.duplicated(selector)
 	}
 	if at == homeOld || !consumes {
+		i.reportUse(i.file, selector, d, false)
 		return
 	}
+	i.reportUse(i.file, selector, d, true)
 	i.edits = append(i.edits, edit{i.project.Offset(selector.X.Pos()), i.project.Offset(selector.X.End()), i.q.name(at)})
 	if name := i.nameOf(d, selector.Sel.Name, elsewhere); name != selector.Sel.Name {
 		i.edits = append(i.edits, edit{i.project.Offset(selector.Sel.Pos()), i.project.Offset(selector.Sel.End()), name})

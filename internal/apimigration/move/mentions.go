@@ -7,9 +7,7 @@ import (
 	"bytes"
 	"context"
 	"go/ast"
-	"go/constant"
 	"go/token"
-	"go/types"
 	"maps"
 	"path"
 	"regexp"
@@ -27,10 +25,14 @@ import (
 const (
 	mentionVersion = "names %s"
 	mentionLiteral = "has %s in a string, which no compiler checks"
-	mentionGVK     = "builds a group, version and kind or resource of %s by hand"
+	mentionGVK     = "builds a group, version and kind or resource of %s by hand: it does not match requests and objects of the new version"
+	mentionMaybe   = "may build a group, version and kind or resource of %s, which no compiler tells"
 	mentionWebhook = "is about a webhook of %s: the new version needs a path and an entry of its own"
 	mentionOwned   = "owns kinds that move in %s only: list the new version in the ClusterServiceVersion, too"
 )
+
+// byHand is what is said of code that names the version in the fields of a struct.
+var byHand = map[builds]string{buildsIt: mentionGVK, buildsMaybe: mentionMaybe}
 
 // textNames are the files besides Go that are read for mentions.
 var textNames = []string{".yaml", ".yml", ".json", ".md", ".adoc", ".rst", ".txt", ".sh", ".bash", ".tpl", ".mk", "Makefile", "Dockerfile"}
@@ -150,9 +152,18 @@ func (s *surgery) mentionsInGo(file *project.File, seen sightings) {
 		case *ast.Field:
 			tags[node.Tag] = true
 		case *ast.CompositeLit:
-			if s.buildsOld(file, node) && !s.isAnchor(node.Pos()) {
+			if how := s.buildsOld(file, node); how != buildsOther && !s.isAnchor(node.Pos()) {
 				within = node
-				seen.add(file.Path, mentionGVK, s.line(node.Pos()))
+				seen.add(file.Path, byHand[how], s.line(node.Pos()))
+			}
+		case *ast.CallExpr:
+			if how := s.completesOld(file, node); how != buildsOther && !s.isAnchor(node.Pos()) {
+				seen.add(file.Path, byHand[how], s.line(node.Pos()))
+			}
+		case *ast.BinaryExpr:
+			// A text that constants are put together to.
+			if value, ok := known(file, node); ok && version.MatchString(value) && !s.isAnchor(node.Pos()) && s.isAboutMoved(strings.Split(value, "\n"), 0) {
+				seen.add(file.Path, mentionLiteral, s.line(node.Pos()))
 			}
 		case *ast.BasicLit:
 			if tags[node] {
@@ -182,31 +193,6 @@ func (s *surgery) mentionsInGo(file *project.File, seen sightings) {
 func (s *surgery) isAnchor(pos token.Pos) bool {
 	d := s.at(pos)
 	return d != nil && d.Anchor
-}
-
-// buildsOld recognises schema.GroupVersionKind{…} and its like with the old group and version, unless the kind is one
-// that stays.
-func (s *surgery) buildsOld(file *project.File, literal *ast.CompositeLit) bool {
-	named, ok := types.Unalias(file.Info.TypeOf(literal)).(*types.Named)
-	if !ok || !strings.HasPrefix(named.Obj().Name(), "GroupVersion") {
-		return false
-	}
-	values := map[string]string{}
-	structure, _ := named.Underlying().(*types.Struct)
-	for i, element := range literal.Elts {
-		name, value := "", element
-		if pair, ok := element.(*ast.KeyValueExpr); ok {
-			if key, ok := pair.Key.(*ast.Ident); ok {
-				name, value = key.Name, pair.Value
-			}
-		} else if structure != nil && i < structure.NumFields() {
-			name = structure.Field(i).Name()
-		}
-		if known := file.Info.Types[value].Value; known != nil && known.Kind() == constant.String {
-			values[name] = constant.StringVal(known)
-		}
-	}
-	return values["Group"] == s.old.Group && values["Version"] == s.old.Version && (values["Kind"] == "" || s.moves(values["Kind"]))
 }
 
 // moves reports whether a name is that of a kind that moves, or of its list.

@@ -101,7 +101,7 @@ spec:
 		"bundle/csv.yaml:10: owns kinds that move in cache.example.com/v1 only: list the new version in the ClusterServiceVersion, too",
 		"config/samples/both.yaml:5: names cache.example.com/v1",
 		"config/webhook.yaml:5: is about a webhook of cache.example.com/v1: the new version needs a path and an entry of its own",
-		"internal/controller/literals.go:16: builds a group, version and kind or resource of cache.example.com/v1 by hand; so do the lines 17",
+		"internal/controller/literals.go:16: builds a group, version and kind or resource of cache.example.com/v1 by hand: it does not match requests and objects of the new version; so do the lines 17",
 		"internal/controller/literals.go:14: has cache.example.com/v1 in a string, which no compiler checks; so do the lines 25",
 		"internal/controller/literals.go:9: is about a webhook of cache.example.com/v1: the new version needs a path and an entry of its own; so do the lines 20",
 	}

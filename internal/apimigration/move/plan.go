@@ -122,6 +122,7 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 		}
 	}
 	s.lookAround()
+	s.reportUsesInOldPackage()
 	if err := s.mentions(ctx); err != nil {
 		return nil, err
 	}
@@ -150,7 +151,7 @@ func newSurgery(p *project.Project, old *project.Version, request Request) (*sur
 	s := &surgery{
 		request: request, project: p, old: old, group: group, version: version, graph: split.NewGraph(old.Package),
 		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{}, kept: map[*split.Declaration]bool{}, bound: map[*split.Declaration]bool{}, hidden: map[*split.Declaration]bool{}, wholly: map[*project.File]bool{}, files: map[string]*change{},
-		dirs: dirs, renaming: renamingOf(request, old), copies: map[string]string{},
+		dirs: dirs, renaming: renamingOf(request, old), copies: map[string]string{}, telling: map[*split.Declaration]bool{},
 	}
 	if err := s.checkDeclared(); err != nil {
 		return nil, err
