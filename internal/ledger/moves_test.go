@@ -294,9 +294,10 @@ func (w *world) restore(how int) {
 			w.rv += bump
 		case ownHasCaughtUp:
 			w.rv = now.rv + 1
-			w.trigger()
-			w.trigger()
 		}
+		// Restarted API servers are a reason to look at once. Until then it must not catch up: see the package comment.
+		w.trigger()
+		w.trigger()
 		return
 	}
 	// The sweep that the backup knows of, and the EndpointSlice, which was written since, go back as well.
