@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/agreement"
@@ -169,6 +170,15 @@ func (i *installer) checkController() {
 	} {
 		if !i.may(controller, allowed[0], allowed[1], allowed[2], allowed[3]) {
 			t.Errorf("the controller may not %v", allowed)
+		}
+	}
+	// How far a collection has come it may ask, with a name that no object has, and so reads none.
+	for _, path := range []string{"/api/v1/namespaces/kube-migrator/secrets", "/apis/storage.k8s.io/v1/storageclasses"} {
+		if _, err := controller.Get().AbsPath(path).Param("fieldSelector", "metadata.name="+inventory.NoObject).Param("limit", "1").Do(t.Context()).Raw(); err != nil {
+			t.Errorf("the controller may not compare %s: %v", path, err)
+		}
+		if _, err := controller.Get().AbsPath(path).Param("limit", "1").Do(t.Context()).Raw(); !apierrors.IsForbidden(err) {
+			t.Errorf("the controller lists %s: %v", path, err)
 		}
 	}
 	for _, denied := range [][]string{ // what it does not use, too

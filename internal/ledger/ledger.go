@@ -42,8 +42,19 @@
 //     hash that changes under one identity is a doubt.
 //   - A process writes a custom resource in the storage version of a generation that it has read. It is behind by less than the
 //     settle time, before which a run does not read its baseline.
-//   - API servers are restarted after etcd is restored. The State goes back with everything else, to a moment at which it held; its
-//     epoch is not that of the servers that live now, and that is a doubt. Look.Restored and the resourceVersions of separate etcds tell more.
+//   - API servers are restarted after an etcd is restored. The State goes back with everything that is in its etcd, to a moment at which it held; its
+//     epoch is not that of the servers that live now, and that is a doubt. Whoever was there all the time sees more (Look.Restored).
+//   - A resource may have an etcd of its own, which is restored while the State stays as it is. Its collection then has a lesser
+//     resourceVersion, or has leapt (a bumped revision), or its witness is older. An etcd that has caught up with what was recorded before the first
+//     look after its API servers were restarted, and whose witness was not written between the backup and the record or is gone, is not recognised: only an
+//     audit of etcd finds that.
+//   - Processes behind an APIService are listed in its EndpointSlices, and no one watches them: where they are not the same, or a slice has
+//     changed, that is a doubt. A slice that came and went as a whole leaves no trace; the controller of EndpointSlices makes another one
+//     only for other port numbers, another family of addresses, or more than 100 endpoints.
+//   - A process that was suspended for longer than its Lease and goes on renews it within 10 seconds. What it wrote until then is noticed when it does. One that
+//     writes and dies before leaves nothing, as one that dies before its first Lease. After an hour its Lease is gone, and it is a new one.
+//   - A process that was told to end writes for less than the settle time after its Lease and its address are gone, or the epoch begins
+//     only when it is silent; package agreement sees to that.
 //   - The migration's generation is read after the look has ended (see Migration).
 //   - There is one writer: a State is written under the resourceVersion that was read with it.
 package ledger
