@@ -109,6 +109,7 @@ const historySeed = 20261121
 type tale struct {
 	kind    kind
 	silent  bool
+	blind   bool
 	servers int
 	// never are the kinds of moves that do not happen in it: a history of few kinds goes deeper than one of all.
 	never []bool
@@ -127,6 +128,7 @@ func tales() *rapid.Generator[tale] {
 	return rapid.Custom(func(t *rapid.T) tale {
 		about := rapid.SampledFrom(subjects).Draw(t, "theme")
 		story := tale{kind: rapid.SampledFrom([]kind{builtIn, ownEtcd, custom, aggregated}).Draw(t, "kind"), servers: rapid.IntRange(1, 2).Draw(t, "servers")}
+		story.blind = rapid.Bool().Draw(t, "may not list")
 		if len(about.moves) > 0 {
 			story.silent, story.never = about.silent, make([]bool, sorts)
 			if len(about.kinds) > 0 {

@@ -25,7 +25,8 @@ func themes() []theme {
 		{separate, false, []string{"all goes well", "backup", "upgrade all", "all goes well", own, "all goes well"}},
 		{separate, false, []string{"all goes well", "backup", "upgrade all", "all goes well", fmt.Sprint("restore ", ownBumped), "all goes well"}},
 		{separate, false, []string{"all goes well", "backup", "upgrade all", "all goes well", fmt.Sprint("restore ", ownHasCaughtUp), "all goes well"}},
-		{separate, false, []string{"upgrade all", "trigger goes on", "engine goes on", "engine", "engine", "backup", "engine goes on", "engine goes on", "finish", own, "all goes well"}},
+		{separate, false, []string{"upgrade all 2", "trigger goes on", "engine goes on", "backup", "engine goes on", "engine goes on 2", "finish", own, "all goes well"}},
+		{separate, false, []string{"upgrade all 2", "trigger goes on", "trigger", "engine goes on", "backup", "engine goes on", "engine goes on 2", "finish", "finish", own, "all goes well"}},
 		{separate, false, []string{
 			"all goes well", "backup", "upgrade all 2", "write by the newest", "trigger goes on", "upgrade all 1", "trigger goes on", fmt.Sprint("restore ", mainBumped), "all goes well",
 		}},

@@ -23,7 +23,7 @@ func (w *world) definition(gen int) Definition {
 func (w *world) collection() Collection {
 	c := Collection{ResourceVersion: uint64(w.rv)}
 	for _, o := range w.objects {
-		if o.exists {
+		if o.exists && !w.blind {
 			c.Witness = Witness{UID: types.UID(objectUIDs[o.uid%len(objectUIDs)]), ResourceVersion: uint64(o.rv)}
 			break
 		}

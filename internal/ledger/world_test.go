@@ -128,6 +128,7 @@ type world struct {
 	rules  rules
 	kind   kind
 	silent bool // nothing keeps the EndpointSlices
+	blind  bool // the trigger may not list objects
 	now    int
 	procs  [mostProcs]proc
 	n      int
@@ -163,7 +164,7 @@ type world struct {
 
 // begin is a cluster in which everything is in v1 and proven to be.
 func (w *world) begin(r rules, t tale) {
-	*w = world{rules: r, kind: t.kind, silent: t.silent && t.kind != aggregated, now: 10, trace: w.trace}
+	*w = world{rules: r, kind: t.kind, silent: t.silent && t.kind != aggregated, blind: t.blind, now: 10, trace: w.trace}
 	w.gens[1], w.gen, w.crd = 1, 1, 1
 	w.versions[1] = true
 	for i := range w.lastWriter {
