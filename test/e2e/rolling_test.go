@@ -226,7 +226,7 @@ func (r *rolling) ends(version string) {
 	if held := stored(r.T, r.cluster, r.what.kind.Prefix); len(held) != 1 || held[version] == 0 {
 		r.Errorf("etcd holds %v, want all in %s", held, version)
 	}
-	r.watch.more(r.T, 10)
+	r.watch.more(r.T, 20)
 }
 
 // bindings are stored as v1beta1 by kube-apiserver 1.36 and as v1 by 1.37, without a flag. They bind no policy that there is.
@@ -252,25 +252,31 @@ func TestTwoBinariesOfARollingUpgradeWithADowngradeInTheMiddle(t *testing.T) {
 	custom := watchTruth(t, r.cluster, widgetKind)
 	r.start(widgets)
 	r.ends(before.stores)
-	r.untilState(widgetsName, "proven", persistedOnly("v1"))
+	r.sweptTo("v1", custom)
 
 	r.become(0, after)
 	r.wantDisagreement(before, after)
 	custom.moving(t, "v2")
 	r.become(0, before)
 	r.ends(before.stores)
-	r.untilState(widgetsName, "proven after the first move", persistedOnly("v2"))
+	r.sweptTo("v2", custom)
 
 	r.become(1, after)
 	r.wantDisagreement(before, after)
 	custom.moving(t, "v1")
 	r.become(0, after)
 	r.ends(after.stores)
-	r.untilState(widgetsName, "proven after the second move", persistedOnly("v1"))
-	custom.more(t, 10)
+	r.sweptTo("v1", custom)
 	for _, w := range []*watchman{r.watch, custom} {
-		w.wantTold(t, 50)
+		w.wantTold(t)
 	}
+}
+
+// sweptTo waits until all widgets are proven to be in a version.
+func (r *rolling) sweptTo(version string, w *watchman) {
+	r.Helper()
+	r.untilState(widgetsName, "proven to be in "+version, persistedOnly(version))
+	w.more(r.T, 20)
 }
 
 // wantDisagreement waits until both servers' own words are recorded and etcd holds what both write, and expects that no migration is asked for.
@@ -325,7 +331,7 @@ func TestThreeServersAreUpgradedUnderARunningSweep(t *testing.T) {
 	}
 	custom := watchTruth(t, r.cluster, widgetKind)
 	r.start(widgets)
-	r.untilState(widgetsName, "proven", persistedOnly("v1"))
+	r.sweptTo("v1", custom)
 	r.ends(deviceOld)
 
 	// At this pace the sweep takes ten minutes, unless this test raises it: it outlasts the upgrade. What is written anew meanwhile is none
@@ -343,14 +349,11 @@ func TestThreeServersAreUpgradedUnderARunningSweep(t *testing.T) {
 	}
 	r.change(widgetsName, `{"spec": {"pace": {"maxObjectsPerSecond": 0}}}`)
 	r.ends(deviceNew)
-	r.untilState(widgetsName, "proven after the upgrade", persistedOnly("v2"))
+	r.sweptTo("v2", custom)
 	if held := stored(t, r.cluster, testbed.WidgetsPrefix); len(held) != 1 || held[v2] < n {
 		t.Errorf("etcd holds %v, want %d widgets or more, all in %s", held, n, v2)
 	}
-	if m := r.until(widgetsName, "succeeded", inPhase(v1alpha1.PhaseSucceeded)); m.Status.Run.Failures != 0 {
-		t.Errorf("restarts were taken for failures: %+v", m.Status.Run)
-	}
 	for _, w := range []*watchman{r.watch, custom} {
-		w.wantTold(t, 50)
+		w.wantTold(t)
 	}
 }
