@@ -191,6 +191,9 @@ func (w *wire) list(ctx context.Context, version string, limit int64, token stri
 	if err != nil {
 		return page{}, err
 	}
+	if err := countItems(raw); err != nil {
+		return page{}, err
+	}
 	list, err := decode[*metav1.PartialObjectMetadataList](raw)
 	if err != nil {
 		return page{}, err
