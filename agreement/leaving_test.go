@@ -104,7 +104,7 @@ func TestARealServerThatIsSuspendedForLongerThanItsLeaseEndsNoDisagreement(t *te
 	if err := suspended.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	defer suspended.Signal(syscall.SIGCONT)
+	defer suspended.Signal(syscall.SIGCONT) //nolint:errcheck // it may run again already
 	makeStale(t, cluster, holder)
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
 		e, err := r.Epoch(ctx)

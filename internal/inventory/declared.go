@@ -94,6 +94,7 @@ func (d declarations) of(r *Resource) schema.GroupVersion {
 		return d[kubernetesDeclares][r.GroupResource]
 	case migrate.Aggregated:
 		return d[weDeclare][r.GroupResource]
+	case migrate.Custom:
 	}
 	return schema.GroupVersion{}
 }
