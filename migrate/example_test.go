@@ -38,7 +38,7 @@ func Example() {
 		Namespaced: true,
 		Origin:     migrate.Custom,
 	}
-	servers, err := agreement.New(config, widgets, agreement.Options{})
+	servers, err := agreement.New(config, widgets, agreement.Options{ShutdownDelay: time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func newSweep(t *testing.T, cluster *testbed.Cluster, target migrate.Target, opt
 	if err != nil {
 		t.Fatal(err)
 	}
-	servers, err := agreement.New(config, target, agreement.Options{})
+	servers, err := agreement.New(config, target, agreement.Options{ShutdownDelay: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (i *installer) sweepAsWorker() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servers, err := agreement.New(config, widgets.Target(), agreement.Options{})
+	servers, err := agreement.New(config, widgets.Target(), agreement.Options{ShutdownDelay: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)
 	}

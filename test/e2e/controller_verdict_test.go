@@ -158,7 +158,7 @@ func (c *controlled) presentEpoch() migrate.Epoch {
 	if err != nil {
 		c.Fatal(err)
 	}
-	servers, err := agreement.New(config, widgets.Target(), agreement.Options{})
+	servers, err := agreement.New(config, widgets.Target(), agreement.Options{ShutdownDelay: time.Nanosecond})
 	if err != nil {
 		c.Fatal(err)
 	}
