@@ -32,7 +32,7 @@ const maxSegment = 1024
 // Segment returns an ErrUnfit unless a word is one path segment: neither empty nor "." nor "..", without "/", "%" and characters that
 // cannot be seen, in UTF-8, and of at most 1,024 bytes. what names it in the error: "name", "namespace".
 func Segment(what, word string) error {
-	why := ""
+	var why string
 	switch {
 	case word == "":
 		return fmt.Errorf("%w: the %s is empty", ErrUnfit, what)

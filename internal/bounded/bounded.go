@@ -111,7 +111,7 @@ func (b *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 // boundFailure reads a failure, and puts one of our own in the place of one that is too large: the same status, with the reason.
 func boundFailure(request *http.Request, response *http.Response) (*http.Response, error) {
 	raw, err := io.ReadAll(response.Body)
-	response.Body.Close() //nolint:errcheck // nothing more is read
+	response.Body.Close()
 	if errors.Is(err, ErrTooLarge) {
 		raw, err = json.Marshal(metav1.Status{
 			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,

@@ -85,7 +85,9 @@ func TestASmallCompressedAnswerIsCountedAsItIsDecompressed(t *testing.T) {
 	if _, err := io.CopyN(w, zeros{}, 64<<20); err != nil {
 		t.Fatal(err)
 	}
-	w.Close()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Write(bomb.Bytes()) //nolint:errcheck // the reader may have gone
@@ -180,7 +182,7 @@ func TestPagesWithoutEndAreFoundOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, err := pagesOf(func(yield func(string, []string) bool) {
-				for i := 0; i < 10*tt.most+10; i++ {
+				for i := range 10*tt.most + 10 {
 					if !yield(tt.page(i)) {
 						return
 					}

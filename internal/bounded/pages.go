@@ -44,8 +44,8 @@ func (p *Pages) Next(token string, identities func(yield func(string) bool)) err
 	h.SetSeed(p.seed)
 	objects := int64(0)
 	for identity := range identities {
-		h.WriteString(identity) //nolint:errcheck // it cannot fail
-		h.WriteByte(0)          //nolint:errcheck // it cannot fail
+		h.WriteString(identity)
+		h.WriteByte(0)
 		objects++
 	}
 	page := h.Sum64()

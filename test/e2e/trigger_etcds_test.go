@@ -44,7 +44,7 @@ func TestTheEtcdOfOneResourceIsRestored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range strings.Split(string(log), "\n") {
+		for line := range strings.SplitSeq(string(log), "\n") {
 			if _, doubt, ok := strings.Cut(line, `doubt="`); ok && strings.Contains(line, "resource="+resource+" ") && len(doubt) > 1 {
 				all = append(all, strings.TrimSuffix(doubt, `"`))
 			}
