@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	"internal/cli/cmd/cli-reference":       {"internal/cli"},
 	"internal/cli/render":                  {"api/v1alpha1", "internal/etcdaudit", "internal/inventory", "internal/retire", "internal/upgrade", "migrate"},
 	"internal/controller":                  {"internal/controller/migration", "internal/controller/trigger"},
-	"internal/controller/trigger":          {"agreement", "api/v1alpha1", "internal/crd", "internal/inventory", "internal/ledger", "migrate", "storageversion"},
+	"internal/controller/trigger":          {"agreement", "api/v1alpha1", "internal/bounded", "internal/apipath", "internal/crd", "internal/inventory", "internal/ledger", "migrate", "storageversion"},
 	"internal/controller/migration":        {"agreement", "api/v1alpha1", "internal/inventory", "internal/storedversions", "internal/worker", "migrate"},
 	"internal/crd":                         {"internal/bounded", "internal/apipath"},
 	"internal/etcdaudit":                   nil,

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -33,14 +34,12 @@ const (
 	// comparisonsAtOnce bounds the requests in flight.
 	comparisonsAtOnce = 8
 	comparisonTimeout = 10 * time.Second
-	// mostCollectionBytes bounds an answer: the metadata of one object.
-	mostCollectionBytes = 4 << 20
 )
 
 // collection is where the collection of one resource is read.
 type collection struct {
 	// path lists it, small a part of it without a single object; empty where it is not known, and nothing is read.
-	path, small []string
+	path, small string
 	// main: it is in the etcd that holds the StorageStates, as all custom resources are: kube-apiserver knows no etcd of their own for them.
 	main bool
 	// aggregated: its API servers are not kube-apiservers.
@@ -68,14 +67,14 @@ func collectionOf(r *resource, namespace string) collection {
 	if r.entry == nil || r.entry.Endpoint == "" {
 		return c
 	}
-	root := []string{"/apis", r.entry.Group, r.entry.Endpoint}
-	if r.entry.Group == "" {
-		root = []string{"/api", r.entry.Endpoint}
+	if !r.entry.Namespaced {
+		namespace = "" // otherwise the API server looks one key up, instead of all objects through
 	}
-	c.path = append(slices.Clone(root), r.entry.Resource)
-	c.small = c.path
-	if r.entry.Namespaced { // the API server looks one key up, instead of all objects through
-		c.small = append(slices.Clone(root), "namespaces", namespace, r.entry.Resource)
+	resource := r.entry.WithVersion(r.entry.Endpoint)
+	path, err := apipath.Collection(resource, "")
+	small, smallErr := apipath.Collection(resource, namespace)
+	if err == nil && smallErr == nil { // a name that leads elsewhere is never read (I3), so that nothing about it is proven
+		c.path, c.small = path, small
 	}
 	return c
 }
@@ -118,7 +117,7 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 
 // readOne lists one object, or no object where the account may not list any: then there is no witness. Zero where nothing can be listed.
 func (c *comparer) readOne(ctx context.Context, name string, at collection) (ledger.Collection, error) {
-	if len(at.path) == 0 {
+	if at.path == "" {
 		return ledger.Collection{}, nil
 	}
 	if _, denied := c.denied.Load(name); !denied {
@@ -131,26 +130,18 @@ func (c *comparer) readOne(ctx context.Context, name string, at collection) (led
 	return c.list(ctx, at.small, "metadata.name="+inventory.NoObject)
 }
 
-func (c *comparer) list(ctx context.Context, path []string, fieldSelector string) (ledger.Collection, error) {
+func (c *comparer) list(ctx context.Context, path, fieldSelector string) (ledger.Collection, error) {
 	ctx, cancel := context.WithTimeout(ctx, comparisonTimeout)
 	defer cancel()
 	// Metadata only (I9): an API server that does not know that form answers 406.
-	request := c.rest.Get().AbsPath(path...).Param("limit", "1").MaxRetries(1).
+	request := c.rest.Get().AbsPath(path).Param("limit", "1").MaxRetries(1).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
 	if fieldSelector != "" {
 		request = request.Param("fieldSelector", fieldSelector)
 	}
-	body, err := request.Stream(ctx)
+	raw, err := bounded.Read(bounded.WithLimit(ctx, bounded.ObjectMetadata), request)
 	if err != nil {
 		return ledger.Collection{}, err
-	}
-	defer body.Close()
-	raw, err := io.ReadAll(io.LimitReader(body, mostCollectionBytes+1))
-	if err != nil {
-		return ledger.Collection{}, err
-	}
-	if len(raw) > mostCollectionBytes {
-		return ledger.Collection{}, fmt.Errorf("the answer is larger than %d bytes", mostCollectionBytes)
 	}
 	return parseCollection(raw)
 }
