@@ -262,7 +262,7 @@ func (s *Sweep) load(ctx context.Context) error {
 		return err
 	}
 	if first.resourceVersion < max(loaded.Confirmed, loaded.Baseline) {
-		s.log.Warn("The collection's resourceVersion has gone backwards, beginning anew",
+		s.log.Warn("The collection's resourceVersion has gone backwards: etcd was restored from a backup, starting over",
 			"now", first.resourceVersion, "then", max(loaded.Confirmed, loaded.Baseline))
 		s.restored = time.Now()
 		return s.save(ctx)
