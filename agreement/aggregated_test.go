@@ -5,15 +5,9 @@ package agreement
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -82,21 +76,13 @@ func (e *extension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // newExtension starts one whose certificate is for a name.
 func newExtension(t *testing.T, name string) *extension {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	certificate, ca, err := testbed.ServingCertificate(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &extension{hash: hashOf(flunders, "v1"), ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	e := &extension{hash: hashOf(flunders, "v1"), ca: ca}
 	e.server = httptest.NewUnstartedServer(e)
-	e.server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	e.server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	e.server.StartTLS()
 	t.Cleanup(e.server.Close)
 	return e

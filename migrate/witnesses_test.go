@@ -199,6 +199,20 @@ func TestNothingIsTakenOverFromBeforeARestore(t *testing.T) {
 	}
 }
 
+// restarting is the agreement of API servers that are restarted once, when it is time; do happens meanwhile.
+func restarting(isTime func() bool, do func()) agreementFunc {
+	since, restarted := time.Now().Add(-time.Hour), false
+	return func() (Epoch, error) {
+		if !restarted && isTime() {
+			since, restarted = time.Now(), true
+			do()
+		}
+		e := lastingFrom(since)
+		e.Servers = []string{fmt.Sprint("restarted ", restarted)}
+		return e, nil
+	}
+}
+
 // Within one run: the API servers are restarted with etcd, which ends the epoch. What the pass before has rewritten, and what was confirmed since,
 // is not skipped unless a witness vouches for it.
 func TestARunThatLivesThroughARestoreRewritesEverythingAgain(t *testing.T) {
@@ -222,16 +236,7 @@ func TestARunThatLivesThroughARestoreRewritesEverythingAgain(t *testing.T) {
 					}
 					return false
 				}
-				since, restarted := time.Now().Add(-time.Hour), false
-				agreement := func() (Epoch, error) {
-					if !restarted && !held.IsZero() && time.Since(held) > slow/2 {
-						since, restarted = time.Now(), true
-						tt.restore(f)
-					}
-					e := lastingFrom(since)
-					e.Servers = []string{fmt.Sprint("restarted ", restarted)}
-					return e, nil
-				}
+				agreement := restarting(func() bool { return !held.IsZero() && time.Since(held) > slow/2 }, func() { tt.restore(f) })
 				result, err := virtualSweep(t, f, agreement, Options{MaxInFlight: 1}).Run(t.Context())
 				if err != nil || !result.Proven || f.patches.Load() != tt.patches {
 					t.Errorf("%d patches, %d restarts, proven %t (%v), want %d patches", f.patches.Load(), result.Restarts, result.Proven, err, tt.patches)
@@ -248,7 +253,7 @@ func TestACollectionThatWentBackwardsIsNotBelieved(t *testing.T) {
 		collection string
 		patches    int64
 	}{
-		"it has gone on":    {"2600", n + 1}, // the object that is gone is restarted for again
+		"it has gone on":    {"2600", n + 1}, // the object that is gone is asked for again
 		"it went backwards": {"2100", 2 * n},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -275,17 +280,10 @@ func TestACollectionThatWentBackwardsIsNotBelieved(t *testing.T) {
 					return false
 				}
 				f.get = func(name string, w http.ResponseWriter) bool { return name == "o3" && gone(w) }
-				restarted := false
-				since := time.Now().Add(-time.Hour)
-				agreement := func() (Epoch, error) {
-					if !restarted && !held.IsZero() && time.Since(held) > slow+2*time.Second {
-						restarted, since = true, time.Now()
-						f.resourceVersion = tt.collection
-					}
-					e := lastingFrom(since)
-					e.Servers = []string{fmt.Sprint("restarted ", restarted)}
-					return e, nil
-				}
+				agreement := restarting(
+					func() bool { return !held.IsZero() && time.Since(held) > slow+2*time.Second },
+					func() { f.resourceVersion = tt.collection },
+				)
 				result, err := virtualSweep(t, f, agreement, Options{MaxInFlight: 1}).Run(t.Context())
 				if err != nil || !result.Proven || f.patches.Load() != tt.patches {
 					t.Errorf("%d patches, %d restarts, proven %t (%v), want %d patches", f.patches.Load(), result.Restarts, result.Proven, err, tt.patches)

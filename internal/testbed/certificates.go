@@ -78,6 +78,25 @@ func (a *authority) serving(name string, addresses []net.IP, names ...string) (*
 	return a.sign(t)
 }
 
+// ServingCertificate makes a certificate for a server of a test that is reached by a DNS name, such as an aggregated API server behind the Service
+// "name.namespace.svc", and the certificate authority, in PEM, that signed it.
+func ServingCertificate(name string) (certificate tls.Certificate, ca []byte, err error) {
+	a, err := newAuthority("testbed-" + name)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	t := template(name)
+	t.ExtKeyUsage, t.DNSNames = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []string{name}
+	p, err := a.sign(t)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	if certificate, err = tls.X509KeyPair(p.certificatePEM, p.keyPEM); err != nil {
+		return tls.Certificate{}, nil, fmt.Errorf("make serving certificate: %w", err)
+	}
+	return certificate, a.pem, nil
+}
+
 // client makes a certificate that says who a client is.
 func (a *authority) client(name string, groups ...string) (*pair, error) {
 	t := template(name)

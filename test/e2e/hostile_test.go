@@ -4,15 +4,9 @@
 package e2e
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +16,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
@@ -117,21 +110,13 @@ func flunders(names ...string) string {
 // newHostile puts a hostile API server behind the cluster's kube-apiserver.
 func newHostile(t *testing.T, cluster *testbed.Cluster) *hostile {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	certificate, ca, err := testbed.ServingCertificate("flunders.default.svc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"flunders.default.svc"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &hostile{ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	h := &hostile{ca: ca}
 	h.server = httptest.NewUnstartedServer(h)
-	h.server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	h.server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	h.server.StartTLS()
 	t.Cleanup(h.server.Close)
 	post(t, cluster, "/api/v1/namespaces/default/services", map[string]any{
