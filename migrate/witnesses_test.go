@@ -296,7 +296,7 @@ func TestACollectionThatWentBackwardsIsNotBelieved(t *testing.T) {
 func TestObjectsThatGoBackwardsAgainAndAgainEndTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &scripted{n: 3, resourceVersion: "1000"}
-		f.get = func(_ string, w http.ResponseWriter) bool { fmt.Fprint(w, object1("o0", "5")); return true }
+		f.get = func(name string, w http.ResponseWriter) bool { fmt.Fprint(w, object1(name, "5")); return true }
 		agreement := func() (Epoch, error) { return lastingFrom(time.Now().Add(-time.Hour)), nil }
 		result, err := virtualSweep(t, f, agreement, Options{}).Run(t.Context())
 		if !errors.Is(err, ErrWentBackwards) || result.Proven {
