@@ -43,7 +43,7 @@ func TestAtMostSixteenRequestsAreInFlight(t *testing.T) {
 		if n == maxAtOnce {
 			close(full)
 		}
-		<-full // nobody goes on before all places are taken
+		<-full // no one goes on before all places are taken
 		fmt.Fprint(w, "{}")
 	})
 	var wg sync.WaitGroup

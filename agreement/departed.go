@@ -64,7 +64,7 @@ func (d departure) key() string {
 	return d.address
 }
 
-// expires is when a server of which nobody knows more counts as gone.
+// expires is when a server of which no one knows more counts as gone.
 func (d departure) expires(delay time.Duration) time.Time {
 	return latest(d.noticed, d.served).Add(delay)
 }
@@ -92,7 +92,7 @@ type place struct {
 // sight is one reading of who is listed at a place.
 type sight struct {
 	now time.Time
-	// blind: the reading does not tell who lives. Nobody departs by it.
+	// blind: the reading does not tell who lives. No one departs by it.
 	blind bool
 	// live are the listed servers. stale are those whose Lease is not renewed any more, with the moment that it stopped counting as fresh.
 	live, stale []server
@@ -141,7 +141,7 @@ func (p *place) note(s sight, delay time.Duration) {
 	}
 }
 
-// unexplained reports whether somebody may have left since the last reading of whom nobody knows.
+// unexplained reports whether somebody may have left since the last reading of whom no one knows.
 func (p *place) unexplained(s sight) bool {
 	same := slices.EqualFunc(p.present, s.live, func(a, b server) bool { return a.holder == b.holder }) && slices.Equal(p.listed, s.listed)
 	switch {
@@ -244,7 +244,7 @@ func (p *place) learn(one departure, state presence, now time.Time) {
 			continue
 		}
 		if state == uncertain && d.state != uncertain && now.Sub(d.served) < missedFor {
-			return // one lost packet is no news
+			return // one lost packet is not news
 		}
 		d.state = state
 		switch state {

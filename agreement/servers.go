@@ -109,7 +109,7 @@ func (f findings) addKubeAPIServers(r *roster) {
 func (f findings) addUncertain(r *roster) {
 	for _, one := range f.absent.uncertain {
 		if one.holder == "" {
-			continue // an address alone, which nobody vouches for
+			continue // an address alone, which no one vouches for
 		}
 		id := one.name
 		if slices.ContainsFunc(r.list, func(s Server) bool { return s.ID == id }) {

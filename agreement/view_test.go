@@ -253,7 +253,7 @@ func TestWhatHasAView(t *testing.T) {
 	}
 }
 
-// An aggregated API server's process that came and went leaves the generation of a slice behind; what cannot be read is no trace.
+// An aggregated API server's process that came and went leaves the generation of a slice behind; what cannot be read is not a trace.
 func TestTheTracesOfAnAggregatedAPIServer(t *testing.T) {
 	one := &service{name: "v1.wardle", id: "u/1", namespace: "default", service: "flunders", slices: []string{"slice 4"}}
 	same := &service{name: "v1beta1.wardle", id: "w/1", namespace: "default", service: "flunders", slices: []string{"slice 4"}}

@@ -130,7 +130,7 @@ type StorageStateStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Witness is an object of the collection as it was when the collection was compared last: the same object with a lesser resourceVersion tells later that etcd was
-	// restored, also where the collection's resourceVersion is no lesser. Absent: the collection was empty, or is one of a custom resource, whose
+	// restored, also where the collection's resourceVersion is not lower. Absent: the collection was empty, or is one of a custom resource, whose
 	// etcd is the one that holds this object.
 	// +optional
 	Witness *RecordedWitness `json:"witness,omitempty"`

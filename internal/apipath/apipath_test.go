@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// hostile are words that would lead a request out of its resource, or that nobody can show.
+// hostile are words that would lead a request out of its resource, or that no one can show.
 var hostile = map[string]string{
 	"empty":                "",
 	"the folder itself":    ".",

@@ -51,7 +51,7 @@ func collectionRestored(s State, l Look) string {
 	return ""
 }
 
-// witnessRestored: etcd's revision is no lesser (it was bumped, or has caught up), but an object is older than it was.
+// witnessRestored: etcd's revision is not lower (it was bumped, or has caught up), but an object is older than it was.
 func witnessRestored(s State, l Look) string {
 	if older(s.Collection.Witness, l.Collection.Witness) {
 		return "an object went backwards: etcd was restored from a backup"
@@ -195,8 +195,8 @@ func replacedUnseen(s State, l Look) string {
 	return ""
 }
 
-// moreDecodable: what nobody could read, and so nobody could rewrite, can be read now, after a downgrade for instance. A server that has just
-// come does not declare at once what it can decode; until its epoch has settled that is no news.
+// moreDecodable: what no one could read, and so no one could rewrite, can be read now, after a downgrade for instance. A server that has just
+// come does not declare at once what it can decode; until its epoch has settled that is not news.
 func moreDecodable(s State, l Look) string {
 	if s.OnlyDecodable && l.Epoch != nil && l.Settled && !l.OnlyDecodable {
 		return "no migration has proven what is stored, and API servers may be able to decode more than one version now"

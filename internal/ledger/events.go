@@ -145,7 +145,7 @@ func (r rules) finished(s State, m Migration, c Collection) Decision {
 }
 
 // decodable reports whether nothing has to be rewritten although nothing is proven: the versions that may be stored are the one that all
-// servers write and others that nobody can name, and no server can decode any of these. A migration would come to nothing: it lists and
+// servers write and others that no one can name, and no server can decode any of these. A migration would come to nothing: it lists and
 // patches through the same servers. Where a version has a name, somebody has written it, and people should learn that it cannot be read.
 func decodable(s State, l Look) bool {
 	return s.Epoch != nil && l.OnlyDecodable && !slices.ContainsFunc(s.Persisted, func(hash string) bool { return hash != Unknown && hash != s.Epoch.Hash })

@@ -188,7 +188,7 @@ type Look struct {
 
 	// OnlyDecodable: every server that can write declares that it can decode no version but that of the epoch, each of them for itself.
 	OnlyDecodable bool
-	// Settled: the epoch has lasted for so long that nobody else can be writing.
+	// Settled: the epoch has lasted for so long that no one else can be writing.
 	Settled bool
 
 	// Continuous says that Leases, endpoints and definitions were watched without a gap since the recorded look began, so that Passed and

@@ -200,7 +200,7 @@ type prunedError struct{ error }
 func schemaOf(version *yaml.Node) (*apiextensionsv1.JSONSchemaProps, error) {
 	node := schemaNode(version)
 	if node == nil {
-		return nil, nil //nolint:nilnil // there is none, and that is no error here
+		return nil, nil //nolint:nilnil // there is none, and that is not an error here
 	}
 	var value any
 	if err := node.Decode(&value); err != nil {

@@ -172,7 +172,7 @@ func parseCollection(raw []byte) (ledger.Collection, error) {
 }
 
 // due are the resources whose collections a look reads, sorted: custom ones, which cost nothing; those that were not read since the API
-// servers were others; those of aggregated API servers, of which nobody knows when they are restarted; those that a proof waits for;
+// servers were others; those of aggregated API servers, of which no one knows when they are restarted; those that a proof waits for;
 // and some more in turn.
 func (c *comparer) due(s *seen) []string {
 	servers := s.servers()
@@ -213,7 +213,7 @@ func (s *seen) servers() string {
 type mainEtcd struct {
 	mu     sync.Mutex
 	newest uint64
-	states map[string]uint64 // the greatest resourceVersion of each name: one that is made anew has a greater one, too
+	states map[string]uint64 // the greatest resourceVersion of each name: one that is created again has a greater one, too
 }
 
 // next takes what was read after the last time, and reports whether it is older.

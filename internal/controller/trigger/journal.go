@@ -58,7 +58,7 @@ type journal struct {
 	newest      uint64                // resourceVersion of a Lease that was seen
 }
 
-// tenure is who holds a Lease, and when it was renewed last, by the holder's clock. The zero value: nobody does.
+// tenure is who holds a Lease, and when it was renewed last, by the holder's clock. The zero value: no one does.
 type tenure struct {
 	holder  string
 	renewed time.Time

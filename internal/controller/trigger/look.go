@@ -263,7 +263,7 @@ func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, sin
 	p := j.since(since, definitionName)
 	l.Continuous = p.serversWatched
 	if v.Origin == migrate.Aggregated {
-		// Nobody watches the processes behind an APIService; their own traces tell whether one came and went.
+		// No one watches the processes behind an APIService; their own traces tell whether one came and went.
 		l.Continuous, l.Traces = false, v.Traces
 		return l
 	}

@@ -208,7 +208,7 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 	return look, nil
 }
 
-// disturbed reports whether API servers may have come or gone, or the definition may have changed, since the recorded look. Nobody watches aggregated ones.
+// disturbed reports whether API servers may have come or gone, or the definition may have changed, since the recorded look. No one watches aggregated ones.
 func (t *trigger) disturbed(name string) bool {
 	p := t.journal.since(t.positions[name], name)
 	return t.eyes.etcds.collections[name].aggregated || !p.serversWatched || len(p.processes) > 0 || len(p.definitions) > 0
