@@ -117,17 +117,40 @@ func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseF
 	}
 }
 
+const (
+	// pausedLook is how long after the last look another one is due while the API server asks for a pause: late, but early enough for a look
+	// that fails to be repeated before maxBlind is over.
+	pausedLook = 7 * time.Second
+	// lookPatience is how long the requests of a look wait for the end of a pause that begins under it: less than agreement gives each request.
+	lookPatience = 4 * time.Second
+)
+
 // lookIsDue waits, while the API server asks for a pause (Retry-After), until the next look at the epoch cannot wait any longer. Looks go on
 // during a pause, because a pass that no one follows for maxBlind is over, and API Priority and Fairness asks for pauses of up to 32 s; but
 // they are as rare as maxBlind allows (I5, I7).
 func (s *Sweep) lookIsDue(ctx context.Context) error {
-	for s.pacer.Paused() && time.Since(time.Unix(0, s.looked.Load())) < maxBlind/2 {
+	for s.pacer.Paused() && time.Since(s.lastLook()) < pausedLook {
 		if err := pace.Sleep(ctx, s.options.LookInterval); err != nil {
 			return err
 		}
 	}
-	s.looked.Store(time.Now().UnixNano())
 	return context.Cause(ctx)
+}
+
+// lastLook is when the last look began that saw the epoch.
+func (s *Sweep) lastLook() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.Seen
+}
+
+// pressing returns the context for the requests of a look that is due: they wait no longer for the end of a pause than the look can.
+func (s *Sweep) pressing(ctx context.Context) context.Context {
+	latest := time.Now()
+	if !s.pacer.Paused() {
+		latest = latest.Add(lookPatience)
+	}
+	return pace.HeldUntil(ctx, latest)
 }
 
 // leaseGrace is how long a server may write before a look can see it: it serves requests a moment before its Lease is
@@ -158,7 +181,7 @@ func (s *Sweep) sight() sighting {
 // nothing, and another one would have a Lease of its own.
 func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 	seen := s.sight()
-	now, err := s.agreement.Epoch(pace.Unheld(ctx))
+	now, err := s.agreement.Epoch(s.pressing(ctx))
 	if err == nil {
 		s.answer.Store(time.Now().UnixNano())
 	}
@@ -211,7 +234,7 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
 			return
 		}
 		seen := s.sight()
-		now, err := s.agreement.Epoch(pace.Unheld(ctx))
+		now, err := s.agreement.Epoch(s.pressing(ctx))
 		switch {
 		case err != nil && seen.at.Sub(end) > 2*s.grace(), errors.Is(err, ErrDisagreement), ctx.Err() != nil:
 			return

@@ -77,7 +77,7 @@ func TestAPauseThatTheServerAsksForDoesNotEndThePass(t *testing.T) {
 					t.Errorf("%d restarts, %d rewritten, %d refused, proven %t (%v), want one pass through at least two pauses",
 						result.Restarts, result.Counts.Rewritten, refused, result.Proven, err)
 				}
-				if most := refused * (1 + int(pause/(maxBlind/2))); len(looks) == 0 || len(looks) > most {
+				if most := refused * (1 + int(pause/pausedLook)); len(looks) == 0 || len(looks) > most {
 					t.Errorf("%d looks during %d pauses, want between 1 and %d: as few as keep the pass valid (I7)", len(looks), refused, most)
 				}
 			})

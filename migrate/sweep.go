@@ -121,7 +121,6 @@ type Sweep struct {
 	newest   atomic.Uint64 // newest resourceVersion read
 	retried  atomic.Int64
 	answer   atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
-	looked   atomic.Int64 // when the last look at the epoch was due, in Unix nanoseconds
 	// accounted counts the objects that something became of; it moves where there is progress.
 	accounted atomic.Int64
 

@@ -17,18 +17,22 @@ const longestClosed = time.Minute
 
 // Gate holds requests back while a server asks for it: after an answer 429 or 503 with Retry-After, nothing that goes
 // through the same Gate is sent until that time is over, or longestClosed (I7). What must not be late, such as the renewal of a
-// Lease, has to go another way, or be marked by Unheld. Safe for concurrent use; the zero value is open.
+// Lease, has to go another way, or be bounded by HeldUntil. Safe for concurrent use; the zero value is open.
 type Gate struct {
 	mu          sync.Mutex
 	closedUntil time.Time
 }
 
-// Wait waits until the gate is open. The only error is that of the context.
+// Wait waits until the gate is open, or until the moment of HeldUntil. The only error is that of the context.
 func (g *Gate) Wait(ctx context.Context) error {
+	latest, bounded := ctx.Value(heldUntil{}).(time.Time)
 	for {
 		g.mu.Lock()
 		wait := time.Until(g.closedUntil)
 		g.mu.Unlock()
+		if bounded {
+			wait = min(wait, time.Until(latest))
+		}
 		if wait <= 0 {
 			return context.Cause(ctx)
 		}
@@ -45,12 +49,15 @@ func (g *Gate) isClosed() bool {
 	return time.Until(g.closedUntil) > 0
 }
 
-// unheld marks the context of a request that passes a closed Gate.
-type unheld struct{}
+// heldUntil is the key of the moment up to which a closed Gate holds the requests of a context.
+type heldUntil struct{}
 
-// Unheld returns a context whose requests pass a closed Gate: for the few small requests that cannot wait for as long as a server may ask
-// for, such as the looks that keep a pass valid. The caller sees to it that they are rare (I7).
-func Unheld(ctx context.Context) context.Context { return context.WithValue(ctx, unheld{}, true) }
+// HeldUntil returns a context whose requests a closed Gate holds until a moment at most, and not at all where that has passed: for the few
+// small requests that cannot wait for as long as a server may ask for, such as the looks that keep a pass valid. The caller sees to
+// it that they are rare (I7).
+func HeldUntil(ctx context.Context, latest time.Time) context.Context {
+	return context.WithValue(ctx, heldUntil{}, latest)
+}
 
 // close keeps the gate closed for d from now, and returns by how much longer that is than it would have been.
 func (g *Gate) close(d time.Duration) (longer time.Duration) {
@@ -77,13 +84,11 @@ type gated struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *gated) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Context().Value(unheld{}) == nil {
-		if err := t.gate.Wait(request.Context()); err != nil {
-			if request.Body != nil {
-				request.Body.Close()
-			}
-			return nil, err
+	if err := t.gate.Wait(request.Context()); err != nil {
+		if request.Body != nil {
+			request.Body.Close()
 		}
+		return nil, err
 	}
 	response, err := t.next.RoundTrip(request)
 	if err == nil && (response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable) {

@@ -69,7 +69,7 @@ func TestARequestThatEndsWhileTheGateIsClosedIsNotSent(t *testing.T) {
 	})
 }
 
-func TestARequestThatCannotWaitPassesAClosedGateAndCloses(t *testing.T) {
+func TestARequestThatCannotWaitIsHeldUntilItsMomentAndClosesTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gate Gate
 		gate.close(10 * time.Second)
@@ -77,11 +77,14 @@ func TestARequestThatCannotWaitPassesAClosedGateAndCloses(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"20"}}}, nil
 		}))
 		begin := time.Now()
-		request, _ := http.NewRequestWithContext(Unheld(t.Context()), http.MethodGet, "https://example.com", nil)
-		if _, err := client.RoundTrip(request); err != nil || time.Since(begin) != 0 {
-			t.Errorf("sent after %v (%v), want at once", time.Since(begin), err)
+		request, _ := http.NewRequestWithContext(HeldUntil(t.Context(), begin.Add(4*time.Second)), http.MethodGet, "https://example.com", nil)
+		if _, err := client.RoundTrip(request); err != nil || time.Since(begin) != 4*time.Second {
+			t.Errorf("sent after %v (%v), want 4 s", time.Since(begin), err)
 		}
-		if err := gate.Wait(t.Context()); err != nil || time.Since(begin) != 20*time.Second {
+		if _, err := client.RoundTrip(request); err != nil || time.Since(begin) != 4*time.Second {
+			t.Errorf("sent after %v (%v), want at once when the moment has passed", time.Since(begin), err)
+		}
+		if err := gate.Wait(t.Context()); err != nil || time.Since(begin) != 24*time.Second {
 			t.Errorf("the gate opened after %v (%v), want what the last answer asked for", time.Since(begin), err)
 		}
 	})
