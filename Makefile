@@ -53,7 +53,7 @@ demo: build ## a real control plane with old data: upgrade it, migrate it, show 
 
 # Two packages at a time: test/e2e, which often waits, is the first and takes as long as all others together.
 .PHONY: test
-test: ## all tests, against real API servers (some 20 minutes once those are built)
+test: ## all tests, against real API servers (some 27 minutes on 2 cores once those are built)
 	@$(TESTBED_BUILD) $(TEST_BINARIES)
 	go vet ./...
 	go test -vet off -timeout 40m -p 2 -parallel 4 ./test/e2e ./...
