@@ -39,6 +39,9 @@ type Checkpoint struct {
 	Unordered bool `json:"unordered,omitempty"`
 	// Witnesses are objects as this sweep left them, by resourceVersion, the least first. They are read before anything of this is believed.
 	Witnesses []Witness `json:"witnesses,omitempty"`
+	// Restored is when this sweep saw last that etcd had been restored; zero: never. The epoch has to settle again from then on, also for a
+	// process that resumes.
+	Restored time.Time `json:"restored,omitzero"`
 	// Incomparable: an object was listed with a greater resourceVersion than its list, as some aggregated API servers do. A comparison
 	// tells nothing then, and every object is rewritten.
 	Incomparable bool `json:"incomparable,omitempty"`

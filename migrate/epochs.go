@@ -63,8 +63,8 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 		default:
 			s.hash = epoch.Hash
 			since := epoch.Since
-			if since.Before(s.restored) {
-				since = s.restored
+			if since.Before(s.state.Restored) {
+				since = s.state.Restored
 			}
 			left := time.Until(since.Add(s.options.SettleTime))
 			if left <= 0 {

@@ -116,8 +116,7 @@ type Sweep struct {
 	log       *slog.Logger
 
 	hash     string        // of the storage version that the run began with
-	restored time.Time     // when the run saw last that etcd had been restored
-	restores int           // how often it did
+	restores int           // how often the run saw that etcd had been restored
 	newest   atomic.Uint64 // newest resourceVersion read
 	retried  atomic.Int64
 	answer   atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
@@ -263,7 +262,7 @@ func (s *Sweep) load(ctx context.Context) error {
 	if first.resourceVersion < max(loaded.Confirmed, loaded.Baseline) {
 		s.log.Warn("The collection's resourceVersion has gone backwards: etcd was restored from a backup, starting over",
 			"now", first.resourceVersion, "then", max(loaded.Confirmed, loaded.Baseline))
-		s.restored = time.Now()
+		s.update(func() { s.state.Restored = time.Now() })
 		return s.save(ctx)
 	}
 	if !loaded.resumable() {

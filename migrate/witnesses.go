@@ -158,15 +158,15 @@ func (s *Sweep) recheck(starting, ctx context.Context) error {
 // its identity says: what was restored may have been written since in any version.
 func (s *Sweep) startOver(w Witness) error {
 	s.log.Warn("An object went backwards: etcd was restored from a backup, starting over", "object", w.object().key(), "resourceVersion", w.ResourceVersion)
-	if s.restores++; s.restores > maxRestores {
-		return fmt.Errorf("%w: %s is older than after it was rewritten", ErrWentBackwards, w.object().key())
-	}
 	s.update(func() {
 		s.endPass()
 		s.state.forget()
-		s.candidate, s.restored = Witness{}, time.Now()
+		s.candidate, s.state.Restored = Witness{}, time.Now()
 	})
 	s.newest.Store(0)
+	if s.restores++; s.restores > maxRestores {
+		return fmt.Errorf("%w: %s is older than after it was rewritten, for the %dth time", ErrWentBackwards, w.object().key(), s.restores)
+	}
 	return errRestored
 }
 

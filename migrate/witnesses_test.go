@@ -325,3 +325,27 @@ func TestNumbersThatCannotBeComparedSkipNothing(t *testing.T) {
 		})
 	}
 }
+
+// A process may die right after it has seen that etcd was restored: the one that resumes waits for the settle time as well.
+func TestARestoreThatADeadProcessSawIsSettledByTheNextOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &scripted{n: 3, resourceVersion: "1000"}
+		place := &memoryCheckpoints{}
+		seen := time.Now()
+		if err := place.Save(t.Context(), &Checkpoint{Version: checkpointVersion, Resource: "configmaps", Restored: seen}); err != nil {
+			t.Fatal(err)
+		}
+		var began time.Time
+		f.patch = func(string, http.ResponseWriter) bool {
+			if began.IsZero() {
+				began = time.Now()
+			}
+			return false
+		}
+		agreement := func() (Epoch, error) { return lastingFrom(seen.Add(-time.Hour)), nil }
+		result, err := virtualSweep(t, f, agreement, Options{Checkpoints: place, Resume: true}).Run(t.Context())
+		if err != nil || !result.Proven || began.Sub(seen) < DefaultSettleTime {
+			t.Errorf("the pass began %v after the restore, proven %t (%v), want it to wait for the settle time (I2)", began.Sub(seen), result.Proven, err)
+		}
+	})
+}
