@@ -137,7 +137,7 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 func TestWithoutAHashWhatDoesNotCountAsDeclaredIsNoAgreement(t *testing.T) {
 	entries := declares(kubernetesAPI, "a=resource.k8s.io/v1", "b=resource.k8s.io/v1")
 	for name, f := range map[string]findings{
-		"nobody declares":                         {},
+		"no server declares":                      {},
 		"the servers are not known to publish":    {declarations: []declaration{entries}, notPublishing: "x"},
 		"the entries are those of another server": {declarations: []declaration{declares(kubernetesAPI, "a=resource.k8s.io/v1")}, publishing: true},
 		"the kind is not known":                   {declarations: []declaration{entries}, publishing: true, target: migrate.Target{Resource: deviceClasses.Resource, Origin: migrate.BuiltIn}},

@@ -141,14 +141,14 @@ func (p *place) note(s sight, delay time.Duration) {
 	}
 }
 
-// unexplained reports whether somebody may have left since the last reading of whom no one knows.
+// unexplained reports whether a server that was never listed may have left since the last reading.
 func (p *place) unexplained(s sight) bool {
 	same := slices.EqualFunc(p.present, s.live, func(a, b server) bool { return a.holder == b.holder }) && slices.Equal(p.listed, s.listed)
 	switch {
 	case p.read.IsZero():
 		return true
 	case same:
-		return !p.changed.Equal(s.changed) // somebody came and went
+		return !p.changed.Equal(s.changed) // a server came and went
 	}
 	return s.now.Sub(p.read) > followGap
 }

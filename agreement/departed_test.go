@@ -97,10 +97,10 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 			{left(331 * second), answers(uncertain), nil, []string{"b_1"}, 331 * second},
 			{left(350 * second), answers(uncertain), nil, nil, 300*second + testDelay},
 		},
-		"nobody looked for a while, and a server came: another may have come and left": {
+		"there was no look for a while, and a server came: another may have come and left": {
 			begun, {came(60 * second), nil, nil, nil, 60 * second}, {came(200 * second), nil, nil, nil, 59*second + second + testDelay},
 		},
-		"a server came while somebody looked": {
+		"a server came between two looks that followed each other": {
 			{sight: seeing(55*second, serverA, serverB), since: -time.Hour + second + testDelay}, {came(60 * second), nil, nil, nil, -time.Hour + second + testDelay},
 		},
 		"a lost packet does not make it uncertain; half a minute without an answer does": {
@@ -131,18 +131,18 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 			{left(3 * second), answers(serving), []string{"b_1"}, nil, -time.Hour + second + testDelay},
 			{seeing(4*second, serverA, serverB), answers(serving), nil, nil, -time.Hour + second + testDelay},
 		},
-		"its address was that of the others, too: nobody knows who answers there": {
+		"it shared its address with the others: which server answers there is unknown": {
 			{sight: seeing(0, serverA, server{name: "b", holder: "b_1", address: serverA.address}), since: -time.Hour + second + testDelay},
 			{left(3 * second), map[string]presence{serverA.address: serving}, nil, []string{"b_1"}, 3 * second},
 			{left(50 * second), nil, nil, nil, 3*second + testDelay},
 		},
-		"Leases cannot be read for a while: nobody has departed by that": {
+		"Leases cannot be read for a while: that does not mean that a server departed": {
 			begun, {sight{now: at(3 * second), blind: true, listed: []string{serverA.address, serverB.address}, changed: at(-time.Hour)}, nil, nil, nil, -time.Hour + second + testDelay},
 		},
-		"nobody looked for a while, and somebody left: another may have left as well": {
+		"there was no look for a while, and a server left: another may have left as well": {
 			begun, {gone, answers(silent), nil, nil, 60 * second}, {left(80 * second), nil, nil, nil, 60 * second},
 		},
-		"the addresses changed, and are the same: somebody came and went whom nobody knows": {
+		"the addresses changed and are the same: an unknown server came and went": {
 			begun, {func() sight { s := seeing(3*second, serverA, serverB); s.changed = at(2 * second); return s }(), nil, nil, nil, 3 * second},
 			{func() sight { s := seeing(90*second, serverA, serverB); s.changed = at(2 * second); return s }(), nil, nil, nil, 3*second + testDelay},
 		},

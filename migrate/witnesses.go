@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -136,7 +137,7 @@ func (s *Sweep) recall(starting, ctx context.Context) error {
 	case err != nil:
 		return err
 	case t.restored != nil:
-		return s.startOver(*t.restored)
+		return s.startOver(ctx, *t.restored)
 	case t.upTo == 0 && s.state.Begun:
 		s.log.Info("No object is as this sweep left it, so nothing shows that etcd was not restored meanwhile: starting over")
 	}
@@ -149,14 +150,14 @@ func (s *Sweep) recall(starting, ctx context.Context) error {
 func (s *Sweep) recheck(starting, ctx context.Context) error {
 	t, err := s.hear(starting, ctx)
 	if err == nil && t.restored != nil {
-		err = s.startOver(*t.restored)
+		err = s.startOver(ctx, *t.restored)
 	}
 	return err
 }
 
 // startOver voids everything: the objects that etcd holds are older than those that the sweep has seen. The epoch settles again, whatever
 // its identity says: what was restored may have been written since in any version.
-func (s *Sweep) startOver(w Witness) error {
+func (s *Sweep) startOver(ctx context.Context, w Witness) error {
 	s.log.Warn("An object went backwards: etcd was restored from a backup, starting over", "object", w.object().key(), "resourceVersion", w.ResourceVersion)
 	s.update(func() {
 		s.endPass()
@@ -165,7 +166,7 @@ func (s *Sweep) startOver(w Witness) error {
 	})
 	s.newest.Store(0)
 	if s.restores++; s.restores > maxRestores {
-		return fmt.Errorf("%w: %s is older than after it was rewritten, for the %dth time", ErrWentBackwards, w.object().key(), s.restores)
+		return errors.Join(fmt.Errorf("%w: %d times, the last time %s", ErrWentBackwards, s.restores, w.object().key()), s.save(ctx))
 	}
 	return errRestored
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,7 +27,9 @@ func TestNothingIsProvenWhileAReplacedServerAcceptsWrites(t *testing.T) {
 	replaced := append([]string{"--shutdown-delay-duration=" + delay.String()}, heldBack.flags...)
 	cluster := testbed.New(t, testbed.Options{Release: testbed.V136, Isolated: true, Servers: []testbed.ServerOptions{{Flags: replaced}, {}}})
 	a := cluster.Servers[0]
-	kubeconfig, err := cluster.Servers[1].Kubeconfig()
+	proxy := testbed.NewProxy(t, cluster)
+	proxy.Target(cluster.Servers[1])
+	kubeconfig, err := proxy.Kubeconfig()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +60,15 @@ func TestNothingIsProvenWhileAReplacedServerAcceptsWrites(t *testing.T) {
 		t.Fatal("the server to be replaced does not write")
 	}
 	_, before := newCLIWith(t, cluster, kubeconfig).start("migrate", deviceClasses.kind.Name(), "--settle-time=1s", "--shutdown-delay=0", "-o", "json")
-	time.Sleep(5 * time.Second) // it has looked
+	eventually(t, "it has looked", func() bool { // a look ends with the Leases that it began with
+		leases := 0
+		for _, r := range proxy.Records() {
+			if strings.HasSuffix(r.Path, "/leases") && r.Status == http.StatusOK {
+				leases++
+			}
+		}
+		return leases > 3
+	})
 
 	var written, accepted atomic.Int64
 	writing, stop := context.WithCancel(t.Context())
