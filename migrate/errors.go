@@ -34,8 +34,8 @@ var (
 	// ErrNotReady: the resource cannot be migrated as it is now: its definition is not established, or its
 	// conversion webhook does not answer; the text says which.
 	ErrNotReady = errors.New("not ready to be migrated")
-	// ErrWentBackwards: objects that this run had rewritten were older when they were read again, more often than etcd is restored from
-	// backups. Their resourceVersions prove nothing.
+	// ErrWentBackwards: objects that this run had rewritten, or the collection, had lesser resourceVersions when they were read again, more
+	// often than etcd is restored from backups. These resourceVersions prove nothing.
 	ErrWentBackwards = errors.New("resourceVersions went backwards again and again")
 	// ErrResourceGone: the resource is not served any more.
 	ErrResourceGone = errors.New("the resource is gone")

@@ -84,11 +84,13 @@ func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 	s.enter(Rewriting)
 	known, last := s.newest.Load(), ""
 	return s.pages(starting, ctx, s.state.Continue, func(p page, first bool) error {
+		s.compare(p)
 		if first {
-			s.beginList(p, known)
+			if err := s.beginList(ctx, p, known); err != nil {
+				return err
+			}
 			last = ""
 		}
-		s.compare(p)
 		counts, failures, err := s.each(starting, ctx, p.objects, s.rewriteOnce)
 		if err == nil && counts.Gone > 0 {
 			// The end of an object has no resourceVersion; what is read now is newer (see Prefix.Reached).
@@ -110,25 +112,22 @@ func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 	})
 }
 
-// beginList starts counting with the first page; known is the newest resourceVersion read before. Where the
-// collection has gone behind that, etcd was restored from a backup, and what was good is not (I5).
-func (s *Sweep) beginList(p page, known uint64) {
+// beginList starts counting with the first page; known is the newest resourceVersion read before. A collection that has gone behind
+// that shows, as a witness does, that etcd was restored from a backup.
+func (s *Sweep) beginList(ctx context.Context, p page, known uint64) error {
+	if p.resourceVersion < known && !s.state.Incomparable {
+		return s.startOver(ctx, "the collection", p.resourceVersion)
+	}
 	s.update(func() {
-		if p.resourceVersion < known {
-			s.log.Warn("The collection's resourceVersion has gone backwards, forgetting what was known", "now", p.resourceVersion, "then", known)
-			s.state.Ranges, s.state.Prefix, s.state.Witnesses = nil, Prefix{}, nil
-			s.state.Baseline, s.trail, s.candidate = 0, nil, Witness{}
-			s.state.Done, s.state.DoneAt, s.state.ConfirmedDone, s.state.ConfirmedDoneAt = "", 0, "", 0
-			s.newest.Store(p.resourceVersion)
-		}
 		if s.state.Baseline == 0 {
 			s.state.Baseline, s.state.Confirmed = p.resourceVersion, p.resourceVersion
 		}
 		if s.state.Counts.Done() > 0 {
-			s.state.recount() // the list had to begin anew within the epoch
+			s.state.recount() // the list had to start over within the epoch
 		}
 		s.state.Total = int64(len(p.objects)) + max(p.remaining, 0)
 	})
+	return nil
 }
 
 // compare finds out whether resourceVersions of this resource can be compared: that of a list is at least that of every object in it, as long

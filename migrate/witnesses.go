@@ -137,7 +137,7 @@ func (s *Sweep) recall(starting, ctx context.Context) error {
 	case err != nil:
 		return err
 	case t.restored != nil:
-		return s.startOver(ctx, *t.restored)
+		return s.startOver(ctx, t.restored.object().key(), t.restored.ResourceVersion)
 	case t.upTo == 0 && s.state.Begun:
 		s.log.Info("No object is as this sweep left it, so nothing shows that etcd was not restored meanwhile: starting over")
 	}
@@ -150,15 +150,16 @@ func (s *Sweep) recall(starting, ctx context.Context) error {
 func (s *Sweep) recheck(starting, ctx context.Context) error {
 	t, err := s.hear(starting, ctx)
 	if err == nil && t.restored != nil {
-		err = s.startOver(ctx, *t.restored)
+		err = s.startOver(ctx, t.restored.object().key(), t.restored.ResourceVersion)
 	}
 	return err
 }
 
-// startOver voids everything: the objects that etcd holds are older than those that the sweep has seen. The epoch settles again, whatever
-// its identity says: what was restored may have been written since in any version.
-func (s *Sweep) startOver(ctx context.Context, w Witness) error {
-	s.log.Warn("An object went backwards: etcd was restored from a backup, starting over", "object", w.object().key(), "resourceVersion", w.ResourceVersion)
+// startOver voids everything: what etcd holds is older than what the sweep has seen, as an object or the collection shows, whose
+// resourceVersion is a lesser one now. The epoch settles again, whatever its identity says: what was restored may have been written since in
+// any version.
+func (s *Sweep) startOver(ctx context.Context, what string, resourceVersion uint64) error {
+	s.log.Warn("A resourceVersion went backwards: etcd was restored from a backup, starting over", "of", what, "resourceVersion", resourceVersion)
 	s.update(func() {
 		s.endPass()
 		s.state.forget()
@@ -166,7 +167,7 @@ func (s *Sweep) startOver(ctx context.Context, w Witness) error {
 	})
 	s.newest.Store(0)
 	if s.restores++; s.restores > maxRestores {
-		return errors.Join(fmt.Errorf("%w: %d times, the last time %s", ErrWentBackwards, s.restores, w.object().key()), s.save(ctx))
+		return errors.Join(fmt.Errorf("%w: %d times, the last time that of %s", ErrWentBackwards, s.restores, what), s.save(ctx))
 	}
 	return errRestored
 }
