@@ -110,11 +110,9 @@ func (f *controllerFlags) check(command *cobra.Command) error {
 	case o.RetryAfter <= 0 || o.SettleTime <= 0:
 		return usageError(command, errors.New("--retry-after and --settle-time want more than 0"))
 	}
-	err := completeShutdownDelay(command, o.SettleTime, &o.ShutdownDelay)
-	if err != nil {
-		return err
-	}
+	completeShutdownDelay(command, o.SettleTime, &o.ShutdownDelay)
 	f.trigger.ShutdownDelay = o.ShutdownDelay
+	var err error
 	if o.MinEvidence, err = parseEvidence(f.evidence); err != nil {
 		return usageError(command, err)
 	}

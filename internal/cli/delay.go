@@ -4,7 +4,7 @@
 package cli
 
 import (
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,22 +18,47 @@ const (
 	shutdownDelay = "shutdown-delay"
 )
 
+// delayValue is a flag for a duration whose option takes 0 for the default and a nanosecond for none. Users say 0 and mean it, and read it
+// in the commands that are suggested to them.
+type delayValue struct{ into *time.Duration }
+
+func (v delayValue) Type() string { return "duration" }
+
+func (v delayValue) String() string {
+	if v.into == nil || *v.into == time.Nanosecond {
+		return "0s"
+	}
+	return v.into.String()
+}
+
+func (v delayValue) Set(text string) error {
+	delay, err := time.ParseDuration(text)
+	if err != nil {
+		return err
+	}
+	if delay < 0 {
+		return errors.New("it must not be negative")
+	}
+	*v.into = max(delay, time.Nanosecond)
+	return nil
+}
+
+// delayVar adds a flag whose value may be 0.
+func delayVar(flags *pflag.FlagSet, into *time.Duration, name string, value time.Duration, usage string) {
+	*into = value
+	flags.Var(delayValue{into}, name, usage)
+}
+
 // addShutdownDelay adds --shutdown-delay, which stands beside --settle-time everywhere.
 func addShutdownDelay(flags *pflag.FlagSet, into *time.Duration) {
-	flags.DurationVar(into, shutdownDelay, agreement.DefaultShutdownDelay, "How long an API server that was told to end may go on writing where it cannot be asked whether it does: "+
+	delayVar(flags, into, shutdownDelay, agreement.DefaultShutdownDelay, "How long an API server that was told to end may go on writing where it cannot be asked whether it does: "+
 		"the greatest --shutdown-delay-duration of the API servers; where only --settle-time is given, as long as that")
 }
 
-// completeShutdownDelay checks the flag. Whoever says how long the past may last by --settle-time alone has said it about servers that
-// leave as well: a delay that is longer by default would take that back.
-func completeShutdownDelay(command *cobra.Command, settle time.Duration, into *time.Duration) error {
-	flags := command.Flags()
-	if *into < 0 {
-		return usageError(command, fmt.Errorf("--%s is %v, want 0 or more", shutdownDelay, *into))
+// completeShutdownDelay makes --settle-time alone, which says how long the past may last, say it about API servers that leave as well: a
+// delay that is longer by default would contradict it.
+func completeShutdownDelay(command *cobra.Command, settle time.Duration, into *time.Duration) {
+	if flags := command.Flags(); flags.Changed(settleTime) && !flags.Changed(shutdownDelay) {
+		*into = max(settle, time.Nanosecond)
 	}
-	if flags.Changed(settleTime) && !flags.Changed(shutdownDelay) {
-		*into = settle
-	}
-	*into = max(*into, time.Nanosecond) // 0 would mean the default
-	return nil
 }

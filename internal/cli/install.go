@@ -120,9 +120,7 @@ func (f *installFlags) check(command *cobra.Command) error {
 	if f.options.DiscoveryPeriod == 0 {
 		return usageError(command, errors.New("--discovery-period is 0s, want 1s or more"))
 	}
-	if err := completeShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay); err != nil {
-		return err
-	}
+	completeShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
 	if f.export && f.dryRun != dryRunNone {
 		return usageError(command, errors.New("--export changes nothing and cannot be combined with --dry-run"))
 	}

@@ -94,9 +94,9 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.options.MaxObjectsPerSecond, "max-rate", 0, "Most objects per second (0: as many as the API server bears)")
 	flags.IntVar(&f.options.MaxInFlight, "max-in-flight", 0, "Most requests in flight (0: 32)")
-	flags.DurationVar(&f.options.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded; less than twice their request timeout is safe only where no request lasts that long")
+	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded; less than twice their request timeout is safe only where no request lasts that long")
 	addShutdownDelay(flags, &f.shutdownDelay)
-	flags.DurationVar(&f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout, "How long to wait for the API servers to agree")
+	delayVar(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout, "How long to wait for the API servers to agree")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
 	flags.StringVar(&f.dir, "checkpoint-dir", "", "Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
 }
@@ -110,18 +110,10 @@ func (f *migrateFlags) check(command *cobra.Command) error {
 		return usageError(command, fmt.Errorf("--max-in-flight is %d, want 0 or more requests", f.options.MaxInFlight))
 	case f.options.PageSize < 0:
 		return usageError(command, fmt.Errorf("--page-size is %d, want 0 or more objects", f.options.PageSize))
-	case f.options.SettleTime < 0:
-		return usageError(command, fmt.Errorf("--settle-time is %v, want 0 or more", f.options.SettleTime))
-	case f.options.AgreementTimeout < 0:
-		return usageError(command, fmt.Errorf("--agreement-timeout is %v, want 0 or more", f.options.AgreementTimeout))
 	case !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, f.dryRun):
 		return usageError(command, fmt.Errorf("--dry-run is %q, want none, client or server", f.dryRun))
 	}
-	f.options.SettleTime = max(f.options.SettleTime, time.Nanosecond) // 0 would mean the default
-	if err := completeShutdownDelay(command, f.options.SettleTime, &f.shutdownDelay); err != nil {
-		return err
-	}
-	f.options.AgreementTimeout = max(f.options.AgreementTimeout, time.Nanosecond)
+	completeShutdownDelay(command, f.options.SettleTime, &f.shutdownDelay)
 	f.options.DryRun = f.dryRun == dryRunServer
 	evidence, err := parseEvidence(f.evidence)
 	if err != nil {

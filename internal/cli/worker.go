@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,7 +49,7 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	flags.StringVar(&f.options.Namespace, "namespace", "", "Namespace of the ConfigMap")
 	flags.StringVar(&f.options.ConfigMap, "configmap", "", "Name of the ConfigMap for checkpoint and report")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
-	flags.DurationVar(&f.options.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded")
+	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded")
 	addShutdownDelay(flags, &f.options.ShutdownDelay)
 	return command
 }
@@ -62,13 +61,7 @@ func (f *workerFlags) check(command *cobra.Command) error {
 			return usageError(command, fmt.Errorf("--%s is missing", flag))
 		}
 	}
-	if f.options.SettleTime < 0 {
-		return usageError(command, fmt.Errorf("--settle-time is %v, want 0 or more", f.options.SettleTime))
-	}
-	f.options.SettleTime = max(f.options.SettleTime, time.Nanosecond) // 0 would mean the default
-	if err := completeShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay); err != nil {
-		return err
-	}
+	completeShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
 	f.options.UID = types.UID(f.uid)
 	var err error
 	if f.options.MinEvidence, err = parseEvidence(f.evidence); err != nil {
