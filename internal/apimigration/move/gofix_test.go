@@ -87,8 +87,9 @@ func TestADownstreamProgramCompilesAndGoFixMovesItToTheNewNames(t *testing.T) {
 			}
 			// Both as docs/api-migrator.md says: go fix drops all it has found in a package if an old name stands
 			// within the arguments of an old function, hence functions come second.
-			run(t, program, "go", "fix", "-inline", "-inline.lazy_edits", "./...")
-			run(t, program, "go", "fix", "-inline", "./...")
+			// With -trimpath, go fix applies the edits that the build cache has of an equal package to that one's folder.
+			run(t, program, "go", "fix", "-trimpath=false", "-inline", "-inline.lazy_edits", "./...")
+			run(t, program, "go", "fix", "-trimpath=false", "-inline", "./...")
 			left := []string{
 				"CatalogSourceConfig", "CatalogSourceConfigList", "DefaultPhase", "OperatorGroup", "OperatorGroupKind",
 				"OperatorGroupList", "OperatorGroupSpec", "OperatorGroupStatus", "SchemeBuilder", "SchemeGroupVersion",
@@ -168,10 +169,9 @@ func read(t *testing.T, dir, name string) string {
 	return string(content)
 }
 
-// checkProject builds a project and runs its own tests.
+// checkProject vets a project, which compiles it, and runs its own tests.
 func checkProject(t *testing.T, dir string) {
 	t.Helper()
-	run(t, dir, "go", "build", "./...")
 	run(t, dir, "go", "vet", "./...")
-	run(t, dir, "go", "test", "./...")
+	run(t, dir, "go", "test", "-vet=off", "./...")
 }

@@ -18,5 +18,10 @@ func TestMain(m *testing.M) {
 		// It does not return where it succeeds; where it fails, the tests are merely less polite.
 		syscall.Exec(path, slices.Concat([]string{"nice", "-n", "10"}, os.Args), append(os.Environ(), nice+"=true")) //nolint:errcheck // see above
 	}
+	// Without the name of its temporary folder a tree compiles to what an equal one has compiled to, in this run or
+	// an earlier one, and the build cache has it.
+	if os.Getenv("GOFLAGS") == "" {
+		os.Setenv("GOFLAGS", "-trimpath -ldflags=-w") //nolint:errcheck // the name is valid
+	}
 	os.Exit(m.Run())
 }

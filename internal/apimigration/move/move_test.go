@@ -205,9 +205,7 @@ func newIn(before, after map[string]string) []string {
 func checkInvariants(t *testing.T, dir string, before, after map[string]string) {
 	t.Helper()
 	checkManifests(t, dir, before, after)
-	run(t, dir, "go", "build", "./...")
-	run(t, dir, "go", "vet", "./...")
-	run(t, dir, "go", "test", "-vet=off", "./...")
+	checkProject(t, dir)
 	if out := run(t, dir, "gofmt", "-l", "."); len(out) > 0 {
 		t.Errorf("not formatted: %s", out)
 	}
