@@ -42,6 +42,9 @@ func (e *StartError) Error() string {
 
 func (e *StartError) Unwrap() error { return e.Reason }
 
+// garbage makes the processes collect their garbage less often than by default: a sixth less CPU for somewhat more memory.
+const garbage = "GOGC=300"
+
 // logTailLines is how much of a log an error shows.
 const logTailLines = 25
 
@@ -74,6 +77,7 @@ func launchUntil(death syscall.Signal, ns *namespace, hostname, name, log, path 
 	p := &process{name: name, log: log, done: make(chan struct{})}
 	p.cmd = exec.Command(path, args...) //nolint:noctx // a process lives until it is stopped, whatever becomes of the context that started it
 	p.cmd.Stdout, p.cmd.Stderr = file, file
+	p.cmd.Env = append(os.Environ(), garbage)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: death, Setpgid: true}
 	started := make(chan error, 1)
 	go p.run(ns, hostname, started)

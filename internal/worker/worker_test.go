@@ -113,7 +113,7 @@ func (l *lab) patch(spec string) {
 
 func (l *lab) eventually(what string, is func() bool) {
 	l.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("waited for a minute, and not yet: %s", what)
 		}

@@ -253,6 +253,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", patience, what)
 		}
-		time.Sleep(max(20*time.Millisecond, 3*time.Since(begin)))
+		time.Sleep(max(50*time.Millisecond, 6*time.Since(begin)))
 	}
 }

@@ -68,8 +68,8 @@ func differsByLessThanTenPercent(t *testing.T, what string, a, b int64) {
 func TestMemoryDependsNeitherOnTheNumberNorOnTheSizeOfObjects(t *testing.T) {
 	cluster := testbed.New(t, testbed.Options{})
 	few := peakOf(t, cluster, "fews", testbed.Bulk{Count: 1000, Bytes: kib})
-	many := peakOf(t, cluster, "manys", testbed.Bulk{Count: 10_000, Bytes: kib})
-	large := peakOf(t, cluster, "larges", testbed.Bulk{Count: 400, Bytes: 200 * kib})
-	differsByLessThanTenPercent(t, "1,000 and 10,000 objects", few, many)
+	many := peakOf(t, cluster, "manys", testbed.Bulk{Count: 5000, Bytes: kib})
+	large := peakOf(t, cluster, "larges", testbed.Bulk{Count: 200, Bytes: 200 * kib})
+	differsByLessThanTenPercent(t, "1,000 and 5,000 objects", few, many)
 	differsByLessThanTenPercent(t, "objects of 1 KiB and of 200 KiB", few, large)
 }
