@@ -4,11 +4,16 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Unknown stands among the hashes of a StorageState for versions that nobody can name. Nothing is safe while it is there.
 const Unknown = "Unknown"
+
+// DefaultHeartbeatPeriod is what StorageStateStatus.HeartbeatPeriodSeconds means where it is absent.
+const DefaultHeartbeatPeriod = 10 * time.Minute
 
 // StorageState says in which versions the objects of one resource may be stored. Its name is the resource's: "widgets.demo.example.com".
 //
@@ -84,6 +89,15 @@ type StorageStateStatus struct {
 	// LastHeartbeatTime is when the API servers were last asked, in RFC 3339. Absent: they never were.
 	// +optional
 	LastHeartbeatTime metav1.Time `json:"lastHeartbeatTime,omitzero"`
+	// HeartbeatPeriodSeconds is how often the API servers are asked while nothing moves, in seconds. While a controller runs, lastHeartbeatTime is never
+	// older than one and a half periods and the time that asking takes; a record that is older says nothing about the present. Absent or 0: 600.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	HeartbeatPeriodSeconds int64 `json:"heartbeatPeriodSeconds,omitempty"`
+	// Excluded says that the options --include and --exclude of the controller leave this resource out: what may be stored is recorded, and the controller
+	// requests no migration. Reports of the whole cluster leave the resource out. Default: false.
+	// +optional
+	Excluded bool `json:"excluded,omitempty"`
 	// PersistedVersions are persistedStorageVersionHashes in the same order, for people: the version, such as "v1", where it is known, else the hash itself.
 	// +optional
 	// +listType=atomic

@@ -75,6 +75,9 @@ func TestADefinitionThatChangesDuringASlowLook(t *testing.T) {
 	watchTruth(t, c.cluster, widgetKind)
 	c.triggering("--include="+widgetsName, "--discovery-period=1s")
 	c.untilState(widgetsName, "proven", persistedOnly("v2"))
+	c.untilState("secrets", "recorded as excluded, with the period", func(s *v1alpha1.StorageState) bool {
+		return s.Status.Excluded && s.Status.HeartbeatPeriodSeconds == 1
+	})
 
 	generation := c.generation(widgetsName)
 	slow := testbed.Latency(20 * time.Second)

@@ -62,7 +62,7 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 		PersistedStorageVersionHashes: s.Persisted, CurrentStorageVersionHash: s.Current,
 		LastHeartbeatTime: metav1.NewTime(s.Heartbeat.Truncate(time.Second)),
 		CurrentVersion:    readable[s.Current], RequiredGeneration: s.From, OnlyDecodable: s.OnlyDecodable,
-		Conditions: before.Conditions,
+		HeartbeatPeriodSeconds: before.HeartbeatPeriodSeconds, Excluded: before.Excluded, Conditions: before.Conditions,
 	}
 	for _, hash := range s.Persisted {
 		next.PersistedVersions = append(next.PersistedVersions, cmp.Or(readable[hash], hash))

@@ -143,3 +143,27 @@ func TestASuccessIsAProofOfItsOwnRunOnly(t *testing.T) {
 		t.Errorf("none is %+v", got)
 	}
 }
+
+func TestAStorageStateTellsHowOftenItIsRenewedAndWhetherTheResourceIsLeftOut(t *testing.T) {
+	events := &resource{names: []string{"events", "events.events.k8s.io"}}
+	for name, test := range map[string]struct {
+		options  Options
+		seconds  int64
+		excluded bool
+	}{
+		"the defaults":          {Options{Period: DefaultPeriod}, 600, false},
+		"another period":        {Options{Period: 90 * time.Second}, 90, false},
+		"a part of a second":    {Options{Period: 1500 * time.Millisecond}, 2, false},
+		"excluded by an alias":  {Options{Period: DefaultPeriod, Exclude: []string{"*.events.k8s.io"}}, 600, true},
+		"included by an alias":  {Options{Period: DefaultPeriod, Include: []string{"*.events.k8s.io"}}, 600, false},
+		"not among the include": {Options{Period: DefaultPeriod, Include: []string{"secrets"}}, 600, true},
+	} {
+		if seconds, excluded := test.options.promise(events); seconds != test.seconds || excluded != test.excluded {
+			t.Errorf("%s: %d s, excluded %t, want %d s, %t", name, seconds, excluded, test.seconds, test.excluded)
+		}
+	}
+	before := &v1alpha1.StorageStateStatus{HeartbeatPeriodSeconds: 90, Excluded: true}
+	if after := status(before, full, nil, "", noon); after.HeartbeatPeriodSeconds != 90 || !after.Excluded {
+		t.Errorf("without a look: %d s, excluded %t, want what was recorded", after.HeartbeatPeriodSeconds, after.Excluded)
+	}
+}

@@ -95,7 +95,7 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
 			return err
 		}
 	}
-	if err := t.write(ctx, state, e.decision, &e.resource.view, t.Period/2); err != nil {
+	if err := t.write(ctx, state, e.decision, e.resource, t.Period/2); err != nil {
 		return err
 	}
 	t.positions[e.name] = s.from
@@ -119,11 +119,18 @@ func groupOf(r *resource) string {
 // never is the age at which a heartbeat is written without a look: a look is what makes it young.
 const never = math.MaxInt64
 
-// write writes the status of a StorageState. Where nothing moved but the heartbeat, a young one is good enough: what is
-// recorded is then what was seen.
-func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, d ledger.Decision, v *agreement.View, young time.Duration) error {
+// write writes the status of a StorageState; r is the resource as a look saw it, nil where there was none. Where nothing moved but the
+// heartbeat, a young one is good enough: what is recorded is then what was seen.
+func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, d ledger.Decision, r *resource, young time.Duration) error {
 	now := time.Now()
+	var v *agreement.View
+	if r != nil {
+		v = &r.view
+	}
 	next := status(&state.Status, d.State, v, d.Doubt, now)
+	if r != nil {
+		next.HeartbeatPeriodSeconds, next.Excluded = t.promise(r)
+	}
 	if sameButHeartbeat(state.Status, next) && now.Sub(state.Status.LastHeartbeatTime.Time) < young {
 		return nil
 	}
@@ -136,6 +143,11 @@ func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, d led
 	}
 	t.eyes.main.saw(state) // what is read later must not be older
 	return nil
+}
+
+// promise is what readers of a StorageState may rely on: how often its heartbeat is renewed, and whether a migration will be requested.
+func (o Options) promise(r *resource) (periodSeconds int64, excluded bool) {
+	return int64(math.Ceil(o.Period.Seconds())), o.excludes(r.names)
 }
 
 // forget removes our migration of a resource that is gone, and then what is recorded: dying in between leaves what the next look finds gone.

@@ -30,12 +30,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // DefaultPeriod is how often the API servers are asked when nothing moves.
-const DefaultPeriod = 10 * time.Minute
+const DefaultPeriod = v1alpha1.DefaultHeartbeatPeriod
 
 // Options of the trigger.
 type Options struct {
@@ -277,7 +278,7 @@ func (t *trigger) look(ctx context.Context) (*seen, error) {
 // request asks for the migrations that are needed, those of the resources at the greatest risk first.
 func (t *trigger) request(ctx context.Context, plan []entryPlan, s *seen) (problems []error) {
 	for _, r := range inventory.ByRisk(t.eyes.known.Resources) {
-		if len(t.Include) > 0 && !inventory.Matches(t.Include, r.Names()...) || inventory.Matches(t.Exclude, r.Names()...) {
+		if t.excludes(r.Names()) {
 			continue
 		}
 		i := slices.IndexFunc(plan, func(e entryPlan) bool { return e.name == r.GroupResource.String() })
@@ -293,6 +294,11 @@ func (t *trigger) request(ctx context.Context, plan []entryPlan, s *seen) (probl
 		}
 	}
 	return problems
+}
+
+// excludes reports whether Include and Exclude leave out a resource of these names.
+func (o Options) excludes(names []string) bool {
+	return len(o.Include) > 0 && !inventory.Matches(o.Include, names...) || inventory.Matches(o.Exclude, names...)
 }
 
 // oldest is the position that everything recorded has passed.
