@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,12 +15,14 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
 // checkFlags are the flags of check.
 type checkFlags struct {
 	etcdFlags
+	scope         scope
 	targetVersion string
 	targetServer  string
 	files         []string
@@ -35,13 +38,17 @@ func newCheckCommand(env *environment) *cobra.Command {
 		Long: `Say of every resource, or of those that are named, whether an upgrade or a downgrade is safe now, why, and which command
 helps where it is not. Nothing is written.
 
-What is stored is taken from the StorageStates that the controller keeps. Unknown is not safe, and neither is a resource without
-a StorageState, nor one of whose version the API servers disagree. In a cluster without StorageStates only CustomResourceDefinitions
-tell what is stored (status.storedVersions); of what else has objects, nothing can be determined.
+What is stored is taken from the StorageStates that the controller keeps, together with what the API servers show that they
+write. A version that is known to be stored or written, and that the others cannot read, is Unsafe. Anything unknown is
+Undetermined: a StorageState that says Unknown, that the controller has not renewed in time, or that does not exist. How old a
+StorageState may be follows from the period that it records; --max-age sets it. In a cluster without StorageStates only
+CustomResourceDefinitions tell what is stored (status.storedVersions). Resources that the installation excludes are not judged,
+unless they are named or --include matches them. progress gives the same verdicts.
 
 Without a target it is safe where everything is stored in the version that the API servers write now. With --target-version or
---target-server it is safe where the target can decode every stored version: of a custom resource, its definition has it in
-spec.versions; of a built-in one, the release can, which real API servers were asked for. The releases that are known: ` + strings.Join(upgrade.Known(), ", ") + `.
+--target-server it is safe where the target can decode every stored version: of a custom resource, its CustomResourceDefinition
+has it in spec.versions; of a built-in one, the release can, which real API servers were asked for. The releases that are
+known: ` + strings.Join(upgrade.Known(), ", ") + `.
 
 -f asks whether applying CustomResourceDefinitions would strand stored objects: whether a version that is still stored is
 missing from spec.versions, or the storage version or a conversion webhook is. It takes files and folders of manifests, and what
@@ -50,7 +57,8 @@ kustomize and Helm print; objects of other kinds are left out.
 With --snapshot or --etcd-endpoints, what etcd holds decides in place of the records. A StorageState or storedVersions that claims
 less than etcd holds is named, and is unsafe: others trust it. What is encrypted is judged by its StorageState.
 
-Output: -o name lists what is not safe, or cannot be determined, one resource per line.
+Output: the table is followed by reasons and commands; -o wide shows everything in the table; -o name lists what is not safe, or
+cannot be determined, one resource per line.
 
 Exit codes: 0 safe; 1 error; 2 unsafe; 3 that cannot be determined, or the target's release is not known. Of several, 2 comes
 before 3.`,
@@ -60,18 +68,20 @@ before 3.`,
   kustomize build config/crd | kube-migrator check -f -
   kube-migrator check --snapshot snapshot.db -o json`,
 		RunE: func(command *cobra.Command, args []string) error {
-			source, err := f.validate(command, args)
+			f.scope.names = args
+			source, err := f.validate(command)
 			if err != nil {
 				return err
 			}
-			return env.checkUpgrade(command, args, f, source)
+			return env.checkUpgrade(command, f, source)
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.targetVersion, "target-version", "", "Release that is to decode what is stored, such as 1.36")
 	flags.StringVar(&f.targetServer, "target-server", "", "API server that is to decode what is stored: a URL, or a context of the kubeconfig")
 	flags.StringSliceVarP(&f.files, "filename", "f", nil, "File or folder with CustomResourceDefinitions to be applied; - is standard input")
-	flags.DurationVar(&f.maxAge, "max-age", stateFresh, "How old a StorageState may be; 0 for any age")
+	flags.DurationVar(&f.maxAge, "max-age", 0, "How old a StorageState may be; 0 for any age (default: one and a half of the periods that it records, and 2 minutes)")
+	f.scope.add(flags)
 	f.add(flags)
 	render.AddFlag(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	// The flag exists, and has no other completion.
@@ -80,7 +90,7 @@ before 3.`,
 }
 
 // validate refuses what does not go together, and returns the etcd to read; nil for none.
-func (f *checkFlags) validate(command *cobra.Command, args []string) (etcdaudit.Source, error) {
+func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) {
 	given := command.Flags().Changed
 	switch {
 	case given("target-version") && given("target-server"):
@@ -89,10 +99,13 @@ func (f *checkFlags) validate(command *cobra.Command, args []string) (etcdaudit.
 		return nil, usageError(command, errors.New("--target-server is empty, want a URL or a context of the kubeconfig"))
 	case given("filename") && (given("target-version") || given("target-server")):
 		return nil, usageError(command, errors.New("-f asks about CustomResourceDefinitions, and not about a target: ask twice"))
-	case given("filename") && len(args) > 0:
+	case given("filename") && (len(f.scope.names) > 0 || given("include") || given("exclude")):
 		return nil, usageError(command, errors.New("-f says which resources are meant: name none besides"))
 	case f.maxAge < 0:
 		return nil, usageError(command, fmt.Errorf("--max-age is %s, want 0 or more", f.maxAge))
+	}
+	if err := f.scope.check(command); err != nil {
+		return nil, err
 	}
 	source, err := f.source(command)
 	if err == nil && source == nil && (given("cacert") || given("cert") || given("key") || given("prefix")) {
@@ -101,10 +114,21 @@ func (f *checkFlags) validate(command *cobra.Command, args []string) (etcdaudit.
 	return source, err
 }
 
+// gathering is what check looks at.
+type gathering struct {
+	*requests
+	known
+	command  *cobra.Command
+	question upgrade.Question
+}
+
 // checkUpgrade gathers, decides, and shows.
-func (env *environment) checkUpgrade(command *cobra.Command, args []string, f *checkFlags, source etcdaudit.Source) error {
+func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, source etcdaudit.Source) error {
 	ctx := command.Context()
-	question := upgrade.Question{Program: env.name, Now: time.Now(), MaxAge: f.maxAge, Etcd: source != nil, Applying: len(f.files) > 0}
+	question := upgrade.Question{
+		Program: env.name, Now: time.Now(), MaxAge: f.maxAge, AnyAge: command.Flags().Changed("max-age") && f.maxAge == 0,
+		Etcd: source != nil, Applying: len(f.files) > 0,
+	}
 	var manifests []upgrade.Manifest
 	var err error
 	if question.Applying {
@@ -123,7 +147,7 @@ func (env *environment) checkUpgrade(command *cobra.Command, args []string, f *c
 	if err := g.look(ctx, source, f.prefix); err != nil {
 		return err
 	}
-	report, err := g.report(ctx, args, manifests)
+	report, err := g.report(ctx, f.scope, manifests)
 	if err != nil {
 		return err
 	}
@@ -133,41 +157,94 @@ func (env *environment) checkUpgrade(command *cobra.Command, args []string, f *c
 	return g.conclude(report)
 }
 
-func (g *gathering) report(ctx context.Context, args []string, manifests []upgrade.Manifest) (upgrade.Report, error) {
+// look reads the cluster's inventory, StorageStates and StorageVersionMigrations, and etcd where source is not nil.
+func (g *gathering) look(ctx context.Context, source etcdaudit.Source, prefix string) (err error) {
+	if g.inv, err = inventory.Take(ctx, g.client); err != nil {
+		return g.env.unreachable(g.config, err)
+	}
+	if g.states, g.question.Installed, err = g.readStates(ctx); err != nil {
+		return err
+	}
+	if g.question.Installed {
+		if g.migrations, err = g.list(ctx); err != nil {
+			return err
+		}
+	}
+	if source == nil {
+		return nil
+	}
+	report, err := etcdaudit.Audit(ctx, source, etcdaudit.Options{Prefix: prefix})
+	if err != nil {
+		return explainAudit(g.command, err)
+	}
+	g.held = heldOf(report)
+	fmt.Fprintf(g.env.Err, "Read %s objects from etcd at revision %d.\n", render.Count(report.Totals.Objects), report.Source.Revision)
+	return nil
+}
+
+func (g *gathering) report(ctx context.Context, s scope, manifests []upgrade.Manifest) (upgrade.Report, error) {
 	if g.question.Applying {
 		return g.judgeManifests(ctx, manifests)
 	}
-	facts, strays, err := g.facts(ctx, args)
+	facts, about, err := g.choose(s)
 	if err != nil {
-		return upgrade.Report{}, err
+		return upgrade.Report{}, g.env.notFound(g.command, err)
 	}
-	findings, understated := strays, []upgrade.Understatement(nil)
-	for _, f := range facts {
-		findings = append(findings, g.question.Judge(f))
-		understated = append(understated, g.question.Understated(f)...)
+	if !g.question.Etcd && (g.question.Target != nil || !g.question.Installed) {
+		if err := g.countEmpty(ctx, facts); err != nil {
+			return upgrade.Report{}, err
+		}
 	}
-	return g.question.Conclude(findings, understated, g.notLookedAt(args)), nil
+	return g.question.Report(facts, about), nil
+}
+
+// countEmpty finds out which resources have no objects.
+func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error {
+	var resources []inventory.Resource
+	var served []int
+	for i, f := range facts {
+		if at := slices.IndexFunc(g.inv.Resources, func(r inventory.Resource) bool { return r.GroupResource == f.Resource }); at >= 0 {
+			resources, served = append(resources, g.inv.Resources[at]), append(served, i)
+		}
+	}
+	counts, err := countAll(ctx, g.client, resources)
+	if err != nil {
+		return err
+	}
+	for n, i := range served {
+		facts[i].Empty = counts[n].objects != nil && counts[n].objects.Count == 0
+	}
+	return nil
 }
 
 // conclude turns the verdict into an exit code, and says what it lacks.
 func (g *gathering) conclude(report upgrade.Report) error {
 	for _, what := range report.NotLookedAt {
-		fmt.Fprintf(g.env.Err, "Not looked at: %s\n", what)
+		fmt.Fprintf(g.env.Err, "Skipped: %s\n", what)
 	}
 	bare := !g.question.Installed && !g.question.Etcd && !g.question.Applying
 	missing := errors.New("this cluster has no StorageStates, which record what is stored: kube-migrator is not installed")
-	switch report.Verdict {
-	case upgrade.Unsafe:
-		if bare {
-			fmt.Fprintf(g.env.Err, "note: %v\n", missing)
-		}
-		return exitCode(exitWorkLeft)
-	case upgrade.Undetermined:
-		if bare {
-			return hintedCode(missing, g.env.name+" install, or "+g.env.name+" check --snapshot FILE", exitUndetermined)
-		}
-		return exitCode(exitUndetermined)
-	case upgrade.Safe:
+	switch code := exitOf(report.Verdict); {
+	case code == exitDone:
+		return nil
+	case bare && report.Verdict == upgrade.Undetermined:
+		return hintedCode(missing, g.env.name+" install", code)
+	case bare:
+		fmt.Fprintf(g.env.Err, "note: %v\n", missing)
+		return exitCode(code)
+	default:
+		return exitCode(code)
 	}
-	return nil
+}
+
+// exitOf is the exit code that a verdict stands for, of check and of progress.
+func exitOf(v upgrade.Verdict) int {
+	switch v {
+	case upgrade.Safe:
+		return exitDone
+	case upgrade.Unsafe:
+		return exitWorkLeft
+	case upgrade.Undetermined:
+	}
+	return exitUndetermined
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
@@ -130,14 +131,17 @@ func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Mani
 			return upgrade.Report{}, err
 		}
 		resource := m.Resource()
-		f := upgrade.Facts{Resource: resource, Kind: m.Kind, State: g.states[resource], Held: g.held[resource]}
+		f := upgrade.Facts{
+			Resource: resource, Kind: m.Kind, State: g.states[resource], Held: g.held[resource],
+			Migrations: matches(g.migrations, func(m *v1alpha1.StorageVersionMigration) bool { return resourceOf(m) == resource }),
+		}
 		if i := slices.IndexFunc(g.inv.Resources, func(r inventory.Resource) bool { return r.GroupResource == resource }); i >= 0 {
-			f = g.factsOf(g.inv.Resources[i])
+			f = g.of(g.inv.Resources[i])
 		}
 		findings = append(findings, g.question.JudgeDefinition(m, live, f))
 		understated = append(understated, g.question.Understated(f)...)
 	}
-	return g.question.Conclude(findings, understated, nil), nil
+	return g.question.Conclude(findings, understated, upgrade.Scope{}), nil
 }
 
 // live reads a definition of the cluster; nil where there is none of the name.

@@ -225,7 +225,7 @@ func (env *environment) includedResources(ctx context.Context, command *cobra.Co
 	}
 	var groups []string
 	for _, failure := range all.Failures {
-		fmt.Fprintf(env.Err, "Not looked at: %s\n", strings.Join(strings.Fields(failure.String()), " "))
+		fmt.Fprintf(env.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
 		if gv, err := schema.ParseGroupVersion(failure.What); err == nil && gv.Version != "" && gv.Group == failure.Group && failure.What != "APIServices" && failure.What != "CustomResourceDefinitions" {
 			groups, unseen = append(groups, gv.Group), append(unseen, failure.What)
 		}

@@ -339,7 +339,7 @@ func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTellsWhatItForgets(t *testing.T
 	proxy.SetRules(testbed.Rule{Fault: testbed.InternalError(), Match: testbed.PathContains("/apis/demo.example.com/")})
 	_, notes := i.runAs(kubeconfig, exitUndetermined, "install", "--wait=false", "--image=kube-migrator:next")
 	for _, want := range []string{
-		"Not looked at: demo.example.com/v", "error: done, but of demo.example.com/v", "discovery could not be read\nTry: kube-migrator install --image=kube-migrator:next",
+		"Skipped: demo.example.com/v", "error: done, but of demo.example.com/v", "discovery could not be read\nTry: kube-migrator install --image=kube-migrator:next",
 		"Warning: the controller kube-migrator/kube-migrator-controller becomes one without --exclude=secrets. Options are not remembered: give those that are to stay.\n",
 	} {
 		if !strings.Contains(notes, want) {

@@ -61,7 +61,7 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command, f *
 		return nil, nil, hinted(fmt.Errorf("tell the cluster from others: %w", err), "kubectl auth can-i get namespaces")
 	}
 	for _, failure := range all.Failures {
-		fmt.Fprintf(env.Err, "Not looked at: %s\n", failure)
+		fmt.Fprintf(env.Err, "Skipped: %s\n", failure)
 	}
 	for _, r := range left {
 		if r.Problem.Reason != inventory.NotPersisted {

@@ -6,7 +6,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +14,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
 const (
@@ -61,8 +61,8 @@ func untouched(all []v1alpha1.StorageVersionMigration, now time.Time) time.Durat
 	waits := false
 	for i := range all {
 		m := &all[i]
-		ended := m.Status.CompletedGeneration >= m.Spec.Generation || holds(m, v1alpha1.Failed) && m.Status.Run.Generation >= m.Spec.Generation
-		waits = waits || !ended && m.Spec.State != v1alpha1.Paused
+		run := upgrade.RunOf(m)
+		waits = waits || run == upgrade.NotBegun || run == upgrade.AtWork
 		times := []time.Time{m.CreationTimestamp.Time, m.Status.Progress.UpdateTime.Time}
 		for _, c := range m.Status.Conditions {
 			times = append(times, c.LastTransitionTime.Time)
@@ -87,7 +87,7 @@ func untouched(all []v1alpha1.StorageVersionMigration, now time.Time) time.Durat
 // tellPaused says of each migration once that it waits for somebody.
 func (o *observer) tellPaused(p render.Progress) {
 	for _, r := range p.Resources {
-		paused := r.Unfinished && strings.HasPrefix(r.Why, whyPaused)
+		paused := r.Run == upgrade.Paused
 		if paused && !o.toldPaused[r.Migration] {
 			fmt.Fprintf(o.env.Err, "%s is paused: waiting for %s resume %s\n", r.Migration, o.env.name, r.Migration)
 		}

@@ -188,7 +188,7 @@ func plannedResource(r inventory.Resource, counted count, rate float64) render.P
 // planNotes says what a reader of the table has to know.
 func (env *environment) planNotes(plan render.Plan, failures []inventory.Failure, options planOptions) {
 	for _, failure := range failures {
-		fmt.Fprintf(env.Err, "Not looked at: %s\n", strings.Join(strings.Fields(failure.String()), " "))
+		fmt.Fprintf(env.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
 	}
 	if slices.ContainsFunc(plan.Resources, func(r render.PlannedResource) bool { return r.DurationSeconds != nil }) {
 		note := "DURATION is at %v objects/s"

@@ -116,7 +116,7 @@ func TestPlanOnARealCluster(t *testing.T) {
 		if code != exitUndetermined || !strings.Contains(out, " forbidden ") {
 			t.Errorf("exit code %d, want %d:\n%s", code, exitUndetermined, out)
 		}
-		if !strings.Contains(notes, "Not looked at: CustomResourceDefinitions could not be read: list CustomResourceDefinitions:") || !strings.Contains(notes, "forbidden") {
+		if !strings.Contains(notes, "Skipped: CustomResourceDefinitions could not be read: list CustomResourceDefinitions:") || !strings.Contains(notes, "forbidden") {
 			t.Errorf("notes:\n%s", notes)
 		}
 	})

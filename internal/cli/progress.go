@@ -9,16 +9,15 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
 const (
@@ -28,54 +27,58 @@ const (
 )
 
 func newProgressCommand(env *environment) *cobra.Command {
-	output, watch := render.Table, false
+	output, watch, about := render.Table, false, scope{}
 	command := &cobra.Command{
 		Use:   "progress [RESOURCE…]",
 		Short: "Show how far the controller in the cluster is, and whether an upgrade is safe now",
 		Long: `Show how far the controller in the cluster is with each resource, or with those that are named, and whether an upgrade is
 safe now.
 
-It is safe where the migration of every resource has succeeded and discovery still shows the version that it migrated to.
-A resource that can be migrated and that nobody has asked a migration of cannot be judged. Nor can one whose API servers
-were started since, or whose definition was changed: they may have stored another version meanwhile. A StorageState that
-the controller keeps says what they did; without one the migration has to be requested again.
+Whether an upgrade is safe is taken from the StorageStates that the controller keeps, together with what the API servers show
+that they write; check gives the same verdicts. It does not need the StorageVersionMigrations, which may be deleted once they
+have succeeded. Resources that the installation excludes are not judged, unless they are named or --include matches them.
 
 With -w the command goes on, through outages of the API server too, until every run has succeeded or failed. A refusal that
 lasts, such as a lost permission, ends it. Where nothing happens for five minutes it says so.
 
 RESOURCE is what kubectl takes, or the name of a StorageVersionMigration.
 
-Exit codes: 0 safe; 1 error; 2 work is left: a run is not finished, or the storage version has changed since; 3 that cannot
-be determined: no migration was requested of a resource, API servers were started since, or a part of the cluster could
-not be looked at; 4 a migration has failed; 130 interrupted. Of several, 4 comes before 2 before 3.`,
+Exit codes: 0 safe; 1 error; 2 unsafe: objects may be stored in an old version; 3 that cannot be determined: a StorageState says
+Unknown, was not renewed in time or does not exist, or a part of the cluster could not be read; 4 a migration has failed;
+130 interrupted. Of several, 4 comes before 2 before 3.`,
 		Example: `  kube-migrator progress -w
   kube-migrator progress widgets.demo.example.com -o json`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if watch && output != render.Table && output != render.Wide {
 				return usageError(command, fmt.Errorf("-w shows a table: it cannot write %s", output))
 			}
-			return env.progress(command, args, output, watch)
+			about.names = args
+			if err := about.check(command); err != nil {
+				return err
+			}
+			return env.progress(command, about, output, watch)
 		},
 	}
 	render.AddFlag(command.Flags(), &output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	about.add(command.Flags())
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "Go on until every run has succeeded or failed")
 	return command
 }
 
-func (env *environment) progress(command *cobra.Command, words []string, output render.Format, watch bool) error {
+func (env *environment) progress(command *cobra.Command, about scope, output render.Format, watch bool) error {
 	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	q, err := env.requests()
 	if err != nil {
 		return err
 	}
-	o := &observer{requests: q, command: command, words: words}
+	o := &observer{requests: q, command: command, about: about}
 	progress, err := o.look(ctx)
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
 	for _, what := range progress.NotLookedAt {
-		fmt.Fprintf(env.Err, "Not looked at: %s\n", what)
+		fmt.Fprintf(env.Err, "Skipped: %s\n", what)
 	}
 	style, width := env.style()
 	if !watch {
@@ -87,7 +90,7 @@ func (env *environment) progress(command *cobra.Command, words []string, output 
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
-	if code := exitOf(progress.Verdict); code != exitDone {
+	if code := progressExit(progress); code != exitDone {
 		return exitCode(code)
 	}
 	return nil
@@ -105,9 +108,9 @@ func interruptedOr(ctx context.Context, err error) error {
 type observer struct {
 	*requests
 	command *cobra.Command
-	words   []string
+	about   scope
 
-	inv      *inventory.Inventory
+	known
 	invTaken time.Time
 	silent   bool // the API server did not answer last time
 	patience
@@ -126,62 +129,18 @@ func (o *observer) look(ctx context.Context) (render.Progress, error) {
 		}
 		o.inv, o.invTaken = inv, time.Now()
 	}
-	s, err := o.choose(all)
+	now := time.Now()
+	question := upgrade.Question{Program: o.env.name, Now: now}
+	if o.states, question.Installed, err = o.readStates(ctx); err != nil {
+		return render.Progress{}, err
+	}
+	o.migrations = all
+	facts, about, err := o.choose(o.about)
 	if err != nil {
-		return render.Progress{}, err
+		return render.Progress{}, o.env.notFound(o.command, err)
 	}
-	if s.states, err = o.readStates(ctx); err != nil {
-		return render.Progress{}, err
-	}
-	if s.servers, err = o.readAPIServers(ctx); err != nil { // last, so that what lives now lived when the rest was read
-		return render.Progress{}, err
-	}
-	o.tellQuiet(all, s.now)
-	return s.judge(), nil
-}
-
-// choose chooses what is in question: everything, or what the words name.
-func (o *observer) choose(all []v1alpha1.StorageVersionMigration) (seen, error) {
-	s := seen{name: o.env.name, now: time.Now(), migrations: all, failures: o.inv.Failures, named: len(o.words) > 0}
-	known := func(m *v1alpha1.StorageVersionMigration) bool {
-		return slices.ContainsFunc(o.inv.Resources, func(r inventory.Resource) bool { return isAbout(r)(m) })
-	}
-	if !s.named {
-		s.resources = o.inv.Resources
-		s.gone = matches(all, func(m *v1alpha1.StorageVersionMigration) bool { return !known(m) })
-		return s, nil
-	}
-	for _, word := range o.words {
-		r, err := o.inv.Find(word)
-		if err == nil {
-			s.add(r)
-			continue
-		}
-		named := matches(all, func(m *v1alpha1.StorageVersionMigration) bool {
-			return m.Name == word || resourceOf(m).String() == word
-		})
-		if len(named) == 0 {
-			return seen{}, o.env.notFound(o.command, err)
-		}
-		for i := range named {
-			if !known(&named[i]) {
-				s.gone = append(s.gone, named[i])
-			}
-			for _, r := range o.inv.Resources {
-				if isAbout(r)(&named[i]) {
-					s.add(r)
-				}
-			}
-		}
-	}
-	return s, nil
-}
-
-// add puts a resource in question, once.
-func (s *seen) add(r inventory.Resource) {
-	if !slices.ContainsFunc(s.resources, func(known inventory.Resource) bool { return known.GroupResource == r.GroupResource }) {
-		s.resources = append(s.resources, r)
-	}
+	o.tellQuiet(all, now)
+	return progressOf(question, facts, about), nil
 }
 
 // watch shows every change until nothing runs any more.

@@ -229,6 +229,27 @@ func matches(all []v1alpha1.StorageVersionMigration, is func(*v1alpha1.StorageVe
 	return matching
 }
 
+func conditionOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) *v1alpha1.Condition {
+	for i := range m.Status.Conditions {
+		if m.Status.Conditions[i].Type == t {
+			return &m.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func holds(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) bool {
+	c := conditionOf(m, t)
+	return c != nil && c.Status == metav1.ConditionTrue
+}
+
+func messageOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) string {
+	if c := conditionOf(m, t); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
 // attempts bounds how often a change is tried again that somebody else was faster than.
 const attempts = 10
 

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/config"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
@@ -186,22 +184,24 @@ func (a *asked) steering(t *testing.T) {
 func (a *asked) progressing(t *testing.T) {
 	code, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "json")
 	var p render.Progress
-	if err := json.Unmarshal([]byte(out), &p); err != nil || code != exitWorkLeft || len(p.Resources) != 1 || p.Resources[0].PresentStorageVersionHash == "" {
+	if err := json.Unmarshal([]byte(out), &p); err != nil || code != exitUndetermined || len(p.Resources) != 1 || p.Resources[0].PresentStorageVersionHash == "" {
 		t.Fatalf("exit code %d, %v: %s", code, err, out)
 	}
 	hash := p.Resources[0].PresentStorageVersionHash
 	for _, test := range []struct {
-		status string
-		code   int
-		says   string
+		status, persisted string
+		code              int
+		says              string
 	}{
-		{succeededStatus(3, hash), exitUndetermined, "cannot be determined for " + widgets + ".\nTry: kube-migrator request " + widgets + "\n"}, // in no epoch
-		{a.inEpoch(t, succeededStatus(3, hash)), exitDone, "An upgrade is safe now: every object of " + widgets + " is stored in the present storage version."},
-		{succeededStatus(3, "bm9uc2Vuc2U="), exitWorkLeft, "An upgrade is not safe yet: work is left on " + widgets + "."},
-		{failedStatus(3), exitFailures, "failed  default/w1: Rejected: no color"},
+		{succeededStatus(3, hash), "", exitUndetermined, "cannot be determined for " + widgets + "."}, // without a StorageState
+		{succeededStatus(3, hash), v1alpha1.Unknown, exitUndetermined, "versions that no one knows\n  Try: kube-migrator request " + widgets + "\n"},
+		{succeededStatus(3, hash), hash, exitDone, "An upgrade is safe now: everything of " + widgets + " is stored in the version that the API servers write."},
+		{succeededStatus(3, "bm9uc2Vuc2U="), "bm9uc2Vuc2U=", exitWorkLeft, "An upgrade is not safe now: " + widgets + "."},
+		{failedStatus(3), "bm9uc2Vuc2U=", exitFailures, "failed  default/w1: Rejected: no color"},
 	} {
 		a.status(t, widgets, `null`)
 		a.status(t, widgets, test.status)
+		a.state(t, hash, test.persisted)
 		code, out, errors := a.run(t.Context(), "progress", "widgets")
 		if code != test.code || !strings.Contains(out, test.says) {
 			t.Errorf("exit code %d, want %d and …%s…:\n%s%s", code, test.code, test.says, out, errors)
@@ -213,46 +213,44 @@ func (a *asked) progressing(t *testing.T) {
 	}
 	a.status(t, widgets, `null`)
 	a.status(t, widgets, succeededStatus(3, hash))
+	a.state(t, hash, hash)
 	if err := a.MoveStorage(t.Context(), widgets, "v1"); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "wide"); code != exitWorkLeft || !strings.Contains(out, "the storage version has changed since: migrated to v2, now it is v1") {
+	if code, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "wide"); code != exitWorkLeft || !strings.Contains(out, "may be stored as v2, not only as v1") {
 		t.Errorf("after the storage version has moved: exit code %d:\n%s", code, out)
 	}
 	a.expect(t, exitDone, "configmaps cancelled\n", "cancel", "configmaps")
-	a.status(t, widgets, `{"storageVersionHash":"`+a.hash(t)+`"}`)
-	code, out, _ = a.run(t.Context(), "progress")
-	if code != exitWorkLeft || !strings.Contains(out, "work is left on "+widgets) { // the definition claims v2, too
+	code, out, _ = a.run(t.Context(), "progress", "--include", "*.example.com")
+	if code != exitWorkLeft || !strings.Contains(out, "An upgrade is not safe now: "+widgets+".") {
 		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	if code, _, errors := a.run(t.Context(), "progress", "--exclude", "*", "widgets"); code != exitError || !strings.Contains(errors, "name each RESOURCE, or give --include and --exclude") {
+		t.Errorf("exit code %d: %s", code, errors)
 	}
 	if code, _, errors := a.run(t.Context(), "progress", "-w", "-o", "json"); code != exitError || !strings.Contains(errors, "cannot write json") {
 		t.Errorf("exit code %d: %s", code, errors)
 	}
 }
 
-// inEpoch adds the present epoch of widgets to a status.
-func (a *asked) inEpoch(t *testing.T, status string) string {
+// state writes the StorageState of widgets: the current hash, and the one that is recorded as persisted; without that it is deleted.
+func (a *asked) state(t *testing.T, current, persisted string) {
 	t.Helper()
-	code, raw, err := a.Servers[0].Do(t.Context(), http.MethodGet, planDefinitions+"/"+widgets, nil)
-	if err != nil || code != http.StatusOK {
-		t.Fatalf("%d, %v", code, err)
+	send := func(method, path, body string) int {
+		t.Helper()
+		status, answer, err := a.Servers[0].Do(t.Context(), method, statesPath+path, []byte(body))
+		if err != nil || status/100 != 2 && status != http.StatusNotFound && status != http.StatusConflict {
+			t.Fatalf("%s %s: %d, %v: %s", method, path, status, err, answer)
+		}
+		return status
 	}
-	var definition metav1.PartialObjectMetadata
-	if err := json.Unmarshal(raw, &definition); err != nil {
-		t.Fatal(err)
+	if persisted == "" {
+		send(http.MethodDelete, "/"+widgets, "")
+		return
 	}
-	return fmt.Sprintf(`{"epoch":{"evidence":"Observed","crdUID":%q,"crdGeneration":%d},`, definition.UID, definition.Generation) + status[1:]
-}
-
-// hash is what discovery shows for widgets.
-func (a *asked) hash(t *testing.T) string {
-	t.Helper()
-	_, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "json")
-	var p render.Progress
-	if err := json.Unmarshal([]byte(out), &p); err != nil {
-		t.Fatal(err)
-	}
-	return p.Resources[0].PresentStorageVersionHash
+	send(http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":"`+widgets+`"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}}}`)
+	send(http.MethodPatch, "/"+widgets+"/status", fmt.Sprintf(`{"status":{"currentStorageVersionHash":%q,"persistedStorageVersionHashes":[%q],"lastHeartbeatTime":%q}}`,
+		current, persisted, time.Now().UTC().Format(time.RFC3339)))
 }
 
 func (a *asked) waiting(t *testing.T) {
@@ -314,7 +312,7 @@ func (a *asked) refusal(t *testing.T) {
 		t.Fatalf("%d, %v: %s", status, err, answer)
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) { // what the authorizer learns takes a moment
-		if code, _, _ := guest.run(t.Context(), "progress", "widgets"); code == exitWorkLeft {
+		if code, _, _ := guest.run(t.Context(), "progress", "widgets"); code != exitError {
 			break
 		}
 		if time.Now().After(deadline) {

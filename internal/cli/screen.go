@@ -14,6 +14,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
 // screen shows progress again and again: it paints over what it showed on a terminal, and elsewhere writes what has changed.
@@ -72,7 +73,7 @@ func workFirst(p render.Progress) render.Progress {
 		switch {
 		case r.Unfinished && (r.Status == string(v1alpha1.PhaseRunning) || r.Status == string(v1alpha1.PhaseWaiting)):
 			return 0
-		case r.Verdict == render.HasFailures:
+		case r.Run == upgrade.HasFailed:
 			return 1
 		case r.Unfinished:
 			return 2
@@ -118,6 +119,9 @@ func (s *screen) log(p render.Progress) error {
 	}
 	for _, r := range p.Resources {
 		line := r.Line()
+		if r.Unlisted {
+			continue
+		}
 		if s.last[r.Resource] == line {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
 func TestAFoldedLineTakesMoreRowsOfATerminal(t *testing.T) {
@@ -34,7 +35,7 @@ func TestWhatIsPaintedOverFitsOnTheTerminal(t *testing.T) {
 		}
 	}
 	p := workFirst(render.Progress{Resources: []render.ProgressResource{
-		{Resource: "done"}, {Resource: "waits", Unfinished: true, Status: "Pending"}, {Resource: "failed", Verdict: render.HasFailures}, {Resource: "runs", Unfinished: true, Status: "Running"},
+		{Resource: "done"}, {Resource: "waits", Unfinished: true, Status: "Pending"}, {Resource: "failed", Run: upgrade.HasFailed}, {Resource: "runs", Unfinished: true, Status: "Running"},
 	}})
 	for i, want := range []string{"runs", "failed", "waits", "done"} {
 		if got := p.Resources[i].Resource; got != want {

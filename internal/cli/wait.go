@@ -63,7 +63,7 @@ func (env *environment) wait(ctx context.Context, command *cobra.Command, words 
 	if err != nil {
 		return err
 	}
-	o := &observer{requests: q, command: command, words: words}
+	o := &observer{requests: q, command: command}
 	all, err := o.list(ctx)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (env *environment) check(waiting []awaited, all []v1alpha1.StorageVersionMi
 
 // failed shows how a migration failed.
 func (env *environment) failed(m *v1alpha1.StorageVersionMigration) error {
-	row := seen{name: env.name}.row(m, m.Name)
+	row := rowOf(m, m.Name)
 	row.Why = messageOf(m, v1alpha1.Failed)
 	if err := row.WriteFailure(env.Out); err != nil {
 		return fmt.Errorf("write failures: %w", err)

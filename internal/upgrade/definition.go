@@ -4,6 +4,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
 // Manifest is a CustomResourceDefinition that somebody wants to apply, or the live one, with what decides whether stored objects stay
@@ -153,7 +156,10 @@ func (q Question) JudgeDefinition(proposed Manifest, live *Manifest, f Facts) Fi
 	case live == nil:
 		live = &Manifest{}
 	}
-	all, doubt, source := q.storedOf(live, f)
+	if m := f.Migration(); m != nil {
+		finding.Migration, finding.Run = m.Name, RunOf(m)
+	}
+	all, disagree, doubt, source := q.storedOf(live, f)
 	finding.Source, finding.Stored, finding.Current = source, names(all), live.storage()
 	next := proposed.definition()
 	var gone []stored
@@ -169,9 +175,11 @@ func (q Question) JudgeDefinition(proposed Manifest, live *Manifest, f Facts) Fi
 		if slices.Contains(finding.Stranded, live.storage()) {
 			return finding.is(Unsafe, stillStored(gone, source, proposed)+"; keep "+live.storage()+" until everything is migrated to another version", edit)
 		}
-		return finding.is(Unsafe, stillStored(gone, source, proposed), q.migrate(finding.Resource))
+		return q.migrated(f, finding, Unsafe, stillStored(gone, source, proposed))
+	case disagree != "" && len(removed) > 0:
+		return finding.is(Unsafe, removes(removed)+disagree, "kubectl describe storagestates.migration.k8s.io "+finding.Resource)
 	case doubt != "" && len(removed) > 0:
-		return finding.is(Unsafe, fmt.Sprintf("it removes %s, and %s", strings.Join(removed, ", "), doubt), q.Program+" request "+finding.Resource)
+		return q.migrated(f, finding, Undetermined, removes(removed)+doubt)
 	case live.Webhook && !proposed.Webhook && len(proposed.Versions) > 1:
 		return finding.is(Unsafe, "it takes the conversion webhook away, and has several versions", edit)
 	case lost != "":
@@ -192,13 +200,21 @@ func file(from string) string {
 	return name
 }
 
-// storedOf are the versions that may be stored, strongest source first; doubt says why there may be others.
-func (q Question) storedOf(live *Manifest, f Facts) (all []stored, doubt string, source Source) {
-	f.Definition = live.definition()
+func removes(versions []string) string {
+	return "it removes " + strings.Join(versions, ", ") + ", and "
+}
+
+// storedOf are the versions that may be stored, strongest source first; disagree and doubt say why there may be others.
+func (q Question) storedOf(live *Manifest, f Facts) (all []stored, disagree, doubt string, source Source) {
+	d := live.definition()
+	if f.Definition != nil {
+		d.UID, d.Generation = f.Definition.UID, f.Definition.Generation
+	}
+	f.Definition = d
 	opaque := slices.ContainsFunc(f.Held, func(h Held) bool { return h.Opaque })
 	if q.Etcd && !opaque {
 		b := q.byEtcd(f)
-		return b.stored, b.doubt, ByEtcd
+		return b.stored, b.disagree, b.doubt, ByEtcd
 	}
 	b := f.byStoredVersions()
 	source = ByStoredVersions
@@ -206,15 +222,13 @@ func (q Question) storedOf(live *Manifest, f Facts) (all []stored, doubt string,
 		state := q.byState(f)
 		source = ByStorageState
 		for _, s := range state.stored {
-			if s.hash != "Unknown" {
+			if s.hash != v1alpha1.Unknown {
 				b.stored = add(b.stored, s)
 			}
 		}
-		if doubt = state.doubt; doubt == "" {
-			doubt = state.unsure
-		}
+		disagree, doubt = state.disagree, cmp.Or(state.doubt, state.unsure)
 	}
-	return b.stored, doubt, source
+	return b.stored, disagree, doubt, source
 }
 
 func removedVersions(proposed Manifest, live *Manifest) (removed []string) {

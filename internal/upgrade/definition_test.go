@@ -73,7 +73,7 @@ func TestApplyingADefinitionMustNotStrandWhatIsStored(t *testing.T) {
 		"storedVersions forgot it, the StorageState did not": {question(), of1("", v2), claims(of1("", v1Served, v2), "v2"), widgets("v1", "v2"),
 			verdict{Unsafe, "the StorageState or status.storedVersions says that objects may be stored as v1" + only, request, ByStorageState}, []string{"v1"}},
 		"a version goes, and the StorageState says Unknown": {question(), of1("", v2), claims(of1("", v1Served, v2), "v2"), widgets("Unknown", "v2"),
-			verdict{Unsafe, "it removes v1, and its StorageState says Unknown: objects may be stored in versions that nobody can name", request, ByStorageState}, nil},
+			verdict{Undetermined, "it removes v1, and its StorageState says Unknown: objects may be stored in versions that no one knows", request, ByStorageState}, nil},
 		"no version goes, and the StorageState says Unknown": {question(), of1("", v1Served, v2), both, widgets("Unknown", "v2"), verdict{Safe, "every stored version stays readable", "", ByStorageState}, nil},
 		"the storage version goes": {bare, of1("", v2), claims(of1("", v1, v2Served), "v1"), Facts{},
 			verdict{Unsafe, "status.storedVersions says that objects are stored as v1" + only + "; keep v1 until everything is migrated to another version", diff, ByStoredVersions}, []string{"v1"}},

@@ -18,39 +18,49 @@ import (
 type basis struct {
 	source Source
 	stored []stored
-	// doubt says why something else may be stored as well; empty where nothing may. next is the command against it.
-	doubt, next string
+	// disagree says that the API servers write different versions at this moment; empty where they do not.
+	disagree string
+	// doubt says why versions may be stored that no one knows; empty where none may.
+	doubt string
 	// unsure says why the record may be out of date.
 	unsure string
 }
 
-// Judge decides for one resource.
+// Judge decides for one resource. What is known to be wrong is Unsafe, also where more is unknown; what is unknown is Undetermined.
 func (q Question) Judge(f Facts) Finding {
 	finding := Finding{Resource: f.Resource.String(), Current: f.current()}
+	if m := f.Migration(); m != nil {
+		finding.Migration, finding.Run = m.Name, RunOf(m)
+	}
 	if f.NotStored && len(f.Held) == 0 {
 		return finding.is(Safe, "nothing is stored", "")
+	}
+	if f.Gone && f.State == nil && len(f.Held) > 0 {
+		return q.stray(f, finding)
 	}
 	b := q.basis(f)
 	finding.Source, finding.Stored = b.source, names(b.stored)
 	switch {
 	case b.source == ByNothing:
 		return q.withoutRecord(f, finding)
-	case b.doubt != "":
-		return finding.is(Unsafe, b.doubt, b.next)
+	case b.disagree != "":
+		return finding.is(Unsafe, b.disagree, "kubectl describe storagestates.migration.k8s.io "+finding.Resource)
 	}
-	if bad := q.undecodable(f, b.stored); len(bad) > 0 {
-		if q.Target != nil && f.Empty {
-			finding.Source = ByCount
-			return finding.is(Safe, "there are no objects", "")
-		}
-		finding.Stranded = names(bad)
-		return finding.is(Unsafe, q.why(f, b, bad), q.next(f, bad))
-	}
+	bad := q.undecodable(f, b.stored)
+	empty := q.Target != nil && f.Empty
 	switch {
+	case len(bad) > 0 && !empty:
+		finding.Stranded = names(bad)
+		return q.unsafe(f, finding, b, bad)
 	case f.Gone:
-		return finding.is(Undetermined, unserved, "")
+		return q.gone(f, finding)
+	case b.doubt != "":
+		return q.migrated(f, finding, Undetermined, b.doubt)
+	case len(bad) > 0:
+		finding.Source = ByCount
+		return finding.is(Safe, "there are no objects", "")
 	case f.CurrentHash == "":
-		return finding.is(Undetermined, "its API server does not tell in which version it stores it", q.snapshot(f))
+		return finding.is(Undetermined, "its API server does not show in which version it stores it", q.snapshot(f))
 	case b.unsure != "":
 		return finding.is(Undetermined, b.unsure, "kubectl get pods --all-namespaces -l app.kubernetes.io/name=kube-migrator")
 	}
@@ -94,9 +104,9 @@ func (q Question) byEtcd(f Facts) basis {
 	for _, h := range f.Held {
 		b.stored = add(b.stored, f.held(h))
 	}
-	if f.State != nil && q.outdated(f.State) == "" {
+	if f.State != nil && q.outdated(f) == "" {
 		b.stored = f.withServers(b.stored)
-		b.doubt, b.next = f.disagreement()
+		b.disagree, b.doubt = f.disagreement()
 	}
 	b.stored = f.withCurrent(b.stored)
 	return b
@@ -114,7 +124,6 @@ func (f Facts) byStoredVersions() basis {
 // byState reads the StorageState. What the API servers were seen to write counts as stored, recorded or not.
 func (q Question) byState(f Facts) basis {
 	status := f.State
-	request := q.Program + " request " + f.Resource.String()
 	b := basis{source: ByStorageState}
 	for i, hash := range status.PersistedStorageVersionHashes {
 		recorded := ""
@@ -131,15 +140,14 @@ func (q Question) byState(f Facts) basis {
 		b.stored = add(b.stored, f.named(hash, status.CurrentVersion))
 	}
 	b.stored = f.withCurrent(f.withServers(b.stored))
+	b.disagree, b.doubt = f.disagreement()
 	switch {
 	case slices.Contains(status.PersistedStorageVersionHashes, v1alpha1.Unknown):
-		b.doubt, b.next = "its StorageState says Unknown: objects may be stored in versions that nobody can name", request
+		b.doubt = "its StorageState says Unknown: objects may be stored in versions that no one knows"
 	case recorded == 0:
-		b.doubt, b.next = "its StorageState records no version yet", request
-	default:
-		b.doubt, b.next = f.disagreement()
+		b.doubt = "its StorageState records no version yet"
 	}
-	b.unsure = q.outdated(status)
+	b.unsure = q.outdated(f)
 	return b
 }
 
@@ -153,64 +161,93 @@ func (f Facts) withServers(all []stored) []stored {
 	return all
 }
 
-// disagreement says that the API servers disagree, and the command that shows how; empty where they do not.
-func (f Facts) disagreement() (doubt, next string) {
-	next = "kubectl describe storagestates.migration.k8s.io " + f.Resource.String()
-	switch equal := condition(f.State.Conditions, v1alpha1.AllEncodingVersionsEqual); {
-	case equal != nil && equal.Status == metav1.ConditionFalse:
-		return "the API servers disagree" + behind(equal.Message), next
+// disagreement says that the API servers write different versions, or why it is unknown whether they do; both are empty where they agree.
+func (f Facts) disagreement() (disagree, doubt string) {
+	var shown []stored
+	for _, server := range f.withServers(nil) {
+		shown = add(shown, server)
+	}
+	message := ""
+	equal := condition(f.State.Conditions, v1alpha1.AllEncodingVersionsEqual)
+	if equal != nil && equal.Status != metav1.ConditionTrue {
+		message = behind(equal.Message)
+	}
+	switch {
+	case equal != nil && equal.Status == metav1.ConditionFalse, f.State.CurrentStorageVersionHash == v1alpha1.Unknown && len(shown) > 1:
+		return "the API servers disagree" + message, ""
 	case f.State.CurrentStorageVersionHash == v1alpha1.Unknown:
-		return "the API servers disagree", next
+		return "", "its StorageState does not say that the API servers agree on a version" + message
 	}
 	return "", ""
 }
 
-// outdated says why a StorageState may not tell how things are now; empty where it does.
-func (q Question) outdated(status *v1alpha1.StorageStateStatus) string {
-	switch age := q.Now.Sub(status.LastHeartbeatTime.Time); {
-	case q.MaxAge == 0:
+// lateness is what a heartbeat may be late by: how long it takes to ask all API servers, and to write what they say.
+const lateness = 2 * time.Minute
+
+// maxAge is how old the heartbeat of a StorageState can become while a controller renews it: a heartbeat that is younger than half a period is
+// not renewed, and the next look is a period later.
+func (q Question) maxAge(status *v1alpha1.StorageStateStatus) time.Duration {
+	if q.MaxAge != 0 {
+		return q.MaxAge
+	}
+	period := time.Duration(status.HeartbeatPeriodSeconds) * time.Second
+	if period == 0 {
+		period = v1alpha1.DefaultHeartbeatPeriod
+	}
+	return period + period/2 + lateness
+}
+
+// outdated says why a StorageState may not say how things are now; empty where it does.
+func (q Question) outdated(f Facts) string {
+	status := f.State
+	age := q.Now.Sub(status.LastHeartbeatTime.Time)
+	switch recorded := status.Definition; {
+	case q.AnyAge:
+		return ""
 	case status.LastHeartbeatTime.IsZero():
-		return "its StorageState does not tell when the API servers were last looked at"
-	case age > q.MaxAge:
-		return fmt.Sprintf("its StorageState is %s old: what happened since is not recorded", strings.TrimSuffix(age.Round(time.Minute).String(), "0s"))
+		return "its StorageState does not say when the API servers were last asked"
+	case age > q.maxAge(status):
+		return fmt.Sprintf("its StorageState was last renewed %s ago, and at most %s was expected: what happened since is unknown", minutes(age), minutes(q.maxAge(status)))
+	case recorded != nil && f.Definition != nil && f.Definition.UID != "" &&
+		(recorded.UID != f.Definition.UID || recorded.Generation != f.Definition.Generation):
+		return "its CustomResourceDefinition has changed since the StorageState was renewed"
 	}
 	return ""
 }
 
-func behind(message string) string {
-	if message == "" {
-		return ""
+// minutes is a duration for people.
+func minutes(d time.Duration) string {
+	if d < time.Minute {
+		return d.Round(time.Second).String()
 	}
-	return ": " + strings.Join(strings.Fields(message), " ")
-}
-
-func condition(all []v1alpha1.Condition, t v1alpha1.ConditionType) *v1alpha1.Condition {
-	for i := range all {
-		if all[i].Type == t {
-			return &all[i]
-		}
-	}
-	return nil
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }
 
 // withoutRecord judges what nothing is recorded of.
 func (q Question) withoutRecord(f Facts, finding Finding) Finding {
 	switch {
 	case q.Etcd:
-		return finding.is(Undetermined, "etcd holds objects that are encrypted or not understood, and no StorageState tells their version", q.Program+" request "+finding.Resource)
+		return q.migrated(f, finding, Undetermined, "etcd holds objects that are encrypted or cannot be decoded, and no StorageState says in which version")
 	case f.Gone:
-		return finding.is(Undetermined, unserved, "")
+		return q.gone(f, finding)
 	case f.Unfit != "":
 		return finding.is(Undetermined, "it cannot be migrated: "+f.Unfit, q.snapshot(f))
 	case q.Installed:
-		return finding.is(Unsafe, "it has no StorageState: nothing is known of what is stored", q.Program+" request "+finding.Resource)
+		return q.migrated(f, finding, Undetermined, "it has no StorageState: no one has recorded what is stored")
 	case f.Definition != nil:
-		return finding.is(Undetermined, "its definition claims no stored version yet", q.snapshot(f))
+		return finding.is(Undetermined, "its CustomResourceDefinition claims no stored version yet", q.snapshot(f))
 	}
 	return finding.is(Undetermined, "nothing records in which versions it is stored", q.snapshot(f))
 }
 
-const unserved = "the API server does not serve it, and nobody can tell what is still stored"
+// gone judges what the API server does not serve. A migration of it can never succeed.
+func (q Question) gone(f Facts, finding Finding) Finding {
+	next := ""
+	if m := f.Migration(); m != nil {
+		next = q.Program + " cancel " + m.Name
+	}
+	return finding.is(Undetermined, "the API server does not serve it: what is still stored is unknown", next)
+}
 
 // snapshot is the command that looks into etcd, unless that has been done.
 func (q Question) snapshot(f Facts) string {
@@ -222,8 +259,9 @@ func (q Question) snapshot(f Facts) string {
 
 // undecodable are the versions that whoever comes cannot decode; without a target, all but the present one.
 func (q Question) undecodable(f Facts, all []stored) (bad []stored) {
-	for _, s := range all {
-		if ok := s.hash == f.CurrentHash || f.CurrentHash == "" && len(all) == 1; q.Target == nil || f.Aggregated {
+	known := slices.DeleteFunc(slices.Clone(all), func(s stored) bool { return s.hash == v1alpha1.Unknown })
+	for _, s := range known {
+		if ok := s.hash == f.CurrentHash || f.CurrentHash == "" && len(known) == 1; q.Target == nil || f.Aggregated {
 			if !ok {
 				bad = append(bad, s)
 			}
@@ -245,7 +283,7 @@ func (q Question) why(f Facts, b basis, bad []stored) string {
 		}
 	} else {
 		what = map[Source]string{
-			ByStorageState: "its StorageState says that objects may be stored as ", ByStoredVersions: "its definition claims that objects are stored as ",
+			ByStorageState: "its StorageState says that objects may be stored as ", ByStoredVersions: "its CustomResourceDefinition claims that objects are stored as ",
 			ByCount: "it is written as ",
 		}[b.source] + what
 	}
@@ -253,7 +291,7 @@ func (q Question) why(f Facts, b basis, bad []stored) string {
 	case q.Target == nil:
 		return what + ", not only as " + f.current()
 	case f.Aggregated:
-		return what + ", not only as " + f.current() + "; its API server is no part of Kubernetes"
+		return what + ", not only as " + f.current() + "; its API server is not a part of Kubernetes"
 	}
 	return what + ", " + q.Target.cannot(f)
 }
@@ -273,16 +311,16 @@ func objects(all []stored) (n int64) {
 	return n
 }
 
-// next is the command that helps: migrating does, unless what is written now is itself the problem.
-func (q Question) next(f Facts, bad []stored) string {
+// unsafe answers where versions are stored, or written, that cannot be decoded. Migrating helps, unless what is written now is itself the problem.
+func (q Question) unsafe(f Facts, finding Finding, b basis, bad []stored) Finding {
 	current := slices.ContainsFunc(bad, func(s stored) bool { return s.hash == f.CurrentHash })
-	switch name := f.Resource.String(); {
+	switch why := q.why(f, b, bad); {
 	case f.Gone:
-		return ""
+		return finding.is(Unsafe, why, "")
 	case current || f.Unfit != "":
-		return "kubectl get " + name + " --all-namespaces -o yaml"
+		return finding.is(Unsafe, why, "kubectl get "+finding.Resource+" --all-namespaces -o yaml")
 	default:
-		return q.migrate(name)
+		return q.migrated(f, finding, Unsafe, why)
 	}
 }
 
@@ -299,7 +337,7 @@ func (q Question) safe(f Facts, b basis) string {
 	case b.source == ByCount:
 		return "there are no objects"
 	case q.Target != nil && f.Aggregated:
-		return "everything is stored as " + f.current() + "; its API server is no part of Kubernetes"
+		return "everything is stored as " + f.current() + "; its API server is not a part of Kubernetes"
 	case q.Target != nil && f.Definition != nil:
 		return "its CustomResourceDefinition has " + strings.Join(names(b.stored), ", ")
 	case q.Target != nil:

@@ -19,7 +19,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // question asks in a cluster with StorageStates.
 func question() Question {
-	return Question{Program: "kube-migrator", Now: now, MaxAge: 12 * time.Minute, Installed: true}
+	return Question{Program: "kube-migrator", Now: now, Installed: true}
 }
 
 // going asks whether a release can decode what is stored.
@@ -109,7 +109,21 @@ func TestWhatIsStoredDecides(t *testing.T) {
 	bare := question()
 	bare.Installed = false
 	anyAge := question()
-	anyAge.MaxAge = 0
+	anyAge.AnyAge = true
+	oneHour := question()
+	oneHour.MaxAge = time.Hour
+	aged := func(age, period time.Duration) Facts {
+		return with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
+			s.LastHeartbeatTime, s.HeartbeatPeriodSeconds = metav1.NewTime(now.Add(-age)), int64(period.Seconds())
+		})
+	}
+	recordedAt := func(uid string, generation int64) Facts {
+		f := with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
+			s.Definition = &v1alpha1.RecordedDefinition{UID: uid, Generation: generation}
+		})
+		f.Definition.UID, f.Definition.Generation = "u", 7
+		return f
+	}
 	builtIn := widgets()
 	builtIn.Definition = nil
 	for name, test := range map[string]struct {
@@ -121,45 +135,64 @@ func TestWhatIsStoredDecides(t *testing.T) {
 		"an old one besides": {question(), widgets("v1", "v2"),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2", request, ByStorageState}},
 		"Unknown": {question(), widgets("Unknown", "v2"),
-			verdict{Unsafe, "its StorageState says Unknown: objects may be stored in versions that nobody can name", request, ByStorageState}},
+			verdict{Undetermined, "its StorageState says Unknown: objects may be stored in versions that no one knows", request, ByStorageState}},
 		"an empty record": {question(), with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) { s.PersistedStorageVersionHashes = nil }),
-			verdict{Unsafe, "its StorageState records no version yet", request, ByStorageState}},
-		"no record": {question(), widgets(), verdict{Unsafe, "it has no StorageState: nothing is known of what is stored", request, ByNothing}},
+			verdict{Undetermined, "its StorageState records no version yet", request, ByStorageState}},
+		"no record": {question(), widgets(), verdict{Undetermined, "it has no StorageState: no one has recorded what is stored", request, ByNothing}},
 		"servers that disagree": {question(), with(widgets("v1", "v2"), func(s *v1alpha1.StorageStateStatus) {
 			s.CurrentStorageVersionHash = v1alpha1.Unknown
 			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionFalse, Message: "api-0 encodes v1,\napi-1 v2"}}
 		}), verdict{Unsafe, "the API servers disagree: api-0 encodes v1, api-1 v2", inspect, ByStorageState}},
-		"servers that disagree, without a condition": {question(), with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) { s.CurrentStorageVersionHash = v1alpha1.Unknown }),
-			verdict{Unsafe, "the API servers disagree", inspect, ByStorageState}},
+		"servers that disagree, without a condition": {question(), with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
+			s.CurrentStorageVersionHash = v1alpha1.Unknown
+			s.ServerStorageVersions = []v1alpha1.ServerEncodingVersion{{APIServerID: "a", EncodingVersionHash: widgetHash("v1")}, {APIServerID: "b", EncodingVersionHash: widgetHash("v2")}}
+		}), verdict{Unsafe, "the API servers disagree", inspect, ByStorageState}},
+		"a server that has never answered": {question(), with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
+			s.CurrentStorageVersionHash = v1alpha1.Unknown
+			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionUnknown, Message: "api-1 does not answer"}}
+		}), verdict{Undetermined, "its StorageState does not say that the API servers agree on a version: api-1 does not answer", request, ByStorageState}},
+		"Unknown, and an old version besides": {question(), widgets("Unknown", "v1", "v2"),
+			verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2", request, ByStorageState}},
 		"a server that was seen to write another version": {question(), with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
 			s.ServerStorageVersions = []v1alpha1.ServerEncodingVersion{{APIServerID: "a", EncodingVersionHash: widgetHash("v1"), EncodingVersion: "v1"}}
 		}), verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2", request, ByStorageState}},
 		"a record that is behind what is written now": {question(), with(widgets("v1"), func(s *v1alpha1.StorageStateStatus) { s.CurrentStorageVersionHash = widgetHash("v1") }),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2", request, ByStorageState}},
-		"a record that is too old": {question(), with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) { s.LastHeartbeatTime = metav1.NewTime(now.Add(-13 * time.Minute)) }),
-			verdict{Undetermined, "its StorageState is 13m old: what happened since is not recorded", pods, ByStorageState}},
+		"a record that is too old": {question(), aged(18*time.Minute, 0),
+			verdict{Undetermined, "its StorageState was last renewed 18m ago, and at most 17m was expected: what happened since is unknown", pods, ByStorageState}},
+		"a record as old as one of the default period can be": {question(), aged(17*time.Minute, 0), verdict{Safe, "everything is stored as v2", "", ByStorageState}},
+		"a record as old as one of its period can be":         {question(), aged(47*time.Minute, 30*time.Minute), verdict{Safe, "everything is stored as v2", "", ByStorageState}},
+		"a record that is too old for its period": {question(), aged(48*time.Minute, 30*time.Minute),
+			verdict{Undetermined, "its StorageState was last renewed 48m ago, and at most 47m was expected: what happened since is unknown", pods, ByStorageState}},
+		"a record that is late for its short period": {question(), aged(17*time.Minute, time.Second),
+			verdict{Undetermined, "its StorageState was last renewed 17m ago, and at most 2m was expected: what happened since is unknown", pods, ByStorageState}},
+		"a record as old as the user bears":         {oneHour, aged(time.Hour, time.Second), verdict{Safe, "everything is stored as v2", "", ByStorageState}},
+		"a record of this CustomResourceDefinition": {question(), recordedAt("u", 7), verdict{Safe, "everything is stored as v2", "", ByStorageState}},
+		"a record of an earlier generation": {question(), recordedAt("u", 6),
+			verdict{Undetermined, "its CustomResourceDefinition has changed since the StorageState was renewed", pods, ByStorageState}},
+		"a record of another CustomResourceDefinition": {question(), recordedAt("v", 7),
+			verdict{Undetermined, "its CustomResourceDefinition has changed since the StorageState was renewed", pods, ByStorageState}},
 		"a record without a heartbeat": {question(), with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) { s.LastHeartbeatTime = metav1.Time{} }),
-			verdict{Undetermined, "its StorageState does not tell when the API servers were last looked at", pods, ByStorageState}},
-		"a record of any age": {anyAge, with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) { s.LastHeartbeatTime = metav1.NewTime(now.Add(-time.Hour)) }),
-			verdict{Safe, "everything is stored as v2", "", ByStorageState}},
+			verdict{Undetermined, "its StorageState does not say when the API servers were last asked", pods, ByStorageState}},
+		"a record of any age": {anyAge, aged(100*time.Hour, 0), verdict{Safe, "everything is stored as v2", "", ByStorageState}},
 		"a record that is old and unsafe": {question(), with(widgets("v1", "v2"), func(s *v1alpha1.StorageStateStatus) { s.LastHeartbeatTime = metav1.Time{} }),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2", request, ByStorageState}},
 		"names that do not fit the hashes are not trusted": {question(), with(widgets("v1", "v2"), func(s *v1alpha1.StorageStateStatus) { s.PersistedVersions = []string{"v2"} }),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2", request, ByStorageState}},
 		"a resource that is gone": {question(), func() Facts { f := widgets("v2"); f.Gone, f.CurrentHash = true, ""; return f }(),
-			verdict{Undetermined, unserved, "", ByStorageState}},
+			verdict{Undetermined, "the API server does not serve it: what is still stored is unknown", "", ByStorageState}},
 		"no version shown": {question(), func() Facts { f := widgets("v2"); f.CurrentHash = ""; return f }(),
-			verdict{Undetermined, "its API server does not tell in which version it stores it", etcd, ByStorageState}},
+			verdict{Undetermined, "its API server does not show in which version it stores it", etcd, ByStorageState}},
 		"nothing is stored":                {question(), Facts{Resource: schema.GroupResource{Resource: "bindings"}, NotStored: true}, verdict{Safe, "nothing is stored", "", ByNothing}},
-		"not installed, old versions":      {bare, widgets(), verdict{Unsafe, "its definition claims that objects are stored as v1, not only as v2", migrate, ByStoredVersions}},
+		"not installed, old versions":      {bare, widgets(), verdict{Unsafe, "its CustomResourceDefinition claims that objects are stored as v1, not only as v2", migrate, ByStoredVersions}},
 		"not installed, one version":       {bare, func() Facts { f := widgets(); f.Definition.StoredVersions = []string{"v2"}; return f }(), verdict{Safe, "everything is stored as v2", "", ByStoredVersions}},
-		"not installed, none claimed":      {bare, func() Facts { f := widgets(); f.Definition.StoredVersions = nil; return f }(), verdict{Undetermined, "its definition claims no stored version yet", etcd, ByNothing}},
+		"not installed, none claimed":      {bare, func() Facts { f := widgets(); f.Definition.StoredVersions = nil; return f }(), verdict{Undetermined, "its CustomResourceDefinition claims no stored version yet", etcd, ByNothing}},
 		"not installed, built in":          {bare, builtIn, verdict{Undetermined, "nothing records in which versions it is stored", etcd, ByNothing}},
 		"not installed, no objects":        {bare, func() Facts { f := builtIn; f.Empty = true; return f }(), verdict{Safe, "there are no objects", "", ByCount}},
-		"installed, no record, no objects": {question(), func() Facts { f := builtIn; f.Empty = true; return f }(), verdict{Unsafe, "it has no StorageState: nothing is known of what is stored", request, ByNothing}},
+		"installed, no record, no objects": {question(), func() Facts { f := builtIn; f.Empty = true; return f }(), verdict{Undetermined, "it has no StorageState: no one has recorded what is stored", request, ByNothing}},
 		"it cannot be migrated":            {question(), func() Facts { f := builtIn; f.Unfit = "no verb"; return f }(), verdict{Undetermined, "it cannot be migrated: no verb", etcd, ByNothing}},
 		"a definition that serves nothing": {question(), func() Facts { f := widgets(); f.Unfit = "it serves no version"; return f }(),
-			verdict{Unsafe, "its definition claims that objects are stored as v1, not only as v2", "kubectl get widgets.demo.example.com --all-namespaces -o yaml", ByStoredVersions}},
+			verdict{Unsafe, "its CustomResourceDefinition claims that objects are stored as v1, not only as v2", "kubectl get widgets.demo.example.com --all-namespaces -o yaml", ByStoredVersions}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, of(test.question.Judge(test.facts))); diff != "" {
@@ -201,9 +234,9 @@ func TestATargetMustDecodeWhatIsStored(t *testing.T) {
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1beta1, which Kubernetes 1.36 cannot decode", "kubectl get workloads.scheduling.k8s.io --all-namespaces -o yaml", ByStorageState}, []string{"v1beta1"}},
 		"the same, without objects":                 {going(t, "1.37"), empty, verdict{Safe, "there are no objects", "", ByCount}, nil},
 		"the release that has the version":          {going(t, "1.36.3"), workloads("v1alpha2"), verdict{Safe, "Kubernetes 1.36 can decode v1alpha2", "", ByStorageState}, nil},
-		"Unknown is unsafe whatever it can decode":  {going(t, "1.36"), widgets("Unknown"), verdict{Unsafe, "its StorageState says Unknown: objects may be stored in versions that nobody can name", "kube-migrator request widgets.demo.example.com", ByStorageState}, nil},
+		"Unknown is unsafe whatever it can decode":  {going(t, "1.36"), widgets("Unknown"), verdict{Undetermined, "its StorageState says Unknown: objects may be stored in versions that no one knows", "kube-migrator request widgets.demo.example.com", ByStorageState}, nil},
 		"a resource that the release does not have": {going(t, "1.36"), func() Facts { f := widgets("v2"); f.Definition = nil; return f }(), verdict{Unsafe, "its StorageState says that objects may be stored as v2, and Kubernetes 1.36 does not have the resource", "kubectl get widgets.demo.example.com --all-namespaces -o yaml", ByStorageState}, []string{"v2"}},
-		"another API server's resource":             {going(t, "1.36"), aggregated, verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2; its API server is no part of Kubernetes", "kube-migrator request widgets.demo.example.com", ByStorageState}, []string{"v1"}},
+		"another API server's resource":             {going(t, "1.36"), aggregated, verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2; its API server is not a part of Kubernetes", "kube-migrator request widgets.demo.example.com", ByStorageState}, []string{"v1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := test.question.Judge(test.facts)
@@ -240,14 +273,16 @@ func TestWhatEtcdHoldsOutweighsEveryRecord(t *testing.T) {
 		"all current, and a server that still writes the old one": {q, in(with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
 			s.ServerStorageVersions = []v1alpha1.ServerEncodingVersion{{APIServerID: "a", EncodingVersionHash: widgetHash("v1"), EncodingVersion: "v1"}}
 		}), held("v2", 3)), verdict{Unsafe, "v1 is written now, not only as v2", "kube-migrator request widgets.demo.example.com", ByEtcd}},
-		"all current, and servers that disagree": {q, in(with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) { s.CurrentStorageVersionHash = v1alpha1.Unknown }), held("v2", 3)),
+		"all current, and servers that disagree": {q, in(with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
+			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionFalse}}
+		}), held("v2", 3)),
 			verdict{Unsafe, "the API servers disagree", "kubectl describe storagestates.migration.k8s.io widgets.demo.example.com", ByEtcd}},
 		"all current, and servers that disagreed long ago": {q, in(with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
 			s.CurrentStorageVersionHash, s.LastHeartbeatTime = v1alpha1.Unknown, metav1.NewTime(now.Add(-time.Hour))
 		}), held("v2", 3)), verdict{Safe, "everything is stored as v2", "", ByEtcd}},
 		"encrypted, and a record":                 {q, in(widgets("v2"), opaque), verdict{Safe, "everything is stored as v2", "", ByStorageState}},
 		"encrypted, and a record of old versions": {q, in(widgets("v1", "v2"), opaque, held("v2", 1)), verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2", "kube-migrator request widgets.demo.example.com", ByStorageState}},
-		"encrypted, and no record":                {q, in(widgets(), opaque), verdict{Undetermined, "etcd holds objects that are encrypted or not understood, and no StorageState tells their version", "kube-migrator request widgets.demo.example.com", ByNothing}},
+		"encrypted, and no record":                {q, in(widgets(), opaque), verdict{Undetermined, "etcd holds objects that are encrypted or cannot be decoded, and no StorageState says in which version", "kube-migrator request widgets.demo.example.com", ByNothing}},
 		"what the target can decode":              {target, in(widgets("v2"), held("v1", 3)), verdict{Safe, "its CustomResourceDefinition has v1, v2", "", ByEtcd}},
 		"what the target cannot decode":           {target, in(widgets("v2"), held("v0", 1)), verdict{Unsafe, "etcd holds 1 object as v0, which its CustomResourceDefinition does not have", "kube-migrator request widgets.demo.example.com", ByEtcd}},
 		"a resource that is not stored, and is":   {q, in(func() Facts { f := widgets(); f.NotStored = true; return f }(), held("v1", 1)), verdict{Unsafe, "etcd holds 1 object as v1, not only as v2", "kube-migrator request widgets.demo.example.com", ByEtcd}},
@@ -307,28 +342,107 @@ func TestTheWorstFindingDecides(t *testing.T) {
 		question    Question
 		findings    []Finding
 		understated []Understatement
-		notLookedAt []string
+		scope       Scope
 		verdict     Verdict
 		sentence    string
 	}{
-		"all safe":              {question(), []Finding{a}, nil, nil, Safe, "An upgrade is safe now: everything is stored in the version that the API servers write."},
-		"one unknown":           {question(), []Finding{a, b}, nil, nil, Undetermined, "Whether an upgrade is safe cannot be determined for b."},
-		"one unsafe":            {question(), []Finding{a, b, c}, nil, []string{"x"}, Unsafe, "An upgrade is not safe now: c."},
-		"a part not looked at":  {question(), []Finding{a}, nil, []string{"x"}, Undetermined, "Whether an upgrade is safe cannot be determined: a part of the cluster could not be looked at."},
-		"a record that is less": {question(), []Finding{a}, []Understatement{{}}, nil, Unsafe, "An upgrade is not safe now: a record claims less than etcd holds."},
-		"a target":              {going(t, "1.36"), []Finding{a}, nil, nil, Safe, "Going to Kubernetes 1.36 is safe now: it can decode everything that is stored."},
-		"an unsafe target":      {going(t, "1.36"), []Finding{c}, nil, nil, Unsafe, "Going to Kubernetes 1.36 is not safe now: c."},
-		"definitions":           {applying, []Finding{a}, nil, nil, Safe, "Applying is safe: every stored version stays readable."},
-		"an unsafe definition":  {applying, []Finding{c, c}, nil, nil, Unsafe, "Applying is not safe: c."},
+		"all safe":              {question(), []Finding{a}, nil, Scope{}, Safe, "An upgrade is safe now: everything is stored in the version that the API servers write."},
+		"what is named is safe": {question(), []Finding{a}, nil, Scope{Named: true}, Safe, "An upgrade is safe now: everything of a is stored in the version that the API servers write."},
+		"one unknown":           {question(), []Finding{a, b}, nil, Scope{}, Undetermined, "Whether an upgrade is safe cannot be determined for b."},
+		"one unsafe":            {question(), []Finding{a, b, c}, nil, Scope{NotLookedAt: []string{"x"}}, Unsafe, "An upgrade is not safe now: c."},
+		"a part not read":       {question(), []Finding{a}, nil, Scope{NotLookedAt: []string{"x"}}, Undetermined, "Whether an upgrade is safe cannot be determined: a part of the cluster could not be read."},
+		"a resource left out": {question(), []Finding{a}, nil, Scope{Excluded: []string{"x"}}, Safe,
+			"An upgrade is safe now: everything is stored in the version that the API servers write. Not judged, because the installation excludes them: x."},
+		"a record that is less": {question(), []Finding{a}, []Understatement{{}}, Scope{}, Unsafe, "An upgrade is not safe now: a record claims less than etcd holds."},
+		"a target":              {going(t, "1.36"), []Finding{a}, nil, Scope{}, Safe, "Going to Kubernetes 1.36 is safe now: it can decode everything that is stored."},
+		"an unsafe target":      {going(t, "1.36"), []Finding{c}, nil, Scope{}, Unsafe, "Going to Kubernetes 1.36 is not safe now: c."},
+		"definitions":           {applying, []Finding{a}, nil, Scope{}, Safe, "Applying is safe: every stored version stays readable."},
+		"an unsafe definition":  {applying, []Finding{c, c}, nil, Scope{}, Unsafe, "Applying is not safe: c."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := test.question.Conclude(test.findings, test.understated, test.notLookedAt)
+			r := test.question.Conclude(test.findings, test.understated, test.scope)
 			if r.Verdict != test.verdict || r.Sentence != test.sentence {
 				t.Errorf("got %s, %q, want %s, %q", r.Verdict, r.Sentence, test.verdict, test.sentence)
 			}
 		})
 	}
-	if r := question().Conclude([]Finding{a, b, c}, nil, nil); r.Findings[0].Resource != "c" || r.Findings[2].Resource != "a" {
+	if r := question().Conclude([]Finding{a, b, c}, nil, Scope{}); r.Findings[0].Resource != "c" || r.Findings[2].Resource != "a" {
 		t.Errorf("the unsafe come first, then the unknown: %+v", r.Findings)
+	}
+}
+
+// run is a migration of widgets: its spec.generation, the generation of its last run, and what is true of it.
+func run(name string, generation, last int64, is v1alpha1.ConditionType, edits ...func(*v1alpha1.StorageVersionMigration)) v1alpha1.StorageVersionMigration {
+	m := v1alpha1.StorageVersionMigration{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.StorageVersionMigrationSpec{Generation: generation, State: v1alpha1.Active},
+		Status: v1alpha1.StorageVersionMigrationStatus{
+			Run: v1alpha1.Run{Generation: last}, StorageVersionHash: widgetHash("v2"),
+			Conditions: []v1alpha1.Condition{{Type: is, Status: metav1.ConditionTrue, Message: "so it is"}},
+		},
+	}
+	if is == v1alpha1.Succeeded {
+		m.Status.CompletedGeneration = last
+	}
+	for _, edit := range edits {
+		edit(&m)
+	}
+	return m
+}
+
+func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
+	const unknown = "its StorageState says Unknown: objects may be stored in versions that no one knows"
+	paused := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }
+	made := func(at time.Duration) func(*v1alpha1.StorageVersionMigration) {
+		return func(m *v1alpha1.StorageVersionMigration) { m.CreationTimestamp = metav1.NewTime(now.Add(at)) }
+	}
+	to := func(version string) func(*v1alpha1.StorageVersionMigration) {
+		return func(m *v1alpha1.StorageVersionMigration) { m.Status.StorageVersionHash = widgetHash(version) }
+	}
+	type all = []v1alpha1.StorageVersionMigration
+	for name, test := range map[string]struct {
+		facts      Facts
+		migrations all
+		verdict    Verdict
+		run        Run
+		migration  string
+		why, next  string
+	}{
+		"none":                                       {widgets("Unknown"), nil, Undetermined, NotRequested, "", unknown, "kube-migrator request widgets.demo.example.com"},
+		"one that has not begun":                     {widgets("Unknown"), all{run("m", 2, 1, v1alpha1.Succeeded)}, Undetermined, NotBegun, "m", unknown + "; its migration has not begun", "kube-migrator wait m"},
+		"one that is at work":                        {widgets("v1", "v2"), all{run("m", 1, 1, v1alpha1.Reconciling)}, Unsafe, AtWork, "m", "its StorageState says that objects may be stored as v1, not only as v2; its migration is not finished: so it is", "kube-migrator wait m"},
+		"one that is paused":                         {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Running, paused)}, Undetermined, Paused, "m", unknown + "; its migration is paused", "kube-migrator resume m"},
+		"one that has failed":                        {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Failed)}, Undetermined, HasFailed, "m", unknown + "; its migration failed: so it is", "kubectl describe storageversionmigrations.migration.k8s.io m"},
+		"a failure that is past":                     {widgets("Unknown"), all{run("m", 2, 1, v1alpha1.Failed)}, Undetermined, NotBegun, "m", unknown + "; its migration has not begun", "kube-migrator wait m"},
+		"a success that proved nothing":              {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Succeeded)}, Undetermined, HasSucceeded, "m", unknown, "kube-migrator request widgets.demo.example.com"},
+		"a success without a record":                 {widgets(), all{run("m", 1, 1, v1alpha1.Succeeded)}, Undetermined, HasSucceeded, "m", "it has no StorageState: no one has recorded what is stored", "kube-migrator request widgets.demo.example.com"},
+		"a failure after a proof":                    {widgets("v2"), all{run("m", 1, 1, v1alpha1.Failed)}, Safe, HasFailed, "m", "everything is stored as v2", ""},
+		"another run after a proof":                  {widgets("v2"), all{run("m", 2, 1, v1alpha1.Succeeded)}, Safe, NotBegun, "m", "everything is stored as v2", ""},
+		"what is not finished counts before what is": {widgets("v2"), all{run("done", 1, 1, v1alpha1.Succeeded, made(0)), run("runs", 1, 1, v1alpha1.Running, made(-time.Hour))}, Safe, AtWork, "runs", "everything is stored as v2", ""},
+		"a success counts before a newer failure":    {widgets("v2"), all{run("failed", 1, 1, v1alpha1.Failed, made(0)), run("done", 1, 1, v1alpha1.Succeeded, made(-time.Hour))}, Safe, HasSucceeded, "done", "everything is stored as v2", ""},
+		"the newest of successes with old versions":  {widgets("v2"), all{run("a", 1, 1, v1alpha1.Succeeded, to("v1"), made(-time.Hour)), run("b", 1, 1, v1alpha1.Succeeded, to("v1"), made(0))}, Safe, HasSucceeded, "b", "everything is stored as v2", ""},
+		"a resource that is gone": {Facts{Resource: schema.GroupResource{Resource: "gadgets"}, Gone: true}, all{run("m", 1, 1, v1alpha1.Running)}, Undetermined, AtWork, "m",
+			"the API server does not serve it: what is still stored is unknown", "kube-migrator cancel m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.facts.Migrations = test.migrations
+			got := question().Judge(test.facts)
+			want := Finding{Verdict: test.verdict, Run: test.run, Migration: test.migration, Why: test.why, Next: test.next}
+			if diff := cmp.Diff(want, Finding{Verdict: got.Verdict, Run: got.Run, Migration: got.Migration, Why: got.Why, Next: got.Next}); diff != "" {
+				t.Errorf("finding (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestObjectsInEtcdOfNoResourceAreNamed(t *testing.T) {
+	q := question()
+	q.Etcd = true
+	got := q.Judge(Facts{Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Gone: true, Held: []Held{held("v1", 1), held("v2", 1), {Objects: 1, Opaque: true}}})
+	want := Finding{
+		Resource: "widgets.demo.example.com", Verdict: Undetermined, Source: ByEtcd, Stored: []string{"v1", "v2"},
+		Why: "etcd holds objects of it, and the API server does not have the resource",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("finding (-want +got):\n%s", diff)
 	}
 }

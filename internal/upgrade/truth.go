@@ -6,8 +6,6 @@ package upgrade
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
@@ -65,11 +63,10 @@ func (f Facts) compare(all []Understatement, record string, claims []string, nex
 	return append(all, u)
 }
 
-// Stray judges objects that etcd holds of a resource that the API server does not have.
-func (q Question) Stray(resource schema.GroupResource, held []Held) Finding {
-	finding := Finding{Resource: resource.String(), Source: ByEtcd}
-	f := Facts{Resource: resource}
-	for _, h := range held {
+// stray judges objects that etcd holds of a resource of which nothing else is known.
+func (q Question) stray(f Facts, finding Finding) Finding {
+	finding.Source = ByEtcd
+	for _, h := range f.Held {
 		if !h.Opaque {
 			finding.Stored = append(finding.Stored, f.short(h.Version))
 		}

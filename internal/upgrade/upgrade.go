@@ -9,9 +9,13 @@
 //
 // Invariants:
 //   - versions are compared by their hashes; names are for people;
-//   - what nobody knows is never safe: no record, an empty one, or one with Unknown among its versions (I1);
+//   - a version that is known to be stored or written, and that a reader cannot decode, is Unsafe, whatever else is unknown;
+//   - otherwise anything unknown is Undetermined: no record, an empty one, one that is too old, or one with Unknown among its versions (I1);
 //   - a record counts together with what the API servers show that they write now (I1);
+//   - a migration's success proves nothing by itself: only the StorageState says what it has proven (I2);
 //   - what etcd holds outweighs every record, and a record that claims less is named.
+//
+// `check` and `progress` show its verdicts and decide nothing themselves.
 package upgrade
 
 import (
@@ -61,6 +65,9 @@ type Finding struct {
 	Current string `json:"current,omitempty"`
 	// Stranded are those of Stored that could not be decoded.
 	Stranded []string `json:"stranded,omitempty"`
+	// Migration is the name of the StorageVersionMigration that counts; empty where there is none. Run is how far it is.
+	Migration string `json:"migration,omitempty"`
+	Run       Run    `json:"run,omitempty"`
 	// From names the file and document of a CustomResourceDefinition that was asked about.
 	From string `json:"from,omitempty"`
 }
@@ -92,11 +99,32 @@ type Report struct {
 	Understated []Understatement `json:"understated,omitempty"`
 	// NotLookedAt are the parts of the cluster that could not be read, and why.
 	NotLookedAt []string `json:"notLookedAt,omitempty"`
+	// Excluded are resources that the installation excludes, and that no one named: nothing is said about them.
+	Excluded []string `json:"excluded,omitempty"`
+}
+
+// Scope is what a report is about.
+type Scope struct {
+	// NotLookedAt and Excluded are those of the Report.
+	NotLookedAt, Excluded []string
+	// Named: the user named the resources.
+	Named bool
+}
+
+// Report judges resources, and concludes.
+func (q Question) Report(facts []Facts, s Scope) Report {
+	var findings []Finding
+	var understated []Understatement
+	for _, f := range facts {
+		findings = append(findings, q.Judge(f))
+		understated = append(understated, q.Understated(f)...)
+	}
+	return q.Conclude(findings, understated, s)
 }
 
 // Conclude puts findings together. The worst decides: unsafe, then undetermined, then safe.
-func (q Question) Conclude(findings []Finding, understated []Understatement, notLookedAt []string) Report {
-	r := Report{Target: q.targetName(), Findings: slices.Clone(findings), Understated: understated, NotLookedAt: notLookedAt}
+func (q Question) Conclude(findings []Finding, understated []Understatement, s Scope) Report {
+	r := Report{Target: q.targetName(), Findings: slices.Clone(findings), Understated: understated, NotLookedAt: s.NotLookedAt, Excluded: s.Excluded}
 	if r.Findings == nil {
 		r.Findings = []Finding{}
 	}
@@ -111,10 +139,17 @@ func (q Question) Conclude(findings []Finding, understated []Understatement, not
 		r.Verdict, r.Sentence = Unsafe, q.not()+": a record claims less than etcd holds."
 	case len(unknown) > 0:
 		r.Verdict, r.Sentence = Undetermined, q.whether()+" cannot be determined for "+few(unknown)+"."
-	case len(notLookedAt) > 0:
-		r.Verdict, r.Sentence = Undetermined, q.whether()+" cannot be determined: a part of the cluster could not be looked at."
+	case len(s.NotLookedAt) > 0:
+		r.Verdict, r.Sentence = Undetermined, q.whether()+" cannot be determined: a part of the cluster could not be read."
 	default:
-		r.Verdict, r.Sentence = Safe, q.yes()
+		what := "everything"
+		if s.Named {
+			what += " of " + few(r.with(Safe))
+		}
+		r.Verdict, r.Sentence = Safe, q.yes(what)
+	}
+	if len(s.Excluded) > 0 {
+		r.Sentence += " Not judged, because the installation excludes them: " + few(s.Excluded) + "."
 	}
 	return r
 }
@@ -130,14 +165,14 @@ func (r Report) with(v Verdict) (names []string) {
 	return names
 }
 
-func (q Question) yes() string {
+func (q Question) yes(what string) string {
 	switch {
 	case q.Applying:
 		return "Applying is safe: every stored version stays readable."
 	case q.Target != nil:
-		return "Going to " + q.Target.Name + " is safe now: it can decode everything that is stored."
+		return "Going to " + q.Target.Name + " is safe now: it can decode " + what + " that is stored."
 	}
-	return "An upgrade is safe now: everything is stored in the version that the API servers write."
+	return "An upgrade is safe now: " + what + " is stored in the version that the API servers write."
 }
 
 func (q Question) not() string {

@@ -39,17 +39,24 @@ func checkTable(w io.Writer, wide bool, r upgrade.Report) error {
 	from := slices.ContainsFunc(r.Findings, func(f upgrade.Finding) bool { return f.From != "" })
 	header := []string{"RESOURCE", "VERDICT", "STORED", "CURRENT"}
 	if wide {
-		header = append(header, "STRANDED", "SOURCE")
+		header = append(header, "STRANDED", "SOURCE", "MIGRATION", "RUN")
+		if from {
+			header = append(header, "FROM")
+		}
+		header = append(header, "WHY", "TRY")
 	}
-	if from {
-		header = append(header, "FROM")
-	}
-	header = append(header, "WHY", "TRY")
+	var reasons []reason
 	rows := make([][]string, len(r.Findings))
 	for i, f := range r.Findings {
-		row := []string{f.Resource, string(f.Verdict), strings.Join(f.Stored, ","), f.Current}
-		if wide {
-			row = append(row, strings.Join(f.Stranded, ","), string(f.Source))
+		if !wide {
+			rows[i] = []string{f.Resource, string(f.Verdict), few(f.Stored), f.Current}
+			if f.Verdict != upgrade.Safe || f.Next != "" {
+				reasons = append(reasons, reason{f.Resource, f.From, f.Why, f.Next})
+			}
+			continue
+		}
+		row := []string{
+			f.Resource, string(f.Verdict), strings.Join(f.Stored, ","), f.Current, strings.Join(f.Stranded, ","), string(f.Source), f.Migration, string(f.Run),
 		}
 		if from {
 			row = append(row, f.From)
@@ -62,14 +69,28 @@ func checkTable(w io.Writer, wide bool, r upgrade.Report) error {
 		}
 	}
 	var b strings.Builder
+	if len(reasons) > 0 {
+		b.WriteString("\n")
+		writeReasons(&b, reasons)
+		b.WriteString("\n")
+	}
 	for _, u := range r.Understated {
 		claims := strings.Join(u.Claims, ", ")
 		if claims == "" {
 			claims = "nothing"
 		}
-		fmt.Fprintf(&b, "%s claims %s, but etcd holds %s objects as %s. Try: %s\n", u.Record, claims, Count(u.Objects), strings.Join(u.Missing, ", "), u.Next)
+		fmt.Fprintf(&b, "%s claims %s, but etcd holds %s objects as %s.\n  Try: %s\n", u.Record, claims, Count(u.Objects), strings.Join(u.Missing, ", "), u.Next)
 	}
 	fmt.Fprintln(&b, r.Sentence)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// few are the first of a resource's versions, as a cell that stays narrow.
+func few(versions []string) string {
+	const most = 3
+	if len(versions) <= most {
+		return strings.Join(versions, ",")
+	}
+	return fmt.Sprintf("%s,+%d", strings.Join(versions[:most], ","), len(versions)-most)
 }

@@ -10,30 +10,21 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// Verdict says of one resource, or of all, whether an upgrade is safe now; a closed set.
-type Verdict string
-
-// The verdicts.
-const (
-	Safe         Verdict = "Safe"         // every object is stored in the present storage version, which was proven, and nothing can have changed since
-	WorkLeft     Verdict = "WorkLeft"     // a migration is not finished, or is about another version
-	HasFailures  Verdict = "Failed"       // a migration has ended without a proof
-	Undetermined Verdict = "Undetermined" // nobody has asked for a migration, what came after it is not known, or not everything can be seen
+	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
 // Progress is what `progress -o json` prints. Numbers are raw, times RFC 3339.
 type Progress struct {
-	Verdict Verdict `json:"verdict"`
+	Verdict upgrade.Verdict `json:"verdict"`
 	// Sentence says the verdict and its reason to people.
-	Sentence string `json:"sentence"`
-	// Try is the command that helps; empty where a resource says it, or none does.
-	Try       string             `json:"try,omitempty"`
+	Sentence  string             `json:"sentence"`
 	Resources []ProgressResource `json:"resources"`
 	Total     ProgressTotal      `json:"total"`
-	// NotCovered are resources that can be migrated and that no StorageVersionMigration is about.
+	// NotCovered are resources that are not safe, or not known to be, and that no StorageVersionMigration is about.
 	NotCovered []string `json:"notCovered"`
+	// Excluded are resources that the installation excludes, and that no one named: nothing is said about them.
+	Excluded []string `json:"excluded,omitempty"`
 	// NotLookedAt are the parts of the cluster that could not be read, and why.
 	NotLookedAt []string `json:"notLookedAt,omitempty"`
 	// Time is when this was so.
@@ -52,13 +43,15 @@ type ProgressTotal struct {
 type ProgressResource struct {
 	Resource string `json:"resource"`
 	// Migration is the name of the StorageVersionMigration; empty where there is none.
-	Migration string  `json:"migration,omitempty"`
-	Verdict   Verdict `json:"verdict"`
-	Why       string  `json:"why"`
+	Migration string          `json:"migration,omitempty"`
+	Verdict   upgrade.Verdict `json:"verdict"`
+	Why       string          `json:"why"`
 	// Status is status.state; empty where there is no StorageVersionMigration.
 	Status  string `json:"status,omitempty"`
 	Summary string `json:"summary,omitempty"`
-	// Unfinished: a run was asked for that has neither succeeded nor failed.
+	// Run is how far the run is that is requested now.
+	Run upgrade.Run `json:"run,omitempty"`
+	// Unfinished: a run was requested that has neither succeeded nor failed.
 	Unfinished bool `json:"unfinished"`
 	// StorageVersion and its hash are what the run migrates to; the present ones are what discovery shows.
 	StorageVersion            string            `json:"storageVersion,omitempty"`
@@ -82,8 +75,10 @@ type ProgressResource struct {
 	UpdateTime                *time.Time        `json:"updateTime,omitempty"`
 	CompletionTime            *time.Time        `json:"completionTime,omitempty"`
 	Failures                  []ProgressFailure `json:"failures,omitempty"`
-	// Try is the command that helps where the migration has failed, or where something cannot be determined.
+	// Try is the command that helps; empty where nothing has to be done.
 	Try string `json:"try,omitempty"`
+	// Unlisted: tables leave the resource out. It has no StorageVersionMigration, and no one named it.
+	Unlisted bool `json:"-"`
 }
 
 // ProgressFailure is one object that could not be rewritten.
@@ -153,13 +148,16 @@ func (p Progress) table(w io.Writer, wide bool, style ProgressStyle) error {
 	}
 	rows := make([][]string, 0, len(p.Resources)+1)
 	for _, r := range p.Resources {
+		if r.Unlisted {
+			continue
+		}
 		row := r.row(p.Time)
 		if wide {
 			row = append(row, r.Migration, r.Evidence, string(r.Verdict), r.Why)
 		}
 		rows = append(rows, barred(row, r.Done, r.Total, style))
 	}
-	if len(p.Resources) > 1 {
+	if len(rows) > 1 {
 		t := p.Total
 		row := []string{"total", "", "", Percent(t.Done, t.Total), Count(t.Done), Count(t.Total), rate(t.ObjectsPerSecond), "", Count(t.Failed)}
 		if wide {
@@ -173,19 +171,24 @@ func (p Progress) table(w io.Writer, wide bool, style ProgressStyle) error {
 		}
 	}
 	var b strings.Builder
+	var reasons []reason
 	for _, r := range p.Resources {
-		if r.Verdict == HasFailures {
+		switch {
+		case r.Run == upgrade.HasFailed:
 			b.WriteString("\n")
 			r.failures(&b)
+		case r.Verdict != upgrade.Safe && !r.Unfinished && !wide:
+			reasons = append(reasons, reason{r.Resource, "", r.Why, r.Try})
 		}
+	}
+	if len(reasons) > 0 {
+		b.WriteString("\n")
+		writeReasons(&b, reasons)
 	}
 	if b.Len() > 0 {
 		b.WriteString("\n")
 	}
 	fmt.Fprintln(&b, colored(p.Sentence, p.Verdict, style))
-	if p.Try != "" {
-		fmt.Fprintln(&b, "Try: "+p.Try)
-	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -204,7 +207,11 @@ func barred(row []string, done, total int64, style ProgressStyle) []string {
 
 func (r ProgressResource) row(now time.Time) []string {
 	if r.Migration == "" {
-		return []string{r.Resource, r.PresentStorageVersion, "NotRequested", "", "", "", "", "", ""}
+		status := "NotRequested"
+		if r.Verdict == upgrade.Safe {
+			status = "Current"
+		}
+		return []string{r.Resource, r.PresentStorageVersion, status, "", "", "", "", "", ""}
 	}
 	eta := ""
 	if t := r.EstimatedCompletionTime; t != nil {
@@ -221,7 +228,7 @@ func (r ProgressResource) row(now time.Time) []string {
 
 // shownStatus is the status, with a word for a success that proves nothing any more.
 func (r ProgressResource) shownStatus() string {
-	if r.Status == "Succeeded" && r.Verdict == WorkLeft {
+	if r.Status == "Succeeded" && r.Verdict == upgrade.Unsafe {
 		return "Outdated"
 	}
 	return r.Status
@@ -252,15 +259,15 @@ func (r ProgressResource) failures(b *strings.Builder) {
 		fmt.Fprintf(b, "  failed  and %s more\n", Count(hidden))
 	}
 	if r.Try != "" {
-		fmt.Fprintf(b, "  try     %s\n", r.Try)
+		fmt.Fprintf(b, "  Try: %s\n", r.Try)
 	}
 }
 
-func colored(text string, verdict Verdict, style ProgressStyle) string {
+func colored(text string, verdict upgrade.Verdict, style ProgressStyle) string {
 	if !style.Colors {
 		return text
 	}
-	color := map[Verdict]string{Safe: "32", WorkLeft: "33", HasFailures: "31", Undetermined: "33"}[verdict]
+	color := map[upgrade.Verdict]string{upgrade.Safe: "32", upgrade.Unsafe: "31", upgrade.Undetermined: "33"}[verdict]
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 

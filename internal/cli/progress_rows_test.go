@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/upgrade"
+)
+
+// resourceAt is a resource that discovery shows with a hash.
+func resourceAt(name, hash string) inventory.Resource {
+	return inventory.Resource{GroupResource: schema.ParseGroupResource(name), StorageVersionHash: hash, StorageVersion: schema.GroupVersion{Version: "v2"}}
+}
+
+// migrationOf is a migration of generation 1 with one true condition.
+func migrationOf(resource string, phase v1alpha1.Phase, hash string, edits ...func(*v1alpha1.StorageVersionMigration)) v1alpha1.StorageVersionMigration {
+	gr := schema.ParseGroupResource(resource)
+	m := v1alpha1.StorageVersionMigration{
+		ObjectMeta: metav1.ObjectMeta{Name: resource},
+		Spec:       v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: gr.Group, Resource: gr.Resource}, Generation: 1, State: v1alpha1.Active},
+		Status: v1alpha1.StorageVersionMigrationStatus{
+			State: phase, StorageVersionHash: hash, StorageVersion: "v1", Run: v1alpha1.Run{Generation: 1},
+			Epoch: &v1alpha1.Epoch{Servers: []string{"api-1"}, Evidence: "Observed", CRDUID: "u", CRDGeneration: 7},
+		},
+	}
+	is := v1alpha1.Reconciling
+	switch phase {
+	case v1alpha1.PhaseSucceeded:
+		is, m.Status.CompletedGeneration = v1alpha1.Succeeded, 1
+	case v1alpha1.PhaseFailed:
+		is = v1alpha1.Failed
+	case v1alpha1.PhasePending, v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning, v1alpha1.PhasePaused:
+	}
+	m.Status.Conditions = []v1alpha1.Condition{{Type: is, Status: metav1.ConditionTrue, Message: "So it is"}}
+	for _, edit := range edits {
+		edit(&m)
+	}
+	return m
+}
+
+func raised(m *v1alpha1.StorageVersionMigration)   { m.Spec.Generation = 2 }
+func isPaused(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }
+func named(name string, age time.Duration) func(*v1alpha1.StorageVersionMigration) {
+	return func(m *v1alpha1.StorageVersionMigration) {
+		m.Name, m.CreationTimestamp = name, metav1.NewTime(time.Unix(1_000_000, 0).Add(-age))
+	}
+}
+
+var judged = time.Unix(2_000_000, 0)
+
+// stateOf is a StorageState that was renewed a minute ago by all API servers.
+func stateOf(current string, persisted ...string) *v1alpha1.StorageStateStatus {
+	return &v1alpha1.StorageStateStatus{
+		CurrentStorageVersionHash: current, PersistedStorageVersionHashes: persisted, LastHeartbeatTime: metav1.NewTime(judged.Add(-time.Minute)),
+	}
+}
+
+// edited is a StorageState after edits.
+func edited(s *v1alpha1.StorageStateStatus, edit func(*v1alpha1.StorageStateStatus)) *v1alpha1.StorageStateStatus {
+	edit(s)
+	return s
+}
+
+// both runs what check and progress do with one set of facts, and returns what both say.
+func both(t *testing.T, k known, about scope) (report upgrade.Report, p render.Progress) {
+	t.Helper()
+	facts, s, err := k.choose(about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := upgrade.Question{Program: "kube-migrator", Now: judged, Installed: true}
+	var asCheck, asProgress strings.Builder
+	if err := render.Check(&asCheck, render.JSON, q.Report(facts, s)); err != nil {
+		t.Fatal(err)
+	}
+	if err := progressOf(q, facts, s).Write(&asProgress, render.JSON, render.ProgressStyle{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(asCheck.String()), &report); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(asProgress.String()), &p); err != nil {
+		t.Fatal(err)
+	}
+	return report, p
+}
+
+// knownOf is a cluster with these resources, and states by their names.
+func knownOf(resources []inventory.Resource, states map[string]*v1alpha1.StorageStateStatus, migrations ...v1alpha1.StorageVersionMigration) known {
+	k := known{inv: &inventory.Inventory{Resources: resources}, migrations: migrations, states: map[schema.GroupResource]*v1alpha1.StorageStateStatus{}}
+	for name, state := range states {
+		k.states[schema.ParseGroupResource(name)] = state
+	}
+	return k
+}
+
+func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
+	const done, failed, running = v1alpha1.PhaseSucceeded, v1alpha1.PhaseFailed, v1alpha1.PhaseRunning
+	pods, secrets := resourceAt("pods", "now"), resourceAt("secrets", "now")
+	custom := func(generation int64, stored ...string) inventory.Resource {
+		r := pods
+		r.CRD = &inventory.CRD{UID: "u", Generation: generation, StorageVersion: "v2", StoredVersions: stored}
+		return r
+	}
+	computed := inventory.Resource{GroupResource: schema.GroupResource{Resource: "bindings"}, Problem: &inventory.Problem{Reason: inventory.NotPersisted}}
+	shared := pods
+	shared.Aliases = []schema.GroupVersionResource{{Group: "other", Version: "v1", Resource: "pods"}}
+	type (
+		states    = map[string]*v1alpha1.StorageStateStatus
+		resources = []inventory.Resource
+	)
+	current := states{"pods": stateOf("now", "now")}
+	stale := states{"pods": edited(stateOf("now", "now"), func(s *v1alpha1.StorageStateStatus) { s.LastHeartbeatTime = metav1.NewTime(judged.Add(-time.Hour)) })}
+	shows := func(hash string) states {
+		return states{"pods": edited(stateOf("now", "now"), func(s *v1alpha1.StorageStateStatus) {
+			s.ServerStorageVersions = []v1alpha1.ServerEncodingVersion{{APIServerID: "api-1", EncodingVersionHash: "now"}, {APIServerID: "api-2", EncodingVersionHash: hash}}
+		})}
+	}
+	recorded := states{"pods": edited(stateOf("now", "now"), func(s *v1alpha1.StorageStateStatus) {
+		s.Definition = &v1alpha1.RecordedDefinition{UID: "u", Generation: 7}
+	})}
+	excluded := states{"pods": stateOf("now", "now"), "secrets": edited(stateOf("now", "Unknown"), func(s *v1alpha1.StorageStateStatus) { s.Excluded = true })}
+	for name, test := range map[string]struct {
+		known known
+		about scope
+		want  upgrade.Verdict
+		// exit is that of progress; check's is that of the verdict.
+		exit int
+		says string
+	}{
+		"a proof":                                    {knownOf(resources{pods, computed}, current, migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2"},
+		"a proof whose migration is deleted":         {knownOf(resources{pods}, current), scope{}, upgrade.Safe, exitDone, "everything is stored as v2"},
+		"a proof for another name of shared storage": {knownOf(resources{shared}, states{"pods.other": stateOf("now", "now")}), scope{}, upgrade.Safe, exitDone, "everything is stored as v2"},
+		"Unknown":                                    {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "versions that no one knows"},
+		"Unknown while a migration runs":             {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", running, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "not finished: So it is"},
+		"a heartbeat that is late":                   {knownOf(resources{pods}, stale, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "last renewed 1h0m ago"},
+		"a late heartbeat without a migration":       {knownOf(resources{pods}, stale), scope{}, upgrade.Undetermined, exitUndetermined, "last renewed 1h0m ago"},
+		"a server that shows an unrecorded version":  {knownOf(resources{pods}, shows("then"), migrationOf("pods", done, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then"},
+		"servers that show the recorded version":     {knownOf(resources{pods}, shows("now"), migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2"},
+		"discovery that shows an unrecorded version": {knownOf(resources{pods}, states{"pods": stateOf("then", "then")}, migrationOf("pods", done, "then")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then"},
+		"an old version":                             {knownOf(resources{pods}, states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", running, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then"},
+		"servers that disagree": {knownOf(resources{pods}, states{"pods": edited(stateOf("Unknown", "then", "now"), func(s *v1alpha1.StorageStateStatus) {
+			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionFalse, Message: "api-1 encodes v1"}}
+		})}), scope{}, upgrade.Unsafe, exitWorkLeft, "the API servers disagree: api-1 encodes v1"},
+		"no StorageState":                                     {knownOf(resources{pods}, nil, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "no one has recorded what is stored"},
+		"a StorageState that is empty":                        {knownOf(resources{pods}, states{"pods": stateOf("now")}), scope{}, upgrade.Undetermined, exitUndetermined, "records no version yet"},
+		"storedVersions that claim more than was proven":      {knownOf(resources{custom(7, "v1", "v2")}, recorded), scope{}, upgrade.Safe, exitDone, "everything is stored as v2"},
+		"a CRD that has changed since":                        {knownOf(resources{custom(8, "v2")}, recorded, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "has changed since the StorageState"},
+		"no version in discovery":                             {knownOf(resources{resourceAt("pods", "")}, current), scope{}, upgrade.Undetermined, exitUndetermined, "does not show in which version"},
+		"a migration that failed":                             {knownOf(resources{pods}, states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", failed, "now")), scope{}, upgrade.Unsafe, exitFailures, "its migration failed: So it is"},
+		"a failure after a proof":                             {knownOf(resources{pods}, current, migrationOf("pods", failed, "now")), scope{}, upgrade.Safe, exitFailures, "everything is stored as v2"},
+		"a paused migration":                                  {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", v1alpha1.PhasePaused, "now", isPaused)), scope{}, upgrade.Undetermined, exitUndetermined, "its migration is paused"},
+		"a migration that has not begun":                      {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", done, "now", raised)), scope{}, upgrade.Undetermined, exitUndetermined, "its migration has not begun"},
+		"a resource that is gone":                             {knownOf(nil, nil, migrationOf("gadgets", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "does not serve it"},
+		"a resource that the installation excludes":           {knownOf(resources{pods, secrets}, excluded), scope{}, upgrade.Safe, exitDone, "the installation excludes them: secrets."},
+		"an excluded resource that is named":                  {knownOf(resources{pods, secrets}, excluded, migrationOf("secrets", done, "now", named("mine", 0))), scope{names: []string{"mine"}}, upgrade.Undetermined, exitUndetermined, "versions that no one knows"},
+		"an excluded resource that is included":               {knownOf(resources{pods, secrets}, excluded), scope{include: []string{"s*"}}, upgrade.Undetermined, exitUndetermined, "versions that no one knows"},
+		"a resource that the user excludes":                   {knownOf(resources{pods, secrets}, states{"pods": stateOf("now", "now")}), scope{exclude: []string{"sec*"}}, upgrade.Safe, exitDone, "everything is stored as v2"},
+		"a gone resource that the user excludes":              {knownOf(resources{pods}, current, migrationOf("gadgets", done, "now")), scope{exclude: []string{"gad*"}}, upgrade.Safe, exitDone, "everything is stored as v2"},
+		"an excluded resource that the user excludes as well": {knownOf(resources{pods, secrets}, excluded), scope{exclude: []string{"secrets"}}, upgrade.Safe, exitDone, "API servers write."},
+		"a part that cannot be read":                          {known{inv: &inventory.Inventory{Failures: []inventory.Failure{{What: "v1"}}}}, scope{}, upgrade.Undetermined, exitUndetermined, "a part of the cluster could not be read"},
+		"nothing":                                             {knownOf(nil, nil), scope{}, upgrade.Safe, exitDone, "An upgrade is safe now"},
+		"unsafe before undetermined":                          {knownOf(resources{pods, secrets}, states{"pods": stateOf("now", "Unknown"), "secrets": stateOf("now", "then", "now")}), scope{}, upgrade.Unsafe, exitWorkLeft, "An upgrade is not safe now: secrets."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report, p := both(t, test.known, test.about)
+			verdicts := [2]map[string]upgrade.Verdict{{}, {}}
+			said := []string{report.Sentence}
+			for _, f := range report.Findings {
+				verdicts[0][f.Resource], said = f.Verdict, append(said, f.Why)
+			}
+			for _, r := range p.Resources {
+				verdicts[1][r.Resource] = r.Verdict
+			}
+			if diff := cmp.Diff(verdicts[0], verdicts[1]); diff != "" {
+				t.Errorf("verdicts (-check +progress):\n%s", diff)
+			}
+			if report.Verdict != test.want || p.Verdict != test.want || !strings.HasPrefix(p.Sentence, report.Sentence) {
+				t.Errorf("check: %s: %s\nprogress: %s: %s\nwant %s", report.Verdict, report.Sentence, p.Verdict, p.Sentence, test.want)
+			}
+			if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, test.says) }) {
+				t.Errorf("said %q, want …%s…", said, test.says)
+			}
+			if got := progressExit(p); got != test.exit {
+				t.Errorf("exit code %d of progress, want %d", got, test.exit)
+			}
+			if diff := cmp.Diff(report.Excluded, p.Excluded); diff != "" {
+				t.Errorf("excluded (-check +progress):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestASentenceNamesAtMostFive(t *testing.T) {
+	k := knownOf(nil, nil)
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		k.inv.Resources = append(k.inv.Resources, resourceAt(name, "now"))
+	}
+	_, p := both(t, k, scope{})
+	if want := "a, b, c, d, e and 2 more."; !strings.HasSuffix(p.Sentence, want) || len(p.NotCovered) != 7 {
+		t.Errorf("got %q and %d not covered, want …%s and 7", p.Sentence, len(p.NotCovered), want)
+	}
+}
+
+func TestEveryVerdictHasItsExitCode(t *testing.T) {
+	for verdict, want := range map[upgrade.Verdict]int{upgrade.Safe: 0, upgrade.Unsafe: 2, upgrade.Undetermined: 3} {
+		if got := exitOf(verdict); got != want {
+			t.Errorf("%s: exit code %d, want %d", verdict, got, want)
+		}
+	}
+}
+
+func TestATableOfProgressListsWhatHasAMigrationOrIsNamed(t *testing.T) {
+	k := knownOf([]inventory.Resource{resourceAt("pods", "now"), resourceAt("secrets", "now"), resourceAt("nodes", "now")},
+		map[string]*v1alpha1.StorageStateStatus{"pods": stateOf("now", "now")}, migrationOf("secrets", v1alpha1.PhaseRunning, "now"))
+	for name, test := range map[string]struct {
+		about scope
+		want  []string
+	}{
+		"everything":     {scope{}, []string{"secrets"}},
+		"what is chosen": {scope{include: []string{"pods", "secrets"}}, []string{"pods", "secrets"}},
+	} {
+		facts, about, err := k.choose(test.about)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var listed []string
+		for _, r := range progressOf(upgrade.Question{Now: judged, Installed: true}, facts, about).Resources {
+			if !r.Unlisted {
+				listed = append(listed, r.Resource)
+			}
+		}
+		if diff := cmp.Diff(test.want, listed); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestTheRunBeforeIsNotCountedForOneThatWaits(t *testing.T) {
+	m := migrationOf("pods", v1alpha1.PhasePending, "now", raised)
+	m.Status.Progress = v1alpha1.Progress{Total: 2, Done: 2, TotalIsExact: true}
+	_, p := both(t, knownOf([]inventory.Resource{resourceAt("pods", "now")}, nil, m), scope{})
+	if r := p.Resources[0]; r.Done != 0 || r.Total != 0 || r.StorageVersion != "" || p.Total.Done != 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestAMigrationOfWhatIsGoneThatFailedIsFinished(t *testing.T) {
+	failed, running := migrationOf("gadgets", v1alpha1.PhaseFailed, ""), migrationOf("gadgets", v1alpha1.PhaseRunning, "")
+	if _, p := both(t, knownOf(nil, nil, failed), scope{}); p.Unfinished() || len(p.Resources) != 1 || p.Resources[0].Run != upgrade.HasFailed {
+		t.Errorf("failed: unfinished %v: %+v", p.Unfinished(), p.Resources)
+	}
+	if _, p := both(t, knownOf(nil, nil, running), scope{}); !p.Unfinished() || p.Resources[0].Try != "kube-migrator cancel gadgets" {
+		t.Errorf("running: it is finished: %+v", p.Resources)
+	}
+}

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+)
+
+// Run is what has become of the run that a StorageVersionMigration requests; a closed set.
+type Run string
+
+// The runs.
+const (
+	NotRequested Run = "" // there is no StorageVersionMigration
+	NotBegun     Run = "NotBegun"
+	AtWork       Run = "AtWork"
+	Paused       Run = "Paused"
+	HasSucceeded Run = "Succeeded"
+	HasFailed    Run = "Failed"
+)
+
+// Unfinished reports whether a run was requested that has neither succeeded nor failed.
+func (r Run) Unfinished() bool { return r == NotBegun || r == AtWork || r == Paused }
+
+// RunOf tells how far the run is that m requests; nil is NotRequested.
+func RunOf(m *v1alpha1.StorageVersionMigration) Run {
+	switch {
+	case m == nil:
+		return NotRequested
+	case m.Status.CompletedGeneration >= m.Spec.Generation:
+		return HasSucceeded
+	case m.Status.Run.Generation >= m.Spec.Generation && isTrue(m.Status.Conditions, v1alpha1.Failed):
+		return HasFailed
+	case m.Spec.State == v1alpha1.Paused:
+		return Paused
+	case m.Status.Run.Generation < m.Spec.Generation:
+		return NotBegun
+	}
+	return AtWork
+}
+
+// Migration returns the StorageVersionMigration that counts for the resource: one that is not finished, else one that has succeeded with
+// the version that is written now, else the newest; nil where there is none. Of several that are alike the newest counts.
+func (f Facts) Migration() *v1alpha1.StorageVersionMigration {
+	rank := func(m *v1alpha1.StorageVersionMigration) int {
+		switch run := RunOf(m); {
+		case run.Unfinished():
+			return 0
+		case run == HasSucceeded && m.Status.StorageVersionHash == f.CurrentHash:
+			return 1
+		}
+		return 2
+	}
+	var all []*v1alpha1.StorageVersionMigration
+	for i := range f.Migrations {
+		all = append(all, &f.Migrations[i])
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return slices.MinFunc(all, func(a, b *v1alpha1.StorageVersionMigration) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// migrated answers where a migration helps: it names the command that requests one, or what became of the one that was requested.
+func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Finding {
+	m := f.Migration()
+	switch finding.Run {
+	case NotBegun:
+		return finding.is(v, why+"; its migration has not begun", q.Program+" wait "+m.Name)
+	case AtWork:
+		return finding.is(v, why+"; its migration is not finished"+behind(messageOf(m, v1alpha1.Reconciling)), q.Program+" wait "+m.Name)
+	case Paused:
+		return finding.is(v, why+"; its migration is paused", q.Program+" resume "+m.Name)
+	case HasFailed:
+		return finding.is(v, why+"; its migration failed"+behind(cmp.Or(messageOf(m, v1alpha1.Failed), m.Status.Summary)),
+			"kubectl describe storageversionmigrations.migration.k8s.io "+m.Name)
+	case NotRequested, HasSucceeded:
+	}
+	return finding.is(v, why, q.migrate(finding.Resource))
+}
+
+// behind is a message as the end of a sentence; empty where there is none.
+func behind(message string) string {
+	if message == "" {
+		return ""
+	}
+	return ": " + strings.Join(strings.Fields(message), " ")
+}
+
+func condition(all []v1alpha1.Condition, t v1alpha1.ConditionType) *v1alpha1.Condition {
+	for i := range all {
+		if all[i].Type == t {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+func isTrue(all []v1alpha1.Condition, t v1alpha1.ConditionType) bool {
+	c := condition(all, t)
+	return c != nil && c.Status == metav1.ConditionTrue
+}
+
+func messageOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) string {
+	if c := condition(m.Status.Conditions, t); c != nil {
+		return c.Message
+	}
+	return ""
+}
