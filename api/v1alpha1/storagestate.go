@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Unknown stands among the hashes of a StorageState for versions that nobody can name. Nothing is safe while it is there.
+// Unknown stands among the hashes of a StorageState for versions that no one knows. Nothing is safe while it is there.
 const Unknown = "Unknown"
 
 // DefaultHeartbeatPeriod is what StorageStateStatus.HeartbeatPeriodSeconds means where it is absent.
@@ -73,7 +73,7 @@ type StorageStateSpec struct {
 // StorageStateStatus is what is known of how a resource is stored.
 type StorageStateStatus struct {
 	// PersistedStorageVersionHashes are the hashes of the versions that stored objects may be encoded in, in the order in which they came.
-	// "Unknown" stands for versions that nobody can name.
+	// "Unknown" stands for versions that no one knows.
 	// An upgrade or downgrade is safe only to API servers that can decode all of them, and not while "Unknown" is among them.
 	// Empty: nothing was recorded yet, and nothing is safe.
 	// +optional
