@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,13 @@ func (c *checked) golden(t *testing.T, name, in string, args ...string) {
 		t.Helper()
 		var out, errs strings.Builder
 		code := Run(t.Context(), append([]string{"kube-migrator", "check", "--kubeconfig", c.kubeconfig}, args...), Streams{In: strings.NewReader(in), Out: &out, Err: &errs})
+		if !slices.Contains(args, "-o") {
+			for line := range strings.Lines(out.String()) {
+				if len([]rune(line)) > 121 && !strings.HasPrefix(line, "  Try: ") && !strings.HasSuffix(line, ".\n") { // a command, and the sentence at the end
+					t.Errorf("%d columns: %s", len([]rune(line))-1, line)
+				}
+			}
+		}
 		got := fmt.Sprintf("$ kube-migrator check %s\n%s%sexit code %d\n", strings.Join(args, " "), &out, prefixed("stderr: ", errs.String()), code)
 		got = regexp.MustCompile(`--snapshot \S+/`).ReplaceAllString(c.masks.Replace(got), "--snapshot ")
 		got = regexp.MustCompile(`Read \d+ objects from etcd at revision \d+`).ReplaceAllString(got, "Read N objects from etcd at revision R")

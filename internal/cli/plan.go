@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -38,12 +39,13 @@ func newPlanCommand(env *environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "plan [RESOURCE…]",
 		Short: "Show what exists, and what needs to be migrated",
-		Long: `Show every resource, or those that are named, in the order in which they are worth migrating: the version that it is
-stored in, the versions that its definition claims to be stored, how many objects there are, whether they need to be
-migrated and why, and how long that takes at the given rate.
+		Long: `Show every resource, or those that are named, in the order in which they are worth migrating, those that need it first: the
+version that the API server stores it in, the versions that its CustomResourceDefinition claims to be stored, how many objects
+there are, whether they need to be migrated, and how long that takes at the given rate. The reasons follow, each once; -o wide
+shows them in the table.
 
-Only definitions of custom resources record what is stored. For other resources with objects the answer is "unknown":
-migrate proves it, audit reads it from etcd. Nothing is written, and of objects only one's metadata is read, to count.
+Only CustomResourceDefinitions record what is stored. For other resources with objects the answer is "unknown": migrate proves
+it, audit reads it from etcd. Nothing is written, and of objects only one's metadata is read, to count.
 
 RESOURCE is what kubectl takes: widgets, widget, widgets.demo.example.com, widgets.v2.demo.example.com, a short name.
 
@@ -95,7 +97,7 @@ func (env *environment) plan(command *cobra.Command, args []string, options plan
 	if err != nil {
 		return err
 	}
-	plan := planOf(resources, counts, inv.Failures, rate)
+	plan := planOf(env.name, resources, counts, inv.Failures, rate)
 	if err := plan.Write(env.Out, options.output); err != nil {
 		return err
 	}
@@ -141,11 +143,19 @@ func countAll(ctx context.Context, client rest.Interface, resources []inventory.
 }
 
 // planOf puts a plan together. It is pure.
-func planOf(resources []inventory.Resource, counts []count, failures []inventory.Failure, rate float64) render.Plan {
+func planOf(program string, resources []inventory.Resource, counts []count, failures []inventory.Failure, rate float64) render.Plan {
 	plan := render.Plan{ObjectsPerSecond: rate, Resources: []render.PlannedResource{}}
 	for i, r := range resources {
-		plan.Resources = append(plan.Resources, plannedResource(r, counts[i], rate))
+		p := plannedResource(r, counts[i], rate)
+		if r.Problem == nil && p.Migration != string(inventory.NotNeeded) {
+			p.Next = program + " migrate " + p.Name
+		}
+		plan.Resources = append(plan.Resources, p)
 	}
+	order := []string{string(inventory.Needed), string(inventory.Undetermined), string(inventory.NotNeeded)}
+	slices.SortStableFunc(plan.Resources, func(a, b render.PlannedResource) int {
+		return cmp.Compare(slices.Index(order, a.Migration), slices.Index(order, b.Migration))
+	})
 	for _, f := range failures {
 		plan.Failures = append(plan.Failures, render.PlanFailure{What: f.What, APIService: f.APIService, Service: f.Service, Reason: f.Reason})
 	}

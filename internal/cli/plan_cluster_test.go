@@ -46,6 +46,19 @@ func TestPlanOnARealCluster(t *testing.T) {
 		if !strings.Contains(out, "namespaces ") || strings.Contains(out, "subjectaccessreviews") {
 			t.Errorf("want what is stored and nothing else:\n%s", out)
 		}
+		const once = "nothing records what is stored; audit reads it from etcd, and migrate makes it current\n  Try: kube-migrator migrate --all\n"
+		if strings.Count(out, "nothing records") != 1 || !strings.HasSuffix(out, once) {
+			t.Errorf("want at the end, and once: %s\n%s", once, out)
+		}
+		for line := range strings.Lines(out) {
+			if len([]rune(line)) > 121 {
+				t.Errorf("%d columns: %s", len([]rune(line))-1, line)
+			}
+		}
+		table, _, _ := strings.Cut(out, "\n\n")
+		if lines := strings.Split(table, "\n"); !strings.Contains(lines[1], " unknown ") || !strings.Contains(lines[len(lines)-1], " no ") {
+			t.Errorf("want what may need a migration first:\n%s", table)
+		}
 		if !strings.Contains(notes, "DURATION is at 100 objects/s, an assumption; --max-rate sets it.") || !strings.Contains(notes, "resources are not stored and are not shown") {
 			t.Errorf("notes:\n%s", notes)
 		}
@@ -67,9 +80,12 @@ func TestPlanOnARealCluster(t *testing.T) {
 	t.Run("a definition that claims an old version is work, and comes first", func(t *testing.T) {
 		code, out, notes := run()
 		lines := strings.Split(out, "\n")
-		want := "widgets.demo.example.com custom v2 v1,v2 ~5 yes <1s stored versions claim v1 too"
+		want := "widgets.demo.example.com v2 v1,v2 ~5 yes <1s"
 		if got := strings.Join(strings.Fields(lines[1]), " "); code != exitWorkLeft || got != want {
 			t.Errorf("exit code %d, first line %q, want %d, %q\n%s", code, got, exitWorkLeft, want, notes)
+		}
+		if want := "widgets.demo.example.com (yes): stored versions claim v1 too\n  Try: kube-migrator migrate widgets.demo.example.com\n"; !strings.Contains(out, want) {
+			t.Errorf("want %q:\n%s", want, out)
 		}
 	})
 	t.Run("JSON has raw numbers", func(t *testing.T) {

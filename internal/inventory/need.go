@@ -56,13 +56,13 @@ func (r Resource) Need(objects *Objects) Need {
 	case len(stale) > 0:
 		return Need{Needed, claim(stale)}
 	case r.CRD != nil && len(r.CRD.StoredVersions) == 0:
-		return Need{Undetermined, "its definition claims no stored version yet"}
+		return Need{Undetermined, "its CustomResourceDefinition claims no stored version yet"}
 	case r.CRD != nil:
 		return Need{NotNeeded, "stored versions claim " + r.CRD.StorageVersion + " only"}
 	case empty:
 		return Need{NotNeeded, "there are no objects"}
 	}
-	return Need{Undetermined, "nothing records what is stored: run migrate or audit"}
+	return Need{Undetermined, "nothing records what is stored; audit reads it from etcd, and migrate makes it current"}
 }
 
 func claim(stale []string) string {

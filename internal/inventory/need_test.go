@@ -74,10 +74,10 @@ func TestTheNeedOfAMigrationFollowsFromWhatIsRecorded(t *testing.T) {
 		"an old version is claimed, but it cannot be migrated":         {with(old, NotServed), nil, Need{Needed, "stored versions claim v1 too; but cannot: because"}},
 		"a definition that claims the storage version only":            {clean, some, Need{NotNeeded, "stored versions claim v2 only"}},
 		"a clean definition that cannot be migrated":                   {with(clean, NotServed), nil, Need{NotNeeded, "cannot: because"}},
-		"a definition that claims nothing yet":                         {custom("widgets", "v2", nil, nil), some, Need{Undetermined, "its definition claims no stored version yet"}},
-		"a built-in resource":                                          {builtIn("pods", "v1", "v1"), some, Need{Undetermined, "nothing records what is stored: run migrate or audit"}},
+		"a definition that claims nothing yet":                         {custom("widgets", "v2", nil, nil), some, Need{Undetermined, "its CustomResourceDefinition claims no stored version yet"}},
+		"a built-in resource":                                          {builtIn("pods", "v1", "v1"), some, Need{Undetermined, "nothing records what is stored; audit reads it from etcd, and migrate makes it current"}},
 		"a built-in resource without objects":                          {builtIn("pods", "v1", "v1"), none, Need{NotNeeded, "there are no objects"}},
-		"a built-in resource that cannot be counted":                   {builtIn("pods", "v1", "v1"), nil, Need{Undetermined, "nothing records what is stored: run migrate or audit"}},
+		"a built-in resource that cannot be counted":                   {builtIn("pods", "v1", "v1"), nil, Need{Undetermined, "nothing records what is stored; audit reads it from etcd, and migrate makes it current"}},
 		"a resource that cannot be patched":                            {with(builtIn("pods", "v1"), NotPatchable), nil, Need{Undetermined, "cannot: because"}},
 		"a resource that is not stored":                                {with(builtIn("reviews", ""), NotPersisted), nil, Need{NotNeeded, "because"}},
 	} {

@@ -49,7 +49,7 @@ func checkTable(w io.Writer, wide bool, r upgrade.Report) error {
 	rows := make([][]string, len(r.Findings))
 	for i, f := range r.Findings {
 		if !wide {
-			rows[i] = []string{f.Resource, string(f.Verdict), few(f.Stored), f.Current}
+			rows[i] = []string{f.Resource, string(f.Verdict), firstOf(f.Stored), f.Current}
 			if f.Verdict != upgrade.Safe || f.Next != "" {
 				reasons = append(reasons, reason{f.Resource, f.From, f.Why, f.Next})
 			}
@@ -71,7 +71,7 @@ func checkTable(w io.Writer, wide bool, r upgrade.Report) error {
 	var b strings.Builder
 	if len(reasons) > 0 {
 		b.WriteString("\n")
-		writeReasons(&b, reasons)
+		writeReasons(&b, reasons, 0)
 		b.WriteString("\n")
 	}
 	for _, u := range r.Understated {
@@ -86,8 +86,8 @@ func checkTable(w io.Writer, wide bool, r upgrade.Report) error {
 	return err
 }
 
-// few are the first of a resource's versions, as a cell that stays narrow.
-func few(versions []string) string {
+// firstOf are the first of a resource's versions, as a cell that stays narrow.
+func firstOf(versions []string) string {
 	const most = 3
 	if len(versions) <= most {
 		return strings.Join(versions, ",")

@@ -14,7 +14,7 @@ import (
 type Plan struct {
 	// ObjectsPerSecond is the rate that the durations assume.
 	ObjectsPerSecond float64 `json:"objectsPerSecond"`
-	// Resources are in the order in which they are worth migrating.
+	// Resources are in the order in which they are worth migrating: first those that need it, then those that may.
 	Resources []PlannedResource `json:"resources"`
 	// Failures are the parts of the cluster that could not be looked at.
 	Failures []PlanFailure `json:"failures,omitempty"`
@@ -55,6 +55,8 @@ type PlannedResource struct {
 	// Migration is "yes", "no" or "unknown"; Why is its reason, for people.
 	Migration string `json:"migration"`
 	Why       string `json:"why"`
+	// Next is the command that helps; absent where nothing has to be done, or it cannot be.
+	Next string `json:"next,omitempty"`
 	// Problem is the reason why the resource cannot be migrated, one word; absent where it can.
 	Problem string `json:"problem,omitempty"`
 	// NotStored: the API server computes the resource, or only answers to it. Tables leave it out.
@@ -74,12 +76,15 @@ type PlanFailure struct {
 	Reason     string `json:"reason"`
 }
 
-// Write writes the plan. The table leaves out what is not stored; the names are those that a migration can be asked
-// for and may be needed for.
+// Write writes the plan. The table leaves out what is not stored, and is followed by the reasons, each once. The names are those that a
+// migration can be requested for and may be needed for.
 func (p Plan) Write(w io.Writer, format Format) error {
 	switch format {
 	case Table:
-		return Tabulate(w, planHeader, p.rows(PlannedResource.row, false))
+		if err := Tabulate(w, planHeader, p.rows(PlannedResource.row, false)); err != nil {
+			return err
+		}
+		return p.reasons(w)
 	case Wide:
 		return Tabulate(w, planWideHeader, p.rows(PlannedResource.wideRow, true))
 	case Name:
@@ -95,6 +100,24 @@ func (p Plan) Write(w io.Writer, format Format) error {
 	default:
 		return Data(w, format, p)
 	}
+}
+
+// reasons says why resources need to be migrated, or may.
+func (p Plan) reasons(w io.Writer) error {
+	var all []reason
+	for _, r := range p.Resources {
+		if r.Migration != "no" {
+			all = append(all, reason{r.Name, r.Migration, r.Why, r.Next})
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString("\n")
+	writeReasons(&b, all, few)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // NotStored is how many resources the table leaves out.
@@ -117,12 +140,16 @@ func (p Plan) rows(row func(PlannedResource) []string, all bool) (rows [][]strin
 }
 
 var (
-	planHeader     = []string{"RESOURCE", "KIND", "STORAGE", "STORED", "OBJECTS", "MIGRATE", "DURATION", "WHY"}
+	planHeader     = []string{"RESOURCE", "STORAGE", "STORED", "OBJECTS", "MIGRATE", "DURATION"}
 	planWideHeader = []string{"RESOURCE", "KIND", "API-KIND", "SCOPE", "SERVED", "ENDPOINT", "STORAGE", "HASH", "STORED", "OBJECTS", "MIGRATE", "DURATION", "ALSO-SERVED-AS", "WHY"}
 )
 
 func (r PlannedResource) row() []string {
-	return []string{r.Name, r.origin(), r.storage(), r.stored(), r.objects(), r.Migration, r.duration(), r.Why}
+	stored := r.stored()
+	if len(r.StoredVersions) > 0 {
+		stored = firstOf(r.StoredVersions)
+	}
+	return []string{r.Name, r.storage(), stored, r.objects(), r.Migration, r.duration()}
 }
 
 func (r PlannedResource) wideRow() []string {

@@ -183,7 +183,7 @@ func (p Progress) table(w io.Writer, wide bool, style ProgressStyle) error {
 	}
 	if len(reasons) > 0 {
 		b.WriteString("\n")
-		writeReasons(&b, reasons)
+		writeReasons(&b, reasons, 0)
 	}
 	if b.Len() > 0 {
 		b.WriteString("\n")

@@ -11,11 +11,14 @@ import (
 // columns is how wide a table, and the text below it, may be.
 const columns = 120
 
+// few is how many resources are named in one command.
+const few = 5
+
 // reason is why something is to be done about a resource, and the command that does it.
 type reason struct {
 	resource string
-	// from is the file that the reason is about; empty for none.
-	from string
+	// note stands in brackets behind the name: the file that the reason is about, for instance. Empty for none.
+	note string
 	why  string
 	// next is the command; empty for none.
 	next string
@@ -27,12 +30,13 @@ type together struct {
 	reason
 }
 
-// writeReasons writes each reason once, with all resources that it holds for and one command for all of them.
-func writeReasons(b *strings.Builder, all []reason) {
+// writeReasons writes each reason once, with all resources that it holds for and one command for all of them. Of more than most resources
+// their number is written in place of their names; 0 for any number of names.
+func writeReasons(b *strings.Builder, all []reason, most int) {
 	var groups []together
 	for _, r := range all {
 		name := r.resource
-		r.next = strings.ReplaceAll(r.next, name, "\x00")
+		r.next = template(r.next, name)
 		r.resource = ""
 		i := slices.IndexFunc(groups, func(g together) bool { return g.reason == r })
 		if i < 0 {
@@ -42,8 +46,11 @@ func writeReasons(b *strings.Builder, all []reason) {
 	}
 	for _, g := range groups {
 		text := strings.Join(g.names, ", ")
-		if g.from != "" {
-			text += " (" + g.from + ")"
+		if most > 0 && len(g.names) > most {
+			text = Count(int64(len(g.names))) + " resources"
+		}
+		if g.note != "" {
+			text += " (" + g.note + ")"
 		}
 		wrap(b, clean(text)+": "+clean(g.why))
 		if g.next != "" {
@@ -52,9 +59,19 @@ func writeReasons(b *strings.Builder, all []reason) {
 	}
 }
 
+// template is a command with a place where its resource is named.
+func template(command, name string) string {
+	words := strings.Split(command, " ")
+	for i, word := range words {
+		if word == name {
+			words[i] = "\x00"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
 // command is one command for all resources of the group. Beyond a few, it is the one for everything, where there is such a command.
 func (g together) command() string {
-	const few = 5
 	separator := " "
 	if strings.HasPrefix(g.next, "kubectl get ") {
 		separator = ","
