@@ -37,6 +37,7 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 	ctx, cancel := s.untilStopped(ctx)
 	defer cancel()
 	began, patience := time.Now(), s.options.AgreementTimeout
+	var said time.Time // until when
 	for agreed := false; ; {
 		if err := s.pacer.WaitWhilePaused(ctx); err != nil {
 			return Epoch{}, err
@@ -66,7 +67,8 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 			if since.Before(s.state.Restored) {
 				since = s.state.Restored
 			}
-			left := time.Until(since.Add(s.options.SettleTime))
+			until := since.Add(s.options.SettleTime)
+			left := time.Until(until)
 			if left <= 0 {
 				return epoch, nil
 			}
@@ -75,7 +77,10 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 					ErrNoAgreement, patience, s.options.SettleTime)
 			}
 			wait = min(wait, left)
-			s.wait("until " + time.Now().Add(left).Format(time.TimeOnly) + ": older requests may still write")
+			if until.Sub(said).Abs() > 2*time.Second { // looks at one epoch differ a little in when it began
+				said = until
+			}
+			s.wait("until " + said.Format(time.TimeOnly) + ": requests that began before the API servers agreed may still write")
 		}
 		if err := pace.Sleep(ctx, wait); err != nil {
 			return Epoch{}, err

@@ -125,6 +125,40 @@ func TestAnEpochThatBeginsLateMaySettleWithinTheDeadline(t *testing.T) {
 	})
 }
 
+// Looks differ a little in when an epoch began. What people are told does not change with each of them.
+func TestWhatIsWaitedForIsToldInOneSentence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := time.Now()
+		looks := 0
+		agreement := func() (Epoch, error) {
+			looks++
+			e := lasting
+			e.Since = from.Add(-time.Duration(looks%2) * time.Second)
+			return e, nil
+		}
+		sweep := virtualSweep(t, &scripted{n: 3, resourceVersion: "1000"}, agreement, Options{AgreementTimeout: 5 * time.Minute, SettleTime: 2 * time.Minute})
+		said := map[string]bool{}
+		done := make(chan error, 1)
+		go func() { _, err := sweep.Run(t.Context()); done <- err }()
+		for sleeping := true; sleeping; {
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+				sleeping = false
+			case <-time.After(time.Second):
+				if p := sweep.Progress(); p.Phase == Waiting {
+					said[p.Waiting] = true
+				}
+			}
+		}
+		if len(said) != 1 {
+			t.Errorf("said %d sentences, want one: %v", len(said), said)
+		}
+	})
+}
+
 // A server can write for a moment before its identity Lease shows that it is there. The look that a proof rests on comes after that moment.
 func TestTheLastLookComesTheGraceAfterTheLastWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -79,7 +79,7 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.trigger.Exclude, "exclude", nil, "Do not ask for resources by a pattern of full names")
 	flags.DurationVar(&f.trigger.Period, "discovery-period", trigger.DefaultPeriod, "How often all API servers are asked what they store when nothing moves")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
-	flags.DurationVar(&o.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded")
+	flags.DurationVar(&o.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &o.ShutdownDelay)
 	flags.DurationVar(&o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, "How long after its first failure a migration is tried again; doubled each time, at most 6h")
 	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")

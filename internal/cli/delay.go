@@ -16,6 +16,10 @@ import (
 const (
 	settleTime    = "settle-time"
 	shutdownDelay = "shutdown-delay"
+
+	// settleTimeUsage is the help of --settle-time in every command.
+	settleTimeUsage = "How long the API servers must have agreed on one version before anything is written or concluded, because a request that " +
+		"began earlier may still write another; less than twice their request timeout is safe only where no request lasts that long"
 )
 
 // delayValue is a flag for a duration whose option takes 0 for the default and a nanosecond for none. Users say 0 and mean it, and read it

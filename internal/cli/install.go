@@ -99,7 +99,7 @@ func (f *installFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.options.Include, "include", nil, "Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all)")
 	flags.StringSliceVar(&f.options.Exclude, "exclude", nil, "Resources that may not be migrated, by a pattern of full names")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
-	flags.DurationVar(&f.options.SettleTime, "settle-time", migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded")
+	flags.DurationVar(&f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &f.options.ShutdownDelay)
 	flags.IntVar(&f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1, "Most sweeps at one time in the cluster")
 	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be applied; server: let the API server check all of it and change nothing")

@@ -22,10 +22,20 @@ const (
 	rateWindow   = 10 * time.Second       // over which the shown rate is taken
 )
 
-// showProgress shows how far a sweep is until the context ends: one line that is painted over on a terminal, one
-// line every few seconds elsewhere.
-func showProgress(ctx context.Context, w io.Writer, name string, sweep *migrate.Sweep) {
-	file, ok := w.(*os.File)
+// live shows how far sweeps are, one after the other: one line that is painted over on a terminal, elsewhere a line whenever something
+// has changed.
+type live struct {
+	w io.Writer
+	// settle is --settle-time.
+	settle time.Duration
+	// last is the line that was written last; explained is set once it was said what is waited for.
+	last      string
+	explained bool
+}
+
+// show shows how far a sweep is until the context ends.
+func (l *live) show(ctx context.Context, name string, sweep *migrate.Sweep) {
+	file, ok := l.w.(*os.File)
 	terminal := ok && term.IsTerminal(int(file.Fd()))
 	every := logEvery
 	if terminal {
@@ -39,22 +49,48 @@ func showProgress(ctx context.Context, w io.Writer, name string, sweep *migrate.
 		case <-ticker.C:
 		case <-ctx.Done():
 			if terminal {
-				fmt.Fprint(w, "\r\x1b[K")
+				fmt.Fprint(l.w, "\r\x1b[K")
 			}
 			return
 		}
 		p := sweep.Progress()
 		rate := meter.rate(time.Now(), p)
 		if !terminal {
-			fmt.Fprintf(w, "%s  %s\n", name, render.Line(p, rate))
+			l.log(name, p, rate)
 			continue
 		}
 		width, _, err := term.GetSize(int(file.Fd()))
 		if err != nil {
 			width = 80
 		}
-		fmt.Fprintf(w, "\r%s\x1b[K", render.Bar(name, p, rate, width))
+		if text := l.explanation(p); text != "" {
+			fmt.Fprintf(l.w, "\r\x1b[K%s\n", text)
+		}
+		fmt.Fprintf(l.w, "\r%s\x1b[K", render.Bar(name, p, rate, width))
 	}
+}
+
+// log writes the line of a sweep, unless it is the one that was written last.
+func (l *live) log(name string, p migrate.Progress, rate float64) {
+	line := name + "  " + render.Line(p, rate)
+	if line == l.last {
+		return
+	}
+	l.last = line
+	fmt.Fprintln(l.w, line)
+	if text := l.explanation(p); text != "" {
+		fmt.Fprintln(l.w, text)
+	}
+}
+
+// explanation says, the first time that a sweep waits, for how long and why; else it is empty.
+func (l *live) explanation(p migrate.Progress) string {
+	if p.Phase != migrate.Waiting || l.explained {
+		return ""
+	}
+	l.explained = true
+	return fmt.Sprintf("Nothing is written until the API servers have agreed on one version for %s (--settle-time): before that, a request that\n"+
+		"began earlier may still write another version. It may be shorter only where no request to the API servers lasts that long.", delayValue{&l.settle})
 }
 
 // rateMeter measures objects per second over the last rateWindow.

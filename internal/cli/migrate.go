@@ -94,7 +94,7 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.options.MaxObjectsPerSecond, "max-rate", 0, "Most objects per second (0: as many as the API server bears)")
 	flags.IntVar(&f.options.MaxInFlight, "max-in-flight", 0, "Most requests in flight (0: 32)")
-	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded; less than twice their request timeout is safe only where no request lasts that long")
+	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &f.shutdownDelay)
 	delayVar(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout, "How long to wait for the API servers to agree")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")

@@ -36,6 +36,7 @@ type migration struct {
 	client  rest.Interface
 	servers *agreement.Observer
 	cluster string
+	live    live
 }
 
 // prepare reads what there is and selects.
@@ -72,7 +73,7 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command, f *
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &migration{env: env, command: command, flags: f, client: client, servers: servers, cluster: cluster}
+	m := &migration{env: env, command: command, flags: f, client: client, servers: servers, cluster: cluster, live: live{w: env.Err, settle: f.options.SettleTime}}
 	if f.dir == "" {
 		if f.dir, err = stateDir(); err != nil {
 			return nil, nil, hinted(err, m.again("--checkpoint-dir FOLDER"))
@@ -157,7 +158,7 @@ func (m *migration) fail(report render.Migration, err error) (render.Migration, 
 func (m *migration) watch(ctx context.Context, gentle <-chan struct{}, name string, sweep *migrate.Sweep) (migrate.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var company sync.WaitGroup
-	company.Go(func() { showProgress(ctx, m.env.Err, name, sweep) })
+	company.Go(func() { m.live.show(ctx, name, sweep) })
 	company.Go(func() {
 		select {
 		case <-gentle:

@@ -56,6 +56,8 @@ type awaited struct {
 	generation int64 // spec.generation when the wait began
 	done       bool
 	toldPaused bool
+	// told is what was said last about what it waits for.
+	told string
 }
 
 func (env *environment) wait(ctx context.Context, command *cobra.Command, words []string, timeout time.Duration) error {
@@ -153,6 +155,10 @@ func (env *environment) check(waiting []awaited, all []v1alpha1.StorageVersionMi
 		case m.Spec.State == v1alpha1.Paused && !w.toldPaused:
 			w.toldPaused = true
 			fmt.Fprintf(env.Err, "%s is paused: waiting for %s resume %s\n", w.name, env.name, w.name)
+		}
+		if m.Status.State == v1alpha1.PhaseWaiting && m.Status.Summary != w.told {
+			w.told = m.Status.Summary
+			fmt.Fprintf(env.Err, "%s: %s\n", w.name, oneLine(errors.New(w.told)))
 		}
 		finished = false
 	}

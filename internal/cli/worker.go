@@ -49,7 +49,7 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	flags.StringVar(&f.options.Namespace, "namespace", "", "Namespace of the ConfigMap")
 	flags.StringVar(&f.options.ConfigMap, "configmap", "", "Name of the ConfigMap for checkpoint and report")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
-	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, "How long the API servers must have agreed before anything is concluded")
+	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &f.options.ShutdownDelay)
 	return command
 }

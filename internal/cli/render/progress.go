@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
@@ -106,6 +107,9 @@ func (p Progress) Unfinished() bool {
 // Line is one resource in one line, for a log.
 func (r ProgressResource) Line() string {
 	line := r.Resource + "  " + r.row(time.Time{})[2]
+	if r.Status == string(v1alpha1.PhaseWaiting) && r.Unfinished { // the summary says for what, and until when
+		return r.Resource + "  " + clean(r.Summary)
+	}
 	if percent := Percent(r.Done, r.Total); percent != "" {
 		line += "  " + percent + "%  " + Count(r.Done) + "/" + Count(r.Total)
 	}
