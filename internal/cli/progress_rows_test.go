@@ -140,40 +140,42 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 		// exit is that of progress; check's is that of the verdict.
 		exit int
 		says string
+		// excluded is what both name as excluded.
+		excluded []string
 	}{
-		"a proof":                                    {knownOf(resources{pods, computed}, current, migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2"},
-		"a proof whose migration is deleted":         {knownOf(resources{pods}, current), scope{}, upgrade.Safe, exitDone, "everything is stored as v2"},
-		"a proof for another name of shared storage": {knownOf(resources{shared}, states{"pods.other": stateOf("now", "now")}), scope{}, upgrade.Safe, exitDone, "everything is stored as v2"},
-		"Unknown":                                    {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "versions that no one knows"},
-		"Unknown while a migration runs":             {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", running, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "not finished: So it is"},
-		"a heartbeat that is late":                   {knownOf(resources{pods}, stale, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "last renewed 1h0m ago"},
-		"a late heartbeat without a migration":       {knownOf(resources{pods}, stale), scope{}, upgrade.Undetermined, exitUndetermined, "last renewed 1h0m ago"},
-		"a server that shows an unrecorded version":  {knownOf(resources{pods}, shows("then"), migrationOf("pods", done, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then"},
-		"servers that show the recorded version":     {knownOf(resources{pods}, shows("now"), migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2"},
-		"discovery that shows an unrecorded version": {knownOf(resources{pods}, states{"pods": stateOf("then", "then")}, migrationOf("pods", done, "then")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then"},
-		"an old version":                             {knownOf(resources{pods}, states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", running, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then"},
+		"a proof":                                    {knownOf(resources{pods, computed}, current, migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+		"a proof whose migration is deleted":         {knownOf(resources{pods}, current), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+		"a proof for another name of shared storage": {knownOf(resources{shared}, states{"pods.other": stateOf("now", "now")}), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+		"Unknown":                                    {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
+		"Unknown while a migration runs":             {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", running, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "not finished: So it is", nil},
+		"a heartbeat that is late":                   {knownOf(resources{pods}, stale, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "last renewed 1h0m ago", nil},
+		"a late heartbeat without a migration":       {knownOf(resources{pods}, stale), scope{}, upgrade.Undetermined, exitUndetermined, "last renewed 1h0m ago", nil},
+		"a server that shows an unrecorded version":  {knownOf(resources{pods}, shows("then"), migrationOf("pods", done, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
+		"servers that show the recorded version":     {knownOf(resources{pods}, shows("now"), migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+		"discovery that shows an unrecorded version": {knownOf(resources{pods}, states{"pods": stateOf("then", "then")}, migrationOf("pods", done, "then")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
+		"an old version":                             {knownOf(resources{pods}, states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", running, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
 		"servers that disagree": {knownOf(resources{pods}, states{"pods": edited(stateOf("Unknown", "then", "now"), func(s *v1alpha1.StorageStateStatus) {
 			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionFalse, Message: "api-1 encodes v1"}}
-		})}), scope{}, upgrade.Unsafe, exitWorkLeft, "the API servers disagree: api-1 encodes v1"},
-		"no StorageState":                                     {knownOf(resources{pods}, nil, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "no one has recorded what is stored"},
-		"a StorageState that is empty":                        {knownOf(resources{pods}, states{"pods": stateOf("now")}), scope{}, upgrade.Undetermined, exitUndetermined, "records no version yet"},
-		"storedVersions that claim more than was proven":      {knownOf(resources{custom(7, "v1", "v2")}, recorded), scope{}, upgrade.Safe, exitDone, "everything is stored as v2"},
-		"a CRD that has changed since":                        {knownOf(resources{custom(8, "v2")}, recorded, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "has changed since the StorageState"},
-		"no version in discovery":                             {knownOf(resources{resourceAt("pods", "")}, current), scope{}, upgrade.Undetermined, exitUndetermined, "does not show in which version"},
-		"a migration that failed":                             {knownOf(resources{pods}, states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", failed, "now")), scope{}, upgrade.Unsafe, exitFailures, "its migration failed: So it is"},
-		"a failure after a proof":                             {knownOf(resources{pods}, current, migrationOf("pods", failed, "now")), scope{}, upgrade.Safe, exitFailures, "everything is stored as v2"},
-		"a paused migration":                                  {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", v1alpha1.PhasePaused, "now", isPaused)), scope{}, upgrade.Undetermined, exitUndetermined, "its migration is paused"},
-		"a migration that has not begun":                      {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", done, "now", raised)), scope{}, upgrade.Undetermined, exitUndetermined, "its migration has not begun"},
-		"a resource that is gone":                             {knownOf(nil, nil, migrationOf("gadgets", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "does not serve it"},
-		"a resource that the installation excludes":           {knownOf(resources{pods, secrets}, excluded), scope{}, upgrade.Safe, exitDone, "the installation excludes them: secrets."},
-		"an excluded resource that is named":                  {knownOf(resources{pods, secrets}, excluded, migrationOf("secrets", done, "now", named("mine", 0))), scope{names: []string{"mine"}}, upgrade.Undetermined, exitUndetermined, "versions that no one knows"},
-		"an excluded resource that is included":               {knownOf(resources{pods, secrets}, excluded), scope{include: []string{"s*"}}, upgrade.Undetermined, exitUndetermined, "versions that no one knows"},
-		"a resource that the user excludes":                   {knownOf(resources{pods, secrets}, states{"pods": stateOf("now", "now")}), scope{exclude: []string{"sec*"}}, upgrade.Safe, exitDone, "everything is stored as v2"},
-		"a gone resource that the user excludes":              {knownOf(resources{pods}, current, migrationOf("gadgets", done, "now")), scope{exclude: []string{"gad*"}}, upgrade.Safe, exitDone, "everything is stored as v2"},
-		"an excluded resource that the user excludes as well": {knownOf(resources{pods, secrets}, excluded), scope{exclude: []string{"secrets"}}, upgrade.Safe, exitDone, "API servers write."},
-		"a part that cannot be read":                          {known{inv: &inventory.Inventory{Failures: []inventory.Failure{{What: "v1"}}}}, scope{}, upgrade.Undetermined, exitUndetermined, "a part of the cluster could not be read"},
-		"nothing":                                             {knownOf(nil, nil), scope{}, upgrade.Safe, exitDone, "An upgrade is safe now"},
-		"unsafe before undetermined":                          {knownOf(resources{pods, secrets}, states{"pods": stateOf("now", "Unknown"), "secrets": stateOf("now", "then", "now")}), scope{}, upgrade.Unsafe, exitWorkLeft, "An upgrade is not safe now: secrets."},
+		})}), scope{}, upgrade.Unsafe, exitWorkLeft, "the API servers disagree: api-1 encodes v1", nil},
+		"no StorageState":                                     {knownOf(resources{pods}, nil, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "no one has recorded what is stored", nil},
+		"a StorageState that is empty":                        {knownOf(resources{pods}, states{"pods": stateOf("now")}), scope{}, upgrade.Undetermined, exitUndetermined, "records no version yet", nil},
+		"storedVersions that claim more than was proven":      {knownOf(resources{custom(7, "v1", "v2")}, recorded), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+		"a CRD that has changed since":                        {knownOf(resources{custom(8, "v2")}, recorded, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "has changed since the StorageState", nil},
+		"no version in discovery":                             {knownOf(resources{resourceAt("pods", "")}, current), scope{}, upgrade.Undetermined, exitUndetermined, "does not show in which version", nil},
+		"a migration that failed":                             {knownOf(resources{pods}, states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", failed, "now")), scope{}, upgrade.Unsafe, exitFailures, "its migration failed: So it is", nil},
+		"a failure after a proof":                             {knownOf(resources{pods}, current, migrationOf("pods", failed, "now")), scope{}, upgrade.Safe, exitFailures, "everything is stored as v2", nil},
+		"a paused migration":                                  {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", v1alpha1.PhasePaused, "now", isPaused)), scope{}, upgrade.Undetermined, exitUndetermined, "its migration is paused", nil},
+		"a migration that has not begun":                      {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", done, "now", raised)), scope{}, upgrade.Undetermined, exitUndetermined, "its migration has not begun", nil},
+		"a resource that is gone":                             {knownOf(nil, nil, migrationOf("gadgets", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "does not serve it", nil},
+		"a resource that the installation excludes":           {knownOf(resources{pods, secrets}, excluded), scope{}, upgrade.Safe, exitDone, "the installation excludes them: secrets.", []string{"secrets"}},
+		"an excluded resource that is named":                  {knownOf(resources{pods, secrets}, excluded, migrationOf("secrets", done, "now", named("mine", 0))), scope{names: []string{"mine"}}, upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
+		"an excluded resource that is included":               {knownOf(resources{pods, secrets}, excluded), scope{include: []string{"s*"}}, upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
+		"a resource that the user excludes":                   {knownOf(resources{pods, secrets}, states{"pods": stateOf("now", "now")}), scope{exclude: []string{"sec*"}}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+		"a gone resource that the user excludes":              {knownOf(resources{pods}, current, migrationOf("gadgets", done, "now")), scope{exclude: []string{"gad*"}}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+		"an excluded resource that the user excludes as well": {knownOf(resources{pods, secrets}, excluded), scope{exclude: []string{"secrets"}}, upgrade.Safe, exitDone, "API servers write.", nil},
+		"a part that cannot be read":                          {known{inv: &inventory.Inventory{Failures: []inventory.Failure{{What: "v1"}}}}, scope{}, upgrade.Undetermined, exitUndetermined, "a part of the cluster could not be read", nil},
+		"nothing":                                             {knownOf(nil, nil), scope{}, upgrade.Safe, exitDone, "An upgrade is safe now", nil},
+		"unsafe before undetermined":                          {knownOf(resources{pods, secrets}, states{"pods": stateOf("now", "Unknown"), "secrets": stateOf("now", "then", "now")}), scope{}, upgrade.Unsafe, exitWorkLeft, "An upgrade is not safe now: secrets.", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, p := both(t, test.known, test.about)
@@ -197,8 +199,8 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 			if got := progressExit(p); got != test.exit {
 				t.Errorf("exit code %d of progress, want %d", got, test.exit)
 			}
-			if diff := cmp.Diff(report.Excluded, p.Excluded); diff != "" {
-				t.Errorf("excluded (-check +progress):\n%s", diff)
+			if diff := cmp.Diff([2][]string{test.excluded, test.excluded}, [2][]string{report.Excluded, p.Excluded}); diff != "" {
+				t.Errorf("excluded, of check and of progress (-want +got):\n%s", diff)
 			}
 		})
 	}

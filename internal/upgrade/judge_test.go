@@ -224,6 +224,10 @@ func TestATargetMustDecodeWhatIsStored(t *testing.T) {
 		"a version that the definition of another cluster lacks": {
 			elsewhere(map[schema.GroupResource]Definition{{Group: "demo.example.com", Resource: "widgets"}: {Group: "demo.example.com", Kind: "Widget", Versions: []string{"v2"}}}), widgets("v1", "v2"),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1, which its CustomResourceDefinition at new does not have", "kube-migrator request widgets.demo.example.com", ByStorageState}, []string{"v1"}},
+		"a version that is written now and not recorded": {
+			elsewhere(map[schema.GroupResource]Definition{{Group: "demo.example.com", Resource: "widgets"}: {Group: "demo.example.com", Kind: "Widget", Versions: []string{"v1"}}}),
+			with(widgets("v1"), func(s *v1alpha1.StorageStateStatus) { s.CurrentStorageVersionHash = widgetHash("v1") }),
+			verdict{Unsafe, "its StorageState says that objects may be stored as v2, which its CustomResourceDefinition at new does not have", "kubectl get widgets.demo.example.com --all-namespaces -o yaml", ByStorageState}, []string{"v2"}},
 		"another cluster without the definition": {elsewhere(map[schema.GroupResource]Definition{}), widgets("v2"),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v2, and new has no CustomResourceDefinition of it", "kubectl get widgets.demo.example.com --all-namespaces -o yaml", ByStorageState}, []string{"v2"}},
 		"an alpha version that 1.37 has dropped": {going(t, "v1.37.0"), workloads("v1alpha2"),
