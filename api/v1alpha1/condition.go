@@ -47,6 +47,7 @@ const (
 	ReasonConfirming = "Confirming" // that the epoch still lasts
 	ReasonPaused     = "Paused"
 	ReasonProven     = "Proven"
+	ReasonAdopted    = "Adopted"  // kube-storage-version-migrator says that it has succeeded; no proof was recorded
 	ReasonRetrying   = "Retrying" // after a failure
 )
 

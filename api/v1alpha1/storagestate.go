@@ -129,11 +129,12 @@ type StorageStateStatus struct {
 	// Definition is the CustomResourceDefinition as it was when the API servers were last asked. Absent for other resources.
 	// +optional
 	Definition *RecordedDefinition `json:"definition,omitempty"`
-	// RequiredGeneration is the least spec.generation of the resource's own StorageVersionMigration whose success proves that nothing
-	// is stored in another version: runs of lesser ones may have passed objects that were written anew behind them. Default: 0, none proves anything.
+	// RequiredStartResourceVersion tells which runs can prove that nothing is stored in another version: those of StorageVersionMigrations whose
+	// status.run.startResourceVersion is greater, whoever created them. Earlier ones may have passed objects that were then written in another version.
+	// In decimal. Empty: none proves anything yet.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
-	RequiredGeneration int64 `json:"requiredGeneration,omitempty"`
+	// +kubebuilder:validation:MaxLength=64
+	RequiredStartResourceVersion string `json:"requiredStartResourceVersion,omitempty"`
 	// OnlyDecodable says that no migration has proven what persistedStorageVersionHashes say. Every API server declares, in StorageVersion
 	// objects, that it can decode no version but the current one: there is nothing that any of them could rewrite. Default: false.
 	// +optional

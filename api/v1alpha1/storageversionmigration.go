@@ -219,6 +219,11 @@ type Run struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempt int64 `json:"attempt,omitempty"`
+	// StartResourceVersion is the resourceVersion of the collection of StorageVersionMigrations before the first worker of the run was started. Whatever
+	// was written before it, the run has seen; see requiredStartResourceVersion of StorageState. In decimal. Empty: it is not known, and the run proves nothing to a StorageState.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	StartResourceVersion string `json:"startResourceVersion,omitempty"`
 	// Failures counts the attempts of the generation that failed, for the backoff.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

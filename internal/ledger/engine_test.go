@@ -3,16 +3,21 @@
 
 package ledger
 
-// engine takes the run's next step, as the package migrate does: wait for an epoch, settle, read the baseline, rewrite object by object,
-// confirm. It knows of the epoch only what its looks show.
+// engine takes the next step of what is at work.
 func (w *world) engine() {
-	r := &w.run
-	if !r.active {
-		if w.generation > w.completed {
-			*r = run{active: true, gen: w.generation}
-		}
-		return
+	if !w.run.active && w.generation > w.completed {
+		w.run = run{active: true, gen: w.generation, start: w.mainRV}
+	} else if w.run.active {
+		w.sweep(&w.run)
 	}
+	if w.hand.active {
+		w.sweep(&w.hand)
+	}
+}
+
+// sweep takes the run's next step, as the package migrate does: wait for an epoch, settle, read the baseline, rewrite object by object,
+// confirm. It knows of the epoch only what its looks show.
+func (w *world) sweep(r *run) {
 	if r.sweeping && r.next < objects && (w.now+r.next)%4 != 0 {
 		w.sweepOne(r)
 		return
@@ -39,8 +44,14 @@ func (w *world) engine() {
 		r.trailAt, r.trailRV = w.now, w.rv
 	}
 	if r.next == objects && w.now-r.lastWrite >= sweepGrace {
-		w.completed, w.hasProof = r.gen, true
-		w.proof = proven{gen: r.gen, epoch: r.epoch, baselineAt: r.baselineAt, baseline: r.baseline}
+		p := proven{start: r.start, epoch: r.epoch, baselineAt: r.baselineAt, baseline: r.baseline}
+		if r.byHand {
+			// It records its proof itself, whether a trigger is there or not.
+			before := State{After: r.after}
+			w.write(w.rules.byHand(before, w.record, p.proof(), w.collection()).State, w.begun, &p)
+		} else {
+			w.completed, w.hasProof, w.proof = r.gen, true, p
+		}
 		*r = run{}
 	}
 }
@@ -69,7 +80,7 @@ func (w *world) endPass(r *run, e epochKey, disagree bool) {
 		r.nranges++
 	}
 	if !disagree && r.known && e.hash != r.epoch.hash {
-		*r = run{active: true, gen: r.gen}
+		*r = run{active: true, byHand: r.byHand, gen: r.gen, start: r.start, after: r.after}
 	}
 	if disagree {
 		// The hash of the run stays known: another one ends it.

@@ -35,10 +35,16 @@ func Told(s State, hash string) Decision {
 	return Decision{State: s}
 }
 
-// Finished decides after a migration succeeded, without another look. s is the record of this process's own look: one that has just come back looks first.
-// c is the collection, read after m was. A proof that is refused may count after the next look, which sees the epoch that the run has
+// Finished decides after runs succeeded, without another look. s is the record of this process's own look: one that has just come back looks first.
+// c is the collection, read after the proofs were. A proof that is refused may count after the next look, which sees the epoch that the run has
 // seen, and records it as a doubt if etcd was restored.
-func Finished(s State, m Migration, c Collection) Decision { return sound().finished(s, m, c) }
+func Finished(s State, proofs []Proof, c Collection) Decision { return sound().finished(s, proofs, c) }
+
+// FinishedByHand decides after a run that no StorageVersionMigration asked for, in a process that records no looks. before is the record as it was
+// read before the run started, s as it is now, c the collection, read after the run. What s does not know yet the next look adds to what is decided here.
+func FinishedByHand(before, s State, p Proof, c Collection) Decision {
+	return sound().byHand(before, s, p, c)
+}
 
 // rules are the parts of the decisions that can be wrong one by one. Tests replace them to see that it is noticed.
 type rules struct {
@@ -48,25 +54,27 @@ type rules struct {
 	written func(s State, l Look) []string
 	// join adds hashes to the persisted ones.
 	join func(persisted, hashes []string) []string
-	// fence returns the least generation of m whose run cannot have begun yet.
-	fence func(m Migration) int64
+	// fence returns the moment after which a run must have started that saw all that the look saw.
+	fence func(s State, l Look) uint64
 	// refusal is why a proof does not allow to trim the State; empty: it does.
 	refusal func(s State, p Proof) string
 	// uncompared is why a proof does not trim, although nothing else speaks against it, with the collection as it was read; empty: it does.
 	uncompared func(s State, p Proof, c Collection) string
 	// shown is what a server that does not answer now is known to write.
 	shown func(s State, l Look) []Server
+	// overtaken is why a run counts for nothing that was started while the record was before, and ended while it is s; empty: it may count.
+	overtaken func(before, s State) string
 }
 
 func sound() rules {
-	return rules{doubts: soundDoubts(), written: written, join: join, fence: fence, refusal: refusal, uncompared: uncompared, shown: shown}
+	return rules{doubts: soundDoubts(), written: written, join: join, fence: fence, refusal: refusal, uncompared: uncompared, shown: shown, overtaken: overtaken}
 }
 
 func (r rules) first(l Look) Decision {
 	s := State{Persisted: []string{Unknown}}
 	l.Servers = r.shown(s, l)
 	s.Persisted = r.join(s.Persisted, r.written(s, l))
-	s.From = r.fence(l.Migration)
+	s.After = r.fence(s, l)
 	return r.conclude(s, l, Decision{Doubt: "nothing is recorded"})
 }
 
@@ -92,8 +100,9 @@ func (r rules) looked(s State, l Look) Decision {
 	s.Persisted = r.join(s.Persisted, written)
 	// One hash, and nothing new: then all writers wrote the same as before, and a run that has begun has nothing to fear from
 	// them. This is what lets a migration live through a rolling restart.
-	if len(written) > 1 || len(s.Persisted) != before || d.Doubt != "" || s.From < 1 {
-		s.From = max(s.From, r.fence(l.Migration))
+	// A moment in the future is one of another etcd.
+	if len(written) > 1 || len(s.Persisted) != before || d.Doubt != "" || s.After == 0 || l.Moment != 0 && l.Moment < s.After {
+		s.After = r.fence(s, l)
 	}
 	return r.conclude(s, l, d)
 }
@@ -110,38 +119,85 @@ func (r rules) conclude(s State, l Look, d Decision) Decision {
 	if decodable(s, l) && l.Settled {
 		s.Persisted, s.OnlyDecodable = []string{s.Epoch.Hash}, true
 	}
-	proven := r.finished(s, l.Migration, l.Collection)
+	proven := r.finished(s, l.proofs(), l.Collection)
 	s, d.Refused = proven.State, proven.Refused
 	d.State = s
 	if s.Epoch == nil || s.Migrated() || decodable(s, l) || d.Refused == NotCompared {
 		return d // another run would prove no more than the one that has succeeded
 	}
-	// A generation that has begun and has not succeeded will prove what is asked for, or be repeated until it does.
-	if m := l.Migration; m.Generation < s.From || m.Completed >= m.Generation {
-		d.Request, d.Reason = max(s.From, m.begun()+1), reason(s, l.Names)
+	if !l.awaited(s) {
+		d.Request, d.Reason = max(l.Own.Generation, l.Own.Completed)+1, reason(s, l.Names)
 	}
 	return d
 }
 
-func (r rules) finished(s State, m Migration, c Collection) Decision {
-	if m.Proof == nil || len(s.Persisted) == 0 || s.Migrated() && !s.OnlyDecodable {
+// proofs are those of all migrations.
+func (l Look) proofs() []Proof {
+	var proofs []Proof
+	for _, m := range append([]Migration{l.Own}, l.Others...) {
+		if m.Proof != nil {
+			proofs = append(proofs, *m.Proof)
+		}
+	}
+	return proofs
+}
+
+// awaited reports whether nothing is to be asked for, because a migration that there is will prove what s asks for, or somebody does not want one.
+// Our own is repeated until it succeeds, and says what somebody wants where it exists; another one that failed may have been asked for in a way that cannot succeed.
+func (l Look) awaited(s State) bool {
+	if l.Own.exists() && (l.Own.Held || l.Own.pending(s)) {
+		return true
+	}
+	return slices.ContainsFunc(l.Others, func(m Migration) bool {
+		return m.Held && !l.Own.exists() || !m.Held && !m.Failed && m.pending(s)
+	})
+}
+
+func (r rules) finished(s State, proofs []Proof, c Collection) Decision {
+	if len(proofs) == 0 || len(s.Persisted) == 0 || s.Migrated() && !s.OnlyDecodable {
 		return Decision{State: s}
 	}
-	why := r.refusal(s, *m.Proof)
-	if why == "" {
-		why = r.uncompared(s, *m.Proof, c)
+	refused := ""
+	for _, p := range proofs {
+		why := r.refusal(s, p)
+		if why == "" {
+			why = r.uncompared(s, p, c)
+		}
+		if why == "" {
+			s.Persisted, s.OnlyDecodable = []string{s.Epoch.Hash}, false
+			if c.ResourceVersion != 0 {
+				s.Collection = c
+			}
+			return Decision{State: s}
+		}
+		if refused == "" || why == NotCompared {
+			refused = why // of one that would count more is to be known
+		}
 	}
-	switch {
-	case why != "" && s.Migrated(): // no proof is needed
-		return Decision{State: s}
-	case why != "":
+	if s.Migrated() { // no proof is needed
+		refused = ""
+	}
+	return Decision{State: s, Refused: refused}
+}
+
+func (r rules) byHand(before, s State, p Proof, c Collection) Decision {
+	if why := r.overtaken(before, s); why != "" && len(s.Persisted) > 0 && (!s.Migrated() || s.OnlyDecodable) {
 		return Decision{State: s, Refused: why}
 	}
-	s.Persisted, s.OnlyDecodable = []string{s.Epoch.Hash}, false
-	if c.ResourceVersion != 0 {
-		s.Collection = c
+	p.Start = before.After + 1 // what is recorded came before it was read
+	return r.finished(s, []Proof{p}, c)
+}
+
+// overtaken: moments tell nothing to a process that may have lived through the restore of their etcd. That nothing else is required than
+// before the run does.
+func overtaken(before, s State) string {
+	switch {
+	case before.After == 0:
+		return "nothing was recorded when the run started"
+	case before.After != s.After:
+		return "something else may have been written since the run started"
 	}
-	return Decision{State: s}
+	return ""
 }
 
 // decodable reports whether nothing has to be rewritten although nothing is proven: the versions that may be stored are the one that all
@@ -151,13 +207,13 @@ func decodable(s State, l Look) bool {
 	return s.Epoch != nil && l.OnlyDecodable && !slices.ContainsFunc(s.Persisted, func(hash string) bool { return hash != Unknown && hash != s.Epoch.Hash })
 }
 
-// refusal holds I2. Everything that may have been written in another version was so before the run of this generation began (From), and
+// refusal holds I2. Everything that may have been written in another version was so before the run started (After), and
 // the run read its baseline in a settled epoch and ended in it: so it has rewritten all that. The record's look has
 // seen the same epoch, so the run and the record mean the same servers, the same definition and the same hash.
 func refusal(s State, p Proof) string {
 	switch {
-	case s.From < 1 || p.Generation < s.From:
-		return "the run may have begun before something else was written"
+	case s.After == 0 || p.Start <= s.After:
+		return "the run may have started before something else was written"
 	case s.Epoch == nil:
 		return "the API servers do not agree now"
 	case p.Epoch.Hash != s.Epoch.Hash:
@@ -186,9 +242,9 @@ func uncompared(s State, p Proof, c Collection) string {
 	return ""
 }
 
-// fence: what begins after m was read has a generation above all that have begun. A migration that was deleted and created anew begins
-// later, whatever its generation.
-func fence(m Migration) int64 { return m.begun() + 1 }
+// fence: every run that starts later reads a greater moment than the one that was read after the look, because the record is written in between. Where
+// that is not known, no run counts until it is.
+func fence(_ State, l Look) uint64 { return l.Moment }
 
 // written names what the servers of both looks write, and what definitions between them told servers to write. A server that was
 // replaced counts: it wrote until it was gone. The definition of the recorded look counts too, since a server may have been behind.

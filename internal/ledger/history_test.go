@@ -79,8 +79,8 @@ func (w *world) tell(r rules, t tale) (step int, broken string) {
 		w.tick()
 		w.checkTruth()
 		if w.trace != nil {
-			w.trace("%3d %-24v objects %v, recorded %v from %d of look %d, generation %d, completed %d",
-				w.now, m, w.stands(), w.record.Persisted, w.record.From, w.begun, w.generation, w.completed)
+			w.trace("%3d %-24v objects %v, recorded %v after %d of look %d, generation %d, completed %d",
+				w.now, m, w.stands(), w.record.Persisted, w.record.After, w.begun, w.generation, w.completed)
 		}
 		if w.broken != "" {
 			return i, w.broken

@@ -17,15 +17,18 @@
 //   - I2. Persisted shrinks to the one hash that a proof is about; see refusal. There is one exception, which is not about what is stored
 //     but about what can be rewritten: where no server can decode another version, Unknown gives way to the one hash; see decodable.
 //   - A State is written before anything that follows from it is asked for. A process that dies in between leaves a
-//     State whose From is above the migration's generation, and the next look asks again.
+//     State whose After is above the start of every run, and the next look asks again.
 //
 // How it works: between two recorded looks, somebody wrote something. written names every hash that may have been: what the servers
 // of both looks show and the storage versions of all generations of the definition between them. A doubt is a reason why there may be more
 // than those; then Unknown joins. If all that may have been written is one hash, nothing has happened, whoever was restarted. Otherwise
-// From rises above every generation that the migration has reached: a run that began before may have passed the objects already that
+// After rises to the present moment: a run that started before may have passed the objects already that
 // were written then, and its own looks may have seen the same epoch before and after. Epochs of {a, b}, then {a, b, c}, then {a, b} are
-// equal, and so are those of a definition's generation 3 while a server lags behind. Only a run that began later has
-// seen everything, so its generation, and not its epoch alone, says which run proves something.
+// equal, and so are those of a definition's generation 3 while a server lags behind. Only a run that started later has
+// seen everything, so its start, and not its epoch alone, says which run proves something.
+//
+// A moment is a resourceVersion of the etcd that holds StorageStates and StorageVersionMigrations. It orders the reading of a record and
+// the start of a run in whatever process, so it does not matter who asked for a run, or whether a StorageVersionMigration did.
 //
 // Two rules are stricter than what a short description of them says:
 //   - A recorded epoch that is still the present one does not by itself say that nothing has happened while nobody watched: a server may have
@@ -55,7 +58,7 @@
 //     writes and dies before leaves nothing, as one that dies before its first Lease. After an hour its Lease is gone, and it is a new one.
 //   - A process that was told to end writes for less than the settle time after its Lease and its address are gone, or the epoch begins
 //     only when it is silent; package agreement sees to that.
-//   - The migration's generation is read after the look has ended (see Migration).
+//   - The moment is read after the look has ended (see Look.Moment), and the start of a run before anything is done for it.
 //   - There is one writer: a State is written under the resourceVersion that was read with it.
 package ledger
 
@@ -90,9 +93,9 @@ type State struct {
 	Definition *Definition
 	// Collection is the resource's collection, as it was read last.
 	Collection Collection
-	// From is the least generation of the resource's migration whose proof counts: runs of lesser ones may have
-	// begun before something that they did not see. Where it is lost (less than 1), no run so far proves anything.
-	From int64
+	// After is the moment after which a run must have started for its proof to count: others may have started before something
+	// that they did not see. Where it is lost (0), no run so far proves anything.
+	After uint64
 	// OnlyDecodable: that Persisted is one hash was not proven; every API server declared that it could decode no other version.
 	OnlyDecodable bool
 }
@@ -178,7 +181,7 @@ type Look struct {
 	// the resource's API servers (with its UID), one for each Lease that is no longer renewed (holder and time of the last renewal). A
 	// process that was there and is not cannot but add one. Empty, or with Untraced among them: processes may have left none.
 	Traces []string
-	// Collection is the resource's collection. It has to be read after Migration was: a proof trims only under a position that the
+	// Collection is the resource's collection. It has to be read after Migrations were: a proof trims only under a resourceVersion that the
 	// run had reached (see refusal).
 	Collection Collection
 	// Revisions says that resourceVersions are revisions of an etcd, as those of kube-apiservers are. Aggregated API servers may count otherwise.
@@ -199,37 +202,44 @@ type Look struct {
 	// Definitions are the generations of the CustomResourceDefinition that were seen since the recorded look began.
 	Definitions []Definition
 
-	// Migration is the resource's migration as it was after the look ended.
-	Migration Migration
+	// Moment is the moment after the look ended: whatever the look saw came before. It must not come from a cache that may be behind.
+	// 0: not known.
+	Moment uint64
+	// Own is the migration of the resource that is ours to raise, Others are all others, as they were after the look ended.
+	Own    Migration
+	Others []Migration
 	// Names are the readable versions of hashes: "v1". Hashes without one stand for themselves.
 	Names map[string]string
 }
 
-// Migration is the resource's own StorageVersionMigration. The zero value says that there is none.
-//
-// It has to be read after the look ended and not from a cache that may be behind: a generation that was raised before
-// something was written and is read as not yet raised would prove what it has not seen.
+// Migration is a StorageVersionMigration of the resource. The zero value says that there is none.
 type Migration struct {
 	// Generation is spec.generation, Completed the greatest one whose run has succeeded.
 	Generation, Completed int64
+	// Started says that a run of Generation has started, and Start at which moment; 0 where that is not known.
+	Started bool
+	Start   uint64
+	// Held says that somebody does not want it carried out: it is cancelled, or, if it is not ours, paused.
+	Held bool
+	// Failed says that its last attempt failed. It is repeated, but may never succeed.
+	Failed bool
 	// Proof is of the run that succeeded last; nil: none.
 	Proof *Proof
 }
 
-// begun is the greatest generation for which a run may have begun. Users may lower spec.generation.
-func (m Migration) begun() int64 {
-	g := max(m.Generation, m.Completed)
-	if m.Proof != nil {
-		g = max(g, m.Proof.Generation)
-	}
-	return g
+// exists reports whether there is one.
+func (m Migration) exists() bool { return m.Generation > 0 }
+
+// pending reports whether a run of its present generation may still prove what s asks for.
+func (m Migration) pending(s State) bool {
+	return m.Generation > m.Completed && (!m.Started || s.After > 0 && m.Start > s.After)
 }
 
 // Proof is what a run that succeeded proves: in this epoch, after it settled, every object was rewritten in its hash or found in it.
 type Proof struct {
-	// Generation is the spec.generation that the run carried out.
-	Generation int64
-	Epoch      Epoch
+	// Start is the moment that was read before the run, its checkpoint included, was started; 0: not known.
+	Start uint64
+	Epoch Epoch
 	// Baseline is the resourceVersion that the collection had when the run began to rewrite; 0: not known.
 	Baseline uint64
 }
@@ -242,9 +252,9 @@ type Decision struct {
 	State State
 	// Doubt is why Unknown joined now, for people; empty: it did not.
 	Doubt string
-	// Refused is why the migration's proof does not count, for people; empty: it does, or there is none, or none is needed.
+	// Refused is why no proof counts, for people; empty: one does, or there is none, or none is needed.
 	Refused string
-	// Request is the generation to raise the migration to, or to create it with; 0: there is nothing to ask for.
+	// Request is the generation to raise our own migration to, or to create it with; 0: there is nothing to ask for.
 	// A failed run is repeated by its own controller and needs no request.
 	Request int64
 	// Reason is why the migration is needed, for people; empty without a Request.

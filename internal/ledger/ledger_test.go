@@ -28,7 +28,7 @@ func server(process, hash string) Server {
 func look(servers ...string) Look {
 	l := Look{Begun: noon, Traces: []string{"endpoints/1"}, Continuous: true, Names: names, Revisions: true}
 	l.Collection = Collection{ResourceVersion: 100, Witness: Witness{UID: "w", ResourceVersion: 40}}
-	l.Migration = Migration{Generation: 4, Completed: 4}
+	l.Own, l.Moment = Migration{Generation: 4, Completed: 4, Started: true, Start: 1000}, 2000
 	e := &Epoch{Hash: servers[1]}
 	for i := 0; i < len(servers); i += 2 {
 		l.Servers = append(l.Servers, server(servers[i], servers[i+1]))
@@ -62,14 +62,14 @@ func (l Look) custom(generation int64, hash string, stored ...string) Look {
 // recorded is the State after everything was proven at the look.
 func recorded(l Look) State {
 	s := First(l).State
-	s.Persisted, s.From = []string{s.Current}, 4
+	s.Persisted, s.After = []string{s.Current}, 900
 	return s
 }
 
 func TestWhatIsRecordedAfterALook(t *testing.T) {
 	settled := recorded(look("a", "h1", "b", "h1"))
 	custom := recorded(look("a", "h1").custom(1, "h1"))
-	running := func(l *Look) { l.Migration = Migration{Generation: 5, Completed: 4} }
+	running := func(l *Look) { l.Own = Migration{Generation: 5, Completed: 4, Started: true, Start: 1500} }
 	for name, test := range map[string]struct {
 		state     State
 		look      Look
@@ -268,18 +268,22 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 		refused string
 	}{
 		"no migration":                      {state: s, want: []string{"h1", "h2"}},
-		"the one that was asked for":        {state: s, proof: &Proof{Generation: 5, Epoch: epoch}, want: []string{"h2"}},
-		"one that was asked for later":      {state: s, proof: &Proof{Generation: 9, Epoch: epoch}, want: []string{"h2"}},
-		"one that may have begun before":    {state: s, proof: &Proof{Generation: 4, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the run may have begun before something else was written"},
-		"one to another version":            {state: s, proof: &Proof{Generation: 5, Epoch: other(func(e *Epoch) { e.Hash = "h1" })}, want: []string{"h1", "h2"}, refused: "the run was about another version"},
-		"one with other servers":            {state: s, proof: &Proof{Generation: 5, Epoch: other(func(e *Epoch) { e.Processes = []string{"c"} })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
-		"one with another definition":       {state: s, proof: &Proof{Generation: 5, Epoch: other(func(e *Epoch) { e.UID = "uid" })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
-		"one with another generation":       {state: s, proof: &Proof{Generation: 5, Epoch: other(func(e *Epoch) { e.Generation = 2 })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
-		"any, while API servers disagree":   {state: disagreeing, proof: &Proof{Generation: 9, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the API servers do not agree now"},
-		"any, where it is lost which count": {state: func() State { l := s; l.From = 0; return l }(), proof: &Proof{Generation: 5, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the run may have begun before something else was written"},
+		"the one that was asked for":        {state: s, proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h2"}},
+		"one that started later":            {state: s, proof: &Proof{Start: 9000, Epoch: epoch}, want: []string{"h2"}},
+		"one that may have started before":  {state: s, proof: &Proof{Start: 2000, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the run may have started before something else was written"},
+		"one to another version":            {state: s, proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Hash = "h1" })}, want: []string{"h1", "h2"}, refused: "the run was about another version"},
+		"one with other servers":            {state: s, proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Processes = []string{"c"} })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
+		"one with another definition":       {state: s, proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.UID = "uid" })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
+		"one with another generation":       {state: s, proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Generation = 2 })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
+		"any, while API servers disagree":   {state: disagreeing, proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the API servers do not agree now"},
+		"any, where it is lost which count": {state: func() State { l := s; l.After = 0; return l }(), proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the run may have started before something else was written"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Finished(test.state, Migration{Generation: 5, Completed: 5, Proof: test.proof}, now)
+			var proofs []Proof
+			if test.proof != nil {
+				proofs = append(proofs, *test.proof)
+			}
+			d := Finished(test.state, proofs, now)
 			if diff := cmp.Diff(test.want, d.State.Persisted); diff != "" || d.Refused != test.refused {
 				t.Errorf("refused %q, want %q; persisted (-want +got):\n%s", d.Refused, test.refused, diff)
 			}
@@ -294,7 +298,7 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 // otherwise not be older than what is recorded.
 func TestAProofTrimsOnlyUnderAFreshPosition(t *testing.T) {
 	s := Looked(recorded(look("a", "h1")), look("b", "h2")).State // asks for generation 5
-	m := Migration{Generation: 5, Completed: 5, Proof: &Proof{Generation: 5, Epoch: *s.Epoch, Baseline: 150}}
+	m := Migration{Generation: 5, Completed: 5, Proof: &Proof{Start: 2001, Epoch: *s.Epoch, Baseline: 150}}
 	fresh := Collection{ResourceVersion: 300, Witness: Witness{UID: "w", ResourceVersion: 250}}
 	for name, test := range map[string]struct {
 		collection Collection
@@ -308,7 +312,7 @@ func TestAProofTrimsOnlyUnderAFreshPosition(t *testing.T) {
 		"with an object that is older than it": {Collection{ResourceVersion: 300, Witness: Witness{UID: "w", ResourceVersion: 39}}, wentBack},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Finished(s, m, test.collection)
+			d := Finished(s, []Proof{*m.Proof}, test.collection)
 			want := s
 			if test.refused == "" {
 				want.Persisted, want.Collection = []string{"h2"}, test.collection
@@ -318,7 +322,7 @@ func TestAProofTrimsOnlyUnderAFreshPosition(t *testing.T) {
 			}
 		})
 	}
-	seen := look("b", "h2").with(func(l *Look) { l.Migration, l.Collection = m, Collection{} })
+	seen := look("b", "h2").with(func(l *Look) { l.Own, l.Collection = m, Collection{} })
 	if d := Looked(s, seen); d.Refused != NotCompared || d.Request != 0 || len(d.State.Persisted) != 2 || d.State.Collection != s.Collection {
 		t.Errorf("a look that could not read the collection decides %+v; another run would not help", d)
 	}
@@ -330,27 +334,75 @@ func TestAProofTrimsOnlyUnderAFreshPosition(t *testing.T) {
 
 func TestWhatIsAskedForAgain(t *testing.T) {
 	s := Looked(recorded(look("a", "h1")), look("b", "h2")).State // asks for generation 5
-	elsewhere := &Proof{Generation: 5, Epoch: Epoch{Hash: "h2", Processes: []string{"c"}}}
+	elsewhere := &Proof{Start: 2001, Epoch: Epoch{Hash: "h2", Processes: []string{"c"}}}
+	late, early := uint64(2001), uint64(2000)
+	ours, theirs := Migration{Generation: 4, Completed: 4}, Migration{Generation: 1}
 	for name, test := range map[string]struct {
-		migration Migration
-		want      int64
+		own    Migration
+		others []Migration
+		want   int64
 	}{
-		"the request was lost":                           {Migration{Generation: 4, Completed: 4}, 5},
-		"the migration was deleted":                      {Migration{}, 5},
-		"it runs, or failed and will be repeated":        {Migration{Generation: 5, Completed: 4}, 0},
-		"somebody asked for more":                        {Migration{Generation: 7, Completed: 4}, 0},
-		"it succeeded and its proof does not count":      {Migration{Generation: 5, Completed: 5, Proof: elsewhere}, 6},
-		"somebody lowered the generation":                {Migration{Generation: 2, Completed: 9}, 10},
-		"it succeeded and its proof counts":              {Migration{Generation: 5, Completed: 5, Proof: &Proof{Generation: 5, Epoch: *s.Epoch}}, 0},
-		"it was deleted and created with a low number":   {Migration{Generation: 1}, 5},
-		"it was deleted and created, and has succeeded":  {Migration{Generation: 1, Completed: 1}, 5},
-		"a run of more succeeded before it was lowered":  {Migration{Generation: 3, Completed: 8, Proof: elsewhere}, 9},
-		"its proof is newer than what the status counts": {Migration{Generation: 5, Completed: 5, Proof: &Proof{Generation: 6, Epoch: elsewhere.Epoch}}, 7},
+		"the request was lost":                            {own: ours, want: 5},
+		"there is no migration":                           {want: 1},
+		"it waits for its turn":                           {own: Migration{Generation: 5, Completed: 4}},
+		"it runs, or failed and will be repeated":         {own: Migration{Generation: 5, Completed: 4, Started: true, Start: late, Failed: true}},
+		"it runs since before something else was written": {own: Migration{Generation: 5, Completed: 4, Started: true, Start: early}, want: 6},
+		"it runs, and when it started is not known":       {own: Migration{Generation: 5, Completed: 4, Started: true}, want: 6},
+		"somebody asked for more":                         {own: Migration{Generation: 7, Completed: 4}},
+		"it succeeded and its proof does not count":       {own: Migration{Generation: 5, Completed: 5, Proof: elsewhere}, want: 6},
+		"it succeeded and its proof counts":               {own: Migration{Generation: 5, Completed: 5, Proof: &Proof{Start: late, Epoch: *s.Epoch}}},
+		"a run of more succeeded before it was lowered":   {own: Migration{Generation: 3, Completed: 8, Proof: elsewhere}, want: 9},
+		"it is cancelled":                                 {own: Migration{Generation: 5, Completed: 4, Held: true}},
+		"it was cancelled after it had succeeded":         {own: Migration{Generation: 4, Completed: 4, Held: true}},
+
+		"another one will prove it":                           {own: ours, others: []Migration{theirs}},
+		"another one is at work that will":                    {others: []Migration{{Generation: 1, Started: true, Start: late}}},
+		"another one is at work that proves nothing":          {own: ours, others: []Migration{{Generation: 1, Started: true, Start: early}}, want: 5},
+		"another one failed":                                  {own: ours, others: []Migration{{Generation: 1, Started: true, Start: late, Failed: true}}, want: 5},
+		"another one succeeded, and its proof counts":         {own: ours, others: []Migration{{Generation: 1, Completed: 1, Proof: &Proof{Start: late, Epoch: *s.Epoch}}}},
+		"another one succeeded, and its proof does not count": {own: ours, others: []Migration{{Generation: 1, Completed: 1, Proof: elsewhere}}, want: 5},
+		"another one succeeded without a proof":               {others: []Migration{{Generation: 1, Completed: 1}}, want: 1},
+		"one of two others will prove it":                     {others: []Migration{{Generation: 1, Completed: 1}, theirs}},
+		"another one is paused, and there is none of ours":    {others: []Migration{{Generation: 1, Held: true}}},
+		"another one is paused, and ours is not":              {own: ours, others: []Migration{{Generation: 1, Held: true}}, want: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Looked(s, look("b", "h2").with(func(l *Look) { l.Migration = test.migration }))
+			d := Looked(s, look("b", "h2").with(func(l *Look) { l.Own, l.Others = test.own, test.others }))
 			if d.Request != test.want || (d.Request == 0) != (d.Reason == "") {
 				t.Errorf("request %d because %q, want %d", d.Request, d.Reason, test.want)
+			}
+		})
+	}
+}
+
+func TestARunByHandCountsWhereNothingElseIsRequiredSince(t *testing.T) {
+	before := Looked(recorded(look("a", "h1")), look("b", "h2")).State
+	proof := Proof{Epoch: *before.Epoch, Baseline: 150}
+	now := Collection{ResourceVersion: 300}
+	for name, test := range map[string]struct {
+		before, s State
+		refused   string
+	}{
+		"nothing happened": {before: before, s: before},
+		"a look saw the same": {
+			before: before, s: Looked(before, look("b", "h2").with(func(l *Look) { l.Moment = 3000 })).State,
+		},
+		"something was recorded meanwhile": {
+			before: before, s: Looked(before, look("b", "h2").with(func(l *Look) { l.Passed, l.Moment = []string{"c"}, 3000 })).State,
+			refused: "something else may have been written since the run started",
+		},
+		"the record went back with its etcd": {
+			before: before, s: func() State { s := before; s.After = 1500; return s }(), refused: "something else may have been written since the run started",
+		},
+		"there was no record":         {s: before, refused: "nothing was recorded when the run started"},
+		"its epoch is not recorded":   {before: before, s: func() State { s := before; s.Epoch = &Epoch{Hash: "h2"}; return s }(), refused: "the epoch of the run is over"},
+		"nothing is to be proven":     {s: recorded(look("b", "h2"))},
+		"what was declared is proven": {before: before, s: func() State { s := recorded(look("b", "h2")); s.After, s.OnlyDecodable = before.After, true; return s }()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := FinishedByHand(test.before, test.s, proof, now)
+			if d.Refused != test.refused || (d.Refused == "") != d.State.Migrated() || d.State.OnlyDecodable {
+				t.Errorf("refused %q, want %q; recorded %v", d.Refused, test.refused, d.State.Persisted)
 			}
 		})
 	}
@@ -389,17 +441,28 @@ func TestAControllerThatIsBackTrustsOnlyWhatStayed(t *testing.T) {
 }
 
 func TestNoRunThatHasBegunProvesWhatNobodyRecorded(t *testing.T) {
-	if from := First(look("a", "h1")).State.From; from != 5 {
-		t.Errorf("without a record proofs count from generation %d, want 5", from)
+	if after := First(look("a", "h1")).State.After; after != 2000 {
+		t.Errorf("without a record proofs count after %d, want 2000", after)
 	}
 	s := recorded(look("a", "h1"))
-	s.From = 0
-	if from := Looked(s, look("a", "h1")).State.From; from != 5 {
-		t.Errorf("where it was lost, proofs count from generation %d, want 5", from)
+	if after := Looked(s, look("a", "h1")).State.After; after != s.After {
+		t.Errorf("nothing happened, and proofs count after %d, want %d as before", after, s.After)
 	}
-	silent := State{Persisted: []string{Unknown}, Servers: []Server{server("a", "?")}, From: 1}
-	if from := Looked(silent, look("b", "?")).State.From; from != 5 {
-		t.Errorf("after a doubt beside an older one, proofs count from generation %d, want 5", from)
+	s.After = 0
+	if after := Looked(s, look("a", "h1")).State.After; after != 2000 {
+		t.Errorf("where it was lost, proofs count after %d, want 2000", after)
+	}
+	s.After = 5000
+	if after := Looked(s, look("a", "h1")).State.After; after != 2000 {
+		t.Errorf("where it is of another etcd, proofs count after %d, want 2000", after)
+	}
+	silent := State{Persisted: []string{Unknown}, Servers: []Server{server("a", "?")}, After: 1}
+	if after := Looked(silent, look("b", "?")).State.After; after != 2000 {
+		t.Errorf("after a doubt beside an older one, proofs count after %d, want 2000", after)
+	}
+	blind := look("b", "?").with(func(l *Look) { l.Moment = 0 })
+	if after := Looked(silent, blind).State.After; after != 0 {
+		t.Errorf("after a doubt at an unknown moment, proofs count after %d, want none at all", after)
 	}
 }
 
@@ -434,7 +497,7 @@ func TestWhatServersAreToldToWriteIsRecordedAtOnce(t *testing.T) {
 	if want := []string{"h1", "h2"}; !slices.Equal(d.State.Persisted, want) || d.State.Migrated() {
 		t.Errorf("persisted %v, want %v", d.State.Persisted, want)
 	}
-	proof := Migration{Generation: 9, Completed: 9, Proof: &Proof{Generation: 9, Epoch: *s.Epoch}}
+	proof := []Proof{{Start: 2001, Epoch: *s.Epoch}}
 	if f := Finished(d.State, proof, s.Collection); f.Refused == "" || len(f.State.Persisted) != 2 {
 		t.Errorf("a proof about the epoch before trims to %v", f.State.Persisted)
 	}
@@ -456,7 +519,7 @@ func TestNothingIsRewrittenWhereServersCanDecodeOneVersionOnly(t *testing.T) {
 	fresh := look("a", "h1", "b", "h1")
 	assumed := First(fresh.with(only)).State
 	proof := func(l *Look) {
-		l.Migration = Migration{Generation: 5, Completed: 5, Proof: &Proof{Generation: 5, Epoch: *l.Epoch}}
+		l.Own = Migration{Generation: 5, Completed: 5, Proof: &Proof{Start: 2001, Epoch: *l.Epoch}}
 	}
 	for name, test := range map[string]struct {
 		state     State // nothing recorded: a first look

@@ -151,6 +151,9 @@ func moves() []move {
 		w.record, w.begun, w.lookTaken = State{}, w.now, false
 	})
 	add("run fails", 1, 1, func(w *world, _ int) { w.run = run{} })
+	add("by hand", 2, 1, func(w *world, _ int) {
+		w.hand = run{active: true, byHand: true, start: w.mainRV, after: w.record.After}
+	})
 	add("definition anew", 1, len(hashes), defineAnew)
 	add("backup", 8, 1, func(w *world, _ int) { w.backup, w.hasBackup = w.stored, true })
 	add("restore", 3, 5, (*world).restore)

@@ -96,14 +96,23 @@ var mutants = map[string]func(r *rules){
 			return join(persisted, hashes)
 		}
 	},
-	"a run that has begun will do": func(r *rules) {
-		r.fence = func(m Migration) int64 { return max(1, m.Generation) }
+	"a run that has started will do": func(r *rules) {
+		r.fence = func(s State, l Look) uint64 {
+			if l.Own.Started {
+				return max(1, min(l.Moment, l.Own.Start-1))
+			}
+			return l.Moment
+		}
 	},
-	"a run after the last success will do": func(r *rules) {
-		r.fence = func(m Migration) int64 { return m.Completed + 1 }
+	"what is required stays as it was": func(r *rules) {
+		r.fence = func(s State, _ Look) uint64 { return max(1, s.After) }
 	},
-	"a proof of any generation counts": func(r *rules) {
-		r.refusal = func(s State, p Proof) string { s.From, p.Generation = 1, 1; return refusal(s, p) }
+	"a proof counts whenever its run started": func(r *rules) {
+		r.refusal = func(s State, p Proof) string { s.After, p.Start = 1, 2; return refusal(s, p) }
+	},
+	"a run by hand does not look whether more is required since": func(r *rules) {
+		r.overtaken = func(State, State) string { return "" }
+		r.refusal = func(s State, p Proof) string { p.Start = s.After + 1; return refusal(s, p) }
 	},
 	"a proof of any epoch counts": func(r *rules) {
 		r.refusal = func(s State, p Proof) string {

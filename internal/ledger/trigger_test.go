@@ -98,11 +98,27 @@ func (w *world) expired(i int) bool {
 }
 
 func (w *world) migration() Migration {
-	m := Migration{Generation: w.generation, Completed: w.completed}
+	m := Migration{Generation: w.generation, Completed: w.completed, Started: w.run.active && w.run.gen == w.generation, Start: uint64(w.run.start)}
 	if w.hasProof {
-		m.Proof = &Proof{Generation: w.proof.gen, Epoch: w.proof.epoch.epoch(), Baseline: uint64(w.proof.baseline)}
+		p := w.proof.proof()
+		m.Proof = &p
+	}
+	if w.hasProof && w.completed == w.generation {
+		m.Started, m.Start = true, m.Proof.Start
 	}
 	return m
+}
+
+func (p proven) proof() Proof {
+	return Proof{Start: uint64(p.start), Epoch: p.epoch.epoch(), Baseline: uint64(p.baseline)}
+}
+
+// known is the proof that the ledger is told of; nil: none.
+func (w *world) known() *proven {
+	if !w.hasProof {
+		return nil
+	}
+	return &w.proof
 }
 
 // trigger takes its next step.
@@ -118,13 +134,13 @@ func (w *world) trigger() {
 	case !w.lookTaken:
 		w.takeLook()
 	default:
-		w.look.Migration = w.migration()
+		w.look.Own, w.look.Moment = w.migration(), uint64(w.mainRV)
 		if w.look.Collection = w.compare(); w.look.Collection.ResourceVersion != 0 {
 			w.compared = w.servers()
 		}
 		d := w.rules.looked(w.record, w.look)
 		begun := int(w.look.Begun.Unix() / 60)
-		w.write(d.State, begun)
+		w.write(d.State, begun, w.known())
 		w.request, w.lookTaken, w.lookedInLife, w.sawRestore = d.Request, false, true, false
 		if d.Doubt != "" {
 			w.doubts++
@@ -162,19 +178,21 @@ func (w *world) disturbed() bool {
 func (w *world) finish() {
 	if w.up && w.lookedInLife && !w.lookTaken && !w.disturbed() {
 		m := w.migration()
-		w.write(w.rules.finished(w.record, m, w.compare()).State, w.begun)
+		if m.Proof != nil {
+			w.write(w.rules.finished(w.record, []Proof{*m.Proof}, w.compare()).State, w.begun, w.known())
+		}
 	}
 }
 
-// write records a State, and checks I2.
-func (w *world) write(s State, begun int) {
+// write records a State, and checks I2. proof is what it may rest on; nil: nothing.
+func (w *world) write(s State, begun int, proof *proven) {
 	for i, hash := range hashes {
 		if slices.Contains(w.record.Persisted, hash) && !slices.Contains(s.Persisted, hash) {
-			w.checkTrim(s, begun, i)
+			w.checkTrim(s, begun, i, proof)
 		}
 	}
 	if slices.Contains(w.record.Persisted, Unknown) && !slices.Contains(s.Persisted, Unknown) {
-		w.checkTrim(s, begun, -1)
+		w.checkTrim(s, begun, -1, proof)
 	}
 	w.record, w.begun = s, begun
 	w.mainRV++
@@ -182,22 +200,22 @@ func (w *world) write(s State, begun int) {
 }
 
 // checkTrim is I2 for one hash that leaves, or Unknown (-1).
-func (w *world) checkTrim(s State, begun, hash int) {
+func (w *world) checkTrim(s State, begun, hash int, proof *proven) {
 	w.trims++
 	switch {
-	case !w.hasProof:
+	case proof == nil:
 		w.broken = "I2: trimmed without a proof"
 		return
-	case len(s.Persisted) != 1 || s.Persisted[0] != hashes[w.proof.epoch.hash]:
+	case len(s.Persisted) != 1 || s.Persisted[0] != hashes[proof.epoch.hash]:
 		w.broken = "I2: trimmed to something else than what was proven"
 		return
-	case s.Epoch == nil || !s.Epoch.Same(w.proof.epoch.epoch()):
+	case s.Epoch == nil || !s.Epoch.Same(proof.epoch.epoch()):
 		w.broken = "I2: trimmed in another epoch than that of the proof"
 		return
 	}
 	for i := range hashes {
-		leaves := i == hash || hash < 0 && i != w.proof.epoch.hash
-		if by := w.lastWriter[i]; leaves && by >= 0 && w.lastWrite[i] > w.proof.baselineAt && w.lastWrite[i] <= begun &&
+		leaves := i == hash || hash < 0 && i != proof.epoch.hash
+		if by := w.lastWriter[i]; leaves && by >= 0 && w.lastWrite[i] > proof.baselineAt && w.lastWrite[i] <= begun &&
 			!w.procs[by].alive && w.procs[by].died < begun {
 			w.broken = "I2: trimmed " + hashes[i] + ", which was written after the baseline of the proof"
 		}

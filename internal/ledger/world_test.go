@@ -70,11 +70,14 @@ type epochKey struct {
 	procs          uint32
 }
 
-// run is the engine's sweep for one generation of the migration.
+// run is the engine's sweep for one generation of the migration, or by hand.
 type run struct {
 	active          bool
+	byHand          bool
 	gen             int64
-	known           bool // an epoch is being followed
+	start           int    // moment
+	after           uint64 // by hand: what the record required when it started
+	known           bool   // an epoch is being followed
 	epoch           epochKey
 	since, baseline int // baseline: resourceVersion
 	baselineAt      int
@@ -89,7 +92,7 @@ type run struct {
 
 // proven is a finished run: what the ledger is told, and what only the model knows.
 type proven struct {
-	gen        int64
+	start      int // moment
 	epoch      epochKey
 	baselineAt int
 	baseline   int // resourceVersion
@@ -133,6 +136,7 @@ type world struct {
 	procs  [mostProcs]proc
 	n      int
 	run    run
+	hand   run
 
 	// The trigger.
 	up           bool
@@ -181,7 +185,8 @@ func (w *world) begin(r rules, t tale) {
 	w.generation, w.completed = 1, 1
 	w.up, w.watchSince = true, w.now
 	w.now++
-	w.record = State{Persisted: []string{hashes[1]}, From: 1}
+	w.mainRV = 2
+	w.record = State{Persisted: []string{hashes[1]}, After: 1}
 	w.takeLook()
 	l := w.look
 	l.Collection = w.collection()

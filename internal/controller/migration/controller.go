@@ -96,7 +96,7 @@ func (c *controller) read(ctx context.Context, live bool) (snapshot, error) {
 	if err := reader.List(ctx, found); err != nil {
 		return s, fmt.Errorf("list migrations: %w", err)
 	}
-	s.migrations = found.Items
+	s.migrations, s.moment = found.Items, found.ResourceVersion
 	if live {
 		s.inTree = readInTree(ctx, c.rest, s.now)
 	}
@@ -150,7 +150,7 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 		}
 	case conclude:
 		next = c.conclude(ctx, d, s)
-	case void, fail:
+	case void, fail, adopt:
 	case expire:
 		return c.expire(ctx, m)
 	}
@@ -162,6 +162,10 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	// Under the resourceVersion that was decided upon: somebody else's write is looked at first.
 	if err := c.client.Status().Update(ctx, m); err != nil {
 		return err
+	}
+	if d.step == adopt {
+		c.log.Info("A migration has succeeded before", "migration", m.Name)
+		return nil
 	}
 	c.announce(m, before, next)
 	return nil

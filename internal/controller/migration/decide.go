@@ -5,7 +5,10 @@ package migration
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
@@ -18,6 +21,8 @@ type facts struct {
 	since     time.Time // every look since then has succeeded
 	migration *v1alpha1.StorageVersionMigration
 	runs      []run // of this migration, the newest last
+	// moment is the resourceVersion of the collection of migrations.
+	moment string
 	// firstRetry is the backoff after the first failure.
 	firstRetry time.Duration
 }
@@ -35,6 +40,7 @@ const (
 	void     step = "void"     // record that the run proves nothing: the next attempt takes its turn
 	fail     step = "fail"     // record the failure of the run, and when to try again
 	expire   step = "expire"   // delete the migration: it has been finished for long enough
+	adopt    step = "adopt"    // take another program's word for it that the first generation has succeeded, without a proof
 )
 
 // decision is what is to be done for a migration, and what its status says meanwhile.
@@ -93,6 +99,8 @@ func (f facts) forCurrent(current run, others []run) decision {
 	switch {
 	case completed:
 		return f.finished(current)
+	case f.adopted() && current.name == "":
+		return decision{step: adopt, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonAdopted, message: adoptedMessage}
 	case f.migration.Spec.State == v1alpha1.Paused:
 		return paused(current)
 	case active(others):
@@ -119,6 +127,16 @@ func (f facts) forCurrent(current run, others []run) decision {
 	return decision{step: start, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Going on where it was"}
 }
 
+const adoptedMessage = "Succeeded before kube-migrator was installed: no proof is recorded. Raise spec.generation to run it again"
+
+// adopted reports whether kube-storage-version-migrator has carried out the migration: it knows no generations, and writes conditions alone.
+func (f facts) adopted() bool {
+	s := f.migration.Status
+	return f.migration.Spec.Generation <= 1 && s.Run.Generation == 0 && s.CompletedGeneration == 0 && slices.ContainsFunc(s.Conditions, func(c v1alpha1.Condition) bool {
+		return c.Type == v1alpha1.Succeeded && c.Status == metav1.ConditionTrue
+	})
+}
+
 // active reports whether anything may be written for one of the runs.
 func active(rs []run) bool {
 	for _, r := range rs {
@@ -132,6 +150,9 @@ func active(rs []run) bool {
 // finished: the generation has succeeded.
 func (f facts) finished(current run) decision {
 	d := decision{step: nothing, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven, message: f.migration.Status.Summary}
+	if f.migration.Status.Run.Generation == 0 {
+		d.reason = v1alpha1.ReasonAdopted
+	}
 	if current.name != "" {
 		d.remove = []run{current}
 	}
@@ -211,8 +232,12 @@ func (f facts) next(current run, message string) decision {
 	if s := f.migration.Status.Run; s.Generation == f.migration.Spec.Generation {
 		attempt = max(attempt, s.Attempt)
 	}
+	r := newRun(f.migration, f.migration.Spec.Generation, attempt+1)
+	if r.start = current.start; current.name == "" {
+		r.start = f.moment
+	}
 	return decision{
-		step: start, run: newRun(f.migration, f.migration.Spec.Generation, attempt+1), seed: current.name,
+		step: start, run: r, seed: current.name,
 		phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: message,
 	}
 }

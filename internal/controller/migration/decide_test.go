@@ -60,6 +60,71 @@ func ended(v worker.Verdict) func(*run) {
 	return func(r *run) { r.report = &worker.Report{Outcome: &worker.Outcome{Verdict: v, Message: "because"}} }
 }
 
+// byAnother is a migration that kube-storage-version-migrator has written a condition of.
+func byAnother(condition v1alpha1.ConditionType, generation int64) func(*v1alpha1.StorageVersionMigration) {
+	return func(m *v1alpha1.StorageVersionMigration) {
+		m.Spec.Generation, m.Generation = generation, generation
+		m.Status.Conditions = []v1alpha1.Condition{{Type: condition, Status: metav1.ConditionTrue, LastUpdateTime: metav1.NewTime(noon)}}
+	}
+}
+
+func TestWhatAnotherProgramFinishedIsAtRestWithoutAProof(t *testing.T) {
+	m := aMigration(byAnother(v1alpha1.Succeeded, 1))
+	for range 2 {
+		d := decide(facts{now: noon, migration: m, firstRetry: time.Minute})
+		m.Status = statusAfter(m, d, noon, time.Minute)
+		s := m.Status
+		if s.State != v1alpha1.PhaseSucceeded || s.CompletedGeneration != 1 || s.ObservedGeneration != 1 || s.Epoch != nil || s.StorageVersionHash != "" || s.Summary != adoptedMessage {
+			t.Errorf("status is %+v", s)
+		}
+		for _, c := range s.Conditions {
+			if c.Type == v1alpha1.Succeeded && (c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonAdopted) {
+				t.Errorf("condition is %+v", c)
+			}
+		}
+	}
+	m.Spec.TTLSecondsAfterFinished = new(int32(60))
+	if d := decide(facts{now: noon, migration: m, firstRetry: time.Minute}); d.step != nothing || d.again != time.Minute {
+		t.Errorf("%s, again in %v: its time after success has not begun with its adoption", d.step, d.again)
+	}
+}
+
+// A run is as old as the oldest attempt whose checkpoint it goes on from.
+func TestWhenARunStarted(t *testing.T) {
+	started := func(at string, also func(*run)) func(*run) { return func(r *run) { r.start = at; also(r) } }
+	failedBefore := func(m *v1alpha1.StorageVersionMigration) {
+		m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 1, StartResourceVersion: "70"}
+	}
+	for name, test := range map[string]struct {
+		migration func(*v1alpha1.StorageVersionMigration)
+		runs      []run
+		attempt   int64
+		want      string
+	}{
+		"the first of a generation starts now":             {attempt: 1, want: "90"},
+		"one of an older generation does not matter":       {runs: []run{aRun(1, 1, started("50", ended(worker.ObjectsFailed)))}, attempt: 1, want: "90"},
+		"the next attempt goes on from the one before":     {migration: failedBefore, runs: []run{aRun(2, 1, started("70", ended(worker.StorageVersionMoved)))}, attempt: 2, want: "70"},
+		"an attempt of an older controller is not known":   {runs: []run{aRun(2, 1, started("", ended(worker.StorageVersionMoved)))}, attempt: 2, want: ""},
+		"a run that goes on after a pause is as it was":    {runs: []run{aRun(2, 1, started("70", func(*run) {}))}, attempt: 1, want: "70"},
+		"an attempt without anything to go on from is new": {migration: failedBefore, attempt: 2, want: "90"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := aMigration(test.migration)
+			d := decide(facts{now: noon, moment: "90", migration: m, runs: test.runs, firstRetry: time.Minute})
+			if d.step != start || d.run.attempt != test.attempt || d.run.start != test.want {
+				t.Fatalf("%s of attempt %d since %q, want attempt %d since %q", d.step, d.run.attempt, d.run.start, test.attempt, test.want)
+			}
+			o := &metav1.ObjectMeta{Labels: d.run.metadata("n", metav1.OwnerReference{}).Labels, Annotations: d.run.metadata("n", metav1.OwnerReference{}).Annotations}
+			if found, err := runOf(o); err != nil || found.start != test.want {
+				t.Errorf("its Job says that it started at %q (%v)", found.start, err)
+			}
+			if s := statusAfter(m, d, noon, time.Minute); s.Run.StartResourceVersion != test.want {
+				t.Errorf("its status says that it started at %q", s.Run.StartResourceVersion)
+			}
+		})
+	}
+}
+
 func TestDecide(t *testing.T) {
 	type want struct {
 		step    step
@@ -85,6 +150,18 @@ func TestDecide(t *testing.T) {
 		since     time.Time
 		want      want
 	}{
+		"what kube-storage-version-migrator has finished is left alone": {
+			migration: byAnother(v1alpha1.Succeeded, 1), want: want{step: adopt, phase: v1alpha1.PhaseSucceeded},
+		},
+		"what kube-storage-version-migrator has finished is run again when that is asked for": {
+			migration: byAnother(v1alpha1.Succeeded, 2), want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+		},
+		"what kube-storage-version-migrator has not finished is started": {
+			migration: byAnother(v1alpha1.Running, 1), want: want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
+		},
+		"what kube-storage-version-migrator has failed at is started": {
+			migration: byAnother(v1alpha1.Failed, 1), want: want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
+		},
 		"what was asked for is started": {
 			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},

@@ -17,6 +17,7 @@ type snapshot struct {
 	since      time.Time // every look since then has succeeded
 	live       bool      // read past the cache
 	migrations []v1alpha1.StorageVersionMigration
+	moment     string // resourceVersion of their collection
 	runs       []run
 	inTree     inTree // read live only
 }
@@ -82,7 +83,7 @@ func planAll(s snapshot, most int, firstRetry time.Duration) plan {
 			p.orphans = append(p.orphans, ofMigration(s.runs, m.UID)...)
 			continue
 		}
-		d := decide(facts{now: s.now, since: s.since, migration: m, runs: ofMigration(s.runs, m.UID), firstRetry: firstRetry})
+		d := decide(facts{now: s.now, since: s.since, migration: m, runs: ofMigration(s.runs, m.UID), moment: s.moment, firstRetry: firstRetry})
 		if d.step == start {
 			if no := t.refuse(d.run); no != nil {
 				d.step, d.phase, d.reason, d.message = nothing, no.phase, no.reason, no.message

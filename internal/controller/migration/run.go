@@ -30,7 +30,9 @@ const (
 	// GenerationAnnotation is the spec.generation that a Job carries out.
 	GenerationAnnotation = "migration.k8s.io/generation"
 	attemptAnnotation    = "migration.k8s.io/attempt"
-	resourceAnnotation   = "migration.k8s.io/resource"
+	// startAnnotation is the resourceVersion of the collection of StorageVersionMigrations before the first attempt was started.
+	startAnnotation    = "migration.k8s.io/start-resource-version"
+	resourceAnnotation = "migration.k8s.io/resource"
 	// workerAnnotation is the image and the service account that a Job was given; begunAnnotation when it was halted, or went on, in RFC 3339.
 	workerAnnotation = "migration.k8s.io/worker"
 	begunAnnotation  = "migration.k8s.io/begun"
@@ -44,6 +46,9 @@ type run struct {
 	resource   string // plural name: two groups may serve the same objects under it
 	generation int64
 	attempt    int64
+	// start is the resourceVersion of the collection of migrations that was read before the run was started, or the attempt whose checkpoint it goes on from:
+	// nothing that the run rests on is older. It is written once, with the Job, so that a controller that dies cannot take a run for a later one. Empty: not known.
+	start string
 
 	// active: something may be written for it now, or soon.
 	active bool
@@ -108,6 +113,7 @@ func (r run) metadata(namespace string, owner metav1.OwnerReference) metav1.Obje
 			resourceAnnotation:   r.resource,
 			GenerationAnnotation: strconv.FormatInt(r.generation, 10),
 			attemptAnnotation:    strconv.FormatInt(r.attempt, 10),
+			startAnnotation:      r.start,
 		},
 	}
 }
@@ -117,7 +123,7 @@ func runOf(o metav1.Object) (run, error) {
 	annotations := o.GetAnnotations()
 	r := run{
 		name: o.GetName(), migration: annotations[migrationAnnotation], uid: types.UID(o.GetLabels()[uidLabel]),
-		resource: annotations[resourceAnnotation], removing: o.GetDeletionTimestamp() != nil, begun: o.GetCreationTimestamp().Time,
+		resource: annotations[resourceAnnotation], start: annotations[startAnnotation], removing: o.GetDeletionTimestamp() != nil, begun: o.GetCreationTimestamp().Time,
 	}
 	generation, err := strconv.ParseInt(annotations[GenerationAnnotation], 10, 64)
 	if err != nil {

@@ -39,6 +39,9 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 			s.Progress.CompletionTime = metav1.NewTime(o.Ended)
 		}
 	}
+	if d.step == adopt {
+		s.CompletedGeneration, s.Progress.CompletionTime = max(1, m.Spec.Generation), metav1.NewTime(now.Truncate(time.Second))
+	}
 	if d.step == void {
 		s.Run.RetryTime = metav1.NewTime(now.Truncate(time.Second)) // at once, but in its turn
 	}
@@ -62,6 +65,7 @@ func takeUp(s *v1alpha1.StorageVersionMigrationStatus, r run) {
 		s.Run.Attempt, s.Run.RetryTime = r.attempt, metav1.Time{}
 		s.Progress.CompletionTime = metav1.Time{}
 	}
+	s.Run.StartResourceVersion = r.start
 }
 
 // repeat copies what the worker reports. It is the worker's word as of the report, never a conclusion (I4).
@@ -136,14 +140,15 @@ func versionOf(r *worker.Report) string {
 // observed is status.observedGeneration: the spec.generation that was taken up; see the field's comment for when it is
 // left out.
 func observed(m *v1alpha1.StorageVersionMigration, s v1alpha1.StorageVersionMigrationStatus, phase v1alpha1.Phase) int64 {
+	takenUp := max(s.Run.Generation, s.CompletedGeneration) // no run was needed for one that was adopted
 	switch phase {
 	case v1alpha1.PhaseSucceeded, v1alpha1.PhaseFailed, v1alpha1.PhasePaused:
-		if s.Run.Generation != m.Generation {
+		if takenUp != m.Generation {
 			return 0
 		}
 	case v1alpha1.PhasePending, v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning:
 	}
-	return s.Run.Generation
+	return takenUp
 }
 
 // summary is one line for people.

@@ -31,8 +31,9 @@ type seen struct {
 	round    *agreement.Round
 	// resources are by the name of their StorageState; what is stored once under several names is one of them.
 	resources map[string]*resource
-	// migrations were read after the round: none was raised in between that the ledger would not know of.
+	// migrations were read after the round, and the moment with the states after that: whatever the round saw came before.
 	migrations []v1alpha1.StorageVersionMigration
+	moment     uint64
 	states     map[string]*v1alpha1.StorageState
 	// collections were read after the migrations, by the names of StorageStates; not all of them in every look.
 	collections map[string]ledger.Collection
@@ -86,7 +87,7 @@ func (e *eyes) look(ctx context.Context) (*seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.migrations, s.states, s.restored = found.migrations, found.states, s.restored || found.restored
+	s.migrations, s.states, s.moment, s.restored = found.migrations, found.states, found.version, s.restored || found.restored
 	e.etcds.collections = map[string]collection{}
 	for name, r := range s.resources {
 		e.etcds.collections[name] = collectionOf(r, e.etcds.namespace)
@@ -238,8 +239,9 @@ func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, sin
 	}
 	l := ledger.Look{
 		Begun: s.round.Begun, Traces: s.traces.left, Restored: s.restored, Names: readables(known, &v),
-		Migration: migrationOf(own(s.migrations, r.names)), Collection: s.collections[r.names[0]], Revisions: v.Origin != migrate.Aggregated,
+		Moment: s.moment, Collection: s.collections[r.names[0]], Revisions: v.Origin != migrate.Aggregated,
 	}
+	l.Own, l.Others = migrationsOf(s.migrations, r.names)
 	for _, server := range v.Servers {
 		l.Servers = append(l.Servers, ledger.Server{
 			ID: server.ID, Process: server.Process, Hash: server.Hash, Answered: server.Answered, CameBack: cameBack(known.Traces, server.Process),

@@ -89,7 +89,7 @@ func TestAnAggregatedProcessThatCameAndWentIsADoubt(t *testing.T) {
 	j, since := watched()
 	s, r := lookOf(migrate.Aggregated)
 	first := ledger.First(s.lookAt(r, nil, j, since, migrate.Observed)).State
-	first.Persisted, first.From = []string{"h1"}, 1
+	first.Persisted, first.After = []string{"h1"}, 1
 	decide := func(traces []string) string {
 		r.view.Traces = traces
 		return ledger.Looked(first, s.lookAt(r, new(v1alpha1.StorageState), j, since, migrate.Observed)).Doubt

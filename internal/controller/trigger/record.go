@@ -25,14 +25,11 @@ func uid(text string) types.UID { return types.UID(text) }
 func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
 	state := ledger.State{
 		Persisted: s.PersistedStorageVersionHashes, Current: s.CurrentStorageVersionHash, Heartbeat: s.LastHeartbeatTime.Time,
-		Traces: s.Traces, From: s.RequiredGeneration, OnlyDecodable: s.OnlyDecodable,
+		Traces: s.Traces, After: number(s.RequiredStartResourceVersion), OnlyDecodable: s.OnlyDecodable,
+		Collection: ledger.Collection{ResourceVersion: number(s.ResourceVersion)},
 	}
-	state.Collection.ResourceVersion, _ = strconv.ParseUint(s.ResourceVersion, 10, 64) // 0 is not known
-	if w := s.Witness; w != nil {
-		version, err := strconv.ParseUint(w.ResourceVersion, 10, 64)
-		if err == nil {
-			state.Collection.Witness = ledger.Witness{UID: uid(w.UID), ResourceVersion: version}
-		}
+	if w := s.Witness; w != nil && number(w.ResourceVersion) != 0 {
+		state.Collection.Witness = ledger.Witness{UID: uid(w.UID), ResourceVersion: number(w.ResourceVersion)}
 	}
 	if s.Epoch != nil {
 		epoch := epochOf(s.Epoch, s.CurrentStorageVersionHash)
@@ -49,6 +46,23 @@ func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
 	return state
 }
 
+// number is a resourceVersion as a number; 0 where it is none, or empty.
+func number(resourceVersion string) uint64 {
+	n, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// decimal is the reverse of number.
+func decimal(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
 // Bounds of what a StorageState lists.
 const (
 	mostServers = 64
@@ -61,7 +75,7 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 	next := v1alpha1.StorageStateStatus{
 		PersistedStorageVersionHashes: s.Persisted, CurrentStorageVersionHash: s.Current,
 		LastHeartbeatTime: metav1.NewTime(s.Heartbeat.Truncate(time.Second)),
-		CurrentVersion:    readable[s.Current], RequiredGeneration: s.From, OnlyDecodable: s.OnlyDecodable,
+		CurrentVersion:    readable[s.Current], RequiredStartResourceVersion: decimal(s.After), OnlyDecodable: s.OnlyDecodable,
 		HeartbeatPeriodSeconds: before.HeartbeatPeriodSeconds, Excluded: before.Excluded, Conditions: before.Conditions,
 	}
 	for _, hash := range s.Persisted {
@@ -74,9 +88,9 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 		})
 	}
 	if c := s.Collection; c.ResourceVersion > 0 {
-		next.ResourceVersion = strconv.FormatUint(c.ResourceVersion, 10)
+		next.ResourceVersion = decimal(c.ResourceVersion)
 		if c.Witness.UID != "" {
-			next.Witness = &v1alpha1.RecordedWitness{UID: string(c.Witness.UID), ResourceVersion: strconv.FormatUint(c.Witness.ResourceVersion, 10)}
+			next.Witness = &v1alpha1.RecordedWitness{UID: string(c.Witness.UID), ResourceVersion: decimal(c.Witness.ResourceVersion)}
 		}
 	}
 	if len(s.Traces) <= mostTraces { // none are none that can be compared

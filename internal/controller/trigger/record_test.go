@@ -21,7 +21,7 @@ var (
 	noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	// full has everything that the ledger can record.
 	full = ledger.State{
-		Persisted: []string{ledger.Unknown, "h1", "h2"}, Current: "h2", Heartbeat: noon, From: 7, Traces: []string{"t1", "t2"},
+		Persisted: []string{ledger.Unknown, "h1", "h2"}, Current: "h2", Heartbeat: noon, After: 7, Traces: []string{"t1", "t2"},
 		Collection: ledger.Collection{ResourceVersion: 99, Witness: ledger.Witness{UID: "w", ResourceVersion: 98}},
 		Epoch:      &ledger.Epoch{Hash: "h2", Processes: []string{"p1", "p2"}, UID: "u", Generation: 4},
 		Servers: []ledger.Server{
@@ -42,7 +42,7 @@ func TestAStorageStateKeepsEverythingThatTheLedgerRecords(t *testing.T) {
 	for name, s := range map[string]ledger.State{
 		"everything": full,
 		"a beginning": {
-			Persisted: []string{ledger.Unknown}, Current: ledger.Unknown, Heartbeat: noon, From: 1, Traces: []string{"t"},
+			Persisted: []string{ledger.Unknown}, Current: ledger.Unknown, Heartbeat: noon, After: 1, Traces: []string{"t"},
 			Servers: []ledger.Server{{ID: "api-1", Process: "p1"}},
 		},
 	} {
@@ -132,15 +132,40 @@ func TestASuccessIsAProofOfItsOwnRunOnly(t *testing.T) {
 	m := &v1alpha1.StorageVersionMigration{Spec: v1alpha1.StorageVersionMigrationSpec{Generation: 3}}
 	m.Status.CompletedGeneration, m.Status.Run.Generation, m.Status.StorageVersionHash = 2, 2, "h2"
 	m.Status.Epoch = &v1alpha1.Epoch{Servers: []string{"p1"}}
-	if got := migrationOf(m); got.Proof == nil || got.Proof.Generation != 2 || got.Proof.Epoch.Hash != "h2" || got.Generation != 3 {
+	m.Status.Run.StartResourceVersion = "41"
+	if got := migrationOf(m); got.Proof == nil || got.Proof.Start != 41 || got.Proof.Epoch.Hash != "h2" || got.Generation != 3 || got.Started {
 		t.Errorf("migration is %+v", got)
 	}
 	m.Status.Run.Generation = 3 // the epoch is that of the next run
-	if got := migrationOf(m); got.Proof != nil {
-		t.Errorf("the next run's epoch is taken for a proof: %+v", got.Proof)
+	if got := migrationOf(m); got.Proof != nil || !got.Started || got.Start != 41 {
+		t.Errorf("the next run's epoch is taken for a proof, or it has not started: %+v", got)
 	}
-	if got := migrationOf(nil); got != (ledger.Migration{}) {
-		t.Errorf("none is %+v", got)
+}
+
+func TestTheMigrationsOfAResourceAreOursAndAllOthers(t *testing.T) {
+	events := func(group string, change func(*v1alpha1.StorageVersionMigration)) v1alpha1.StorageVersionMigration {
+		m := v1alpha1.StorageVersionMigration{Spec: v1alpha1.StorageVersionMigrationSpec{Generation: 1, Resource: v1alpha1.GroupVersionResource{Group: group, Resource: "events"}}}
+		change(&m)
+		return m
+	}
+	all := []v1alpha1.StorageVersionMigration{
+		events("", func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }),
+		events("another.example.com", func(*v1alpha1.StorageVersionMigration) {}),
+		events("events.k8s.io", func(m *v1alpha1.StorageVersionMigration) {
+			m.Labels, m.Spec.Generation, m.Spec.State = labels(), 4, v1alpha1.Paused
+		}),
+		events("events.k8s.io", func(m *v1alpha1.StorageVersionMigration) { m.DeletionTimestamp = &metav1.Time{Time: noon} }),
+		events("events.k8s.io", func(m *v1alpha1.StorageVersionMigration) { m.Status.State = v1alpha1.PhaseFailed }),
+	}
+	ours, others := migrationsOf(all, []string{"events.events.k8s.io", "events"})
+	if diff := cmp.Diff(ledger.Migration{Generation: 4}, ours); diff != "" {
+		t.Errorf("ours (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]ledger.Migration{{Generation: 1, Held: true}, {Generation: 1, Failed: true}}, others); diff != "" {
+		t.Errorf("others (-want +got):\n%s", diff)
+	}
+	if ours, others := migrationsOf(nil, []string{"events"}); ours != (ledger.Migration{}) || others != nil {
+		t.Errorf("none are %+v, %+v", ours, others)
 	}
 }
 

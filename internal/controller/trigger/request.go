@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +30,7 @@ func labels() map[string]string {
 }
 
 // own returns the migration that this program asks with about a resource, by any of its names; nil if there is none. Those that users
-// made are theirs: they are carried out like any other, and never written here.
+// made are theirs: they are carried out and count like any other, and are never raised here.
 func own(all []v1alpha1.StorageVersionMigration, names []string) *v1alpha1.StorageVersionMigration {
 	for i := range all {
 		if m := &all[i]; m.Labels[managedByLabel] == program && about(m, names) {
@@ -58,18 +57,44 @@ func stateName(group, resource string) string {
 	return resource + "." + group
 }
 
-// migrationOf is what the ledger wants to know of a migration; nil: there is none.
-func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
-	if m == nil {
-		return ledger.Migration{}
+// migrationsOf is what the ledger wants to know of the migrations of a resource, by any of its names: our own, and all others.
+func migrationsOf(all []v1alpha1.StorageVersionMigration, names []string) (ours ledger.Migration, others []ledger.Migration) {
+	mine := own(all, names)
+	for i := range all {
+		switch m := &all[i]; {
+		case m == mine:
+			ours = migrationOf(m)
+		case about(m, names) && m.DeletionTimestamp == nil:
+			other := migrationOf(m)
+			other.Held = other.Held || m.Spec.State == v1alpha1.Paused
+			others = append(others, other)
+		}
 	}
+	return ours, others
+}
+
+// migrationOf is what the ledger wants to know of a migration.
+func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
 	s := m.Status
-	known := ledger.Migration{Generation: m.Spec.Generation, Completed: s.CompletedGeneration}
+	start := number(s.Run.StartResourceVersion)
+	known := ledger.Migration{
+		Generation: m.Spec.Generation, Completed: s.CompletedGeneration, Failed: s.State == v1alpha1.PhaseFailed,
+		Started: s.Run.Generation == m.Spec.Generation, Start: start,
+	}
 	if s.CompletedGeneration > 0 && s.Run.Generation == s.CompletedGeneration && s.Epoch != nil && s.StorageVersionHash != "" {
-		known.Proof = &ledger.Proof{Generation: s.CompletedGeneration, Epoch: epochOf(s.Epoch, s.StorageVersionHash)}
-		known.Proof.Baseline, _ = strconv.ParseUint(s.ResourceVersion, 10, 64) // 0 is not known
+		known.Proof = &ledger.Proof{Start: start, Epoch: epochOf(s.Epoch, s.StorageVersionHash), Baseline: number(s.ResourceVersion)}
 	}
 	return known
+}
+
+// proofsOf are what the migrations of a resource prove.
+func proofsOf(all []v1alpha1.StorageVersionMigration, names []string) (proofs []ledger.Proof) {
+	for i := range all {
+		if p := migrationOf(&all[i]).Proof; p != nil && about(&all[i], names) {
+			proofs = append(proofs, *p)
+		}
+	}
+	return proofs
 }
 
 func epochOf(e *v1alpha1.Epoch, hash string) ledger.Epoch {

@@ -72,7 +72,7 @@ func hashOf(version string) string {
 	return storageversion.Hash(schema.GroupVersionKind{Group: "demo.example.com", Version: version, Kind: "Widget"})
 }
 
-// settling is a trigger that has recorded a look at widgets: v1 and v2 may be stored, servers write v2, and generation 2 has just proven v2.
+// settling is a trigger that has recorded a look at widgets: v1 and v2 may be stored, servers write v2, and generation 2 of somebody's migration has just proven v2.
 func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -84,13 +84,13 @@ func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	m := &memory{version: 50}
 	m.state.Name, m.state.UID, m.state.ResourceVersion = settled, "u", "50"
 	m.state.Status = status(&m.state.Status, ledger.State{
-		Persisted: []string{hashOf("v1"), hashOf("v2")}, Current: hashOf("v2"), Heartbeat: noon, From: 2,
+		Persisted: []string{hashOf("v1"), hashOf("v2")}, Current: hashOf("v2"), Heartbeat: noon, After: 29,
 		Epoch: &ledger.Epoch{Hash: hashOf("v2"), Processes: []string{"p1"}}, Collection: ledger.Collection{ResourceVersion: 40},
 	}, nil, "", noon)
-	m.migration.Labels = labels()
 	m.migration.Spec = v1alpha1.StorageVersionMigrationSpec{Generation: 2, Resource: v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"}}
 	m.migration.Status.CompletedGeneration, m.migration.Status.Run.Generation, m.migration.Status.StorageVersionHash = 2, 2, hashOf("v2")
 	m.migration.Status.ResourceVersion, m.migration.Status.Epoch = "45", &v1alpha1.Epoch{Servers: []string{"p1"}}
+	m.migration.Status.Run.StartResourceVersion = "30"
 	tr := &trigger{
 		Options: Options{Logger: slog.New(slog.DiscardHandler)}, client: m, journal: newJournal(func() {}),
 		positions: map[string]position{settled: 0}, moved: make(chan struct{}, 1),
@@ -175,6 +175,19 @@ func TestARestoredRecordIsNotTrimmed(t *testing.T) {
 	look, err := tr.settle(t.Context())
 	if err != nil || !look || !tr.restored || len(m.written) > 0 {
 		t.Errorf("look %v, restored %v, written %v (%v)", look, tr.restored, m.written, err)
+	}
+}
+
+func TestARunThatStartedTooEarlyTrimsNothing(t *testing.T) {
+	for _, start := range []string{"29", "", "abc"} {
+		tr, m := settling(t, func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"metadata": {"resourceVersion": "77"}, "items": []}`)
+		})
+		tr.eyes.etcds.collections[settled] = widgetsAt
+		m.migration.Status.Run.StartResourceVersion = start
+		if look, err := tr.settle(t.Context()); err != nil || !look || len(m.written) > 0 {
+			t.Errorf("started at %q, and 29 is required: look %v, written %v (%v)", start, look, m.written, err)
+		}
 	}
 }
 

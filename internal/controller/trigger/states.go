@@ -196,18 +196,18 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 				names = r.Names()
 			}
 		}
-		before, migration := recorded(&state.Status), migrationOf(own(found.migrations, names))
-		d := ledger.Finished(before, migration, ledger.Collection{})
+		before, proofs := recorded(&state.Status), proofsOf(found.migrations, names)
+		d := ledger.Finished(before, proofs, ledger.Collection{})
 		if d.Refused == ledger.NotCompared && t.disturbed(name) {
 			look = true // an etcd may have been restored since the run; the recorded epoch does not show it
 			continue
 		}
 		if d.Refused == ledger.NotCompared {
-			now, err := t.eyes.etcds.read(ctx, []string{name}, found.version) // after the migration
+			now, err := t.eyes.etcds.read(ctx, []string{name}, found.version) // after the migrations
 			if err != nil {
 				t.Logger.Warn("Cannot compare a collection, so that its migration proves nothing yet", "error", err)
 			}
-			d = ledger.Finished(before, migration, now[name])
+			d = ledger.Finished(before, proofs, now[name])
 		}
 		look = look || d.Refused != "" && !before.Migrated()
 		if slices.Equal(d.State.Persisted, before.Persisted) {
