@@ -51,7 +51,8 @@ Each object gets an empty patch: the API server reads it and stores it anew; not
 Before the first conclusion the API servers must have agreed on one version for the settle time, and the same servers
 must agree on it after the last write. What is proven depends on the evidence: Observed means that every API server
 was asked; Sampled means that only a load-balanced address was, and proves nothing unless --min-evidence says so.
-After the proof, status.storedVersions of a CustomResourceDefinition is pruned to the storage version.
+After the proof, status.storedVersions of a CustomResourceDefinition is pruned to the storage version. Where kube-migrator is installed,
+the proof is recorded in the resource's StorageState if you may patch storagestates/status; the report says so, or why not.
 
 RESOURCE is what kubectl takes: widgets, widgets.demo.example.com, widgets.v2.demo.example.com.
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -121,6 +122,10 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{}, r inve
 	servers := m.servers.For(r.Target())
 	options := m.flags.options
 	options.Checkpoints = place
+	record, err := m.recordOf(ctx, r, place)
+	if err != nil {
+		return m.fail(report, err)
+	}
 	sweep := migrate.New(m.client, r.Target(), servers, options)
 	result, err := m.watch(ctx, gentle, report.Resource, sweep)
 	report.Result, report.Outcome = result, m.outcome(err)
@@ -128,6 +133,7 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{}, r inve
 		report.Evidence = explanation.String()
 	}
 	if err == nil && !options.DryRun {
+		record.tell(ctx, &report)
 		err = m.prune(ctx, r, &report)
 	}
 	if err != nil {
@@ -135,6 +141,46 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{}, r inve
 		report.Next = m.next(report, err)
 	}
 	return report, err
+}
+
+// record is where the proof of a run is recorded for others.
+type record struct {
+	place *checkpointFile
+	// state is nil where there is nothing to record in.
+	state   *trigger.ByHand
+	resumed bool
+}
+
+// recordOf reads what is recorded before the run.
+func (m *migration) recordOf(ctx context.Context, r inventory.Resource, place *checkpointFile) (*record, error) {
+	if m.flags.options.DryRun {
+		return nil, nil
+	}
+	before := &record{place: place, state: trigger.PrepareByHand(ctx, m.client, r)}
+	if m.flags.options.Resume {
+		checkpoint, err := place.Load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		before.resumed = checkpoint != nil
+	}
+	return before, nil
+}
+
+// tell records the proof, and reports what became of that.
+func (r *record) tell(ctx context.Context, report *render.Migration) {
+	switch {
+	case r.state == nil:
+		return
+	case r.resumed:
+		report.StorageStateKept = "the run went on from a checkpoint, and what happened before it is not known; without --resume it would be recorded"
+		return
+	}
+	baseline := uint64(0)
+	if c, err := r.place.Load(ctx); err == nil && c != nil {
+		baseline = c.Baseline
+	}
+	report.StorageState, report.StorageStateKept = r.state.Record(ctx, report.Result.Epoch, baseline)
 }
 
 // announce is --dry-run=client.

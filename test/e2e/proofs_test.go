@@ -6,9 +6,12 @@ package e2e
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -93,5 +96,73 @@ func TestAProofCountsWhoeverAskedForTheMigration(t *testing.T) {
 	c.untilState(widgetsName, "proven by our own", persistedOnly("v2"))
 	if names := c.migrationsOfWidgets(); !slices.Contains(names, widgetsName) {
 		t.Errorf("migrations of widgets are %v, want our own too", names)
+	}
+}
+
+func TestMigrateByHandRecordsItsProof(t *testing.T) {
+	t.Parallel()
+	const n, user = 100, "without-status"
+	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: user}}})
+	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
+	admin := newCLI(t, cluster)
+	if got := admin.migrate(0, "widgets"); got.StorageState != nil || got.StorageStateKept != "" {
+		t.Errorf("without an installation: recorded %v, kept because %q", got.StorageState, got.StorageStateKept)
+	}
+
+	c := newControlled(t, cluster)
+	watchTruth(t, cluster, widgetKind)
+	before := admin.migrate(0, "widgets")
+	if before.StorageState != nil || !strings.Contains(before.StorageStateKept, "did not exist when the run started") {
+		t.Errorf("without a StorageState: recorded %v, kept because %q", before.StorageState, before.StorageStateKept)
+	}
+	c.controller("--auto-trigger=false", "--discovery-period=1s")
+	c.untilState(widgetsName, "recorded", unknown)
+
+	t.Run("not where the user may not write it", func(t *testing.T) {
+		allow(t, cluster, user, []any{
+			rule(testbed.WidgetGroup, "widgets", "get", "list", "patch"), rule("apiextensions.k8s.io", "customresourcedefinitions", "get", "list", "patch", "update"),
+			rule("apiregistration.k8s.io", "apiservices", "get", "list"), rule("coordination.k8s.io", "leases", "get", "list"),
+			rule("discovery.k8s.io", "endpointslices", "get", "list"), rule("", "namespaces", "get"),
+			map[string]any{"apiGroups": []string{"migration.k8s.io"}, "resources": []string{"storagestates"}, "verbs": []string{"get", "list"}},
+		})
+		kubeconfig, err := cluster.KubeconfigFor(cluster.Servers[0].URL(), user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := newCLIWith(t, cluster, kubeconfig).migrate(0, "widgets")
+		if got.Outcome != render.Proven || got.StorageState != nil || !strings.Contains(got.StorageStateKept, `cannot patch resource "storagestates/status"`) {
+			t.Errorf("%s: recorded %v, kept because %q", got.Outcome, got.StorageState, got.StorageStateKept)
+		}
+	})
+	t.Run("not where it went on from a checkpoint", func(t *testing.T) {
+		if got := admin.migrate(0, "widgets", "--resume"); got.StorageState != nil || !strings.Contains(got.StorageStateKept, "went on from a checkpoint") {
+			t.Errorf("recorded %v, kept because %q", got.StorageState, got.StorageStateKept)
+		}
+	})
+	t.Run("not where something else may have been written meanwhile", func(t *testing.T) {
+		_, wait := admin.start("migrate", "--settle-time=6s", "-o", "json", "widgets")
+		time.Sleep(time.Second) // it has read the StorageState, and waits for the settle time
+		required := c.state(widgetsName).Status.RequiredStartResourceVersion
+		do(t, cluster, http.MethodPatch, states+"/"+widgetsName+"/status", map[string]any{"status": map[string]any{"requiredStartResourceVersion": required + "0"}})
+		if got := succeeded(t, wait()); got.StorageState != nil || !strings.Contains(got.StorageStateKept, "since the run started") {
+			t.Errorf("recorded %v, kept because %q", got.StorageState, got.StorageStateKept)
+		}
+	})
+	if s := c.state(widgetsName); !unknown(s) {
+		t.Errorf("state is %+v", s.Status)
+	}
+	got := admin.migrate(0, "widgets")
+	if !slices.Equal(got.StorageState, []string{"v2"}) || got.StorageStateKept != "" {
+		t.Errorf("recorded %v, kept because %q", got.StorageState, got.StorageStateKept)
+	}
+	if s := c.state(widgetsName); !persistedOnly("v2")(s) {
+		t.Errorf("state is %+v", s.Status)
+	}
+	for range 2 { // looks
+		last := c.state(widgetsName).Status.LastHeartbeatTime
+		s := c.untilState(widgetsName, "looked at", func(s *v1alpha1.StorageState) bool { return s.Status.LastHeartbeatTime.After(last.Time) })
+		if !persistedOnly("v2")(s) {
+			t.Errorf("after another look the state is %+v", s.Status)
+		}
 	}
 }

@@ -48,7 +48,12 @@ type Migration struct {
 	StoredVersionsAfter  []string `json:"storedVersionsAfter,omitempty"`
 	// StoredVersionsKept says why they were not pruned.
 	StoredVersionsKept string `json:"storedVersionsKept,omitempty"`
-	Error              string `json:"error,omitempty"`
+	// StorageState is what the resource's StorageState says now of the versions that may be stored: the storage version alone, because the proof was
+	// recorded there. Empty where it was not.
+	StorageState []string `json:"storageState,omitempty"`
+	// StorageStateKept says why the proof was not recorded. Empty where there is no StorageState to record it in, too: kube-migrator is not installed.
+	StorageStateKept string `json:"storageStateKept,omitempty"`
+	Error            string `json:"error,omitempty"`
 	// Next is the command that goes on, or that retries only what failed.
 	Next string `json:"next,omitempty"`
 }
@@ -125,6 +130,12 @@ func (m *Migration) text(b *strings.Builder) {
 		fmt.Fprintf(b, "  evidence    %s\n", m.Evidence)
 	}
 	m.storedVersionsText(b)
+	switch {
+	case len(m.StorageState) > 0:
+		fmt.Fprintf(b, "  recorded    its StorageState says [%s]\n", strings.Join(m.StorageState, " "))
+	case m.StorageStateKept != "":
+		fmt.Fprintf(b, "  unrecorded  its StorageState stays as it is: %s\n", m.StorageStateKept)
+	}
 	m.failuresText(b)
 	if m.Error != "" {
 		fmt.Fprintf(b, "  error       %s\n", m.Error)
