@@ -81,7 +81,8 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable; create another StorageVersionMigration for another resource"
 	// +kubebuilder:validation:XValidation:rule="has(self.resource) && self.resource != ''",message="names no resource"
 	Resource GroupVersionResource `json:"resource"`
-	// GroupVersions are where the resource is served, preferred first. Filled in for others to read; nothing depends on it. Default: empty.
+	// GroupVersions are where the resource is served: the preferred version of its group first, then other groups that serve the same stored objects. The controller fills them in
+	// for every migration, and refreshes them, unless another field manager has written them. For others to read; nothing depends on it.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -164,11 +165,14 @@ type StorageVersionMigrationStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Summary string `json:"summary,omitempty"`
 	// ObservedGeneration is the spec.generation for which a worker was last started.
-	// It is left out while the migration rests (succeeded, failed or paused) and the object's metadata.generation is another number: kstatus takes the field for that number, and would wait for ever.
+	// It is left out while the migration rests (succeeded, failed, paused or cancelled) and metadata.generation is another number than spec.generation, which every change of
+	// state, pace or groupVersions leads to: kstatus compares the field with metadata.generation, and would wait indefinitely.
+	// Clients of the proposal do not compare it with spec.generation. What they want to know is told by fields that are always written: a migration has succeeded when
+	// completedGeneration equals spec.generation, and a run of spec.generation has started when run.generation equals it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// CompletedGeneration is the greatest spec.generation whose run has succeeded. 0: none has.
+	// CompletedGeneration is the greatest spec.generation whose run has succeeded. A client waits until it equals spec.generation. 0: none has.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	CompletedGeneration int64 `json:"completedGeneration,omitempty"`

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
@@ -224,14 +225,9 @@ func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionM
 		ObjectMeta: metav1.ObjectMeta{Name: r.GroupResource.String(), Labels: map[string]string{managedByLabel: install.Name}},
 		Spec: v1alpha1.StorageVersionMigrationSpec{
 			Resource: v1alpha1.GroupVersionResource{Group: r.Group, Version: f.typedVersion(r), Resource: r.Resource}, Generation: 1, Reason: f.reason, State: v1alpha1.Active,
-			Pace: v1alpha1.Pace{MaxObjectsPerSecond: f.maxRate, MaxInFlight: f.maxInFlight},
+			GroupVersions: trigger.GroupVersions(r),
+			Pace:          v1alpha1.Pace{MaxObjectsPerSecond: f.maxRate, MaxInFlight: f.maxInFlight},
 		},
-	}
-	for _, version := range r.Versions {
-		m.Spec.GroupVersions = append(m.Spec.GroupVersions, v1alpha1.GroupVersion{Group: r.Group, Version: version.Name})
-	}
-	for _, alias := range r.Aliases {
-		m.Spec.GroupVersions = append(m.Spec.GroupVersions, v1alpha1.GroupVersion{Group: alias.Group, Version: alias.Version})
 	}
 	return m
 }

@@ -42,7 +42,7 @@ func TestAControllerMigratesWhatIsAskedFor(t *testing.T) {
 	if s.Progress.Done != n || s.Progress.Rewritten != n || s.Progress.Total != n || !s.Progress.TotalIsExact || s.Progress.Failed != 0 {
 		t.Errorf("progress is %+v", s.Progress)
 	}
-	if s.CompletedGeneration != 1 || s.ObservedGeneration != 1 || s.StorageVersion != "v2" || s.StorageVersionHash == "" {
+	if s.CompletedGeneration != 1 || s.Run.Generation != 1 || s.StorageVersion != "v2" || s.StorageVersionHash == "" {
 		t.Errorf("status is %+v", s)
 	}
 	if s.Epoch == nil || s.Epoch.Evidence != "Observed" || s.Epoch.CRDUID == "" || s.ResourceVersion == "" {

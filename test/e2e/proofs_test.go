@@ -58,7 +58,7 @@ func TestAProofCountsWhoeverAskedForTheMigration(t *testing.T) {
 	c.asPeer("widgets-before", v1alpha1.Succeeded)
 	p := c.controller("--auto-trigger=false")
 	adopted := c.until("widgets-before", "adopted", inPhase(v1alpha1.PhaseSucceeded))
-	if s := adopted.Status; s.CompletedGeneration != 1 || s.ObservedGeneration != 1 || s.Run.Generation != 0 || s.Epoch != nil {
+	if s := adopted.Status; s.CompletedGeneration != 1 || s.Run.Generation != 0 || s.Epoch != nil {
 		t.Errorf("status of what another program finished: %+v", s)
 	}
 	c.untilState(widgetsName, "recorded", unknown)
@@ -164,5 +164,42 @@ func TestMigrateByHandRecordsItsProof(t *testing.T) {
 		if !persistedOnly("v2")(s) {
 			t.Errorf("after another look the state is %+v", s.Status)
 		}
+	}
+}
+
+func TestGroupVersionsAreFilledAndRefreshedForEveryMigration(t *testing.T) {
+	t.Parallel()
+	c := newControlled(t, staleWidgets(t, 10, testbed.Widgets{}))
+	c.asPeer("widgets-by-a-client", "")
+	c.ask(v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: "events.k8s.io", Resource: "events"}})
+	do(t, c.cluster, http.MethodPost, migrations+"?fieldManager=somebody", map[string]any{
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration", "metadata": map[string]any{"name": "kept"},
+		"spec": map[string]any{"state": "Paused", "resource": map[string]any{"group": testbed.WidgetGroup, "resource": "widgets"}, "groupVersions": []any{map[string]any{"group": "mine", "version": "v9"}}},
+	})
+	c.controller("--auto-trigger=false")
+	served := func(want ...v1alpha1.GroupVersion) func(*v1alpha1.StorageVersionMigration) bool {
+		return func(m *v1alpha1.StorageVersionMigration) bool { return slices.Equal(m.Spec.GroupVersions, want) }
+	}
+	core, events := v1alpha1.GroupVersion{Version: "v1"}, v1alpha1.GroupVersion{Group: "events.k8s.io", Version: "v1"}
+	c.until("events.events.k8s.io", "filled with both groups", served(core, events))
+	both := []v1alpha1.GroupVersion{{Group: testbed.WidgetGroup, Version: "v2"}, {Group: testbed.WidgetGroup, Version: "v1"}}
+	c.until("widgets-by-a-client", "filled", served(both...))
+
+	// The API's documentation says what a client of the proposal compares, also where metadata.generation is another number.
+	m := c.until("widgets-by-a-client", "succeeded", func(m *v1alpha1.StorageVersionMigration) bool {
+		return m.Status.CompletedGeneration == m.Spec.Generation
+	})
+	if m.Generation == m.Spec.Generation || m.Status.ObservedGeneration != 0 || m.Status.Run.Generation != m.Spec.Generation {
+		t.Errorf("generations: %d, spec %d, observed %d, of the run %d", m.Generation, m.Spec.Generation, m.Status.ObservedGeneration, m.Status.Run.Generation)
+	}
+
+	d := definitionOf(t, c.cluster)
+	for i := range d.Spec.Versions {
+		d.Spec.Versions[i].Served = d.Spec.Versions[i].Name == "v2"
+	}
+	do(t, c.cluster, http.MethodPut, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, d)
+	c.until("widgets-by-a-client", "refreshed", served(both[0]))
+	if kept, err := c.read("kept"); err != nil || !served(v1alpha1.GroupVersion{Group: "mine", Version: "v9"})(kept) {
+		t.Errorf("what somebody else applies was written: %v (%v)", kept.Spec.GroupVersions, err)
 	}
 }

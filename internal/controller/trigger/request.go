@@ -169,10 +169,9 @@ func (a *asker) object(ctx context.Context, r inventory.Resource, all []v1alpha1
 			Name: name, Labels: labels(),
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: namespace.Name, UID: namespace.UID}},
 		},
-		Spec: v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: r.Group, Resource: r.Resource}},
-	}
-	for _, v := range r.Versions {
-		m.Spec.GroupVersions = append(m.Spec.GroupVersions, v1alpha1.GroupVersion{Group: r.Group, Version: v.Name})
+		Spec: v1alpha1.StorageVersionMigrationSpec{
+			Resource: v1alpha1.GroupVersionResource{Group: r.Group, Resource: r.Resource}, GroupVersions: GroupVersions(r),
+		},
 	}
 	return m, nil
 }

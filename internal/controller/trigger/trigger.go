@@ -4,9 +4,9 @@
 // Package trigger is the controller that notices when a resource may be stored in more than its current version, records that, and asks
 // for a migration.
 //
-// It owns the StorageStates, and of StorageVersionMigrations the specs that it created itself. It looks at all API servers every
+// It owns the StorageStates, of StorageVersionMigrations the specs that it created itself, and spec.groupVersions of all. It looks at all API servers every
 // period, and at once when something moves that can end an epoch; what is to be recorded and asked for is decided by package ledger.
-// It never carries out a migration, and never writes what users created.
+// It never carries out a migration, and never asks for anything with what users created.
 //
 // Invariants:
 //   - I1: what a look saw is recorded before anything follows from it, and the records that a look adds to come first.
@@ -244,6 +244,7 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	if !t.RecordOnly {
 		problems = append(problems, t.request(ctx, plan, s)...)
 	}
+	problems = append(problems, t.refresh(ctx, s)...)
 	complete = !s.round.Moved && !s.round.Leaving && !slices.ContainsFunc(plan, func(e entryPlan) bool { return e.unsettled })
 	return complete, errors.Join(problems...)
 }
