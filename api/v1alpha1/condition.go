@@ -46,6 +46,7 @@ const (
 	ReasonRewriting  = "Rewriting"  // objects
 	ReasonConfirming = "Confirming" // that the epoch still lasts
 	ReasonPaused     = "Paused"
+	ReasonCancelled  = "Cancelled"
 	ReasonProven     = "Proven"
 	ReasonAdopted    = "Adopted"  // kube-storage-version-migrator says that it has succeeded; no proof was recorded
 	ReasonRetrying   = "Retrying" // after a failure

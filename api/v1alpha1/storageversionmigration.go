@@ -98,11 +98,12 @@ type StorageVersionMigrationSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// State says whether to work: Active or Paused. A paused migration writes nothing, and goes on where it was when it is Active again.
+	// State says whether to work: Active, Paused or Cancelled. A paused migration writes nothing, and goes on where it was when it is Active again.
+	// A cancelled one writes nothing and forgets how far it was; the controller asks for no other migration of the resource by itself until it is Active again.
 	// Default: Active.
 	// +optional
 	// +kubebuilder:default=Active
-	// +kubebuilder:validation:Enum=Active;Paused
+	// +kubebuilder:validation:Enum=Active;Paused;Cancelled
 	State State `json:"state,omitempty"`
 	// Pace bounds the load on the API servers, beyond what they ask for themselves. Default: no further bounds.
 	// +optional
@@ -122,8 +123,9 @@ type State string
 
 // The states of spec.state.
 const (
-	Active State = "Active"
-	Paused State = "Paused"
+	Active    State = "Active"
+	Paused    State = "Paused"
+	Cancelled State = "Cancelled"
 )
 
 // Pace bounds the load of one migration.
@@ -141,7 +143,7 @@ type Pace struct {
 }
 
 // Phase is status.state: one word for people and printer columns. The conditions are the interface for programs.
-// +kubebuilder:validation:Enum=Pending;Waiting;Running;Paused;Succeeded;Failed
+// +kubebuilder:validation:Enum=Pending;Waiting;Running;Paused;Cancelled;Succeeded;Failed
 type Phase string
 
 // The phases.
@@ -150,13 +152,14 @@ const (
 	PhaseWaiting   Phase = "Waiting" // for the API servers to agree, for the settle time, or for another migrator
 	PhaseRunning   Phase = "Running"
 	PhasePaused    Phase = "Paused"
+	PhaseCancelled Phase = "Cancelled"
 	PhaseSucceeded Phase = "Succeeded"
 	PhaseFailed    Phase = "Failed"
 )
 
 // StorageVersionMigrationStatus is what became of a migration.
 type StorageVersionMigrationStatus struct {
-	// State is one word for people: Pending (for its turn), Waiting (for the API servers to agree), Running, Paused, Succeeded or Failed.
+	// State is one word for people: Pending (for its turn), Waiting (for the API servers to agree), Running, Paused, Cancelled, Succeeded or Failed.
 	// Programs read the conditions. Default: Pending.
 	// +optional
 	State Phase `json:"state,omitempty"`

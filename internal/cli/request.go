@@ -47,7 +47,7 @@ func newRequestCommand(env *environment) *cobra.Command {
 
 The request is a StorageVersionMigration that is named like the resource: widgets.demo.example.com. Where there is none it
 is created. Where there is one its spec.generation is raised, which stops a run of it and begins another; a paused one
-stays paused.
+stays paused, and a cancelled one is active again.
 
 RESOURCE is what kubectl takes: widgets, widgets.demo.example.com, widgets.v2.demo.example.com.
 
@@ -205,6 +205,9 @@ func (q *requests) ask(ctx context.Context, r inventory.Resource, f *requestFlag
 // raise is the change that asks for another run. What was not asked for stays as it is.
 func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[string]any {
 	spec := map[string]any{"generation": before.Spec.Generation + 1, "reason": f.reason}
+	if before.Spec.State == v1alpha1.Cancelled {
+		spec["state"] = v1alpha1.Active
+	}
 	pace := map[string]any{}
 	if f.rateGiven {
 		pace["maxObjectsPerSecond"] = f.maxRate

@@ -118,22 +118,6 @@ func (q *requests) patch(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 	return &patched, q.send(ctx, request, &patched)
 }
 
-// remove deletes m, and no other object of its name.
-func (q *requests) remove(ctx context.Context, m *v1alpha1.StorageVersionMigration) error {
-	body, err := json.Marshal(metav1.DeleteOptions{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, Preconditions: &metav1.Preconditions{UID: &m.UID},
-	})
-	if err != nil {
-		return err
-	}
-	path, err := apipath.Join(requestsPath, m.Name)
-	if err != nil {
-		return err
-	}
-	var answer metav1.Status
-	return q.send(ctx, q.client.Delete().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body), &answer)
-}
-
 var errNotInstalled = errors.New("kube-migrator is not installed in this cluster: it does not serve migration.k8s.io/v1alpha1")
 
 // isNoObject reports that the API is there, and an object is not: only then the answer names it.

@@ -175,10 +175,28 @@ func (a *asked) steering(t *testing.T) {
 		t.Errorf("stderr %q", errors)
 	}
 	a.expect(t, exitDone, "secrets cancelled\n", "cancel", "pods")
+	if m := a.send(t, http.MethodGet, "/mine", ""); m.Spec.State != v1alpha1.Cancelled {
+		t.Errorf("state %s", m.Spec.State)
+	}
+	a.expect(t, exitDone, "mine was cancelled already\n", "cancel", "mine")
+	const stays = "is cancelled, and stays so until kube-migrator request "
+	a.expect(t, exitDone, "configmaps paused\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+" paused\n", "pause", "--all")
+	a.expect(t, exitDone, "configmaps resumed\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+" resumed\n", "resume", "--all")
+	for _, name := range []string{"mine", "secrets"} {
+		a.remove(t, "/"+name)
+	}
 	if errors := a.expect(t, exitError, "", "pause", "widgts"); errors != "error: there is no StorageVersionMigration of \"widgts\"\nTry: kube-migrator pause "+widgets+"\n" {
 		t.Errorf("stderr %q", errors)
 	}
 	a.expect(t, exitError, "", "pause")
+}
+
+// remove deletes a migration, as kubectl does.
+func (a *asked) remove(t *testing.T, path string) {
+	t.Helper()
+	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodDelete, requestsPath+path, nil); err != nil || status != http.StatusOK {
+		t.Fatalf("%d, %v: %s", status, err, answer)
+	}
 }
 
 func (a *asked) progressing(t *testing.T) {
@@ -221,6 +239,7 @@ func (a *asked) progressing(t *testing.T) {
 		t.Errorf("after the storage version has moved: exit code %d:\n%s", code, out)
 	}
 	a.expect(t, exitDone, "configmaps cancelled\n", "cancel", "configmaps")
+	a.remove(t, "/configmaps")
 	code, out, _ = a.run(t.Context(), "progress", "--include", "*.example.com")
 	if code != exitWorkLeft || !strings.Contains(out, "An upgrade is not safe now: "+widgets+".") {
 		t.Errorf("exit code %d:\n%s", code, out)
@@ -292,6 +311,16 @@ func (a *asked) waiting(t *testing.T) {
 	result = begin("widgets")
 	time.Sleep(1500 * time.Millisecond)
 	a.expect(t, exitDone, widgets+" cancelled\n", "cancel", "widgets")
+	if code, _, errors := result(); code != exitUndetermined || !strings.HasSuffix(errors, "error: "+widgets+" is cancelled\nTry: kube-migrator request "+widgets+"\n") {
+		t.Errorf("cancelled: exit code %d, %q", code, errors)
+	}
+	a.expect(t, exitDone, widgets+" requested (generation 7)\n", "request", "widgets")
+	if m := a.send(t, http.MethodGet, "/"+widgets, ""); m.Spec.State != v1alpha1.Active {
+		t.Errorf("requested after it was cancelled: state %s", m.Spec.State)
+	}
+	result = begin("widgets")
+	time.Sleep(1500 * time.Millisecond)
+	a.remove(t, "/"+widgets)
 	if code, _, errors := result(); code != exitUndetermined || !strings.HasSuffix(errors, "error: "+widgets+" was deleted\nTry: kube-migrator request "+widgets+"\n") {
 		t.Errorf("deleted: exit code %d, %q", code, errors)
 	}
@@ -342,7 +371,7 @@ func (a *asked) refusal(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q", command, r.code, r.errors)
 		}
 	}
-	a.expect(t, exitDone, widgets+" cancelled\n", "cancel", "widgets")
+	a.remove(t, "/"+widgets)
 }
 
 func (a *asked) outage(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
@@ -48,10 +49,13 @@ func newCancelCommand(env *environment) *cobra.Command {
 	return newSteeringCommand(env, steering{act: cancelOne, note: note}, &cobra.Command{
 		Use:   "cancel [RESOURCE…]",
 		Short: "Take requests back: stop writing, and forget how far it was",
-		Long: `Delete the StorageVersionMigrations of the resources. The controller stops writing within 2 seconds. Nothing that was
-rewritten is undone, and nothing is proven by it; the next request begins at the first object. A controller that is
-started with --bootstrap=all asks again for every resource without a StorageVersionMigration when it starts.`,
-		Example: `  kube-migrator cancel widgets.demo.example.com`,
+		Long: `Set spec.state of the StorageVersionMigrations of the resources to Cancelled. The controller stops writing within 2 seconds. Nothing
+that was rewritten is undone, and nothing is proven by it; the next request begins at the first object. The controller asks for no
+migration of these resources by itself until somebody does: ` + env.name + ` request RESOURCE. A StorageVersionMigration that has succeeded stays as it is.
+
+To make the controller decide by itself again, delete the object: kubectl delete storageversionmigrations.migration.k8s.io NAME`,
+		Example: `  kube-migrator cancel widgets.demo.example.com
+  kube-migrator cancel --all`,
 	})
 }
 
@@ -93,21 +97,32 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 		}
 	}
 	var problems []error
-	for i := range chosen {
-		done, err := s.act(ctx, q, &chosen[i])
-		if err != nil {
-			problems = append(problems, q.explain(command.Name()+" "+chosen[i].Name, err))
-			continue
+	steered := map[types.UID]bool{}
+	for left := chosen; len(left) > 0; {
+		for i := range left {
+			steered[left[i].UID] = true
+			done, err := s.act(ctx, q, &left[i])
+			if err != nil {
+				problems = append(problems, q.explain(command.Name()+" "+left[i].Name, err))
+				continue
+			}
+			if _, err := fmt.Fprintf(env.Out, "%s %s\n", left[i].Name, done); err != nil {
+				return fmt.Errorf("write what was done: %w", err)
+			}
 		}
-		if _, err := fmt.Fprintf(env.Out, "%s %s\n", chosen[i].Name, done); err != nil {
-			return fmt.Errorf("write what was done: %w", err)
+		if left = nil; len(words) == 0 { // all: also what the controller has asked for meanwhile
+			now, err := q.list(ctx)
+			if err != nil {
+				return err
+			}
+			left = matches(now, func(m *v1alpha1.StorageVersionMigration) bool { return !steered[m.UID] })
 		}
 	}
 	if len(problems) > 0 {
 		return errors.Join(problems...)
 	}
 	switch {
-	case len(chosen) == 0:
+	case len(steered) == 0:
 		fmt.Fprintln(env.Err, "There are no StorageVersionMigrations.")
 	case s.note != "":
 		fmt.Fprintln(env.Err, s.note)
@@ -115,11 +130,15 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 	return nil
 }
 
-// setState returns the act of setting spec.state.
+// setState returns the act of setting spec.state. What was cancelled stays so until it is requested again.
 func setState(state v1alpha1.State, done string) func(context.Context, *requests, *v1alpha1.StorageVersionMigration) (string, error) {
 	return func(ctx context.Context, q *requests, m *v1alpha1.StorageVersionMigration) (string, error) {
-		if m.Spec.State == state {
+		switch m.Spec.State {
+		case state:
 			return "was " + done + " already", nil
+		case v1alpha1.Cancelled:
+			return "is cancelled, and stays so until " + q.env.name + " request " + resourceOf(m).String(), nil
+		case v1alpha1.Active, v1alpha1.Paused:
 		}
 		err := insist(ctx, func() error {
 			_, err := q.patch(ctx, m, map[string]any{"state": state})
@@ -141,9 +160,8 @@ func setState(state v1alpha1.State, done string) func(context.Context, *requests
 }
 
 func cancelOne(ctx context.Context, q *requests, m *v1alpha1.StorageVersionMigration) (string, error) {
-	err := q.remove(ctx, m)
-	if isNoObject(err) {
-		return "was cancelled already", nil
+	if m.Status.CompletedGeneration >= max(1, m.Spec.Generation) {
+		return "has succeeded: there is nothing to cancel", nil
 	}
-	return "cancelled", err
+	return setState(v1alpha1.Cancelled, "cancelled")(ctx, q, m)
 }

@@ -152,6 +152,8 @@ func (env *environment) check(waiting []awaited, all []v1alpha1.StorageVersionMi
 			continue
 		case holds(m, v1alpha1.Failed) && m.Status.Run.Generation >= w.generation:
 			return false, env.failed(m)
+		case m.Spec.State == v1alpha1.Cancelled:
+			return false, hintedCode(fmt.Errorf("%s is cancelled", w.name), env.name+" request "+w.name, exitUndetermined)
 		case m.Spec.State == v1alpha1.Paused && !w.toldPaused:
 			w.toldPaused = true
 			fmt.Fprintf(env.Err, "%s is paused: waiting for %s resume %s\n", w.name, env.name, w.name)

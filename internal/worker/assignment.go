@@ -57,6 +57,9 @@ func (r *run) assignment(ctx context.Context) (assignment, error) {
 	case m.Spec.Generation != r.Generation:
 		return assignment{}, fmt.Errorf("%w: generation %d of %s is asked for, not %d", ErrOutdated, m.Spec.Generation, r.Migration, r.Generation)
 	}
+	if m.Spec.State == v1alpha1.Cancelled {
+		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s is cancelled", ErrOutdated, r.Migration)
+	}
 	return assignment{resource: m.Spec.Resource, pace: m.Spec.Pace, paused: m.Spec.State == v1alpha1.Paused}, nil
 }
 

@@ -203,3 +203,55 @@ func TestGroupVersionsAreFilledAndRefreshedForEveryMigration(t *testing.T) {
 		t.Errorf("what somebody else applies was written: %v (%v)", kept.Spec.GroupVersions, err)
 	}
 }
+
+// Everything is cancelled, or paused, while a controller that asks by itself has just begun with everything.
+func TestWhatIsCancelledStaysSoUntilSomebodyAsks(t *testing.T) {
+	t.Parallel()
+	const n = 2000
+	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
+	c.asPeer("widgets-by-a-client", "")
+	c.change("widgets-by-a-client", `{"spec": {"state": "Cancelled"}}`) // there is none of ours, and nothing is to be done about widgets
+	c.triggering("--include=widgets.*", "--include=config*", "--discovery-period=1s", "--settle-time=3s")
+	user := newCLI(t, c.cluster)
+	looked := func(name string) *v1alpha1.StorageState {
+		t.Helper()
+		s := c.state(name)
+		for range 3 {
+			last := s.Status.LastHeartbeatTime
+			s = c.untilState(name, "looked at", func(s *v1alpha1.StorageState) bool { return s.Status.LastHeartbeatTime.After(last.Time) })
+		}
+		return s
+	}
+	c.until("configmaps", "asked for", func(*v1alpha1.StorageVersionMigration) bool { return true })
+	user.run(0, "pause", "--all")
+	c.until("configmaps", "paused", inPhase(v1alpha1.PhasePaused))
+	user.run(0, "resume", "--all")
+	user.run(0, "cancel", "--all")
+	c.until("configmaps", "cancelled", inPhase(v1alpha1.PhaseCancelled))
+	eventually(t, "its checkpoint is removed", func() bool { return len(c.checkpoints()) == 0 })
+	if s := looked("configmaps"); !unknown(s) {
+		t.Errorf("what was cancelled is %+v", s.Status)
+	}
+	if s := looked(widgetsName); !unknown(s) || c.generation(widgetsName) != 0 {
+		t.Errorf("what a user cancelled was asked for again: %+v", s.Status)
+	}
+	c.until("configmaps", "still cancelled", inPhase(v1alpha1.PhaseCancelled))
+
+	// In the middle of a sweep, and through a restart of what is needed.
+	user.run(0, "request", "widgets", "--max-rate=200")
+	c.rewrote(300)
+	user.run(0, "cancel", "widgets")
+	left := c.wantStill("it was cancelled")
+	if left == n {
+		t.Fatal("the sweep was over before it could be cancelled")
+	}
+	moveStorage(t, c.cluster, "v1")
+	looked(widgetsName)
+	m, err := c.read(widgetsName)
+	if err != nil || m.Status.State != v1alpha1.PhaseCancelled || m.Spec.Generation != 1 {
+		t.Errorf("after another change: generation %d, %s (%v)", m.Spec.Generation, m.Status.State, err)
+	}
+	user.run(0, "request", "widgets", "--max-rate=0")
+	c.untilState(widgetsName, "proven", persistedOnly("v1"))
+	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v1: n})
+}

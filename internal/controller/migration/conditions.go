@@ -16,10 +16,11 @@ import (
 //
 // Every condition says metadata.generation, which is what `kubectl wait` compares: a raised spec.generation voids an
 // older success at once, before anybody has looked at it. A time moves only where what it is about does, so a status
-// that says the same is the same. A paused migration is still reconciling: it is neither at its goal nor stalled.
+// that says the same is the same. A paused migration is still reconciling: it is neither at its goal nor stalled. A cancelled one is stalled: it will not get there.
 // It is pure.
 func conditions(previous []v1alpha1.Condition, now metav1.Time, metadataGeneration int64, phase v1alpha1.Phase, reason, message string) []v1alpha1.Condition {
 	succeeded, failed := phase == v1alpha1.PhaseSucceeded, phase == v1alpha1.PhaseFailed
+	stalled := failed || phase == v1alpha1.PhaseCancelled
 	all := []struct {
 		is   v1alpha1.ConditionType
 		true bool
@@ -28,8 +29,8 @@ func conditions(previous []v1alpha1.Condition, now metav1.Time, metadataGenerati
 		{v1alpha1.Succeeded, succeeded},
 		{v1alpha1.Failed, failed},
 		{v1alpha1.Ready, succeeded},
-		{v1alpha1.Reconciling, !succeeded && !failed},
-		{v1alpha1.Stalled, failed},
+		{v1alpha1.Reconciling, !succeeded && !stalled},
+		{v1alpha1.Stalled, stalled},
 	}
 	next := make([]v1alpha1.Condition, 0, len(all))
 	for _, one := range all {

@@ -101,6 +101,8 @@ func (f facts) forCurrent(current run, others []run) decision {
 		return f.finished(current)
 	case f.adopted() && current.name == "":
 		return decision{step: adopt, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonAdopted, message: adoptedMessage}
+	case f.migration.Spec.State == v1alpha1.Cancelled:
+		return cancelled(current)
 	case f.migration.Spec.State == v1alpha1.Paused:
 		return paused(current)
 	case active(others):
@@ -173,6 +175,15 @@ func paused(current run) decision {
 	d := decision{step: nothing, run: current, phase: v1alpha1.PhasePaused, reason: v1alpha1.ReasonPaused, message: "Nothing is written until spec.state is Active"}
 	if current.active {
 		d.step, d.message, d.again = halt, "Stopping: finishing what is in flight", time.Second
+	}
+	return d
+}
+
+// cancelled: nothing is written any more, and the next request begins at the first object.
+func cancelled(current run) decision {
+	d := decision{step: nothing, phase: v1alpha1.PhaseCancelled, reason: v1alpha1.ReasonCancelled, message: "Nothing is written until it is requested again"}
+	if current.name != "" {
+		d.remove = []run{current}
 	}
 	return d
 }

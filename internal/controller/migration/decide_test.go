@@ -135,6 +135,7 @@ func TestDecide(t *testing.T) {
 		again   time.Duration
 	}
 	paused := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }
+	cancelledBy := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }
 	failedOnce := func(retry time.Duration) func(*v1alpha1.StorageVersionMigration) {
 		return func(m *v1alpha1.StorageVersionMigration) {
 			m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 1, Failures: 1, RetryTime: metav1.NewTime(noon.Add(retry))}
@@ -161,6 +162,16 @@ func TestDecide(t *testing.T) {
 		},
 		"what kube-storage-version-migrator has failed at is started": {
 			migration: byAnother(v1alpha1.Failed, 1), want: want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
+		},
+		"what is cancelled does not start": {
+			migration: cancelledBy, want: want{step: nothing, phase: v1alpha1.PhaseCancelled},
+		},
+		"a run that is cancelled is removed with its checkpoint": {
+			migration: cancelledBy, runs: []run{aRun(1, 1, working), aRun(2, 1, ended(worker.ObjectsFailed)), aRun(2, 2, working)},
+			want: want{step: nothing, removes: []string{"migrate-12345678-2-2", "migrate-12345678-1-1", "migrate-12345678-2-1"}, phase: v1alpha1.PhaseCancelled},
+		},
+		"what has succeeded before it was cancelled has succeeded": {
+			migration: func(m *v1alpha1.StorageVersionMigration) { cancelledBy(m); succeeded(m) }, want: want{step: nothing, phase: v1alpha1.PhaseSucceeded},
 		},
 		"what was asked for is started": {
 			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},

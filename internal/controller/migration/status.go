@@ -142,7 +142,7 @@ func versionOf(r *worker.Report) string {
 func observed(m *v1alpha1.StorageVersionMigration, s v1alpha1.StorageVersionMigrationStatus, phase v1alpha1.Phase) int64 {
 	takenUp := max(s.Run.Generation, s.CompletedGeneration) // no run was needed for one that was adopted
 	switch phase {
-	case v1alpha1.PhaseSucceeded, v1alpha1.PhaseFailed, v1alpha1.PhasePaused:
+	case v1alpha1.PhaseSucceeded, v1alpha1.PhaseFailed, v1alpha1.PhasePaused, v1alpha1.PhaseCancelled:
 		if takenUp != m.Generation {
 			return 0
 		}

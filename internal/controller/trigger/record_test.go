@@ -150,6 +150,7 @@ func TestTheMigrationsOfAResourceAreOursAndAllOthers(t *testing.T) {
 	}
 	all := []v1alpha1.StorageVersionMigration{
 		events("", func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }),
+		events("", func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }),
 		events("another.example.com", func(*v1alpha1.StorageVersionMigration) {}),
 		events("events.k8s.io", func(m *v1alpha1.StorageVersionMigration) {
 			m.Labels, m.Spec.Generation, m.Spec.State = labels(), 4, v1alpha1.Paused
@@ -161,8 +162,12 @@ func TestTheMigrationsOfAResourceAreOursAndAllOthers(t *testing.T) {
 	if diff := cmp.Diff(ledger.Migration{Generation: 4}, ours); diff != "" {
 		t.Errorf("ours (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]ledger.Migration{{Generation: 1, Held: true}, {Generation: 1, Failed: true}}, others); diff != "" {
+	if diff := cmp.Diff([]ledger.Migration{{Generation: 1, Held: true}, {Generation: 1, Held: true}, {Generation: 1, Failed: true}}, others); diff != "" {
 		t.Errorf("others (-want +got):\n%s", diff)
+	}
+	all[3].Spec.State = v1alpha1.Cancelled
+	if ours, _ := migrationsOf(all, []string{"events.events.k8s.io"}); !ours.Held {
+		t.Errorf("ours is cancelled, and is %+v", ours)
 	}
 	if ours, others := migrationsOf(nil, []string{"events"}); ours != (ledger.Migration{}) || others != nil {
 		t.Errorf("none are %+v, %+v", ours, others)

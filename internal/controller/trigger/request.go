@@ -79,7 +79,7 @@ func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
 	start := number(s.Run.StartResourceVersion)
 	known := ledger.Migration{
 		Generation: m.Spec.Generation, Completed: s.CompletedGeneration, Failed: s.State == v1alpha1.PhaseFailed,
-		Started: s.Run.Generation == m.Spec.Generation, Start: start,
+		Started: s.Run.Generation == m.Spec.Generation, Start: start, Held: m.Spec.State == v1alpha1.Cancelled,
 	}
 	if s.CompletedGeneration > 0 && s.Run.Generation == s.CompletedGeneration && s.Epoch != nil && s.StorageVersionHash != "" {
 		known.Proof = &ledger.Proof{Start: start, Epoch: epochOf(s.Epoch, s.StorageVersionHash), Baseline: number(s.ResourceVersion)}
