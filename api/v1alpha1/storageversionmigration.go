@@ -82,7 +82,7 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="has(self.resource) && self.resource != ''",message="names no resource"
 	Resource GroupVersionResource `json:"resource"`
 	// GroupVersions are where the resource is served: the preferred version of its group first, then other groups that serve the same stored objects. The controller fills them in
-	// for every migration, and refreshes them, unless another field manager has written them. For others to read; nothing depends on it.
+	// for every migration, and refreshes them, unless another field manager has written them. For others to read; nothing depends on it. Default: empty, until then.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -105,6 +105,13 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:default=Active
 	// +kubebuilder:validation:Enum=Active;Paused;Cancelled
 	State State `json:"state,omitempty"`
+	// Priority orders the work among migrations that wait for their turn: the greatest first, where each minute of waiting counts as 1 more, so that none waits indefinitely. What the
+	// controller asks for by itself has 1 to 24, by how soon the versions that may be stored are likely to be removed. From 1 to 1000. Default: 100, what a person asks for comes first.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Priority int32 `json:"priority,omitempty"`
 	// Pace bounds the load on the API servers, beyond what they ask for themselves. Default: no further bounds.
 	// +optional
 	Pace Pace `json:"pace,omitzero"`
@@ -120,6 +127,9 @@ type StorageVersionMigrationSpec struct {
 
 // State says whether to work on a migration.
 type State string
+
+// DefaultPriority is spec.priority where nobody gives one.
+const DefaultPriority int32 = 100
 
 // The states of spec.state.
 const (

@@ -70,7 +70,8 @@ func refusesWhatCannotBeMeant(t *testing.T, c *cluster) {
 		"a lower generation":                         {http.MethodPatch, one, `{"spec":{"generation":2}}`, "can only be raised"},
 		"no generation any more, which means 1":      {http.MethodPatch, one, `{"spec":{"generation":null}}`, "can only be raised"},
 		"the generation 0":                           {http.MethodPost, migrations, migrationNamed("x", `{"resource":{"resource":"pods"},"generation":0}`), "should be greater than or equal to 1"},
-		"an unknown state":                           {http.MethodPatch, one, `{"spec":{"state":"Stopped"}}`, `supported values: "Active", "Paused"`},
+		"an unknown state":                           {http.MethodPatch, one, `{"spec":{"state":"Stopped"}}`, `supported values: "Active", "Paused", "Cancelled"`},
+		"a priority of nothing":                      {http.MethodPatch, one, `{"spec":{"priority":0}}`, "should be greater than or equal to 1"},
 		"a negative rate":                            {http.MethodPatch, one, `{"spec":{"pace":{"maxObjectsPerSecond":-1}}}`, "should be greater than or equal to 0"},
 		"more in flight than any API server bears":   {http.MethodPatch, one, `{"spec":{"pace":{"maxInFlight":1025}}}`, "should be less than or equal to 1024"},
 		"a negative time to live":                    {http.MethodPatch, one, `{"spec":{"ttlSecondsAfterFinished":-1}}`, "should be greater than or equal to 0"},
@@ -103,7 +104,7 @@ func newMigrationHasDefaults(t *testing.T, c *cluster) {
 		if err := json.Unmarshal([]byte(answer), &m); err != nil {
 			t.Fatal(err)
 		}
-		want := v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Resource: "secrets"}, Generation: 1, State: v1alpha1.Active}
+		want := v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Resource: "secrets"}, Generation: 1, State: v1alpha1.Active, Priority: v1alpha1.DefaultPriority}
 		if diff := cmp.Diff(want, m.Spec); diff != "" {
 			t.Errorf("spec (-want +got):\n%s", diff)
 		}

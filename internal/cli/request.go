@@ -204,7 +204,7 @@ func (q *requests) ask(ctx context.Context, r inventory.Resource, f *requestFlag
 
 // raise is the change that asks for another run. What was not asked for stays as it is.
 func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[string]any {
-	spec := map[string]any{"generation": before.Spec.Generation + 1, "reason": f.reason}
+	spec := map[string]any{"generation": before.Spec.Generation + 1, "reason": f.reason, "priority": max(before.Spec.Priority, v1alpha1.DefaultPriority)}
 	if before.Spec.State == v1alpha1.Cancelled {
 		spec["state"] = v1alpha1.Active
 	}

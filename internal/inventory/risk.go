@@ -9,21 +9,14 @@ import (
 	"slices"
 )
 
-// ByRisk returns the resources in the order in which they are worth migrating; the argument is not changed.
-// The rule, most important first:
-//  1. what can be migrated before what cannot;
-//  2. custom resources whose storedVersions claim a version that is no longer served: only the definition still
-//     keeps it readable;
-//  3. custom resources whose storedVersions claim any version besides the storage version;
-//  4. by the least stable version that is served, claimed or stored, alpha before beta before the rest: those are
-//     removed first;
-//  5. resources whose preferred served version is not the storage version: one of the two is on its way out;
-//  6. by name, so that the order is always the same.
+// ByRisk returns the resources in the order in which they are worth migrating; the argument is not changed: what can be migrated before what cannot, then by Risk, then by
+// name, so that the order is always the same.
 func ByRisk(resources []Resource) []Resource {
 	sorted := slices.Clone(resources)
 	slices.SortStableFunc(sorted, func(a, b Resource) int {
 		return cmp.Or(
-			slices.Compare(a.risk(), b.risk()),
+			rank(a.Problem != nil)-rank(b.Problem != nil),
+			b.Risk()-a.Risk(),
 			cmp.Compare(a.Group, b.Group),
 			cmp.Compare(a.Resource, b.Resource),
 		)
@@ -31,14 +24,17 @@ func ByRisk(resources []Resource) []Resource {
 	return sorted
 }
 
-// risk is the sort key of rules 1 to 5; less is riskier.
-func (r Resource) risk() []int {
-	last := func(is bool) int {
-		if is {
-			return 0
-		}
-		return 1
-	}
+// MostRisk is the greatest Risk.
+const MostRisk = 23
+
+// Risk tells how soon a version that may be stored is likely to be removed, from 0 to MostRisk. The rule, most important first:
+//  1. custom resources whose storedVersions claim a version that is no longer served: only the definition still
+//     keeps it readable;
+//  2. custom resources whose storedVersions claim any version besides the storage version;
+//  3. by the least stable version that is served, claimed or stored, alpha before beta before the rest: those are
+//     removed first;
+//  4. resources whose preferred served version is not the storage version: one of the two is on its way out.
+func (r Resource) Risk() int {
 	stale := r.Stale()
 	unserved := slices.ContainsFunc(stale, func(version string) bool { return !r.serves(version) })
 	stability := stageOf(r.StorageVersion.Version)
@@ -49,7 +45,14 @@ func (r Resource) risk() []int {
 		stability = min(stability, stageOf(version))
 	}
 	preferredElsewhere := len(r.Versions) > 0 && r.StorageVersion.Version != "" && r.Versions[0].Name != r.StorageVersion.Version
-	return []int{last(r.Problem == nil), last(unserved), last(len(stale) > 0), int(stability), last(preferredElsewhere)}
+	return 12*rank(unserved) + 6*rank(len(stale) > 0) + 2*int(stable-stability) + rank(preferredElsewhere)
+}
+
+func rank(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 func (r Resource) serves(version string) bool {

@@ -51,6 +51,9 @@ func TestAControllerMigratesWhatIsAskedFor(t *testing.T) {
 	if m.Spec.ContinueToken == "" {
 		t.Error("spec.continueToken was not kept")
 	}
+	if m.Spec.Priority != v1alpha1.DefaultPriority {
+		t.Errorf("priority %d, want the default", m.Spec.Priority)
+	}
 	eventually(t, "the checkpoint is removed", func() bool { return len(c.checkpoints()) == 0 })
 
 	t.Run("and again when the generation is raised", func(t *testing.T) {
@@ -503,6 +506,9 @@ func TestAtStartUpEveryResourceIsAskedFor(t *testing.T) {
 		}
 		if m.Spec.Resource.Resource == "events" {
 			events++
+		}
+		if p := m.Spec.Priority; p < 1 || p >= v1alpha1.DefaultPriority {
+			t.Errorf("%s has the priority %d: as much as what a person asks for", m.Name, p)
 		}
 	}
 	if len(list.Items) < 30 || events != 1 {

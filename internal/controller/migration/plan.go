@@ -76,7 +76,7 @@ func planAll(s snapshot, most int, firstRetry time.Duration) plan {
 			p.orphans = append(p.orphans, r)
 		}
 	}
-	queue(s.migrations, begun)
+	queue(s.migrations, begun, s.now)
 	for i := range s.migrations {
 		m := &s.migrations[i]
 		if m.DeletionTimestamp != nil {

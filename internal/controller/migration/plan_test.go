@@ -4,9 +4,11 @@
 package migration
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
@@ -49,6 +51,62 @@ func TestTheAttemptAfterARunThatProvesNothingWaitsForItsTurn(t *testing.T) {
 				if d.migration.UID == a.UID && (d.step != test.want || d.step == start && d.run.attempt != 2) {
 					t.Errorf("attempt %d of the voided run: %s (%s), want %s", d.run.attempt, d.step, d.message, test.want)
 				}
+			}
+		})
+	}
+}
+
+func TestWhoseTurnComesFirst(t *testing.T) {
+	waits := func(name string, priority int32, change func(*v1alpha1.StorageVersionMigration)) v1alpha1.StorageVersionMigration {
+		m, _ := another(name, func(*run) {})
+		m.CreationTimestamp, m.Spec.Priority = metav1.NewTime(noon), priority
+		if change != nil {
+			change(&m)
+		}
+		return m
+	}
+	since := func(d time.Duration) func(*v1alpha1.StorageVersionMigration) {
+		return func(m *v1alpha1.StorageVersionMigration) { m.CreationTimestamp = metav1.NewTime(noon.Add(-d)) }
+	}
+	reconciling := func(status metav1.ConditionStatus, d time.Duration) func(*v1alpha1.StorageVersionMigration) {
+		return func(m *v1alpha1.StorageVersionMigration) {
+			since(1000 * time.Hour)(m)
+			m.Status.Conditions = []v1alpha1.Condition{{Type: v1alpha1.Reconciling, Status: status, LastTransitionTime: metav1.NewTime(noon.Add(-d))}}
+		}
+	}
+	for name, test := range map[string]struct {
+		waiting []v1alpha1.StorageVersionMigration
+		want    []string
+	}{
+		"by risk, whatever they are called, and whoever came a moment earlier": {
+			[]v1alpha1.StorageVersionMigration{waits("a", 1, since(2*time.Second)), waits("b", 24, nil), waits("c", 13, nil)}, []string{"b", "c", "a"},
+		},
+		"what a person asked for comes before": {
+			[]v1alpha1.StorageVersionMigration{waits("a", 24, since(time.Minute)), waits("b", v1alpha1.DefaultPriority, nil), waits("c", 0, since(time.Second))}, []string{"c", "b", "a"},
+		},
+		"of equals what has waited longest": {
+			[]v1alpha1.StorageVersionMigration{waits("a", 5, nil), waits("b", 5, since(time.Second))}, []string{"b", "a"},
+		},
+		"nothing starves": {
+			[]v1alpha1.StorageVersionMigration{waits("a", v1alpha1.DefaultPriority, nil), waits("b", 1, since(100*time.Minute))}, []string{"b", "a"},
+		},
+		"a migration that is asked for again waits since then": {
+			[]v1alpha1.StorageVersionMigration{
+				waits("again", 5, reconciling(metav1.ConditionFalse, 500*time.Hour)), waits("a", 5, since(time.Minute)), waits("before", 5, reconciling(metav1.ConditionTrue, 2*time.Minute)),
+			}, []string{"before", "a", "again"},
+		},
+		"what was begun comes first": {
+			[]v1alpha1.StorageVersionMigration{waits("a", 1000, nil), waits("begun", 1, nil)}, []string{"begun", "a"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			queue(test.waiting, map[types.UID]bool{"of-begun": true}, noon)
+			var got []string
+			for _, m := range test.waiting {
+				got = append(got, m.Spec.Resource.Resource)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("turns are %v, want %v", got, test.want)
 			}
 		})
 	}

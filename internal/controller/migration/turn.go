@@ -7,7 +7,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
@@ -66,8 +68,8 @@ func (t *turns) begin(r run) {
 	}
 }
 
-// queue sorts migrations by whose turn comes first: what was begun, then what has waited longest.
-func queue(all []v1alpha1.StorageVersionMigration, begun map[types.UID]bool) {
+// queue sorts migrations by whose turn comes first: what was begun, then the greatest priority, where each minute of waiting counts as 1.
+func queue(all []v1alpha1.StorageVersionMigration, begun map[types.UID]bool, now time.Time) {
 	rank := func(m *v1alpha1.StorageVersionMigration) int {
 		if begun[m.UID] {
 			return 0
@@ -77,8 +79,27 @@ func queue(all []v1alpha1.StorageVersionMigration, begun map[types.UID]bool) {
 	slices.SortStableFunc(all, func(a, b v1alpha1.StorageVersionMigration) int {
 		return cmp.Or(
 			cmp.Compare(rank(&a), rank(&b)),
-			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(urgency(&b, now), urgency(&a, now)),
 			cmp.Compare(a.Name, b.Name),
 		)
 	})
+}
+
+// urgency is the priority of a migration and how long it has waited.
+func urgency(m *v1alpha1.StorageVersionMigration, now time.Time) time.Duration {
+	return time.Duration(cmp.Or(m.Spec.Priority, v1alpha1.DefaultPriority))*time.Minute + now.Sub(waitingSince(m, now))
+}
+
+// waitingSince is since when there has been something to do: since the migration was created, or was at its goal or failed for the last time.
+func waitingSince(m *v1alpha1.StorageVersionMigration, now time.Time) time.Time {
+	for _, c := range m.Status.Conditions {
+		switch {
+		case c.Type != v1alpha1.Reconciling:
+		case c.Status != metav1.ConditionTrue:
+			return now // it was until this pass
+		default:
+			return latest(c.LastTransitionTime.Time, m.CreationTimestamp.Time)
+		}
+	}
+	return m.CreationTimestamp.Time
 }

@@ -113,7 +113,7 @@ type asker struct {
 // ask raises the generation of a resource's migration, or creates it. Dying before or after changes nothing: what is recorded asks again.
 func (a *asker) ask(ctx context.Context, r inventory.Resource, all []v1alpha1.StorageVersionMigration, d ledger.Decision) (asked bool, err error) {
 	if m := own(all, r.Names()); m != nil {
-		if err := a.raise(ctx, m, d); err != nil {
+		if err := a.raise(ctx, m, r, d); err != nil {
 			return false, fmt.Errorf("raise generation of migration %s: %w", m.Name, err)
 		}
 		return true, nil
@@ -125,15 +125,18 @@ func (a *asker) ask(ctx context.Context, r inventory.Resource, all []v1alpha1.St
 	if err != nil {
 		return false, err
 	}
-	m.Spec.Generation, m.Spec.Reason = d.Request, d.Reason
+	m.Spec.Generation, m.Spec.Reason, m.Spec.Priority = d.Request, d.Reason, priority(r)
 	if err := a.client.Create(ctx, m); err != nil {
 		return false, fmt.Errorf("create migration %s: %w", m.Name, err)
 	}
 	return true, nil
 }
 
+// priority is less than that of what a person asks for.
+func priority(r inventory.Resource) int32 { return 1 + int32(r.Risk()) } //nolint:gosec // at most inventory.MostRisk
+
 // raise raises the generation, unless somebody has changed it since it was read. A status that moved meanwhile is no matter.
-func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, d ledger.Decision) error {
+func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, r inventory.Resource, d ledger.Decision) error {
 	type change struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
@@ -144,6 +147,7 @@ func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, 
 		{"test", "/spec/generation", m.Spec.Generation},
 		{"replace", "/spec/generation", d.Request},
 		{"add", "/spec/reason", d.Reason},
+		{"add", "/spec/priority", priority(r)},
 	})
 	if err != nil {
 		return err
