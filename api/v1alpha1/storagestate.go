@@ -155,6 +155,10 @@ type StorageStateStatus struct {
 	// +kubebuilder:validation:MaxItems=128
 	// +kubebuilder:validation:items:MaxLength=512
 	Traces []string `json:"traces,omitempty"`
+	// Requested is true once there was a StorageVersionMigration of the resource. A controller with --bootstrap=none asks for migrations of such resources, also
+	// after that object was deleted. Default: false.
+	// +optional
+	Requested bool `json:"requested,omitempty"`
 	// Conditions are AllEncodingVersionsEqual (all API servers encode the resource in one version) and Migrated (everything that is stored is in the current version).
 	// +optional
 	// +listType=map

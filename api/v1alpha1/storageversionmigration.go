@@ -115,7 +115,8 @@ type StorageVersionMigrationSpec struct {
 	// Pace bounds the load on the API servers, beyond what they ask for themselves. Default: no further bounds.
 	// +optional
 	Pace Pace `json:"pace,omitzero"`
-	// TTLSecondsAfterFinished is how long, in seconds, this object is kept after its migration has succeeded. Absent, the default: for ever.
+	// TTLSecondsAfterFinished is how long, in seconds, this object is kept after its migration has succeeded; at least 15, in which its proof is recorded.
+	// The controller asks for later migrations of the resource with another object. If unset, the default, the object is kept indefinitely.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`

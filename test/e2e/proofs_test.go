@@ -255,3 +255,30 @@ func TestWhatIsCancelledStaysSoUntilSomebodyAsks(t *testing.T) {
 	c.untilState(widgetsName, "proven", persistedOnly("v1"))
 	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v1: n})
 }
+
+// With --bootstrap=none, a resource that was asked for once is migrated by itself from then on, also after its migration has expired.
+func TestAMigrationThatHasExpiredIsAskedForAgainWhenItIsNeeded(t *testing.T) {
+	t.Parallel()
+	const n = 100
+	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
+	c.triggering("--bootstrap=none", "--discovery-period=1s")
+	s := c.untilState(widgetsName, "recorded", unknown)
+	if s.Status.Requested || c.generation(widgetsName) != 0 {
+		t.Fatalf("nobody has asked for widgets: %+v", s.Status)
+	}
+	c.ask(v1alpha1.StorageVersionMigrationSpec{TTLSecondsAfterFinished: new(int32(0))})
+	c.untilState(widgetsName, "proven", func(s *v1alpha1.StorageState) bool { return persistedOnly("v2")(s) && s.Status.Requested })
+	eventually(t, "the migration has expired", func() bool { return c.generation(widgetsName) == 0 })
+	if s := c.state(widgetsName); !persistedOnly("v2")(s) {
+		t.Errorf("after its migration has expired the state is %+v", s.Status)
+	}
+	moveStorage(t, c.cluster, "v1")
+	c.untilState(widgetsName, "proven again", persistedOnly("v1"))
+	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v1: n})
+	if names := c.migrationsOfWidgets(); !slices.Equal(names, []string{widgetsName}) {
+		t.Errorf("migrations of widgets are %v, want one of ours", names)
+	}
+	if c.generation("configmaps") != 0 {
+		t.Error("configmaps are migrated, for which nobody has asked")
+	}
+}

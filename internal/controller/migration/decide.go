@@ -149,6 +149,9 @@ func active(rs []run) bool {
 	return false
 }
 
+// leastKept is how long a migration is there after its success, whatever its TTL: the trigger reads the proof in it.
+const leastKept = 15 * time.Second
+
 // finished: the generation has succeeded.
 func (f facts) finished(current run) decision {
 	d := decision{step: nothing, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven, message: f.migration.Status.Summary}
@@ -162,7 +165,7 @@ func (f facts) finished(current run) decision {
 	if ttl == nil {
 		return d
 	}
-	left := f.migration.Status.Progress.CompletionTime.Add(time.Duration(*ttl) * time.Second).Sub(f.now)
+	left := f.migration.Status.Progress.CompletionTime.Add(max(leastKept, time.Duration(*ttl)*time.Second)).Sub(f.now)
 	if left <= 0 {
 		d.step = expire
 	} else {

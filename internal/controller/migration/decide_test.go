@@ -163,6 +163,20 @@ func TestDecide(t *testing.T) {
 		"what kube-storage-version-migrator has failed at is started": {
 			migration: byAnother(v1alpha1.Failed, 1), want: want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
 		},
+		"a migration whose time after success is over is deleted": {
+			migration: func(m *v1alpha1.StorageVersionMigration) {
+				succeeded(m)
+				m.Spec.TTLSecondsAfterFinished = new(int32(50))
+			},
+			want: want{step: expire, phase: v1alpha1.PhaseSucceeded},
+		},
+		"a migration is there for long enough that its proof is recorded": {
+			migration: func(m *v1alpha1.StorageVersionMigration) {
+				succeeded(m)
+				m.Status.Progress.CompletionTime, m.Spec.TTLSecondsAfterFinished = metav1.NewTime(noon.Add(-5*time.Second)), new(int32(0))
+			},
+			want: want{step: nothing, phase: v1alpha1.PhaseSucceeded, again: 10 * time.Second},
+		},
 		"what is cancelled does not start": {
 			migration: cancelledBy, want: want{step: nothing, phase: v1alpha1.PhaseCancelled},
 		},

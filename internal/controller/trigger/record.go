@@ -76,7 +76,8 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 		PersistedStorageVersionHashes: s.Persisted, CurrentStorageVersionHash: s.Current,
 		LastHeartbeatTime: metav1.NewTime(s.Heartbeat.Truncate(time.Second)),
 		CurrentVersion:    readable[s.Current], RequiredStartResourceVersion: decimal(s.After), OnlyDecodable: s.OnlyDecodable,
-		HeartbeatPeriodSeconds: before.HeartbeatPeriodSeconds, Excluded: before.Excluded, Conditions: before.Conditions,
+		HeartbeatPeriodSeconds: before.HeartbeatPeriodSeconds, Excluded: before.Excluded,
+		Requested: before.Requested, Conditions: before.Conditions,
 	}
 	for _, hash := range s.Persisted {
 		next.PersistedVersions = append(next.PersistedVersions, cmp.Or(readable[hash], hash))

@@ -110,15 +110,15 @@ type asker struct {
 	create bool
 }
 
-// ask raises the generation of a resource's migration, or creates it. Dying before or after changes nothing: what is recorded asks again.
-func (a *asker) ask(ctx context.Context, r inventory.Resource, all []v1alpha1.StorageVersionMigration, d ledger.Decision) (asked bool, err error) {
+// ask raises the generation of a resource's migration, or creates it; requested says that there was one before. Dying before or after changes nothing: what is recorded asks again.
+func (a *asker) ask(ctx context.Context, r inventory.Resource, all []v1alpha1.StorageVersionMigration, d ledger.Decision, requested bool) (asked bool, err error) {
 	if m := own(all, r.Names()); m != nil {
 		if err := a.raise(ctx, m, r, d); err != nil {
 			return false, fmt.Errorf("raise generation of migration %s: %w", m.Name, err)
 		}
 		return true, nil
 	}
-	if !a.create {
+	if !a.create && !requested {
 		return false, nil
 	}
 	m, err := a.object(ctx, r, all)

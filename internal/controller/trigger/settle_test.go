@@ -168,7 +168,7 @@ func TestARestoredRecordIsNotTrimmed(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
 	tr.eyes.etcds.collections[settled] = collection{main: true}
 	backup, written := m.state, m.state
-	if err := tr.write(t.Context(), written.DeepCopy(), ledger.Decision{State: ledger.State{Persisted: []string{"h"}}}, nil, 0); err != nil {
+	if err := tr.write(t.Context(), written.DeepCopy(), v1alpha1.StorageStateStatus{PersistedStorageVersionHashes: []string{"h"}}, "", 0); err != nil {
 		t.Fatal(err)
 	}
 	m.state, m.version, m.written = backup, 1_000_000_000, nil // restored with a bumped revision, to before that was written

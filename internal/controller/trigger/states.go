@@ -17,7 +17,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
@@ -30,6 +29,8 @@ type entryPlan struct {
 	resource *resource              // nil: it is gone
 	state    *v1alpha1.StorageState // nil: there is none
 	decision ledger.Decision
+	// requested: there is a migration of the resource, or there was one.
+	requested bool
 	// unsettled: this look did not tell everything.
 	unsettled bool
 	failed    bool
@@ -48,6 +49,7 @@ func (t *trigger) decide(s *seen) []entryPlan {
 	var plan []entryPlan
 	for name, r := range s.resources {
 		e := entryPlan{name: name, resource: r, state: s.states[name]}
+		e.requested = e.state != nil && e.state.Status.Requested || slices.ContainsFunc(s.migrations, func(m v1alpha1.StorageVersionMigration) bool { return about(&m, r.names) })
 		since, watched := t.positions[name]
 		look := s.lookAt(r, e.state, t.journal, since, t.MinEvidence)
 		switch {
@@ -95,7 +97,10 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
 			return err
 		}
 	}
-	if err := t.write(ctx, state, e.decision, e.resource, t.Period/2); err != nil {
+	next := status(&state.Status, e.decision.State, &e.resource.view, e.decision.Doubt, time.Now())
+	next.Requested = e.requested
+	next.HeartbeatPeriodSeconds, next.Excluded = t.promise(e.resource)
+	if err := t.write(ctx, state, next, e.decision.Doubt, t.Period/2); err != nil {
 		return err
 	}
 	t.positions[e.name] = s.from
@@ -119,23 +124,14 @@ func groupOf(r *resource) string {
 // never is the age at which a heartbeat is written without a look: a look is what makes it young.
 const never = math.MaxInt64
 
-// write writes the status of a StorageState; r is the resource as a look saw it, nil where there was none. Where nothing moved but the
-// heartbeat, a young one is good enough: what is recorded is then what was seen.
-func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, d ledger.Decision, r *resource, young time.Duration) error {
-	now := time.Now()
-	var v *agreement.View
-	if r != nil {
-		v = &r.view
-	}
-	next := status(&state.Status, d.State, v, d.Doubt, now)
-	if r != nil {
-		next.HeartbeatPeriodSeconds, next.Excluded = t.promise(r)
-	}
-	if sameButHeartbeat(state.Status, next) && now.Sub(state.Status.LastHeartbeatTime.Time) < young {
+// write writes the status of a StorageState. Where nothing moved but the heartbeat, a young one is good enough: what is
+// recorded is then what was seen.
+func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next v1alpha1.StorageStateStatus, doubt string, young time.Duration) error {
+	if sameButHeartbeat(state.Status, next) && time.Since(state.Status.LastHeartbeatTime.Time) < young {
 		return nil
 	}
-	if before := state.Status.PersistedVersions; d.Doubt != "" || !slices.Equal(before, next.PersistedVersions) {
-		t.Logger.Info("What may be stored has changed", "resource", state.Name, "before", before, "now", next.PersistedVersions, "doubt", d.Doubt)
+	if before := state.Status.PersistedVersions; doubt != "" || !slices.Equal(before, next.PersistedVersions) {
+		t.Logger.Info("What may be stored has changed", "resource", state.Name, "before", before, "now", next.PersistedVersions, "doubt", doubt)
 	}
 	state.Status = next
 	if err := t.client.Status().Update(ctx, state); err != nil {
@@ -213,7 +209,7 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 		if slices.Equal(d.State.Persisted, before.Persisted) {
 			continue
 		}
-		if err := t.write(ctx, state, d, nil, 0); err != nil {
+		if err := t.write(ctx, state, status(&state.Status, d.State, nil, "", time.Now()), "", 0); err != nil {
 			return look, fmt.Errorf("storage state %s: %w", name, err)
 		}
 	}
@@ -248,7 +244,7 @@ func (t *trigger) tell(ctx context.Context) error {
 		d := ledger.Told(before, storageversion.Hash(schema.GroupVersionKind{
 			Group: definition.Spec.Group, Version: definition.StorageVersion(), Kind: definition.Spec.Names.Kind,
 		}))
-		if err := t.write(ctx, state, d, nil, never); err != nil {
+		if err := t.write(ctx, state, status(&state.Status, d.State, nil, "", time.Now()), "", never); err != nil {
 			return fmt.Errorf("storage state %s: %w", name, err)
 		}
 	}

@@ -287,7 +287,7 @@ func (t *trigger) request(ctx context.Context, plan []entryPlan, s *seen) (probl
 			continue
 		}
 		d := plan[i].decision
-		asked, err := t.asker.ask(ctx, r, s.migrations, d)
+		asked, err := t.asker.ask(ctx, r, s.migrations, d, plan[i].requested)
 		if err != nil {
 			problems = append(problems, err)
 		} else if asked {
