@@ -59,7 +59,7 @@
 //   - A process that was told to end writes for less than the settle time after its Lease and its address are gone, or the epoch begins
 //     only when it is silent; package agreement sees to that.
 //   - The moment is read after the look has ended (see Look.Moment), and the start of a run before anything is done for it.
-//   - There is one writer: a State is written under the resourceVersion that was read with it.
+//   - A State is written under the resourceVersion that was read with it, by the controller and by runs by hand.
 package ledger
 
 import (

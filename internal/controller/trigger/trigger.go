@@ -4,7 +4,7 @@
 // Package trigger is the controller that notices when a resource may be stored in more than its current version, records that, and asks
 // for a migration.
 //
-// It owns the StorageStates, of StorageVersionMigrations the specs that it created itself, and spec.groupVersions of all. It looks at all API servers every
+// It owns the StorageStates (ByHand writes what a run proves that no migration asked for), of StorageVersionMigrations the specs that it created itself, and spec.groupVersions of all. It looks at all API servers every
 // period, and at once when something moves that can end an epoch; what is to be recorded and asked for is decided by package ledger.
 // It never carries out a migration, and never asks for anything with what users created.
 //
