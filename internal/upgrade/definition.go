@@ -270,11 +270,11 @@ func (q Question) losses(proposed Manifest, live *Manifest, all []stored) string
 			if to.Name == from.Name || !to.Served && !to.Storage {
 				continue
 			}
-			field := from.Schema.lost(to.Schema, "")
-			if field == "" || live.loses(from.Name, to.Name) {
+			fields := from.Schema.Lost(to.Schema)
+			if len(fields) == 0 || live.loses(from.Name, to.Name) {
 				continue
 			}
-			return fmt.Sprintf("it has no conversion webhook, and %s of %s does not fit %s: objects stored as %s lose it", field, from.Name, to.Name, from.Name)
+			return fmt.Sprintf("it has no conversion webhook, and %s of %s does not fit %s: objects stored as %s lose it", fields[0], from.Name, to.Name, from.Name)
 		}
 	}
 	return ""
@@ -294,5 +294,5 @@ func (m Manifest) byHash(hash string) (ManifestVersion, bool) {
 func (m Manifest) loses(from, to string) bool {
 	a, okA := m.version(from)
 	b, okB := m.version(to)
-	return okA && okB && !m.Webhook && (b.Served || b.Storage) && a.Schema.lost(b.Schema, "") != ""
+	return okA && okB && !m.Webhook && (b.Served || b.Storage) && len(a.Schema.Lost(b.Schema)) > 0
 }

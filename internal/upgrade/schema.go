@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Schema is what of a structural schema decides which fields an API server keeps.
@@ -37,54 +38,62 @@ func (a *Additional) UnmarshalJSON(raw []byte) error {
 // topLevel fields are kept whatever a schema says.
 var topLevel = []string{"apiVersion", "kind", "metadata"}
 
-// lost names a field of s that an API server with the schema to drops or refuses: one that is not there, or that has another type.
-// Empty where there is none.
-func (s Schema) lost(to Schema, path string) string {
+// Path leads to a field of an object: names of fields, Each for the items of a list, and Any for fields that a schema does not name.
+type Path []string
+
+// Steps of a Path that are not names of fields.
+const (
+	Each = "[]"
+	Any  = "*"
+)
+
+// String is the path for people: spec.rules[].name; "the object" for the empty one.
+func (p Path) String() string {
+	if len(p) == 0 {
+		return "the object"
+	}
+	return strings.ReplaceAll(strings.Join(p, "."), "."+Each, Each)
+}
+
+func (p Path) to(step string) Path { return append(slices.Clone(p), step) }
+
+// Lost are the fields of s that an API server with the schema to drops or refuses: those that are not there, or have another type. A
+// field below one of them is not named again.
+func (s Schema) Lost(to Schema) []Path { return s.lost(to, nil) }
+
+func (s Schema) lost(to Schema, path Path) (lost []Path) {
 	if to.Type != "" && (s.Type != "" && s.Type != to.Type || s.IntOrStr) {
-		return name(path)
+		return []Path{path}
 	}
 	for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
-		inner := path + "." + field
+		inner := path.to(field)
 		next, ok := to.Properties[field]
 		switch {
-		case path == "" && slices.Contains(topLevel, field), to.Embedded && slices.Contains(topLevel, field):
+		case len(path) == 0 && slices.Contains(topLevel, field), to.Embedded && slices.Contains(topLevel, field):
 		case ok:
-			if lost := s.Properties[field].lost(next, inner); lost != "" {
-				return lost
-			}
+			lost = append(lost, s.Properties[field].lost(next, inner)...)
 		case to.Additional != nil && !to.Additional.Any:
-			if lost := s.Properties[field].lost(to.Additional.Schema, inner); lost != "" {
-				return lost
-			}
+			lost = append(lost, s.Properties[field].lost(to.Additional.Schema, inner)...)
 		case !to.Preserve && to.Additional == nil:
-			return name(inner)
+			lost = append(lost, inner)
 		}
 	}
 	if s.Items != nil && to.Items != nil {
-		if lost := s.Items.lost(*to.Items, path+"[]"); lost != "" {
-			return lost
-		}
+		lost = append(lost, s.Items.lost(*to.Items, path.to(Each))...)
 	}
-	return s.lostKeys(to, path)
+	return append(lost, s.lostKeys(to, path)...)
 }
 
 // lostKeys looks at fields that the schema does not name one by one.
-func (s Schema) lostKeys(to Schema, path string) string {
+func (s Schema) lostKeys(to Schema, path Path) []Path {
 	open := s.Preserve || s.Additional != nil
 	switch {
 	case !open || to.Preserve || to.Additional != nil && to.Additional.Any:
-		return ""
+		return nil
 	case to.Additional == nil:
-		return name(path + ".*")
+		return []Path{path.to(Any)}
 	case s.Additional == nil || s.Additional.Any:
-		return ""
+		return nil
 	}
-	return s.Additional.lost(to.Additional.Schema, path+".*")
-}
-
-func name(path string) string {
-	if path == "" {
-		return "the object"
-	}
-	return path[1:]
+	return s.Additional.lost(to.Additional.Schema, path.to(Any))
 }
