@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crdupgrade
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Decide makes the plan for the CRD of a file. It is pure.
+func (q Question) Decide(next *CRD, f Facts) Plan {
+	if refusal := q.unfit(next); refusal != nil {
+		return Plan{Refusal: refusal}
+	}
+	if f.Live == nil {
+		return Plan{Steps: []Step{{Create, "create it with " + list(next.Versions())}}}
+	}
+	p := Plan{Keep: Keep(next, f), Losses: f.Found.Losses}
+	for _, rule := range []func(*CRD, Facts, Plan) *Refusal{q.terminating, q.stranded, q.unreadable, q.unserved, q.nothingInCommon, q.losing} {
+		if refusal := rule(next, f, p); refusal != nil {
+			p.Refusal = refusal
+			return p
+		}
+	}
+	p.Steps = q.steps(next, f, p)
+	return p
+}
+
+// Stored are the versions that objects may be stored in: status.storedVersions, which the API server keeps, and, until the contrary is
+// proven, those of the StorageState; where that records that there may be others, every version of the CRD.
+func (f Facts) Stored() []string {
+	stored := slices.Clone(f.Live.Status.StoredVersions)
+	more := slices.Clone(f.Recorded)
+	if f.Unknown {
+		more = append(more, f.Live.Versions()...)
+	}
+	for _, version := range more {
+		if !f.Proven && !slices.Contains(stored, version) {
+			stored = append(stored, version)
+		}
+	}
+	return stored
+}
+
+// Keep are the versions that the CRD of the file does not have, and that the cluster's must have until nothing is stored in them and no
+// managedFields entry names them: once a version is gone, the API server refuses every server-side apply to an object with such an entry.
+func Keep(next *CRD, f Facts) (keep []string) {
+	stored := f.Stored()
+	for _, v := range Removed(next, f.Live) {
+		if slices.Contains(stored, v) || f.Found.Naming[v] > 0 {
+			keep = append(keep, v)
+		}
+	}
+	return keep
+}
+
+// Removed are the versions of the cluster's CRD that the file does not have.
+func Removed(next, live *CRD) []string {
+	return slices.DeleteFunc(live.Versions(), next.has)
+}
+
+// losesWebhook reports whether the file takes a conversion webhook away while objects may be stored that need it, even if their version
+// stays.
+func losesWebhook(next *CRD, f Facts) bool {
+	return f.Live.manifest.Webhook && !next.manifest.Webhook && len(moving(next, f)) > 0
+}
+
+// moving are the versions that objects may be stored in and that are not the storage version of the file.
+func moving(next *CRD, f Facts) []string {
+	return slices.DeleteFunc(f.Stored(), func(v string) bool { return v == next.StorageVersion() })
+}
+
+func (q Question) unfit(next *CRD) *Refusal {
+	storage := 0
+	for _, v := range next.Spec.Versions {
+		if v.Storage {
+			storage++
+		}
+	}
+	switch diff := "kubectl diff --server-side -f " + file(next.From); {
+	case storage != 1:
+		return refuse(Invalid, diff, "it marks %d versions as the storage version, want 1", storage)
+	case next.manifest.Webhook && !next.manifest.Reachable:
+		return refuse(Invalid, diff, "its conversion webhook has neither a URL nor a service")
+	}
+	return nil
+}
+
+func (q Question) terminating(_ *CRD, f Facts, _ Plan) *Refusal {
+	for _, c := range f.Live.Status.Conditions {
+		if c.Type == "Terminating" && c.Status == "True" {
+			return refuse(Terminating, "kubectl wait --for=delete customresourcedefinition "+f.Live.Name(), "the cluster is deleting it: %s", c.Message)
+		}
+	}
+	return nil
+}
+
+// stranded refuses where objects may be stored in a version that no CRD has: they cannot be read, so nothing can be proven.
+func (q Question) stranded(next *CRD, f Facts, _ Plan) *Refusal {
+	for _, v := range f.Live.Status.StoredVersions {
+		if !f.Live.has(v) && !next.has(v) {
+			return refuse(Stranded, q.Program+" retire "+f.Live.Name()+" --version="+v+" --rescue",
+				"status.storedVersions names %s, which neither the cluster's CRD (%s) nor the file (%s) has: objects that are stored in it cannot be read",
+				v, list(f.Live.Versions()), list(next.Versions()))
+		}
+	}
+	return nil
+}
+
+func (q Question) unreadable(_ *CRD, f Facts, _ Plan) *Refusal {
+	if f.Unreadable == "" {
+		return nil
+	}
+	return refuse(Unreadable, "kubectl get "+f.Live.Resource().String()+" --all-namespaces --chunk-size=1",
+		"its objects cannot be listed, and it drops versions: %s", f.Unreadable)
+}
+
+// unserved refuses where objects would have to be rewritten through a CRD that serves none of its versions.
+func (q Question) unserved(next *CRD, f Facts, p Plan) *Refusal {
+	if next.Endpoint() != "" || len(p.Keep) == 0 && !losesWebhook(next, f) {
+		return nil
+	}
+	return refuse(Invalid, "kubectl diff --server-side -f "+file(next.From), "it serves no version, and objects have to be rewritten: nothing could read them")
+}
+
+// nothingInCommon refuses to convert objects between versions that no release has together: no author has said what becomes of them.
+func (q Question) nothingInCommon(next *CRD, f Facts, p Plan) *Refusal {
+	if slices.ContainsFunc(next.Versions(), f.Live.has) || f.Found.Objects == 0 || next.manifest.Webhook || q.AcceptFieldLoss {
+		return nil
+	}
+	return refuse(NothingInCommon, q.accepting(), "the cluster has %s, the file %s, and no conversion between them: only apiVersion would be changed; %s",
+		list(f.Live.Versions()), list(next.Versions()), lost(p.Losses, f.Found.Objects))
+}
+
+// losing refuses to drop fields that objects have, or may have.
+func (q Question) losing(next *CRD, f Facts, p Plan) *Refusal {
+	if q.AcceptFieldLoss || !slices.ContainsFunc(p.Losses, func(l Loss) bool { return l.Objects+l.Possibly > 0 }) {
+		return nil
+	}
+	return refuse(FieldLoss, q.accepting(), "objects may be stored in %s and would be stored as %s without a conversion webhook; %s",
+		list(lossy(p.Losses)), next.StorageVersion(), lost(p.Losses, f.Found.Objects))
+}
+
+func (q Question) accepting() string { return q.Again + " --accept-field-loss" }
+
+// steps are the steps of a plan that nothing speaks against.
+func (q Question) steps(next *CRD, f Facts, p Plan) (steps []Step) {
+	apply := Step{Apply, "apply it with " + list(next.Versions())}
+	if len(p.Keep) == 0 && !losesWebhook(next, f) {
+		return append(steps, apply)
+	}
+	storage := next.StorageVersion()
+	if !intermediate(next, f.Live, p.Keep) {
+		what := fmt.Sprintf("apply it with %s", list(next.Versions()))
+		if len(p.Keep) > 0 {
+			what += fmt.Sprintf(", and keep %s, unserved", list(p.Keep))
+		}
+		if conversionOf(next, f.Live) != next {
+			what += ", with the conversion webhook that the cluster has"
+		}
+		steps = append(steps, Step{Intermediate, what})
+	}
+	if !f.Proven {
+		steps = append(steps, Step{Migrate, fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored", counted(f.Found.Objects), storage)})
+	}
+	if !f.Proven || !slices.Equal(f.Live.Status.StoredVersions, []string{storage}) {
+		steps = append(steps, Step{Prune, "reduce status.storedVersions to [" + storage + "]"})
+	}
+	for _, v := range p.Keep {
+		if n := f.Found.Naming[v]; n > 0 {
+			steps = append(steps, Step{Owned, fmt.Sprintf("move the managedFields entries of %s from %s to %s", counted(n), v, next.Endpoint())})
+		}
+	}
+	return append(steps, apply)
+}
+
+// file is the file of a name like "crds.yaml, document 2".
+func file(from string) string {
+	name, _, _ := strings.Cut(from, ", document ")
+	if strings.Contains(name, " ") || name == "" {
+		return "FILE"
+	}
+	return name
+}
+
+func list(versions []string) string { return strings.Join(versions, ", ") }
+
+func counted(objects int64) string {
+	if objects == 1 {
+		return "1 object"
+	}
+	return fmt.Sprintf("%d objects", objects)
+}

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crdupgrade
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/internal/upgrade"
+)
+
+// Loss is a field that the schema of a version has and that of the new storage version has not. Without a conversion webhook objects are
+// converted by changing their apiVersion, and the API server drops what the schema does not name.
+type Loss struct {
+	Version string `json:"version"`
+	// Field is its path, such as spec.rules[].name.
+	Field string `json:"field"`
+	// Objects is how many have it, by their managedFields; values are not read (I9).
+	Objects int64 `json:"objects"`
+	// Possibly is how many others may have it: they have no managedFields, or these name a value as a whole that may contain it.
+	Possibly int64 `json:"possibly,omitempty"`
+
+	path upgrade.Path
+}
+
+func (l Loss) String() string {
+	switch {
+	case l.Possibly == 0:
+		return fmt.Sprintf("%s of %s (%s)", l.Field, l.Version, counted(l.Objects))
+	case l.Objects == 0:
+		return fmt.Sprintf("%s of %s (at most %s)", l.Field, l.Version, counted(l.Possibly))
+	}
+	return fmt.Sprintf("%s of %s (%d to %s)", l.Field, l.Version, l.Objects, counted(l.Objects+l.Possibly))
+}
+
+// Losses are the fields that the upgrade would drop from stored objects, without counts. It is pure.
+func Losses(next *CRD, f Facts) (losses []Loss) {
+	stored := moving(next, f)
+	drops := slices.ContainsFunc(Removed(next, f.Live), func(v string) bool { return slices.Contains(stored, v) })
+	switch {
+	case conversionOf(next, f.Live).manifest.Webhook:
+		return nil
+	case !drops && f.Live.StorageVersion() == next.StorageVersion() && !losesWebhook(next, f):
+		return nil // nothing moves that has not moved before
+	}
+	to, _ := next.schema(next.StorageVersion())
+	for _, version := range stored {
+		from, ok := f.Live.schema(version)
+		if !ok {
+			continue // stranded, or as the file has it
+		}
+		for _, path := range from.Lost(to) {
+			losses = append(losses, Loss{Version: version, Field: path.String(), path: path})
+		}
+	}
+	return losses
+}
+
+func (c *CRD) schema(version string) (upgrade.Schema, bool) {
+	for _, v := range c.manifest.Versions {
+		if v.Name == version {
+			return v.Schema, true
+		}
+	}
+	return upgrade.Schema{}, false
+}
+
+// lossy are the versions that lose fields.
+func lossy(losses []Loss) (versions []string) {
+	for _, l := range losses {
+		if l.Objects+l.Possibly > 0 && !slices.Contains(versions, l.Version) {
+			versions = append(versions, l.Version)
+		}
+	}
+	return versions
+}
+
+// lost says what is lost, for people; the first few fields, those that objects have before others.
+func lost(losses []Loss, objects int64) string {
+	const shown = 5
+	if len(losses) == 0 {
+		return fmt.Sprintf("%s would keep every field, if it means the same", counted(objects))
+	}
+	sorted := slices.Clone(losses)
+	slices.SortStableFunc(sorted, func(a, b Loss) int { return int(b.Objects + b.Possibly - a.Objects - a.Possibly) })
+	var words []string
+	for _, l := range sorted[:min(shown, len(sorted))] {
+		words = append(words, l.String())
+	}
+	if more := len(sorted) - shown; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return "lost: " + strings.Join(words, ", ")
+}
+
+// add counts one object: the versions that its managedFields name, and the fields that it would lose.
+func (f *Found) add(group string, entries []metav1.ManagedFieldsEntry) {
+	f.Objects++
+	versions := map[string]bool{}
+	var owned []map[string]any
+	for _, e := range entries {
+		if version, ok := strings.CutPrefix(e.APIVersion, group+"/"); ok && !versions[version] {
+			versions[version] = true
+			f.Naming[version]++
+		}
+		if len(f.Losses) == 0 || e.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]any
+		if json.Unmarshal([]byte(e.FieldsV1.GetRawString()), &fields) == nil {
+			owned = append(owned, fields)
+		}
+	}
+	for i := range f.Losses {
+		best := absent
+		if len(owned) == 0 {
+			best = possible // it is not known who wrote what
+		}
+		for _, fields := range owned {
+			best = max(best, find(fields, f.Losses[i].path))
+		}
+		switch best {
+		case present:
+			f.Losses[i].Objects++
+		case possible:
+			f.Losses[i].Possibly++
+		case absent:
+		}
+	}
+}
+
+// presence is what managedFields tell of a field.
+type presence int
+
+const (
+	absent presence = iota
+	possible
+	present
+)
+
+// find looks for a field in a set of owned fields, in the format FieldsV1.
+func find(fields map[string]any, path upgrade.Path) presence {
+	if len(path) == 0 {
+		return present
+	}
+	inner := false // whether anything below this field is named on its own
+	best := absent
+	for key, value := range fields {
+		if key == "." {
+			continue
+		}
+		inner = true
+		below, _ := value.(map[string]any)
+		switch {
+		case path[0] == upgrade.Each && !strings.HasPrefix(key, "f:"),
+			path[0] == upgrade.Any && strings.HasPrefix(key, "f:"),
+			key == "f:"+path[0]:
+			best = max(best, find(below, path[1:]))
+		}
+	}
+	if !inner {
+		return possible // the value is owned as a whole
+	}
+	return best
+}
