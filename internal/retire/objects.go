@@ -61,7 +61,7 @@ var ErrUnreadable = errors.New("the objects cannot be listed")
 func (o Objects) Look(ctx context.Context, version string) (count int64, owners Owners, err error) {
 	apiVersion := o.Definition.Spec.Group + "/" + version
 	managers := map[Manager]int64{}
-	err = o.each(ctx, func(items []metav1.PartialObjectMetadata) error {
+	err = o.Each(ctx, func(items []metav1.PartialObjectMetadata) error {
 		for i := range items {
 			count++
 			seen := map[Manager]bool{}
@@ -90,9 +90,9 @@ func (o Objects) Look(ctx context.Context, version string) (count int64, owners 
 	return count, owners, err
 }
 
-// each calls f with every page. A continue token that has expired comes with one that goes on from the same key; where it does not,
+// Each calls f with every page. A continue token that has expired comes with one that goes on from the same key; where it does not,
 // the list begins anew, so f may see an object twice.
-func (o Objects) each(ctx context.Context, f func([]metav1.PartialObjectMetadata) error) error {
+func (o Objects) Each(ctx context.Context, f func([]metav1.PartialObjectMetadata) error) error {
 	path, err := apipath.Collection(o.resource(), "")
 	if err != nil {
 		return fmt.Errorf("list %s: %w", o.Definition.Metadata.Name, err)

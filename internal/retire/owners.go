@@ -42,7 +42,7 @@ type mover struct {
 
 // run goes over all objects once, and returns how many were moved. Failures are all seen before they are returned.
 func (m *mover) run(ctx context.Context) (int64, error) {
-	err := m.objects.each(ctx, func(items []metav1.PartialObjectMetadata) error {
+	err := m.objects.Each(ctx, func(items []metav1.PartialObjectMetadata) error {
 		if err := m.stopped(); err != nil {
 			return err
 		}

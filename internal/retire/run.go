@@ -130,6 +130,13 @@ func (r *Run) prune(ctx context.Context) (string, error) {
 	return fmt.Sprintf("status.storedVersions [%s] → [%s]", strings.Join(result.Before, " "), strings.Join(result.After, " ")), nil
 }
 
+// MoveOwners is the step Owned alone, for a caller that has proven that nothing is stored in the version and that no request is under way
+// that writes it. It says what was done.
+func (r *Run) MoveOwners(ctx context.Context) (string, error) {
+	r.pacer = pace.New(r.Limits)
+	return r.moveOwners(ctx)
+}
+
 // moveOwners moves managedFields entries until a pass finds none to move. While the version is served its clients may add new
 // ones for ever: then a few passes are enough, and what comes later is found once it is not served any more.
 func (r *Run) moveOwners(ctx context.Context) (string, error) {
