@@ -29,31 +29,51 @@ const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions
 // manifestEndings are the files of a folder that are read.
 var manifestEndings = []string{".yaml", ".yml", ".json"}
 
-// readManifests reads the CustomResourceDefinitions of files and folders. Other objects are left out; where there is nothing at
-// all, something has gone wrong before us, in a pipe for instance.
+// readManifests reads the CustomResourceDefinitions of files and folders. Other objects are left out.
 func (env *environment) readManifests(command *cobra.Command, paths []string) ([]upgrade.Manifest, error) {
-	var manifests []upgrade.Manifest
-	objects := 0
+	crds, others, err := env.readCRDs(command, paths)
+	if err != nil {
+		return nil, err
+	}
+	if len(crds) == 0 {
+		fmt.Fprintf(env.Err, "There is no CustomResourceDefinition to judge (other objects: %d).\n", others)
+	}
+	manifests := make([]upgrade.Manifest, len(crds))
+	for i, object := range crds {
+		if manifests[i], err = upgrade.ParseManifest(object.JSON); err != nil {
+			return nil, usageError(command, fmt.Errorf("%s: %w", object.From, err))
+		}
+		manifests[i].From = object.From
+	}
+	return manifests, nil
+}
+
+// readCRDs reads the CustomResourceDefinitions of files and folders, and counts the other objects. No object at all is an error: something
+// has gone wrong before us, in a pipe for instance.
+func (env *environment) readCRDs(command *cobra.Command, paths []string) (crds []manifest.Object, others int, err error) {
 	for _, path := range paths {
 		files, err := filesOf(path)
 		if err != nil {
-			return nil, usageError(command, fmt.Errorf("read manifests: %w", err))
+			return nil, 0, usageError(command, fmt.Errorf("read manifests: %w", err))
 		}
 		for _, file := range files {
-			found, n, err := env.readManifest(file)
+			objects, err := env.readObjects(file)
 			if err != nil {
-				return nil, usageError(command, err)
+				return nil, 0, usageError(command, err)
 			}
-			manifests, objects = append(manifests, found...), objects+n
+			for _, object := range objects {
+				if group, _, _ := strings.Cut(object.APIVersion, "/"); object.Kind == "CustomResourceDefinition" && group == "apiextensions.k8s.io" {
+					crds = append(crds, object)
+				} else {
+					others++
+				}
+			}
 		}
 	}
-	switch {
-	case objects == 0:
-		return nil, usageError(command, fmt.Errorf("there is no object in %s", strings.Join(shown(paths), ", ")))
-	case len(manifests) == 0:
-		fmt.Fprintf(env.Err, "There is no CustomResourceDefinition to judge (other objects: %d).\n", objects)
+	if len(crds)+others == 0 {
+		return nil, 0, usageError(command, fmt.Errorf("there is no object in %s", strings.Join(shown(paths), ", ")))
 	}
-	return manifests, nil
+	return crds, others, nil
 }
 
 // shown are paths for people.
@@ -89,36 +109,17 @@ func filesOf(path string) ([]string, error) {
 	return files, err
 }
 
-// readManifest returns the CustomResourceDefinitions of a file, and how many objects it has.
-func (env *environment) readManifest(file string) (manifests []upgrade.Manifest, objects int, err error) {
-	var data []byte
-	name := file
+// readObjects returns the objects of a file.
+func (env *environment) readObjects(file string) ([]manifest.Object, error) {
+	name, read := file, func() ([]byte, error) { return os.ReadFile(file) }
 	if file == "-" {
-		name = upgrade.StandardInput
-		data, err = io.ReadAll(env.In)
-	} else {
-		data, err = os.ReadFile(file)
+		name, read = upgrade.StandardInput, func() ([]byte, error) { return io.ReadAll(env.In) }
 	}
+	data, err := read()
 	if err != nil {
-		return nil, 0, fmt.Errorf("read %s: %w", name, err)
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	all, err := manifest.Objects(name, data)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, object := range all {
-		group, _, _ := strings.Cut(object.APIVersion, "/")
-		if object.Kind != "CustomResourceDefinition" || group != "apiextensions.k8s.io" {
-			continue
-		}
-		m, err := upgrade.ParseManifest(object.JSON)
-		if err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", object.From, err)
-		}
-		m.From = object.From
-		manifests = append(manifests, m)
-	}
-	return manifests, len(all), nil
+	return manifest.Objects(name, data)
 }
 
 // judgeManifests compares each definition with the live one.

@@ -58,9 +58,9 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command, f *
 	if err != nil {
 		return nil, nil, env.notFound(command, err)
 	}
-	cluster, err := clusterID(ctx, client)
+	m, err := env.newMigration(ctx, command, f, config, client)
 	if err != nil {
-		return nil, nil, hinted(fmt.Errorf("tell the cluster from others: %w", err), "kubectl auth can-i get namespaces")
+		return nil, nil, err
 	}
 	for _, failure := range all.Failures {
 		fmt.Fprintf(env.Err, "Skipped: %s\n", failure)
@@ -70,17 +70,26 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command, f *
 			fmt.Fprintf(env.Err, "Left out: %s: %s\n", r.GroupResource, r.Problem.Message)
 		}
 	}
+	return m, resources, nil
+}
+
+// newMigration prepares to migrate resources of a cluster.
+func (env *environment) newMigration(ctx context.Context, command *cobra.Command, f *migrateFlags, config *rest.Config, client rest.Interface) (*migration, error) {
+	cluster, err := clusterID(ctx, client)
+	if err != nil {
+		return nil, hinted(fmt.Errorf("tell the cluster from others: %w", err), "kubectl auth can-i get namespaces")
+	}
 	servers, err := agreement.NewObserver(config, agreement.Options{ShutdownDelay: f.shutdownDelay})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m := &migration{env: env, command: command, flags: f, client: client, servers: servers, cluster: cluster, live: live{w: env.Err, settle: f.options.SettleTime}}
 	if f.dir == "" {
 		if f.dir, err = stateDir(); err != nil {
-			return nil, nil, hinted(err, m.again("--checkpoint-dir FOLDER"))
+			return nil, hinted(err, m.again("--checkpoint-dir FOLDER"))
 		}
 	}
-	return m, resources, nil
+	return m, nil
 }
 
 // clusterID is the UID of the namespace kube-system: it is the same for all API servers, and no other cluster has it.

@@ -11,10 +11,12 @@ import (
 	"os"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
@@ -60,7 +62,7 @@ func (r *retirement) gather(ctx context.Context) (err error) {
 	if err := r.recall(); err != nil {
 		return err
 	}
-	if r.facts.Running, err = r.running(ctx); err != nil {
+	if r.facts.Running, err = r.running(ctx, r.resource); err != nil {
 		return err
 	}
 	version := r.flags.question.Version
@@ -89,28 +91,28 @@ func (r *retirement) unlisted(err error) error {
 	return hinted(err, lacking.Try())
 }
 
-// migrating reports whether another process of this machine migrates the resource.
-func (r *retirement) migrating() (bool, error) {
-	return checkpointFileIn(r.flags.migrate.dir, r.cluster, r.resource.GroupResource.String()).locked()
+// migrating reports whether another process of this machine migrates a resource.
+func (m *migration) migrating(resource schema.GroupResource) (bool, error) {
+	return checkpointFileIn(m.flags.dir, m.cluster, resource.String()).locked()
 }
 
-// running names the migrations of the resource that others are carrying out.
-func (r *retirement) running(ctx context.Context) (names []string, err error) {
-	switch migrates, err := r.migrating(); {
+// running names the migrations of a resource that others are carrying out.
+func (m *migration) running(ctx context.Context, resource inventory.Resource) (names []string, err error) {
+	switch migrates, err := m.migrating(resource.GroupResource); {
 	case err != nil:
 		return nil, err
 	case migrates:
 		names = append(names, retire.ThisMachine)
 	}
 	var list v1alpha1.StorageVersionMigrationList
-	q := &requests{env: r.env, client: r.client}
+	q := &requests{env: m.env, client: m.client}
 	err = q.send(ctx, q.client.Get().AbsPath(requestsPath), &list)
 	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 		return nil, q.explain("list StorageVersionMigrations", err)
 	}
-	for _, m := range matches(list.Items, isAbout(r.resource)) {
-		if holds(&m, v1alpha1.Running) {
-			names = append(names, requestsName+m.Name)
+	for _, request := range matches(list.Items, isAbout(resource)) {
+		if holds(&request, v1alpha1.Running) {
+			names = append(names, requestsName+request.Name)
 		}
 	}
 	return names, nil

@@ -62,7 +62,8 @@ func retiring(t *testing.T, dir string, arguments ...string) *retirement {
 	if err := command.ParseFlags(arguments); err != nil {
 		t.Fatal(err)
 	}
-	r := &retirement{migration: &migration{env: env, command: command, cluster: "c"}, flags: &retireFlags{}}
+	flags := &retireFlags{}
+	r := &retirement{migration: &migration{env: env, command: command, flags: &flags.migrate, cluster: "c"}, flags: flags}
 	r.flags.migrate.dir, r.flags.dryRun = dir, slices.Contains(arguments, "--dry-run")
 	r.resource.GroupResource, r.resource.CRD = schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, &inventory.CRD{Name: "widgets.demo.example.com"}
 	r.facts.Definition = new(crd.Definition)
@@ -84,7 +85,7 @@ func TestADryRunKeepsNothingOnThisMachine(t *testing.T) {
 	if err := look(); err != nil || dry.facts.Begun != nil {
 		t.Errorf("without a folder: begun %v, error %v", dry.facts.Begun, err)
 	}
-	if migrates, err := dry.migrating(); migrates || err != nil {
+	if migrates, err := dry.migrating(dry.resource.GroupResource); migrates || err != nil {
 		t.Errorf("another migrates: %v, %v", migrates, err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -119,11 +120,11 @@ func TestAnotherMigrationOfThisMachineIsSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if migrates, err := r.migrating(); !migrates || err != nil {
+	if migrates, err := r.migrating(r.resource.GroupResource); !migrates || err != nil {
 		t.Errorf("while it runs: %v, %v", migrates, err)
 	}
 	unlock()
-	if migrates, err := r.migrating(); migrates || err != nil {
+	if migrates, err := r.migrating(r.resource.GroupResource); migrates || err != nil {
 		t.Errorf("when it has ended: %v, %v", migrates, err)
 	}
 }

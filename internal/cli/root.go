@@ -50,11 +50,12 @@ func newRoot(env *environment) *cobra.Command {
 		Short: "Rewrite what Kubernetes stores in old API versions, and prove that nothing is left",
 		Long: `kube-migrator finds what a cluster stores in old API versions, rewrites it, and proves that nothing is left.
 
-  plan     what exists, and what needs to be migrated
-  migrate  rewrite it, while you watch
-  audit    read etcd, or a snapshot of it, and count what it really holds
-  check    whether an upgrade, a downgrade or a new CustomResourceDefinition is safe
-  retire   take an old version of a custom resource out of the cluster
+  plan         what exists, and what needs to be migrated
+  migrate      rewrite it, while you watch
+  audit        read etcd, or a snapshot of it, and count what it really holds
+  check        whether an upgrade, a downgrade or a new CustomResourceDefinition is safe
+  upgrade-crd  apply a new release of CustomResourceDefinitions, also where it drops stored versions
+  retire       take an old version of a custom resource out of the cluster
 
 Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determined, 4 finished with failures,
 130 interrupted.`,
@@ -77,6 +78,7 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 		newMigrateCommand(env),
 		newAuditCommand(env),
 		newCheckCommand(env),
+		newUpgradeCRDCommand(env),
 		newRetireCommand(env),
 		newInstallCommand(env),
 		newUninstallCommand(env),

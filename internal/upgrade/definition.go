@@ -145,7 +145,7 @@ func (m Manifest) definition() *Definition {
 // it has none, and then nothing is stored.
 func (q Question) JudgeDefinition(proposed Manifest, live *Manifest, f Facts) Finding {
 	finding := Finding{Resource: proposed.Resource().String(), From: proposed.From}
-	edit := "kubectl diff -f " + file(proposed.From)
+	edit := q.Program + " upgrade-crd -f " + file(proposed.From)
 	switch {
 	case proposed.storage() == "":
 		return finding.is(Unsafe, "it does not mark exactly one version as the storage version", edit)

@@ -52,7 +52,7 @@ func TestApplyingADefinitionMustNotStrandWhatIsStored(t *testing.T) {
 	v1Served, v2Served := [3]string{"v1", "s", color}, [3]string{"v2", "s", color}
 	both := claims(of1("", v1Served, v2), "v1", "v2")
 	const (
-		diff    = "kubectl diff -f crds.yaml"
+		diff    = "kube-migrator upgrade-crd -f crds.yaml"
 		request = "kube-migrator request widgets.demo.example.com"
 		migrate = "kube-migrator migrate widgets.demo.example.com"
 	)

@@ -38,36 +38,55 @@ type gadgets struct {
 // newGadgets defines a resource with the versions v1 and v2, both served, stored as v1. The field legacy is in v1 alone.
 func newGadgets(t *testing.T, cluster *testbed.Cluster, plural string) *gadgets {
 	t.Helper()
+	g := gadgetsOf(t, cluster, plural)
+	do(t, cluster, http.MethodPost, strings.TrimSuffix(definitions, "/"), g.crd("v1*", "v2"))
+	g.ready("v1", "v2")
+	return g
+}
+
+// gadgetsOf is a resource that is to be defined.
+func gadgetsOf(t *testing.T, cluster *testbed.Cluster, plural string) *gadgets {
+	t.Helper()
 	client, err := migrate.NewClient(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gadgets{t: t, cluster: cluster, client: client, plural: plural}
+	return &gadgets{t: t, cluster: cluster, client: client, plural: plural}
+}
+
+// crd is its CustomResourceDefinition with versions, all served; * marks the storage version.
+func (g *gadgets) crd(versions ...string) map[string]any {
 	integer, text := map[string]any{"type": "integer"}, map[string]any{"type": "string"}
-	version := func(name string, storage bool) map[string]any {
+	var entries []any
+	for _, version := range versions {
+		name, storage := strings.CutSuffix(version, "*")
 		fields := map[string]any{"color": text, "size": integer, "payload": text}
 		if name == "v1" {
 			fields["legacy"] = text
 		}
-		return map[string]any{
+		entries = append(entries, map[string]any{
 			"name": name, "served": true, "storage": storage, "subresources": map[string]any{"status": map[string]any{}},
 			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{
 				"spec":   map[string]any{"type": "object", "properties": fields},
 				"status": map[string]any{"type": "object", "properties": map[string]any{"phase": text}},
 			}}},
-		}
+		})
 	}
-	do(t, cluster, http.MethodPost, strings.TrimSuffix(definitions, "/"), map[string]any{
+	return map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": g.definition()},
 		"spec": map[string]any{
-			"group": testbed.WidgetGroup, "scope": "Namespaced", "versions": []any{version("v1", true), version("v2", false)},
-			"names": map[string]any{"plural": plural, "singular": g.singular(), "kind": g.kind(), "listKind": g.kind() + "List"},
+			"group": testbed.WidgetGroup, "scope": "Namespaced", "versions": entries,
+			"names": map[string]any{"plural": g.plural, "singular": g.singular(), "kind": g.kind(), "listKind": g.kind() + "List"},
 		},
-	})
-	for _, v := range []string{"v1", "v2"} {
-		getWhenReady(t, cluster, g.collection(v)+"?limit=1", &struct{}{})
 	}
-	return g
+}
+
+// ready waits until versions are served.
+func (g *gadgets) ready(versions ...string) {
+	g.t.Helper()
+	for _, v := range versions {
+		getWhenReady(g.t, g.cluster, g.collection(v)+"?limit=1", &struct{}{})
+	}
 }
 
 func (g *gadgets) singular() string   { return strings.TrimSuffix(g.plural, "s") }
@@ -200,12 +219,18 @@ func (g *gadgets) moveStorage(version string) {
 // stale makes n objects that are stored as v1, each with an owner of its color and one of its size, and moves the storage version.
 func (g *gadgets) stale(n int) {
 	g.t.Helper()
+	g.fill(n)
+	g.moveStorage("v2")
+}
+
+// fill makes n objects at v1, each with an owner of its color and one of its size.
+func (g *gadgets) fill(n int) {
+	g.t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("g-%03d", i)
 		g.mustApply("alice", "v1", name, spec("color", "red", "payload", "p", "legacy", "old"))
 		g.mustApply("bob", "v1", name, spec("size", i))
 	}
-	g.moveStorage("v2")
 }
 
 // wantUnnamed expects that every object is stored as v2, and that managedFields of none names v1, nor makes up an owner.

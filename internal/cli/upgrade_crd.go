@@ -1,0 +1,297 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/crdupgrade"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/retire"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// upgradeCRDFlags are the flags of upgrade-crd. Those about migrating are those of migrate.
+type upgradeCRDFlags struct {
+	migrate    migrateFlags
+	files      []string
+	manager    string
+	force      bool
+	acceptLoss bool
+	dryRun     bool
+	output     render.Format
+}
+
+func newUpgradeCRDCommand(env *environment) *cobra.Command {
+	f := &upgradeCRDFlags{output: render.Text}
+	command := &cobra.Command{
+		Use:   "upgrade-crd -f FILE",
+		Short: "Apply a new release of CustomResourceDefinitions, also where it drops versions that are stored",
+		Long: `Apply the CustomResourceDefinitions of files, as "kubectl apply --server-side" does. The API server refuses a CRD that lacks a version
+in which objects may be stored (status.storedVersions). For such a CRD the command does, in this order:
+
+  intermediate   apply the CRD of the file with the missing versions of the cluster's CRD added, unserved
+  migrate        rewrite every object in the new storage version, with proof (as the command migrate does)
+  prune          reduce status.storedVersions to the storage version
+  managedFields  move the managedFields entries that name a dropped version, with their owners: once the version is gone, the API server
+                 refuses every server-side apply to an object with an entry that names it
+  apply          apply the CRD of the file as it is
+
+The steps are planned again after each one from what the cluster has then, so the same command continues after an interruption at
+any step. A CRD in the cluster always has every version that an object may be stored in. CRDs that are refused do not keep the others
+from being upgraded. Objects of other kinds are skipped.
+
+Where neither release has a conversion webhook, converting an object only changes its apiVersion, and the API server drops each field that
+the new version does not have. The command refuses, and shows the fields and how many objects have them, where objects have such fields,
+or where the two releases have no version in common; --accept-field-loss goes on. Which objects have a field is taken from their managedFields:
+only metadata is read, never values. A field within a list or map that managedFields name as a whole is counted as "at most". Whether values
+mean the same in the new version cannot be determined: save the objects first.
+
+What --field-manager=kubectl applies, "kubectl apply --server-side" can apply again without conflicts. Fields of "kubectl apply" without
+--server-side are taken over, as "kubectl apply --server-side" does.
+
+Exit codes: 0 done (or nothing refused in a dry run), 1 error, 2 a CRD was refused or changed meanwhile, 3 the API servers do not
+agree or the evidence is too weak, 4 some objects could not be rewritten or moved, 130 interrupted.`,
+		Example: `  kube-migrator upgrade-crd -f crds.yaml --dry-run
+  kube-migrator upgrade-crd -f config/crd/
+  kustomize build https://github.com/kubernetes-sigs/gateway-api/config/crd | kube-migrator upgrade-crd -f -`,
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError(command, fmt.Errorf("unexpected argument %q: name files with -f", args[0]))
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := f.check(command); err != nil {
+				return err
+			}
+			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
+				return env.upgradeCRDs(ctx, gentle, command, f)
+			})
+		},
+	}
+	f.add(command.Flags())
+	return command
+}
+
+func (f *upgradeCRDFlags) add(flags *pflag.FlagSet) {
+	flags.StringSliceVarP(&f.files, "filename", "f", nil, "File or folder with CustomResourceDefinitions; - is standard input")
+	flags.StringVar(&f.manager, "field-manager", crdupgrade.DefaultFieldManager, "Field manager that owns what is applied")
+	flags.BoolVar(&f.force, "force-conflicts", false, "Take fields from other field managers")
+	flags.BoolVar(&f.acceptLoss, "accept-field-loss", false, "Convert objects also where they may lose fields")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "Show the steps, let the API server check the first write, and change nothing")
+	f.migrate.addSweep(flags)
+	render.AddFlag(flags, &f.output, render.Text, render.JSON, render.YAML)
+}
+
+// check refuses what cannot be meant before anything is sent.
+func (f *upgradeCRDFlags) check(command *cobra.Command) error {
+	switch {
+	case len(f.files) == 0:
+		return usageError(command, errors.New("-f is missing: say which CustomResourceDefinitions to apply"))
+	case f.manager == "":
+		return usageError(command, errors.New("--field-manager is empty, want a name"))
+	}
+	// The CRD is pruned in a step of its own. Resources are not selected.
+	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume, f.migrate.selection.all = dryRunNone, true, true, true
+	return f.migrate.check(command)
+}
+
+// crdUpgrade is one run of the command.
+type crdUpgrade struct {
+	*migration
+	flags  *upgradeCRDFlags
+	all    []*crdupgrade.Upgrade
+	report *render.CRDUpgrades
+}
+
+// upgradeCRDs reads, plans, does, and shows.
+func (env *environment) upgradeCRDs(ctx context.Context, gentle <-chan struct{}, command *cobra.Command, f *upgradeCRDFlags) error {
+	all, err := env.readUpgrades(command, f.files)
+	if err != nil {
+		return err
+	}
+	config, err := env.config()
+	if err != nil {
+		return err
+	}
+	client, err := migrate.NewClient(config)
+	if err != nil {
+		return err
+	}
+	m, err := env.newMigration(ctx, command, &f.migrate, config, client)
+	if err != nil {
+		return err
+	}
+	u := &crdUpgrade{migration: m, flags: f, all: all, report: &render.CRDUpgrades{DryRun: f.dryRun}}
+	run := u.run(gentle)
+	if err := run.Plan(ctx, all); err != nil {
+		return err
+	}
+	if f.dryRun {
+		for _, one := range all {
+			run.Check(ctx, one)
+		}
+	} else {
+		run.Do(ctx, all)
+	}
+	return u.show()
+}
+
+// readUpgrades reads the CRDs of files. A CRD that is there twice is refused: it is not known which one is meant.
+func (env *environment) readUpgrades(command *cobra.Command, files []string) ([]*crdupgrade.Upgrade, error) {
+	objects, others, err := env.readCRDs(command, files)
+	if err != nil {
+		return nil, err
+	}
+	if others > 0 {
+		fmt.Fprintf(env.Err, "Skipped: %d objects that are not CustomResourceDefinitions.\n", others)
+	}
+	var all []*crdupgrade.Upgrade
+	for _, object := range objects {
+		next, err := crdupgrade.Parse(object.From, object.JSON)
+		if err != nil {
+			return nil, usageError(command, fmt.Errorf("%s: %w", object.From, err))
+		}
+		same := func(u *crdupgrade.Upgrade) bool { return u.Next.Name() == next.Name() }
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			return nil, usageError(command, fmt.Errorf("%s is in %s and in %s: give one of them", next.Name(), all[i].Next.From, next.From))
+		}
+		all = append(all, &crdupgrade.Upgrade{Next: next})
+	}
+	return all, nil
+}
+
+// run is the execution, with everything that it needs from here.
+func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
+	options := u.flags.migrate.options
+	stopped := func() error {
+		if interrupted(gentle) {
+			return migrate.ErrStopped
+		}
+		return nil
+	}
+	return &crdupgrade.Run{
+		Applier:  crdupgrade.Applier{Client: u.client, FieldManager: u.flags.manager, Force: u.flags.force},
+		Question: crdupgrade.Question{Program: u.env.name, Again: u.again(), AcceptFieldLoss: u.flags.acceptLoss},
+		Limits:   pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight},
+		Stopped:  stopped,
+		Migrate: func(ctx context.Context, live *crdupgrade.CRD) (migrate.Epoch, error) {
+			r := resourceOfCRD(live)
+			if err := u.alone(ctx, stopped, r); err != nil {
+				return migrate.Epoch{}, err
+			}
+			report, err := u.migration.resource(ctx, gentle, r)
+			report.Next = "" // ours goes on with everything
+			u.report.Add(live.Name(), report)
+			return report.Result.Epoch, err
+		},
+		Tell: func(name string, s crdupgrade.Step) {
+			if u.flags.output == render.Text {
+				fmt.Fprint(u.env.Out, render.CRDStep(name, s))
+			} else {
+				fmt.Fprint(u.env.Err, render.CRDStep(name, s))
+			}
+		},
+	}
+}
+
+// again is this command line, to be run in earnest.
+func (u *crdUpgrade) again() string {
+	return strings.ReplaceAll(u.migration.again(), " --dry-run=true", "")
+}
+
+// resourceOfCRD is the resource that a CRD defines, as the inventory would show it once the API server serves it.
+func resourceOfCRD(live *crdupgrade.CRD) inventory.Resource {
+	return inventory.Resource{
+		GroupResource: live.Resource(), Kind: live.Spec.Names.Kind, Namespaced: live.Spec.Scope == "Namespaced", Origin: migrate.Custom,
+		StorageVersion: schema.GroupVersion{Group: live.Spec.Group, Version: live.StorageVersion()}, Endpoint: live.Endpoint(),
+		CRD: &inventory.CRD{
+			Name: live.Name(), UID: live.Metadata.UID, Generation: live.Metadata.Generation, StorageVersion: live.StorageVersion(),
+			StoredVersions: live.Status.StoredVersions, Versions: live.Versions(), Conversion: live.Spec.Conversion.Strategy,
+		},
+	}
+}
+
+// alone waits while somebody else migrates the resource, such as the controller of an installation, which follows every CRD (I8).
+func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventory.Resource) error {
+	for told := false; ; told = true {
+		switch names, err := u.running(ctx, r); {
+		case err != nil:
+			return err
+		case len(names) == 0:
+			return nil
+		case names[0] == retire.ThisMachine:
+			return fmt.Errorf("%s is migrating %s", names[0], r.GroupResource)
+		case !told:
+			fmt.Fprintf(u.env.Err, "waiting for %s\n", strings.Join(names, ", "))
+		}
+		if err := stopped(); err != nil {
+			return err
+		}
+		if err := sleep(ctx, 2*time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// show writes what became of each CRD, and returns the exit code as an error.
+func (u *crdUpgrade) show() error {
+	code := exitDone
+	for _, one := range u.all {
+		err := one.Err
+		if err == nil && !one.Finished && !u.flags.dryRun {
+			err = migrate.ErrStopped
+		}
+		u.report.Conclude(one, err, u.next(err))
+		code = worse(code, upgradeCRDCode(err))
+	}
+	var err error
+	if u.flags.output == render.Text {
+		err = u.report.Text(u.env.Out)
+	} else {
+		err = render.Data(u.env.Out, u.flags.output, u.report)
+	}
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	if code != exitDone {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// next is the command that helps after an error.
+func (u *crdUpgrade) next(err error) string {
+	refusal, lacking := (*crdupgrade.Refusal)(nil), (*access.ForbiddenError)(nil)
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &refusal):
+		return refusal.Try
+	case errors.As(err, &lacking):
+		return lacking.Try()
+	}
+	return u.again()
+}
+
+// upgradeCRDCode is the exit code that an error about one CRD stands for.
+func upgradeCRDCode(err error) int {
+	if refusal := (*crdupgrade.Refusal)(nil); errors.As(err, &refusal) {
+		return exitWorkLeft
+	}
+	return retireCode(err)
+}
