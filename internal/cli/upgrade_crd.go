@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/access"
@@ -284,6 +285,8 @@ func (u *crdUpgrade) next(err error) string {
 		return refusal.Try
 	case errors.As(err, &lacking):
 		return lacking.Try()
+	case apierrors.IsForbidden(err):
+		return "kubectl auth can-i --list"
 	}
 	return u.again()
 }

@@ -117,6 +117,9 @@ func (r *Run) advance(ctx context.Context, u *Upgrade, until StepName) error {
 		if step.Name == until {
 			return nil
 		}
+		if u.times(step.Name) >= attempts {
+			return fmt.Errorf("%s: done %d times, and needed again: somebody else writes the CRD", step.Name, attempts)
+		}
 		what, err := r.step(ctx, u, facts, plan)
 		switch {
 		case (apierrors.IsConflict(err) || errors.Is(err, storedversions.ErrChanged)) && failed < attempts:
@@ -131,6 +134,16 @@ func (r *Run) advance(ctx context.Context, u *Upgrade, until StepName) error {
 		r.Tell(u.Next.Name(), u.Done[len(u.Done)-1])
 	}
 	return nil
+}
+
+// times is how often a step was done.
+func (u *Upgrade) times(name StepName) (n int) {
+	for _, s := range u.Done {
+		if s.Name == name {
+			n++
+		}
+	}
+	return n
 }
 
 // plan gathers and decides. The error is a *Refusal where the plan has one.

@@ -83,22 +83,22 @@ func CRDStep(name string, s crdupgrade.Step) string {
 	return fmt.Sprintf("%s  %-13s  %s\n", name, s.Name, clean(s.What))
 }
 
-// Text writes what was not said while it was done: a dry run's steps, and what is left to do.
+// Text writes what was not said while it was done: a dry run's steps, what is lost, and what is left to do.
 func (r *CRDUpgrades) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, c := range r.CRDs {
-		if r.DryRun && c.State == CRDPlanned {
+		if c.State == CRDPlanned {
 			for _, s := range c.Steps {
+				s.What += " (dry run)"
 				b.WriteString(CRDStep(c.Name, s))
 			}
 		}
-		if c.Error == "" {
-			continue
+		if c.Error != "" {
+			fmt.Fprintf(&b, "%s  %-13s  %s\n", c.Name, strings.ToLower(string(c.State)), clean(c.Error))
 		}
-		fmt.Fprintf(&b, "%s  %-13s  %s\n", c.Name, strings.ToLower(string(c.State)), clean(c.Error))
-		if c.Reason == crdupgrade.FieldLoss || c.Reason == crdupgrade.NothingInCommon {
-			for _, l := range c.Losses {
-				fmt.Fprintf(&b, "  loses  %s\n", l)
+		for _, l := range c.Losses {
+			if l.Objects+l.Possibly > 0 {
+				fmt.Fprintf(&b, "  loses  %s\n", clean(l.String()))
 			}
 		}
 		if c.Migration != nil {
