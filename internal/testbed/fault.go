@@ -36,6 +36,14 @@ func Latency(d time.Duration) Fault {
 	}}
 }
 
+// Overtaken calls the functions before the server sees a request: somebody else gets ahead of it.
+func Overtaken(first ...func()) Fault {
+	return Fault{Name: "overtaken", apply: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		call(first)
+		next.ServeHTTP(w, r)
+	}}
+}
+
 // ResetBefore resets the connection, with all other requests on it, before the server has seen the request. The functions are called
 // first: killing the client there is dying before a write.
 func ResetBefore(first ...func()) Fault {

@@ -102,6 +102,7 @@ func TestCRDUpgrades(t *testing.T) {
 		{"upgadas", "wherever it is killed the same command continues", upgradeContinuesWhereverItIsKilled},
 		{"upgadbs", "fields of another field manager are not taken without a word", upgradeTakesNoFieldsOfOthers},
 		{"upgadcs", "fields are not lost without a word", upgradeLosesNoFieldWithoutAWord},
+		{"upgades", "a CRD that is changed under it is planned again", upgradeIsPlannedAgain},
 		{"upgadds", "a list is read from a pipe with objects of other kinds", upgradeReadsWhatKubectlPrints},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -331,6 +332,32 @@ func upgradeLosesNoFieldWithoutAWord(t *testing.T, g *gadgets) {
 	g.wantVersions("v2", "v2 served storage")
 	g.wantUnnamed(3)
 	g.mustApply("alice", "v2", "g-000", spec("color", "red", "payload", "q"))
+}
+
+// upgradeIsPlannedAgain lets somebody make v1 the storage version again, and write an object in it, just before v1 is to go.
+func upgradeIsPlannedAgain(t *testing.T, g *gadgets) {
+	user, proxy := throughProxy(t, g.cluster)
+	user.run(0, "upgrade-crd", "-f", g.file("v1*", "v2"))
+	g.ready("v1", "v2")
+	g.fill(3)
+	somebody := newCLI(t, g.cluster)
+	back := testbed.Overtaken(func() {
+		somebody.kubectl("apply", "--server-side", "-f", g.file("v1*", "v2"))
+		g.ready("v1")
+		g.mustApply("carol", "v1", "g-100", spec("color", "green", "legacy", "late"))
+	})
+	proxy.SetRules(testbed.Rule{Fault: back, Skip: 1, Times: 1, Match: func(r *http.Request) bool {
+		return r.URL.Path == g.whole() && r.Header.Get("Content-Type") == string(types.ApplyYAMLPatchType)
+	}})
+
+	upgraded := user.upgradeCRDs(0, g.file("v2*"), "--accept-field-loss")
+
+	want := map[string]string{g.definition(): "intermediate migrate prune managedFields " + wholeUpgrade}
+	if diff := cmp.Diff(want, stepsOf(upgraded)); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	g.wantVersions("v2", "v2 served storage")
+	g.wantUnnamed(4)
 }
 
 func upgradeReadsWhatKubectlPrints(t *testing.T, g *gadgets) {
