@@ -44,12 +44,12 @@ func newUpgradeCRDCommand(env *environment) *cobra.Command {
 		Long: `Apply the CustomResourceDefinitions of files, as "kubectl apply --server-side" does. The API server refuses a CRD that lacks a version
 in which objects may be stored (status.storedVersions). For such a CRD the command does, in this order:
 
-  intermediate   apply the CRD of the file with the missing versions of the cluster's CRD added, unserved
+  intermediate   write the CRD of the file with the missing versions of the cluster's CRD added, unserved
   migrate        rewrite every object in the new storage version, with proof (as the command migrate does)
   prune          reduce status.storedVersions to the storage version
   managedFields  move the managedFields entries that name a dropped version, with their owners: once the version is gone, the API server
                  refuses every server-side apply to an object with an entry that names it
-  apply          apply the CRD of the file as it is
+  apply          write the CRD of the file as it is
 
 The steps are planned again after each one from what the cluster has then, so the same command continues after an interruption at
 any step. A CRD in the cluster always has every version that an object may be stored in. CRDs that are refused do not keep the others

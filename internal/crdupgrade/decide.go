@@ -28,8 +28,8 @@ func (q Question) Decide(next *CRD, f Facts) Plan {
 	return p
 }
 
-// Stored are the versions that objects may be stored in: status.storedVersions, which the API server keeps, and, until the contrary is
-// proven, those of the StorageState; where that records that there may be others, every version of the CRD.
+// Stored are the versions that objects may be stored in: status.storedVersions, which the API server keeps, and those of the StorageState;
+// where that records that there may be others, every version of the CRD.
 func (f Facts) Stored() []string {
 	stored := slices.Clone(f.Live.Status.StoredVersions)
 	more := slices.Clone(f.Recorded)
@@ -37,7 +37,7 @@ func (f Facts) Stored() []string {
 		more = append(more, f.Live.Versions()...)
 	}
 	for _, version := range more {
-		if !f.Proven && !slices.Contains(stored, version) {
+		if !slices.Contains(stored, version) {
 			stored = append(stored, version)
 		}
 	}

@@ -19,7 +19,7 @@ func crdOf(t *testing.T, words string) *CRD {
 	t.Helper()
 	var versions []map[string]any
 	conversion := map[string]any{"strategy": "None"}
-	for _, word := range strings.Fields(words) {
+	for word := range strings.FieldsSeq(words) {
 		switch name, flags, _ := strings.Cut(word, ":"); {
 		case word == "webhook":
 			conversion = map[string]any{"strategy": "Webhook", "webhook": map[string]any{"clientConfig": map[string]any{"url": "https://convert"}}}

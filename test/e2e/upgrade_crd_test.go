@@ -326,6 +326,13 @@ func upgradeLosesNoFieldWithoutAWord(t *testing.T, g *gadgets) {
 		t.Errorf("losses (-want +got):\n%s", diff)
 	}
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
+	before := crdOf(t, g.cluster, g.definition()).ResourceVersion
+	if got := user.upgradeCRDs(0, next, "--accept-field-loss", "--dry-run"); stepsOf(got)[g.definition()] != wholeUpgrade {
+		t.Errorf("a dry run: %v", stepsOf(got))
+	}
+	if after := crdOf(t, g.cluster, g.definition()).ResourceVersion; after != before {
+		t.Error("the dry run has written the CRD")
+	}
 	if got := user.upgradeCRDs(0, next, "--accept-field-loss"); stepsOf(got)[g.definition()] != wholeUpgrade {
 		t.Errorf("accepted: %v", stepsOf(got))
 	}
