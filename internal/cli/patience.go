@@ -61,8 +61,7 @@ func untouched(all []v1alpha1.StorageVersionMigration, now time.Time) time.Durat
 	waits := false
 	for i := range all {
 		m := &all[i]
-		run := upgrade.RunOf(m)
-		waits = waits || run == upgrade.NotBegun || run == upgrade.AtWork
+		waits = waits || isWanted(m)
 		times := []time.Time{m.CreationTimestamp.Time, m.Status.Progress.UpdateTime.Time}
 		for _, c := range m.Status.Conditions {
 			times = append(times, c.LastTransitionTime.Time)
@@ -82,6 +81,12 @@ func untouched(all []v1alpha1.StorageVersionMigration, now time.Time) time.Durat
 		return 0
 	}
 	return max(0, now.Sub(newest))
+}
+
+// isWanted reports whether a migration is to be carried out: it has not ended, and is neither paused nor cancelled.
+func isWanted(m *v1alpha1.StorageVersionMigration) bool {
+	run := upgrade.RunOf(m)
+	return run == upgrade.NotBegun || run == upgrade.AtWork
 }
 
 // tellPaused says of each migration once that it waits for somebody.

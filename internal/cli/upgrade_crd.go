@@ -16,7 +16,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/crdupgrade"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -227,26 +229,82 @@ func resourceOfCRD(live *crdupgrade.CRD) inventory.Resource {
 	}
 }
 
-// alone waits while somebody else migrates the resource, such as the controller of an installation, which follows every CRD (I8).
+// noticed is how long the controller of an installation may take to ask for a migration after a CRD has changed.
+const noticed = 10 * time.Second
+
+// alone waits while somebody else migrates the resource, or is about to (I8): the controller of an installation follows every CRD.
 func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventory.Resource) error {
-	for told := false; ; told = true {
-		switch names, err := u.running(ctx, r); {
-		case err != nil:
+	switch migrates, err := u.migrating(r.GroupResource); {
+	case err != nil:
+		return err
+	case migrates:
+		return fmt.Errorf("%s is migrating %s", retire.ThisMachine, r.GroupResource)
+	}
+	recorded, err := u.recorded(ctx, r)
+	if err != nil {
+		return err
+	}
+	patient := time.Now()
+	if recorded {
+		patient = patient.Add(noticed)
+	}
+	for told := false; ; {
+		names, err := u.wanted(ctx, r)
+		if err != nil {
 			return err
-		case len(names) == 0:
+		}
+		if len(names) == 0 && !time.Now().Before(patient) {
 			return nil
-		case names[0] == retire.ThisMachine:
-			return fmt.Errorf("%s is migrating %s", names[0], r.GroupResource)
-		case !told:
+		}
+		if len(names) > 0 && !told {
 			fmt.Fprintf(u.env.Err, "waiting for %s\n", strings.Join(names, ", "))
+			told = true
 		}
 		if err := stopped(); err != nil {
 			return err
 		}
-		if err := sleep(ctx, 2*time.Second); err != nil {
+		if err := sleep(ctx, time.Second); err != nil {
 			return err
 		}
 	}
+}
+
+// recorded reports whether a controller keeps a StorageState of the resource.
+func (u *crdUpgrade) recorded(ctx context.Context, r inventory.Resource) (bool, error) {
+	q := &requests{env: u.env, client: u.client}
+	path, err := apipath.Join(statesPath, r.GroupResource.String())
+	if err != nil {
+		return false, err
+	}
+	var state v1alpha1.StorageState
+	err = q.send(ctx, q.client.Get().AbsPath(path), &state)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// wanted names the migrations of the resource that a controller carries out, or is to; none where no controller has written anything for so long
+// that perhaps none runs.
+func (u *crdUpgrade) wanted(ctx context.Context, r inventory.Resource) (names []string, err error) {
+	q := &requests{env: u.env, client: u.client}
+	var list v1alpha1.StorageVersionMigrationList
+	err = q.send(ctx, q.client.Get().AbsPath(requestsPath), &list)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, q.explain("list StorageVersionMigrations", err)
+	}
+	if untouched(list.Items, time.Now()) >= longQuiet {
+		return nil, nil
+	}
+	for _, m := range matches(list.Items, isAbout(r)) {
+		if isWanted(&m) {
+			names = append(names, requestsName+m.Name)
+		}
+	}
+	return names, nil
 }
 
 // show writes what became of each CRD, and returns the exit code as an error.

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kube-migrator/kube-migrator/config"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/crdupgrade"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
@@ -103,6 +104,7 @@ func TestCRDUpgrades(t *testing.T) {
 		{"upgadbs", "fields of another field manager are not taken without a word", upgradeTakesNoFieldsOfOthers},
 		{"upgadcs", "fields are not lost without a word", upgradeLosesNoFieldWithoutAWord},
 		{"upgades", "a CRD that is changed under it is planned again", upgradeIsPlannedAgain},
+		{"upgadfs", "a migration that the controller is to carry out comes first", upgradeWaitsForTheController},
 		{"upgadds", "a list is read from a pipe with objects of other kinds", upgradeReadsWhatKubectlPrints},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -365,6 +367,52 @@ func upgradeIsPlannedAgain(t *testing.T, g *gadgets) {
 	}
 	g.wantVersions("v2", "v2 served storage")
 	g.wantUnnamed(4)
+}
+
+// upgradeWaitsForTheController plays a controller, which asks for a migration some time after the CRD has changed.
+func upgradeWaitsForTheController(t *testing.T, g *gadgets) {
+	if err := g.cluster.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+		t.Fatal(err)
+	}
+	user, proxy := throughProxy(t, g.cluster)
+	user.run(0, "upgrade-crd", "-f", g.file("v1*", "v2"))
+	g.ready("v1", "v2")
+	g.fill(3)
+	resource := map[string]any{"group": testbed.WidgetGroup, "resource": g.plural}
+	do(t, g.cluster, http.MethodPost, strings.Replace(migrations, "storageversionmigrations", "storagestates", 1), map[string]any{
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageState", "metadata": map[string]any{"name": g.definition()}, "spec": map[string]any{"resource": resource},
+	})
+	_, wait := user.start("upgrade-crd", "-f", g.file("v2*"), "--settle-time=1s", "--accept-field-loss")
+	rewrites := func() (n int) {
+		for _, r := range proxy.Records() {
+			if r.Method == http.MethodPatch && strings.Contains(r.Path, g.item()) {
+				n++
+			}
+		}
+		return n
+	}
+	looks := func() (n int) {
+		for _, r := range proxy.Records() {
+			if r.Path == migrations {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, "it waits for the controller to notice", func() bool { return looks() >= 2 || rewrites() > 0 })
+	do(t, g.cluster, http.MethodPost, migrations, map[string]any{
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration", "metadata": map[string]any{"name": g.definition()}, "spec": map[string]any{"resource": resource},
+	})
+	before := looks()
+	eventually(t, "it waits for the migration", func() bool { return looks() >= before+3 || rewrites() > 0 })
+	if n := rewrites(); n > 0 {
+		t.Errorf("%d objects were rewritten while the controller was to migrate them", n)
+	}
+	do(t, g.cluster, http.MethodPatch, migrations+"/"+g.definition()+"/status", map[string]any{"status": map[string]any{"completedGeneration": 1}})
+	if out := wait(); out.code != 0 || !strings.Contains(out.stderr, "waiting for storageversionmigration.migration.k8s.io/"+g.definition()+"\n") {
+		t.Errorf("exit code %d\n%s\n%s", out.code, out.stdout, out.stderr)
+	}
+	g.wantVersions("v2", "v2 served storage")
 }
 
 func upgradeReadsWhatKubectlPrints(t *testing.T, g *gadgets) {
