@@ -395,6 +395,7 @@ func run(name string, generation, last int64, is v1alpha1.ConditionType, edits .
 
 func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 	const unknown = "its StorageState says Unknown: objects may be stored in versions that no one knows"
+	cancelled := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }
 	paused := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }
 	made := func(at time.Duration) func(*v1alpha1.StorageVersionMigration) {
 		return func(m *v1alpha1.StorageVersionMigration) { m.CreationTimestamp = metav1.NewTime(now.Add(at)) }
@@ -415,6 +416,7 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 		"one that has not begun":                     {widgets("Unknown"), all{run("m", 2, 1, v1alpha1.Succeeded)}, Undetermined, NotBegun, "m", unknown + "; its migration has not begun", "kube-migrator wait m"},
 		"one that is at work":                        {widgets("v1", "v2"), all{run("m", 1, 1, v1alpha1.Reconciling)}, Unsafe, AtWork, "m", "its StorageState says that objects may be stored as v1, not only as v2; its migration is not finished: so it is", "kube-migrator wait m"},
 		"one that is paused":                         {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Running, paused)}, Undetermined, Paused, "m", unknown + "; its migration is paused", "kube-migrator resume m"},
+		"one that was cancelled":                     {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Running, cancelled)}, Undetermined, WasCancelled, "m", unknown + "; its migration was cancelled", "kube-migrator request widgets.demo.example.com"},
 		"one that has failed":                        {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Failed)}, Undetermined, HasFailed, "m", unknown + "; its migration failed: so it is", "kubectl describe storageversionmigrations.migration.k8s.io m"},
 		"a failure that is past":                     {widgets("Unknown"), all{run("m", 2, 1, v1alpha1.Failed)}, Undetermined, NotBegun, "m", unknown + "; its migration has not begun", "kube-migrator wait m"},
 		"a success that proved nothing":              {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Succeeded)}, Undetermined, HasSucceeded, "m", unknown, "kube-migrator request widgets.demo.example.com"},

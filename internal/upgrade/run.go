@@ -24,9 +24,10 @@ const (
 	Paused       Run = "Paused"
 	HasSucceeded Run = "Succeeded"
 	HasFailed    Run = "Failed"
+	WasCancelled Run = "Cancelled"
 )
 
-// Unfinished reports whether a run was requested that has neither succeeded nor failed.
+// Unfinished reports whether a run was requested that has neither succeeded nor failed, and was not cancelled.
 func (r Run) Unfinished() bool { return r == NotBegun || r == AtWork || r == Paused }
 
 // RunOf tells how far the run is that m requests; nil is NotRequested.
@@ -40,6 +41,8 @@ func RunOf(m *v1alpha1.StorageVersionMigration) Run {
 		return HasFailed
 	case m.Spec.State == v1alpha1.Paused:
 		return Paused
+	case m.Spec.State == v1alpha1.Cancelled:
+		return WasCancelled
 	case m.Status.Run.Generation < m.Spec.Generation:
 		return NotBegun
 	}
@@ -83,6 +86,8 @@ func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Find
 	case HasFailed:
 		return finding.is(v, why+"; its migration failed"+behind(cmp.Or(messageOf(m, v1alpha1.Failed), m.Status.Summary)),
 			"kubectl describe storageversionmigrations.migration.k8s.io "+m.Name)
+	case WasCancelled:
+		why += "; its migration was cancelled"
 	case NotRequested, HasSucceeded:
 	}
 	return finding.is(v, why, q.migrate(finding.Resource))
