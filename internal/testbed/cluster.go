@@ -157,11 +157,11 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 func prepare(lifetime context.Context, options Options) (c *Cluster, err error) {
 	defaults(&options)
 	c = &Cluster{options: options, lifetime: lifetime, tokens: map[string]string{}}
-	defer func() {
+	defer func(made *Cluster) {
 		if err != nil {
-			c.Stop()
+			made.Stop()
 		}
-	}()
+	}(c)
 	if c.folder, err = newFolder(); err != nil {
 		return nil, err
 	}
@@ -260,7 +260,7 @@ func (c *Cluster) isolate() (err error) {
 	for _, s := range c.Servers {
 		addresses = append(addresses, s.address)
 	}
-	c.ns, err = newNamespace(c.lifetime, addresses)
+	c.ns, err = newNamespace(addresses)
 	return err
 }
 

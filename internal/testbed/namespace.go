@@ -57,23 +57,18 @@ func (ns *namespace) closeMachine() {
 // hasProcesses tells whether processes of the namespace are in a PID namespace of its own.
 func (ns *namespace) hasProcesses() bool { return ns != nil && ns.machine != nil }
 
-// newNamespace makes a network namespace whose loopback device is up and holds the addresses.
-func newNamespace(ctx context.Context, addresses []string) (*namespace, error) {
+// newNamespace makes a network namespace whose loopback device is active and has the addresses.
+func newNamespace(addresses []string) (*namespace, error) {
 	var ns *namespace
 	err := onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			if errors.Is(err, unix.EPERM) {
-				return errors.New("not permitted: run as root with CAP_SYS_ADMIN, an isolated cluster cannot do without")
+				return errors.New("forbidden: an isolated cluster needs root or a user namespace\nTry: unshare --user --map-root-user go test ./...")
 			}
 			return err
 		}
-		if err := run(ctx, "ip", "link", "set", "lo", "up"); err != nil {
+		if err := loopback(addresses); err != nil {
 			return err
-		}
-		for _, address := range addresses {
-			if err := run(ctx, "ip", "address", "add", address+"/32", "dev", "lo"); err != nil {
-				return err
-			}
 		}
 		file, err := os.Open("/proc/thread-self/ns/net")
 		if err != nil {
@@ -88,9 +83,36 @@ func newNamespace(ctx context.Context, addresses []string) (*namespace, error) {
 	return ns, nil
 }
 
-func run(ctx context.Context, name string, args ...string) error {
-	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %v: %w: %s", name, args, err, out)
+// loopback gives the addresses to the loopback device of the thread's network namespace, each under a label of its own, and activates it.
+func loopback(addresses []string) error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	set := func(device string, request uint, address net.IP) error {
+		with, err := unix.NewIfreq(device)
+		if err == nil {
+			err = with.SetInet4Addr(address.To4())
+		}
+		if err == nil {
+			err = unix.IoctlIfreq(socket, request, with)
+		}
+		return err
+	}
+	for i, address := range addresses {
+		label := fmt.Sprintf("lo:%d", i)
+		if err := errors.Join(set(label, unix.SIOCSIFADDR, net.ParseIP(address)), set(label, unix.SIOCSIFNETMASK, net.IPv4bcast)); err != nil {
+			return fmt.Errorf("give the loopback device %s: %w", address, err)
+		}
+	}
+	device, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	device.SetUint16(unix.IFF_UP | unix.IFF_RUNNING | unix.IFF_LOOPBACK)
+	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, device); err != nil {
+		return fmt.Errorf("activate the loopback device: %w", err)
 	}
 	return nil
 }

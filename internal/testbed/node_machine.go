@@ -18,10 +18,10 @@ import (
 
 // What a node needs of Debian, and in which folders distributions put the plugins of its network.
 var (
-	nodeTools    = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "nft", "conntrack", "ip", "nsenter", "unshare", "mount"}
+	nodeTools    = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "nft", "conntrack", "nsenter", "unshare", "mount"}
 	cniFolders   = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 	cniPlugins   = []string{"ptp", "host-local", "loopback"}
-	nodePackages = "apt-get install -y --no-install-recommends containerd runc containernetworking-plugins nftables conntrack iproute2"
+	nodePackages = "apt-get install -y --no-install-recommends containerd runc containernetworking-plugins nftables conntrack"
 )
 
 // checkNodeTools tells what is missing, and how to get it.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,5 +150,13 @@ func TestServerWithABadFlagExitsEarly(t *testing.T) {
 	_, err := Start(t.Context(), Options{Flags: []string{"--no-such-flag"}})
 	if !errors.Is(err, ErrExitedEarly) || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
 		t.Errorf("error is %v, want early exit with the server's words", err)
+	}
+}
+
+// What goes wrong before there is a cluster is told, and does not end the test's process.
+func TestAClusterThatCannotBeMadeIsAnError(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "absent"))
+	if _, err := Start(t.Context(), Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want one that names the folder", err)
 	}
 }
