@@ -89,7 +89,7 @@ func loopback(addresses []string) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(socket)
+	defer func() { _ = unix.Close(socket) }() // nothing was written to it
 	set := func(device string, request uint, address net.IP) error {
 		with, err := unix.NewIfreq(device)
 		if err == nil {
