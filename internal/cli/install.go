@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,7 +32,11 @@ const defaultInstallTimeout = 5 * time.Minute
 
 // installFlags are the flags of install.
 type installFlags struct {
-	options   install.Options
+	options install.Options
+	// remembered are the flags that say what is installed, and that a later installation starts from.
+	remembered *pflag.FlagSet
+	forget     []string
+
 	workers   string
 	trigger   bool
 	bootstrap string
@@ -51,16 +56,25 @@ func newInstallCommand(env *environment) *cobra.Command {
 		Long: `Put the controller of kube-migrator into the cluster of the kubeconfig: definitions, namespace, ServiceAccounts, roles,
 a share of the API server of its own (PriorityLevelConfiguration and FlowSchema), NetworkPolicy, PodDisruptionBudget and
 Deployment. Each is applied on the server's side, and the command says what that did: created, configured or unchanged.
-Running it again upgrades; an older controller that cannot be changed into the new one is deleted first. Flags are not
-remembered: give --namespace, --exclude and the others each time. What a flag less changes is told as a warning.
+Running it again upgrades; an older controller that cannot be changed into the new one is deleted first.
 
-The roles are made from what the cluster serves now: a worker may get, list and patch each included resource by name, and
-nothing else of it. A resource that is defined later cannot be migrated until install is run again. --include and
---exclude take patterns of full names and narrow what is migrated and what is granted. Of a group that discovery cannot
-show now, such as that of an aggregated API server that is down, what was granted before stays.
+The flags that say what is installed are remembered in the ConfigMap kube-migrator-flags in kube-system, and a later install
+starts from them: it says which stay, and how the controller changes. --image is one of them, so that an upgrade gives the new
+one. A flag that is given replaces the remembered one; --forget-flags=exclude,replicas takes the defaults of these again, and
+--forget-flags=all those of all. --adopt, --dry-run, --export, --timeout and --wait are not remembered.
 
---export writes the manifests to stdout for a tool that applies them, and changes nothing. It, too, reads from the
-cluster which resources there are, because the roles name them.
+By default the workers may get, list and patch all resources, also those that come later. In Kubernetes that includes
+subresources, so a worker's token is worth nearly as much as an administrator's: the get of nodes/proxy reaches into every
+container, the patch of a Deployment or a role binding changes what others run and may do. kube-migrator sends nothing but
+empty patches to the resources themselves, and only reads metadata.
+
+--include and --exclude take patterns of full names, and narrow what is migrated and what is granted: the roles then name each
+resource that there is now, and a worker may do nothing with others. A resource that comes later and that the patterns include
+cannot be migrated until install is run again. Of a group that discovery cannot show now, such as that of an aggregated API
+server that is down, what the roles named before stays.
+
+--export writes the manifests to stdout for a tool that applies them, and changes nothing. It reads the remembered flags and,
+with --include or --exclude, the resources from the cluster; with --forget-flags=all and without the two it needs no cluster.
 
 Definitions of the same names that belong to kube-storage-version-migrator or OpenShift are refused. --adopt takes them
 over with their objects; the workloads of the other installation are left alone, and must be stopped. A namespace that
@@ -70,10 +84,11 @@ Exit codes: 0 done; 1 error; 3 done, but a part of discovery could not be read; 
 any error.`,
 		Example: `  kube-migrator install --image registry.example.com/kube-migrator:v1.0.0
   kube-migrator install --include '*.demo.example.com' --dry-run=server
+  kube-migrator install --image registry.example.com/kube-migrator:v1.1.0    # an upgrade; the other flags stay
   kube-migrator install --export > kube-migrator.yaml`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := f.check(command); err != nil {
+			if _, err := f.complete(command); err != nil { // before anything is sent
 				return err
 			}
 			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
@@ -87,7 +102,9 @@ any error.`,
 	return command
 }
 
-func (f *installFlags) add(flags *pflag.FlagSet) {
+func (f *installFlags) add(all *pflag.FlagSet) {
+	f.remembered = pflag.NewFlagSet("install", pflag.ContinueOnError)
+	flags := f.remembered
 	flags.StringVarP(&f.options.Namespace, "namespace", "n", install.DefaultNamespace, "Namespace of the controller and its workers; made if it does not exist")
 	flags.StringVar(&f.options.Image, "image", "", "Image of the controller and its workers (default: kube-migrator:VERSION, of the version of this command)")
 	flags.StringVar(&f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never")
@@ -96,12 +113,15 @@ func (f *installFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.trigger, "auto-trigger", true, "Let the controller ask for a migration where a resource may be stored in more than its current version; false: only record that")
 	flags.DurationVar(&f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, "How often the controller asks all API servers what they store when nothing moves")
 	flags.StringVar(&f.bootstrap, "bootstrap", string(install.BootstrapAll), "What the controller requests when it starts. all: a migration of every included resource that has none; none")
-	flags.StringSliceVar(&f.options.Include, "include", nil, "Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all)")
+	flags.StringSliceVar(&f.options.Include, "include", nil, "Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all, also those that come later)")
 	flags.StringSliceVar(&f.options.Exclude, "exclude", nil, "Resources that may not be migrated, by a pattern of full names")
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
 	flags.DurationVar(&f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &f.options.ShutdownDelay)
 	flags.IntVar(&f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1, "Most sweeps at one time in the cluster")
+	all.AddFlagSet(f.remembered)
+	flags = all
+	flags.StringSliceVar(&f.forget, "forget-flags", nil, "Names of flags of which not the remembered values are taken but the defaults; all: of every flag that is not given")
 	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be applied; server: let the API server check all of it and change nothing")
 	flags.BoolVar(&f.export, "export", false, "Write the manifests as YAML to stdout and change nothing")
 	flags.BoolVar(&f.adopt, "adopt", false, "Take over definitions of another installation with their objects, and use a namespace that exists")
@@ -109,39 +129,52 @@ func (f *installFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.timeout, "timeout", defaultInstallTimeout, "How long to wait for each thing that is waited for")
 }
 
-// check refuses what cannot be meant before anything is sent.
-func (f *installFlags) check(command *cobra.Command) error {
+// complete returns what the flags say, and refuses what cannot be meant.
+func (f *installFlags) complete(command *cobra.Command) (install.Options, error) {
+	refused := func(err error) (install.Options, error) { return install.Options{}, usageError(command, err) }
 	if f.options.Replicas < 1 { // 0 would mean the default
-		return usageError(command, fmt.Errorf("--replicas is %d, want 1 or more", f.options.Replicas))
+		return refused(fmt.Errorf("--replicas is %d, want 1 or more", f.options.Replicas))
 	}
 	if f.options.MaxConcurrentMigrations < 1 {
-		return usageError(command, fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", f.options.MaxConcurrentMigrations))
+		return refused(fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", f.options.MaxConcurrentMigrations))
 	}
 	if f.options.DiscoveryPeriod == 0 {
-		return usageError(command, errors.New("--discovery-period is 0s, want 1s or more"))
+		return refused(errors.New("--discovery-period is 0s, want 1s or more"))
 	}
 	completeShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
 	if f.export && f.dryRun != dryRunNone {
-		return usageError(command, errors.New("--export changes nothing and cannot be combined with --dry-run"))
+		return refused(errors.New("--export changes nothing and cannot be combined with --dry-run"))
+	}
+	for _, name := range f.forget {
+		if name != forgetAll && f.remembered.Lookup(name) == nil {
+			return refused(fmt.Errorf("--forget-flags is %q, want all or names of flags that install remembers", name))
+		}
 	}
 	if err := checkRun(command, f.dryRun, f.timeout); err != nil {
-		return err
+		return install.Options{}, err
 	}
 	evidence, err := parseEvidence(f.evidence)
 	if err != nil {
-		return usageError(command, err)
+		return refused(err)
 	}
-	f.options.MinEvidence = evidence
-	if f.options.Image == "" {
-		f.options.Image = defaultImage(thisBuild().Version)
+	o := f.options
+	o.MinEvidence = evidence
+	if o.Image == "" {
+		o.Image = defaultImage(thisBuild().Version)
 	}
-	f.options.RecordOnly = !f.trigger
-	f.options.Workers, f.options.Bootstrap = install.Workers(f.workers), install.Bootstrap(f.bootstrap)
-	f.options = f.options.Complete()
-	if err := f.options.Check(); err != nil {
-		return usageError(command, err)
+	o.RecordOnly = !f.trigger
+	o.Workers, o.Bootstrap = install.Workers(f.workers), install.Bootstrap(f.bootstrap)
+	o.Flags = map[string]string{}
+	f.remembered.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed {
+			o.Flags[flag.Name] = textOf(flag.Value)
+		}
+	})
+	o = o.Complete()
+	if err := o.Check(); err != nil {
+		return refused(err)
 	}
-	return nil
+	return o, nil
 }
 
 // checkRun refuses values of the flags that install and uninstall share.
@@ -155,16 +188,35 @@ func checkRun(command *cobra.Command, dryRun string, timeout time.Duration) erro
 	return nil
 }
 
-// install gathers what may be migrated, decides what that needs, and applies it.
+// install gathers what was remembered and what may be migrated, decides what that needs, and applies it.
 func (env *environment) install(ctx context.Context, command *cobra.Command, f *installFlags) error {
-	client, resources, unseen, err := env.includedResources(ctx, command, f)
+	config, err := env.config()
+	if err != nil {
+		return err
+	}
+	client, err := migrate.NewClient(config)
+	if err != nil {
+		return err
+	}
+	if err := env.recall(ctx, command, f, config, client); err != nil {
+		return err
+	}
+	o, err := f.complete(command)
+	if err != nil {
+		return err
+	}
+	var resources []schema.GroupResource
+	var unseen []string
+	if !o.All() {
+		resources, unseen, err = env.includedResources(ctx, command, o, config, client)
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return env.explainInstall(ctx, command, f.options.Namespace, err)
+		return env.explainInstall(ctx, command, o.Namespace, err)
 	case err != nil:
 		return err
 	}
-	plan, err := install.Plan(f.options, resources)
+	plan, err := install.Plan(o, resources)
 	if err != nil {
 		return err
 	}
@@ -180,21 +232,68 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	}
 	installation := &install.Installation{
 		Client: client, Mode: mode(f.dryRun), Adopt: f.adopt, Timeout: f.timeout, Report: env.change(f.dryRun), Progress: env.waiting,
+		Tell: func(text string) { fmt.Fprintln(env.Err, "Upgrade: "+text) },
 		Warn: func(text string) { fmt.Fprintln(env.Err, "Warning: "+text) },
 	}
 	if err := installation.Run(ctx, plan); err != nil {
-		return env.explainInstall(ctx, command, f.options.Namespace, err)
+		return env.explainInstall(ctx, command, o.Namespace, err)
 	}
 	if f.dryRun != dryRunNone {
 		return env.seenEnough(command, unseen)
 	}
 	if f.wait {
-		if err := installation.Rollout(ctx, f.options.Namespace); err != nil {
-			return env.explainInstall(ctx, command, f.options.Namespace, err)
+		if err := installation.Rollout(ctx, o.Namespace); err != nil {
+			return env.explainInstall(ctx, command, o.Namespace, err)
 		}
 	}
-	fmt.Fprintf(env.Err, "kube-migrator is installed in the namespace %s and may migrate %d resources.\n", f.options.Namespace, len(resources))
+	what := "all resources, also those that come later"
+	if !o.All() {
+		what = fmt.Sprintf("%d resources", len(resources))
+	}
+	fmt.Fprintf(env.Err, "kube-migrator is installed in the namespace %s and may migrate %s.\n", o.Namespace, what)
 	return env.seenEnough(command, unseen)
+}
+
+// forgetAll is the value of --forget-flags that stands for every flag.
+const forgetAll = "all"
+
+// recall sets the flags that the last installation was given and this one is not, and says so. It reads nothing where all are forgotten.
+func (env *environment) recall(ctx context.Context, command *cobra.Command, f *installFlags, config *rest.Config, client rest.Interface) error {
+	if slices.Contains(f.forget, forgetAll) {
+		return nil
+	}
+	known, err := install.Remembered(ctx, client)
+	switch forbidden := (*access.ForbiddenError)(nil); {
+	case err != nil && (ctx.Err() != nil || errors.As(err, &forbidden)):
+		return env.explainInstall(ctx, command, f.options.Namespace, err)
+	case err != nil:
+		return env.unreachable(config, err)
+	}
+	var kept []string
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		flag := f.remembered.Lookup(name)
+		switch {
+		case flag == nil:
+			fmt.Fprintf(env.Err, "Warning: the last installation was given --%s, which this version does not have.\n", name)
+		case flag.Changed || slices.Contains(f.forget, name):
+		case command.Flags().Set(name, known[name]) != nil:
+			return hinted(fmt.Errorf("the remembered value of --%s is %q, which cannot be read", name, known[name]), env.sameAgain(command, "--forget-flags="+name))
+		default:
+			kept = append(kept, quoted("--"+name+"="+known[name]))
+		}
+	}
+	if len(kept) > 0 {
+		fmt.Fprintf(env.Err, "Kept from the last installation: %s\n", strings.Join(kept, " "))
+	}
+	return nil
+}
+
+// textOf is the text that sets a flag to its present value.
+func textOf(value pflag.Value) string {
+	if _, isList := value.(pflag.SliceValue); isList { // in brackets for people
+		return strings.TrimSuffix(strings.TrimPrefix(value.String(), "["), "]")
+	}
+	return value.String()
 }
 
 // seenEnough ends a command that is done with an exit code of its own where it could not see which resources some groups have.
@@ -202,26 +301,19 @@ func (env *environment) seenEnough(command *cobra.Command, unseen []string) erro
 	if len(unseen) == 0 {
 		return nil
 	}
-	return hintedCode(fmt.Errorf("done, but of %s nothing is granted beyond what was before: discovery could not be read", few(unseen)),
+	return hintedCode(fmt.Errorf("done, but of %s nothing is granted beyond what the roles named before: discovery could not be read", few(unseen)),
 		env.sameAgain(command), exitUndetermined)
 }
 
 // includedResources reads what may be migrated, and which group-versions could not be seen: of their groups it is what was granted
 // before.
-func (env *environment) includedResources(ctx context.Context, command *cobra.Command, f *installFlags) (client rest.Interface, resources []schema.GroupResource, unseen []string, err error) {
-	config, err := env.config()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if client, err = migrate.NewClient(config); err != nil {
-		return nil, nil, nil, err
-	}
+func (env *environment) includedResources(ctx context.Context, command *cobra.Command, o install.Options, config *rest.Config, client rest.Interface) (resources []schema.GroupResource, unseen []string, err error) {
 	all, err := inventory.Take(ctx, client)
 	if err != nil {
-		return nil, nil, nil, env.unreachable(config, err)
+		return nil, nil, env.unreachable(config, err)
 	}
-	if resources, err = env.selected(command, f, all); err != nil {
-		return nil, nil, nil, err
+	if resources, err = env.selected(command, o, all); err != nil {
+		return nil, nil, err
 	}
 	var groups []string
 	for _, failure := range all.Failures {
@@ -231,18 +323,18 @@ func (env *environment) includedResources(ctx context.Context, command *cobra.Co
 		}
 	}
 	if len(groups) > 0 {
-		kept, err := install.Kept(ctx, client, groups, f.options.Include, f.options.Exclude)
+		kept, err := install.Kept(ctx, client, groups, o.Include, o.Exclude)
 		if err != nil {
-			return nil, nil, nil, env.explainInstall(ctx, command, f.options.Namespace, err)
+			return nil, nil, env.explainInstall(ctx, command, o.Namespace, err)
 		}
 		resources = append(resources, kept...)
 	}
-	return client, resources, unseen, nil
+	return resources, unseen, nil
 }
 
 // selected are the resources that the patterns include.
-func (env *environment) selected(command *cobra.Command, f *installFlags, all *inventory.Inventory) ([]schema.GroupResource, error) {
-	resources, err := install.Included(all, f.options.Include, f.options.Exclude)
+func (env *environment) selected(command *cobra.Command, o install.Options, all *inventory.Inventory) ([]schema.GroupResource, error) {
+	resources, err := install.Included(all, o.Include, o.Exclude)
 	if unknown := (*inventory.NotFoundError)(nil); errors.As(err, &unknown) && len(unknown.Near) > 0 {
 		return nil, hinted(err, command.CommandPath()+" "+quoted("--include="+unknown.Near[0]))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
@@ -65,7 +66,7 @@ var installedAt = []string{
 	"/apis/networking.k8s.io/v1/networkpolicies", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
 	"/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 	"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/roles",
-	"/apis/rbac.authorization.k8s.io/v1/rolebindings", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+	"/apis/rbac.authorization.k8s.io/v1/rolebindings", "/api/v1/configmaps", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 }
 
 // installed returns the resourceVersions of everything with our labels, by path of the collection, namespace and name.
@@ -99,7 +100,7 @@ func outcomes(out string) map[string]int {
 }
 
 // objects is how many an installation consists of.
-const objects = 27
+const objects = 28
 
 func TestInstallOnARealCluster(t *testing.T) {
 	t.Parallel()
@@ -131,8 +132,12 @@ func TestInstallOnARealCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, problem := i.runAs(guest, exitError, "install")
+		if want := "error: you may not get configmaps in the namespace kube-system\nTry: kubectl auth can-i get configmaps -n kube-system\n"; problem != want || out != "" {
+			t.Errorf("stdout %q, stderr %q, want %q", out, problem, want)
+		}
+		out, problem = i.runAs(guest, exitError, "install", "--forget-flags=all")
 		if want := "error: you may not get customresourcedefinitions.apiextensions.k8s.io in the cluster\n" +
-			"Try: kubectl auth can-i get customresourcedefinitions.apiextensions.k8s.io\n"; !strings.HasSuffix(problem, want) || out != "" {
+			"Try: kubectl auth can-i get customresourcedefinitions.apiextensions.k8s.io\n"; problem != want || out != "" {
 			t.Errorf("stdout %q, stderr %q, want %q", out, problem, want)
 		}
 		if got := i.installed(); len(got) > 0 {
@@ -175,7 +180,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 		i.t = t
 		before := i.installed()
 		out, notes := i.run(exitDone, "install", "--wait=false")
-		if outcomes(out)["unchanged"] != objects || !strings.Contains(notes, "kube-migrator is installed in the namespace kube-migrator and may migrate ") {
+		if outcomes(out)["unchanged"] != objects || !strings.Contains(notes, "kube-migrator is installed in the namespace kube-migrator and may migrate all resources, also those that come later.\n") {
 			t.Errorf("the second run reports\n%s%s", out, notes)
 		}
 		if diff := cmp.Diff(before, i.installed()); diff != "" {
@@ -185,10 +190,11 @@ func TestInstallOnARealCluster(t *testing.T) {
 	t.Run("a changed flag configures what depends on it", func(t *testing.T) {
 		i.t = t
 		out, _ := i.run(exitDone, "install", "--wait=false", "--replicas=3")
-		if got := outcomes(out); got["configured"] != 1 || !strings.Contains(out, "configured  Deployment kube-migrator/kube-migrator-controller\n") {
+		if got := outcomes(out); got["configured"] != 2 || !strings.Contains(out, "configured  Deployment kube-migrator/kube-migrator-controller\n") {
 			t.Errorf("reports\n%s", out)
 		}
 	})
+	t.Run("a flag is remembered until it is forgotten", func(t *testing.T) { i.t = t; i.checkFlags() })
 	t.Run("a rollout that does not happen ends with what is known", func(t *testing.T) {
 		i.t = t
 		_, problem := i.run(exitError, "install", "--timeout=2s")
@@ -199,20 +205,22 @@ func TestInstallOnARealCluster(t *testing.T) {
 	})
 	t.Run("the pods comply with the restricted policy of their namespace", func(t *testing.T) { i.t = t; i.checkPodSecurity() })
 	t.Run("the worker can do its work and nothing else", func(t *testing.T) { i.t = t; i.checkWorker() })
+	t.Run("the worker migrates what comes later", func(t *testing.T) { i.t = t; i.checkLater(true) })
 	t.Run("the controller reads no object of what is migrated", func(t *testing.T) { i.t = t; i.checkController() })
 	t.Run("a narrower include takes permissions away", func(t *testing.T) {
 		i.t = t
 		i.run(exitDone, "install", "--wait=false", "--include=*.demo.example.com")
+		i.checkLater(false)
 		worker := i.clientAs("kube-migrator-worker")
 		i.eventually("the worker may not list secrets any more", func() bool { return !i.may(worker, "list", "", "secrets", "") })
 		if !i.may(worker, "patch", "demo.example.com", "widgets", "") {
 			t.Error("the worker may not patch what is included")
 		}
-		i.sweepAsWorker() // where Leases and EndpointSlices are included, nothing would show whether the agreement may read them
+		i.sweepAsWorker("Widget", schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}) // where Leases and EndpointSlices are included, nothing would show whether the agreement may read them
 	})
 	t.Run("sweeps in the controller need the worker's permissions", func(t *testing.T) {
 		i.t = t
-		i.run(exitDone, "install", "--wait=false", "--workers=in-process")
+		i.run(exitDone, "install", "--wait=false", "--workers=in-process", "--forget-flags=include")
 		controller := i.clientAs("kube-migrator-controller")
 		i.eventually("the controller may patch widgets", func() bool { return i.may(controller, "patch", "demo.example.com", "widgets", "") })
 	})
@@ -321,7 +329,7 @@ func TestInstallReplacesAnOlderController(t *testing.T) {
 	})
 }
 
-func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTellsWhatItForgets(t *testing.T) {
+func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTheFlags(t *testing.T) {
 	t.Parallel()
 	i := newInstaller(t, testbed.Options{})
 	if err := i.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
@@ -339,14 +347,16 @@ func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTellsWhatItForgets(t *testing.T
 	proxy.SetRules(testbed.Rule{Fault: testbed.InternalError(), Match: testbed.PathContains("/apis/demo.example.com/")})
 	_, notes := i.runAs(kubeconfig, exitUndetermined, "install", "--wait=false", "--image=kube-migrator:next")
 	for _, want := range []string{
-		"Skipped: demo.example.com/v", "error: done, but of demo.example.com/v", "discovery could not be read\nTry: kube-migrator install --image=kube-migrator:next",
-		"Warning: the controller kube-migrator/kube-migrator-controller becomes one without --exclude=secrets. Options are not remembered: give those that are to stay.\n",
+		"Skipped: demo.example.com/v", "error: done, but of demo.example.com/v", "discovery could not be read\nTry: kube-migrator install --exclude=secrets --image=kube-migrator:next",
+		"Kept from the last installation: --exclude=secrets\n", "Upgrade: the controller's --worker-image: ",
 	} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("stderr %q, want %q", notes, want)
 		}
 	}
-	i.eventually("the worker may patch secrets", func() bool { return i.may(worker, "patch", "", "secrets", "") })
+	if i.may(worker, "patch", "", "secrets", "") {
+		t.Error("the worker may patch what was excluded by the last installation")
+	}
 	if !i.may(worker, "patch", "demo.example.com", "widgets", "") {
 		t.Error("the worker may not patch any more what discovery could not show")
 	}
@@ -398,13 +408,63 @@ func TestANamespaceOfOthersIsUsedAndNeverDeleted(t *testing.T) {
 	}
 }
 
+// checkFlags finds --replicas=3 installed.
+func (i *installer) checkFlags() {
+	t := i.t
+	before := i.installed()
+	out, notes := i.run(exitDone, "install", "--wait=false")
+	if outcomes(out)["unchanged"] != objects || !strings.Contains(notes, "Kept from the last installation: --replicas=3\n") || strings.Contains(notes, "Upgrade: ") {
+		t.Errorf("without flags:\n%s%s", out, notes)
+	}
+	_, notes = i.run(exitDone, "install", "--dry-run=server", "--exclude=secrets,events", "--settle-time=1m")
+	for _, want := range []string{
+		"Kept from the last installation: --replicas=3\n", "Upgrade: the controller's --exclude: none becomes secrets,events\n",
+		"Upgrade: the controller's --settle-time: 2m0s becomes 1m0s\n",
+	} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("a dry run says\n%s\nwant %s", notes, want)
+		}
+	}
+	if diff := cmp.Diff(before, i.installed()); diff != "" {
+		t.Errorf("a dry run remembers (-before +after):\n%s", diff)
+	}
+	i.run(exitDone, "install", "--wait=false", "--exclude=secrets,events", "--replicas=2")
+	if out, _ := i.run(exitDone, "install", "--export"); !strings.Contains(out, "- --exclude=secrets\n") || !strings.Contains(out, "exclude: secrets,events\n") {
+		t.Errorf("--export does not start from what is remembered:\n%s", out)
+	}
+	if out, _ := i.run(exitDone, "install", "--export", "--forget-flags=all"); strings.Contains(out, "--exclude") {
+		t.Errorf("--export --forget-flags=all starts from what is remembered:\n%s", out)
+	}
+	_, notes = i.run(exitDone, "install", "--wait=false", "--forget-flags=exclude")
+	if !strings.Contains(notes, "Kept from the last installation: --replicas=2\n") || !strings.Contains(notes, "Upgrade: the controller's --exclude: secrets,events becomes none\n") {
+		t.Errorf("forgetting a flag says\n%s", notes)
+	}
+	if _, notes = i.run(exitDone, "install", "--wait=false", "--forget-flags=all"); strings.Contains(notes, "Kept") || strings.Contains(notes, "Upgrade") {
+		t.Errorf("forgetting all flags says\n%s", notes)
+	}
+}
+
+// checkLater asks whether the worker may migrate a resource that came after the installation, and where it may lets it.
+func (i *installer) checkLater(may bool) {
+	t := i.t
+	const later = `{"metadata":{"name":"latecomers.later.example.com"},"spec":{"group":"later.example.com","scope":"Namespaced",
+		"names":{"plural":"latecomers","singular":"latecomer","kind":"Latecomer","listKind":"LatecomerList"},
+		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+	worker := i.clientAs("kube-migrator-worker")
+	if may {
+		post(t, i.client, planDefinitions, later)
+		i.sweepAsWorker("Latecomer", schema.GroupResource{Group: "later.example.com", Resource: "latecomers"})
+	}
+	i.eventually("the worker's permissions are known", func() bool { return i.may(worker, "patch", "later.example.com", "latecomers", "") == may })
+}
+
 // checkEscalation installs as somebody who may write roles, but has none of what they grant.
 func (i *installer) checkEscalation() {
 	t := i.t
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
 	post(t, i.client, rbac+"clusterroles", `{"metadata":{"name":"operator"},"rules":[{"verbs":["get","list","create","patch"],
 		"apiGroups":["","apps","policy","networking.k8s.io","flowcontrol.apiserver.k8s.io","rbac.authorization.k8s.io","apiextensions.k8s.io","apiregistration.k8s.io"],
-		"resources":["namespaces","serviceaccounts","deployments","poddisruptionbudgets","networkpolicies","flowschemas","prioritylevelconfigurations",
+		"resources":["namespaces","configmaps","serviceaccounts","deployments","poddisruptionbudgets","networkpolicies","flowschemas","prioritylevelconfigurations",
 			"clusterroles","clusterrolebindings","roles","rolebindings","customresourcedefinitions","apiservices"]}]}`)
 	post(t, i.client, rbac+"clusterrolebindings", `{"metadata":{"name":"operator"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"operator"},
 		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"operator"}]}`)
@@ -474,6 +534,7 @@ func TestInstallRefusesWhatCannotBeMeant(t *testing.T) {
 		"--discovery-period is 3ms":                    {"--discovery-period=3ms"},
 		"--dry-run is \"yes\"":                         {"--dry-run=yes"},
 		"--min-evidence is \"hope\"":                   {"--min-evidence=hope"},
+		"--forget-flags is \"dry-run\"":                {"--forget-flags=exclude,dry-run"},
 		"--export changes nothing and cannot be":       {"--export", "--dry-run=client"},
 		"\"kube-migrator install\" takes no arguments": {"widgets"},
 	} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/agreement"
@@ -119,8 +120,8 @@ func (i *installer) checkWorker() {
 	}
 }
 
-// sweepAsWorker migrates widgets with the worker's token and expects proof.
-func (i *installer) sweepAsWorker() {
+// sweepAsWorker migrates a custom resource, which has no objects yet, with the worker's token and expects proof.
+func (i *installer) sweepAsWorker(kind string, resource schema.GroupResource) {
 	t := i.t
 	config := i.as("kube-migrator-worker")
 	client, err := migrate.NewClient(config)
@@ -128,24 +129,28 @@ func (i *installer) sweepAsWorker() {
 		t.Fatal(err)
 	}
 	for n := range 3 {
-		post(t, i.client, "/apis/demo.example.com/v1/namespaces/default/widgets", fmt.Sprintf(`{"apiVersion":"demo.example.com/v1","kind":"Widget","metadata":{"name":"w%d"}}`, n))
+		body := fmt.Sprintf(`{"apiVersion":"%s/v1","kind":%q,"metadata":{"name":"w%d"}}`, resource.Group, kind, n)
+		i.eventually("objects of the resource can be created", func() bool {
+			return i.client.Post().AbsPath("/apis", resource.Group, "v1/namespaces/default", resource.Resource).SetHeader("Content-Type", "application/json").
+				Body([]byte(body)).Do(t.Context()).Error() == nil
+		})
 	}
 	all, err := inventory.Take(t.Context(), client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	widgets, err := all.Find("widgets.demo.example.com")
+	found, err := all.Find(resource.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	servers, err := agreement.New(config, widgets.Target(), agreement.Options{ShutdownDelay: time.Nanosecond})
+	servers, err := agreement.New(config, found.Target(), agreement.Options{ShutdownDelay: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, explanation, err := servers.Look(t.Context()); err != nil || explanation.Evidence != migrate.Observed {
 		t.Errorf("the worker sees %s, %v, want %s", explanation, err, migrate.Observed)
 	}
-	result, err := migrate.New(client, widgets.Target(), servers, migrate.Options{SettleTime: time.Second, AgreementTimeout: 30 * time.Second}).Run(t.Context())
+	result, err := migrate.New(client, found.Target(), servers, migrate.Options{SettleTime: time.Second, AgreementTimeout: 30 * time.Second}).Run(t.Context())
 	if err != nil || result.Counts.Done() != 3 {
 		t.Errorf("the sweep of the worker: %+v, %v", result, err)
 	}

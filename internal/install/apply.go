@@ -65,8 +65,10 @@ type Installation struct {
 	Adopt bool
 	// Timeout bounds each wait.
 	Timeout time.Duration
-	// Report is told of each change as it happens, Progress what is waited for, Warn what the user has to know.
+	// Report is told of each change as it happens, Tell how the controller will differ from the one that is there, Progress what is
+	// waited for, Warn what the user has to know.
 	Report   func(Change)
+	Tell     func(string)
 	Progress func(string)
 	Warn     func(string)
 

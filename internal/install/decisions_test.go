@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,20 +122,28 @@ func TestARefusalNamesEverythingThatIsForeign(t *testing.T) {
 	}
 }
 
-func TestWhatAnUpgradeForgetsIsTold(t *testing.T) {
+func TestAnUpgradeSaysHowTheControllerChanges(t *testing.T) {
 	controller := func(namespace string, arguments ...string) *appsv1.Deployment {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}}
 		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller", Args: arguments}}
 		return d
 	}
+	three := controller("b", "--namespace=b", "--worker-image=new", "--bootstrap=all")
+	three.Spec.Replicas = new(int32(3))
 	planned := controller("b", "controller", "--namespace=b", "--worker-image=new", "--bootstrap=all")
-	for want, live := range map[string]*appsv1.Deployment{
-		"":                                   controller("b", "controller", "--namespace=b", "--worker-image=old", "--bootstrap=all"),
-		"without --exclude=secrets. Options": controller("b", "controller", "--namespace=b", "--bootstrap=all", "--exclude=secrets"),
-		"the controller a/c becomes one without --namespace=a and with --namespace=b --bootstrap=all. Options": controller("a", "controller", "--namespace=a"),
+	for name, test := range map[string]struct {
+		live *appsv1.Deployment
+		want []string
+	}{
+		"nothing":                       {controller("b", "controller", "--namespace=b", "--worker-image=new", "--bootstrap=all"), nil},
+		"another image":                 {controller("b", "--worker-image=old", "--bootstrap=all"), []string{"the controller's --worker-image: old becomes new"}},
+		"a flag less":                   {controller("b", "--worker-image=new", "--bootstrap=all", "--exclude=a", "--exclude=b"), []string{"the controller's --exclude: a,b becomes none"}},
+		"another namespace and a flag":  {controller("a", "--namespace=a", "--worker-image=new"), []string{"the controller's namespace: a becomes b", "the controller's --bootstrap: none becomes all"}},
+		"fewer replicas":                {three, []string{"the controller's replicas: 3 becomes 1"}},
+		"a Deployment that others made": {&appsv1.Deployment{}, nil},
 	} {
-		if got := changes(live, planned); !strings.Contains(got, want) || (got == "") != (want == "") {
-			t.Errorf("%q, want %q", got, want)
+		if diff := cmp.Diff(test.want, changes(test.live, planned)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -11,8 +11,11 @@
 // except what lives in a namespace that we made when that is purged, and a Deployment of our name that the user told us to adopt.
 //
 // Invariants:
-//   - No rule has a wildcard: not in verbs, groups, resources or names. A worker may list, get and patch what it migrates, and
-//     nothing else there. So what is not included cannot be migrated, whatever anybody requests.
+//   - No rule has a wildcard in its verbs or names. A worker may get, list and patch what it migrates: all resources, also those
+//     that come later, unless the user includes or excludes some; then the rules name those that are left, and what is not included
+//     cannot be migrated, whatever anybody requests.
+//   - What a worker could write never decides what the next installation grants: flags are remembered where no worker may write
+//     unless it may migrate all ConfigMaps.
 //   - Definitions of somebody else are not touched unless the user says so (ErrForeign).
 //   - Removing begins with the permissions: whatever still runs can write nothing from then on (I7).
 package install
@@ -118,8 +121,10 @@ type Options struct {
 	DiscoveryPeriod time.Duration
 	// Bootstrap is what the controller requests when it starts. Default: BootstrapAll.
 	Bootstrap Bootstrap
-	// Include and Exclude are patterns of full names of resources: what may be migrated. Default: everything.
+	// Include and Exclude are patterns of full names of resources: what may be migrated. Default: everything, also what comes later.
 	Include, Exclude []string
+	// Flags are those that the user gave, by name, with the text of their values. The next installation starts from them.
+	Flags map[string]string
 	// MinEvidence is the weakest evidence that proves anything. Default: migrate.Observed.
 	MinEvidence migrate.Evidence
 	// SettleTime is passed on to the workers. Default: migrate.DefaultSettleTime.
@@ -162,6 +167,9 @@ func (o Options) Complete() Options {
 	}
 	return o
 }
+
+// All reports whether everything may be migrated, also resources that come later. Else the roles name resources.
+func (o Options) All() bool { return len(o.Include)+len(o.Exclude) == 0 }
 
 // reserved namespaces hold the cluster's own workloads: our restrictions must not be put on them.
 var reserved = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}

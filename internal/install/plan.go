@@ -74,9 +74,14 @@ func knownPatterns(all *inventory.Inventory, patterns []string, own []schema.Gro
 }
 
 // Plan returns the objects of an installation in the order in which they are written: what others refer to comes first, the
-// controller comes last. Options are complete; resources are those that may be migrated. It is pure.
+// controller comes last. Options are complete; resources are those that may be migrated, and read only where Options.All does not hold.
+// It is pure.
 func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstructured, error) {
 	plan, err := definitions()
+	if err != nil {
+		return nil, err
+	}
+	memory, err := o.memory()
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +91,7 @@ func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstruct
 		objects []runtime.Object
 	}{
 		{"Namespace", []runtime.Object{o.namespace()}},
+		{"ConfigMap", []runtime.Object{memory}}, // early: where a later step fails, the flags need not be given again
 		{"PriorityLevelConfiguration", []runtime.Object{priorityLevel()}},
 		{"FlowSchema", []runtime.Object{o.flowSchema()}}, // before anything may write
 		{"NetworkPolicy", []runtime.Object{o.networkPolicy()}},

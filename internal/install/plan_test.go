@@ -77,9 +77,9 @@ func TestTheManifestsAreThoseOfTheGoldenFile(t *testing.T) {
 	}
 }
 
-func TestNoRuleHasAWildcardOrRaisesItself(t *testing.T) {
-	for _, workers := range []Workers{Jobs, InProcess} {
-		for _, o := range planOf(t, Options{Workers: workers}, widgets) {
+func TestNoRuleHasAWildcardWhereResourcesAreIncludedAndNoneRaisesItself(t *testing.T) {
+	for _, options := range []Options{{Workers: Jobs, Exclude: []string{"secrets"}}, {Workers: InProcess, Include: []string{"widgets.*"}}} {
+		for _, o := range planOf(t, options, widgets) {
 			if !strings.HasSuffix(o.GetKind(), "Role") {
 				continue
 			}
@@ -101,7 +101,7 @@ func TestNoRuleHasAWildcardOrRaisesItself(t *testing.T) {
 }
 
 func TestAWorkerMayGetListAndPatchWhatIsIncludedAndNothingElse(t *testing.T) {
-	plan := planOf(t, Options{}, widgets, schema.GroupResource{Resource: "secrets"}, schema.GroupResource{Group: "demo.example.com", Resource: "gadgets"})
+	plan := planOf(t, Options{Exclude: []string{"events"}}, widgets, schema.GroupResource{Resource: "secrets"}, schema.GroupResource{Group: "demo.example.com", Resource: "gadgets"})
 	got := rulesOf(t, plan, "", WorkerAccount)
 	want := append([]rbacv1.PolicyRule{
 		rule("", on("secrets"), "get", "list", "patch"),
@@ -120,6 +120,26 @@ func TestAWorkerMayGetListAndPatchWhatIsIncludedAndNothingElse(t *testing.T) {
 		if (slices.Contains(r.Resources, "secrets") || slices.Contains(r.Resources, "widgets")) &&
 			!(slices.Equal(r.Verbs, []string{"list"}) && slices.Equal(r.ResourceNames, []string{inventory.NoObject})) {
 			t.Errorf("the controller may read what is migrated: %+v", r)
+		}
+	}
+}
+
+func TestByDefaultAWorkerMayGetListAndPatchEverythingAndTheControllerReadsNothing(t *testing.T) {
+	plan := planOf(t, Options{}, widgets)
+	everything := []string{"*"}
+	want := append([]rbacv1.PolicyRule{{APIGroups: everything, Resources: everything, Verbs: []string{"get", "list", "patch"}}}, workerRules...)
+	if diff := cmp.Diff(want, rulesOf(t, plan, "", WorkerAccount)); diff != "" {
+		t.Errorf("rules of the worker (-want +got):\n%s", diff)
+	}
+	for _, o := range plan {
+		if !strings.HasSuffix(o.GetKind(), "Role") || o.GetName() == WorkerAccount && o.GetNamespace() == "" {
+			continue
+		}
+		for _, r := range rulesOf(t, []*unstructured.Unstructured{o}, o.GetNamespace(), o.GetName()) {
+			compares := slices.Equal(r.Verbs, []string{"list"}) && slices.Equal(r.ResourceNames, []string{inventory.NoObject})
+			if slices.Contains(slices.Concat(r.APIGroups, r.Resources, r.Verbs), "*") && !compares {
+				t.Errorf("%s %s has a wildcard: %+v", o.GetKind(), o.GetName(), r)
+			}
 		}
 	}
 }

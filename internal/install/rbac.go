@@ -20,8 +20,12 @@ import (
 // migrationGroup is the group of our own definitions.
 var migrationGroup = v1alpha1.SchemeGroupVersion.Group
 
-// migratedRules let the worker do its work on what is migrated: one rule per group, in alphabetical order.
-func migratedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
+// migratedRules let the worker do its work on what is migrated: one rule for everything, or one per group, in alphabetical order.
+func (o Options) migratedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
+	verbs := []string{"get", "list", "patch"}
+	if o.All() {
+		return []rbacv1.PolicyRule{rule(rbacv1.APIGroupAll, on(rbacv1.ResourceAll), verbs...)}
+	}
 	groups := map[string][]string{}
 	for _, r := range resources {
 		groups[r.Group] = append(groups[r.Group], r.Resource)
@@ -29,7 +33,7 @@ func migratedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
 		slices.Sort(groups[group])
-		rules = append(rules, rule(group, slices.Compact(groups[group]), "get", "list", "patch"))
+		rules = append(rules, rule(group, slices.Compact(groups[group]), verbs...))
 	}
 	return rules
 }
@@ -41,7 +45,7 @@ func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 func on(resources ...string) []string { return resources }
 
 // Discovery, /version and SelfSubjectAccessReviews, which both need, are granted to everybody who is authenticated, by
-// system:discovery and system:basic-user. Naming them here would need a wildcard.
+// system:discovery and system:basic-user.
 
 // inventoryRules are what it takes to know which resources there are, beside discovery.
 var inventoryRules = []rbacv1.PolicyRule{
@@ -72,8 +76,8 @@ func discoveryTokens() rbacv1.PolicyRule {
 }
 
 // comparedRules let the controller ask how far collections have come, and read no object of them: it may list one name alone.
-func comparedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
-	rules := migratedRules(resources)
+func (o Options) comparedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
+	rules := o.migratedRules(resources)
 	for i := range rules {
 		rules[i].Verbs, rules[i].ResourceNames = []string{"list"}, []string{inventory.NoObject}
 	}
@@ -151,8 +155,8 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 	const system, public = metav1.NamespaceSystem, metav1.NamespaceDefault
 	return map[string][]runtime.Object{
 		"ClusterRole": {
-			clusterRole(componentController, ControllerAccount, append(controllerRules(o.Namespace), comparedRules(resources)...)),
-			clusterRole(componentWorker, WorkerAccount, append(migratedRules(resources), workerRules...)),
+			clusterRole(componentController, ControllerAccount, append(controllerRules(o.Namespace), o.comparedRules(resources)...)),
+			clusterRole(componentWorker, WorkerAccount, append(o.migratedRules(resources), workerRules...)),
 			clusterRole(componentController, metricsReader, metricsRules), // for whoever scrapes: bound by the administrator
 		},
 		"ClusterRoleBinding": {

@@ -4,20 +4,66 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
+	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
+
+// flagsName is the ConfigMap in kube-system that remembers the flags of the last installation. It is there and not in the namespace of the
+// installation, because workers may update ConfigMaps in that one, and because a later installation has to find out the namespace first.
+const flagsName = Name + "-flags"
+
+// flagsKey is where the flags are: one text, because of a map that somebody else applied as well no entry could ever be forgotten.
+const flagsKey = "flags.yaml"
+
+// memory is the object that remembers the flags.
+func (o Options) memory() (*corev1.ConfigMap, error) {
+	flags := o.Flags
+	if flags == nil {
+		flags = map[string]string{}
+	}
+	text, err := yaml.Marshal(flags)
+	if err != nil {
+		return nil, fmt.Errorf("write flags: %w", err)
+	}
+	return &corev1.ConfigMap{ObjectMeta: meta(componentInstall, metav1.NamespaceSystem, flagsName), Data: map[string]string{flagsKey: string(text)}}, nil
+}
+
+// Remembered returns the flags of the last installation, by name, with the text of their values; none where there was none. The error
+// may be a *access.ForbiddenError.
+func Remembered(ctx context.Context, client rest.Interface) (map[string]string, error) {
+	k := kindNamed("ConfigMap")
+	o, err := read(ctx, client, k, metav1.NamespaceSystem, flagsName)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, &access.ForbiddenError{Permission: access.Permission{Verb: "get", Namespace: metav1.NamespaceSystem, Resource: k.GroupResource(), Namespaced: true}}
+	case err != nil || o == nil:
+		return nil, err
+	}
+	text, _, _ := unstructured.NestedString(o.Object, "data", flagsKey) // absent: no flags
+	var flags map[string]string
+	if err := yaml.Unmarshal([]byte(text), &flags); err != nil {
+		return nil, fmt.Errorf("read the flags of the last installation from ConfigMap %s/%s: %w", metav1.NamespaceSystem, flagsName, err)
+	}
+	return flags, nil
+}
 
 // Kept returns resources of some groups that workers may migrate already, and that the patterns still include. An installation
 // that cannot see a group now must not take away what was granted of it: nobody asked for that.
@@ -45,8 +91,7 @@ func Kept(ctx context.Context, client rest.Interface, groups, include, exclude [
 	return kept, nil
 }
 
-// tellChanges warns of arguments of a controller that is there and that the planned one does not have. Options are not remembered:
-// who repeats an installation with a flag less changes what may be migrated.
+// tellChanges tells how the controllers that are there differ from the planned one.
 func (i *Installation) tellChanges(ctx context.Context, next *unstructured.Unstructured) error {
 	planned, err := deploymentOf(next)
 	if err != nil {
@@ -57,42 +102,55 @@ func (i *Installation) tellChanges(ctx context.Context, next *unstructured.Unstr
 		return err
 	}
 	for n := range all.Items {
-		if text := changes(&all.Items[n], planned); text != "" {
-			i.Warn(text)
+		for _, text := range changes(&all.Items[n], planned) {
+			i.Tell(text)
 		}
 	}
 	return nil
 }
 
-// changes says which arguments of a controller go and which come, but for its image, which an upgrade is about. It is pure.
-func changes(live, planned *appsv1.Deployment) string {
+// changes says what becomes of a controller: its namespace, replicas and arguments, of which its image is one. It is pure.
+func changes(live, planned *appsv1.Deployment) []string {
 	before, after := argumentsOf(live), argumentsOf(planned)
-	missing := func(from, in []string) (names []string) {
-		for _, a := range from {
-			if !slices.Contains(in, a) && !strings.HasPrefix(a, "--worker-image=") {
-				names = append(names, a)
-			}
+	if before == nil {
+		return nil // not a Deployment that we wrote
+	}
+	var texts []string
+	add := func(what, from, to string) {
+		if from != to {
+			texts = append(texts, fmt.Sprintf("the controller's %s: %s becomes %s", what, from, to))
 		}
-		return names
 	}
-	var parts []string
-	if gone := missing(before, after); len(gone) > 0 {
-		parts = append(parts, "without "+strings.Join(gone, " "))
+	add("namespace", live.Namespace, planned.Namespace)
+	add("replicas", replicasOf(live), replicasOf(planned))
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(after))...)))) {
+		if name != "--namespace" { // said above
+			add(name, cmp.Or(strings.Join(before[name], ","), "none"), cmp.Or(strings.Join(after[name], ","), "none"))
+		}
 	}
-	if added := missing(after, before); len(added) > 0 && len(before) > 0 {
-		parts = append(parts, "with "+strings.Join(added, " "))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the controller %s/%s becomes one %s. Options are not remembered: give those that are to stay.", live.Namespace, live.Name, strings.Join(parts, " and "))
+	return texts
 }
 
-func argumentsOf(d *appsv1.Deployment) []string {
+func replicasOf(d *appsv1.Deployment) string {
+	if d.Spec.Replicas == nil {
+		return "1"
+	}
+	return fmt.Sprint(*d.Spec.Replicas)
+}
+
+// argumentsOf are the values of the controller's flags, by name; nil where it has none.
+func argumentsOf(d *appsv1.Deployment) map[string][]string {
 	for _, c := range d.Spec.Template.Spec.Containers {
-		if c.Name == componentController {
-			return c.Args
+		if c.Name != componentController {
+			continue
 		}
+		values := map[string][]string{}
+		for _, argument := range c.Args {
+			if name, value, ok := strings.Cut(argument, "="); ok {
+				values[name] = append(values[name], value)
+			}
+		}
+		return values
 	}
 	return nil
 }

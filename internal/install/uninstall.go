@@ -58,7 +58,7 @@ func (r *Removal) Run(ctx context.Context) error {
 		r.all("ServiceAccount"), r.pods, // without the account no pod is made anew
 		r.lease,
 		r.all("ClusterRole"), r.all("Role"), r.all("PodDisruptionBudget"), r.all("NetworkPolicy"), r.all("FlowSchema"), r.all("PriorityLevelConfiguration"),
-		r.stopped,
+		r.memory, r.stopped,
 	}
 	if r.Purge {
 		steps = append(steps, r.all("CustomResourceDefinition"), r.gone("CustomResourceDefinition"), r.leave, r.all("Namespace"), r.gone("Namespace"))
@@ -280,6 +280,16 @@ func (r *Removal) lease(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// memory removes the flags that are remembered. Checkpoints, which are ConfigMaps as well, go with their Jobs.
+func (r *Removal) memory(ctx context.Context) error {
+	k := kindNamed("ConfigMap")
+	o, err := read(ctx, r.Client, k, metav1.NamespaceSystem, flagsName)
+	if err != nil || o == nil || o.GetLabels()[managedByLabel] != Name {
+		return err
+	}
+	return r.remove(ctx, k, metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: flagsName, UID: o.GetUID(), DeletionTimestamp: o.GetDeletionTimestamp()}, -1)
 }
 
 // remove deletes one object and reports it. One that is being deleted already is not worth a word.
