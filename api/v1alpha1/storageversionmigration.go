@@ -139,6 +139,12 @@ const (
 	Cancelled State = "Cancelled"
 )
 
+// The bounds of a Pace.
+const (
+	MostObjectsPerSecond = 100000
+	MostInFlight         = 1024
+)
+
 // Pace bounds the load of one migration.
 type Pace struct {
 	// MaxObjectsPerSecond is the most objects to rewrite per second. 0, the default: as many as the API servers bear.

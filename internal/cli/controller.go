@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/controller"
 	migrations "github.com/kube-migrator/kube-migrator/internal/controller/migration"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
@@ -78,6 +79,8 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.trigger.Include, "include", nil, "Ask for resources by a pattern of full names only")
 	flags.StringSliceVar(&f.trigger.Exclude, "exclude", nil, "Do not ask for resources by a pattern of full names")
 	flags.DurationVar(&f.trigger.Period, "discovery-period", trigger.DefaultPeriod, "How often all API servers are asked what they store when nothing moves")
+	flags.Int32Var(&f.trigger.Pace.MaxObjectsPerSecond, "max-rate", 0, maxRateUsage)
+	flags.Int32Var(&f.trigger.Pace.MaxInFlight, "max-in-flight", 0, maxInFlightUsage)
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
 	flags.DurationVar(&o.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &o.ShutdownDelay)
@@ -105,6 +108,10 @@ func (f *controllerFlags) check(command *cobra.Command) error {
 		return usageError(command, fmt.Errorf("--lease-duration is %s, want 2s or more", o.LeaseDuration))
 	case f.trigger.Period < time.Second:
 		return usageError(command, fmt.Errorf("--discovery-period is %s, want 1s or more", f.trigger.Period))
+	case f.trigger.Pace.MaxObjectsPerSecond < 0 || f.trigger.Pace.MaxObjectsPerSecond > v1alpha1.MostObjectsPerSecond:
+		return usageError(command, fmt.Errorf("--max-rate is %d, want 0 to %d objects per second", f.trigger.Pace.MaxObjectsPerSecond, v1alpha1.MostObjectsPerSecond))
+	case f.trigger.Pace.MaxInFlight < 0 || f.trigger.Pace.MaxInFlight > v1alpha1.MostInFlight:
+		return usageError(command, fmt.Errorf("--max-in-flight is %d, want 0 to %d requests", f.trigger.Pace.MaxInFlight, v1alpha1.MostInFlight))
 	case badPattern(slices.Concat(f.trigger.Include, f.trigger.Exclude)) != nil:
 		return usageError(command, badPattern(slices.Concat(f.trigger.Include, f.trigger.Exclude)))
 	case o.RetryAfter <= 0 || o.SettleTime <= 0:

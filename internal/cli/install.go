@@ -27,6 +27,12 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
+// The bounds of the load that install hands on to the controller.
+const (
+	maxRateUsage     = "Most objects per second of a migration that the controller asks for by itself, unless the migration has a bound already (0: as many as the API servers bear)"
+	maxInFlightUsage = "Most requests in flight of such a migration (0: 32)"
+)
+
 // defaultInstallTimeout bounds each wait of install and uninstall.
 const defaultInstallTimeout = 5 * time.Minute
 
@@ -118,6 +124,8 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
 	flags.DurationVar(&f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &f.options.ShutdownDelay)
+	flags.Int32Var(&f.options.MaxRate, "max-rate", 0, maxRateUsage)
+	flags.Int32Var(&f.options.MaxInFlight, "max-in-flight", 0, maxInFlightUsage)
 	flags.IntVar(&f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1, "Most sweeps at one time in the cluster")
 	all.AddFlagSet(f.remembered)
 	flags = all

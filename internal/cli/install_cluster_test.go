@@ -534,6 +534,8 @@ func TestInstallRefusesWhatCannotBeMeant(t *testing.T) {
 		"--discovery-period is 3ms":                    {"--discovery-period=3ms"},
 		"--dry-run is \"yes\"":                         {"--dry-run=yes"},
 		"--min-evidence is \"hope\"":                   {"--min-evidence=hope"},
+		"--max-rate is -1, want 0 to 100000":           {"--max-rate=-1"},
+		"--max-in-flight is 2000, want 0 to 1024":      {"--max-in-flight=2000"},
 		"--forget-flags is \"dry-run\"":                {"--forget-flags=exclude,dry-run"},
 		"--export changes nothing and cannot be":       {"--export", "--dry-run=client"},
 		"\"kube-migrator install\" takes no arguments": {"widgets"},

@@ -32,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -132,6 +133,9 @@ type Options struct {
 	// ShutdownDelay is how long an API server that was told to end counts as serving where it cannot be asked. Default:
 	// agreement.DefaultShutdownDelay.
 	ShutdownDelay time.Duration
+	// MaxRate and MaxInFlight bound the load of each migration that the controller asks for by itself: objects per second, and requests
+	// in flight. 0, the default: no further bounds than those of the API servers' own signals.
+	MaxRate, MaxInFlight int32
 	// MaxConcurrentMigrations bounds the sweeps at one time in the cluster. Default: 1.
 	MaxConcurrentMigrations int
 }
@@ -200,6 +204,10 @@ func (o Options) Check() error {
 		return fmt.Errorf("--settle-time is %v, want 0 or more", o.SettleTime)
 	case o.ShutdownDelay < 0:
 		return fmt.Errorf("--shutdown-delay is %v, want 0 or more", o.ShutdownDelay)
+	case o.MaxRate < 0 || o.MaxRate > v1alpha1.MostObjectsPerSecond:
+		return fmt.Errorf("--max-rate is %d, want 0 to %d objects per second", o.MaxRate, v1alpha1.MostObjectsPerSecond)
+	case o.MaxInFlight < 0 || o.MaxInFlight > v1alpha1.MostInFlight:
+		return fmt.Errorf("--max-in-flight is %d, want 0 to %d requests", o.MaxInFlight, v1alpha1.MostInFlight)
 	case o.MaxConcurrentMigrations < 1:
 		return fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", o.MaxConcurrentMigrations)
 	}
@@ -221,6 +229,12 @@ func (o Options) arguments() []string {
 	}
 	if o.DiscoveryPeriod != 0 {
 		arguments = append(arguments, "--discovery-period="+o.DiscoveryPeriod.String())
+	}
+	if o.MaxRate != 0 {
+		arguments = append(arguments, fmt.Sprintf("--max-rate=%d", o.MaxRate))
+	}
+	if o.MaxInFlight != 0 {
+		arguments = append(arguments, fmt.Sprintf("--max-in-flight=%d", o.MaxInFlight))
 	}
 	for _, pattern := range o.Include {
 		arguments = append(arguments, "--include="+pattern)

@@ -241,6 +241,16 @@ func TestIncludedIsTheSameBeforeAndAfterTheInstallation(t *testing.T) {
 	}
 }
 
+func TestTheControllerIsToldTheBoundsOfTheLoad(t *testing.T) {
+	arguments := func(o Options) string { return strings.Join(o.Complete().arguments(), " ") + " " }
+	if got := arguments(Options{MaxRate: 50, MaxInFlight: 4}); !strings.Contains(got, " --max-rate=50 --max-in-flight=4 ") {
+		t.Errorf("the arguments are %s", got)
+	}
+	if got := arguments(Options{}); strings.Contains(got, "--max-rate") || strings.Contains(got, "--max-in-flight") {
+		t.Errorf("without bounds the arguments are %s", got)
+	}
+}
+
 func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 	for problem, change := range map[string]func(*Options){
 		"--namespace is":                 func(o *Options) { o.Namespace = "Not_A_Name" },
@@ -254,6 +264,8 @@ func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 		"--bootstrap is":                 func(o *Options) { o.Bootstrap = "some" },
 		"--settle-time is":               func(o *Options) { o.SettleTime = -1 },
 		"--shutdown-delay is":            func(o *Options) { o.ShutdownDelay = -1 },
+		"--max-rate is":                  func(o *Options) { o.MaxRate = 100001 },
+		"--max-in-flight is":             func(o *Options) { o.MaxInFlight = -1 },
 		"--max-concurrent-migrations is": func(o *Options) { o.MaxConcurrentMigrations = -1 },
 	} {
 		o := Options{Image: "kube-migrator:v1"}

@@ -4,6 +4,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -108,6 +109,8 @@ type asker struct {
 	namespace string
 	// create: also of resources that nobody has asked for yet.
 	create bool
+	// pace is that of migrations without bounds of their own.
+	pace v1alpha1.Pace
 }
 
 // ask raises the generation of a resource's migration, or creates it; requested says that there was one before. Dying before or after changes nothing: what is recorded asks again.
@@ -142,17 +145,28 @@ func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, 
 		Path  string `json:"path"`
 		Value any    `json:"value"`
 	}
-	patch, err := json.Marshal([]change{
+	changes := []change{
 		{"test", "/metadata/uid", m.UID},
 		{"test", "/spec/generation", m.Spec.Generation},
 		{"replace", "/spec/generation", d.Request},
 		{"add", "/spec/reason", d.Reason},
 		{"add", "/spec/priority", priority(r)},
-	})
+	}
+	if pace := paceOf(m.Spec.Pace, a.pace); pace != m.Spec.Pace {
+		changes = append(changes, change{"add", "/spec/pace", pace})
+	}
+	patch, err := json.Marshal(changes)
 	if err != nil {
 		return err
 	}
 	return a.client.Patch(ctx, m, client.RawPatch(types.JSONPatchType, patch))
+}
+
+// paceOf is a pace with the default bounds where it has none.
+func paceOf(pace, otherwise v1alpha1.Pace) v1alpha1.Pace {
+	return v1alpha1.Pace{
+		MaxObjectsPerSecond: cmp.Or(pace.MaxObjectsPerSecond, otherwise.MaxObjectsPerSecond), MaxInFlight: cmp.Or(pace.MaxInFlight, otherwise.MaxInFlight),
+	}
 }
 
 // object is the migration of a resource that has none. A cluster-scoped object has a cluster-scoped owner: the installation's namespace.
@@ -174,7 +188,7 @@ func (a *asker) object(ctx context.Context, r inventory.Resource, all []v1alpha1
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: namespace.Name, UID: namespace.UID}},
 		},
 		Spec: v1alpha1.StorageVersionMigrationSpec{
-			Resource: v1alpha1.GroupVersionResource{Group: r.Group, Resource: r.Resource}, GroupVersions: GroupVersions(r),
+			Resource: v1alpha1.GroupVersionResource{Group: r.Group, Resource: r.Resource}, GroupVersions: GroupVersions(r), Pace: a.pace,
 		},
 	}
 	return m, nil

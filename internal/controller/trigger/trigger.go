@@ -49,6 +49,8 @@ type Options struct {
 	// Bootstrap asks also for migrations of resources that nobody has asked for yet; Include and Exclude are patterns of full names.
 	Bootstrap        bool
 	Include, Exclude []string
+	// Pace bounds the load of a migration that is asked for and has no bounds of its own. Its zero values bound nothing.
+	Pace v1alpha1.Pace
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
 	MinEvidence migrate.Evidence
 	// ShutdownDelay is that of agreement.Options.
@@ -81,7 +83,7 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 	t := &trigger{
 		Options: o, client: m.GetClient(), cache: m.GetCache(), moved: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		positions: map[string]position{},
-		asker:     asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace, create: o.Bootstrap},
+		asker:     asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace, create: o.Bootstrap, pace: o.Pace},
 	}
 	t.journal = newJournal(func() { poke(t.moved) })
 	t.eyes = eyes{
