@@ -29,12 +29,20 @@ const (
 	Stalled     ConditionType = "Stalled"
 )
 
-// Conditions of a StorageState and of a StorageVersion.
+// Conditions of a StorageState, of which the first is one of a StorageVersion, too.
 const (
 	// AllEncodingVersionsEqual: all API servers encode the resource in one version.
 	AllEncodingVersionsEqual ConditionType = "AllEncodingVersionsEqual"
 	// Migrated: everything that is stored is in the current version.
 	Migrated ConditionType = "Migrated"
+	// Permitted: the worker may migrate the resource. Absent: nothing was missing since there is the StorageState.
+	Permitted ConditionType = "Permitted"
+)
+
+// Reasons of the condition Permitted.
+const (
+	ReasonForbidden = "Forbidden" // a permission is missing
+	ReasonGranted   = "Granted"
 )
 
 // Reasons of the conditions of a StorageVersionMigration. Failures have those of the package worker's verdicts too.

@@ -159,7 +159,8 @@ type StorageStateStatus struct {
 	// after that object was deleted. Default: false.
 	// +optional
 	Requested bool `json:"requested,omitempty"`
-	// Conditions are AllEncodingVersionsEqual (all API servers encode the resource in one version) and Migrated (everything that is stored is in the current version).
+	// Conditions are AllEncodingVersionsEqual (all API servers encode the resource in one version), Migrated (everything that is stored is in the current version)
+	// and, where a permission of the worker is or was missing, Permitted (the worker may migrate the resource).
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access asks an API server whether its user may do something, before any of it is begun.
+// Package access asks an API server whether its user, or a ServiceAccount, may do something, before any of it is begun.
 //
-// It owns the question (a SelfSubjectAccessReview) and what a user reads who may not. It never decides what is needed: whoever acts
+// It owns the question (a SelfSubjectAccessReview or a SubjectAccessReview) and what a user reads who may not. It never decides what is needed: whoever acts
 // knows that. It asks for permissions that RBAC or another authorizer gives; what admission refuses shows only when it is tried.
 package access
 
@@ -62,13 +62,21 @@ func (e *ForbiddenError) Try() string {
 
 // Ask asks for each permission, in their order, whether the user has it. The error is a *ForbiddenError for the first that is missing.
 func Ask(ctx context.Context, client rest.Interface, needed []Permission) error {
+	return AskFor(ctx, client, Account{}, needed)
+}
+
+// Account is a ServiceAccount. The zero value stands for the user of the client.
+type Account struct{ Namespace, Name string }
+
+// AskFor is Ask about an account. The user of the client has to be allowed to create SubjectAccessReviews.
+func AskFor(ctx context.Context, client rest.Interface, account Account, needed []Permission) error {
 	asked := map[Permission]bool{}
 	for _, p := range needed {
 		if asked[p] {
 			continue
 		}
 		asked[p] = true
-		allowed, err := ask(ctx, client, p)
+		allowed, err := ask(ctx, client, account, p)
 		if err != nil {
 			return fmt.Errorf("ask for permission to %s %s: %w", p.Verb, p.Resource, err)
 		}
@@ -79,24 +87,34 @@ func Ask(ctx context.Context, client rest.Interface, needed []Permission) error 
 	return nil
 }
 
-func ask(ctx context.Context, client rest.Interface, p Permission) (allowed bool, err error) {
-	review := authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: p.Verb, Namespace: p.Namespace, Group: p.Resource.Group, Resource: p.Resource.Resource, Subresource: p.Subresource,
-		}},
+func ask(ctx context.Context, client rest.Interface, account Account, p Permission) (allowed bool, err error) {
+	attributes := &authorizationv1.ResourceAttributes{
+		Verb: p.Verb, Namespace: p.Namespace, Group: p.Resource.Group, Resource: p.Resource.Resource, Subresource: p.Subresource,
+	}
+	path, review := "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", any(authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes},
+	})
+	if account != (Account{}) { // as its tokens are authenticated
+		path, review = "/apis/authorization.k8s.io/v1/subjectaccessreviews", authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			ResourceAttributes: attributes, User: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
+		}}
 	}
 	question, err := json.Marshal(review)
 	if err != nil {
 		return false, err
 	}
-	result := client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
+	result := client.Post().AbsPath(path).
 		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(question).Do(ctx)
 	raw, err := result.Raw()
 	if err != nil {
 		return false, result.Error() // unlike err with what the API server said
 	}
-	if err := json.Unmarshal(raw, &review); err != nil {
-		return false, errors.New("the answer is no SelfSubjectAccessReview")
+	var answer struct {
+		Status authorizationv1.SubjectAccessReviewStatus `json:"status"`
 	}
-	return review.Status.Allowed, nil
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return false, errors.New("the answer is no access review")
+	}
+	return answer.Status.Allowed, nil
 }

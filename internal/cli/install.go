@@ -76,8 +76,9 @@ empty patches to the resources themselves, and only reads metadata.
 
 --include and --exclude take patterns of full names, and narrow what is migrated and what is granted: the roles then name each
 resource that there is now, and a worker may do nothing with others. A resource that comes later and that the patterns include
-cannot be migrated until install is run again. Of a group that discovery cannot show now, such as that of an aggregated API
-server that is down, what the roles named before stays.
+cannot be migrated until install is run again: the controller then asks for no migration and says so, by the condition
+Permitted of the StorageState, by an Event and by the metric kube_migrator_forbidden. Of a group that discovery cannot show
+now, such as that of an aggregated API server that is down, what the roles named before stays.
 
 --export writes the manifests to stdout for a tool that applies them, and changes nothing. It reads the remembered flags and,
 with --include or --exclude, the resources from the cluster; with --forget-flags=all and without the two it needs no cluster.

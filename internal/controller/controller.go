@@ -12,11 +12,12 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/controller/migration"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 )
 
-// Options are those of both. Namespace, MinEvidence and Logger of the trigger are taken from the other.
+// Options are those of both. Namespace, MinEvidence, Logger and Worker of the trigger are taken from the other.
 type Options struct {
 	Migration migration.Options
 	Trigger   trigger.Options
@@ -25,6 +26,9 @@ type Options struct {
 // Run runs both until the context ends; see migration.Run.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	o.Trigger.Namespace, o.Trigger.MinEvidence, o.Trigger.Logger = o.Migration.Namespace, o.Migration.MinEvidence, o.Migration.Logger
+	if !o.Migration.InProcess {
+		o.Trigger.Worker = access.Account{Namespace: o.Migration.Namespace, Name: o.Migration.WorkerServiceAccount}
+	}
 	o.Migration.Also = func(m manager.Manager, fenced *rest.Config) error { return trigger.Add(m, fenced, o.Trigger) }
 	return migration.Run(ctx, config, o.Migration)
 }

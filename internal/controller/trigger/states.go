@@ -34,6 +34,8 @@ type entryPlan struct {
 	// unsettled: this look did not tell everything.
 	unsettled bool
 	failed    bool
+	// forbidden: the worker may not migrate it.
+	forbidden bool
 }
 
 // urgent: a version is to be recorded that was not before.
@@ -103,6 +105,7 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
 	if err := t.write(ctx, state, next, e.decision.Doubt, t.Period/2); err != nil {
 		return err
 	}
+	e.state = state
 	t.positions[e.name] = s.from
 	if _, ok := s.collections[e.name]; ok {
 		t.eyes.etcds.compared[e.name] = s.servers()

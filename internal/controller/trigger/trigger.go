@@ -28,9 +28,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -53,6 +55,8 @@ type Options struct {
 	Pace v1alpha1.Pace
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
 	MinEvidence migrate.Evidence
+	// Worker is the ServiceAccount that sweeps. The zero value stands for this process.
+	Worker access.Account
 	// ShutdownDelay is that of agreement.Options.
 	ShutdownDelay time.Duration
 	// Logger is for the operators of kube-migrator. nil: nobody.
@@ -85,6 +89,9 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 		positions: map[string]position{},
 		asker:     asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace, create: o.Bootstrap, pace: o.Pace},
 	}
+	if t.permits, err = newPermits(restClient, o.Worker, m.GetEventRecorder("kube-migrator"), ctrlmetrics.Registry); err != nil {
+		return err
+	}
 	t.journal = newJournal(func() { poke(t.moved) })
 	t.eyes = eyes{
 		rest: restClient, live: m.GetAPIReader(), servers: servers, journal: t.journal, silent: map[string]bool{},
@@ -103,6 +110,7 @@ type trigger struct {
 	cache   cache.Cache
 	eyes    eyes
 	asker   asker
+	permits *permits
 	journal *journal
 	watcher *watcher
 
@@ -154,6 +162,9 @@ func (t *trigger) Start(ctx context.Context) error {
 			t.Logger.Warn("A look did not tell everything, or could not be recorded; trying again", "error", err)
 		}
 		wait := t.Period
+		if t.permits.missing > 0 { // nothing moves when a role is extended
+			wait = min(wait, permitEvery)
+		}
 		if complete && err == nil {
 			incomplete = 0
 		} else {
@@ -244,6 +255,7 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	}
 	t.journal.forget(t.oldest(s.from))
 	if !t.RecordOnly {
+		problems = append(problems, t.permit(ctx, plan)...)
 		problems = append(problems, t.request(ctx, plan, s)...)
 	}
 	problems = append(problems, t.refresh(ctx, s)...)
@@ -285,7 +297,7 @@ func (t *trigger) request(ctx context.Context, plan []entryPlan, s *seen) (probl
 			continue
 		}
 		i := slices.IndexFunc(plan, func(e entryPlan) bool { return e.name == r.GroupResource.String() })
-		if i < 0 || plan[i].failed || plan[i].decision.Request == 0 || r.Problem != nil {
+		if i < 0 || plan[i].failed || plan[i].forbidden || plan[i].decision.Request == 0 || r.Problem != nil {
 			continue
 		}
 		d := plan[i].decision

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/access"
+)
+
+// permitEvery is how long an answer that permits is believed, and how long to wait at most for the next look while something is forbidden.
+const permitEvery = time.Minute
+
+// permits asks what the account that sweeps may do, and tells what it may not: a migration of that would only fail.
+type permits struct {
+	rest    rest.Interface
+	account access.Account
+	events  events.EventRecorder
+	// forbidden is 1 for each resource that the account may not migrate.
+	forbidden *prometheus.GaugeVec
+	// until is how long a resource counts as permitted without another question.
+	until map[schema.GroupResource]time.Time
+	// missing is how many resources of the last look are forbidden.
+	missing int
+}
+
+func newPermits(client rest.Interface, account access.Account, recorder events.EventRecorder, registry prometheus.Registerer) (*permits, error) {
+	p := &permits{
+		rest: client, account: account, events: recorder, until: map[schema.GroupResource]time.Time{},
+		forbidden: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "kube_migrator", Name: "forbidden", Help: "1 where the worker may not migrate a resource that is included.",
+		}, []string{"resource"}),
+	}
+	return p, registry.Register(p.forbidden)
+}
+
+// everything stands for all resources: where the account may migrate that, there is no need to ask about each.
+var everything = schema.GroupResource{Group: "*", Resource: "*"}
+
+// ask returns what the account lacks to migrate a resource; nil where it lacks nothing.
+func (p *permits) ask(ctx context.Context, r schema.GroupResource) (*access.ForbiddenError, error) {
+	if time.Now().Before(p.until[r]) {
+		return nil, nil
+	}
+	var needed []access.Permission
+	for _, verb := range []string{"get", "list", "patch"} {
+		needed = append(needed, access.Permission{Verb: verb, Resource: r})
+	}
+	err := access.AskFor(ctx, p.rest, p.account, needed)
+	if missing := (*access.ForbiddenError)(nil); errors.As(err, &missing) {
+		return missing, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask what the worker may do with %s: %w", r, err)
+	}
+	p.until[r] = time.Now().Add(permitEvery)
+	return nil, nil
+}
+
+// permitted is the condition about what is missing, nil for nothing. ok is false where no condition is needed: only a resource that
+// was forbidden once has one. It is pure.
+func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError, now metav1.Time) (c v1alpha1.Condition, ok bool) {
+	c = v1alpha1.Condition{Type: v1alpha1.Permitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonGranted, Message: "The worker may migrate the resource"}
+	if missing != nil {
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonForbidden
+		c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s, so that no migration is asked for. Try: kube-migrator install", missing.Verb, missing.Resource)
+	}
+	return c.Dated(before, now), missing != nil || isAboutPermission(before)
+}
+
+// permit asks about each resource that may have to be migrated, and marks those that are forbidden. What was recorded does not wait for it.
+func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []error) {
+	var asked []*entryPlan
+	for i := range plan {
+		e := &plan[i]
+		if e.failed || e.decision.Forget || e.resource.entry == nil || e.resource.entry.Problem != nil || t.excludes(e.resource.entry.Names()) {
+			continue
+		}
+		if !e.decision.State.Migrated() || isAboutPermission(e.state.Status.Conditions) {
+			asked = append(asked, e)
+		}
+	}
+	t.permits.forbidden.Reset()
+	t.permits.missing = 0
+	if len(asked) == 0 {
+		return nil
+	}
+	some, err := t.permits.ask(ctx, everything)
+	if err != nil {
+		return []error{err}
+	}
+	for _, e := range asked {
+		var missing *access.ForbiddenError
+		if some != nil {
+			if missing, err = t.permits.ask(ctx, e.resource.entry.GroupResource); err != nil {
+				return append(problems, err)
+			}
+		}
+		if e.forbidden = missing != nil; e.forbidden {
+			t.permits.missing++
+			t.permits.forbidden.WithLabelValues(e.name).Set(1)
+		}
+		if err := t.tellPermission(ctx, e, missing); err != nil {
+			problems = append(problems, fmt.Errorf("storage state %s: %w", e.name, err))
+		}
+	}
+	return problems
+}
+
+// isAboutPermission reports whether a permission is or was missing.
+func isAboutPermission(conditions []v1alpha1.Condition) bool {
+	return slices.ContainsFunc(conditions, func(c v1alpha1.Condition) bool { return c.Type == v1alpha1.Permitted })
+}
+
+// tellPermission writes the condition where it changes, and an Event where a permission begins to be missing.
+func (t *trigger) tellPermission(ctx context.Context, e *entryPlan, missing *access.ForbiddenError) error {
+	all := e.state.Status.Conditions
+	next, needed := permitted(all, missing, metav1.Now().Rfc3339Copy())
+	if !needed || slices.Contains(all, next) {
+		return nil
+	}
+	others := slices.DeleteFunc(slices.Clone(all), func(c v1alpha1.Condition) bool { return c.Type == v1alpha1.Permitted })
+	e.state.Status.Conditions = append(others, next)
+	if err := t.client.Status().Update(ctx, e.state); err != nil {
+		return err
+	}
+	t.eyes.main.saw(e.state)
+	if missing == nil {
+		t.permits.events.Eventf(e.state, nil, corev1.EventTypeNormal, next.Reason, "Migrate", "%s", next.Message)
+	} else {
+		t.permits.events.Eventf(e.state, nil, corev1.EventTypeWarning, next.Reason, "Migrate", "%s", next.Message)
+	}
+	t.Logger.Info("What the worker may migrate has changed", "resource", e.name, "permitted", missing == nil)
+	return nil
+}

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/access"
+)
+
+func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
+	lacks := &access.ForbiddenError{Permission: access.Permission{Verb: "patch", Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}}}
+	begun, now := metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
+	forbidden, ok := permitted(nil, lacks, begun)
+	if !ok || forbidden.Status != metav1.ConditionFalse || forbidden.Reason != v1alpha1.ReasonForbidden ||
+		forbidden.Message != "forbidden: the worker cannot patch widgets.demo.example.com, so that no migration is asked for. Try: kube-migrator install" {
+		t.Errorf("the first time: %v, %+v", ok, forbidden)
+	}
+	before := []v1alpha1.Condition{{Type: v1alpha1.Migrated}, forbidden}
+	if again, ok := permitted(before, lacks, now); !ok || again != forbidden {
+		t.Errorf("again: %v, %+v, want no change of %+v", ok, again, forbidden)
+	}
+	if granted, ok := permitted(before, nil, now); !ok || granted.Status != metav1.ConditionTrue || granted.LastTransitionTime != now {
+		t.Errorf("once it is granted: %v, %+v", ok, granted)
+	}
+	if c, ok := permitted(before[:1], nil, now); ok {
+		t.Errorf("what was never forbidden gets %+v", c)
+	}
+}

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+// A resource that comes after an installation whose roles name resources: nothing is asked for that would be Forbidden, it is told in
+// three places, and the command that they name mends it.
+func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
+	t.Parallel()
+	cluster := testbed.New(t, testbed.Options{})
+	c := newControlled(t, cluster)
+	administrator := newCLI(t, cluster)
+	administrator.run(0, "install", "--wait=false", "--adopt", "--image=kube-migrator:test", "--exclude=secrets")
+	metrics := freeAddress(t)
+	c.triggering("--workers=jobs", "--worker-image=kube-migrator:test", "--exclude=secrets", "--metrics-bind-address="+metrics)
+	if err := cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
+		t.Fatal(err)
+	}
+
+	s := c.untilState(widgetsName, "forbidden", func(s *v1alpha1.StorageState) bool { return holds(s, v1alpha1.Permitted) == metav1.ConditionFalse })
+	const want = "forbidden: the worker cannot get widgets.demo.example.com, so that no migration is asked for. Try: kube-migrator install"
+	for _, condition := range s.Status.Conditions {
+		if condition.Type == v1alpha1.Permitted && (condition.Reason != v1alpha1.ReasonForbidden || condition.Message != want) {
+			t.Errorf("the condition is %+v, want the message %q", condition, want)
+		}
+	}
+	eventually(t, "an Event tells", func() bool {
+		raw := string(do(t, cluster, http.MethodGet, "/apis/events.k8s.io/v1/events", nil))
+		return strings.Contains(raw, want) && strings.Contains(raw, `"kind":"StorageState"`)
+	})
+	eventually(t, "a metric tells", func() bool {
+		_, body := fetch(t, "https://"+metrics+"/metrics", cluster.Servers[0].Config().BearerToken)
+		return strings.Contains(body, `kube_migrator_forbidden{resource="`+widgetsName+`"} 1`)
+	})
+	if m, err := c.read(widgetsName); err == nil && m != nil {
+		t.Errorf("a migration is asked for that cannot succeed: %+v", m.Spec)
+	}
+	if s := c.state("configmaps"); s == nil || holds(s, v1alpha1.Permitted) != "" {
+		t.Errorf("a resource that the roles name has %+v", s)
+	}
+	if s := c.state("secrets"); s == nil || holds(s, v1alpha1.Permitted) != "" {
+		t.Errorf("a resource that is excluded on purpose has %+v", s)
+	}
+
+	administrator.run(0, "install", "--wait=false")
+	moveStorage(t, cluster, "v2") // or wait for a minute
+	c.untilState(widgetsName, "permitted", func(s *v1alpha1.StorageState) bool { return holds(s, v1alpha1.Permitted) == metav1.ConditionTrue })
+	c.until(widgetsName, "asked for", func(m *v1alpha1.StorageVersionMigration) bool { return m.Spec.Generation > 0 })
+	eventually(t, "the metric says that nothing is forbidden", func() bool {
+		code, body := fetch(t, "https://"+metrics+"/metrics", cluster.Servers[0].Config().BearerToken)
+		return code == http.StatusOK && !strings.Contains(body, "kube_migrator_forbidden{")
+	})
+}
