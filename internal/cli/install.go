@@ -207,7 +207,7 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	if err != nil {
 		return err
 	}
-	if err := env.recall(ctx, command, f, config, client); err != nil {
+	if err := env.recall(ctx, command, f, client); err != nil {
 		return err
 	}
 	o, err := f.complete(command)
@@ -267,7 +267,7 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 const forgetAll = "all"
 
 // recall sets the flags that the last installation was given and this one is not, and says so. It reads nothing where all are forgotten.
-func (env *environment) recall(ctx context.Context, command *cobra.Command, f *installFlags, config *rest.Config, client rest.Interface) error {
+func (env *environment) recall(ctx context.Context, command *cobra.Command, f *installFlags, client rest.Interface) error {
 	if slices.Contains(f.forget, forgetAll) {
 		return nil
 	}
@@ -276,7 +276,7 @@ func (env *environment) recall(ctx context.Context, command *cobra.Command, f *i
 	case err != nil && (ctx.Err() != nil || errors.As(err, &forbidden)):
 		return env.explainInstall(ctx, command, f.options.Namespace, err)
 	case err != nil:
-		return env.unreachable(config, err)
+		return hinted(fmt.Errorf("read the flags of the last installation: %w", err), "kubectl get configmap -n kube-system kube-migrator-flags -o yaml")
 	}
 	var kept []string
 	for _, name := range slices.Sorted(maps.Keys(known)) {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
@@ -438,6 +439,28 @@ func (i *installer) checkFlags() {
 	_, notes = i.run(exitDone, "install", "--wait=false", "--forget-flags=exclude")
 	if !strings.Contains(notes, "Kept from the last installation: --replicas=2\n") || !strings.Contains(notes, "Upgrade: the controller's --exclude: secrets,events becomes none\n") {
 		t.Errorf("forgetting a flag says\n%s", notes)
+	}
+	remember := func(flags string) {
+		t.Helper()
+		body := fmt.Appendf(nil, `{"data":{"flags.yaml":%q}}`, flags)
+		if err := i.client.Patch(types.MergePatchType).AbsPath("/api/v1/namespaces/kube-system/configmaps/kube-migrator-flags").Body(body).Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remember("no-longer: here\nreplicas: \"2\"\n")
+	if _, notes = i.run(exitDone, "install", "--dry-run=client"); !strings.Contains(notes, "Warning: the last installation was given --no-longer, which this version does not have.\nKept from the last installation: --replicas=2\n") {
+		t.Errorf("a flag that is unknown now: %s", notes)
+	}
+	remember("replicas: many\n")
+	_, notes = i.run(exitError, "install", "--dry-run=client")
+	if want := "error: the remembered value of --replicas is \"many\", which cannot be read\nTry: kube-migrator install --forget-flags=replicas --dry-run=client"; !strings.HasPrefix(notes, want) {
+		t.Errorf("a value that cannot be read: %q, want %q", notes, want)
+	}
+	remember("{")
+	_, notes = i.run(exitError, "install", "--dry-run=client")
+	if !strings.HasPrefix(notes, "error: read the flags of the last installation: decode ConfigMap kube-system/kube-migrator-flags: ") ||
+		!strings.HasSuffix(notes, "\nTry: kubectl get configmap -n kube-system kube-migrator-flags -o yaml\n") || strings.Count(notes, "\n") != 2 {
+		t.Errorf("flags that cannot be read: %q", notes)
 	}
 	if _, notes = i.run(exitDone, "install", "--wait=false", "--forget-flags=all"); strings.Contains(notes, "Kept") || strings.Contains(notes, "Upgrade") {
 		t.Errorf("forgetting all flags says\n%s", notes)

@@ -60,7 +60,7 @@ func Remembered(ctx context.Context, client rest.Interface) (map[string]string, 
 	text, _, _ := unstructured.NestedString(o.Object, "data", flagsKey) // absent: no flags
 	var flags map[string]string
 	if err := yaml.Unmarshal([]byte(text), &flags); err != nil {
-		return nil, fmt.Errorf("read the flags of the last installation from ConfigMap %s/%s: %w", metav1.NamespaceSystem, flagsName, err)
+		return nil, fmt.Errorf("decode ConfigMap %s/%s: %w", metav1.NamespaceSystem, flagsName, err)
 	}
 	return flags, nil
 }
