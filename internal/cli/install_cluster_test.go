@@ -433,7 +433,7 @@ func (i *installer) checkFlags() {
 	if out, _ := i.run(exitDone, "install", "--export"); !strings.Contains(out, "- --exclude=secrets\n") || !strings.Contains(out, "exclude: secrets,events\n") {
 		t.Errorf("--export does not start from what is remembered:\n%s", out)
 	}
-	if out, _ := i.run(exitDone, "install", "--export", "--forget-flags=all"); strings.Contains(out, "--exclude") {
+	if out, _ := i.run(exitDone, "install", "--export", "--forget-flags=all"); strings.Contains(out, "- --exclude=") {
 		t.Errorf("--export --forget-flags=all starts from what is remembered:\n%s", out)
 	}
 	_, notes = i.run(exitDone, "install", "--wait=false", "--forget-flags=exclude")
