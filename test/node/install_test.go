@@ -104,6 +104,9 @@ func TestTheWholeWayInAClusterWithNodes(t *testing.T) {
 
 	h.as(binary, 0, "request", "widgets", "--reason=the storage version moved")
 	h.as(binary, 0, "wait", "widgets", "--timeout=3m")
+	h.eventually("the StorageState says what was proven", func() bool {
+		return h.run("get", "storagestate", widgets, "-o", "jsonpath={.status.persistedVersions}") == `["v2"]`
+	})
 	if out := h.as(binary, 0, "progress", "widgets"); !strings.Contains(out, "Succeeded   100   2,000   2,000") || !strings.Contains(out, "safe now") {
 		t.Errorf("progress is not at its end:\n%s", out)
 	}
