@@ -403,6 +403,11 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 	to := func(version string) func(*v1alpha1.StorageVersionMigration) {
 		return func(m *v1alpha1.StorageVersionMigration) { m.Status.StorageVersionHash = widgetHash(version) }
 	}
+	permitted := func(status metav1.ConditionStatus) Facts {
+		f := widgets("Unknown")
+		f.State.Conditions = append(f.State.Conditions, v1alpha1.Condition{Type: v1alpha1.Permitted, Status: status})
+		return f
+	}
 	type all = []v1alpha1.StorageVersionMigration
 	for name, test := range map[string]struct {
 		facts      Facts
@@ -417,6 +422,9 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 		"one that is at work":                        {widgets("v1", "v2"), all{run("m", 1, 1, v1alpha1.Reconciling)}, Unsafe, AtWork, "m", "its StorageState says that objects may be stored as v1, not only as v2; its migration is not finished: so it is", "kube-migrator wait m"},
 		"one that is paused":                         {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Running, paused)}, Undetermined, Paused, "m", unknown + "; its migration is paused", "kube-migrator resume m"},
 		"one that was cancelled":                     {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Running, cancelled)}, Undetermined, WasCancelled, "m", unknown + "; its migration was cancelled", "kube-migrator request widgets.demo.example.com"},
+		"none, and the worker may not":               {permitted(metav1.ConditionFalse), nil, Undetermined, NotRequested, "", unknown + "; it cannot be migrated: the worker's permissions do not cover it", "kube-migrator install"},
+		"one that began before the worker might not": {permitted(metav1.ConditionFalse), all{run("m", 1, 1, v1alpha1.Reconciling)}, Undetermined, AtWork, "m", unknown + "; its migration is not finished: so it is", "kube-migrator wait m"},
+		"none, and the worker may":                   {permitted(metav1.ConditionTrue), nil, Undetermined, NotRequested, "", unknown, "kube-migrator request widgets.demo.example.com"},
 		"one that has failed":                        {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Failed)}, Undetermined, HasFailed, "m", unknown + "; its migration failed: so it is", "kubectl describe storageversionmigrations.migration.k8s.io m"},
 		"a failure that is past":                     {widgets("Unknown"), all{run("m", 2, 1, v1alpha1.Failed)}, Undetermined, NotBegun, "m", unknown + "; its migration has not begun", "kube-migrator wait m"},
 		"a success that proved nothing":              {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Succeeded)}, Undetermined, HasSucceeded, "m", unknown, "kube-migrator request widgets.demo.example.com"},

@@ -76,6 +76,9 @@ func (f Facts) Migration() *v1alpha1.StorageVersionMigration {
 // migrated answers where a migration helps: it names the command that requests one, or what became of the one that was requested.
 func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Finding {
 	m := f.Migration()
+	if forbidden(f.State) && finding.Run != AtWork {
+		return finding.is(v, why+"; it cannot be migrated: the worker's permissions do not cover it", q.Program+" install")
+	}
 	switch finding.Run {
 	case NotBegun:
 		return finding.is(v, why+"; its migration has not begun", q.Program+" wait "+m.Name)
@@ -91,6 +94,15 @@ func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Find
 	case NotRequested, HasSucceeded:
 	}
 	return finding.is(v, why, q.migrate(finding.Resource))
+}
+
+// forbidden reports whether the controller found that its workers may not migrate the resource.
+func forbidden(s *v1alpha1.StorageStateStatus) bool {
+	if s == nil {
+		return false
+	}
+	c := condition(s.Conditions, v1alpha1.Permitted)
+	return c != nil && c.Status == metav1.ConditionFalse
 }
 
 // behind is a message as the end of a sentence; empty where there is none.
