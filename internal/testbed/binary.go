@@ -15,7 +15,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -62,8 +64,8 @@ func (r Release) majorMinor() (string, error) {
 }
 
 // Binary returns the path of a release's binary and builds it first where the cache does not hold it, or holds one that was built
-// from another go.mod. Processes that ask for the same binary at the same time build it once. A build writes one line to progress
-// before it begins and one when it is done.
+// from another go.mod. Processes that ask for the same binary at the same time build it once. A build writes a line to progress
+// before it begins, one every 15 seconds, and one when it is done.
 func Binary(ctx context.Context, release Release, name string, progress io.Writer) (string, error) {
 	b, err := newBuild(release, name)
 	if err != nil {
@@ -84,11 +86,61 @@ func Binary(ctx context.Context, release Release, name string, progress io.Write
 	}
 	fmt.Fprintf(progress, "building %s %s: %s\n", name, release, commands[name].patience)
 	begin := time.Now()
-	if err := b.run(ctx); err != nil {
+	compiled := new(compilation)
+	stop := repeat(sayEvery, func() {
+		fmt.Fprintf(progress, "building %s %s: %s, %d packages compiled\n", name, release, time.Since(begin).Round(time.Second), compiled.packages.Load())
+	})
+	err = b.run(ctx, compiled)
+	stop()
+	if err != nil {
 		return "", fmt.Errorf("build %s %s: %w", name, release, err)
 	}
 	fmt.Fprintf(progress, "built %s %s in %s\n", name, release, time.Since(begin).Round(time.Second))
 	return b.path, nil
+}
+
+// sayEvery is how often a build says that it goes on.
+var sayEvery = 15 * time.Second
+
+// repeat calls f every period until stop, which waits for the last call to end.
+func repeat(period time.Duration, f func()) (stop func()) {
+	ticker, end, ended := time.NewTicker(period), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-ticker.C:
+				f()
+			case <-end:
+				ticker.Stop()
+				return
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
+}
+
+// compilation takes in what "go build -v" prints: it counts the packages that were compiled, and keeps the rest, which says what is wrong.
+type compilation struct {
+	packages atomic.Int64
+	line     []byte
+	rest     bytes.Buffer
+}
+
+func (c *compilation) Write(p []byte) (int, error) {
+	c.line = append(c.line, p...)
+	for {
+		line, after, whole := bytes.Cut(c.line, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		if bytes.ContainsAny(line, " :") {
+			c.rest.Write(append(line, '\n'))
+		} else {
+			c.packages.Add(1)
+		}
+		c.line = slices.Clone(after)
+	}
 }
 
 // build is one binary: where it is built from, with what, and where it goes.
@@ -152,19 +204,18 @@ func (b *build) current() bool {
 	return err == nil
 }
 
-func (b *build) run(ctx context.Context) error {
+func (b *build) run(ctx context.Context, output *compilation) error {
 	temporary := b.path + ".tmp"
 	defer func() { _ = os.Remove(temporary) }() // gone already after a success
-	cmd := exec.CommandContext(ctx, "go", b.args(temporary)...)
+	cmd := exec.CommandContext(ctx, "go", slices.Insert(b.args(temporary), 1, "-v")...)
 	cmd.Dir = b.dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%w\n%s", errors.Join(err, ctx.Err()), lastLines(output.Bytes(), 15))
+		return fmt.Errorf("%w\n%s", errors.Join(err, ctx.Err()), lastLines(output.rest.Bytes(), 15))
 	}
 	if err := os.Rename(temporary, b.path); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // fakeRepository makes the working directory a repository whose etcd is a program of a few lines, and the cache empty.
@@ -104,6 +105,33 @@ func TestBinaryThatDoesNotCompileShowsTheCompilersWords(t *testing.T) {
 	_, err := Binary(t.Context(), V137, "etcd", &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), "undefined: nonsense") {
 		t.Errorf("error is %v, want the compiler's", err)
+	}
+}
+
+// A build of minutes shows that it lives.
+func TestBinarySaysHowFarItsBuildIs(t *testing.T) {
+	before := sayEvery
+	sayEvery = time.Millisecond
+	t.Cleanup(func() { sayEvery = before })
+	fakeRepository(t, helloProgram)
+	var progress bytes.Buffer
+	if _, err := Binary(t.Context(), V137, "etcd", &progress); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(progress.String(), "\n"); len(lines) < 4 || !strings.HasSuffix(lines[1], "s, 0 packages compiled") {
+		t.Errorf("progress does not go on:\n%s", &progress)
+	}
+}
+
+func TestACompilationCountsPackagesAndKeepsWhatIsWrong(t *testing.T) {
+	c := new(compilation)
+	for _, part := range []string{"k8s.io/api/co", "re/v1\ninternal/abi\n# example.com/", "x\nx.go:3:1: undefined: y\n", "main\n"} {
+		if _, err := c.Write([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := c.rest.String(), "# example.com/x\nx.go:3:1: undefined: y\n"; got != want || c.packages.Load() != 3 {
+		t.Errorf("%d packages, and %q; want 3, and %q", c.packages.Load(), got, want)
 	}
 }
 
