@@ -54,10 +54,12 @@ was asked; Sampled means that only a load-balanced address was, and proves nothi
 After the proof, status.storedVersions of a CustomResourceDefinition is pruned to the storage version. Where kube-migrator is installed,
 the proof is recorded in the resource's StorageState if you may patch storagestates/status; the report says so, or why not.
 
-RESOURCE is what kubectl takes: widgets, widgets.demo.example.com, widgets.v2.demo.example.com.
+RESOURCE is what kubectl takes: widgets, widgets.demo.example.com, widgets.v2.demo.example.com. With --all and --include, a
+resource is left out if its StorageState says that everything is stored in the present version. After a rotated encryption key,
+which no StorageState records, add --force.
 
 Interrupt once to finish what is in flight and save the checkpoint, twice to stop at once; --resume goes on. Without
---resume a run begins anew, which is what a rotated encryption key needs.
+--resume a run starts over, which is what a rotated encryption key needs.
 
 Exit codes: 0 proven (or nothing refused in a dry run), 1 error, 2 the storage version changed or storedVersions could
 not be pruned, 3 the API servers do not agree or the evidence is too weak, 4 finished, but some objects could not be
@@ -207,12 +209,15 @@ type selection struct {
 	names            []string
 	all              bool
 	include, exclude []string
+	// force includes what needs no migration.
+	force bool
 }
 
 func (s *selection) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.all, "all", false, "Every resource that can be migrated")
 	flags.StringSliceVar(&s.include, "include", nil, "Resources by a pattern of full names, such as '*.demo.example.com'")
 	flags.StringSliceVar(&s.exclude, "exclude", nil, "Leave out resources by a pattern of full names")
+	flags.BoolVar(&s.force, "force", false, "With --all and --include: also resources whose StorageStates say that everything is stored in the present version")
 }
 
 func (s *selection) check(command *cobra.Command) error {
@@ -233,6 +238,9 @@ func (s *selection) arguments() []string {
 	}
 	for _, pattern := range s.exclude {
 		words = append(words, "--exclude="+pattern)
+	}
+	if s.force {
+		words = append(words, "--force")
 	}
 	return append(words, "--resume")
 }

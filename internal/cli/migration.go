@@ -62,6 +62,10 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command, f *
 	if err != nil {
 		return nil, nil, err
 	}
+	q := &requests{env: env, config: config, client: client}
+	if resources, err = q.spareCurrent(ctx, &f.selection, all, resources); err != nil {
+		return nil, nil, err
+	}
 	for _, failure := range all.Failures {
 		fmt.Fprintf(env.Err, "Skipped: %s\n", failure)
 	}

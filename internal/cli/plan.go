@@ -44,8 +44,8 @@ version that the API server stores it in, the versions that its CustomResourceDe
 there are, whether they need to be migrated, and how long that takes at the given rate. The reasons follow, each once; -o wide
 shows them in the table.
 
-Only CustomResourceDefinitions record what is stored. For other resources with objects the answer is "unknown": migrate proves
-it, audit reads it from etcd. Nothing is written, and of objects only one's metadata is read, to count.
+StorageStates, which kube-migrator's controller keeps, and CustomResourceDefinitions record what is stored. For other resources
+with objects the answer is "unknown": migrate proves it, audit reads it from etcd. Nothing is written, and of objects only one's metadata is read, to count.
 
 RESOURCE is what kubectl takes: widgets, widget, widgets.demo.example.com, widgets.v2.demo.example.com, a short name.
 
@@ -82,6 +82,7 @@ func (env *environment) plan(command *cobra.Command, args []string, options plan
 	if err != nil {
 		return err
 	}
+	q := &requests{env: env, config: config, client: client}
 	inv, err := inventory.Take(ctx, client)
 	if err != nil {
 		return env.unreachable(config, err)
@@ -97,7 +98,7 @@ func (env *environment) plan(command *cobra.Command, args []string, options plan
 	if err != nil {
 		return err
 	}
-	plan := planOf(env.name, resources, counts, inv.Failures, rate)
+	plan := planOf(q.records(ctx, inv), resources, counts, inv.Failures, rate)
 	if err := plan.Write(env.Out, options.output); err != nil {
 		return err
 	}
@@ -143,12 +144,12 @@ func countAll(ctx context.Context, client rest.Interface, resources []inventory.
 }
 
 // planOf puts a plan together. It is pure.
-func planOf(program string, resources []inventory.Resource, counts []count, failures []inventory.Failure, rate float64) render.Plan {
+func planOf(j records, resources []inventory.Resource, counts []count, failures []inventory.Failure, rate float64) render.Plan {
 	plan := render.Plan{ObjectsPerSecond: rate, Resources: []render.PlannedResource{}}
 	for i, r := range resources {
-		p := plannedResource(r, counts[i], rate)
+		p := plannedResource(r, counts[i], j.need(r, counts[i].objects), rate)
 		if r.Problem == nil && p.Migration != string(inventory.NotNeeded) {
-			p.Next = program + " migrate " + p.Name
+			p.Next = j.Program + " migrate " + p.Name
 		}
 		plan.Resources = append(plan.Resources, p)
 	}
@@ -162,8 +163,7 @@ func planOf(program string, resources []inventory.Resource, counts []count, fail
 	return plan
 }
 
-func plannedResource(r inventory.Resource, counted count, rate float64) render.PlannedResource {
-	need := r.Need(counted.objects)
+func plannedResource(r inventory.Resource, counted count, need inventory.Need, rate float64) render.PlannedResource {
 	p := render.PlannedResource{
 		Name: r.String(), Group: r.Group, Resource: r.Resource, AlsoServedAs: r.Names()[1:],
 		Kind: r.Kind, Origin: string(r.Origin), Service: r.Service, Namespaced: r.Namespaced,

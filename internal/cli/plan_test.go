@@ -78,7 +78,7 @@ func TestAPlannedResourceHasADurationOnlyWhereObjectsWouldBeRewritten(t *testing
 		"not listable now":   {widgets, count{err: errors.New("webhook\nfailed")}, row{Migration: "yes", Why: "stored versions claim v1 too; cannot list: webhook failed", Error: "webhook\nfailed", None: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := plannedResource(test.resource, test.count, 50)
+			p := plannedResource(test.resource, test.count, test.resource.Need(test.count.objects), 50)
 			got := row{p.Migration, p.Why, p.Problem, p.DurationSeconds, p.CountError, p.CountForbidden, p.Objects == nil}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("planned (-want +got):\n%s", diff)

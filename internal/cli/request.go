@@ -49,7 +49,9 @@ The request is a StorageVersionMigration that is named like the resource: widget
 is created. Where there is one its spec.generation is raised, which stops a run of it and begins another; a paused one
 stays paused, and a cancelled one is active again.
 
-RESOURCE is what kubectl takes: widgets, widgets.demo.example.com, widgets.v2.demo.example.com.
+RESOURCE is what kubectl takes: widgets, widgets.demo.example.com, widgets.v2.demo.example.com. With --all and --include, a
+resource is left out if its StorageState says that everything is stored in the present version. After a rotated encryption key,
+which no StorageState records, add --force.
 
 Exit codes: 0 the API server has taken every request, 1 error.`,
 		Example: `  kube-migrator request widgets.demo.example.com
@@ -105,6 +107,9 @@ func (env *environment) request(command *cobra.Command, f *requestFlags) error {
 		if r.Problem.Reason != inventory.NotPersisted {
 			fmt.Fprintf(env.Err, "Left out: %s: %s\n", r.GroupResource, r.Problem.Message)
 		}
+	}
+	if resources, err = q.spareCurrent(ctx, &f.selection, inv, resources); err != nil {
+		return err
 	}
 	asked := v1alpha1.StorageVersionMigrationList{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "StorageVersionMigrationList"},
