@@ -54,12 +54,12 @@ demo: build ## a real control plane with old data: upgrade it, migrate it, show 
 
 ##@ Develop
 
-# Three packages at a time, those that take longest first: test/e2e often waits, and move, which compiles, runs at low priority beside it.
+# Two packages at a time, those that take longest first: test/e2e, which often waits, takes nearly as long as all others together.
 .PHONY: test
-test: ## all tests, against real API servers (some 19 minutes on 2 cores once those are built)
+test: ## all tests, against real API servers (some 21 minutes on 2 cores once those are built)
 	@$(TESTBED_BUILD) $(TEST_BINARIES)
 	go vet ./...
-	$(AS_ROOT) go test -vet off -ldflags=-w -timeout 40m -p 3 -parallel 4 ./test/e2e ./internal/apimigration/move ./internal/worker ./...
+	$(AS_ROOT) go test -vet off -ldflags=-w -timeout 40m -p 2 -parallel 4 ./test/e2e ./internal/apimigration/move ./internal/worker ./...
 
 .PHONY: test-long
 test-long: ## the tests that take longer too (build tag "long")
