@@ -126,7 +126,7 @@ func (k *known) named(words []string) (facts []upgrade.Facts, err error) {
 		}
 		found := false
 		for _, f := range slices.Concat(k.served(), k.unserved()) {
-			if slices.ContainsFunc(f.Migrations, func(m v1alpha1.StorageVersionMigration) bool {
+			if f.Resource.String() == word || slices.ContainsFunc(f.Migrations, func(m v1alpha1.StorageVersionMigration) bool {
 				return m.Name == word || resourceOf(&m).String() == word
 			}) {
 				found = true
