@@ -51,7 +51,7 @@ func newCancelCommand(env *environment) *cobra.Command {
 		Short: "Take requests back: stop writing, and forget how far it was",
 		Long: `Set spec.state of the StorageVersionMigrations of the resources to Cancelled. The controller stops writing within 2 seconds. Nothing
 that was rewritten is undone, and nothing is proven by it; the next request begins at the first object. The controller asks for no
-migration of these resources by itself until somebody does: ` + env.name + ` request RESOURCE. A StorageVersionMigration that has succeeded stays as it is.
+migration of these resources by itself until a user does: ` + env.name + ` request RESOURCE. A StorageVersionMigration that has succeeded stays as it is.
 
 To make the controller decide by itself again, delete the object: kubectl delete storageversionmigrations.migration.k8s.io NAME`,
 		Example: `  kube-migrator cancel widgets.demo.example.com
