@@ -81,9 +81,9 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable; create another StorageVersionMigration for another resource"
 	// +kubebuilder:validation:XValidation:rule="has(self.resource) && self.resource != ''",message="names no resource"
 	Resource GroupVersionResource `json:"resource"`
-	// GroupVersions are where the resource is served: the preferred version of its group first, then other groups that serve
-	// the same stored objects. The controller fills them in for every migration, and refreshes them, unless another field
-	// manager has written them. They are for others to read; nothing depends on them. Default: empty, until then.
+	// GroupVersions are where the resource is served: the preferred version of its group first, then other groups that serve the same objects.
+	// The controller fills them in for every migration, and refreshes them, unless another field manager has written them.
+	// They are for others to read; nothing depends on them. Default: empty, until then.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -100,16 +100,17 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
 	// State says whether to work: Active, Paused or Cancelled. A paused migration writes nothing, and goes on where it was when it is Active again.
-	// A cancelled one writes nothing and forgets how far it was; the controller requests no other migration of the resource by
-	// itself until it is Active again.
+	// A cancelled one writes nothing and forgets how far it was.
+	// The controller requests no other migration of the resource by itself until it is Active again.
 	// Default: Active.
 	// +optional
 	// +kubebuilder:default=Active
 	// +kubebuilder:validation:Enum=Active;Paused;Cancelled
 	State State `json:"state,omitempty"`
-	// Priority orders the migrations that wait for their turn: the greatest comes first, and each minute of waiting counts as 1
-	// more, so that none waits indefinitely. Migrations that the controller requests by itself have 1 to 24, by how soon the
-	// versions that may be stored are likely to be removed. From 1 to 1000. Default: 100, so that those of users come first.
+	// Priority orders the migrations that wait for their turn: the greatest comes first.
+	// Each minute of waiting counts as 1 more, so that none waits indefinitely.
+	// Migrations that the controller requests by itself have 1 to 24, by how soon the versions that may be stored are likely to be removed.
+	// From 1 to 1000. Default: 100, so that those of users come first.
 	// +optional
 	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=1
@@ -118,8 +119,8 @@ type StorageVersionMigrationSpec struct {
 	// Pace bounds the load on the API servers, beyond what they ask for themselves. Default: no further bounds.
 	// +optional
 	Pace Pace `json:"pace,omitzero"`
-	// TTLSecondsAfterFinished is how long, in seconds, this object is kept after its migration has succeeded; at least 15, in
-	// which its proof is recorded.
+	// TTLSecondsAfterFinished is how long, in seconds, this object is kept after its migration has succeeded.
+	// It is at least 15, in which its proof is recorded.
 	// The controller asks for later migrations of the resource with another object. If unset, the default, the object is kept indefinitely.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
