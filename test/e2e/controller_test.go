@@ -136,11 +136,11 @@ func TestTwentyResourcesAreMigratedOneAfterAnother(t *testing.T) {
 
 func TestARaisedGenerationStopsTheOldSweep(t *testing.T) {
 	t.Parallel()
-	const n = 2000
+	const n = 1000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	c.controller()
-	c.ask(v1alpha1.StorageVersionMigrationSpec{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 200}})
-	c.rewrote(300)
+	c.ask(v1alpha1.StorageVersionMigrationSpec{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 100}})
+	c.rewrote(150)
 	c.change(widgetsName, `{"spec": {"generation": 2, "pace": {"maxObjectsPerSecond": 0}}}`)
 	m := c.until(widgetsName, "succeeded", inPhase(v1alpha1.PhaseSucceeded))
 	if m.Status.CompletedGeneration != 2 || m.Status.Run.Generation != 2 || m.Status.Run.Attempt != 1 {
@@ -154,11 +154,11 @@ func TestARaisedGenerationStopsTheOldSweep(t *testing.T) {
 
 func TestPauseResumeAndDelete(t *testing.T) {
 	t.Parallel()
-	const n = 4000
+	const n = 1600
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	c.controller()
-	c.ask(v1alpha1.StorageVersionMigrationSpec{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 250}})
-	c.rewrote(500)
+	c.ask(v1alpha1.StorageVersionMigrationSpec{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 100}})
+	c.rewrote(200)
 	c.change(widgetsName, `{"spec": {"state": "Paused"}}`)
 	atRest := c.wantStill("it was paused")
 	m := c.until(widgetsName, "paused", inPhase(v1alpha1.PhasePaused))
@@ -167,7 +167,7 @@ func TestPauseResumeAndDelete(t *testing.T) {
 	}
 
 	c.change(widgetsName, `{"spec": {"state": "Active"}}`)
-	c.rewrote(atRest + 500)
+	c.rewrote(atRest + 200)
 	m = c.until(widgetsName, "running", inPhase(v1alpha1.PhaseRunning))
 	if p := m.Status.Progress; p.Rewritten < int64(atRest) || p.Current > 500 {
 		t.Errorf("resumed with %+v after %d were rewritten: it began anew", p, atRest)
@@ -193,7 +193,7 @@ func TestPauseResumeAndDelete(t *testing.T) {
 
 func TestOfTwoControllersOneActsEvenIfTheLeaderWasFrozen(t *testing.T) {
 	t.Parallel()
-	const n = 4000
+	const n = 1600
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	var proxies [2]*testbed.Proxy
 	var controllers [2]*process
@@ -207,8 +207,8 @@ func TestOfTwoControllersOneActsEvenIfTheLeaderWasFrozen(t *testing.T) {
 		own.kubeconfig = kubeconfig
 		controllers[i] = own.controller()
 	}
-	c.ask(v1alpha1.StorageVersionMigrationSpec{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 300}})
-	c.rewrote(600)
+	c.ask(v1alpha1.StorageVersionMigrationSpec{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 120}})
+	c.rewrote(240)
 	leader := 0
 	if len(patches(proxies[1])) > len(patches(proxies[0])) {
 		leader = 1
@@ -217,7 +217,7 @@ func TestOfTwoControllersOneActsEvenIfTheLeaderWasFrozen(t *testing.T) {
 
 	signal(t, controllers[leader], syscall.SIGSTOP)
 	eventually(t, "the other leads", func() bool { return c.leader() != holder && c.leader() != "" })
-	eventually(t, "the other rewrites", func() bool { return len(patches(proxies[other])) > 300 })
+	eventually(t, "the other rewrites", func() bool { return len(patches(proxies[other])) > 120 })
 	signal(t, controllers[leader], syscall.SIGCONT)
 	if err := controllers[leader].Wait(); err == nil {
 		t.Error("a controller that lost its Lease goes on as if nothing had happened")
@@ -287,10 +287,10 @@ func writes(proxy *testbed.Proxy) []testbed.Record {
 
 func TestAnAPIServerThatDiesAgainAndAgainIsOutlived(t *testing.T) {
 	t.Parallel()
-	const n, times = 3000, 4
+	const n, times = 1200, 4
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	c.supervise()
-	c.ask(v1alpha1.StorageVersionMigrationSpec{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 200}})
+	c.ask(v1alpha1.StorageVersionMigrationSpec{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 80}})
 
 	ctx, stop := context.WithCancel(t.Context())
 	var observer sync.WaitGroup

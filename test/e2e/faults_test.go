@@ -30,7 +30,7 @@ func throughProxy(t *testing.T, cluster *testbed.Cluster) (*cli, *testbed.Proxy)
 
 func TestTwentyKillsRepeatAtMostAPageEach(t *testing.T) {
 	t.Parallel()
-	const n, page, kills = 4000, 50, 20
+	const n, page, kills = 2000, 25, 20
 	seed := uint64(time.Now().UnixNano())
 	if given, err := strconv.ParseUint(os.Getenv("KUBE_MIGRATOR_KILL_SEED"), 10, 64); err == nil {
 		seed = given
@@ -44,7 +44,7 @@ func TestTwentyKillsRepeatAtMostAPageEach(t *testing.T) {
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	before := snapshot(t, cluster, testbed.WidgetsPrefix)
 	user, proxy := throughProxy(t, cluster)
-	arguments := []string{"migrate", "widgets", "--resume", "--settle-time=1s", "--page-size=" + strconv.Itoa(page), "--max-rate=400", "-o", "json"}
+	arguments := []string{"migrate", "widgets", "--resume", "--settle-time=1s", "--page-size=" + strconv.Itoa(page), "--max-rate=200", "-o", "json"}
 
 	killed, known := 0, map[string]bool{}
 	for killed < kills {
@@ -146,7 +146,7 @@ func wantRespected(t *testing.T, proxy *testbed.Proxy) {
 
 func TestTooManyRequestsLowersTheRate(t *testing.T) {
 	t.Parallel()
-	const n = 2000
+	const n = 1200
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)
 	patch := testbed.Method(http.MethodPatch)

@@ -34,7 +34,7 @@ func TestAStorageVersionThatFlipsBackIsNeverTakenForSuccess(t *testing.T) {
 	}
 }
 
-const flipObjects = 1000
+const flipObjects = 500
 
 // halfway begins a migration of widgets that are stored as v1, and returns when some of them are rewritten.
 func halfway(t *testing.T, cluster *testbed.Cluster, flags ...string) (user *cli, proxy *testbed.Proxy, running *flipping) {
@@ -45,9 +45,9 @@ func halfway(t *testing.T, cluster *testbed.Cluster, flags ...string) (user *cli
 	}
 	moveStorage(t, cluster, "v2")
 	user, proxy = throughProxy(t, cluster)
-	args := []string{"migrate", "widgets", "--max-rate=200", "--page-size=50", "-o", "json"}
+	args := []string{"migrate", "widgets", "--max-rate=100", "--page-size=25", "-o", "json"}
 	command, wait := user.start(append(args, flags...)...)
-	eventually(t, "some widgets are rewritten", func() bool { return stored(t, cluster, testbed.WidgetsPrefix)[v2] >= 100 })
+	eventually(t, "some widgets are rewritten", func() bool { return stored(t, cluster, testbed.WidgetsPrefix)[v2] >= 50 })
 	return user, proxy, &flipping{wait: wait, interrupt: func() { interrupt(t, command.Process) }}
 }
 

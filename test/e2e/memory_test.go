@@ -67,9 +67,9 @@ func differsByLessThanTenPercent(t *testing.T, what string, a, b int64) {
 // It measures, so it runs before the tests that run beside each other.
 func TestMemoryDependsNeitherOnTheNumberNorOnTheSizeOfObjects(t *testing.T) {
 	cluster := testbed.New(t, testbed.Options{})
-	few := peakOf(t, cluster, "fews", testbed.Bulk{Count: 1000, Bytes: kib})
-	many := peakOf(t, cluster, "manys", testbed.Bulk{Count: 5000, Bytes: kib})
-	large := peakOf(t, cluster, "larges", testbed.Bulk{Count: 200, Bytes: 200 * kib})
-	differsByLessThanTenPercent(t, "1,000 and 5,000 objects", few, many)
+	few := peakOf(t, cluster, "fews", testbed.Bulk{Count: 500, Bytes: kib})
+	many := peakOf(t, cluster, "manys", testbed.Bulk{Count: 2500, Bytes: kib})
+	large := peakOf(t, cluster, "larges", testbed.Bulk{Count: 150, Bytes: 200 * kib})
+	differsByLessThanTenPercent(t, "500 and 2,500 objects", few, many)
 	differsByLessThanTenPercent(t, "objects of 1 KiB and of 200 KiB", few, large)
 }

@@ -26,10 +26,10 @@ func answeredPatches(proxy *testbed.Proxy) (n int) {
 // in a good range and is not sent again, but for what was read too shortly before the last look to be sure of.
 func TestARestartedServerBeginsANewPassThatSkipsWhatIsDone(t *testing.T) {
 	t.Parallel()
-	const n, rate = 4000, 250
+	const n, rate = 1600, 100
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)
-	_, wait := user.start("migrate", "widgets", "--settle-time=1s", "--max-rate=250", "--page-size=100", "-o", "json")
+	_, wait := user.start("migrate", "widgets", "--settle-time=1s", "--max-rate=100", "--page-size=50", "-o", "json")
 	eventually(t, "half of the objects are sent", func() bool { return len(patches(proxy)) > n/2 })
 	cluster.Servers[0].Kill()
 	if err := cluster.Servers[0].Start(t.Context()); err != nil {
@@ -57,11 +57,11 @@ func TestARestartedServerBeginsANewPassThatSkipsWhatIsDone(t *testing.T) {
 // time of less would shorten.
 func TestServersRestartedTwiceInMidSweep(t *testing.T) {
 	t.Parallel()
-	const n, page, restarts = 10_000, 500, 4
+	const n, page, restarts = 4000, 200, 4
 	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2), Flags: quickStop})
 	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)
-	_, wait := user.start("migrate", "widgets", "--settle-time=10s", fmt.Sprintf("--page-size=%d", page), "-o", "json")
+	_, wait := user.start("migrate", "widgets", "--settle-time=10s", "--max-rate=150", fmt.Sprintf("--page-size=%d", page), "-o", "json")
 	for i := range restarts {
 		eventually(t, "a further part of the objects is sent", func() bool {
 			return stored(t, cluster, testbed.WidgetsPrefix)[v2] >= (i+1)*n/(restarts+2)

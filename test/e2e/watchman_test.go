@@ -138,7 +138,7 @@ func (w *watchman) sit(ctx context.Context) {
 			last = time.Now()
 		}
 		select {
-		case <-time.After(max(50*time.Millisecond, 2*time.Since(begin))): // thousands of objects are not compared without a pause
+		case <-time.After(max(50*time.Millisecond, 4*time.Since(begin))): // thousands of objects are not compared without a pause
 		case <-ctx.Done():
 		}
 	}
