@@ -114,7 +114,7 @@ func (q Question) unreadable(_ *CRD, f Facts, _ Plan) *Refusal {
 		return nil
 	}
 	return refuse(Unreadable, "kubectl get "+f.Live.Resource().String()+" --all-namespaces --chunk-size=1",
-		"its objects cannot be listed, and it drops versions: %s", f.Unreadable)
+		"it drops versions that objects may be stored in, and %s", f.Unreadable)
 }
 
 // unserved refuses where objects would have to be rewritten through a CRD that serves none of its versions.

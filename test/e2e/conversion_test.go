@@ -101,10 +101,11 @@ func TestAConversionWebhookThatIsDownIsNamedAndNothingIsWritten(t *testing.T) {
 	}
 }
 
-// converter is a conversion webhook whose versions differ in nothing but their name, and in what move moves.
+// converter is a conversion webhook whose versions differ in nothing but their name, and in what move moves. While it is down it refuses.
 type converter struct {
 	web   *testbed.WebServer
 	calls atomic.Int64
+	down  atomic.Bool
 	move  func(fields map[string]any, apiVersion string)
 }
 
@@ -121,6 +122,10 @@ func newConverter(t *testing.T, cluster *testbed.Cluster) *converter {
 
 func (c *converter) convert(w http.ResponseWriter, r *http.Request) {
 	c.calls.Add(1)
+	if c.down.Load() {
+		http.Error(w, "the conversion webhook is down", http.StatusServiceUnavailable)
+		return
+	}
 	var review struct {
 		Request struct {
 			UID               string           `json:"uid"`

@@ -186,8 +186,13 @@ func tryApply(t *testing.T, cluster *testbed.Cluster, manager, plural, manifest 
 // file writes the gadgets' CRD with versions to a file.
 func (g *gadgets) file(versions ...string) string {
 	g.t.Helper()
+	return g.fileOf(g.crd(versions...))
+}
+
+func (g *gadgets) fileOf(crd map[string]any) string {
+	g.t.Helper()
 	path := filepath.Join(g.t.TempDir(), "crd.json")
-	if err := os.WriteFile(path, mustJSON(g.crd(versions...)), 0o600); err != nil {
+	if err := os.WriteFile(path, mustJSON(crd), 0o600); err != nil {
 		g.t.Fatal(err)
 	}
 	return path

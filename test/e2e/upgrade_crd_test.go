@@ -105,6 +105,7 @@ func TestCRDUpgrades(t *testing.T) {
 		{"upgadcs", "fields are not lost without a word", upgradeLosesNoFieldWithoutAWord},
 		{"upgades", "a CRD that is changed under it is planned again", upgradeIsPlannedAgain},
 		{"upgadfs", "a migration that the controller is to carry out comes first", upgradeWaitsForTheController},
+		{"upgadgs", "a conversion webhook that the file takes away converts the objects before", upgradeConvertsBeforeTheWebhookGoes},
 		{"upgadds", "a list is read from a pipe with objects of other kinds", upgradeReadsWhatKubectlPrints},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -413,6 +414,64 @@ func upgradeWaitsForTheController(t *testing.T, g *gadgets) {
 		t.Errorf("exit code %d\n%s\n%s", out.code, out.stdout, out.stderr)
 	}
 	g.wantVersions("v2", "v2 served storage")
+}
+
+// upgradeConvertsBeforeTheWebhookGoes has a file without v1, and without the conversion webhook that keeps a field of v1 in another of v2.
+func upgradeConvertsBeforeTheWebhookGoes(t *testing.T, g *gadgets) {
+	converter := newConverter(t, g.cluster)
+	converter.move = func(fields map[string]any, apiVersion string) {
+		from, to := "legacy", "payload"
+		if apiVersion == v1 {
+			from, to = to, from
+		}
+		if value, ok := fields[from]; ok {
+			fields[to] = value
+			delete(fields, from)
+		}
+	}
+	user := newCLI(t, g.cluster)
+	live := g.crd("v1*", "v2")
+	live["spec"].(map[string]any)["conversion"] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+		"clientConfig":             map[string]any{"url": converter.web.URL, "caBundle": g.cluster.CA()},
+		"conversionReviewVersions": []string{"v1"},
+	}}
+	user.run(0, "upgrade-crd", "-f", g.fileOf(live))
+	g.ready("v1", "v2")
+	for _, name := range []string{"g-000", "g-001", "g-002"} {
+		g.mustApply("alice", "v1", name, spec("legacy", "kept in "+name))
+	}
+	next := g.file("v2*")
+
+	converter.down.Store(true)
+	out := user.run(2, "upgrade-crd", "-f", next, "--settle-time=1s")
+	if !strings.Contains(out.stdout+out.stderr, "conversion webhook") {
+		t.Errorf("it does not say that the conversion webhook fails:\n%s\n%s", out.stdout, out.stderr)
+	}
+	converter.down.Store(false)
+	g.wantNothingStranded(3)
+
+	steps := stepsOf(user.upgradeCRDs(0, next))[g.definition()]
+	if !strings.HasSuffix(steps, "migrate prune managedFields apply") {
+		t.Errorf("steps %q, want the objects migrated before the file is applied", steps)
+	}
+	g.wantVersions("v2", "v2 served storage")
+	g.wantUnnamed(3)
+	converter.down.Store(true)
+	var list struct {
+		Items []struct {
+			Metadata metav1.ObjectMeta
+			Spec     struct{ Payload string }
+		}
+	}
+	getWhenReady(t, g.cluster, g.collection("v2"), &list)
+	for _, item := range list.Items {
+		if want := "kept in " + item.Metadata.Name; item.Spec.Payload != want {
+			t.Errorf("%s has the payload %q, want %q", item.Metadata.Name, item.Spec.Payload, want)
+		}
+	}
+	if len(list.Items) != 3 {
+		t.Errorf("%d objects, want 3", len(list.Items))
+	}
 }
 
 func upgradeReadsWhatKubectlPrints(t *testing.T, g *gadgets) {
