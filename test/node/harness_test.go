@@ -126,13 +126,19 @@ func (h *harness) in(t *testing.T) *harness {
 	return &part
 }
 
-// eventually waits until something holds; what says what it waits for.
+// eventually waits a minute for something; what says what it is.
 func (h *harness) eventually(what string, holds func() bool) {
 	h.Helper()
-	deadline := time.Now().Add(time.Minute)
+	h.within(time.Minute, what, holds)
+}
+
+// within waits as long as it is told for something; what says what it is.
+func (h *harness) within(patience time.Duration, what string, holds func() bool) {
+	h.Helper()
+	deadline := time.Now().Add(patience)
 	for !holds() {
 		if time.Now().After(deadline) {
-			h.Fatalf("after a minute it does not hold that %s", what)
+			h.Fatalf("after %s it does not hold that %s", patience, what)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}

@@ -43,16 +43,23 @@ func (h *harness) binary() string {
 // as runs the command as a user does, and wants an exit code.
 func (h *harness) as(binary string, code int, args ...string) string {
 	h.Helper()
-	command := h.cluster.Command(h.Context(), binary, args...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+h.kubeconfig)
-	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
-	_ = command.Run() // its exit code is looked at
-	if got := command.ProcessState.ExitCode(); got != code {
-		h.Fatalf("kube-migrator %s: exit code %d, want %d\n%s\n%s\n%s", strings.Join(args, " "), got, code, &stdout, &stderr,
+	got, stdout, stderr := h.call(binary, args...)
+	if got != code {
+		h.Fatalf("kube-migrator %s: exit code %d, want %d\n%s\n%s\n%s", strings.Join(args, " "), got, code, stdout, stderr,
 			h.run("get", "pods,jobs,events", "-n", namespace))
 	}
-	return stdout.String()
+	return stdout
+}
+
+// call runs the command as a user does.
+func (h *harness) call(binary string, args ...string) (code int, stdout, stderr string) {
+	h.Helper()
+	command := h.cluster.Command(h.Context(), binary, args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+h.kubeconfig)
+	var out, problems bytes.Buffer
+	command.Stdout, command.Stderr = &out, &problems
+	_ = command.Run() // its exit code is returned
+	return command.ProcessState.ExitCode(), out.String(), problems.String()
 }
 
 func (h *harness) stale(n int) {
@@ -69,9 +76,12 @@ func (h *harness) stale(n int) {
 	}
 }
 
-func (h *harness) stored() map[string]int {
+// stored counts the widgets in etcd by the version that they are stored in; storedUnder counts the objects under a prefix.
+func (h *harness) stored() map[string]int { return h.storedUnder(testbed.WidgetsPrefix) }
+
+func (h *harness) storedUnder(prefix string) map[string]int {
 	h.Helper()
-	versions, err := h.cluster.StoredVersions(h.Context(), testbed.WidgetsPrefix)
+	versions, err := h.cluster.StoredVersions(h.Context(), prefix)
 	if err != nil {
 		h.Fatal(err)
 	}
