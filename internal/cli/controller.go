@@ -89,6 +89,7 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "Act only while holding the Lease kube-migrator-controller")
 	flags.DurationVar(&o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, "How long a leader that stopped renewing its Lease is waited for")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "Where metrics are served; 0: nowhere")
+	flags.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "", "Folder with tls.crt and tls.key for serving metrics, read again when they change (default: a self-signed certificate)")
 	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served; 0: nowhere")
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
@@ -22,7 +23,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
 	c := newControlled(t, cluster)
 	metrics, probes := freeAddress(t), freeAddress(t)
-	c.controller("--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes)
+	p := c.controller("--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes)
 	c.ask(v1alpha1.StorageVersionMigrationSpec{})
 	c.until(widgetsName, "succeeded", inPhase(v1alpha1.PhaseSucceeded))
 
@@ -61,6 +62,43 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	}
 	if strings.Contains(body, "widget-0") {
 		t.Error("the metrics name objects")
+	}
+	wantUnimpressed(t, p.Process.Pid, address)
+	if code, _ := fetch(t, address, cluster.Servers[0].Config().BearerToken); code != http.StatusOK {
+		t.Errorf("after the flood the administrator gets %d", code)
+	}
+}
+
+// wantUnimpressed floods the metrics with bearer tokens of a MiB, which once took as much memory each as the controller may have together.
+func wantUnimpressed(t *testing.T, pid int, address string) {
+	t.Helper()
+	peak := func() int64 {
+		usage, err := testbed.UsageOf(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return usage.PeakRSSBytes
+	}
+	before, token := peak(), strings.Repeat("x", 1<<20-4096)
+	var flood sync.WaitGroup
+	for range 200 {
+		flood.Go(func() {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			request.Header.Set("Authorization", "Bearer "+token)
+			transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+			defer transport.CloseIdleConnections()
+			if response, err := transport.RoundTrip(request); err == nil { // else the controller closed it while it was being sent
+				response.Body.Close()
+			}
+		})
+	}
+	flood.Wait()
+	if grown := peak() - before; grown > 16<<20 {
+		t.Errorf("200 bearer tokens of a MiB cost the controller %d bytes of memory, want at most 16 MiB", grown)
 	}
 }
 

@@ -48,6 +48,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/controller/scrape"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -83,6 +84,8 @@ type Options struct {
 	// MetricsAddress and HealthAddress are where metrics and probes are served; "0": nowhere. Metrics are served with TLS, to users who may
 	// get the path.
 	MetricsAddress, HealthAddress string
+	// MetricsCertDir is CertDir of scrape.Options.
+	MetricsCertDir string
 	// Also adds what shares this process, its cache, its Lease and its fence. nil: nothing.
 	Also func(m manager.Manager, fenced *rest.Config) error
 	// Logger is for the operators of kube-migrator. nil: nobody.
@@ -142,7 +145,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 		Scheme: scheme, Logger: log, Cache: cacheOptions(o.Namespace),
 		LeaderElection: o.LeaderElect, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &o.LeaseDuration, RenewDeadline: new(renewDeadline(o)), RetryPeriod: new(o.LeaseDuration / 7),
-		Metrics:                metricsserver.Options{BindAddress: o.MetricsAddress, SecureServing: true, FilterProvider: authorized(config)},
+		Metrics:                metricsserver.Options{BindAddress: "0"}, // package scrape serves them
 		HealthProbeBindAddress: o.HealthAddress,
 		// Controllers of one process share the registry; the name is not unique in tests.
 		GracefulShutdownTimeout: new(graceful + time.Second),
@@ -152,6 +155,18 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	}
 	if err := add(m, guarded, o); err != nil {
 		return fmt.Errorf("set up controller: %w", err)
+	}
+	if o.MetricsAddress != "0" {
+		// Not the guarded configuration: reviews change nothing, and every replica serves its metrics.
+		server, err := scrape.New(scrape.Options{
+			Address: o.MetricsAddress, CertDir: o.MetricsCertDir, Config: config, Metrics: ctrlmetrics.Registry, Logger: o.Logger,
+		})
+		if err != nil {
+			return fmt.Errorf("set up metrics: %w", err)
+		}
+		if err := m.Add(server); err != nil {
+			return fmt.Errorf("set up metrics: %w", err)
+		}
 	}
 	if o.Also != nil {
 		if err := o.Also(m, guarded); err != nil {

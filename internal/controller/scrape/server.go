@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scrape serves metrics over TLS to scrapers that the API server knows and allows to get the path.
+//
+// Anyone who reaches the port can send requests, so all that a stranger can cost is bounded: the size of headers, the number of
+// connections and of questions to the API server at one time, the time that each takes, and what is remembered of the answers.
+package scrape
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+)
+
+// Path is where metrics are served; every other path is not found.
+const Path = "/metrics"
+
+const (
+	// maxToken bounds a bearer token, in bytes: those of ServiceAccounts have about 1 KiB, those of large identity providers up to 8.
+	maxToken = 16 << 10
+	// maxHeader bounds all headers of a request together. net/http reads 4 KiB more before it answers 431.
+	maxHeader = maxToken + 4<<10
+	// maxConnections bounds the connections at one time; further ones wait to be accepted.
+	maxConnections = 64
+	// maxGathers bounds the answers that are put together at one time.
+	maxGathers = 4
+
+	headerTimeout = 5 * time.Second
+	writeTimeout  = 30 * time.Second
+	idleTimeout   = time.Minute
+	// shutdownTimeout bounds how long answers are finished after the end.
+	shutdownTimeout = 2 * time.Second
+)
+
+// Options say what is served, and where.
+type Options struct {
+	// Address is where to listen, such as ":8443".
+	Address string
+	// CertDir is a folder with the certificate tls.crt and its key tls.key, which are read again when they change. Empty, the default: the
+	// server makes a certificate of its own, which scrapers cannot verify.
+	CertDir string
+	// Config is the cluster whose API server is asked who a scraper is, and whether it may get Path.
+	Config *rest.Config
+	// Metrics are what is served.
+	Metrics prometheus.Gatherer
+	// Logger receives what scrapers are not told; nil discards it.
+	Logger *slog.Logger
+}
+
+// Server serves metrics. It implements manager.Runnable and manager.LeaderElectionRunnable of controller-runtime.
+type Server struct {
+	listener net.Listener
+	http     *http.Server
+	watcher  *certwatcher.CertWatcher // nil without CertDir
+}
+
+// New listens, and serves nothing before Start. Close or Start ends it.
+func New(o Options) (*Server, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	reviews, err := newReviews(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("set up reviews: %w", err)
+	}
+	s := &Server{}
+	// HTTP/2 is not offered: one connection would carry any number of requests at one time.
+	config := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}}
+	if err := s.certify(config, o.CertDir); err != nil {
+		return nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", o.Address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for scrapers: %w", err)
+	}
+	s.listener = tls.NewListener(netutil.LimitListener(listener, maxConnections), config)
+	metrics := promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxGathers})
+	mux := http.NewServeMux()
+	mux.Handle("GET "+Path, authorized(reviews, o.Logger, metrics))
+	s.http = &http.Server{
+		Handler: mux, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug), // any stranger can cause these errors
+	}
+	return s, nil
+}
+
+// certify gives the configuration the certificate of a folder, or one of its own.
+func (s *Server) certify(config *tls.Config, dir string) error {
+	if dir == "" {
+		certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
+		if err != nil {
+			return fmt.Errorf("make a certificate for metrics: %w", err)
+		}
+		pair, err := tls.X509KeyPair(certificate, key)
+		config.Certificates = []tls.Certificate{pair}
+		return err
+	}
+	watcher, err := certwatcher.New(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
+	if err != nil {
+		return fmt.Errorf("read the certificate for metrics: %w", err)
+	}
+	s.watcher, config.GetCertificate = watcher, watcher.GetCertificate
+	return nil
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica serves its metrics.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Start serves until the context ends.
+func (s *Server) Start(ctx context.Context) error {
+	watched := make(chan error, 1)
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	if s.watcher != nil {
+		go func() { watched <- s.watcher.Start(watching) }()
+	} else {
+		watched <- nil
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve metrics: %w", err)
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if s.http.Shutdown(ending) != nil {
+		_ = s.http.Close() // what is still open is cut off
+	}
+	<-served
+	stop()
+	return <-watched
+}
+
+// Close ends a server that was never started.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// authorized hands requests on that carry the bearer token of a user who may get the path.
+func authorized(reviews *reviews, log *slog.Logger, next http.Handler) http.Handler {
+	refuse := func(w http.ResponseWriter, code int, text string) {
+		w.Header().Set("Connection", "close") // a stranger does not keep one of the few connections
+		http.Error(w, text, code)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		switch {
+		case !ok || token == "":
+			refuse(w, http.StatusUnauthorized, "Unauthorized: send a bearer token")
+			return
+		case len(token) > maxToken:
+			refuse(w, http.StatusRequestHeaderFieldsTooLarge, "The bearer token is too large")
+			return
+		}
+		code, err := reviews.ask(r.Context(), token)
+		switch {
+		case errors.Is(err, errBusy):
+			w.Header().Set("Retry-After", "5")
+			refuse(w, http.StatusServiceUnavailable, "Too many requests to authenticate at one time")
+		case r.Context().Err() != nil: // no one waits for the answer
+		case err != nil:
+			log.Error("Cannot ask the API server who may read metrics", "error", err)
+			refuse(w, http.StatusInternalServerError, "The API server could not be asked")
+		case code != http.StatusOK:
+			refuse(w, code, http.StatusText(code))
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
