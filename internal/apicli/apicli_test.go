@@ -119,7 +119,7 @@ func TestErrorsOfTheUserGetTwoLinesAndExitCodeOne(t *testing.T) {
 		"a plan not there":     {[]string{"diff", "nowhere.yaml"}, "nowhere.yaml"},
 		"not a plan":           {[]string{"apply", notPlan}, "its format is"},
 		"commits of others":    {[]string{"apply", "--commit-per-step", "--allow-dirty", aPlan}, "needs a clean tree"},
-		"half a migration":     {[]string{"verify", begun}, "an apply ended before it was done: 0 of 1 files"},
+		"half a migration":     {[]string{"verify", begun}, "was not written by an apply of yours"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, complaint, code := call(t, test.args...)

@@ -111,6 +111,9 @@ func (c *change) write(out io.Writer) error {
 		}
 	}()
 	for i, file := range c.Files {
+		if err := errors.Join(c.folder.Inside(file.OldPath), c.folder.Inside(file.NewPath)); err != nil {
+			return err
+		}
 		name, err := stage(c.folder.Local(file.OldPath), file.After)
 		if err != nil {
 			return fmt.Errorf("write %s: %w", file.OldPath, err)

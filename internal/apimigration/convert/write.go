@@ -26,6 +26,9 @@ func (p *Plan) Write() (err error) {
 		}
 	}()
 	for _, file := range p.Files {
+		if err := project.Folder(p.root).Inside(file.Path); err != nil {
+			return err
+		}
 		target := filepath.Join(p.root, filepath.FromSlash(file.Path))
 		folders, err := project.MakeFolder(filepath.Dir(target))
 		created = append(created, folders...)

@@ -58,6 +58,14 @@ func Again(ctx context.Context, dir string, plan *Plan) (*Outcome, error) {
 	return outcome, nil
 }
 
+// files are those that the plan changes.
+func (p *Plan) files() (files []string) {
+	for _, edit := range p.Edits {
+		files = append(files, edit.File)
+	}
+	return files
+}
+
 // applied reports whether a tree is already what the plan makes of it.
 func applied(root string, plan *Plan) (bool, error) {
 	done := 0
@@ -102,6 +110,9 @@ func apply(ctx context.Context, dir string, plan *Plan, allowDirty, commits bool
 	}
 	if begun != nil {
 		return true, begun.resume(ctx, plan, commits)
+	}
+	if err := checkPaths(root, plan.files()); err != nil {
+		return false, err
 	}
 	if err := (&staging{root: root}).clear(); err != nil {
 		return false, err

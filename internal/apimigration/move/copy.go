@@ -143,6 +143,9 @@ func copyTree(from, to string) error {
 
 // put writes a file below root, or removes it if there is no content.
 func put(root, name string, content []byte) error {
+	if err := project.Folder(root).Inside(name); err != nil { // a link that was copied leads out of the copy
+		return err
+	}
 	target := filepath.Join(root, filepath.FromSlash(name))
 	if content == nil {
 		return os.Remove(target)

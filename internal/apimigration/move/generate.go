@@ -10,6 +10,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -29,6 +30,9 @@ const deepcopyFile = "zz_generated.deepcopy.go"
 func generateDeepcopy(ctx context.Context, workspace *project.Workspace, dirs []string, header []byte) error {
 	byModule := map[project.Module][]string{}
 	for _, dir := range dirs {
+		if err := project.Folder(workspace.Root).Inside(path.Join(dir, deepcopyFile)); err != nil {
+			return err
+		}
 		name := filepath.Join(workspace.Root, filepath.FromSlash(dir), deepcopyFile)
 		if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("remove generated code: %w", err)

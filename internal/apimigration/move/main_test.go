@@ -30,5 +30,19 @@ func TestMain(m *testing.M) {
 	}
 	debug.SetGCPercent(garbage)
 	os.Setenv("GOGC", strconv.Itoa(garbage)) //nolint:errcheck // the name is valid
-	os.Exit(m.Run())
+	os.Exit(withState(m))
+}
+
+// withState runs the tests with a folder of their own for what applies note, which processes that die share.
+func withState(m *testing.M) int {
+	if os.Getenv(dieIn) != "" {
+		return m.Run()
+	}
+	state, err := os.MkdirTemp("", "api-migrator-state-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(state)          //nolint:errcheck // it is temporary
+	os.Setenv("XDG_STATE_HOME", state) //nolint:errcheck // the name is valid
+	return m.Run()
 }

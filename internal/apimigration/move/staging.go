@@ -23,7 +23,8 @@ import (
 //     away.
 //   - The journal comes by a rename: it is there and complete, or it is not there. From then on the next apply goes
 //     on, whatever has been done. It tells by content: a file that is as it shall be is done, one that is as it was is
-//     still to do, and any other was changed by somebody else, so that nothing more is done.
+//     still to do, and any other was changed by somebody else, so that nothing more is done. A journal that no apply of
+//     this user has written is refused.
 //   - Between two files, or during a way back after an error: each file is as it was or as it shall be, since it comes
 //     by a rename, or goes by one removal. Before a file goes back, its new content lies in the folder again. The next
 //     apply goes forward.
@@ -91,6 +92,9 @@ func (o *Outcome) stage(commits bool, hook func()) (s *staging, err error) {
 		return nil, err
 	}
 	s = &staging{root: o.Root, hook: hook, journal: journal{Plan: hash(plan), Commits: commits, Steps: o.stagedSteps()}}
+	if err := checkPaths(s.root, s.journal.files()); err != nil {
+		return nil, err
+	}
 	if err := s.clear(); err != nil {
 		return nil, err
 	}
@@ -122,6 +126,9 @@ func (o *Outcome) stage(commits bool, hook func()) (s *staging, err error) {
 			return nil, fmt.Errorf("stage files: %w", err)
 		}
 	}
+	if err := s.note(written); err != nil {
+		return nil, err
+	}
 	s.change()
 	if err := os.Rename(s.at(unfinished), s.at(stagedJournal)); err != nil {
 		return nil, fmt.Errorf("stage files: %w", err)
@@ -151,6 +158,9 @@ func (o *Outcome) stagedSteps() []stagedStep {
 // left is what an apply that died has left to do; nil if nothing.
 func left(root string) (*staging, error) {
 	s := &staging{root: root}
+	if err := checkPaths(root, []string{stagingFolder, path.Join(stagingFolder, stagedJournal)}); err != nil {
+		return nil, err
+	}
 	content, err := os.ReadFile(s.at(stagedJournal))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -158,10 +168,13 @@ func left(root string) (*staging, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
+	if err := s.checkOurs(content); err != nil {
+		return nil, err
+	}
 	if err := json.Unmarshal(content, &s.journal); err != nil {
 		return nil, project.Problem("git status", "%s is not readable: %v", s.at(stagedJournal), err)
 	}
-	return s, nil
+	return s, checkPaths(root, s.journal.files())
 }
 
 // CheckFinished refuses a tree in which an apply died half-way.
@@ -240,6 +253,9 @@ func (s *staging) isDone(edit stagedEdit) (bool, error) {
 
 // place brings one file to what it shall be, keeping its mode. Folders that had to be made are listed, outermost first.
 func (s *staging) place(edit stagedEdit) (made []string, err error) {
+	if err := checkPaths(s.root, []string{edit.File}); err != nil {
+		return nil, err
+	}
 	if done, err := s.isDone(edit); err != nil || done {
 		return nil, err
 	}
@@ -342,6 +358,9 @@ func (s *staging) end() error {
 	s.change()
 	if err := os.Remove(s.at(stagedJournal)); err != nil {
 		return fmt.Errorf("remove journal: %w", err)
+	}
+	if err := s.forget(); err != nil {
+		return err
 	}
 	return s.clear()
 }

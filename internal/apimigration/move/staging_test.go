@@ -5,6 +5,7 @@ package move
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"maps"
 	"os"
@@ -431,6 +432,104 @@ func TestUsersOfNamesThatGoAreInTheSameCommit(t *testing.T) {
 	}
 	if content := tree(t, dir)["config/crd.go"]; !strings.Contains(content, "cache.example.com_memcacheds.yaml") {
 		t.Errorf("the name of the manifest is the old one:\n%s", content)
+	}
+}
+
+// hostile is a tree with a plan and the folder of an apply that nobody here began: its journal replaces files of the user.
+func hostile(t *testing.T) (root, profile string, plan *Plan) {
+	t.Helper()
+	home := t.TempDir()
+	root, profile = filepath.Join(home, "src", "project"), filepath.Join(home, ".profile")
+	write(t, home, map[string]string{".profile": "mine", "src/project/go.mod": "module example.com/x\n"})
+	if err := os.MkdirAll(filepath.Join(root, ".git", "hooks"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	plan = &Plan{Format: Format, Edits: []Edit{{File: "go.mod"}}}
+	encoded, err := plan.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const payload = "#!/bin/sh\n"
+	j := journal{Plan: hash(encoded), Steps: []stagedStep{{Message: "Innocent", Edits: []stagedEdit{
+		{File: "../../.profile", Before: hash([]byte("mine")), After: hash([]byte(payload)), Staged: "1"},
+		{File: ".git/hooks/post-checkout", After: hash([]byte(payload)), Staged: "2"},
+	}}}}
+	written, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(root, stagingFolder), map[string]string{".gitignore": stagedMark, stagedJournal: string(written), "1": payload, "2": payload})
+	return root, profile, plan
+}
+
+func TestAJournalThatCameWithTheRepositoryIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	root, profile, plan := hostile(t)
+	before := tree(t, root)
+	_, err := Apply(t.Context(), root, plan, true)
+	wantProblem(t, err, "was not written by an apply of yours")
+	wantProblem(t, CheckFinished(root), "was not written by an apply of yours")
+	if content, err := os.ReadFile(profile); err != nil || string(content) != "mine" {
+		t.Errorf("the file outside of the tree is %q (%v)", content, err)
+	}
+	if diff := cmp.Diff(before, tree(t, root)); diff != "" {
+		t.Errorf("the tree was changed (-before +after):\n%s", diff)
+	}
+}
+
+// Even a journal that is noted as ours, and a plan, lead nowhere but into the tree.
+func TestNothingIsReplacedOutsideOfTheTreeNorInGit(t *testing.T) {
+	t.Parallel()
+	root, profile, plan := hostile(t)
+	written, err := os.ReadFile(filepath.Join(root, stagingFolder, stagedJournal))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &staging{root: root}
+	if err := s.note(written); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.forget(); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err = Apply(t.Context(), root, plan, true)
+	wantProblem(t, err, "is not a path within")
+
+	if err := os.RemoveAll(filepath.Join(root, stagingFolder)); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"../../.profile", ".git/hooks/post-checkout"} {
+		_, err = Apply(t.Context(), root, &Plan{Format: Format, Edits: []Edit{{File: file}}}, true)
+		if err == nil {
+			t.Errorf("a plan with %s was applied", file)
+		}
+		o := &Outcome{Root: root, Plan: &Plan{Format: Format, Edits: []Edit{{File: file}}}, After: map[string][]byte{file: []byte("theirs")}}
+		if err := o.write(t.Context(), false, nil); err == nil {
+			t.Errorf("%s was written", file)
+		}
+	}
+	if content, err := os.ReadFile(profile); err != nil || string(content) != "mine" {
+		t.Errorf("the file outside of the tree is %q (%v)", content, err)
+	}
+	if _, err := os.Stat(filepath.Join(root, ".git/hooks/post-checkout")); err == nil {
+		t.Error("a hook was installed")
+	}
+}
+
+func TestAFolderOfAnApplyThatIsALinkIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	root, victim := t.TempDir(), t.TempDir()
+	write(t, root, map[string]string{"go.mod": "module example.com/x\n"})
+	write(t, victim, map[string]string{".gitignore": stagedMark, "precious": "mine"})
+	if err := os.Symlink(victim, filepath.Join(root, stagingFolder)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Apply(t.Context(), root, &Plan{Format: Format, Edits: []Edit{{File: "x.go"}}}, true)
+	wantProblem(t, err, "symbolic link")
+	if _, err := os.Stat(filepath.Join(victim, "precious")); err != nil {
+		t.Error("a file in the folder that the link leads to was removed")
 	}
 }
 

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// A journal in a tree says which files to replace, and a repository can contain one: that of somebody else's making would replace whatever
+// it names. So the hash of each journal that an apply writes is noted in the user's own folder, and no other journal is followed.
+
+// noteOf is the file that holds the hash of the journal of the tree in root.
+func noteOf(root string) (string, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("find a place to note what is applied: %w", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	root, err := filepath.Abs(root)
+	if err == nil {
+		root, err = filepath.EvalSymlinks(root)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find root: %w", err)
+	}
+	sum := sha256.Sum256([]byte(root))
+	return filepath.Join(state, "api-migrator", "applies", hex.EncodeToString(sum[:])), nil
+}
+
+// note says that the journal is ours, before it is in its place. Dying in between leaves a note without a journal, which means nothing.
+func (s *staging) note(journal []byte) error {
+	name, err := noteOf(s.root)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return fmt.Errorf("note what is applied: %w", err)
+	}
+	s.change()
+	if err := os.WriteFile(name, []byte(hash(journal)), 0o600); err != nil {
+		return fmt.Errorf("note what is applied: %w", err)
+	}
+	return nil
+}
+
+// checkOurs refuses a journal that no apply of this user has written.
+func (s *staging) checkOurs(journal []byte) error {
+	name, err := noteOf(s.root)
+	if err != nil {
+		return err
+	}
+	noted, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read what is applied: %w", err)
+	}
+	if string(noted) != hash(journal) {
+		return project.Problem("git status --ignored",
+			"%s was not written by an apply of yours, and is not followed: it may have come with the repository. Remove the folder, and put files back as they were where they have changed", s.at(""))
+	}
+	return nil
+}
+
+// forget removes the note of a journal that is gone.
+func (s *staging) forget() error {
+	name, err := noteOf(s.root)
+	if err != nil {
+		return err
+	}
+	s.change()
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget what was applied: %w", err)
+	}
+	return nil
+}
+
+// checkPaths refuses edits of files that are not within the tree.
+func checkPaths(root string, files []string) error {
+	for _, file := range files {
+		if err := project.Folder(root).Inside(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// files are those that the journal names.
+func (j journal) files() (files []string) {
+	for _, step := range j.Steps {
+		for _, edit := range step.Edits {
+			files = append(files, edit.File)
+		}
+	}
+	return files
+}

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package project
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// Inside refuses a path to which nothing may be written, because the tree may be somebody else's: one that leaves the tree, that belongs to
+// git, whose hooks run, or that leads over a symbolic link. What does not exist yet is not refused.
+func (f Folder) Inside(name string) error {
+	if !fs.ValidPath(name) || name == "." || strings.Contains(name, `\`) {
+		return Problem("git status", "%q is not a path within %s", name, string(f))
+	}
+	elements := strings.Split(name, "/")
+	for i, element := range elements {
+		if strings.EqualFold(element, ".git") {
+			return Problem("git status", "%s belongs to git", name)
+		}
+		part := path.Join(elements[:i+1]...)
+		switch info, err := os.Lstat(f.Local(part)); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return fmt.Errorf("look at %s: %w", name, err)
+		case info.Mode()&fs.ModeSymlink != 0:
+			return Problem("ls -l "+Quote(f.Local(part)), "%s leads over the symbolic link %s, through which nothing is written", name, part)
+		}
+	}
+	return nil
+}
