@@ -30,7 +30,7 @@ type auditFlags struct {
 }
 
 func newAuditCommand(env *environment) *cobra.Command {
-	f := &auditFlags{output: render.Table}
+	f := &auditFlags{}
 	command := &cobra.Command{
 		Use:   "audit",
 		Short: "Read etcd, or a snapshot of it, and count what it really holds",
@@ -56,7 +56,7 @@ found, but some objects are encrypted, not understood, or of a resource whose cu
 				return err
 			}
 			if source == nil {
-				return hinted(errors.New("nothing to read: give --etcd-endpoints or --snapshot"), command.CommandPath()+" --snapshot FILE")
+				return missing(command, "etcd-endpoints", "snapshot")
 			}
 			return env.audit(command, f, source)
 		},
@@ -65,7 +65,7 @@ found, but some objects are encrypted, not understood, or of a resource whose cu
 	f.add(flags)
 	flags.StringVar(&f.current, "current", "", "Take current versions from this file, not from the API server")
 	flags.BoolVar(&f.stale, "stale", false, "List the objects that are not stored in the current version")
-	render.AddFlag(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	outputVar(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	return command
 }
 

@@ -42,11 +42,11 @@ func TestAuditRefusesBadInputInTwoLines(t *testing.T) {
 		want string
 		try  string
 	}{
-		"no source":                    {nil, "nothing to read: give --etcd-endpoints or --snapshot", "kube-migrator audit --snapshot FILE"},
-		"two sources":                  {[]string{"--snapshot", "a", "--etcd-endpoints", "b"}, "give one of them", "kube-migrator audit --help"},
-		"an argument":                  {[]string{"widgets"}, "takes no arguments", "kube-migrator audit --help"},
-		"certificates for a snapshot":  {[]string{"--snapshot", "a", "--cacert", "b"}, "are for --etcd-endpoints", "kube-migrator audit --help"},
-		"a certificate without a key":  {[]string{"--etcd-endpoints", "a", "--cert", "b"}, "one of them is missing", "kube-migrator audit --help"},
+		"no source":                    {nil, "--etcd-endpoints or --snapshot is missing", "kube-migrator audit --help"},
+		"two sources":                  {[]string{"--snapshot", "a", "--etcd-endpoints", "b"}, "exclude each other", "kube-migrator audit --help"},
+		"an argument":                  {[]string{"widgets"}, "unexpected argument", "kube-migrator audit --help"},
+		"certificates for a snapshot":  {[]string{"--snapshot", "a", "--cacert", "b"}, "exclude each other", "kube-migrator audit --help"},
+		"a certificate without a key":  {[]string{"--etcd-endpoints", "a", "--cert", "b"}, "--cert needs --key", "kube-migrator audit --help"},
 		"a CA that does not exist":     {[]string{"--etcd-endpoints", "a", "--cacert", "/none/ca.crt"}, "/none/ca.crt", "kube-migrator audit --help"},
 		"a CA that is none":            {[]string{"--etcd-endpoints", "a", "--cacert", text}, "holds no PEM certificate", "kube-migrator audit --help"},
 		"another scheme":               {[]string{"--etcd-endpoints", "ftp://a"}, "want http:// or https://", "kube-migrator audit --help"},
@@ -56,7 +56,7 @@ func TestAuditRefusesBadInputInTwoLines(t *testing.T) {
 		"stale without versions":       {[]string{"--snapshot", text, "--stale"}, "--stale needs the current versions", "kube-migrator audit --stale --kubeconfig FILE …"},
 		"a bad file of versions":       {[]string{"--snapshot", text, "--current", text}, "want lines like", "kube-migrator audit --help"},
 		"no file of versions":          {[]string{"--snapshot", text, "--current", "/none/file"}, "/none/file", "kube-migrator audit --help"},
-		"an unknown format":            {[]string{"--snapshot", text, "-o", "xml"}, "want one of table|wide|json|yaml|name", "kube-migrator audit --help"},
+		"an unknown format":            {[]string{"--snapshot", text, "-o", "xml"}, "use table, wide, json, yaml or name", "kube-migrator audit --help"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := runAudit(t, test.args...)

@@ -80,10 +80,10 @@ before 3.`,
 	flags.StringVar(&f.targetVersion, "target-version", "", "Release that is to decode what is stored, such as 1.36")
 	flags.StringVar(&f.targetServer, "target-server", "", "API server that is to decode what is stored: a URL, or a context of the kubeconfig")
 	flags.StringSliceVarP(&f.files, "filename", "f", nil, "File or folder with CustomResourceDefinitions to be applied; - is standard input")
-	flags.DurationVar(&f.maxAge, "max-age", 0, "How old a StorageState may be; 0 for any age (default: one and a half of the periods that it records, and 2 minutes)")
+	durationVar(flags, &f.maxAge, "max-age", 0, 0, "How old a StorageState may be; 0 for any age (default: one and a half of the periods that it records, and 2 minutes)")
 	f.scope.add(flags)
 	f.add(flags)
-	render.AddFlag(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	outputVar(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	// The flag exists, and has no other completion.
 	_ = command.RegisterFlagCompletionFunc("target-version", cobra.FixedCompletions(upgrade.Known(), cobra.ShellCompDirectiveNoFileComp))
 	return command
@@ -91,27 +91,21 @@ before 3.`,
 
 // validate refuses what does not go together, and returns the etcd to read; nil for none.
 func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) {
-	given := command.Flags().Changed
-	switch {
-	case given("target-version") && given("target-server"):
-		return nil, usageError(command, errors.New("--target-version and --target-server: give one of them"))
-	case given("target-server") && f.targetServer == "":
-		return nil, usageError(command, errors.New("--target-server is empty, want a URL or a context of the kubeconfig"))
-	case given("filename") && (given("target-version") || given("target-server")):
-		return nil, usageError(command, errors.New("-f asks about CustomResourceDefinitions, and not about a target: ask twice"))
-	case given("filename") && (len(f.scope.names) > 0 || given("include") || given("exclude")):
-		return nil, usageError(command, errors.New("-f says which resources are meant: name none besides"))
-	case f.maxAge < 0:
-		return nil, usageError(command, fmt.Errorf("--max-age is %s, want 0 or more", f.maxAge))
+	if command.Flags().Changed("target-server") && f.targetServer == "" {
+		return nil, invalidValue(command, "target-server", "", "a URL or a context of the kubeconfig")
+	}
+	if err := exclusive(command, "target-version", "target-server"); err != nil {
+		return nil, err
+	}
+	for _, other := range []string{"target-version", "target-server", resource, "include", "exclude"} { // the files say what is asked, and about what
+		if err := exclusive(command, "filename", other); err != nil {
+			return nil, err
+		}
 	}
 	if err := f.scope.check(command); err != nil {
 		return nil, err
 	}
-	source, err := f.source(command)
-	if err == nil && source == nil && (given("cacert") || given("cert") || given("key") || given("prefix")) {
-		return nil, usageError(command, errors.New("--cacert, --cert, --key and --prefix are for --etcd-endpoints or --snapshot, and neither is given"))
-	}
-	return source, err
+	return f.source(command)
 }
 
 // gathering is what check looks at.

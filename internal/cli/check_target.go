@@ -34,7 +34,7 @@ func (env *environment) target(ctx context.Context, command *cobra.Command, f *c
 	}
 	table, minor, known, err := upgrade.ReleaseTable(f.targetVersion)
 	if err != nil {
-		return nil, usageError(command, fmt.Errorf("--target-version: %w", err))
+		return nil, invalidValue(command, "target-version", f.targetVersion, "a release of Kubernetes, such as 1.36")
 	}
 	if !known {
 		return nil, env.unknownRelease(minor)

@@ -4,7 +4,6 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,12 +17,7 @@ func newCompletionCommand(env *environment) *cobra.Command {
 		Long:      "Print the completion script of a shell: " + strings.Join(shells, ", ") + ".",
 		Example:   "  source <(kube-migrator completion bash)",
 		ValidArgs: shells,
-		Args: func(command *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError(command, fmt.Errorf("name one shell: %s", strings.Join(shells, ", ")))
-			}
-			return nil
-		},
+		Args:      oneArgument("SHELL"),
 		RunE: func(command *cobra.Command, args []string) error {
 			root := command.Root()
 			switch args[0] {
@@ -36,7 +30,7 @@ func newCompletionCommand(env *environment) *cobra.Command {
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(env.Out)
 			}
-			return usageError(command, fmt.Errorf("unknown shell %q, want one of %s", args[0], strings.Join(shells, ", ")))
+			return usageError(command, unknown(shells).of("SHELL", args[0]))
 		},
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"path"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/controller"
 	migrations "github.com/kube-migrator/kube-migrator/internal/controller/migration"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
@@ -40,7 +38,6 @@ type controllerFlags struct {
 	trigger     trigger.Options
 	workers     string
 	bootstrap   string
-	evidence    string
 	autoTrigger bool
 }
 
@@ -54,7 +51,7 @@ the current one; and carry out the cluster's StorageVersionMigrations, each by a
 
 Of several controllers with --leader-elect one acts. SIGTERM ends it within 10 seconds: workers of this process finish what is
 in flight and save their checkpoints; Jobs go on. Metrics are served with TLS to whoever may get the path /metrics.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := f.check(command); err != nil {
 				return err
@@ -69,25 +66,24 @@ in flight and save their checkpoints; Jobs go on. Metrics are served with TLS to
 func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	o := &f.options
 	flags.StringVarP(&o.Namespace, "namespace", "n", "kube-migrator", "Namespace of the installation: Jobs, checkpoints and the Lease")
-	flags.StringVar(&f.workers, "workers", workersAsJobs, "jobs; in-process: migrate in this process, for clusters without nodes to spare")
+	wordVar(flags, &f.workers, "workers", workersAsJobs, "jobs; in-process: migrate in this process, for clusters without nodes to spare", workersAsJobs, workersInProcess)
 	flags.StringVar(&o.WorkerImage, "worker-image", "", "Image of the Jobs' pods")
 	flags.StringVar(&o.WorkerImagePullPolicy, "worker-image-pull-policy", "IfNotPresent", "Pull policy of the Jobs' pods: Always, IfNotPresent or Never")
 	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker", "ServiceAccount of the Jobs' pods")
-	flags.IntVar(&o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent, "Most migrations at work at a time; never two of one resource")
+	numberVar(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent, within[int]{least: 1, unit: "migrations"}, "Most migrations at work at a time; never two of one resource")
 	flags.BoolVar(&f.autoTrigger, "auto-trigger", true, "Ask for a migration where a resource may be stored in more than its current version; false: only record that, in StorageStates")
-	flags.StringVar(&f.bootstrap, "bootstrap", bootstrapAll, "all: ask also for resources of which nobody knows yet how they are stored; none: only for those that somebody has requested once")
+	wordVar(flags, &f.bootstrap, "bootstrap", bootstrapAll, "all: request also resources whose stored versions are unknown; none: only those that were requested once", bootstrapAll, bootstrapNone)
 	flags.StringSliceVar(&f.trigger.Include, "include", nil, "Ask for resources by a pattern of full names only")
 	flags.StringSliceVar(&f.trigger.Exclude, "exclude", nil, "Do not ask for resources by a pattern of full names")
-	flags.DurationVar(&f.trigger.Period, "discovery-period", trigger.DefaultPeriod, "How often all API servers are asked what they store when nothing moves")
-	flags.Int32Var(&f.trigger.Pace.MaxObjectsPerSecond, "max-rate", 0, maxRateUsage)
-	flags.Int32Var(&f.trigger.Pace.MaxInFlight, "max-in-flight", 0, maxInFlightUsage)
-	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
-	flags.DurationVar(&o.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
+	durationVar(flags, &f.trigger.Period, "discovery-period", trigger.DefaultPeriod, time.Second, "How often all API servers are asked what they store when nothing moves")
+	addPace(flags, &f.trigger.Pace)
+	evidenceVar(flags, &o.MinEvidence)
+	durationVar(flags, &o.SettleTime, settleTime, migrate.DefaultSettleTime, time.Nanosecond, settleTimeUsage)
 	addShutdownDelay(flags, &o.ShutdownDelay)
-	flags.DurationVar(&o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, "How long after its first failure a migration is tried again; doubled each time, at most 6h")
+	durationVar(flags, &o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, time.Nanosecond, "How long after its first failure a migration is tried again; doubled each time, at most 6h")
 	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "Act only while holding the Lease kube-migrator-controller")
-	flags.DurationVar(&o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, "How long a leader that stopped renewing its Lease is waited for")
+	durationVar(flags, &o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, 2*time.Second, "How long a leader that stopped renewing its Lease is waited for")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "Where metrics are served; 0: nowhere")
 	flags.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "", "Folder with tls.crt and tls.key for serving metrics, read again when they change (default: a self-signed certificate)")
 	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served; 0: nowhere")
@@ -96,34 +92,14 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 // check refuses what cannot be meant before anything is sent.
 func (f *controllerFlags) check(command *cobra.Command) error {
 	o := &f.options
-	switch {
-	case f.workers != workersAsJobs && f.workers != workersInProcess:
-		return usageError(command, fmt.Errorf("--workers is %q, want jobs or in-process", f.workers))
-	case f.bootstrap != bootstrapAll && f.bootstrap != bootstrapNone:
-		return usageError(command, fmt.Errorf("--bootstrap is %q, want all or none", f.bootstrap))
-	case f.workers == workersAsJobs && o.WorkerImage == "":
-		return usageError(command, errors.New("--worker-image is missing: the image that Jobs run"))
-	case o.MaxConcurrent < 1:
-		return usageError(command, fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", o.MaxConcurrent))
-	case o.LeaseDuration < 2*time.Second:
-		return usageError(command, fmt.Errorf("--lease-duration is %s, want 2s or more", o.LeaseDuration))
-	case f.trigger.Period < time.Second:
-		return usageError(command, fmt.Errorf("--discovery-period is %s, want 1s or more", f.trigger.Period))
-	case f.trigger.Pace.MaxObjectsPerSecond < 0 || f.trigger.Pace.MaxObjectsPerSecond > v1alpha1.MostObjectsPerSecond:
-		return usageError(command, fmt.Errorf("--max-rate is %d, want 0 to %d objects per second", f.trigger.Pace.MaxObjectsPerSecond, v1alpha1.MostObjectsPerSecond))
-	case f.trigger.Pace.MaxInFlight < 0 || f.trigger.Pace.MaxInFlight > v1alpha1.MostInFlight:
-		return usageError(command, fmt.Errorf("--max-in-flight is %d, want 0 to %d requests", f.trigger.Pace.MaxInFlight, v1alpha1.MostInFlight))
-	case badPattern(slices.Concat(f.trigger.Include, f.trigger.Exclude)) != nil:
-		return usageError(command, badPattern(slices.Concat(f.trigger.Include, f.trigger.Exclude)))
-	case o.RetryAfter <= 0 || o.SettleTime <= 0:
-		return usageError(command, errors.New("--retry-after and --settle-time want more than 0"))
+	if f.workers == workersAsJobs && o.WorkerImage == "" {
+		return missing(command, "worker-image")
+	}
+	if err := badPattern(slices.Concat(f.trigger.Include, f.trigger.Exclude)); err != nil {
+		return usageError(command, err)
 	}
 	completeShutdownDelay(command, o.SettleTime, &o.ShutdownDelay)
 	f.trigger.ShutdownDelay = o.ShutdownDelay
-	var err error
-	if o.MinEvidence, err = parseEvidence(f.evidence); err != nil {
-		return usageError(command, err)
-	}
 	o.InProcess = f.workers == workersInProcess
 	f.trigger.RecordOnly, f.trigger.Bootstrap = !f.autoTrigger, f.bootstrap == bootstrapAll
 	return nil

@@ -4,7 +4,6 @@
 package cli
 
 import (
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,12 +35,9 @@ func (v delayValue) String() string {
 }
 
 func (v delayValue) Set(text string) error {
-	delay, err := time.ParseDuration(text)
+	delay, err := parseDuration(text, 0)
 	if err != nil {
 		return err
-	}
-	if delay < 0 {
-		return errors.New("it must not be negative")
 	}
 	*v.into = max(delay, time.Nanosecond)
 	return nil

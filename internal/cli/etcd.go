@@ -30,19 +30,21 @@ func (f *etcdFlags) add(flags *pflag.FlagSet) {
 
 // source says what is to be read; nil where no flag names anything.
 func (f *etcdFlags) source(command *cobra.Command) (etcdaudit.Source, error) {
-	certificates := f.live.CAFile != "" || f.live.CertFile != "" || f.live.KeyFile != ""
-	given := command.Flags().Changed
+	for _, other := range []string{"etcd-endpoints", "cacert", "cert", "key"} {
+		if err := exclusive(command, "snapshot", other); err != nil {
+			return nil, err
+		}
+	}
+	for _, flag := range []string{"cacert", "cert", "key", "prefix"} {
+		if err := needs(command, flag, "etcd-endpoints", "snapshot"); err != nil {
+			return nil, err
+		}
+	}
 	switch {
-	case given("snapshot") && given("etcd-endpoints"):
-		return nil, usageError(command, errors.New("--snapshot and --etcd-endpoints: give one of them"))
-	case f.snapshot == "" && len(f.live.Endpoints) == 0:
-		return nil, nil
-	case f.snapshot != "" && certificates:
-		return nil, usageError(command, errors.New("--cacert, --cert and --key are for --etcd-endpoints, not for --snapshot"))
 	case f.snapshot != "":
 		return etcdaudit.Snapshot{Path: f.snapshot}, nil
-	case (f.live.CertFile == "") != (f.live.KeyFile == ""):
-		return nil, usageError(command, errors.New("--cert and --key come together, and one of them is missing"))
+	case len(f.live.Endpoints) == 0:
+		return nil, nil
 	}
-	return f.live, nil
+	return f.live, errors.Join(needs(command, "cert", "key"), needs(command, "key", "cert"))
 }

@@ -5,7 +5,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -36,12 +35,13 @@ func (s *scope) add(flags *pflag.FlagSet) {
 
 // check refuses what cannot be meant before anything is sent.
 func (s *scope) check(command *cobra.Command) error {
-	patterns := slices.Concat(s.include, s.exclude)
-	switch {
-	case len(s.names) > 0 && len(patterns) > 0:
-		return usageError(command, errors.New("name each RESOURCE, or give --include and --exclude"))
-	case badPattern(patterns) != nil:
-		return usageError(command, badPattern(patterns))
+	for _, flag := range []string{"include", "exclude"} {
+		if err := exclusive(command, resource, flag); err != nil {
+			return err
+		}
+	}
+	if err := badPattern(slices.Concat(s.include, s.exclude)); err != nil {
+		return usageError(command, err)
 	}
 	return nil
 }

@@ -17,21 +17,25 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// The bounds of the load that install hands on to the controller.
-const (
-	maxRateUsage     = "Most objects per second of a migration that the controller asks for by itself, unless the migration has a bound already (0: as many as the API servers bear)"
-	maxInFlightUsage = "Most requests in flight of such a migration (0: 32)"
-)
+// addPace adds the bounds of the load that install hands on to the controller.
+func addPace(flags *pflag.FlagSet, into *v1alpha1.Pace) {
+	numberVar(flags, &into.MaxObjectsPerSecond, "max-rate", 0, within[int32]{most: v1alpha1.MostObjectsPerSecond, unit: objectsPerSecond},
+		"Most objects per second of a migration that the controller asks for by itself, unless the migration has a bound already (0: as many as the API servers bear)")
+	numberVar(flags, &into.MaxInFlight, "max-in-flight", 0, within[int32]{most: v1alpha1.MostInFlight, unit: "requests"}, "Most requests in flight of such a migration (0: 32)")
+}
 
 // defaultInstallTimeout bounds each wait of install and uninstall.
 const defaultInstallTimeout = 5 * time.Minute
@@ -43,15 +47,13 @@ type installFlags struct {
 	remembered *pflag.FlagSet
 	forget     []string
 
-	workers   string
-	trigger   bool
-	bootstrap string
-	evidence  string
-	dryRun    string
-	export    bool
-	adopt     bool
-	wait      bool
-	timeout   time.Duration
+	trigger bool
+	dryRun  string
+	export  bool
+	adopt   bool
+	wait    bool
+	timeout time.Duration
+	output  render.Format
 }
 
 func newInstallCommand(env *environment) *cobra.Command {
@@ -67,7 +69,7 @@ Running it again upgrades; an older controller that cannot be changed into the n
 The flags that say what is installed are remembered in the ConfigMap kube-migrator-flags in kube-system, and a later install
 starts from them: it says which stay, and how the controller changes. --image is one of them, so that an upgrade gives the new
 one. A flag that is given replaces the remembered one; --forget-flags=exclude,replicas takes the defaults of these again, and
---forget-flags=all those of all. --adopt, --dry-run, --export, --timeout and --wait are not remembered.
+--forget-flags=all those of all. --adopt, --dry-run, --export, --output, --timeout and --wait are not remembered.
 
 By default the workers may get, list and patch all resources, also those that come later. In Kubernetes that includes
 subresources, so a worker's token is worth nearly as much as an administrator's: the get of nodes/proxy reaches into every
@@ -114,65 +116,49 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	flags := f.remembered
 	flags.StringVarP(&f.options.Namespace, "namespace", "n", install.DefaultNamespace, "Namespace of the controller and its workers; made if it does not exist")
 	flags.StringVar(&f.options.Image, "image", "", "Image of the controller and its workers (default: kube-migrator:VERSION, of the version of this command)")
-	flags.StringVar(&f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never")
-	flags.Int32Var(&f.options.Replicas, "replicas", install.DefaultReplicas, "Replicas of the controller, of which one is active")
-	flags.StringVar(&f.workers, "workers", string(install.Jobs), "Where sweeps run. jobs: each in a Job of its own; in-process: in the controller, which then gets the permissions of the workers")
+	wordVar(flags, &f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never", "Always", "IfNotPresent", "Never")
+	numberVar(flags, &f.options.Replicas, "replicas", install.DefaultReplicas, within[int32]{least: 1, unit: "replicas"}, "Replicas of the controller, of which one is active")
+	wordVar(flags, &f.options.Workers, "workers", install.Jobs, "Where sweeps run. jobs: each in a Job of its own; in-process: in the controller, which then gets the permissions of the workers", install.Jobs, install.InProcess)
 	flags.BoolVar(&f.trigger, "auto-trigger", true, "Let the controller ask for a migration where a resource may be stored in more than its current version; false: only record that")
-	flags.DurationVar(&f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, "How often the controller asks all API servers what they store when nothing moves")
-	flags.StringVar(&f.bootstrap, "bootstrap", string(install.BootstrapAll), "What the controller requests when it starts. all: a migration of every included resource that has none; none")
+	durationVar(flags, &f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, time.Second, "How often the controller asks all API servers what they store when nothing moves")
+	wordVar(flags, &f.options.Bootstrap, "bootstrap", install.BootstrapAll, "What the controller requests when it starts. all: a migration of every included resource that has none; none", install.BootstrapAll, install.BootstrapNone)
 	flags.StringSliceVar(&f.options.Include, "include", nil, "Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all, also those that come later)")
 	flags.StringSliceVar(&f.options.Exclude, "exclude", nil, "Resources that may not be migrated, by a pattern of full names")
-	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
-	flags.DurationVar(&f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
+	evidenceVar(flags, &f.options.MinEvidence)
+	durationVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, time.Nanosecond, settleTimeUsage)
 	addShutdownDelay(flags, &f.options.ShutdownDelay)
-	flags.Int32Var(&f.options.MaxRate, "max-rate", 0, maxRateUsage)
-	flags.Int32Var(&f.options.MaxInFlight, "max-in-flight", 0, maxInFlightUsage)
-	flags.IntVar(&f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1, "Most sweeps at one time in the cluster")
+	addPace(flags, &f.options.Pace)
+	numberVar(flags, &f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1, within[int]{least: 1, unit: "migrations"}, "Most sweeps at one time in the cluster")
 	all.AddFlagSet(f.remembered)
 	flags = all
 	flags.StringSliceVar(&f.forget, "forget-flags", nil, "Names of flags of which not the remembered values are taken but the defaults; all: of every flag that is not given")
-	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be applied; server: let the API server check all of it and change nothing")
-	flags.BoolVar(&f.export, "export", false, "Write the manifests as YAML to stdout and change nothing")
+	dryRunVar(flags, &f.dryRun, "show what would be applied", "let the API server check all of it and change nothing")
+	flags.BoolVar(&f.export, "export", false, "Write the manifests to stdout and change nothing: as YAML documents, or with -o json as a List")
 	flags.BoolVar(&f.adopt, "adopt", false, "Take over definitions of another installation with their objects, and use a namespace that exists")
 	flags.BoolVar(&f.wait, "wait", true, "Wait until the controller is rolled out")
-	flags.DurationVar(&f.timeout, "timeout", defaultInstallTimeout, "How long to wait for each thing that is waited for")
+	durationVar(flags, &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond, "How long to wait for each thing that is waited for")
+	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
 // complete returns what the flags say, and refuses what cannot be meant.
 func (f *installFlags) complete(command *cobra.Command) (install.Options, error) {
 	refused := func(err error) (install.Options, error) { return install.Options{}, usageError(command, err) }
-	if f.options.Replicas < 1 { // 0 would mean the default
-		return refused(fmt.Errorf("--replicas is %d, want 1 or more", f.options.Replicas))
-	}
-	if f.options.MaxConcurrentMigrations < 1 {
-		return refused(fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", f.options.MaxConcurrentMigrations))
-	}
-	if f.options.DiscoveryPeriod == 0 {
-		return refused(errors.New("--discovery-period is 0s, want 1s or more"))
-	}
 	completeShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
 	if f.export && f.dryRun != dryRunNone {
-		return refused(errors.New("--export changes nothing and cannot be combined with --dry-run"))
+		if err := exclusive(command, "export", "dry-run"); err != nil {
+			return install.Options{}, err
+		}
 	}
 	for _, name := range f.forget {
 		if name != forgetAll && f.remembered.Lookup(name) == nil {
-			return refused(fmt.Errorf("--forget-flags is %q, want all or names of flags that install remembers", name))
+			return refused((&valueError{"unknown", "all or names of flags that install remembers"}).of("--forget-flags", name))
 		}
 	}
-	if err := checkRun(command, f.dryRun, f.timeout); err != nil {
-		return install.Options{}, err
-	}
-	evidence, err := parseEvidence(f.evidence)
-	if err != nil {
-		return refused(err)
-	}
 	o := f.options
-	o.MinEvidence = evidence
 	if o.Image == "" {
 		o.Image = defaultImage(thisBuild().Version)
 	}
 	o.RecordOnly = !f.trigger
-	o.Workers, o.Bootstrap = install.Workers(f.workers), install.Bootstrap(f.bootstrap)
 	o.Flags = map[string]string{}
 	f.remembered.VisitAll(func(flag *pflag.Flag) {
 		if flag.Changed {
@@ -184,17 +170,6 @@ func (f *installFlags) complete(command *cobra.Command) (install.Options, error)
 		return refused(err)
 	}
 	return o, nil
-}
-
-// checkRun refuses values of the flags that install and uninstall share.
-func checkRun(command *cobra.Command, dryRun string, timeout time.Duration) error {
-	switch {
-	case !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, dryRun):
-		return usageError(command, fmt.Errorf("--dry-run is %q, want none, client or server", dryRun))
-	case timeout <= 0:
-		return usageError(command, fmt.Errorf("--timeout is %v, want more than 0", timeout))
-	}
-	return nil
 }
 
 // install gathers what was remembered and what may be migrated, decides what that needs, and applies it.
@@ -230,7 +205,7 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 		return err
 	}
 	if f.export {
-		manifests, err := install.YAML(plan)
+		manifests, err := f.manifests(plan)
 		if err != nil {
 			return err
 		}
@@ -239,21 +214,24 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 		}
 		return env.seenEnough(command, unseen)
 	}
+	shown := env.changes(f.output, f.dryRun)
 	installation := &install.Installation{
-		Client: client, Mode: mode(f.dryRun), Adopt: f.adopt, Timeout: f.timeout, Report: env.change(f.dryRun), Progress: env.waiting,
+		Client: client, Mode: mode(f.dryRun), Adopt: f.adopt, Timeout: f.timeout, Report: shown.add, Progress: env.waiting,
 		Tell: func(text string) { fmt.Fprintln(env.Err, "Upgrade: "+text) },
 		Warn: func(text string) { fmt.Fprintln(env.Err, "Warning: "+text) },
 	}
-	if err := installation.Run(ctx, plan); err != nil {
+	err = installation.Run(ctx, plan)
+	if err == nil && f.dryRun == dryRunNone && f.wait {
+		err = installation.Rollout(ctx, o.Namespace)
+	}
+	if failure := shown.end(err); failure != nil {
+		return failure
+	}
+	switch {
+	case err != nil:
 		return env.explainInstall(ctx, command, o.Namespace, err)
-	}
-	if f.dryRun != dryRunNone {
+	case f.dryRun != dryRunNone:
 		return env.seenEnough(command, unseen)
-	}
-	if f.wait {
-		if err := installation.Rollout(ctx, o.Namespace); err != nil {
-			return env.explainInstall(ctx, command, o.Namespace, err)
-		}
 	}
 	what := "all resources, also those that come later"
 	if !o.All() {
@@ -261,6 +239,14 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	}
 	fmt.Fprintf(env.Err, "kube-migrator is installed in the namespace %s and may migrate %s.\n", o.Namespace, what)
 	return env.seenEnough(command, unseen)
+}
+
+// manifests are objects as a tool that applies them reads them.
+func (f *installFlags) manifests(plan []*unstructured.Unstructured) ([]byte, error) {
+	if f.output == render.JSON {
+		return install.JSON(plan)
+	}
+	return install.YAML(plan)
 }
 
 // forgetAll is the value of --forget-flags that stands for every flag.
@@ -409,28 +395,6 @@ func mode(dryRun string) install.Mode {
 	return install.Write
 }
 
-// change shows what happened to an object, one per line.
-func (env *environment) change(dryRun string) func(install.Change) {
-	return func(c install.Change) {
-		name := c.Name
-		if c.Namespace != "" {
-			name = c.Namespace + "/" + name
-		}
-		var notes []string
-		if dryRun != dryRunNone {
-			notes = append(notes, "dry run")
-		}
-		if c.Note != "" {
-			notes = append(notes, c.Note)
-		}
-		line := fmt.Sprintf("%-10s  %s %s", c.Outcome, c.Kind, name)
-		if len(notes) > 0 {
-			line += " (" + strings.Join(notes, "; ") + ")"
-		}
-		fmt.Fprintln(env.Out, line)
-	}
-}
-
 func (env *environment) waiting(state string) {
 	fmt.Fprintln(env.Err, "Waiting: "+strings.Join(strings.Fields(state), " "))
 }
@@ -447,16 +411,6 @@ func untilInterrupted(ctx context.Context, gentle <-chan struct{}) (context.Cont
 		}
 	})
 	return ctx, func() { cancel(); listener.Wait() }
-}
-
-// parseEvidence reads the value of --min-evidence.
-func parseEvidence(word string) (migrate.Evidence, error) {
-	for _, e := range []migrate.Evidence{migrate.Sampled, migrate.Observed, migrate.Declared} {
-		if strings.EqualFold(word, e.String()) {
-			return e, nil
-		}
-	}
-	return 0, fmt.Errorf("--min-evidence is %q, want declared, observed or sampled", word)
 }
 
 // notInTag is what the tag of an image cannot hold but a version can.

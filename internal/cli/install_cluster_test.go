@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -155,23 +154,32 @@ func TestInstallOnARealCluster(t *testing.T) {
 	})
 	t.Run("what kubectl applies from --export is what install applies", func(t *testing.T) {
 		i.t = t
-		manifests, _ := i.run(exitDone, "install", "--export")
-		if got := i.installed(); len(got) > 0 {
-			t.Fatalf("--export wrote %v", got)
-		}
-		path := filepath.Join(t.TempDir(), "manifests.yaml")
-		if err := os.WriteFile(path, []byte(manifests), 0o600); err != nil {
-			t.Fatal(err)
-		}
 		kubectl, err := testbed.Binary(t.Context(), testbed.V137, "kubectl", os.Stderr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if said, err := i.cluster.Command(t.Context(), kubectl, "--kubeconfig", i.kubeconfig, "apply", "--server-side", "-f", path).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, said)
-		}
-		if got := len(i.installed()); got != objects {
-			t.Errorf("kubectl made %d objects, want %d", got, objects)
+		for _, format := range []string{"json", "yaml", "text"} {
+			before := i.installed()
+			manifests, _ := i.run(exitDone, "install", "--export", "-o", format)
+			if diff := cmp.Diff(before, i.installed()); diff != "" {
+				t.Fatalf("--export changed (-before +after):\n%s", diff)
+			}
+			if isList := strings.HasPrefix(manifests, "{\n  \"apiVersion\": \"v1\",\n  \"items\": ["); isList != (format == "json") {
+				t.Errorf("-o %s begins with %.60q", format, manifests)
+			}
+			apply := i.cluster.Command(t.Context(), kubectl, "--kubeconfig", i.kubeconfig, "apply", "--server-side", "-f", "-")
+			apply.Stdin = strings.NewReader(manifests)
+			if said, err := apply.CombinedOutput(); err != nil || strings.Count(string(said), " serverside-applied\n") != objects {
+				t.Fatalf("-o %s: %v: %s", format, err, said)
+			}
+			if got := len(i.installed()); got != objects {
+				t.Errorf("-o %s: kubectl made %d objects, want %d", format, got, objects)
+			}
+			if format != "json" {
+				if diff := cmp.Diff(before, i.installed()); diff != "" {
+					t.Errorf("-o %s is not what -o json is (-json +%s):\n%s", format, format, diff)
+				}
+			}
 		}
 		if out, _ := i.run(exitDone, "install", "--wait=false"); outcomes(out)["unchanged"] != objects {
 			t.Errorf("install changes what kubectl applied:\n%s", out)
@@ -541,34 +549,6 @@ func (i *installer) checkPodSecurity() {
 	delete(spec, "securityContext")
 	if err := send(); err == nil || !strings.Contains(err.Error(), "restricted") {
 		t.Errorf("the namespace takes a pod that does not comply: %v", err)
-	}
-}
-
-func TestInstallRefusesWhatCannotBeMeant(t *testing.T) {
-	t.Parallel()
-	for problem, flags := range map[string][]string{
-		"--image is \"not an image\"":                  {"--image=not an image"},
-		"--namespace is \"Not_A_Name\"":                {"--namespace=Not_A_Name"},
-		"--namespace is kube-system":                   {"-n", "kube-system"},
-		"--replicas is 0":                              {"--replicas=0"},
-		"--max-concurrent-migrations is 0":             {"--max-concurrent-migrations=0"},
-		"--timeout is 0s":                              {"--timeout=0s"},
-		"--discovery-period is 0s":                     {"--discovery-period=0s"},
-		"--discovery-period is 3ms":                    {"--discovery-period=3ms"},
-		"--dry-run is \"yes\"":                         {"--dry-run=yes"},
-		"--min-evidence is \"hope\"":                   {"--min-evidence=hope"},
-		"--max-rate is -1, want 0 to 100000":           {"--max-rate=-1"},
-		"--max-in-flight is 2000, want 0 to 1024":      {"--max-in-flight=2000"},
-		"--forget-flags is \"dry-run\"":                {"--forget-flags=exclude,dry-run"},
-		"--export changes nothing and cannot be":       {"--export", "--dry-run=client"},
-		"\"kube-migrator install\" takes no arguments": {"widgets"},
-	} {
-		var stdout, stderr strings.Builder
-		code := Run(t.Context(), append([]string{"kube-migrator", "install"}, flags...), Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
-		got := stderr.String()
-		if code != exitError || stdout.Len() > 0 || !strings.HasPrefix(got, "error: "+problem) || !strings.HasSuffix(got, "\nTry: kube-migrator install --help\n") || strings.Count(got, "\n") != 2 {
-			t.Errorf("%v: exit code %d, stdout %q, stderr %q", flags, code, stdout.String(), got)
-		}
 	}
 }
 

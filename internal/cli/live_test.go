@@ -62,7 +62,7 @@ func TestWaitSaysOnceWhatAMigrationWaitsFor(t *testing.T) {
 	})
 	waiting := []awaited{{name: "pods", uid: "u", generation: 1}}
 	for range 3 {
-		if finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}); finished || err != nil {
+		if finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}, render.Text); finished || err != nil {
 			t.Fatalf("finished %t, %v", finished, err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +29,6 @@ const (
 type migrateFlags struct {
 	selection selection
 	options   migrate.Options
-	evidence  string
 	// shutdownDelay is that of agreement.Options.
 	shutdownDelay time.Duration
 	dryRun        string
@@ -41,7 +39,7 @@ type migrateFlags struct {
 }
 
 func newMigrateCommand(env *environment) *cobra.Command {
-	f := &migrateFlags{output: render.Text}
+	f := &migrateFlags{}
 	command := &cobra.Command{
 		Use:   "migrate [RESOURCE…]",
 		Short: "Rewrite every object of resources in the current storage version, and prove that nothing is left",
@@ -83,46 +81,39 @@ rewritten, 130 interrupted.`,
 
 func (f *migrateFlags) add(flags *pflag.FlagSet) {
 	f.selection.add(flags)
-	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be migrated; server: send every patch as a dry run, which shows what admission and validation refuse")
+	dryRunVar(flags, &f.dryRun, "show what would be migrated", "send every patch as a dry run, which shows what admission and validation refuse")
 	flags.BoolVar(&f.options.Verify, "verify", false, "Add a second pass in which no object may move")
 	flags.StringVar(&f.reason, "reason", "", "Why this is done; repeated in the report")
 	flags.BoolVar(&f.options.Resume, "resume", false, "Go on from the checkpoint; a finished resource in an unchanged epoch costs nothing")
 	f.addSweep(flags)
-	flags.Int64Var(&f.options.PageSize, "page-size", 0, "Objects per page of the list (0: as many as fit in half a MiB, at most 500)")
+	numberVar(flags, &f.options.PageSize, "page-size", 0, within[int64]{unit: "objects"}, "Objects per page of the list (0: as many as fit in half a MiB, at most 500)")
 	flags.BoolVar(&f.keep, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
-	render.AddFlag(flags, &f.output, render.Text, render.JSON, render.YAML)
+	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
 // addSweep adds the flags of every command that sweeps.
 func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
-	flags.Float64Var(&f.options.MaxObjectsPerSecond, "max-rate", 0, "Most objects per second (0: as many as the API server bears)")
-	flags.IntVar(&f.options.MaxInFlight, "max-in-flight", 0, "Most requests in flight (0: 32)")
+	numberVar(flags, &f.options.MaxObjectsPerSecond, "max-rate", 0, within[float64]{unit: objectsPerSecond}, "Most objects per second (0: as many as the API server bears)")
+	numberVar(flags, &f.options.MaxInFlight, "max-in-flight", 0, within[int]{unit: "requests"}, "Most requests in flight (0: 32)")
 	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &f.shutdownDelay)
 	delayVar(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout, "How long to wait for the API servers to agree")
-	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
+	evidenceVar(flags, &f.options.MinEvidence)
 	flags.StringVar(&f.dir, "checkpoint-dir", "", "Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
+}
+
+// objectsPerSecond is the unit of --max-rate.
+const objectsPerSecond = "objects per second"
+
+// dryRunVar adds --dry-run; client and server say what a dry run of each kind does.
+func dryRunVar(flags *pflag.FlagSet, into *string, client, server string) {
+	wordVar(flags, into, "dry-run", dryRunNone, "none; client: "+client+"; server: "+server, dryRunNone, dryRunClient, dryRunServer)
 }
 
 // check refuses what cannot be meant before anything is sent.
 func (f *migrateFlags) check(command *cobra.Command) error {
-	switch {
-	case f.options.MaxObjectsPerSecond < 0:
-		return usageError(command, fmt.Errorf("--max-rate is %v, want 0 or more objects per second", f.options.MaxObjectsPerSecond))
-	case f.options.MaxInFlight < 0:
-		return usageError(command, fmt.Errorf("--max-in-flight is %d, want 0 or more requests", f.options.MaxInFlight))
-	case f.options.PageSize < 0:
-		return usageError(command, fmt.Errorf("--page-size is %d, want 0 or more objects", f.options.PageSize))
-	case !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, f.dryRun):
-		return usageError(command, fmt.Errorf("--dry-run is %q, want none, client or server", f.dryRun))
-	}
 	completeShutdownDelay(command, f.options.SettleTime, &f.shutdownDelay)
 	f.options.DryRun = f.dryRun == dryRunServer
-	evidence, err := parseEvidence(f.evidence)
-	if err != nil {
-		return usageError(command, err)
-	}
-	f.options.MinEvidence = evidence
 	return f.selection.check(command)
 }
 
@@ -222,7 +213,7 @@ func (s *selection) add(flags *pflag.FlagSet) {
 
 func (s *selection) check(command *cobra.Command) error {
 	if len(s.names) == 0 && !s.all && len(s.include) == 0 {
-		return usageError(command, errors.New("name a RESOURCE, or --include a pattern, or --all"))
+		return missing(command, resource, "include", "all")
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -35,7 +34,7 @@ type planOptions struct {
 }
 
 func newPlanCommand(env *environment) *cobra.Command {
-	options := planOptions{output: render.Table}
+	options := planOptions{}
 	command := &cobra.Command{
 		Use:   "plan [RESOURCE…]",
 		Short: "Show what exists, and what needs to be migrated",
@@ -59,20 +58,14 @@ records do not count unless they are named. 1 is an error.`,
   kube-migrator plan --max-rate 300`,
 		RunE: func(command *cobra.Command, args []string) error { return env.plan(command, args, options) },
 	}
-	render.AddFlag(command.Flags(), &options.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
-	command.Flags().Float64Var(&options.maxRate, "max-rate", 0, fmt.Sprintf("Objects per second that durations are computed with (default: %d)", assumedRate))
+	outputVar(command.Flags(), &options.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	numberVar(command.Flags(), &options.maxRate, "max-rate", 0, within[float64]{unit: objectsPerSecond}, fmt.Sprintf("Objects per second that durations are computed with (default: %d)", assumedRate))
 	return command
 }
 
 // plan gathers, decides, and shows.
 func (env *environment) plan(command *cobra.Command, args []string, options planOptions) error {
-	rate := options.maxRate
-	switch {
-	case rate < 0 || math.IsNaN(rate) || math.IsInf(rate, 0):
-		return usageError(command, fmt.Errorf("--max-rate is %v, want a number of objects per second above 0", rate))
-	case rate == 0:
-		rate = assumedRate
-	}
+	rate := cmp.Or(options.maxRate, assumedRate)
 	ctx := command.Context()
 	config, err := env.config()
 	if err != nil {

@@ -117,12 +117,6 @@ func TestPlanOnARealCluster(t *testing.T) {
 			t.Errorf("exit code %d, stdout %q, stderr %q, want %d, nothing, %q", code, out, errors, exitError, want)
 		}
 	})
-	t.Run("a rate below nothing is refused", func(t *testing.T) {
-		code, out, errors := run("--max-rate=-1")
-		if code != exitError || out != "" || !strings.HasPrefix(errors, "error: --max-rate is -1") || strings.Count(errors, "\n") != 2 {
-			t.Errorf("exit code %d, stdout %q, stderr %q", code, out, errors)
-		}
-	})
 	t.Run("what may not be listed is shown as forbidden", func(t *testing.T) {
 		guest, err := cluster.KubeconfigFor(cluster.Servers[0].URL(), "guest")
 		if err != nil {

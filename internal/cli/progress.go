@@ -5,7 +5,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -27,7 +26,7 @@ const (
 )
 
 func newProgressCommand(env *environment) *cobra.Command {
-	output, watch, about := render.Table, false, scope{}
+	output, watch, about := render.Format(""), false, scope{}
 	command := &cobra.Command{
 		Use:   "progress [RESOURCE…]",
 		Short: "Show how far the controller in the cluster is, and whether an upgrade is safe now",
@@ -50,7 +49,7 @@ Unknown, was not renewed in time or does not exist, or a part of the cluster cou
   kube-migrator progress widgets.demo.example.com -o json`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if watch && output != render.Table && output != render.Wide {
-				return usageError(command, fmt.Errorf("-w shows a table: it cannot write %s", output))
+				return usageError(command, fmt.Errorf("--watch and --output=%s exclude each other", output))
 			}
 			about.names = args
 			if err := about.check(command); err != nil {
@@ -59,7 +58,7 @@ Unknown, was not renewed in time or does not exist, or a part of the cluster cou
 			return env.progress(command, about, output, watch)
 		},
 	}
-	render.AddFlag(command.Flags(), &output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	outputVar(command.Flags(), &output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	about.add(command.Flags())
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "Go on until every run has succeeded or failed")
 	return command
@@ -221,5 +220,3 @@ func (env *environment) style() (style render.ProgressStyle, width int) {
 	}
 	return render.ProgressStyle{Bars: true, Colors: os.Getenv("NO_COLOR") == ""}, width
 }
-
-var errNothingNamed = errors.New("name a RESOURCE")

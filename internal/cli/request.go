@@ -4,9 +4,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +39,7 @@ type requestFlags struct {
 }
 
 func newRequestCommand(env *environment) *cobra.Command {
-	f := &requestFlags{output: render.Text}
+	f := &requestFlags{}
 	command := &cobra.Command{
 		Use:   "request [RESOURCE…]",
 		Short: "Ask the controller in the cluster to migrate resources",
@@ -60,7 +60,7 @@ Exit codes: 0 the API server has taken every request, 1 error.`,
 		RunE: func(command *cobra.Command, args []string) error {
 			f.selection.names = args
 			f.rateGiven, f.inFlightGiven = command.Flags().Changed("max-rate"), command.Flags().Changed("max-in-flight")
-			if err := f.check(command); err != nil {
+			if err := f.selection.check(command); err != nil {
 				return err
 			}
 			return env.request(command, f)
@@ -69,23 +69,11 @@ Exit codes: 0 the API server has taken every request, 1 error.`,
 	flags := command.Flags()
 	f.selection.add(flags)
 	flags.StringVar(&f.reason, "reason", defaultReason, "Why this is asked for, for people")
-	flags.Int32Var(&f.maxRate, "max-rate", 0, "Most objects per second (0: as many as the API servers bear); stays for later requests")
-	flags.Int32Var(&f.maxInFlight, "max-in-flight", 0, "Most requests in flight (0: 32); stays for later requests")
-	flags.StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be asked for; server: let the API server check it and change nothing")
-	render.AddFlag(flags, &f.output, render.Text, render.Name, render.JSON, render.YAML)
+	numberVar(flags, &f.maxRate, "max-rate", 0, within[int32]{most: v1alpha1.MostObjectsPerSecond, unit: objectsPerSecond}, "Most objects per second (0: as many as the API servers bear); stays for later requests")
+	numberVar(flags, &f.maxInFlight, "max-in-flight", 0, within[int32]{most: v1alpha1.MostInFlight, unit: "requests"}, "Most requests in flight (0: 32); stays for later requests")
+	dryRunVar(flags, &f.dryRun, "show what would be asked for", "let the API server check it and change nothing")
+	outputVar(flags, &f.output, render.Text, render.Name, render.JSON, render.YAML)
 	return command
-}
-
-func (f *requestFlags) check(command *cobra.Command) error {
-	switch {
-	case f.maxRate < 0:
-		return usageError(command, fmt.Errorf("--max-rate is %d, want 0 or more objects per second", f.maxRate))
-	case f.maxInFlight < 0:
-		return usageError(command, fmt.Errorf("--max-in-flight is %d, want 0 or more requests", f.maxInFlight))
-	case !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, f.dryRun):
-		return usageError(command, fmt.Errorf("--dry-run is %q, want none, client or server", f.dryRun))
-	}
-	return f.selection.check(command)
 }
 
 func (env *environment) request(command *cobra.Command, f *requestFlags) error {
@@ -111,37 +99,53 @@ func (env *environment) request(command *cobra.Command, f *requestFlags) error {
 	if resources, err = q.spareCurrent(ctx, &f.selection, inv, resources); err != nil {
 		return err
 	}
-	asked := v1alpha1.StorageVersionMigrationList{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "StorageVersionMigrationList"},
-		Items:    []v1alpha1.StorageVersionMigration{},
-	}
+	var asked []v1alpha1.StorageVersionMigration
 	for _, r := range resources {
-		m, err := q.ask(ctx, r, f)
-		if err != nil {
-			return err
+		var m *v1alpha1.StorageVersionMigration
+		if m, err = q.ask(ctx, r, f); err != nil {
+			break
 		}
-		asked.Items = append(asked.Items, *m)
-		if f.output == render.Text || f.output == render.Name {
-			if err := f.show(env, m); err != nil {
-				return fmt.Errorf("write what was requested: %w", err)
-			}
+		asked = append(asked, *m)
+		if err = f.show(env, m); err != nil {
+			break
 		}
 	}
-	switch {
-	case f.output == render.JSON, f.output == render.YAML:
-		return render.Data(env.Out, f.output, oneOrList(asked))
-	case f.output == render.Text && len(asked.Items) > 0:
-		fmt.Fprintf(env.Err, "To watch: %s progress -w%s\n", env.name, watched(asked.Items))
+	if failure := env.writeMigrations(f.output, asked); failure != nil || err != nil {
+		return cmp.Or(err, failure)
+	}
+	if f.output == render.Text && len(asked) > 0 {
+		fmt.Fprintf(env.Err, "To watch: %s progress -w%s\n", env.name, watched(asked))
 	}
 	return nil
 }
 
-// oneOrList is what kubectl prints, too: the object where there is one, else a list.
-func oneOrList(list v1alpha1.StorageVersionMigrationList) any {
-	if len(list.Items) == 1 {
-		return list.Items[0]
+// writeMigrations writes objects as names, JSON or YAML; text is the command's own. Like kubectl, it writes the object itself where there is
+// one, else a list.
+func (env *environment) writeMigrations(output render.Format, all []v1alpha1.StorageVersionMigration) error {
+	for i := range all {
+		all[i].APIVersion, all[i].Kind = v1alpha1.SchemeGroupVersion.String(), "StorageVersionMigration"
 	}
-	return list
+	var value any = v1alpha1.StorageVersionMigrationList{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "StorageVersionMigrationList"},
+		Items:    append([]v1alpha1.StorageVersionMigration{}, all...),
+	}
+	if len(all) == 1 {
+		value = all[0]
+	}
+	var err error
+	switch output {
+	case render.JSON, render.YAML:
+		err = render.Data(env.Out, output, value)
+	case render.Name:
+		for i := 0; i < len(all) && err == nil; i++ {
+			_, err = fmt.Fprintln(env.Out, requestsName+all[i].Name)
+		}
+	case render.Text, render.Table, render.Wide:
+	}
+	if err != nil {
+		return fmt.Errorf("write StorageVersionMigrations: %w", err)
+	}
+	return nil
 }
 
 // watched are the arguments for progress; a great many are left out, which means all.
@@ -158,16 +162,15 @@ func watched(items []v1alpha1.StorageVersionMigration) string {
 }
 
 func (f *requestFlags) show(env *environment, m *v1alpha1.StorageVersionMigration) error {
-	if f.output == render.Name {
-		_, err := fmt.Fprintln(env.Out, requestsName+m.Name)
-		return err
+	if f.output != render.Text {
+		return nil
 	}
 	note := ""
 	if f.dryRun != dryRunNone {
 		note = " (a dry run)"
 	}
 	if _, err := fmt.Fprintf(env.Out, "%s requested (generation %d)%s\n", m.Name, m.Spec.Generation, note); err != nil {
-		return err
+		return fmt.Errorf("write what was requested: %w", err)
 	}
 	if m.Spec.State == v1alpha1.Paused {
 		fmt.Fprintf(env.Err, "%s is paused: nothing happens before %s resume %s\n", m.Name, env.name, m.Name)

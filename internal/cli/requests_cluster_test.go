@@ -99,6 +99,7 @@ func TestCommandsOnARealCluster(t *testing.T) {
 	t.Run("pause, resume and cancel", a.steering)
 	t.Run("progress", a.progressing)
 	t.Run("wait", a.waiting)
+	t.Run("every command writes JSON and YAML", a.writesData)
 	t.Run("a permission that is lost", a.refusal)
 	t.Run("an API server that stops", a.outage)
 }
@@ -244,10 +245,10 @@ func (a *asked) progressing(t *testing.T) {
 	if code != exitWorkLeft || !strings.Contains(out, "An upgrade is not safe now: "+widgets+".") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	if code, _, errors := a.run(t.Context(), "progress", "--exclude", "*", "widgets"); code != exitError || !strings.Contains(errors, "name each RESOURCE, or give --include and --exclude") {
+	if code, _, errors := a.run(t.Context(), "progress", "--exclude", "*", "widgets"); code != exitError || !strings.Contains(errors, "RESOURCE and --exclude exclude each other") {
 		t.Errorf("exit code %d: %s", code, errors)
 	}
-	if code, _, errors := a.run(t.Context(), "progress", "-w", "-o", "json"); code != exitError || !strings.Contains(errors, "cannot write json") {
+	if code, _, errors := a.run(t.Context(), "progress", "-w", "-o", "json"); code != exitError || !strings.Contains(errors, "--watch and --output=json exclude each other") {
 		t.Errorf("exit code %d: %s", code, errors)
 	}
 }

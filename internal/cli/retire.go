@@ -72,12 +72,7 @@ servers do not agree or the evidence is too weak, 4 some objects could not be re
   kube-migrator retire widgets.demo.example.com --version v1
   kube-migrator retire widgets.demo.example.com --version v1 --unserve --remove
   kube-migrator retire widgets.demo.example.com --version v1alpha1 --rescue --schema-from old-crd.yaml`,
-		Args: func(command *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError(command, fmt.Errorf("give one CRD, got %d", len(args)))
-			}
-			return nil
-		},
+		Args: oneArgument("CRD"),
 		RunE: func(command *cobra.Command, args []string) error {
 			f.migrate.selection.names = args
 			if err := f.check(command); err != nil {
@@ -101,21 +96,24 @@ func (f *retireFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.schemaFrom, "schema-from", "", "CustomResourceDefinition whose schema of the version --rescue brings back; - is standard input (default: a schema that keeps every field)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "Show what would be done, and write nothing")
 	f.migrate.addSweep(flags)
-	render.AddFlag(flags, &f.output, render.Text, render.JSON, render.YAML)
+	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
 // check refuses what cannot be meant before anything is sent.
 func (f *retireFlags) check(command *cobra.Command) error {
 	q := f.question
-	switch {
-	case q.Version == "":
-		return usageError(command, errors.New("--version is missing: say which version to retire"))
-	case q.Rescue && (q.Remove || q.Unserve):
-		return usageError(command, errors.New("--rescue removes the version again, unserved all the time: leave --unserve and --remove out"))
-	case f.schemaFrom != "" && !q.Rescue:
-		return usageError(command, errors.New("--schema-from is for --rescue"))
+	if q.Version == "" {
+		return missing(command, "version")
 	}
-	// The definition is pruned in a step of its own, and a rescue trusts no checkpoint: what they say was wrong once.
+	for _, other := range []string{"remove", "unserve"} { // a rescue removes the version again, unserved all the time
+		if err := exclusive(command, "rescue", other); err != nil {
+			return err
+		}
+	}
+	if err := needs(command, "schema-from", "rescue"); err != nil {
+		return err
+	}
+	// The CRD is pruned in a step of its own, and a rescue trusts no checkpoint: what they say was wrong once.
 	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume = dryRunNone, true, !q.Rescue
 	return f.migrate.check(command)
 }

@@ -70,7 +70,7 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
-		return usageError(command, err)
+		return usageError(command, flagError(err))
 	})
 	env.addClusterFlags(root.PersistentFlags())
 	root.AddCommand(

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 )
 
 // steering is one of pause, resume and cancel.
@@ -61,6 +62,7 @@ To make the controller decide by itself again, delete the object: kubectl delete
 
 func newSteeringCommand(env *environment, s steering, command *cobra.Command) *cobra.Command {
 	var all bool
+	var output render.Format
 	command.Long += `
 
 RESOURCE is what kubectl takes, and stands for every StorageVersionMigration of the resource; the name of one stands for
@@ -68,20 +70,21 @@ that one. The command returns when the API server has taken it.
 
 Exit codes: 0 taken, 1 error.`
 	command.Flags().BoolVar(&all, "all", false, "Every StorageVersionMigration in the cluster")
+	outputVar(command.Flags(), &output, render.Text, render.Name, render.JSON, render.YAML)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0 && !all:
-			return usageError(command, errors.New("name a RESOURCE, or --all"))
-		case len(args) > 0 && all:
-			return usageError(command, errors.New("--all goes without a RESOURCE"))
+		if len(args) == 0 && !all {
+			return missing(command, resource, "all")
 		}
-		return env.steer(command, args, s)
+		if err := exclusive(command, resource, "all"); err != nil {
+			return err
+		}
+		return env.steer(command, args, s, output)
 	}
 	return command
 }
 
 // steer does the same to each. One that fails does not keep the others from it.
-func (env *environment) steer(command *cobra.Command, words []string, s steering) error {
+func (env *environment) steer(command *cobra.Command, words []string, s steering, output render.Format) error {
 	ctx := command.Context()
 	q, err := env.requests()
 	if err != nil {
@@ -97,6 +100,7 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 		}
 	}
 	var problems []error
+	var now []v1alpha1.StorageVersionMigration // what is as it was asked for
 	steered := map[types.UID]bool{}
 	for left := chosen; len(left) > 0; {
 		for i := range left {
@@ -106,17 +110,24 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 				problems = append(problems, q.explain(command.Name()+" "+left[i].Name, err))
 				continue
 			}
-			if _, err := fmt.Fprintf(env.Out, "%s %s\n", left[i].Name, done); err != nil {
+			now = append(now, left[i])
+			if output == render.Text {
+				_, err = fmt.Fprintf(env.Out, "%s %s\n", left[i].Name, done)
+			}
+			if err != nil {
 				return fmt.Errorf("write what was done: %w", err)
 			}
 		}
 		if left = nil; len(words) == 0 { // all: also what the controller has asked for meanwhile
-			now, err := q.list(ctx)
+			listed, err := q.list(ctx)
 			if err != nil {
 				return err
 			}
-			left = matches(now, func(m *v1alpha1.StorageVersionMigration) bool { return !steered[m.UID] })
+			left = matches(listed, func(m *v1alpha1.StorageVersionMigration) bool { return !steered[m.UID] })
 		}
+	}
+	if err := env.writeMigrations(output, now); err != nil {
+		return err
 	}
 	if len(problems) > 0 {
 		return errors.Join(problems...)
@@ -141,7 +152,10 @@ func setState(state v1alpha1.State, done string) func(context.Context, *requests
 		case v1alpha1.Active, v1alpha1.Paused:
 		}
 		err := insist(ctx, func() error {
-			_, err := q.patch(ctx, m, map[string]any{"state": state})
+			patched, err := q.patch(ctx, m, map[string]any{"state": state})
+			if err == nil {
+				*m = *patched
+			}
 			if !apierrors.IsConflict(err) {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -20,6 +21,7 @@ type uninstallFlags struct {
 	purge   bool
 	dryRun  string
 	timeout time.Duration
+	output  render.Format
 }
 
 func newUninstallCommand(env *environment) *cobra.Command {
@@ -42,9 +44,6 @@ Running it again is safe. Exit codes: 0 done, or nothing to remove; 1 error; 130
   kube-migrator uninstall --purge --dry-run=client`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := checkRun(command, f.dryRun, f.timeout); err != nil {
-				return err
-			}
 			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
 				ctx, stop := untilInterrupted(ctx, gentle)
 				defer stop()
@@ -53,8 +52,9 @@ Running it again is safe. Exit codes: 0 done, or nothing to remove; 1 error; 130
 		},
 	}
 	command.Flags().BoolVar(&f.purge, "purge", false, "Remove state, too: the definitions with all their objects, and the namespace")
-	command.Flags().StringVar(&f.dryRun, "dry-run", dryRunNone, "none; client: show what would be removed; server: let the API server check it and remove nothing")
-	command.Flags().DurationVar(&f.timeout, "timeout", defaultInstallTimeout, "How long to wait for each thing that is waited for")
+	dryRunVar(command.Flags(), &f.dryRun, "show what would be removed", "let the API server check it and remove nothing")
+	durationVar(command.Flags(), &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond, "How long to wait for each thing that is waited for")
+	outputVar(command.Flags(), &f.output, render.Text, render.JSON, render.YAML)
 	return command
 }
 
@@ -67,15 +67,19 @@ func (env *environment) uninstall(ctx context.Context, command *cobra.Command, f
 	if err != nil {
 		return err
 	}
-	removed, show := 0, env.change(f.dryRun)
+	shown := env.changes(f.output, f.dryRun)
 	removal := &install.Removal{
 		Client: client, Mode: mode(f.dryRun), Purge: f.purge, Timeout: f.timeout, Progress: env.waiting,
-		Report: func(c install.Change) { removed++; show(c) },
+		Report: shown.add,
 	}
-	if err := removal.Run(ctx); err != nil {
+	err = removal.Run(ctx)
+	if failure := shown.end(err); failure != nil {
+		return failure
+	}
+	if err != nil {
 		return env.explainInstall(ctx, command, "", err)
 	}
-	if removed == 0 {
+	if len(shown.report.Changes) == 0 {
 		fmt.Fprintln(env.Err, "Nothing to remove.")
 	}
 	if f.purge {

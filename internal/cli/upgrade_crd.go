@@ -71,12 +71,7 @@ agree or the evidence is too weak, 4 some objects could not be rewritten or move
 		Example: `  kube-migrator upgrade-crd -f crds.yaml --dry-run
   kube-migrator upgrade-crd -f config/crd/
   kustomize build https://github.com/kubernetes-sigs/gateway-api/config/crd | kube-migrator upgrade-crd -f -`,
-		Args: func(command *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError(command, fmt.Errorf("unexpected argument %q: name files with -f", args[0]))
-			}
-			return nil
-		},
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := f.check(command); err != nil {
 				return err
@@ -97,16 +92,16 @@ func (f *upgradeCRDFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.acceptLoss, "accept-field-loss", false, "Convert objects also where they may lose fields")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "Show the steps, let the API server check the first write, and change nothing")
 	f.migrate.addSweep(flags)
-	render.AddFlag(flags, &f.output, render.Text, render.JSON, render.YAML)
+	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
 // check refuses what cannot be meant before anything is sent.
 func (f *upgradeCRDFlags) check(command *cobra.Command) error {
 	switch {
 	case len(f.files) == 0:
-		return usageError(command, errors.New("-f is missing: say which CustomResourceDefinitions to apply"))
+		return missing(command, "filename")
 	case f.manager == "":
-		return usageError(command, errors.New("--field-manager is empty, want a name"))
+		return invalidValue(command, "field-manager", "", "a name")
 	}
 	// The CRD is pruned in a step of its own. Resources are not selected.
 	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume, f.migrate.selection.all = dryRunNone, true, true, true

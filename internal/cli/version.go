@@ -35,7 +35,7 @@ func thisBuild() Build {
 }
 
 func newVersionCommand(env *environment) *cobra.Command {
-	output := render.Text
+	var output render.Format
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Show which build this is",
@@ -49,14 +49,6 @@ func newVersionCommand(env *environment) *cobra.Command {
 			return err
 		},
 	}
-	render.AddFlag(command.Flags(), &output, render.Text, render.JSON, render.YAML)
+	outputVar(command.Flags(), &output, render.Text, render.JSON, render.YAML)
 	return command
-}
-
-// noArguments refuses arguments in the two lines of every error.
-func noArguments(command *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError(command, fmt.Errorf("%q takes no arguments, got %q", command.CommandPath(), args[0]))
-	}
-	return nil
 }

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,10 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 )
 
 func newWaitCommand(env *environment) *cobra.Command {
 	var timeout time.Duration
+	var output render.Format
 	command := &cobra.Command{
 		Use:   "wait RESOURCE…",
 		Short: "Wait until migrations have succeeded, or one has failed",
@@ -34,18 +37,16 @@ minutes it says so.
 Exit codes: 0 all succeeded, 1 error, 2 not finished within --timeout, 3 one was deleted, 4 one has failed, 130 interrupted.`,
 		Example: `  kube-migrator request widgets && kube-migrator wait widgets --timeout 10m`,
 		RunE: func(command *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0:
-				return usageError(command, errNothingNamed)
-			case timeout < 0:
-				return usageError(command, fmt.Errorf("--timeout is %v, want 0 or more", timeout))
+			if len(args) == 0 {
+				return missing(command, resource)
 			}
 			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return interruptedOr(ctx, env.wait(ctx, command, args, timeout))
+			return interruptedOr(ctx, env.wait(ctx, command, args, timeout, output))
 		},
 	}
-	command.Flags().DurationVar(&timeout, "timeout", 0, "How long to wait (0: for ever)")
+	durationVar(command.Flags(), &timeout, "timeout", 0, 0, "How long to wait (0: indefinitely)")
+	outputVar(command.Flags(), &output, render.Text, render.Name, render.JSON, render.YAML)
 	return command
 }
 
@@ -53,14 +54,15 @@ Exit codes: 0 all succeeded, 1 error, 2 not finished within --timeout, 3 one was
 type awaited struct {
 	name       string
 	uid        types.UID
-	generation int64 // spec.generation when the wait began
+	generation int64                            // spec.generation when the wait began
+	last       v1alpha1.StorageVersionMigration // as it was seen last
 	done       bool
 	toldPaused bool
 	// told is what was said last about what it waits for.
 	told string
 }
 
-func (env *environment) wait(ctx context.Context, command *cobra.Command, words []string, timeout time.Duration) error {
+func (env *environment) wait(ctx context.Context, command *cobra.Command, words []string, timeout time.Duration, output render.Format) error {
 	q, err := env.requests()
 	if err != nil {
 		return err
@@ -76,8 +78,18 @@ func (env *environment) wait(ctx context.Context, command *cobra.Command, words 
 	}
 	waiting := make([]awaited, len(chosen))
 	for i, m := range chosen {
-		waiting[i] = awaited{name: m.Name, uid: m.UID, generation: m.Spec.Generation}
+		waiting[i] = awaited{name: m.Name, uid: m.UID, generation: m.Spec.Generation, last: m}
 	}
+	err = o.waitFor(ctx, waiting, all, timeout, output)
+	last := make([]v1alpha1.StorageVersionMigration, len(waiting))
+	for i := range waiting {
+		last[i] = waiting[i].last
+	}
+	return cmp.Or(env.writeMigrations(output, last), err)
+}
+
+// waitFor waits until all have succeeded, or one has failed.
+func (o *observer) waitFor(ctx context.Context, waiting []awaited, all []v1alpha1.StorageVersionMigration, timeout time.Duration, output render.Format) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {
 		limited, cancel = context.WithTimeout(ctx, timeout)
@@ -85,12 +97,12 @@ func (env *environment) wait(ctx context.Context, command *cobra.Command, words 
 	defer cancel()
 	for {
 		o.tellQuiet(all, time.Now())
-		finished, err := env.check(waiting, all)
+		finished, err := o.env.check(waiting, all, output)
 		if finished || err != nil {
 			return err
 		}
 		if all, err = o.again(limited); err != nil {
-			return timedOut(limited, env, waiting, timeout, err)
+			return timedOut(limited, o.env, waiting, timeout, err)
 		}
 	}
 }
@@ -131,7 +143,7 @@ func timedOut(limited context.Context, env *environment, waiting []awaited, time
 }
 
 // check tells of what has ended since the last time; finished where nothing is left to wait for.
-func (env *environment) check(waiting []awaited, all []v1alpha1.StorageVersionMigration) (finished bool, err error) {
+func (env *environment) check(waiting []awaited, all []v1alpha1.StorageVersionMigration, output render.Format) (finished bool, err error) {
 	finished = true
 	for i := range waiting {
 		w := &waiting[i]
@@ -143,15 +155,19 @@ func (env *environment) check(waiting []awaited, all []v1alpha1.StorageVersionMi
 			return false, hintedCode(fmt.Errorf("%s was deleted", w.name), env.name+" request "+w.name, exitUndetermined)
 		}
 		m := &same[0]
+		w.last = *m
 		switch {
 		case m.Status.CompletedGeneration >= w.generation:
 			w.done = true
-			if _, err := fmt.Fprintf(env.Out, "%s succeeded\n", w.name); err != nil {
+			if output == render.Text {
+				_, err = fmt.Fprintf(env.Out, "%s succeeded\n", w.name)
+			}
+			if err != nil {
 				return false, fmt.Errorf("write result: %w", err)
 			}
 			continue
 		case holds(m, v1alpha1.Failed) && m.Status.Run.Generation >= w.generation:
-			return false, env.failed(m)
+			return false, env.failed(m, output)
 		case m.Spec.State == v1alpha1.Cancelled:
 			return false, hintedCode(fmt.Errorf("%s is cancelled", w.name), env.name+" request "+w.name, exitUndetermined)
 		case m.Spec.State == v1alpha1.Paused && !w.toldPaused:
@@ -168,7 +184,10 @@ func (env *environment) check(waiting []awaited, all []v1alpha1.StorageVersionMi
 }
 
 // failed shows how a migration failed.
-func (env *environment) failed(m *v1alpha1.StorageVersionMigration) error {
+func (env *environment) failed(m *v1alpha1.StorageVersionMigration, output render.Format) error {
+	if output != render.Text {
+		return exitCode(exitFailures) // the object tells
+	}
 	row := rowOf(m, m.Name)
 	row.Why = messageOf(m, v1alpha1.Failed)
 	if err := row.WriteFailure(env.Out); err != nil {

@@ -6,9 +6,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,9 +17,8 @@ import (
 
 // workerFlags are the flags of worker.
 type workerFlags struct {
-	options  worker.Options
-	uid      string
-	evidence string
+	options worker.Options
+	uid     string
 }
 
 // newWorkerCommand is what the pods of the controller's Jobs run; people have no use for it.
@@ -30,7 +27,7 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:    "worker",
 		Short:  "Carry out one run of a StorageVersionMigration; the controller starts this",
-		Args:   cobra.NoArgs,
+		Args:   noArguments,
 		Hidden: true,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := f.check(command); err != nil {
@@ -44,11 +41,11 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&f.options.Migration, "migration", "", "Name of the StorageVersionMigration")
 	flags.StringVar(&f.uid, "uid", "", "Its UID")
-	flags.Int64Var(&f.options.Generation, "generation", 0, "Its spec.generation")
-	flags.Int64Var(&f.options.Attempt, "attempt", 0, "Which attempt of the generation this is")
+	numberVar(flags, &f.options.Generation, "generation", 0, within[int64]{unit: "runs"}, "Its spec.generation")
+	numberVar(flags, &f.options.Attempt, "attempt", 0, within[int64]{unit: "attempts"}, "Which attempt of the generation this is")
 	flags.StringVar(&f.options.Namespace, "namespace", "", "Namespace of the ConfigMap")
 	flags.StringVar(&f.options.ConfigMap, "configmap", "", "Name of the ConfigMap for checkpoint and report")
-	flags.StringVar(&f.evidence, "min-evidence", strings.ToLower(migrate.Observed.String()), "Weakest evidence that proves anything: declared, observed or sampled")
+	evidenceVar(flags, &f.options.MinEvidence)
 	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &f.options.ShutdownDelay)
 	return command
@@ -58,15 +55,11 @@ func newWorkerCommand(env *environment) *cobra.Command {
 func (f *workerFlags) check(command *cobra.Command) error {
 	for _, flag := range []string{"migration", "uid", "generation", "attempt", "namespace", "configmap"} {
 		if !command.Flags().Changed(flag) {
-			return usageError(command, fmt.Errorf("--%s is missing", flag))
+			return missing(command, flag)
 		}
 	}
 	completeShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
 	f.options.UID = types.UID(f.uid)
-	var err error
-	if f.options.MinEvidence, err = parseEvidence(f.evidence); err != nil {
-		return usageError(command, err)
-	}
 	return nil
 }
 

@@ -133,9 +133,9 @@ type Options struct {
 	// ShutdownDelay is how long an API server that was told to end counts as serving where it cannot be asked. Default:
 	// agreement.DefaultShutdownDelay.
 	ShutdownDelay time.Duration
-	// MaxRate and MaxInFlight bound the load of each migration that the controller asks for by itself: objects per second, and requests
-	// in flight. 0, the default: no further bounds than those of the API servers' own signals.
-	MaxRate, MaxInFlight int32
+	// Pace bounds the load of each migration that the controller requests by itself. Default: no further bounds than those of the API
+	// servers' own signals.
+	Pace v1alpha1.Pace
 	// MaxConcurrentMigrations bounds the sweeps at one time in the cluster. Default: 1.
 	MaxConcurrentMigrations int
 }
@@ -183,35 +183,41 @@ var image = regexp.MustCompile(`^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a
 
 // Check returns what is wrong with completed options, in the words of the flags.
 func (o Options) Check() error {
+	pullPolicies := []string{"Always", "IfNotPresent", "Never"}
 	switch problems := validation.IsDNS1123Label(o.Namespace); {
 	case len(problems) > 0:
-		return fmt.Errorf("--namespace is %q: %s", o.Namespace, strings.Join(problems, "; "))
+		return invalid("namespace", o.Namespace, "a DNS label: lower-case letters, digits and -, at most 63 of them")
 	case slices.Contains(reserved, o.Namespace):
-		return fmt.Errorf("--namespace is %s, which holds the cluster's own workloads; the controller needs a namespace of its own", o.Namespace)
+		return invalid("namespace", o.Namespace, "a namespace of its own, because that one holds the cluster's own workloads")
 	case !image.MatchString(o.Image):
-		return fmt.Errorf("--image is %q, want a reference such as registry.example.com/kube-migrator:v1.0.0", o.Image)
-	case !slices.Contains([]string{"Always", "IfNotPresent", "Never"}, o.ImagePullPolicy):
-		return fmt.Errorf("--image-pull-policy is %q, want Always, IfNotPresent or Never", o.ImagePullPolicy)
+		return invalid("image", o.Image, "a reference such as registry.example.com/kube-migrator:v1.0.0")
+	case !slices.Contains(pullPolicies, o.ImagePullPolicy):
+		return invalid("image-pull-policy", o.ImagePullPolicy, "Always, IfNotPresent or Never")
 	case o.Replicas < 1:
-		return fmt.Errorf("--replicas is %d, want 1 or more", o.Replicas)
+		return invalid("replicas", o.Replicas, "1 or more replicas")
 	case o.Workers != Jobs && o.Workers != InProcess:
-		return fmt.Errorf("--workers is %q, want jobs or in-process", o.Workers)
+		return invalid("workers", o.Workers, "jobs or in-process")
 	case o.Bootstrap != BootstrapAll && o.Bootstrap != BootstrapNone:
-		return fmt.Errorf("--bootstrap is %q, want all or none", o.Bootstrap)
+		return invalid("bootstrap", o.Bootstrap, "all or none")
 	case o.DiscoveryPeriod != 0 && o.DiscoveryPeriod < time.Second:
-		return fmt.Errorf("--discovery-period is %v, want 1s or more", o.DiscoveryPeriod)
+		return invalid("discovery-period", o.DiscoveryPeriod, "a duration of 1s or more")
 	case o.SettleTime < 0:
-		return fmt.Errorf("--settle-time is %v, want 0 or more", o.SettleTime)
+		return invalid("settle-time", o.SettleTime, "a duration of more than 0s")
 	case o.ShutdownDelay < 0:
-		return fmt.Errorf("--shutdown-delay is %v, want 0 or more", o.ShutdownDelay)
-	case o.MaxRate < 0 || o.MaxRate > v1alpha1.MostObjectsPerSecond:
-		return fmt.Errorf("--max-rate is %d, want 0 to %d objects per second", o.MaxRate, v1alpha1.MostObjectsPerSecond)
-	case o.MaxInFlight < 0 || o.MaxInFlight > v1alpha1.MostInFlight:
-		return fmt.Errorf("--max-in-flight is %d, want 0 to %d requests", o.MaxInFlight, v1alpha1.MostInFlight)
+		return invalid("shutdown-delay", o.ShutdownDelay, "a duration of 0s or more")
+	case o.Pace.MaxObjectsPerSecond < 0 || o.Pace.MaxObjectsPerSecond > v1alpha1.MostObjectsPerSecond:
+		return invalid("max-rate", o.Pace.MaxObjectsPerSecond, fmt.Sprintf("0 to %d objects per second", v1alpha1.MostObjectsPerSecond))
+	case o.Pace.MaxInFlight < 0 || o.Pace.MaxInFlight > v1alpha1.MostInFlight:
+		return invalid("max-in-flight", o.Pace.MaxInFlight, fmt.Sprintf("0 to %d requests", v1alpha1.MostInFlight))
 	case o.MaxConcurrentMigrations < 1:
-		return fmt.Errorf("--max-concurrent-migrations is %d, want 1 or more", o.MaxConcurrentMigrations)
+		return invalid("max-concurrent-migrations", o.MaxConcurrentMigrations, "1 or more migrations")
 	}
 	return nil
+}
+
+// invalid is the error for an option, in the phrasing that every command has for a flag.
+func invalid[T any](flag string, value T, use string) error {
+	return fmt.Errorf("invalid value %q for --%s: use %s", fmt.Sprint(value), flag, use)
 }
 
 // arguments is the command line of the controller.
@@ -230,11 +236,11 @@ func (o Options) arguments() []string {
 	if o.DiscoveryPeriod != 0 {
 		arguments = append(arguments, "--discovery-period="+o.DiscoveryPeriod.String())
 	}
-	if o.MaxRate != 0 {
-		arguments = append(arguments, fmt.Sprintf("--max-rate=%d", o.MaxRate))
+	if n := o.Pace.MaxObjectsPerSecond; n != 0 {
+		arguments = append(arguments, fmt.Sprintf("--max-rate=%d", n))
 	}
-	if o.MaxInFlight != 0 {
-		arguments = append(arguments, fmt.Sprintf("--max-in-flight=%d", o.MaxInFlight))
+	if n := o.Pace.MaxInFlight; n != 0 {
+		arguments = append(arguments, fmt.Sprintf("--max-in-flight=%d", n))
 	}
 	for _, pattern := range o.Include {
 		arguments = append(arguments, "--include="+pattern)

@@ -5,6 +5,7 @@ package install
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -143,6 +144,15 @@ func definitions() ([]*unstructured.Unstructured, error) {
 		all = append(all, d)
 	}
 	return all, nil
+}
+
+// JSON returns objects as a List, for tools that apply it themselves.
+func JSON(objects []*unstructured.Unstructured) ([]byte, error) {
+	list, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects}, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write JSON: %w", err)
+	}
+	return append(list, '\n'), nil
 }
 
 // YAML returns objects as a stream of documents, for tools that apply it themselves.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
@@ -243,7 +244,7 @@ func TestIncludedIsTheSameBeforeAndAfterTheInstallation(t *testing.T) {
 
 func TestTheControllerIsToldTheBoundsOfTheLoad(t *testing.T) {
 	arguments := func(o Options) string { return strings.Join(o.Complete().arguments(), " ") + " " }
-	if got := arguments(Options{MaxRate: 50, MaxInFlight: 4}); !strings.Contains(got, " --max-rate=50 --max-in-flight=4 ") {
+	if got := arguments(Options{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 50, MaxInFlight: 4}}); !strings.Contains(got, " --max-rate=50 --max-in-flight=4 ") {
 		t.Errorf("the arguments are %s", got)
 	}
 	if got := arguments(Options{}); strings.Contains(got, "--max-rate") || strings.Contains(got, "--max-in-flight") {
@@ -253,20 +254,20 @@ func TestTheControllerIsToldTheBoundsOfTheLoad(t *testing.T) {
 
 func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 	for problem, change := range map[string]func(*Options){
-		"--namespace is":                 func(o *Options) { o.Namespace = "Not_A_Name" },
-		"holds the cluster's own":        func(o *Options) { o.Namespace = "kube-system" },
-		"--image is":                     func(o *Options) { o.Image = "not an image" },
-		"--image is \"\"":                func(o *Options) { o.Image = "" },
-		"--image-pull-policy is":         func(o *Options) { o.ImagePullPolicy = "Sometimes" },
-		"--replicas is":                  func(o *Options) { o.Replicas = -1 },
-		"--workers is":                   func(o *Options) { o.Workers = "threads" },
-		"--discovery-period is":          func(o *Options) { o.DiscoveryPeriod = 1 },
-		"--bootstrap is":                 func(o *Options) { o.Bootstrap = "some" },
-		"--settle-time is":               func(o *Options) { o.SettleTime = -1 },
-		"--shutdown-delay is":            func(o *Options) { o.ShutdownDelay = -1 },
-		"--max-rate is":                  func(o *Options) { o.MaxRate = 100001 },
-		"--max-in-flight is":             func(o *Options) { o.MaxInFlight = -1 },
-		"--max-concurrent-migrations is": func(o *Options) { o.MaxConcurrentMigrations = -1 },
+		"for --namespace: use a DNS label":     func(o *Options) { o.Namespace = "Not_A_Name" },
+		"holds the cluster's own":              func(o *Options) { o.Namespace = "kube-system" },
+		"for --image: use":                     func(o *Options) { o.Image = "not an image" },
+		"value \"\" for --image: use":          func(o *Options) { o.Image = "" },
+		"for --image-pull-policy: use":         func(o *Options) { o.ImagePullPolicy = "Sometimes" },
+		"for --replicas: use":                  func(o *Options) { o.Replicas = -1 },
+		"for --workers: use":                   func(o *Options) { o.Workers = "threads" },
+		"for --discovery-period: use":          func(o *Options) { o.DiscoveryPeriod = 1 },
+		"for --bootstrap: use":                 func(o *Options) { o.Bootstrap = "some" },
+		"for --settle-time: use":               func(o *Options) { o.SettleTime = -1 },
+		"for --shutdown-delay: use":            func(o *Options) { o.ShutdownDelay = -1 },
+		"for --max-rate: use":                  func(o *Options) { o.Pace.MaxObjectsPerSecond = 100001 },
+		"for --max-in-flight: use":             func(o *Options) { o.Pace.MaxInFlight = -1 },
+		"for --max-concurrent-migrations: use": func(o *Options) { o.MaxConcurrentMigrations = -1 },
 	} {
 		o := Options{Image: "kube-migrator:v1"}
 		o = o.Complete()
