@@ -25,6 +25,9 @@ type Limits struct {
 	ObjectsPerSecond float64
 	// InFlight bounds how many requests are in flight. 0 means DefaultInFlight.
 	InFlight int
+	// BytesPerSecond bounds what the requests and their answers carry together, as Slot.Count counts it. A second's worth may come
+	// at once. 0 means no bound.
+	BytesPerSecond int64
 }
 
 // Kind says how a request ended, as far as load is concerned. Latencies are compared within one kind only.
@@ -50,6 +53,7 @@ type Stats struct {
 	RateLimit     float64       // objects per second that may start now; +Inf: not limited
 	Throttles     int64         // how often the server refused because of load
 	Paused        time.Duration // how long nothing was started because the server asked for it
+	Bytes         int64         // what requests and their answers carried, as Slot.Count counts it
 }
 
 // Pacer hands out the right to send a request. Safe for concurrent use.
@@ -59,6 +63,7 @@ type Pacer struct {
 	gate   Gate
 
 	mu       sync.Mutex
+	bytes    bandwidth
 	law      *law
 	inFlight int
 	changed  chan struct{} // closed and replaced whenever a waiter may have a chance
@@ -70,29 +75,64 @@ func New(limits Limits) *Pacer {
 	if limits.InFlight <= 0 {
 		limits.InFlight = DefaultInFlight
 	}
-	p := &Pacer{limits: limits, law: newLaw(limits.InFlight, time.Now()), changed: make(chan struct{})}
+	now := time.Now()
+	p := &Pacer{limits: limits, bytes: newBandwidth(limits.BytesPerSecond, now), law: newLaw(limits.InFlight, now), changed: make(chan struct{})}
 	p.bucket = rate.NewLimiter(p.allowed(), 1)
 	return p
 }
 
 // Slot is the right to have one request in flight, from Acquire to Release.
-type Slot struct{ started time.Time }
+type Slot struct {
+	started  time.Time
+	expected float64 // bytes
+	meter    *meter
+}
 
 // Acquire waits until one more request may start. The only error is that of the context.
 func (p *Pacer) Acquire(ctx context.Context) (Slot, error) {
 	if err := p.takeSlot(ctx); err != nil {
 		return Slot{}, err
 	}
+	expected, err := p.takeBytes(ctx)
+	if err != nil {
+		p.giveBack(0)
+		return Slot{}, err
+	}
 	if token := p.bucket.Reserve(); Sleep(ctx, token.Delay()) != nil {
 		token.Cancel()
-		p.giveBack()
+		p.giveBack(expected)
 		return Slot{}, context.Cause(ctx)
 	}
 	if err := p.WaitWhilePaused(ctx); err != nil { // a pause may have begun while we waited for the token
-		p.giveBack()
+		p.giveBack(expected)
 		return Slot{}, err
 	}
-	return Slot{started: time.Now()}, nil
+	return Slot{started: time.Now(), expected: expected, meter: new(meter)}, nil
+}
+
+// takeBytes waits until the bandwidth has something left, and charges what one more request is expected to carry.
+func (p *Pacer) takeBytes(ctx context.Context) (expected float64, err error) {
+	for {
+		p.mu.Lock()
+		wait := p.bytes.wait(time.Now())
+		if wait <= 0 {
+			expected = p.bytes.begin()
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		if wait <= 0 {
+			return expected, context.Cause(ctx)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-changed: // a request that ended may have carried less than was expected
+		case <-ctx.Done():
+			timer.Stop()
+			return 0, context.Cause(ctx)
+		}
+		timer.Stop()
+	}
 }
 
 func (p *Pacer) takeSlot(ctx context.Context) error {
@@ -113,10 +153,12 @@ func (p *Pacer) takeSlot(ctx context.Context) error {
 	}
 }
 
-func (p *Pacer) giveBack() {
+// giveBack ends a request that was not sent.
+func (p *Pacer) giveBack(expected float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inFlight--
+	p.bytes.level += expected
 	p.wake()
 }
 
@@ -133,6 +175,9 @@ func (p *Pacer) Release(slot Slot, kind Kind, retryAfter time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inFlight--
+	bytes := slot.meter.bytes.Load()
+	p.stats.Bytes += bytes
+	p.bytes.end(slot.expected, bytes)
 	if kind == Throttled {
 		p.stats.Throttles++
 	}
