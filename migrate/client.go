@@ -40,7 +40,9 @@ func Considerate(config *rest.Config) *rest.Config {
 // limit of its kind (I6): reading it fails with ErrAnswerTooLarge.
 // The config is not changed.
 func NewClient(config *rest.Config) (rest.Interface, error) {
-	c := bounded.Config(config)
+	c := rest.CopyConfig(config)
+	c.Wrap(pace.Metered(c.DisableCompression))
+	c = bounded.Config(c) // outside of what decompresses
 	c.QPS, c.RateLimiter = -1, nil
 	c.WarningHandler = rest.NoWarnings{}
 	c.NegotiatedSerializer = metadata.WithoutConversion()

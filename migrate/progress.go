@@ -104,9 +104,11 @@ type Result struct {
 	// Restarts counts the passes that the end of an epoch cut short.
 	Restarts int `json:"restarts"`
 	// Throttled counts the requests that the API server refused because of load.
-	Throttled int64     `json:"throttled"`
-	Started   time.Time `json:"started"`
-	Ended     time.Time `json:"ended"`
+	Throttled int64 `json:"throttled"`
+	// Bytes is what requests and answers of this process carried, as Options.MaxBytesPerSecond counts it.
+	Bytes   int64     `json:"bytes"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended"`
 	// RewritingSeconds is how long this process took to rewrite, without waiting and verifying.
 	RewritingSeconds float64 `json:"rewritingSeconds"`
 }

@@ -35,7 +35,7 @@ func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (p
 		if err != nil {
 			return err
 		}
-		kind, err := send(ctx)
+		kind, err := send(slot.Count(ctx))
 		c := classify(err)
 		switch c { //nolint:exhaustive // the others say nothing about load
 		case throttled:

@@ -6,6 +6,7 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/internal/pace"
@@ -27,12 +28,21 @@ func (s *Sweep) watchProgress(ctx context.Context, end context.CancelCauseFunc) 
 		default:
 			idle += every
 		}
-		// Where a low rate is configured, the next object may be due later than that.
-		if idle >= s.options.StallTimeout+time.Duration(2/s.pacer.Stats().RateLimit*float64(time.Second)) {
+		if idle >= s.options.StallTimeout+s.longestGap() {
 			end(fmt.Errorf("%w: %s: no object was accounted for within %v", ErrStalled, s.wire.target.GroupResource(), s.options.StallTimeout))
 			return
 		}
 	}
+}
+
+// longestGap is how much later the next object may be due because of a low configured rate or bandwidth, which two pages may be read for
+// before: the next one, and the one after that.
+func (s *Sweep) longestGap() time.Duration {
+	seconds := 2 / s.pacer.Stats().RateLimit
+	if bytes := s.options.MaxBytesPerSecond; bytes > 0 {
+		seconds += 2 * maxPageBytes / float64(bytes)
+	}
+	return time.Duration(min(seconds, math.MaxInt32) * float64(time.Second))
 }
 
 // hasToMove reports whether objects should be accounted for now, because nothing else is waited for.

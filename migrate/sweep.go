@@ -43,6 +43,10 @@ type Options struct {
 	MaxObjectsPerSecond float64
 	// MaxInFlight bounds the requests in flight. 0: 32.
 	MaxInFlight int
+	// MaxBytesPerSecond bounds the bytes per second of both directions: the bodies of the sweep's requests (lists, patches, reads) and
+	// of their answers, as they go over the wire. HTTP headers, TLS, and the requests of Agreement and Checkpoints are not counted. A
+	// second's worth may come at once, and an answer that is larger delays the next request accordingly. 0: no bound.
+	MaxBytesPerSecond int64
 	// PageSize is how many objects a page of the list has. 0: as many as fit in half a MiB, at most 500.
 	PageSize int64
 	// SettleTime is how long after an epoch begins nothing is concluded, because a request that started before may
@@ -146,7 +150,7 @@ func New(client rest.Interface, target Target, agreement Agreement, options Opti
 		wire:      &wire{client: client, target: target, dryRun: o.DryRun},
 		agreement: agreement,
 		options:   o,
-		pacer:     pace.New(pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: o.MaxInFlight}),
+		pacer:     pace.New(pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: o.MaxInFlight, BytesPerSecond: o.MaxBytesPerSecond}),
 		log:       o.Logger.With("resource", target.GroupResource().String()),
 		phase:     Preparing,
 		sizer:     pageSizer{fixed: o.PageSize},
@@ -368,7 +372,7 @@ func (s *Sweep) result(err error) Result {
 	defer s.mu.Unlock()
 	return Result{
 		Epoch: p.Epoch, Counts: p.Counts, Total: p.Total, Restarts: p.Restarts, Started: p.Started, Ended: time.Now(),
-		Throttled: p.Pace.Throttles, RewritingSeconds: s.rewriting.Seconds(),
+		Throttled: p.Pace.Throttles, Bytes: p.Pace.Bytes, RewritingSeconds: s.rewriting.Seconds(),
 		Failures: s.state.Failures, FailuresOmitted: s.state.FailuresOmitted,
 		Complete: s.state.Complete, Proven: s.state.Complete && err == nil,
 		Verified: s.state.Complete && s.options.Verify && err == nil, Moved: s.moved,

@@ -4,6 +4,12 @@
 package migrate_test
 
 import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,4 +97,89 @@ func TestASweepRewritesEveryObjectAndProvesIt(t *testing.T) {
 	if !result.Proven || !result.Verified || result.Epoch.Evidence != migrate.Observed {
 		t.Errorf("result = %+v, want it proven and verified by observed servers", result)
 	}
+	t.Run("a bandwidth is kept, and counted as the server sees it", func(t *testing.T) { bounded(t, cluster, 2000) })
+}
+
+// overhead is what headers, HTTP/2 and TLS add to the bodies of one request and its answer at most, in bytes.
+const overhead = 400
+
+// bounded sweeps once more, through a connection and a transport that count.
+func bounded(t *testing.T, cluster *testbed.Cluster, objects int64) {
+	const bytesPerSecond = 400_000
+	var bodies, requests, wire atomic.Int64
+	config := cluster.Config()
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := cluster.DialContext(ctx, network, address)
+		return &countedConn{conn, &wire}, err
+	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			response, err := next.RoundTrip(r)
+			if err == nil && strings.HasPrefix(r.URL.Path, "/apis/"+testbed.WidgetGroup+"/v2/") {
+				requests.Add(1)
+				bodies.Add(max(r.ContentLength, 0))
+				response.Body = &countedBody{response.Body, &bodies}
+			}
+			return response, err
+		})
+	})
+	client, err := migrate.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers, err := agreement.New(cluster.Config(), widgetsV2, agreement.Options{ShutdownDelay: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep := migrate.New(client, widgetsV2, servers, migrate.Options{SettleTime: time.Second, MaxBytesPerSecond: bytesPerSecond})
+	begin := time.Now()
+	result, err := sweep.Run(t.Context())
+	if err != nil || result.Accounted() != objects {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	t.Logf("%d bytes counted, %d bytes of bodies in %d requests, %d bytes on the connection", result.Bytes, bodies.Load(), requests.Load(), wire.Load())
+	if least := time.Duration(float64(result.Bytes-bytesPerSecond) / bytesPerSecond * float64(time.Second)); time.Since(begin) < least || result.Bytes < 2*bytesPerSecond {
+		t.Errorf("%d bytes took %v, want at least %v", result.Bytes, time.Since(begin), least)
+	}
+	// Preflight asks a few things besides, once.
+	const preflight = 20_000
+	if got := result.Bytes; got < bodies.Load() || got > bodies.Load()+preflight {
+		t.Errorf("counted %d bytes, and the transport %d", got, bodies.Load())
+	}
+	if added := wire.Load() - result.Bytes; added < 0 || added > overhead*requests.Load()+preflight {
+		t.Errorf("counted %d bytes, and the connection carried %d: %d more for each of %d requests, want at most %d",
+			result.Bytes, wire.Load(), added/requests.Load(), requests.Load(), overhead)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+type countedBody struct {
+	io.ReadCloser
+	bytes *atomic.Int64
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.bytes.Add(int64(n))
+	return n, err
+}
+
+type countedConn struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.bytes.Add(int64(n))
+	return n, err
 }

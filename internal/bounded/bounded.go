@@ -118,6 +118,7 @@ func boundFailure(request *http.Request, response *http.Response) (*http.Respons
 			Code: int32(response.StatusCode), Message: err.Error(), //nolint:gosec // it has three digits
 		})
 		response.Header.Set("Content-Type", "application/json")
+		response.Header.Del("Content-Encoding") // where what decompresses is outside
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read failure of %s: %w", request.URL.Host, err)

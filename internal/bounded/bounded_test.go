@@ -149,6 +149,29 @@ func TestAFailureThatIsTooLargeKeepsItsStatus(t *testing.T) {
 	}
 }
 
+// What decompresses may be outside of this transport: it must not take our words for compressed ones.
+func TestAFailureThatIsReplacedIsNotCalledCompressed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		io.WriteString(w, strings.Repeat("x", Failure+1)) //nolint:errcheck // the reader may have gone
+	}))
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/pods", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept-Encoding", "gzip")
+	response, err := (&http.Client{Transport: Transport(http.DefaultTransport)}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(response.Body)
+	if err != nil || response.Header.Get("Content-Encoding") != "" || !strings.Contains(string(raw), `"code":422`) {
+		t.Errorf("Content-Encoding %q, %v: %s", response.Header.Get("Content-Encoding"), err, raw)
+	}
+}
+
 // pagesOf gives a list's pages to a Pages until it objects, and says after how many.
 func pagesOf(pages iter.Seq2[string, []string]) (n int, err error) {
 	var p Pages

@@ -116,6 +116,7 @@ func (m *mover) try(ctx context.Context, meta *metav1.ObjectMeta, fresh bool) (m
 	if err != nil {
 		return false, err
 	}
+	ctx = slot.Count(ctx)
 	kind := pace.Other
 	defer func() { m.pacer.Release(slot, kind, 0) }()
 	if fresh {
