@@ -148,6 +148,7 @@ const (
 const (
 	MostObjectsPerSecond = 100000
 	MostInFlight         = 1024
+	MostBytesPerSecond   = 1000000000000
 )
 
 // Pace bounds the load of one migration.
@@ -162,6 +163,16 @@ type Pace struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1024
 	MaxInFlight int32 `json:"maxInFlight,omitempty"`
+	// MaxBytesPerSecond is the most bytes per second that the requests of the sweep and their answers carry, both directions together.
+	// The bodies of lists, patches and reads are counted as they go over the wire, compressed where the API server compresses them.
+	// HTTP headers, HTTP/2 framing and TLS are not counted: some 250 bytes for each request.
+	// What is asked before and beside the sweep is not counted either: discovery, Leases, the reports of the worker.
+	// A second's worth may come at once; an answer that is larger than that delays the next request accordingly.
+	// 0, the default: no bound.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000000
+	MaxBytesPerSecond int64 `json:"maxBytesPerSecond,omitempty"`
 }
 
 // Phase is status.state: one word for people and printer columns. The conditions are the interface for programs.

@@ -73,6 +73,8 @@ func refusesWhatCannotBeMeant(t *testing.T, c *cluster) {
 		"an unknown state":                           {http.MethodPatch, one, `{"spec":{"state":"Stopped"}}`, `supported values: "Active", "Paused", "Cancelled"`},
 		"a priority of nothing":                      {http.MethodPatch, one, `{"spec":{"priority":0}}`, "should be greater than or equal to 1"},
 		"a negative rate":                            {http.MethodPatch, one, `{"spec":{"pace":{"maxObjectsPerSecond":-1}}}`, "should be greater than or equal to 0"},
+		"a negative bandwidth":                       {http.MethodPatch, one, `{"spec":{"pace":{"maxBytesPerSecond":-1}}}`, "should be greater than or equal to 0"},
+		"a bandwidth":                                {http.MethodPost, migrations, migrationNamed("bounded", `{"resource":{"resource":"pods"},"pace":{"maxBytesPerSecond":10485760}}`), ""},
 		"more in flight than any API server bears":   {http.MethodPatch, one, `{"spec":{"pace":{"maxInFlight":1025}}}`, "should be less than or equal to 1024"},
 		"a negative time to live":                    {http.MethodPatch, one, `{"spec":{"ttlSecondsAfterFinished":-1}}`, "should be greater than or equal to 0"},
 		"a reason that is too long":                  {http.MethodPatch, one, `{"spec":{"reason":"` + long + `"}}`, "may not be more than 1024"},

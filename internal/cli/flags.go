@@ -14,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -286,6 +288,31 @@ func (b within[T]) String() string {
 		return fmt.Sprintf("%v to %v %s", b.least, b.most, b.unit)
 	}
 	return fmt.Sprintf("%v or more %s", b.least, b.unit)
+}
+
+// bandwidthVar adds --max-bandwidth, which takes a quantity of bytes.
+func bandwidthVar(flags *pflag.FlagSet, into *int64, usage string) {
+	flags.Var(bytesValue{into}, "max-bandwidth", usage)
+}
+
+type bytesValue struct{ into *int64 }
+
+func (v bytesValue) Type() string { return "quantity" }
+
+func (v bytesValue) String() string {
+	if v.into == nil {
+		return "0"
+	}
+	return strconv.FormatInt(*v.into, 10)
+}
+
+func (v bytesValue) Set(text string) error {
+	quantity, err := apiresource.ParseQuantity(text)
+	if err != nil || quantity.Sign() < 0 || quantity.CmpInt64(v1alpha1.MostBytesPerSecond) > 0 {
+		return &valueError{"invalid", fmt.Sprintf("0 to %d bytes per second, such as 500k or 10Mi", int64(v1alpha1.MostBytesPerSecond))}
+	}
+	*v.into = quantity.Value()
+	return nil
 }
 
 // durationVar adds a flag that takes a duration. A least of one nanosecond stands for more than 0.

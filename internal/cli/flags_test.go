@@ -90,7 +90,7 @@ func TestAValueThatAFlagDoesNotTakeHasOnePhrasing(t *testing.T) {
 			}
 		})
 	}
-	for _, kind := range []string{"int", "float", "duration", "word", "bool"} {
+	for _, kind := range []string{"int", "float", "duration", "quantity", "word", "bool"} {
 		if seen[kind] == 0 {
 			t.Errorf("no flag of the type %s was seen", kind)
 		}
@@ -113,6 +113,8 @@ func TestOneMistakeHasOnePhrasing(t *testing.T) {
 		"plan --max-rate=NaN":                           `invalid value "NaN" for --max-rate: use 0 or more objects per second`,
 		"plan --max-rate=+Inf":                          `invalid value "+Inf" for --max-rate: use 0 or more objects per second`,
 		"migrate --all --page-size=1.5":                 `invalid value "1.5" for --page-size: use 0 or more objects`,
+		"migrate --all --max-bandwidth=10MB":            `invalid value "10MB" for --max-bandwidth: use 0 to 1000000000000 bytes per second, such as 500k or 10Mi`,
+		"install --max-bandwidth=2T":                    `invalid value "2T" for --max-bandwidth: use 0 to 1000000000000 bytes per second, such as 500k or 10Mi`,
 		"install --image=?":                             `invalid value "?" for --image: use a reference such as registry.example.com/kube-migrator:v1.0.0`,
 		"install --namespace=kube-system":               `invalid value "kube-system" for --namespace: use a namespace of its own, because that one holds the cluster's own workloads`,
 		"check --target-version=newest":                 `invalid value "newest" for --target-version: use a release of Kubernetes, such as 1.36`,

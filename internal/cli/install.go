@@ -35,6 +35,7 @@ func addPace(flags *pflag.FlagSet, into *v1alpha1.Pace) {
 	numberVar(flags, &into.MaxObjectsPerSecond, "max-rate", 0, within[int32]{most: v1alpha1.MostObjectsPerSecond, unit: objectsPerSecond},
 		"Most objects per second of a migration that the controller asks for by itself, unless the migration has a bound already (0: as many as the API servers bear)")
 	numberVar(flags, &into.MaxInFlight, "max-in-flight", 0, within[int32]{most: v1alpha1.MostInFlight, unit: "requests"}, "Most requests in flight of such a migration (0: 32)")
+	bandwidthVar(flags, &into.MaxBytesPerSecond, "Most bytes per second of such a migration, requests and answers together, such as 500k or 10Mi (0: no bound)")
 }
 
 // defaultInstallTimeout bounds each wait of install and uninstall.

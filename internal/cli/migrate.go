@@ -95,6 +95,7 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
 	numberVar(flags, &f.options.MaxObjectsPerSecond, "max-rate", 0, within[float64]{unit: objectsPerSecond}, "Most objects per second (0: as many as the API server bears)")
 	numberVar(flags, &f.options.MaxInFlight, "max-in-flight", 0, within[int]{unit: "requests"}, "Most requests in flight (0: 32)")
+	bandwidthVar(flags, &f.options.MaxBytesPerSecond, "Most bytes per second, requests and answers together, such as 500k or 10Mi (0: no bound)")
 	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &f.shutdownDelay)
 	delayVar(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout, "How long to wait for the API servers to agree")

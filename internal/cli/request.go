@@ -28,14 +28,13 @@ const managedByLabel = "app.kubernetes.io/managed-by"
 
 // requestFlags are the flags of request.
 type requestFlags struct {
-	selection   selection
-	reason      string
-	maxRate     int32
-	maxInFlight int32
-	dryRun      string
-	output      render.Format
-	// given are those of the pace that the user set.
-	rateGiven, inFlightGiven bool
+	selection selection
+	reason    string
+	pace      v1alpha1.Pace
+	dryRun    string
+	output    render.Format
+	// given reports whether the user set a flag: of the pace, what was not given stays as it is.
+	given func(flag string) bool
 }
 
 func newRequestCommand(env *environment) *cobra.Command {
@@ -59,7 +58,7 @@ Exit codes: 0 the API server has taken every request, 1 error.`,
   kube-migrator request secrets --reason 'key rotation' && kube-migrator wait secrets`,
 		RunE: func(command *cobra.Command, args []string) error {
 			f.selection.names = args
-			f.rateGiven, f.inFlightGiven = command.Flags().Changed("max-rate"), command.Flags().Changed("max-in-flight")
+			f.given = command.Flags().Changed
 			if err := f.selection.check(command); err != nil {
 				return err
 			}
@@ -69,8 +68,9 @@ Exit codes: 0 the API server has taken every request, 1 error.`,
 	flags := command.Flags()
 	f.selection.add(flags)
 	flags.StringVar(&f.reason, "reason", defaultReason, "Why this is asked for, for people")
-	numberVar(flags, &f.maxRate, "max-rate", 0, within[int32]{most: v1alpha1.MostObjectsPerSecond, unit: objectsPerSecond}, "Most objects per second (0: as many as the API servers bear); stays for later requests")
-	numberVar(flags, &f.maxInFlight, "max-in-flight", 0, within[int32]{most: v1alpha1.MostInFlight, unit: "requests"}, "Most requests in flight (0: 32); stays for later requests")
+	numberVar(flags, &f.pace.MaxObjectsPerSecond, "max-rate", 0, within[int32]{most: v1alpha1.MostObjectsPerSecond, unit: objectsPerSecond}, "Most objects per second (0: as many as the API servers bear); stays for later requests")
+	numberVar(flags, &f.pace.MaxInFlight, "max-in-flight", 0, within[int32]{most: v1alpha1.MostInFlight, unit: "requests"}, "Most requests in flight (0: 32); stays for later requests")
+	bandwidthVar(flags, &f.pace.MaxBytesPerSecond, "Most bytes per second, requests and answers together, such as 500k or 10Mi (0: no bound); stays for later requests")
 	dryRunVar(flags, &f.dryRun, "show what would be asked for", "let the API server check it and change nothing")
 	outputVar(flags, &f.output, render.Text, render.Name, render.JSON, render.YAML)
 	return command
@@ -217,11 +217,17 @@ func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[strin
 		spec["state"] = v1alpha1.Active
 	}
 	pace := map[string]any{}
-	if f.rateGiven {
-		pace["maxObjectsPerSecond"] = f.maxRate
-	}
-	if f.inFlightGiven {
-		pace["maxInFlight"] = f.maxInFlight
+	for flag, change := range map[string]struct {
+		field string
+		value int64
+	}{
+		"max-rate":      {"maxObjectsPerSecond", int64(f.pace.MaxObjectsPerSecond)},
+		"max-in-flight": {"maxInFlight", int64(f.pace.MaxInFlight)},
+		"max-bandwidth": {"maxBytesPerSecond", f.pace.MaxBytesPerSecond},
+	} {
+		if f.given(flag) {
+			pace[change.field] = change.value
+		}
 	}
 	if len(pace) > 0 {
 		spec["pace"] = pace
@@ -237,7 +243,7 @@ func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionM
 		Spec: v1alpha1.StorageVersionMigrationSpec{
 			Resource: v1alpha1.GroupVersionResource{Group: r.Group, Version: f.typedVersion(r), Resource: r.Resource}, Generation: 1, Reason: f.reason, State: v1alpha1.Active,
 			GroupVersions: trigger.GroupVersions(r),
-			Pace:          v1alpha1.Pace{MaxObjectsPerSecond: f.maxRate, MaxInFlight: f.maxInFlight},
+			Pace:          f.pace,
 		},
 	}
 	return m

@@ -140,12 +140,12 @@ func (a *asked) requesting(t *testing.T) {
 	if errors != "" {
 		t.Errorf("stderr %q", errors)
 	}
-	errors = a.expect(t, exitDone, widgets+" requested (generation 3)\n", "request", "widgets", "--max-rate=60")
+	errors = a.expect(t, exitDone, widgets+" requested (generation 3)\n", "request", "widgets", "--max-rate=60", "--max-bandwidth=1.5Mi")
 	if !strings.HasPrefix(errors, widgets+" is paused: nothing happens before kube-migrator resume "+widgets+"\n") {
 		t.Errorf("stderr %q", errors)
 	}
 	m = a.send(t, http.MethodGet, "/"+widgets, "")
-	if s := m.Spec; s.Generation != 3 || s.State != v1alpha1.Paused || s.ContinueToken != "kept" || s.Pace != (v1alpha1.Pace{MaxObjectsPerSecond: 60, MaxInFlight: 7}) {
+	if s := m.Spec; s.Generation != 3 || s.State != v1alpha1.Paused || s.ContinueToken != "kept" || s.Pace != (v1alpha1.Pace{MaxObjectsPerSecond: 60, MaxInFlight: 7, MaxBytesPerSecond: 3 << 19}) {
 		t.Errorf("spec %+v", s)
 	}
 	_, out, _ := a.run(t.Context(), "request", "configmaps.v1.", "-o", "json")

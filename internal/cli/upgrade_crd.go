@@ -185,7 +185,7 @@ func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
 	return &crdupgrade.Run{
 		Applier:  crdupgrade.Applier{Client: u.client, FieldManager: u.flags.manager, Force: u.flags.force},
 		Question: crdupgrade.Question{Program: u.env.name, Again: u.again(), AcceptFieldLoss: u.flags.acceptLoss},
-		Limits:   pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight},
+		Limits:   pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight, BytesPerSecond: options.MaxBytesPerSecond},
 		Stopped:  stopped,
 		Migrate: func(ctx context.Context, live *crdupgrade.CRD) (migrate.Epoch, error) {
 			r := resourceOfCRD(live)

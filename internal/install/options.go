@@ -209,6 +209,8 @@ func (o Options) Check() error {
 		return invalid("max-rate", o.Pace.MaxObjectsPerSecond, fmt.Sprintf("0 to %d objects per second", v1alpha1.MostObjectsPerSecond))
 	case o.Pace.MaxInFlight < 0 || o.Pace.MaxInFlight > v1alpha1.MostInFlight:
 		return invalid("max-in-flight", o.Pace.MaxInFlight, fmt.Sprintf("0 to %d requests", v1alpha1.MostInFlight))
+	case o.Pace.MaxBytesPerSecond < 0 || o.Pace.MaxBytesPerSecond > v1alpha1.MostBytesPerSecond:
+		return invalid("max-bandwidth", o.Pace.MaxBytesPerSecond, fmt.Sprintf("0 to %d bytes per second, such as 500k or 10Mi", int64(v1alpha1.MostBytesPerSecond)))
 	case o.MaxConcurrentMigrations < 1:
 		return invalid("max-concurrent-migrations", o.MaxConcurrentMigrations, "1 or more migrations")
 	}
@@ -241,6 +243,9 @@ func (o Options) arguments() []string {
 	}
 	if n := o.Pace.MaxInFlight; n != 0 {
 		arguments = append(arguments, fmt.Sprintf("--max-in-flight=%d", n))
+	}
+	if n := o.Pace.MaxBytesPerSecond; n != 0 {
+		arguments = append(arguments, fmt.Sprintf("--max-bandwidth=%d", n))
 	}
 	for _, pattern := range o.Include {
 		arguments = append(arguments, "--include="+pattern)

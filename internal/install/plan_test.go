@@ -244,30 +244,31 @@ func TestIncludedIsTheSameBeforeAndAfterTheInstallation(t *testing.T) {
 
 func TestTheControllerIsToldTheBoundsOfTheLoad(t *testing.T) {
 	arguments := func(o Options) string { return strings.Join(o.Complete().arguments(), " ") + " " }
-	if got := arguments(Options{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 50, MaxInFlight: 4}}); !strings.Contains(got, " --max-rate=50 --max-in-flight=4 ") {
+	if got := arguments(Options{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 50, MaxInFlight: 4, MaxBytesPerSecond: 500_000}}); !strings.Contains(got, " --max-rate=50 --max-in-flight=4 --max-bandwidth=500000 ") {
 		t.Errorf("the arguments are %s", got)
 	}
-	if got := arguments(Options{}); strings.Contains(got, "--max-rate") || strings.Contains(got, "--max-in-flight") {
+	if got := arguments(Options{}); strings.Contains(got, "--max-rate") || strings.Contains(got, "--max-in-flight") || strings.Contains(got, "--max-bandwidth") {
 		t.Errorf("without bounds the arguments are %s", got)
 	}
 }
 
 func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 	for problem, change := range map[string]func(*Options){
-		"for --namespace: use a DNS label":     func(o *Options) { o.Namespace = "Not_A_Name" },
-		"holds the cluster's own":              func(o *Options) { o.Namespace = "kube-system" },
-		"for --image: use":                     func(o *Options) { o.Image = "not an image" },
-		"value \"\" for --image: use":          func(o *Options) { o.Image = "" },
-		"for --image-pull-policy: use":         func(o *Options) { o.ImagePullPolicy = "Sometimes" },
-		"for --replicas: use":                  func(o *Options) { o.Replicas = -1 },
-		"for --workers: use":                   func(o *Options) { o.Workers = "threads" },
-		"for --discovery-period: use":          func(o *Options) { o.DiscoveryPeriod = 1 },
-		"for --bootstrap: use":                 func(o *Options) { o.Bootstrap = "some" },
-		"for --settle-time: use":               func(o *Options) { o.SettleTime = -1 },
-		"for --shutdown-delay: use":            func(o *Options) { o.ShutdownDelay = -1 },
-		"for --max-rate: use":                  func(o *Options) { o.Pace.MaxObjectsPerSecond = 100001 },
-		"for --max-in-flight: use":             func(o *Options) { o.Pace.MaxInFlight = -1 },
-		"for --max-concurrent-migrations: use": func(o *Options) { o.MaxConcurrentMigrations = -1 },
+		"for --namespace: use a DNS label": func(o *Options) { o.Namespace = "Not_A_Name" },
+		"holds the cluster's own":          func(o *Options) { o.Namespace = "kube-system" },
+		"for --image: use":                 func(o *Options) { o.Image = "not an image" },
+		"value \"\" for --image: use":      func(o *Options) { o.Image = "" },
+		"for --image-pull-policy: use":     func(o *Options) { o.ImagePullPolicy = "Sometimes" },
+		"for --replicas: use":              func(o *Options) { o.Replicas = -1 },
+		"for --workers: use":               func(o *Options) { o.Workers = "threads" },
+		"for --discovery-period: use":      func(o *Options) { o.DiscoveryPeriod = 1 },
+		"for --bootstrap: use":             func(o *Options) { o.Bootstrap = "some" },
+		"for --settle-time: use":           func(o *Options) { o.SettleTime = -1 },
+		"for --shutdown-delay: use":        func(o *Options) { o.ShutdownDelay = -1 },
+		"for --max-rate: use":              func(o *Options) { o.Pace.MaxObjectsPerSecond = 100001 },
+		"for --max-in-flight: use":         func(o *Options) { o.Pace.MaxInFlight = -1 },
+		"for --max-bandwidth: use 0 to 1000000000000 bytes per second": func(o *Options) { o.Pace.MaxBytesPerSecond = -1 },
+		"for --max-concurrent-migrations: use":                         func(o *Options) { o.MaxConcurrentMigrations = -1 },
 	} {
 		o := Options{Image: "kube-migrator:v1"}
 		o = o.Complete()

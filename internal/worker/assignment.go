@@ -113,7 +113,7 @@ func (r *run) whileIdle(ctx context.Context, d time.Duration) (assignment, error
 // options are those of the sweep.
 func (r *run) options(a assignment) migrate.Options {
 	return migrate.Options{
-		MaxObjectsPerSecond: float64(a.pace.MaxObjectsPerSecond), MaxInFlight: int(a.pace.MaxInFlight),
+		MaxObjectsPerSecond: float64(a.pace.MaxObjectsPerSecond), MaxInFlight: int(a.pace.MaxInFlight), MaxBytesPerSecond: a.pace.MaxBytesPerSecond,
 		SettleTime: r.SettleTime, MinEvidence: r.MinEvidence, Resume: true, Checkpoints: r.place, Logger: r.log,
 	}
 }

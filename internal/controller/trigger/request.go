@@ -166,6 +166,7 @@ func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, 
 func paceOf(pace, otherwise v1alpha1.Pace) v1alpha1.Pace {
 	return v1alpha1.Pace{
 		MaxObjectsPerSecond: cmp.Or(pace.MaxObjectsPerSecond, otherwise.MaxObjectsPerSecond), MaxInFlight: cmp.Or(pace.MaxInFlight, otherwise.MaxInFlight),
+		MaxBytesPerSecond: cmp.Or(pace.MaxBytesPerSecond, otherwise.MaxBytesPerSecond),
 	}
 }
 

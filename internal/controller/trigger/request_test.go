@@ -51,6 +51,8 @@ func TestWhatIsAskedForHasTheDefaultBoundsUnlessItHasItsOwn(t *testing.T) {
 		"no bounds by default":               {before: &v1alpha1.Pace{}, want: unchanged},
 		"a migration without bounds":         {bounds, &v1alpha1.Pace{}, `{"op":"add","path":"/spec/pace","value":{"maxObjectsPerSecond":50,"maxInFlight":4}}`},
 		"a user has bounded requests alone":  {bounds, &v1alpha1.Pace{MaxInFlight: 9}, `{"op":"add","path":"/spec/pace","value":{"maxObjectsPerSecond":50,"maxInFlight":9}}`},
+		"a bandwidth by default":             {v1alpha1.Pace{MaxBytesPerSecond: 1000}, &v1alpha1.Pace{MaxInFlight: 9}, `{"op":"add","path":"/spec/pace","value":{"maxInFlight":9,"maxBytesPerSecond":1000}}`},
+		"a user has bounded the bandwidth":   {v1alpha1.Pace{MaxBytesPerSecond: 1000}, &v1alpha1.Pace{MaxBytesPerSecond: 5}, unchanged},
 		"a user has bounded both":            {bounds, &v1alpha1.Pace{MaxObjectsPerSecond: 1, MaxInFlight: 9}, unchanged},
 		"no default, but a user has bounded": {v1alpha1.Pace{}, &v1alpha1.Pace{MaxInFlight: 9}, unchanged},
 	} {
