@@ -8,6 +8,10 @@ MAKEFLAGS += --no-print-directory
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/kube-migrator/kube-migrator/internal/cli.version=$(VERSION)
 
+# Without this tag, etcd's client brings golang.org/x/net/trace, whose templates call methods by name: the linker then keeps every exported
+# method of every type, which are 10 MiB. A test in internal/policy sees to it.
+TAGS := grpcnotrace
+
 # Real binaries, built once into a cache folder: release/command.
 DEMO_BINARIES := v1.37.0/etcd v1.37.0/kube-apiserver v1.37.0/kubectl
 TEST_BINARIES := $(DEMO_BINARIES) v1.36.3/etcd v1.36.3/kube-apiserver
@@ -32,7 +36,7 @@ BENCH_ARGS ?=
 
 .PHONY: build
 build: ## build bin/kube-migrator
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/kube-migrator.new$$$$ ./cmd/kube-migrator && mv -f bin/kube-migrator.new$$$$ bin/kube-migrator
+	CGO_ENABLED=0 go build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/kube-migrator.new$$$$ ./cmd/kube-migrator && mv -f bin/kube-migrator.new$$$$ bin/kube-migrator
 
 .PHONY: build-api-migrator
 build-api-migrator: ## build bin/api-migrator, for authors of operators
@@ -42,7 +46,7 @@ build-api-migrator: ## build bin/api-migrator, for authors of operators
 image: ## an OCI image for amd64 and arm64 in dist/, without Docker; `ctr images import` and `kind load image-archive` read it
 	@mkdir -p bin $(dir $(IMAGE_TAR)); new=$$(mktemp -d bin/image.XXXXXX); trap 'rm -rf "$$new"' EXIT; \
 	for arch in amd64 arm64; do \
-		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o "$$new/$$arch" ./cmd/kube-migrator; \
+		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o "$$new/$$arch" ./cmd/kube-migrator; \
 	done; \
 	go -C tools build -o "$$PWD/$$new/image" ./image; \
 	"$$new/image" --name '$(IMAGE)' --output '$(IMAGE_TAR)' "linux/amd64=$$new/amd64" "linux/arm64=$$new/arm64"

@@ -179,8 +179,8 @@ func (p *process) await(ctx context.Context, limit time.Duration, ready func(con
 type Usage struct {
 	// CPU is user and system time together.
 	CPU time.Duration
-	// PeakRSSBytes is the largest resident set.
-	PeakRSSBytes int64
+	// RSSBytes is the resident set now, and PeakRSSBytes the largest so far.
+	RSSBytes, PeakRSSBytes int64
 }
 
 // clockTick is the unit of CPU times in /proc, the same on every Linux that Go runs on.
@@ -217,12 +217,14 @@ func UsageOf(pid int) (Usage, error) {
 	}
 	u := Usage{CPU: time.Duration(ticks) * clockTick}
 	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			if err != nil {
-				return Usage{}, err
+		for prefix, into := range map[string]*int64{"VmRSS:": &u.RSSBytes, "VmHWM:": &u.PeakRSSBytes} {
+			if rest, ok := strings.CutPrefix(line, prefix); ok {
+				kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+				if err != nil {
+					return Usage{}, err
+				}
+				*into = kib * 1024
 			}
-			u.PeakRSSBytes = kib * 1024
 		}
 	}
 	return u, nil

@@ -36,7 +36,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
 	binary = filepath.Join(dir, "kube-migrator")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/kube-migrator").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-o", binary, "../../cmd/kube-migrator").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build kube-migrator: %v\n%s", err, out)
 		return 1
 	}

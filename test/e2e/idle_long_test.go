@@ -32,14 +32,20 @@ func TestAnIdleControllerCostsNextToNothing(t *testing.T) {
 	}
 	time.Sleep(5 * time.Second)
 	proxy.Forget()
-	time.Sleep(idle)
+	time.Sleep(time.Minute)
+	afterAMinute, err := testbed.UsageOf(p.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(idle - time.Minute)
 	requests := len(proxy.Records())
 	usage, err := testbed.UsageOf(p.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rate := float64(requests) / idle.Seconds()
-	t.Logf("%d requests in %s: %.2f/s; peak RSS %.1f MiB", requests, idle, rate, float64(usage.PeakRSSBytes)/(1<<20))
+	t.Logf("%d requests in %s: %.2f/s; RSS after a minute %.1f MiB, then %.1f MiB, peak %.1f MiB", requests, idle, rate,
+		float64(afterAMinute.RSSBytes)/(1<<20), float64(usage.RSSBytes)/(1<<20), float64(usage.PeakRSSBytes)/(1<<20))
 	if rate >= 1 {
 		t.Errorf("%.2f requests per second, want less than 1", rate)
 	}
