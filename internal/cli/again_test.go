@@ -4,9 +4,17 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
 func TestAProposedCommandKeepsWhatMattersAndNoSecrets(t *testing.T) {
@@ -49,6 +57,43 @@ func TestTheWorstOutcomeDecidesTheExitCode(t *testing.T) {
 	} {
 		if got := worse(test.a, test.b); got != test.want {
 			t.Errorf("worse(%d, %d) = %d, want %d", test.a, test.b, got, test.want)
+		}
+	}
+}
+
+// What follows "Try:" can be copied as it is: one command, without a word that stands for something else.
+func TestWhatIsToBeTriedIsOneCommand(t *testing.T) {
+	t.Parallel()
+	env := &environment{name: "kube-migrator"}
+	audit := func(arguments ...string) *cobra.Command {
+		command, rest, err := newRoot(env).Find(append([]string{"audit"}, arguments...))
+		if err == nil {
+			err = command.ParseFlags(rest)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return command
+	}
+	etcd := []string{"--etcd-endpoints=https://a:2379,https://b:2379", "--cacert=my ca.crt", "--cert=c.crt", "--key=c.key"}
+	unknown := &inventory.NotFoundError{Near: []string{"widgets.demo.example.com", "gadgets.demo.example.com"}}
+	migrations := []v1alpha1.StorageVersionMigration{
+		{Spec: v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"}}},
+		{Spec: v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "wigets"}}},
+	}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	for want, err := range map[string]error{
+		"etcdctl endpoint health --endpoints=https://a:2379,https://b:2379 '--cacert=my ca.crt' --cert=c.crt --key=c.key": explainAudit(audit(etcd...), &etcdaudit.UnreachableError{}),
+		"etcdctl get / --prefix --keys-only --limit=10 --endpoints=http://a":                                              explainAudit(audit("--etcd-endpoints=http://a"), &etcdaudit.EmptyError{}),
+		"etcdctl snapshot status db":                    explainAudit(audit("--snapshot=db"), &etcdaudit.EmptyError{}),
+		"kube-migrator audit widgets.demo.example.com":  env.notFound(audit(), unknown),
+		"kube-migrator audit widgets.demo.example.com ": (&requests{env: env}).noneOf(audit(), "widgts.demo.example.com", migrations),
+		"kube-migrator audit --snapshot=db":             env.explainInstall(interrupted, audit("--snapshot=db"), "", errors.New("it ended")),
+	} {
+		known := (*userError)(nil)
+		if want = strings.TrimSpace(want); !errors.As(err, &known) || known.hint != want {
+			t.Errorf("%v, Try: %s, want %s", err, known.hint, want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -132,7 +133,7 @@ func (env *environment) currentVersions(ctx context.Context, command *cobra.Comm
 	case env.clusterFlagsGiven():
 		return env.clusterVersions(ctx)
 	case f.stale:
-		return nil, hinted(errors.New("--stale needs the current versions: give --kubeconfig or --current"), command.CommandPath()+" --stale --kubeconfig FILE …")
+		return nil, usageError(command, errors.New("--stale needs --kubeconfig or --current"))
 	}
 	return nil, nil
 }
@@ -182,6 +183,21 @@ func (env *environment) warnOfMissing(report *etcdaudit.Report, current *etcdaud
 }
 
 // explainAudit adds the command that helps.
+// etcdctl is a command of etcd's own tool for the etcd that the flags name.
+func etcdctl(command *cobra.Command, what string) string {
+	if command.Flags().Changed("snapshot") {
+		return "etcdctl snapshot status " + quoted(command.Flag("snapshot").Value.String())
+	}
+	endpoints, _ := command.Flags().GetStringSlice("etcd-endpoints")
+	words := []string{"etcdctl", what, quoted("--endpoints=" + strings.Join(endpoints, ","))}
+	for _, name := range []string{"cacert", "cert", "key"} {
+		if file := command.Flag(name); file.Changed {
+			words = append(words, quoted("--"+name+"="+file.Value.String()))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
 func explainAudit(command *cobra.Command, err error) error {
 	path, save := command.CommandPath(), "etcdctl snapshot save snapshot.db"
 	var unreachable *etcdaudit.UnreachableError
@@ -192,9 +208,9 @@ func explainAudit(command *cobra.Command, err error) error {
 	case errors.Is(err, etcdaudit.ErrNoSnapshot), errors.Is(err, etcdaudit.ErrTruncated), errors.Is(err, etcdaudit.ErrDamaged):
 		return hinted(err, save)
 	case errors.As(err, &unreachable):
-		return hinted(err, path+" --etcd-endpoints https://HOST:2379 --cacert FILE --cert FILE --key FILE")
+		return hinted(err, etcdctl(command, "endpoint health"))
 	case errors.As(err, &empty):
-		return hinted(err, path+" --prefix PREFIX …")
+		return hinted(err, etcdctl(command, "get / --prefix --keys-only --limit=10"))
 	case errors.Is(err, fs.ErrNotExist):
 		return usageError(command, err)
 	}

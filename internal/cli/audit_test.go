@@ -53,7 +53,7 @@ func TestAuditRefusesBadInputInTwoLines(t *testing.T) {
 		"certificates for http":        {[]string{"--etcd-endpoints", "http://a", "--cacert", text}, "http:// does not use them", "kube-migrator audit --help"},
 		"a snapshot that is not there": {[]string{"--snapshot", "/none/db"}, "/none/db does not exist", "kube-migrator audit --help"},
 		"a file that is no snapshot":   {[]string{"--snapshot", text}, "no etcd snapshot", "etcdctl snapshot save snapshot.db"},
-		"stale without versions":       {[]string{"--snapshot", text, "--stale"}, "--stale needs the current versions", "kube-migrator audit --stale --kubeconfig FILE …"},
+		"stale without versions":       {[]string{"--snapshot", text, "--stale"}, "--stale needs --kubeconfig or --current", "kube-migrator audit --help"},
 		"a bad file of versions":       {[]string{"--snapshot", text, "--current", text}, "want lines like", "kube-migrator audit --help"},
 		"no file of versions":          {[]string{"--snapshot", text, "--current", "/none/file"}, "/none/file", "kube-migrator audit --help"},
 		"an unknown format":            {[]string{"--snapshot", text, "-o", "xml"}, "use table, wide, json, yaml or name", "kube-migrator audit --help"},

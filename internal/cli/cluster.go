@@ -45,7 +45,7 @@ func (env *environment) impatientConfig() (*rest.Config, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(env.kubeconfig, env.overrides)
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, hinted(fmt.Errorf("read kubeconfig: %w", oneLine(err)), env.name+" --kubeconfig FILE …")
+		return nil, hinted(fmt.Errorf("read kubeconfig: %w", oneLine(err)), "kubectl config view")
 	}
 	return config, nil
 }

@@ -348,7 +348,7 @@ func (env *environment) explainInstall(ctx context.Context, command *cobra.Comma
 	forbidden, foreign, late, leaving := (*access.ForbiddenError)(nil), (*install.ForeignError)(nil), (*install.TimeoutError)(nil), (*install.LeavingError)(nil)
 	switch {
 	case ctx.Err() != nil:
-		return hintedCode(errors.New("interrupted"), command.CommandPath()+" again: it goes on where it was", exitInterrupted)
+		return hintedCode(errors.New("interrupted; the same command goes on where it was"), env.sameAgain(command), exitInterrupted)
 	case errors.As(err, &forbidden):
 		return hinted(err, forbidden.Try())
 	case errors.As(err, &leaving):

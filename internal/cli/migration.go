@@ -90,7 +90,7 @@ func (env *environment) newMigration(ctx context.Context, command *cobra.Command
 	m := &migration{env: env, command: command, flags: f, client: client, servers: servers, cluster: cluster, live: live{w: env.Err, settle: f.options.SettleTime}}
 	if f.dir == "" {
 		if f.dir, err = stateDir(); err != nil {
-			return nil, hinted(err, m.again("--checkpoint-dir FOLDER"))
+			return nil, hinted(err, m.again("--checkpoint-dir=kube-migrator-checkpoints"))
 		}
 	}
 	return m, nil
@@ -347,10 +347,5 @@ func (env *environment) notFound(command *cobra.Command, err error) error {
 	if len(unknown.Near) == 0 {
 		return hinted(err, env.name+" plan")
 	}
-	near := unknown.Near[:min(3, len(unknown.Near))]
-	hints := slices.Clone(near)
-	for i, n := range hints {
-		hints[i] = command.CommandPath() + " " + n
-	}
-	return hinted(err, strings.Join(hints, ", or "))
+	return hinted(err, command.CommandPath()+" "+unknown.Near[0])
 }

@@ -190,11 +190,7 @@ func (q *requests) noneOf(command *cobra.Command, word string, all []v1alpha1.St
 	if len(near) == 0 {
 		return hinted(err, q.env.name+" request "+word)
 	}
-	hints := make([]string, len(near))
-	for i, n := range near {
-		hints[i] = command.CommandPath() + " " + n
-	}
-	return hinted(err, strings.Join(hints, ", or "))
+	return hinted(err, command.CommandPath()+" "+near[0])
 }
 
 // isAbout returns whether a migration is about a resource, under any of its names.
