@@ -31,7 +31,7 @@ type checkFlags struct {
 }
 
 func newCheckCommand(env *environment) *cobra.Command {
-	f := &checkFlags{output: render.Table}
+	f := &checkFlags{}
 	command := &cobra.Command{
 		Use:   "check [RESOURCE…]",
 		Short: "Say whether an upgrade, a downgrade or a new CustomResourceDefinition is safe now, and why",

@@ -50,7 +50,7 @@ func newControllerCommand(env *environment) *cobra.Command {
 the current one; and carry out the cluster's StorageVersionMigrations, each by a Job. This is what install puts into the cluster.
 
 Of several controllers with --leader-elect one acts. SIGTERM ends it within 10 seconds: workers of this process finish what is
-in flight and save their checkpoints; Jobs go on. Metrics are served with TLS to whoever may get the path /metrics.`,
+in flight and save their checkpoints; Jobs go on. Metrics are served with TLS to users that may get the path /metrics.`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := f.check(command); err != nil {
@@ -70,7 +70,7 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.WorkerImage, "worker-image", "", "Image of the Jobs' pods")
 	flags.StringVar(&o.WorkerImagePullPolicy, "worker-image-pull-policy", "IfNotPresent", "Pull policy of the Jobs' pods: Always, IfNotPresent or Never")
 	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker", "ServiceAccount of the Jobs' pods")
-	numberVar(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent, within[int]{least: 1, unit: "migrations"}, "Most migrations at work at a time; never two of one resource")
+	numberVar(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent, within[int]{least: 1, unit: "migrations"}, "Most migrations at one time; only one migration per resource may run")
 	flags.BoolVar(&f.autoTrigger, "auto-trigger", true, "Ask for a migration where a resource may be stored in more than its current version; false: only record that, in StorageStates")
 	wordVar(flags, &f.bootstrap, "bootstrap", bootstrapAll, "all: request also resources whose stored versions are unknown; none: only those that were requested once", bootstrapAll, bootstrapNone)
 	flags.StringSliceVar(&f.trigger.Include, "include", nil, "Ask for resources by a pattern of full names only")
@@ -83,7 +83,7 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	durationVar(flags, &o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, time.Nanosecond, "How long after its first failure a migration is tried again; doubled each time, at most 6h")
 	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "Act only while holding the Lease kube-migrator-controller")
-	durationVar(flags, &o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, 2*time.Second, "How long a leader that stopped renewing its Lease is waited for")
+	durationVar(flags, &o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, 2*time.Second, "How long to wait for a leader that stopped renewing its Lease")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "Where metrics are served; 0: nowhere")
 	flags.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "", "Folder with tls.crt and tls.key for serving metrics, read again when they change (default: a self-signed certificate)")
 	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served; 0: nowhere")

@@ -62,9 +62,9 @@ func newInstallCommand(env *environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "install",
 		Short: "Put the controller into the cluster, or upgrade it",
-		Long: `Put the controller of kube-migrator into the cluster of the kubeconfig: definitions, namespace, ServiceAccounts, roles,
-a share of the API server of its own (PriorityLevelConfiguration and FlowSchema), NetworkPolicy, PodDisruptionBudget and
-Deployment. Each is applied on the server's side, and the command says what that did: created, configured or unchanged.
+		Long: `Put the controller of kube-migrator into the cluster of the kubeconfig: CRDs, namespace, ServiceAccounts, roles,
+its own share of the API server (PriorityLevelConfiguration and FlowSchema), NetworkPolicy, PodDisruptionBudget and
+Deployment. Each is applied with server-side apply, and the command reports the outcome: created, configured or unchanged.
 Running it again upgrades; an older controller that cannot be changed into the new one is deleted first.
 
 The flags that say what is installed are remembered in the ConfigMap kube-migrator-flags in kube-system, and a later install
@@ -86,9 +86,9 @@ now, such as that of an aggregated API server that is down, what the roles named
 --export writes the manifests to stdout for a tool that applies them, and changes nothing. It reads the remembered flags and,
 with --include or --exclude, the resources from the cluster; with --forget-flags=all and without the two it needs no cluster.
 
-Definitions of the same names that belong to kube-storage-version-migrator or OpenShift are refused. --adopt takes them
-over with their objects; the workloads of the other installation are left alone, and must be stopped. A namespace that
-exists is refused, too; with --adopt it is used, and stays its owner's: uninstall never deletes it.
+CRDs of the same names that belong to kube-storage-version-migrator or OpenShift are refused. --adopt takes them over with their
+objects; the workloads of the other installation are left alone, and must be stopped. A namespace that exists is refused as
+well; with --adopt it is used, and uninstall never deletes it.
 
 Exit codes: 0 done; 1 error; 3 done, but a part of discovery could not be read; 130 interrupted. It may be repeated after
 any error.`,
@@ -132,12 +132,12 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	numberVar(flags, &f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1, within[int]{least: 1, unit: "migrations"}, "Most sweeps at one time in the cluster")
 	all.AddFlagSet(f.remembered)
 	flags = all
-	flags.StringSliceVar(&f.forget, "forget-flags", nil, "Names of flags of which not the remembered values are taken but the defaults; all: of every flag that is not given")
+	flags.StringSliceVar(&f.forget, "forget-flags", nil, "Names of flags that take their defaults again, not the remembered values; all: every flag that is not given")
 	dryRunVar(flags, &f.dryRun, "show what would be applied", "let the API server check all of it and change nothing")
 	flags.BoolVar(&f.export, "export", false, "Write the manifests to stdout and change nothing: as YAML documents, or with -o json as a List")
-	flags.BoolVar(&f.adopt, "adopt", false, "Take over definitions of another installation with their objects, and use a namespace that exists")
+	flags.BoolVar(&f.adopt, "adopt", false, "Take over CRDs of another installation with their objects, and use a namespace that exists")
 	flags.BoolVar(&f.wait, "wait", true, "Wait until the controller is rolled out")
-	durationVar(flags, &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond, "How long to wait for each thing that is waited for")
+	durationVar(flags, &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond, "How long to wait for each object")
 	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 

@@ -45,7 +45,7 @@ func newMigrateCommand(env *environment) *cobra.Command {
 		Short: "Rewrite every object of resources in the current storage version, and prove that nothing is left",
 		Long: `Rewrite every object of the resources in the version that the API servers store now, and prove that nothing is left.
 
-Each object gets an empty patch: the API server reads it and stores it anew; nothing is created, deleted or edited.
+Each object gets an empty patch: the API server reads it and stores it again; nothing is created, deleted or edited.
 Before the first conclusion the API servers must have agreed on one version for the settle time, and the same servers
 must agree on it after the last write. What is proven depends on the evidence: Observed means that every API server
 was asked; Sampled means that only a load-balanced address was, and proves nothing unless --min-evidence says so.

@@ -33,7 +33,7 @@ type retireFlags struct {
 }
 
 func newRetireCommand(env *environment) *cobra.Command {
-	f := &retireFlags{output: render.Text}
+	f := &retireFlags{}
 	command := &cobra.Command{
 		Use:   "retire CRD --version VERSION",
 		Short: "Take an old version of a custom resource out of the cluster, safely",
@@ -47,18 +47,17 @@ on after any interruption:
   unserve        with --unserve: set served: false; then wait for requests that began before, and move what they have written
   remove         with --remove: take the version out of spec.versions
 
-Whatever could strand an object is refused before anything is written: the version is the storage version or the only one, another
-version may be stored that the definition does not have, objects cannot be read or rewritten, the API servers do not agree, the
-conversion webhook does not answer, somebody else migrates, the version is to be removed and is still served.
-The permissions for all of it are asked for first. The writes to the definition are made only if it is still the one that was judged,
-and touch nothing else. A version that the definition does not have and that nothing names is an error, unless this machine began to
-retire it: then it is done.
+The command refuses, before it writes anything, whatever could strand an object: the version is the storage version or the only one,
+a version may be stored that the CRD does not have, objects cannot be read or rewritten, the API servers do not agree, the
+conversion webhook is unresponsive, another migration of the resource is running, or the version is to be removed and is still served.
+It checks all permissions first. It writes the CRD only if that is unchanged since it was judged, and touches nothing else. A version
+that the CRD does not have and that nothing names is an error, unless this machine began to retire it: then it is done.
 
-Entries are moved with the paths of their fields. Where a conversion webhook renames a field, nobody owns it under its new name until
-its manager applies again: let appliers use the new version before.
+Entries are moved with the paths of their fields. Where a conversion webhook renames a field, no one owns it under its new name until
+its manager applies again: let appliers use the new version first.
 
-ownerReferences of other objects are not looked at. The garbage collector asks for an owner at the version that they name: what names
-one that is not served stays behind when its owner is deleted. Let the operator write them with the new version before --unserve.
+ownerReferences of other objects are skipped. The garbage collector reads an owner at the version that they name: an object that names a
+version that is no longer served stays behind when its owner is deleted. Let the operator write them with the new version before --unserve.
 
 --rescue is for a version that was removed too early, so that objects which are stored in it cannot be read any more, or those whose
 managedFields name it cannot be applied to: the version is brought back, unserved, and retired and removed again. It gets a schema
@@ -66,7 +65,7 @@ that keeps every field, so that the conversion finds all that is stored; or that
 
 CRD is the name of the CustomResourceDefinition, or what kubectl takes for the resource.
 
-Exit codes: 0 done (or nothing refused in a dry run), 1 error, 2 refused because it is not safe, or the definition changed, 3 the API
+Exit codes: 0 done (or nothing refused in a dry run), 1 error, 2 refused because it is not safe, or the CRD changed, 3 the API
 servers do not agree or the evidence is too weak, 4 some objects could not be rewritten or moved, 130 interrupted.`,
 		Example: `  kube-migrator retire widgets.demo.example.com --version v1 --dry-run
   kube-migrator retire widgets.demo.example.com --version v1
@@ -181,9 +180,9 @@ func (r *retirement) undefined(ctx context.Context) error {
 		return hinted(fmt.Errorf("%s is no custom resource: only a version of a CustomResourceDefinition can be retired", r.resource.GroupResource), r.env.name+" plan")
 	}
 	if err == nil {
-		err = errors.New("the list of all definitions is needed")
+		err = errors.New("the list of all CRDs is needed")
 	}
-	return hinted(fmt.Errorf("read definition %s: %w", name, err), "kubectl auth can-i list customresourcedefinitions.apiextensions.k8s.io")
+	return hinted(fmt.Errorf("read CustomResourceDefinition %s: %w", name, err), "kubectl auth can-i list customresourcedefinitions.apiextensions.k8s.io")
 }
 
 // permitted asks for all that the plan takes, before any of it is done. Who looks at a plan may be another than who carries it out.
@@ -295,9 +294,9 @@ func (r *retirement) settle(ctx context.Context, stopped func() error, generatio
 			}
 			return nil
 		case time.Now().After(deadline) && err != nil:
-			return fmt.Errorf("%w: they do not all know generation %d of the definition: %w", migrate.ErrNoAgreement, generation, err)
+			return fmt.Errorf("%w: they do not all know generation %d of the CRD: %w", migrate.ErrNoAgreement, generation, err)
 		case time.Now().After(deadline):
-			return fmt.Errorf("%w: they have not all known generation %d of the definition for %v without a break", migrate.ErrNoAgreement, generation, options.SettleTime)
+			return fmt.Errorf("%w: they have not all known generation %d of the CRD for %v without a break", migrate.ErrNoAgreement, generation, options.SettleTime)
 		}
 		if err := stopped(); err != nil {
 			return err

@@ -29,7 +29,7 @@ func newPauseCommand(env *environment) *cobra.Command {
 		Use:   "pause [RESOURCE…]",
 		Short: "Make the controller stop writing, until resume",
 		Long: `Set spec.state of the StorageVersionMigrations of the resources to Paused. The controller finishes what is in flight and
-writes nothing more; what is done stays done, and resume goes on where it was.`,
+writes nothing more. Rewritten objects stay as they are, and resume continues from there.`,
 		Example: `  kube-migrator pause widgets.demo.example.com
   kube-migrator pause --all`,
 	})
@@ -38,8 +38,8 @@ writes nothing more; what is done stays done, and resume goes on where it was.`,
 func newResumeCommand(env *environment) *cobra.Command {
 	return newSteeringCommand(env, steering{act: setState(v1alpha1.Active, "resumed")}, &cobra.Command{
 		Use:   "resume [RESOURCE…]",
-		Short: "Let the controller go on with what was paused",
-		Long:  `Set spec.state of the StorageVersionMigrations of the resources to Active. The controller goes on where it was.`,
+		Short: "Let the controller continue paused migrations",
+		Long:  `Set spec.state of the StorageVersionMigrations of the resources to Active. The controller continues where it stopped.`,
 		Example: `  kube-migrator resume widgets.demo.example.com
   kube-migrator resume --all`,
 	})
@@ -49,7 +49,7 @@ func newCancelCommand(env *environment) *cobra.Command {
 	note := "Nothing that was rewritten is undone. To ask again: " + env.name + " request RESOURCE"
 	return newSteeringCommand(env, steering{act: cancelOne, note: note}, &cobra.Command{
 		Use:   "cancel [RESOURCE…]",
-		Short: "Take requests back: stop writing, and forget how far it was",
+		Short: "Withdraw requests: stop writing, and forget the progress",
 		Long: `Set spec.state of the StorageVersionMigrations of the resources to Cancelled. The controller stops writing within 2 seconds. Nothing
 that was rewritten is undone, and nothing is proven by it; the next request begins at the first object. The controller asks for no
 migration of these resources by itself until a user does: ` + env.name + ` request RESOURCE. A StorageVersionMigration that has succeeded stays as it is.

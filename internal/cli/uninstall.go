@@ -35,9 +35,9 @@ The permissions of controller and workers go first: whatever still runs can writ
 Jobs with their checkpoints, ServiceAccounts, roles, the flags that install remembers and the rest, and the command waits
 until all pods have ended.
 
-State stays: the definitions with all StorageVersionMigrations and StorageStates, and the namespace, which owns those that
-the controller made; what was not finished begins anew after another install. --purge removes all that, too, and waits until
-it is gone. A namespace that was there before is never removed.
+State stays: the CRDs with all StorageVersionMigrations and StorageStates, and the namespace, which owns those that the
+controller made; unfinished migrations start over after another install. --purge removes all that as well, and waits until
+it is gone. A namespace that existed before install is never removed.
 
 Running it again is safe. Exit codes: 0 done, or nothing to remove; 1 error; 130 interrupted.`,
 		Example: `  kube-migrator uninstall
@@ -51,9 +51,9 @@ Running it again is safe. Exit codes: 0 done, or nothing to remove; 1 error; 130
 			})
 		},
 	}
-	command.Flags().BoolVar(&f.purge, "purge", false, "Remove state, too: the definitions with all their objects, and the namespace")
+	command.Flags().BoolVar(&f.purge, "purge", false, "Remove the state as well: the CRDs with all their objects, and the namespace")
 	dryRunVar(command.Flags(), &f.dryRun, "show what would be removed", "let the API server check it and remove nothing")
-	durationVar(command.Flags(), &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond, "How long to wait for each thing that is waited for")
+	durationVar(command.Flags(), &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond, "How long to wait for each object")
 	outputVar(command.Flags(), &f.output, render.Text, render.JSON, render.YAML)
 	return command
 }
@@ -90,7 +90,7 @@ func (env *environment) uninstall(ctx context.Context, command *cobra.Command, f
 		return env.explainInstall(ctx, command, "", err)
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(env.Err, "State stays: %s. To remove it, too:\n  %s --purge\n", strings.Join(left, ", "), command.CommandPath())
+		fmt.Fprintf(env.Err, "State stays: %s. To remove it as well:\n  %s --purge\n", strings.Join(left, ", "), command.CommandPath())
 	}
 	return nil
 }

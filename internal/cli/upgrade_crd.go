@@ -39,7 +39,7 @@ type upgradeCRDFlags struct {
 }
 
 func newUpgradeCRDCommand(env *environment) *cobra.Command {
-	f := &upgradeCRDFlags{output: render.Text}
+	f := &upgradeCRDFlags{}
 	command := &cobra.Command{
 		Use:   "upgrade-crd -f FILE",
 		Short: "Apply a new release of CustomResourceDefinitions, also where it drops versions that are stored",
