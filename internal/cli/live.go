@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -26,6 +27,8 @@ const (
 // has changed.
 type live struct {
 	w io.Writer
+	// terminal is w where that is one, else nil.
+	terminal *os.File
 	// settle is --settle-time.
 	settle time.Duration
 	// last is the line that was written last; explained is set once it was said what is waited for.
@@ -35,10 +38,8 @@ type live struct {
 
 // show shows how far a sweep is until the context ends.
 func (l *live) show(ctx context.Context, name string, sweep *migrate.Sweep) {
-	file, ok := l.w.(*os.File)
-	terminal := ok && term.IsTerminal(int(file.Fd()))
 	every := logEvery
-	if terminal {
+	if l.terminal != nil {
 		every = repaintEvery
 	}
 	ticker := time.NewTicker(every)
@@ -48,25 +49,25 @@ func (l *live) show(ctx context.Context, name string, sweep *migrate.Sweep) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			if terminal {
-				fmt.Fprint(l.w, "\r\x1b[K")
+			if l.terminal != nil {
+				fmt.Fprint(l.terminal, "\r\x1b[K")
 			}
 			return
 		}
 		p := sweep.Progress()
 		rate := meter.rate(time.Now(), p)
-		if !terminal {
+		if l.terminal == nil {
 			l.log(name, p, rate)
 			continue
 		}
-		width, _, err := term.GetSize(int(file.Fd()))
+		width, _, err := term.GetSize(int(l.terminal.Fd()))
 		if err != nil {
 			width = 80
 		}
 		if text := l.explanation(p); text != "" {
-			fmt.Fprintf(l.w, "\r\x1b[K%s\n", text)
+			fmt.Fprintf(l.terminal, "\r\x1b[K%s\n", text)
 		}
-		fmt.Fprintf(l.w, "\r%s\x1b[K", render.Bar(name, p, rate, width))
+		fmt.Fprintf(l.terminal, "\r%s\x1b[K", printable.Text(render.Bar(name, p, rate, width)))
 	}
 }
 

@@ -87,7 +87,7 @@ func (env *environment) newMigration(ctx context.Context, command *cobra.Command
 	if err != nil {
 		return nil, err
 	}
-	m := &migration{env: env, command: command, flags: f, client: client, servers: servers, cluster: cluster, live: live{w: env.Err, settle: f.options.SettleTime}}
+	m := &migration{env: env, command: command, flags: f, client: client, servers: servers, cluster: cluster, live: live{w: env.Err, terminal: env.errTerminal, settle: f.options.SettleTime}}
 	if f.dir == "" {
 		if f.dir, err = stateDir(); err != nil {
 			return nil, hinted(err, m.again("--checkpoint-dir=kube-migrator-checkpoints"))

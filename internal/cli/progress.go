@@ -210,11 +210,10 @@ const wideEnough = 110
 
 // style is how stdout is written to, and the width of the terminal, 0 where it is none.
 func (env *environment) style() (style render.ProgressStyle, width int) {
-	file, ok := env.Out.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if env.outTerminal == nil {
 		return style, 0
 	}
-	width, _, err := term.GetSize(int(file.Fd()))
+	width, _, err := term.GetSize(int(env.outTerminal.Fd()))
 	if err != nil {
 		width = 80
 	}

@@ -11,12 +11,16 @@ package cli
 import (
 	"context"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // what a kubeconfig may ask for
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // Streams is where a command reads and writes.
@@ -28,7 +32,10 @@ type Streams struct {
 
 // environment is what every command needs.
 type environment struct {
+	// Streams show what is written to Out and Err as text and nothing else: names and messages are those of others (package printable).
 	Streams
+	// outTerminal and errTerminal are Out and Err where these are terminals, for what moves the cursor or has colors; else nil.
+	outTerminal, errTerminal *os.File
 	// name is how the user called us: "kube-migrator", or "kubectl migrator" as a plugin.
 	name       string
 	kubeconfig *clientcmd.ClientConfigLoadingRules
@@ -37,11 +44,22 @@ type environment struct {
 
 // Run runs the command line args, whose first element is the program's own name, and returns the exit code.
 func Run(ctx context.Context, args []string, streams Streams) int {
-	env := &environment{Streams: streams, name: programName(args[0])}
+	env := &environment{
+		Streams:     Streams{In: streams.In, Out: printable.NewWriter(streams.Out), Err: printable.NewWriter(streams.Err)},
+		outTerminal: terminal(streams.Out), errTerminal: terminal(streams.Err), name: programName(args[0]),
+	}
 	root := newRoot(env)
 	root.SetArgs(args[1:])
 	command, err := root.ExecuteContextC(ctx)
 	return env.finish(command, err)
+}
+
+// terminal returns w where it is one, else nil.
+func terminal(w io.Writer) *os.File {
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return file
+	}
+	return nil
 }
 
 func newRoot(env *environment) *cobra.Command {

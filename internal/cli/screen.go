@@ -7,13 +7,13 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 
 	"golang.org/x/term"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
@@ -48,18 +48,18 @@ func (s *screen) show(p render.Progress) error {
 		b.Truncate(begin)
 		b.Write(text)
 	}
-	s.lines = rowsOf(b.Bytes()[begin:], width)
-	_, err := s.env.Out.Write(b.Bytes())
+	text := printable.Colored(string(b.Bytes()[begin:]))
+	s.lines = rowsOf([]byte(text), width)
+	_, err := s.env.outTerminal.WriteString(string(b.Bytes()[:begin]) + text)
 	return err
 }
 
 // height is how many rows the terminal has; 0 where there is none, or it does not say.
 func (env *environment) height() int {
-	file, ok := env.Out.(*os.File)
-	if !ok {
+	if env.outTerminal == nil {
 		return 0
 	}
-	_, height, err := term.GetSize(int(file.Fd()))
+	_, height, err := term.GetSize(int(env.outTerminal.Fd()))
 	if err != nil {
 		return 0
 	}

@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"internal/apimigration/split":   {"internal/apimigration/project"},
 	"internal/apimigration/stages":  {"internal/apimigration/crd", "internal/apimigration/project"},
 	"internal/cli": {
-		"agreement", "api/v1alpha1", "internal/access", "internal/bounded", "internal/apipath", "internal/cli/render", "internal/controller", "internal/controller/migration", "internal/controller/trigger", "internal/crd", "internal/crdupgrade", "internal/etcdaudit", "internal/install", "internal/inventory", "internal/manifest", "internal/pace", "internal/retire", "internal/storedversions", "internal/upgrade", "internal/worker", "migrate",
+		"agreement", "api/v1alpha1", "internal/access", "internal/bounded", "internal/apipath", "internal/cli/render", "internal/controller", "internal/controller/migration", "internal/controller/trigger", "internal/crd", "internal/crdupgrade", "internal/etcdaudit", "internal/install", "internal/inventory", "internal/manifest", "internal/pace", "internal/printable", "internal/retire", "internal/storedversions", "internal/upgrade", "internal/worker", "migrate",
 	},
 	"internal/cli/cmd/cli-reference":       {"internal/cli"},
 	"internal/cli/render":                  {"api/v1alpha1", "internal/crdupgrade", "internal/etcdaudit", "internal/inventory", "internal/retire", "internal/upgrade", "migrate"},
@@ -54,6 +54,7 @@ var allowed = map[string][]string{
 	"internal/ledger":                      nil,
 	"internal/manifest":                    nil,
 	"internal/pace":                        nil,
+	"internal/printable":                   nil,
 	"internal/policy":                      nil,
 	"internal/retire":                      {"internal/access", "internal/bounded", "internal/apipath", "internal/crd", "internal/pace", "internal/storedversions", "migrate"},
 	"internal/storedversions":              {"internal/apipath", "internal/crd", "migrate"},

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package printable keeps text that others chose, such as names, messages of webhooks and answers of API servers, from doing anything to a
+// terminal but being shown: escape sequences move the cursor, change what was written before, and on some terminals type commands.
+package printable
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Text returns text in which every character that a terminal would not just show is escaped as in JSON: ESC becomes \u001b. Line feeds and
+// tabs stay, and so JSON stays JSON. A byte that is not of UTF-8 becomes \x and two digits.
+func Text(text string) string {
+	if !strings.ContainsFunc(text, escaped) && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case !escaped(r):
+			b.WriteString(text[:size])
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+// colors are the sequences with which verdicts are shown in a color.
+var colors = regexp.MustCompile("\x1b\\[(0|31|32|33)m")
+
+// Colored is Text, but leaves red, green, yellow and the end of a color in place: they change nothing but how the same text looks.
+func Colored(text string) string {
+	var b strings.Builder
+	last := 0
+	for _, at := range colors.FindAllStringIndex(text, -1) {
+		b.WriteString(Text(text[last:at[0]]))
+		b.WriteString(text[at[0]:at[1]])
+		last = at[1]
+	}
+	b.WriteString(Text(text[last:]))
+	return b.String()
+}
+
+// escaped tells of control characters, and of those that change the direction or the looks of others, that they are not printed.
+func escaped(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
+
+// writer passes on what Text makes of what is written.
+type writer struct {
+	w  io.Writer
+	mu sync.Mutex
+	// rest is the beginning of a character whose other bytes come with the next write.
+	rest []byte
+}
+
+// NewWriter returns a writer that writes Text of everything to w. Writes at one time come one after the other.
+func NewWriter(w io.Writer) io.Writer { return &writer{w: w} }
+
+func (p *writer) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := append(p.rest, b...)
+	whole := len(text)
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if start := len(text) - back; utf8.RuneStart(text[start]) {
+			if !utf8.FullRune(text[start:]) {
+				whole = start
+			}
+			break
+		}
+	}
+	p.rest = append([]byte(nil), text[whole:]...)
+	if _, err := io.WriteString(p.w, Text(string(text[:whole]))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
