@@ -39,6 +39,15 @@ const (
 	Permitted ConditionType = "Permitted"
 )
 
+// Reasons of the condition AllEncodingVersionsEqual of a StorageState.
+const (
+	ReasonAgreement    = "Agreement"
+	ReasonDisagreement = "Disagreement"
+	// ReasonNotKnown: not all API servers could be asked. ReasonUnresolved: nor could they be since they disagreed.
+	ReasonNotKnown   = "NotKnown"
+	ReasonUnresolved = "Unresolved"
+)
+
 // Reasons of the condition Permitted.
 const (
 	ReasonForbidden = "Forbidden" // a permission is missing

@@ -5,12 +5,14 @@ package v1alpha1_test
 
 import (
 	"flag"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -43,6 +45,7 @@ func golden(t *testing.T, name, got string) {
 func TestKubectl(t *testing.T) {
 	c := newCluster(t, testbed.Options{})
 	t.Run("it shows migrations in columns", func(t *testing.T) { showsColumns(t, c) })
+	t.Run("it shows what is stored in columns", func(t *testing.T) { showsStates(t, c) })
 	t.Run("it explains fields", func(t *testing.T) { explainsFields(t, c) })
 }
 
@@ -64,6 +67,34 @@ func showsColumns(t *testing.T, c *cluster) {
 	}
 	if out, err := c.kubectl(t.Context(), "get", "kube-migrator", "-o", "name"); err != nil || !strings.Contains(out, "storageversionmigration.migration.k8s.io/new") {
 		t.Errorf("the category kube-migrator lists %q (%v)", out, err)
+	}
+}
+
+func showsStates(t *testing.T, c *cluster) {
+	const path = "/apis/migration.k8s.io/v1alpha1/storagestates"
+	for _, state := range []struct{ group, resource, status string }{
+		{"", "secrets", `"state":"Migrated","persistedVersions":["v1"],"currentVersion":"v1","evidence":"Observed","conditions":[{"type":"Migrated","status":"True","message":"Everything that is stored is in the current version"}]`},
+		{"gateway.networking.k8s.io", "backendtlspolicies", `"state":"NotMigrated","persistedVersions":["v1alpha2","v1alpha3"],"currentVersion":"v1alpha3","evidence":"Observed"`},
+		{"resource.k8s.io", "deviceclasses", `"state":"Disagreed","persistedVersions":["v1beta2","v1"]`},
+		// The longest name in Kubernetes 1.37.
+		{"admissionregistration.k8s.io", "validatingadmissionpolicybindings", `"state":"Unknown","persistedVersions":["Unknown","v1"],"currentVersion":"v1","conditions":[{"type":"Migrated","status":"False","message":"What is stored is not known: nothing is recorded"}]`},
+		{"admissionregistration.k8s.io", "mutatingadmissionpolicies", `"state":"Forbidden","persistedVersions":["Unknown","v1beta1"],"currentVersion":"v1beta1"`},
+	} {
+		name := strings.TrimSuffix(state.resource+"."+state.group, ".")
+		c.must(http.MethodPost, path, fmt.Sprintf(`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":%q},"spec":{"resource":{"group":%q,"resource":%q}}}`, name, state.group, state.resource))
+		c.must(http.MethodPatch, path+"/"+name+"/status", fmt.Sprintf(`{"status":{"lastHeartbeatTime":%q,%s}}`, time.Now().UTC().Add(-5*time.Minute).Format(time.RFC3339), state.status))
+	}
+	for name, args := range map[string][]string{"states.table": {"get", "storagestates"}, "states.wide": {"get", "storagestates", "-o", "wide"}} {
+		out, err := c.kubectl(t.Context(), args...)
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for line := range strings.Lines(out) {
+			if name == "states.table" && len(strings.TrimRight(line, " \n")) > 120 {
+				t.Errorf("%d columns: %s", len(line), line)
+			}
+		}
+		golden(t, name, regexp.MustCompile(`\b5m\d*s?\b`).ReplaceAllStringFunc(out, func(age string) string { return fmt.Sprintf("%-*s", len(age), "5m") }))
 	}
 }
 

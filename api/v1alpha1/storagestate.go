@@ -21,10 +21,12 @@ const DefaultHeartbeatPeriod = 10 * time.Minute
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, a superset of https://github.com/kubernetes/enhancements/pull/747"
 // +kubebuilder:resource:scope=Cluster,categories=kube-migrator
-// +kubebuilder:printcolumn:name="CURRENT",type=string,JSONPath=`.status.currentVersion`
-// +kubebuilder:printcolumn:name="PERSISTED",type=string,JSONPath=`.status.persistedVersions`
-// +kubebuilder:printcolumn:name="EVIDENCE",type=string,JSONPath=`.status.evidence`
-// +kubebuilder:printcolumn:name="HEARTBEAT",type=date,JSONPath=`.status.lastHeartbeatTime`
+// +kubebuilder:printcolumn:name="PERSISTED",type=string,JSONPath=`.status.persistedVersions`,description="Versions that stored objects may be encoded in"
+// +kubebuilder:printcolumn:name="CURRENT",type=string,JSONPath=`.status.currentVersion`,description="Version that the API servers encode in; empty while they disagree"
+// +kubebuilder:printcolumn:name="STATUS",type=string,JSONPath=`.status.state`,description="Migrated, or why not: NotMigrated, Unknown, Disagreed, Forbidden or Excluded"
+// +kubebuilder:printcolumn:name="SEEN",type=date,JSONPath=`.status.lastHeartbeatTime`,description="How long ago the API servers were last asked"
+// +kubebuilder:printcolumn:name="EVIDENCE",type=string,JSONPath=`.status.evidence`,priority=1,description="How it is known that the API servers agree"
+// +kubebuilder:printcolumn:name="WHY",type=string,JSONPath=`.status.conditions[?(@.type=="Migrated")].message`,priority=1,description="What the condition Migrated says"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.resource.resource + (has(self.spec.resource.group) && size(self.spec.resource.group) > 0 ? '.' + self.spec.resource.group : \"\")",message="the name is <resource>.<group>, or <resource> for the core group"
 type StorageState struct {
 	metav1.TypeMeta `json:",inline"`
@@ -70,8 +72,28 @@ type StorageStateSpec struct {
 	Resource GroupResource `json:"resource,omitzero"`
 }
 
+// StoragePhase is status.state of a StorageState: one word for people and printer columns. The conditions are the interface for programs.
+type StoragePhase string
+
+// The values of StoragePhase. Where several apply, it is the first of Excluded, Migrated, Forbidden, Disagreed, Unknown and NotMigrated: what a person has to resolve first.
+const (
+	StorageExcluded    StoragePhase = "Excluded"    // the installation leaves the resource out
+	StorageMigrated    StoragePhase = "Migrated"    // everything that is stored is in the current version
+	StorageForbidden   StoragePhase = "Forbidden"   // the worker lacks a permission
+	StorageDisagreed   StoragePhase = "Disagreed"   // the API servers encode the resource in different versions
+	StorageUnknown     StoragePhase = "Unknown"     // objects may be stored in versions that no one knows
+	StorageNotMigrated StoragePhase = "NotMigrated" // objects may be stored in other known versions than the current one
+)
+
 // StorageStateStatus is what is known of how a resource is stored.
 type StorageStateStatus struct {
+	// State is one word for people: Migrated (everything that is stored is in the current version), or why the resource is not migrated. Excluded: the installation
+	// leaves it out. Forbidden: the worker lacks a permission. Disagreed: the API servers encode it in different versions. Unknown: objects may be stored in versions
+	// that no one knows. NotMigrated: objects may be stored in other known versions. Where several apply, Excluded and Migrated come first, then the others in this
+	// order. Programs read the conditions. Empty: an older controller wrote the status.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	State StoragePhase `json:"state,omitempty"`
 	// PersistedStorageVersionHashes are the hashes of the versions that stored objects may be encoded in, in the order in which they came.
 	// "Unknown" stands for versions that no one knows.
 	// An upgrade or downgrade is safe only to API servers that can decode all of them, and not while "Unknown" is among them.

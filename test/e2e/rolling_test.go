@@ -270,6 +270,15 @@ func TestTwoBinariesOfARollingUpgradeWithADowngradeInTheMiddle(t *testing.T) {
 	for _, w := range []*watchman{r.watch, custom} {
 		w.wantTold(t)
 	}
+	told := slices.DeleteFunc(r.told(bindings.kind.Name()), func(reason string) bool { return !strings.HasPrefix(reason, "EncodingVersions") })
+	for i, reason := range told {
+		if want := []string{"EncodingVersionsDisagree", "EncodingVersionsAgree"}[i%2]; reason != want {
+			t.Errorf("Event %d of %v is about no change", i, told)
+		}
+	}
+	if len(told) < 4 || len(told)%2 != 0 {
+		t.Errorf("Events tell %v, want of two disagreements, and of the agreement after each", told)
+	}
 }
 
 // sweptTo waits until all widgets are proven to be in a version.

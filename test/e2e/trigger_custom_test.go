@@ -159,9 +159,14 @@ func TestWhatHappenedWhileTheControllerWasAway(t *testing.T) {
 			t.Error("nothing was asked for")
 		}
 		wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v2: 100})
+		eventually(t, "an Event tells of the doubt", func() bool { return len(c.told(widgetsName)) > 0 })
 	})
 	t.Run("a server was restarted", func(t *testing.T) {
 		generation := c.generation(widgetsName)
+		// Neither looks every second nor the restarts of the controller tell it again.
+		if got := c.told(widgetsName); !slices.Equal(got, []string{"StoredVersionsUnknown"}) {
+			t.Errorf("Events tell %v, want one of the doubt", got)
+		}
 		p = c.away(p, func() {
 			if err := c.cluster.Servers[0].Restart(t.Context()); err != nil {
 				t.Fatal(err)

@@ -5,6 +5,8 @@ package e2e
 
 import (
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +48,12 @@ func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
 		_, body := fetch(t, "https://"+metrics+"/metrics", cluster.Servers[0].Config().BearerToken)
 		return strings.Contains(body, `kube_migrator_forbidden{resource="`+widgetsName+`"} 1`)
 	})
+	for name, want := range map[string]v1alpha1.StoragePhase{widgetsName: v1alpha1.StorageForbidden, "secrets": v1alpha1.StorageExcluded, "configmaps": v1alpha1.StorageUnknown} {
+		if s := c.state(name); s == nil || s.Status.State != want {
+			t.Errorf("%s is %+v, want %s", name, s, want)
+		}
+	}
+	wantNarrow(t, cluster)
 	if s := c.state("configmaps"); s == nil || holds(s, v1alpha1.Permitted) != "" {
 		t.Errorf("a resource that the roles name has %+v", s)
 	}
@@ -66,4 +74,31 @@ func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
 		code, body := fetch(t, "https://"+metrics+"/metrics", cluster.Servers[0].Config().BearerToken)
 		return code == http.StatusOK && !strings.Contains(body, "kube_migrator_forbidden{")
 	})
+}
+
+// wantNarrow expects that kubectl shows every StorageState within 120 columns.
+func wantNarrow(t *testing.T, cluster *testbed.Cluster) {
+	t.Helper()
+	kubectl, err := testbed.Binary(t.Context(), testbed.V137, "kubectl", os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := cluster.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cluster.Command(t.Context(), kubectl, "--kubeconfig", kubeconfig, "get", "storagestates").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Logf("kubectl get storagestates:\n%s", out)
+	lines := slices.Collect(strings.Lines(string(out)))
+	if len(lines) < 50 || !strings.HasPrefix(lines[0], "NAME ") {
+		t.Errorf("kubectl shows %s", out)
+	}
+	for _, line := range lines {
+		if len(strings.TrimRight(line, " \n")) > 120 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
@@ -136,4 +137,22 @@ func TestTheLifeOfAStorageState(t *testing.T) {
 		t.Errorf("a deleted StorageState raised the generation from %d to %d", before, after)
 	}
 	fmt.Fprintln(t.Output(), "generations:", generation())
+}
+
+// told are the reasons of the Events about a StorageState, in the order in which they were sent.
+func (c *controlled) told(name string) (reasons []string) {
+	c.Helper()
+	var list struct{ Items []eventsv1.Event }
+	decode(c.T, do(c.T, c.cluster, http.MethodGet, "/apis/events.k8s.io/v1/events", nil), &list)
+	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+	for _, e := range list.Items {
+		if e.Regarding.Kind != "StorageState" || e.Regarding.Name != name {
+			continue
+		}
+		reasons = append(reasons, e.Reason)
+		if e.Series != nil {
+			c.Errorf("an Event was sent %d times: %+v", e.Series.Count, e)
+		}
+	}
+	return reasons
 }

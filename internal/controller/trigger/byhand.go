@@ -100,6 +100,7 @@ func (h *ByHand) try(ctx context.Context, proof ledger.Proof, evidence migrate.E
 		return state.Status.PersistedVersions, d.Refused, nil
 	}
 	next := status(&state.Status, d.State, nil, "", time.Now())
+	next.State = phase(&next)
 	return next.PersistedVersions, "", h.write(ctx, state, &next)
 }
 
@@ -160,7 +161,7 @@ func (h *ByHand) write(ctx context.Context, state *v1alpha1.StorageState, next *
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": state.UID, "resourceVersion": state.ResourceVersion},
 		"status": map[string]any{
-			"persistedStorageVersionHashes": next.PersistedStorageVersionHashes, "persistedVersions": next.PersistedVersions, "onlyDecodable": next.OnlyDecodable,
+			"state": next.State, "persistedStorageVersionHashes": next.PersistedStorageVersionHashes, "persistedVersions": next.PersistedVersions, "onlyDecodable": next.OnlyDecodable,
 			"resourceVersion": next.ResourceVersion, "witness": next.Witness, "conditions": next.Conditions,
 		},
 	})

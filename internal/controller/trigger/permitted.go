@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
@@ -28,7 +27,6 @@ const permitEvery = time.Minute
 type permits struct {
 	rest    rest.Interface
 	account access.Account
-	events  events.EventRecorder
 	// forbidden is 1 for each resource that the account may not migrate.
 	forbidden *prometheus.GaugeVec
 	// until is how long a resource counts as permitted without another question.
@@ -37,9 +35,9 @@ type permits struct {
 	missing int
 }
 
-func newPermits(client rest.Interface, account access.Account, recorder events.EventRecorder, registry prometheus.Registerer) (*permits, error) {
+func newPermits(client rest.Interface, account access.Account, registry prometheus.Registerer) (*permits, error) {
 	p := &permits{
-		rest: client, account: account, events: recorder, until: map[schema.GroupResource]time.Time{},
+		rest: client, account: account, until: map[schema.GroupResource]time.Time{},
 		forbidden: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "kube_migrator", Name: "forbidden", Help: "1 where the worker may not migrate a resource that is included.",
 		}, []string{"resource"}),
@@ -134,14 +132,15 @@ func (t *trigger) tellPermission(ctx context.Context, e *entryPlan, missing *acc
 	}
 	others := slices.DeleteFunc(slices.Clone(all), func(c v1alpha1.Condition) bool { return c.Type == v1alpha1.Permitted })
 	e.state.Status.Conditions = append(others, next)
+	e.state.Status.State = phase(&e.state.Status)
 	if err := t.client.Status().Update(ctx, e.state); err != nil {
 		return err
 	}
 	t.eyes.main.saw(e.state)
 	if missing == nil {
-		t.permits.events.Eventf(e.state, nil, corev1.EventTypeNormal, next.Reason, "Migrate", "%s", next.Message)
+		t.events.Eventf(e.state, nil, corev1.EventTypeNormal, next.Reason, "Migrate", "%s", next.Message)
 	} else {
-		t.permits.events.Eventf(e.state, nil, corev1.EventTypeWarning, next.Reason, "Migrate", "%s", next.Message)
+		t.events.Eventf(e.state, nil, corev1.EventTypeWarning, next.Reason, "Migrate", "%s", next.Message)
 	}
 	t.Logger.Info("What the worker may migrate has changed", "resource", e.name, "permitted", missing == nil)
 	return nil

@@ -164,7 +164,10 @@ func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[strin
 
 // conditions are AllEncodingVersionsEqual and Migrated; others are kept as they are.
 func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, doubt string, now metav1.Time) []v1alpha1.Condition {
-	equal := v1alpha1.Condition{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionUnknown, Reason: "NotKnown", Message: "The API servers could not all be asked"}
+	equal := v1alpha1.Condition{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonNotKnown, Message: "The API servers could not all be asked"}
+	if haveDisagreed(before) {
+		equal.Reason = v1alpha1.ReasonUnresolved
+	}
 	switch {
 	case v == nil:
 		for _, c := range before {
@@ -173,9 +176,9 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 			}
 		}
 	case s.Epoch != nil:
-		equal.Status, equal.Reason, equal.Message = metav1.ConditionTrue, "Agreement", "All API servers encode in one version ("+v.Evidence.String()+")"
+		equal.Status, equal.Reason, equal.Message = metav1.ConditionTrue, v1alpha1.ReasonAgreement, "All API servers encode in one version ("+v.Evidence.String()+")"
 	case v.Disagree:
-		equal.Status, equal.Reason, equal.Message = metav1.ConditionFalse, "Disagreement", v.Why
+		equal.Status, equal.Reason, equal.Message = metav1.ConditionFalse, v1alpha1.ReasonDisagreement, v.Why
 	case v.Why != "":
 		equal.Message = v.Why
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
@@ -93,7 +94,7 @@ func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	m.migration.Status.Run.StartResourceVersion = "30"
 	tr := &trigger{
 		Options: Options{Logger: slog.New(slog.DiscardHandler)}, client: m, journal: newJournal(func() {}),
-		positions: map[string]position{settled: 0}, moved: make(chan struct{}, 1),
+		positions: map[string]position{settled: 0}, moved: make(chan struct{}, 1), events: events.NewFakeRecorder(10),
 	}
 	tr.journal.serversListed(map[string]tenure{"api-1": {"p1", noon}}, 1)
 	tr.positions[settled] = tr.journal.here()

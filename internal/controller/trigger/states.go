@@ -130,17 +130,22 @@ const never = math.MaxInt64
 // write writes the status of a StorageState. Where nothing moved but the heartbeat, a young one is good enough: what is
 // recorded is then what was seen.
 func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next v1alpha1.StorageStateStatus, doubt string, young time.Duration) error {
+	next.State = phase(&next)
 	if sameButHeartbeat(state.Status, next) && time.Since(state.Status.LastHeartbeatTime.Time) < young {
 		return nil
 	}
 	if before := state.Status.PersistedVersions; doubt != "" || !slices.Equal(before, next.PersistedVersions) {
 		t.Logger.Info("What may be stored has changed", "resource", state.Name, "before", before, "now", next.PersistedVersions, "doubt", doubt)
 	}
+	before := state.Status
 	state.Status = next
 	if err := t.client.Status().Update(ctx, state); err != nil {
 		return err
 	}
 	t.eyes.main.saw(state) // what is read later must not be older
+	for _, n := range news(&before, &next, doubt) {
+		t.events.Eventf(state, nil, n.kind, n.reason, "Look", "%s", n.message)
+	}
 	return nil
 }
 

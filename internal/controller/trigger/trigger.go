@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -87,9 +88,10 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 	t := &trigger{
 		Options: o, client: m.GetClient(), cache: m.GetCache(), moved: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		positions: map[string]position{},
+		events:    m.GetEventRecorder("kube-migrator"),
 		asker:     asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace, create: o.Bootstrap, pace: o.Pace},
 	}
-	if t.permits, err = newPermits(restClient, o.Worker, m.GetEventRecorder("kube-migrator"), ctrlmetrics.Registry); err != nil {
+	if t.permits, err = newPermits(restClient, o.Worker, ctrlmetrics.Registry); err != nil {
 		return err
 	}
 	t.journal = newJournal(func() { poke(t.moved) })
@@ -111,6 +113,7 @@ type trigger struct {
 	eyes    eyes
 	asker   asker
 	permits *permits
+	events  events.EventRecorder
 	journal *journal
 	watcher *watcher
 

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trigger
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/ledger"
+)
+
+// conditionOf returns a condition; its zero value where there is none of the type.
+func conditionOf(conditions []v1alpha1.Condition, t v1alpha1.ConditionType) v1alpha1.Condition {
+	for _, c := range conditions {
+		if c.Type == t {
+			return c
+		}
+	}
+	return v1alpha1.Condition{}
+}
+
+// isUnknown reports whether versions may be stored that no one knows. Nothing recorded counts as unknown.
+func isUnknown(s *v1alpha1.StorageStateStatus) bool {
+	return len(s.PersistedStorageVersionHashes) == 0 || slices.Contains(s.PersistedStorageVersionHashes, ledger.Unknown)
+}
+
+// disagree reports whether API servers encode the resource in different versions. One that does not answer any more counts with what it showed last.
+func disagree(s *v1alpha1.StorageStateStatus) bool {
+	shown := map[string]bool{}
+	for _, server := range s.ServerStorageVersions {
+		if server.EncodingVersionHash != "" {
+			shown[server.EncodingVersionHash] = true
+		}
+	}
+	return len(shown) > 1 || conditionOf(s.Conditions, v1alpha1.AllEncodingVersionsEqual).Status == metav1.ConditionFalse
+}
+
+// haveDisagreed reports whether API servers disagreed when all of them were asked last: they have not been seen to agree since.
+func haveDisagreed(conditions []v1alpha1.Condition) bool {
+	reason := conditionOf(conditions, v1alpha1.AllEncodingVersionsEqual).Reason
+	return reason == v1alpha1.ReasonDisagreement || reason == v1alpha1.ReasonUnresolved
+}
+
+func isMigrated(s *v1alpha1.StorageStateStatus) bool {
+	return conditionOf(s.Conditions, v1alpha1.Migrated).Status == metav1.ConditionTrue
+}
+
+func isForbidden(s *v1alpha1.StorageStateStatus) bool {
+	return conditionOf(s.Conditions, v1alpha1.Permitted).Status == metav1.ConditionFalse
+}
+
+// phase is the one word that sums up a status. It is pure.
+func phase(s *v1alpha1.StorageStateStatus) v1alpha1.StoragePhase {
+	switch {
+	case s.Excluded:
+		return v1alpha1.StorageExcluded
+	case isMigrated(s):
+		return v1alpha1.StorageMigrated
+	case isForbidden(s):
+		return v1alpha1.StorageForbidden
+	case disagree(s):
+		return v1alpha1.StorageDisagreed
+	case isUnknown(s):
+		return v1alpha1.StorageUnknown
+	}
+	return v1alpha1.StorageNotMigrated
+}
