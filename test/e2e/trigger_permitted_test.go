@@ -48,6 +48,15 @@ func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
 		_, body := fetch(t, "https://"+metrics+"/metrics", cluster.Servers[0].Config().BearerToken)
 		return strings.Contains(body, `kube_migrator_forbidden{resource="`+widgetsName+`"} 1`)
 	})
+	eventually(t, "metrics tell of StorageStates and looks", func() bool {
+		_, body := fetch(t, "https://"+metrics+"/metrics", cluster.Servers[0].Config().BearerToken)
+		return !slices.ContainsFunc([]string{
+			`kube_migrator_abnormal_resource{reason="unknown",resource="` + widgetsName + `"} 1`, `kube_migrator_abnormal_storage_states{reason="forbidden"} 1`,
+			`kube_migrator_storage_states{excluded="true"} 1`, `kube_migrator_abnormal_storage_states{reason="disagreement"} 0`,
+			"kube_migrator_oldest_heartbeat_timestamp_seconds 1.", "kube_migrator_last_complete_look_timestamp_seconds 1.", `kube_migrator_looks_total{result="complete"} `,
+			"kube_migrator_look_duration_seconds_count ",
+		}, func(line string) bool { return !strings.Contains(body, line) })
+	})
 	for name, want := range map[string]v1alpha1.StoragePhase{widgetsName: v1alpha1.StorageForbidden, "secrets": v1alpha1.StorageExcluded, "configmaps": v1alpha1.StorageUnknown} {
 		if s := c.state(name); s == nil || s.Status.State != want {
 			t.Errorf("%s is %+v, want %s", name, s, want)

@@ -266,7 +266,12 @@ func (t *trigger) listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch storage states: %w", err)
 	}
-	if _, err := states.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { poke(t.changed) }}); err != nil {
+	t.metrics.begin()
+	if _, err := states.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    t.metrics.recorded,
+		UpdateFunc: func(_, after any) { t.metrics.recorded(after) },
+		DeleteFunc: func(o any) { t.metrics.forgot(o); poke(t.changed) },
+	}); err != nil {
 		return fmt.Errorf("watch storage states: %w", err)
 	}
 	migrations, err := t.cache.GetInformer(ctx, &v1alpha1.StorageVersionMigration{})

@@ -94,6 +94,9 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 	if t.permits, err = newPermits(restClient, o.Worker, ctrlmetrics.Registry); err != nil {
 		return err
 	}
+	if t.metrics, err = newMetrics(ctrlmetrics.Registry); err != nil {
+		return err
+	}
 	t.journal = newJournal(func() { poke(t.moved) })
 	t.eyes = eyes{
 		rest: restClient, live: m.GetAPIReader(), servers: servers, journal: t.journal, silent: map[string]bool{},
@@ -114,6 +117,7 @@ type trigger struct {
 	asker   asker
 	permits *permits
 	events  events.EventRecorder
+	metrics *metrics
 	journal *journal
 	watcher *watcher
 
@@ -157,6 +161,7 @@ func (t *trigger) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		begin := time.Now()
 		complete, err := t.pass(ctx)
+		t.metrics.looked(begin, time.Now(), complete, err)
 		t.rested = time.Now().Add(min(time.Since(begin), time.Second))
 		if errors.Is(err, ErrRestored) {
 			return err
