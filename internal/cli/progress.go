@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
@@ -37,7 +38,8 @@ Whether an upgrade is safe is taken from the StorageStates that the controller k
 that they write; check gives the same verdicts. It does not need the StorageVersionMigrations, which may be deleted once they
 have succeeded. Resources that the installation excludes are not judged, unless they are named or --include matches them.
 
-With -w the command goes on, through outages of the API server too, until every run has succeeded or failed. A refusal that
+With -w the command goes on, through outages of the API server too, until every run has succeeded or failed, and what was proven is recorded in the
+StorageStates, which takes a moment and is waited for at most 30 seconds. A refusal that
 lasts, such as a lost permission, ends it. Where nothing happens for five minutes it says so.
 
 RESOURCE is what kubectl takes, or the name of a StorageVersionMigration.
@@ -110,8 +112,10 @@ type observer struct {
 	about   scope
 
 	known
-	invTaken time.Time
-	silent   bool // the API server did not answer last time
+	// unrecorded are resources whose migration has proven what their StorageState does not say yet.
+	unrecorded []string
+	invTaken   time.Time
+	silent     bool // the API server did not answer last time
 	patience
 }
 
@@ -139,12 +143,24 @@ func (o *observer) look(ctx context.Context) (render.Progress, error) {
 		return render.Progress{}, o.env.notFound(o.command, err)
 	}
 	o.tellQuiet(all, now)
+	o.unrecorded = nil
+	for _, f := range facts {
+		if m := f.Migration(); m != nil && f.State != nil {
+			if awaited, _ := trigger.Unrecorded(m, f.State); awaited {
+				o.unrecorded = append(o.unrecorded, f.Resource.String())
+			}
+		}
+	}
 	return progressOf(question, facts, about), nil
 }
 
 // watch shows every change until nothing runs any more.
 func (o *observer) watch(ctx context.Context, progress render.Progress, screen *screen) (render.Progress, error) {
+	var err error
 	for {
+		if progress, err = o.untilRecorded(ctx, progress); err != nil {
+			return progress, err
+		}
 		if err := screen.show(progress); err != nil {
 			return progress, err
 		}
@@ -152,12 +168,30 @@ func (o *observer) watch(ctx context.Context, progress render.Progress, screen *
 		if !progress.Unfinished() {
 			return progress, screen.end(progress)
 		}
-		next, err := o.poll(ctx)
-		if err != nil {
+		if progress, err = o.poll(ctx); err != nil {
 			return progress, err
 		}
-		progress = next
 	}
+}
+
+// untilRecorded looks on where every run has ended and something that was proven is not recorded yet.
+func (o *observer) untilRecorded(ctx context.Context, progress render.Progress) (render.Progress, error) {
+	told := false
+	for begin := time.Now(); !progress.Unfinished() && len(o.unrecorded) > 0; {
+		switch waited := time.Since(begin); {
+		case waited >= recordPatience:
+			fmt.Fprintf(o.env.Err, notRecorded, few(o.unrecorded), recordPatience)
+			return progress, nil
+		case waited >= recordQuiet && !told:
+			told = true
+			fmt.Fprintf(o.env.Err, awaitsRecord, few(o.unrecorded))
+		}
+		var err error
+		if progress, err = o.poll(ctx); err != nil {
+			return progress, err
+		}
+	}
+	return progress, nil
 }
 
 // poll waits a moment and looks again, until the API server answers.

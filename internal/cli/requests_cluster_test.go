@@ -13,10 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/config"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
 const widgets = testbed.WidgetDefinition
@@ -277,7 +280,7 @@ func (a *asked) waiting(t *testing.T) {
 	begin := func(words ...string) (result func() (int, string, string)) {
 		done := make(chan func() (int, string, string), 1)
 		go func() {
-			code, out, errors := a.run(t.Context(), append([]string{"wait"}, words...)...)
+			code, out, errors := a.run(t.Context(), words...)
 			done <- func() (int, string, string) { return code, out, errors }
 		}()
 		return func() (int, string, string) {
@@ -285,31 +288,32 @@ func (a *asked) waiting(t *testing.T) {
 			case result := <-done:
 				return result()
 			case <-time.After(time.Minute):
-				t.Fatal("wait does not return")
+				t.Fatal("the command does not return")
 				return 0, "", ""
 			}
 		}
 	}
 	a.expect(t, exitDone, widgets+" requested (generation 4)\n", "request", "widgets")
-	result := begin("widgets")
+	result := begin("wait", "widgets")
 	time.Sleep(1500 * time.Millisecond) // the success of generation 3 must not end it
 	a.status(t, widgets, succeededStatus(4, "x"))
 	if code, out, errors := result(); code != exitDone || out != widgets+" succeeded\n" || errors != "" {
 		t.Errorf("success: exit code %d, %q, %q", code, out, errors)
 	}
+	a.recording(t, begin)
 	a.send(t, http.MethodPatch, "/"+widgets, `{"spec":{"generation":5,"state":"Paused"}}`)
 	code, _, errors := a.run(t.Context(), "wait", "widgets", "--timeout=2500ms")
 	want := widgets + " is paused: waiting for kube-migrator resume " + widgets + "\nerror: not finished within 2.5s: " + widgets + "\nTry: kube-migrator progress -w " + widgets + "\n"
 	if code != exitWorkLeft || errors != want {
 		t.Errorf("timeout: exit code %d, %q, want %d, %q", code, errors, exitWorkLeft, want)
 	}
-	result = begin("widgets")
+	result = begin("wait", "widgets")
 	a.status(t, widgets, failedStatus(5))
 	if code, out, _ := result(); code != exitFailures || out != widgets+" failed: 1 object was refused\n  failed  default/w1: Rejected: no color\n" {
 		t.Errorf("failure: exit code %d, %q", code, out)
 	}
 	a.expect(t, exitDone, widgets+" requested (generation 6)\n", "request", "widgets")
-	result = begin("widgets")
+	result = begin("wait", "widgets")
 	time.Sleep(1500 * time.Millisecond)
 	a.expect(t, exitDone, widgets+" cancelled\n", "cancel", "widgets")
 	if code, _, errors := result(); code != exitUndetermined || !strings.HasSuffix(errors, "error: "+widgets+" is cancelled\nTry: kube-migrator request "+widgets+"\n") {
@@ -319,11 +323,38 @@ func (a *asked) waiting(t *testing.T) {
 	if m := a.send(t, http.MethodGet, "/"+widgets, ""); m.Spec.State != v1alpha1.Active {
 		t.Errorf("requested after it was cancelled: state %s", m.Spec.State)
 	}
-	result = begin("widgets")
+	result = begin("wait", "widgets")
 	time.Sleep(1500 * time.Millisecond)
 	a.remove(t, "/"+widgets)
 	if code, _, errors := result(); code != exitUndetermined || !strings.HasSuffix(errors, "error: "+widgets+" was deleted\nTry: kube-migrator request "+widgets+"\n") {
 		t.Errorf("deleted: exit code %d, %q", code, errors)
+	}
+}
+
+// recording plays a controller that records a success a moment later: neither wait nor progress -w ends before, so that progress does not answer that nothing is known.
+func (a *asked) recording(t *testing.T, begin func(words ...string) (result func() (int, string, string))) {
+	hash := storageversion.Hash(schema.GroupVersionKind{Group: "demo.example.com", Version: "v1", Kind: "Widget"})
+	a.state(t, hash, v1alpha1.Unknown)
+	a.record(t, `{"status":{"requiredStartResourceVersion":"29","epoch":{"servers":["p1"]}}}`)
+	a.status(t, widgets, `{"run":{"generation":4,"startResourceVersion":"30"},"storageVersionHash":"`+hash+`","epoch":{"servers":["p1"]}}`)
+	commands := map[string]func() (int, string, string){"wait": begin("wait", "widgets"), "progress": begin("progress", "-w", "widgets")}
+	time.Sleep(1500 * time.Millisecond)
+	a.state(t, hash, hash)
+	for name, result := range commands {
+		if code, out, errors := result(); code != exitDone || errors != "" {
+			t.Errorf("%s: exit code %d, %q, %q", name, code, out, errors)
+		}
+	}
+	if code, out, _ := a.run(t.Context(), "progress", "widgets"); code != exitDone {
+		t.Errorf("progress: exit code %d: %s", code, out)
+	}
+}
+
+// record writes to the status of the StorageState of widgets.
+func (a *asked) record(t *testing.T, patch string) {
+	t.Helper()
+	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodPatch, statesPath+"/"+widgets+"/status", []byte(patch)); err != nil || status != http.StatusOK {
+		t.Fatalf("%d, %v: %s", status, err, answer)
 	}
 }
 

@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 )
 
 func newWaitCommand(env *environment) *cobra.Command {
@@ -29,6 +31,9 @@ func newWaitCommand(env *environment) *cobra.Command {
 		Short: "Wait until migrations have succeeded, or one has failed",
 		Long: `Wait until the migrations of all the resources have succeeded, or one of them has failed. What is waited for is the run that
 is asked for when the command starts, or a later one.
+
+A migration that has succeeded is waited for until the StorageState of its resource says what was proven, so that progress and check know it. The
+controller records that within a moment; the command waits at most 30 seconds for it, and says so where it has not happened by then.
 
 RESOURCE is what kubectl takes, or the name of a StorageVersionMigration. A paused one is waited for. Outages of the API
 server are waited out; a refusal that lasts, such as a lost permission, ends the command. Where nothing happens for five
@@ -58,6 +63,9 @@ type awaited struct {
 	last       v1alpha1.StorageVersionMigration // as it was seen last
 	done       bool
 	toldPaused bool
+	// succeeded is when its success was seen first; zero: not yet. Since then its record is waited for.
+	succeeded  time.Time
+	toldRecord bool
 	// told is what was said last about what it waits for.
 	told string
 }
@@ -96,15 +104,89 @@ func (o *observer) waitFor(ctx context.Context, waiting []awaited, all []v1alpha
 	}
 	defer cancel()
 	for {
-		o.tellQuiet(all, time.Now())
-		finished, err := o.env.check(waiting, all, output)
+		now := time.Now()
+		o.tellQuiet(all, now)
+		finished, err := o.env.check(waiting, all, o.records(limited, waiting, all), now, output)
 		if finished || err != nil {
 			return err
 		}
 		if all, err = o.again(limited); err != nil {
-			return timedOut(limited, o.env, waiting, timeout, err)
+			return timedOut(limited, o.env, waiting, timeout, output, err)
 		}
 	}
+}
+
+const (
+	// recordPatience is how long the record of a success is waited for. A controller that is at work writes it within a second, or after the look that it
+	// takes at this moment.
+	recordPatience = 30 * time.Second
+	// recordQuiet is how long that is done without a word.
+	recordQuiet = 3 * time.Second
+
+	awaitsRecord = "%s has succeeded: waiting until its StorageState says so\n"
+	notRecorded  = "%s has succeeded, and its StorageState does not say so after %v: perhaps no controller runs\n"
+)
+
+// records reads the StorageStates, if a success is among what is waited for. Where they cannot be read none is waited for: the migrations have succeeded.
+func (o *observer) records(ctx context.Context, waiting []awaited, all []v1alpha1.StorageVersionMigration) map[schema.GroupResource]*v1alpha1.StorageStateStatus {
+	for i := range waiting {
+		if m := find(all, waiting[i].uid); m == nil || waiting[i].done || m.Status.CompletedGeneration < waiting[i].generation {
+			continue
+		}
+		reading, cancel := context.WithTimeout(ctx, pollDeadline)
+		defer cancel()
+		states, _, _ := o.readStates(reading) // nil: not readable
+		return states
+	}
+	return nil
+}
+
+func find(all []v1alpha1.StorageVersionMigration, uid types.UID) *v1alpha1.StorageVersionMigration {
+	for i := range all {
+		if all[i].UID == uid {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// recordOf is the StorageState of a migration's resource, which may be recorded under the name of another group that serves the same objects; nil: there is none.
+func recordOf(m *v1alpha1.StorageVersionMigration, states map[schema.GroupResource]*v1alpha1.StorageStateStatus) *v1alpha1.StorageStateStatus {
+	r := resourceOf(m)
+	if s := states[r]; s != nil {
+		return s
+	}
+	for _, gv := range m.Spec.GroupVersions {
+		if s := states[schema.GroupResource{Group: gv.Group, Resource: r.Resource}]; s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// recorded reports whether nothing more is to be waited for after a success, and tells people what is waited for, or why it is not any more.
+func (w *awaited) recorded(env *environment, m *v1alpha1.StorageVersionMigration, s *v1alpha1.StorageStateStatus, now time.Time) bool {
+	if w.succeeded.IsZero() {
+		w.succeeded = now
+	}
+	if s == nil {
+		return true
+	}
+	awaits, why := trigger.Unrecorded(m, s)
+	waited := now.Sub(w.succeeded)
+	switch {
+	case why != "":
+		fmt.Fprintf(env.Err, "%s has succeeded, and its StorageState stays as it is: %s\n", w.name, why)
+	case awaits && waited >= recordPatience:
+		fmt.Fprintf(env.Err, notRecorded, w.name, recordPatience)
+	case awaits:
+		if waited >= recordQuiet && !w.toldRecord {
+			w.toldRecord = true
+			fmt.Fprintf(env.Err, awaitsRecord, w.name)
+		}
+		return false
+	}
+	return true
 }
 
 // again lists once more after a moment, until the API server answers.
@@ -129,41 +211,59 @@ func (o *observer) again(ctx context.Context) ([]v1alpha1.StorageVersionMigratio
 	}
 }
 
-func timedOut(limited context.Context, env *environment, waiting []awaited, timeout time.Duration, err error) error {
+func timedOut(limited context.Context, env *environment, waiting []awaited, timeout time.Duration, output render.Format, err error) error {
 	if !errors.Is(limited.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	var left []string
-	for _, w := range waiting {
-		if !w.done {
+	for i := range waiting {
+		switch w := &waiting[i]; {
+		case w.done:
+		case !w.succeeded.IsZero():
+			fmt.Fprintf(env.Err, notRecorded, w.name, timeout)
+			if err := env.tellSuccess(w, output); err != nil {
+				return err
+			}
+		default:
 			left = append(left, w.name)
 		}
+	}
+	if len(left) == 0 {
+		return nil
 	}
 	return hintedCode(fmt.Errorf("not finished within %v: %s", timeout, few(left)), env.name+" progress -w "+strings.Join(left[:min(5, len(left))], " "), exitWorkLeft)
 }
 
 // check tells of what has ended since the last time; finished where nothing is left to wait for.
-func (env *environment) check(waiting []awaited, all []v1alpha1.StorageVersionMigration, output render.Format) (finished bool, err error) {
+func (env *environment) check(
+	waiting []awaited, all []v1alpha1.StorageVersionMigration, states map[schema.GroupResource]*v1alpha1.StorageStateStatus, now time.Time, output render.Format,
+) (finished bool, err error) {
 	finished = true
 	for i := range waiting {
 		w := &waiting[i]
 		if w.done {
 			continue
 		}
-		same := matches(all, func(m *v1alpha1.StorageVersionMigration) bool { return m.UID == w.uid })
-		if len(same) == 0 {
+		m := find(all, w.uid)
+		if m == nil && !w.succeeded.IsZero() { // its time after success is over
+			w.done = true
+			if err := env.tellSuccess(w, output); err != nil {
+				return false, err
+			}
+			continue
+		}
+		if m == nil {
 			return false, hintedCode(fmt.Errorf("%s was deleted", w.name), env.name+" request "+w.name, exitUndetermined)
 		}
-		m := &same[0]
 		w.last = *m
 		switch {
 		case m.Status.CompletedGeneration >= w.generation:
-			w.done = true
-			if output == render.Text {
-				_, err = fmt.Fprintf(env.Out, "%s succeeded\n", w.name)
+			if w.done = w.recorded(env, m, recordOf(m, states), now); !w.done {
+				finished = false
+				continue
 			}
-			if err != nil {
-				return false, fmt.Errorf("write result: %w", err)
+			if err := env.tellSuccess(w, output); err != nil {
+				return false, err
 			}
 			continue
 		case holds(m, v1alpha1.Failed) && m.Status.Run.Generation >= w.generation:
@@ -181,6 +281,16 @@ func (env *environment) check(waiting []awaited, all []v1alpha1.StorageVersionMi
 		finished = false
 	}
 	return finished, nil
+}
+
+func (env *environment) tellSuccess(w *awaited, output render.Format) error {
+	if output != render.Text {
+		return nil // the object tells
+	}
+	if _, err := fmt.Fprintf(env.Out, "%s succeeded\n", w.name); err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	return nil
 }
 
 // failed shows how a migration failed.

@@ -213,7 +213,7 @@ func decodable(s State, l Look) bool {
 func refusal(s State, p Proof) string {
 	switch {
 	case s.After == 0 || p.Start <= s.After:
-		return "the run may have started before something else was written"
+		return TooEarly
 	case s.Epoch == nil:
 		return "the API servers do not agree now"
 	case p.Epoch.Hash != s.Epoch.Hash:
@@ -223,6 +223,9 @@ func refusal(s State, p Proof) string {
 	}
 	return ""
 }
+
+// TooEarly refuses a proof for good: a run that starts later is needed.
+const TooEarly = "the run may have started before something else was written"
 
 // NotCompared refuses a proof that counts as soon as the collection is compared.
 const NotCompared = "the collection could not be read, or its resourceVersion is not a number: whether its etcd was restored is unknown"
