@@ -22,6 +22,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/controller"
 	migrations "github.com/kube-migrator/kube-migrator/internal/controller/migration"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
+	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -101,6 +102,7 @@ func (f *controllerFlags) check(command *cobra.Command) error {
 	completeShutdownDelay(command, o.SettleTime, &o.ShutdownDelay)
 	f.trigger.ShutdownDelay = o.ShutdownDelay
 	o.InProcess = f.workers == workersInProcess
+	f.trigger.Paused = install.Paused
 	f.trigger.RecordOnly, f.trigger.Bootstrap = !f.autoTrigger, f.bootstrap == bootstrapAll
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -353,6 +355,9 @@ func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTheFlags(t *testing.T) {
 	worker := i.clientAs("kube-migrator-worker")
 	i.eventually("the worker may patch widgets", func() bool { return i.may(worker, "patch", "demo.example.com", "widgets", "") })
 
+	if err := install.Pause(t.Context(), i.client, time.Now()); err != nil {
+		t.Fatal(err)
+	}
 	proxy.SetRules(testbed.Rule{Fault: testbed.InternalError(), Match: testbed.PathContains("/apis/demo.example.com/")})
 	_, notes := i.runAs(kubeconfig, exitUndetermined, "install", "--wait=false", "--image=kube-migrator:next")
 	for _, want := range []string{
@@ -362,6 +367,9 @@ func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTheFlags(t *testing.T) {
 		if !strings.Contains(notes, want) {
 			t.Errorf("stderr %q, want %q", notes, want)
 		}
+	}
+	if since, err := install.Paused(t.Context(), i.client); err != nil || since == "" {
+		t.Errorf("what was paused is so no more after the upgrade (%v)", err)
 	}
 	if i.may(worker, "patch", "", "secrets", "") {
 		t.Error("the worker may patch what was excluded by the last installation")

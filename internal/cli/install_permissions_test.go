@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -176,6 +177,24 @@ func (i *installer) checkController() {
 		if !i.may(controller, allowed[0], allowed[1], allowed[2], allowed[3]) {
 			t.Errorf("the controller may not %v", allowed)
 		}
+	}
+	// Whether everything is paused it may read, and not decide.
+	for _, step := range []struct {
+		change func() error
+		paused bool
+	}{
+		{func() error { return install.Pause(t.Context(), i.client, time.Now()) }, true},
+		{func() error { return install.Resume(t.Context(), i.client) }, false},
+	} {
+		if err := step.change(); err != nil {
+			t.Error(err)
+		}
+		if since, err := install.Paused(t.Context(), controller); err != nil || (since != "") != step.paused {
+			t.Errorf("the controller reads that everything is paused since %q (%v), want %t", since, err, step.paused)
+		}
+	}
+	if err := install.Pause(t.Context(), controller, time.Now()); !apierrors.IsForbidden(err) {
+		t.Errorf("the controller pauses everything: %v", err)
 	}
 	// How far a collection has come it may ask, with a name that no object has, and so reads none.
 	for _, path := range []string{"/api/v1/namespaces/kube-migrator/secrets", "/apis/storage.k8s.io/v1/storageclasses"} {

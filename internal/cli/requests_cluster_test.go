@@ -18,7 +18,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/config"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
@@ -184,8 +186,21 @@ func (a *asked) steering(t *testing.T) {
 	}
 	a.expect(t, exitDone, "mine was cancelled already\n", "cancel", "mine")
 	const stays = "is cancelled, and stays so until kube-migrator request "
-	a.expect(t, exitDone, "configmaps paused\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+" paused\n", "pause", "--all")
-	a.expect(t, exitDone, "configmaps resumed\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+" resumed\n", "resume", "--all")
+	for range 2 { // with a ConfigMap that is not there, and with one that is
+		a.expect(t, exitDone, "configmaps paused\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+" paused\n", "pause", "--all")
+		since := a.everythingPaused(t)
+		if since == "" {
+			t.Error("not everything is paused")
+		}
+		if errors := a.expect(t, exitDone, "configmaps was paused already\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+" was paused already\n", "pause", "--all"); a.everythingPaused(t) != since ||
+			!strings.Contains(errors, "The controller requests no further migration until: kube-migrator resume --all\n") {
+			t.Errorf("paused again: since %q, not %q: %s", a.everythingPaused(t), since, errors)
+		}
+		a.expect(t, exitDone, "configmaps resumed\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+" resumed\n", "resume", "--all")
+		if since := a.everythingPaused(t); since != "" {
+			t.Errorf("everything is paused since %q", since)
+		}
+	}
 	for _, name := range []string{"mine", "secrets"} {
 		a.remove(t, "/"+name)
 	}
@@ -193,6 +208,19 @@ func (a *asked) steering(t *testing.T) {
 		t.Errorf("stderr %q", errors)
 	}
 	a.expect(t, exitError, "", "pause")
+}
+
+// everythingPaused is what the controller reads.
+func (a *asked) everythingPaused(t *testing.T) (since string) {
+	t.Helper()
+	client, err := migrate.NewClient(a.Servers[0].Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if since, err = install.Paused(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	return since
 }
 
 // remove deletes a migration, as kubectl does.

@@ -4,9 +4,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,32 +16,52 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/install"
 )
 
 // steering is one of pause, resume and cancel.
 type steering struct {
 	// act asks for it, and returns what to say of the migration.
 	act func(ctx context.Context, q *requests, m *v1alpha1.StorageVersionMigration) (done string, err error)
-	// note is for people, when all is done.
-	note string
+	// everything is what --all does first, beside the migrations that there are; nil: nothing.
+	everything func(ctx context.Context, q *requests) error
+	// note is for people, when all is done; noteAll takes its place with --all.
+	note, noteAll string
 }
 
 func newPauseCommand(env *environment) *cobra.Command {
-	return newSteeringCommand(env, steering{act: setState(v1alpha1.Paused, "paused"), note: "Writing stops within 2 seconds; what is in flight is finished."}, &cobra.Command{
+	const note = "Writing stops within 2 seconds; what is in flight is finished."
+	pause := steering{
+		act: setState(v1alpha1.Paused, "paused"), note: note,
+		noteAll:    note + "\nThe controller requests no further migration until: " + env.name + " resume --all",
+		everything: func(ctx context.Context, q *requests) error { return install.Pause(ctx, q.client, time.Now()) },
+	}
+	return newSteeringCommand(env, pause, &cobra.Command{
 		Use:   "pause [RESOURCE…]",
 		Short: "Make the controller stop writing, until resume",
 		Long: `Set spec.state of the StorageVersionMigrations of the resources to Paused. The controller finishes what is in flight and
-writes nothing more. Rewritten objects stay as they are, and resume continues from there.`,
+writes nothing more. Rewritten objects stay as they are, and resume continues from there.
+
+With --all the controller also requests no migration by itself until ` + env.name + ` resume --all, so that everything stays paused while an
+installation bootstraps, and when resources or API servers change later. The key "paused" of the ConfigMap kube-migrator-flags in kube-system
+says so; this needs the permission to get and patch it. The controller goes on recording what may be stored. What a person requests meanwhile
+is carried out.`,
 		Example: `  kube-migrator pause widgets.demo.example.com
   kube-migrator pause --all`,
 	})
 }
 
 func newResumeCommand(env *environment) *cobra.Command {
-	return newSteeringCommand(env, steering{act: setState(v1alpha1.Active, "resumed")}, &cobra.Command{
+	resume := steering{
+		act:        setState(v1alpha1.Active, "resumed"),
+		everything: func(ctx context.Context, q *requests) error { return install.Resume(ctx, q.client) },
+	}
+	return newSteeringCommand(env, resume, &cobra.Command{
 		Use:   "resume [RESOURCE…]",
 		Short: "Let the controller continue paused migrations",
-		Long:  `Set spec.state of the StorageVersionMigrations of the resources to Active. The controller continues where it stopped.`,
+		Long: `Set spec.state of the StorageVersionMigrations of the resources to Active. The controller continues where it stopped.
+
+With --all the controller also requests migrations by itself again, if pause --all has kept it from that.`,
 		Example: `  kube-migrator resume widgets.demo.example.com
   kube-migrator resume --all`,
 	})
@@ -47,12 +69,19 @@ func newResumeCommand(env *environment) *cobra.Command {
 
 func newCancelCommand(env *environment) *cobra.Command {
 	note := "Nothing that was rewritten is undone. To ask again: " + env.name + " request RESOURCE"
-	return newSteeringCommand(env, steering{act: cancelOne, note: note}, &cobra.Command{
+	cancel := steering{
+		act: cancelOne, note: note,
+		noteAll: note + "\nThe controller may still request migrations of other resources. To keep it from that: " + env.name + " pause --all",
+	}
+	return newSteeringCommand(env, cancel, &cobra.Command{
 		Use:   "cancel [RESOURCE…]",
 		Short: "Withdraw requests: stop writing, and forget the progress",
 		Long: `Set spec.state of the StorageVersionMigrations of the resources to Cancelled. The controller stops writing within 2 seconds. Nothing
 that was rewritten is undone, and nothing is proven by it; the next request begins at the first object. The controller asks for no
 migration of these resources by itself until a user does: ` + env.name + ` request RESOURCE. A StorageVersionMigration that has succeeded stays as it is.
+
+--all cancels what is requested by then. Migrations of other resources may be requested later, for instance while an installation bootstraps;
+` + env.name + ` pause --all before keeps the controller from that.
 
 To make the controller decide by itself again, delete the object: kubectl delete storageversionmigrations.migration.k8s.io NAME`,
 		Example: `  kube-migrator cancel widgets.demo.example.com
@@ -101,6 +130,15 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 	}
 	var problems []error
 	var now []v1alpha1.StorageVersionMigration // what is as it was asked for
+	if len(words) == 0 && s.everything != nil {
+		// First: what the controller requests from now on it pauses itself, and what it has requested before is found below.
+		if err := s.everything(ctx, q); err != nil {
+			problems = append(problems, q.explain(command.Name()+" what the controller requests later", err))
+		}
+		if chosen, err = q.list(ctx); err != nil {
+			return err
+		}
+	}
 	steered := map[types.UID]bool{}
 	for left := chosen; len(left) > 0; {
 		for i := range left {
@@ -132,11 +170,15 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 	if len(problems) > 0 {
 		return errors.Join(problems...)
 	}
-	switch {
-	case len(steered) == 0:
+	note := s.note
+	if len(words) == 0 {
+		note = cmp.Or(s.noteAll, s.note)
+	}
+	if len(steered) == 0 {
 		fmt.Fprintln(env.Err, "There are no StorageVersionMigrations.")
-	case s.note != "":
-		fmt.Fprintln(env.Err, s.note)
+	}
+	if note != "" && (len(steered) > 0 || s.everything != nil) {
+		fmt.Fprintln(env.Err, note)
 	}
 	return nil
 }

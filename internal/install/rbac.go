@@ -153,6 +153,8 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 		return &rbacv1.RoleBinding{ObjectMeta: meta(component, namespace, name), RoleRef: roleRef("Role", name), Subjects: subjects}
 	}
 	const system, public = metav1.NamespaceSystem, metav1.NamespaceDefault
+	paused := rule("", on("configmaps"), "get") // whether everything is paused
+	paused.ResourceNames = []string{flagsName}
 	return map[string][]runtime.Object{
 		"ClusterRole": {
 			clusterRole(componentController, ControllerAccount, append(controllerRules(o.Namespace), o.comparedRules(resources)...)),
@@ -168,7 +170,7 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 			role(componentWorker, o.Namespace, WorkerAccount, workerNamespaceRules...),
 			// The agreement lists: names cannot restrict that. The controller also waits for API servers to come and go.
 			role(componentInstall, system, agreementRole, rule("coordination.k8s.io", on("leases"), "list")),
-			role(componentController, system, ControllerAccount, rule("coordination.k8s.io", on("leases"), "list", "watch")),
+			role(componentController, system, ControllerAccount, rule("coordination.k8s.io", on("leases"), "list", "watch"), paused),
 			role(componentController, public, ControllerAccount, rule("discovery.k8s.io", on("endpointslices"), "watch")),
 		},
 		"RoleBinding": {

@@ -73,7 +73,7 @@ func TestADefinitionThatChangesDuringASlowLook(t *testing.T) {
 	c := newControlled(t, staleWidgets(t, 100, testbed.Widgets{}))
 	proxy := c.behindProxy()
 	watchTruth(t, c.cluster, widgetKind)
-	c.triggering("--include="+widgetsName, "--discovery-period=1s")
+	p := c.triggering("--include="+widgetsName, "--discovery-period=1s")
 	c.untilState(widgetsName, "proven", persistedOnly("v2"))
 	c.untilState("secrets", "recorded as excluded, with the period", func(s *v1alpha1.StorageState) bool {
 		return s.Status.Excluded && s.Status.HeartbeatPeriodSeconds == 1
@@ -100,6 +100,8 @@ func TestADefinitionThatChangesDuringASlowLook(t *testing.T) {
 	if c.generation(widgetsName) <= generation {
 		t.Error("nothing was asked for")
 	}
+	c.end(p)
+	t.Run("everything is paused in the middle of a bootstrap", func(t *testing.T) { c.pausesABootstrap(t, proxy) })
 }
 
 // generation is the spec.generation of a migration, 0 where it cannot be read.

@@ -113,26 +113,29 @@ type asker struct {
 	pace v1alpha1.Pace
 }
 
-// ask raises the generation of a resource's migration, or creates it; requested says that there was one before. Dying before or after changes nothing: what is recorded asks again.
-func (a *asker) ask(ctx context.Context, r inventory.Resource, all []v1alpha1.StorageVersionMigration, d ledger.Decision, requested bool) (asked bool, err error) {
+// ask raises the generation of a resource's migration, or creates it, and returns it; nil where nothing is asked for. requested says that there was one before. Dying before or
+// after changes nothing: what is recorded asks again.
+func (a *asker) ask(
+	ctx context.Context, r inventory.Resource, all []v1alpha1.StorageVersionMigration, d ledger.Decision, requested bool,
+) (*v1alpha1.StorageVersionMigration, error) {
 	if m := own(all, r.Names()); m != nil {
 		if err := a.raise(ctx, m, r, d); err != nil {
-			return false, fmt.Errorf("raise generation of migration %s: %w", m.Name, err)
+			return nil, fmt.Errorf("raise generation of migration %s: %w", m.Name, err)
 		}
-		return true, nil
+		return m, nil
 	}
 	if !a.create && !requested {
-		return false, nil
+		return nil, nil
 	}
 	m, err := a.object(ctx, r, all)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	m.Spec.Generation, m.Spec.Reason, m.Spec.Priority = d.Request, d.Reason, priority(r)
 	if err := a.client.Create(ctx, m); err != nil {
-		return false, fmt.Errorf("create migration %s: %w", m.Name, err)
+		return nil, fmt.Errorf("create migration %s: %w", m.Name, err)
 	}
-	return true, nil
+	return m, nil
 }
 
 // priority is less than that of what a person asks for.

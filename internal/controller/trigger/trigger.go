@@ -58,6 +58,8 @@ type Options struct {
 	MinEvidence migrate.Evidence
 	// Worker is the ServiceAccount that sweeps. The zero value stands for this process.
 	Worker access.Account
+	// Paused returns since when everything is paused, for people; empty: it is not. Nothing is requested then. nil: it never is.
+	Paused func(ctx context.Context, client rest.Interface) (since string, err error)
 	// ShutdownDelay is that of agreement.Options.
 	ShutdownDelay time.Duration
 	// Logger is for the operators of kube-migrator. nil: nobody.
@@ -132,6 +134,8 @@ type trigger struct {
 	uncompared string
 	// restored: etcd went backwards, and no look has recorded that yet.
 	restored bool
+	// paused says since when everything is paused, as it was read last; empty: it is not.
+	paused string
 	// rested is when the next look may begin: while much moves, looks take at most half of the time (I7), and none waits for more than a second.
 	rested time.Time
 }
@@ -190,10 +194,16 @@ func (t *trigger) Start(ctx context.Context) error {
 func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
+	again := time.NewTicker(pausedEvery)
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return false
+		case <-again.C:
+			if t.paused != "" && t.resumed(ctx) {
+				return true
+			}
 		case <-timer.C:
 			return false
 		case <-t.moved:
@@ -300,6 +310,9 @@ func (t *trigger) look(ctx context.Context) (*seen, error) {
 
 // request asks for the migrations that are needed, those of the resources at the greatest risk first.
 func (t *trigger) request(ctx context.Context, plan []entryPlan, s *seen) (problems []error) {
+	if paused, err := t.isPaused(ctx); err != nil || paused {
+		return append(problems, err)
+	}
 	for _, r := range inventory.ByRisk(t.eyes.known.Resources) {
 		if t.excludes(r.Names()) {
 			continue
@@ -312,8 +325,14 @@ func (t *trigger) request(ctx context.Context, plan []entryPlan, s *seen) (probl
 		asked, err := t.asker.ask(ctx, r, s.migrations, d, plan[i].requested)
 		if err != nil {
 			problems = append(problems, err)
-		} else if asked {
+		} else if asked != nil {
 			t.Logger.Info("Asked for a migration", "resource", r.GroupResource.String(), "generation", d.Request, "reason", d.Reason)
+		}
+		if asked == nil {
+			continue
+		}
+		if paused, err := t.keepPaused(ctx, asked); err != nil || paused {
+			return append(problems, err)
 		}
 	}
 	return problems
