@@ -158,7 +158,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	}
 	if o.MetricsAddress != "0" {
 		// Not the guarded configuration: reviews change nothing, and every replica serves its metrics.
-		server, err := scrape.New(scrape.Options{
+		server, err := scrape.New(ctx, scrape.Options{
 			Address: o.MetricsAddress, CertDir: o.MetricsCertDir, Config: config, Metrics: ctrlmetrics.Registry, Logger: o.Logger,
 		})
 		if err != nil {

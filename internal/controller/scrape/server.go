@@ -70,7 +70,7 @@ type Server struct {
 }
 
 // New listens, and serves nothing before Start. Close or Start ends it.
-func New(o Options) (*Server, error) {
+func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -84,7 +84,7 @@ func New(o Options) (*Server, error) {
 	if err := s.certify(config, o.CertDir); err != nil {
 		return nil, err
 	}
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", o.Address)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for scrapers: %w", err)
 	}
@@ -146,7 +146,9 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.http.Shutdown(ending) != nil {
 		_ = s.http.Close() // what is still open is cut off
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
 	stop()
 	return <-watched
 }

@@ -92,7 +92,7 @@ func serve(t *testing.T, a *apiServer, o Options) string {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "made_up"}, func() float64 { return 1 }))
 	o.Address, o.Config, o.Metrics = "127.0.0.1:0", a.config(), registry
-	s, err := New(o)
+	s, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestACertificateIsReadFromItsFolder(t *testing.T) {
 		t.Errorf("with the folder's certificate: %v, %v", response, err)
 	}
 
-	_, err = New(Options{Address: "127.0.0.1:0", Config: new(apiServer).config(), CertDir: t.TempDir()})
+	_, err = New(t.Context(), Options{Address: "127.0.0.1:0", Config: new(apiServer).config(), CertDir: t.TempDir()})
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a folder without a certificate: %v, want the missing file named", err)
 	}
@@ -212,7 +212,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	address := serve(t, &apiServer{}, Options{})
 	var open []net.Conn
 	for range maxConnections {
-		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:noctx // of a test
+		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	case <-time.After(200 * time.Millisecond):
 	}
 	for _, c := range open {
-		c.Close() //nolint:errcheck // nothing was sent
+		c.Close()
 	}
 	if err := <-answered; err != nil {
 		t.Error(err)
