@@ -11,16 +11,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -75,10 +72,8 @@ func Seed(from *corev1.ConfigMap) map[string][]byte {
 // digests of everything that was sent since the last answer. A report holds the time to the nanosecond, so no two
 // workers send the same.
 type place struct {
+	configMap
 	life       context.Context // nothing is written once it has ended
-	client     rest.Interface
-	namespace  string
-	name       string
 	generation int64
 	attempt    int64
 	log        *slog.Logger
@@ -96,7 +91,7 @@ type digest [sha256.Size]byte
 
 func newPlace(life context.Context, client rest.Interface, o Options, log *slog.Logger) *place {
 	return &place{
-		life: life, client: client, namespace: o.Namespace, name: o.ConfigMap,
+		configMap: configMap{client: client, namespace: o.Namespace, name: o.ConfigMap}, life: life,
 		generation: o.Generation, attempt: o.Attempt, log: log, mine: map[digest]bool{},
 	}
 }
@@ -265,36 +260,19 @@ func (p *place) put(ctx context.Context, c *migrate.Checkpoint, report *Report) 
 	return nil
 }
 
-// send writes the object and takes over its new resourceVersion.
+// send writes the object and takes over its new resourceVersion. Nothing is sent once the worker's life has ended.
 func (p *place) send(ctx context.Context, next *corev1.ConfigMap) error {
-	body, err := json.Marshal(next)
-	if err != nil {
-		return fmt.Errorf("encode ConfigMap: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
-	path, err := p.path()
-	if err != nil {
-		return fmt.Errorf("write ConfigMap: %w", err)
-	}
-	var written metav1.PartialObjectMetadata
-	err = read(p.client.Verb(http.MethodPut).AbsPath(path).Param("fieldManager", "kube-migrator").
-		SetHeader("Content-Type", "application/json").
-		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").
-		MaxRetries(0).Body(body).Do(ctx), &written)
-	if err != nil {
-		return fmt.Errorf("write ConfigMap %s: %w", next.Name, err)
-	}
-	next.ResourceVersion = written.ResourceVersion
-	return nil
+	return p.configMap.send(ctx, next)
 }
 
 // resolve finds out what came between: our own write, a change of metadata alone, or another worker.
 func (p *place) resolve(ctx context.Context, next *corev1.ConfigMap, refusal error) error {
 	found, err := p.get(ctx)
 	switch {
-	case apierrors.IsNotFound(err) && isGone(err, next.Name):
+	case isGone(err, next.Name):
 		p.lost = fmt.Errorf("%w: the ConfigMap %s is gone", ErrOutdated, next.Name)
 		return p.lost
 	case err != nil:
@@ -310,35 +288,6 @@ func (p *place) resolve(ctx context.Context, next *corev1.ConfigMap, refusal err
 		return nil
 	}
 	return p.send(ctx, next) // a conflict now is resolved by whoever tries again
-}
-
-func (p *place) path() (string, error) {
-	return apipath.Object(corev1.SchemeGroupVersion.WithResource("configmaps"), p.namespace, p.name)
-}
-
-func (p *place) get(ctx context.Context) (*corev1.ConfigMap, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	path, err := p.path()
-	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap: %w", err)
-	}
-	object := new(corev1.ConfigMap)
-	err = read(p.client.Get().AbsPath(path).SetHeader("Accept", "application/json").MaxRetries(0).Do(ctx), object)
-	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap %s: %w", p.name, err)
-	}
-	return object, nil
-}
-
-// isGone reports whether a 404 is the API server's word about the object of that name.
-func isGone(err error, name string) bool {
-	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) || apierrors.IsUnexpectedServerError(err) {
-		return false
-	}
-	d := status.Status().Details
-	return d != nil && d.Name == name
 }
 
 // fill puts a checkpoint and a report into the object; nil leaves what is there.

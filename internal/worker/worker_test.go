@@ -39,13 +39,14 @@ type lab struct {
 	*testbed.Cluster
 	t   *testing.T
 	uid types.UID
+	n   int // widgets
 }
 
 // newLab makes a cluster that stores n widgets as v1 while their storage version is v2, and a StorageVersionMigration for
 // them named "widgets".
 func newLab(t *testing.T, n int, o testbed.Options, w testbed.Widgets, spec map[string]any) *lab {
 	t.Helper()
-	l := &lab{Cluster: testbed.New(t, o), t: t}
+	l := &lab{Cluster: testbed.New(t, o), t: t, n: n}
 	l.installDefinitions()
 	must(t, l.InstallWidgets(t.Context(), w))
 	must(t, l.BulkCreate(t.Context(), testbed.Bulk{Count: n}))
@@ -206,7 +207,7 @@ func (w *working) wait() error {
 func (l *lab) midway(name string) {
 	l.t.Helper()
 	l.eventually("some objects are rewritten", func() bool { return l.report(name).Counts.Done() >= 200 })
-	if done := l.report(name).Counts.Done(); done == widgets {
+	if done := l.report(name).Counts.Done(); done == int64(l.n) {
 		l.t.Fatal("all objects were rewritten before the test could do anything")
 	}
 }
@@ -245,11 +246,11 @@ func (l *lab) proven(name string) *Report {
 	}
 	stored, err := l.StoredVersions(l.t.Context(), testbed.WidgetsPrefix)
 	must(l.t, err)
-	if n := stored[testbed.WidgetGroup+"/v2"]; n != widgets || len(stored) != 1 {
-		l.t.Errorf("etcd holds %v, want %d in v2", stored, widgets)
+	if n := stored[testbed.WidgetGroup+"/v2"]; n != l.n || len(stored) != 1 {
+		l.t.Errorf("etcd holds %v, want %d in v2", stored, l.n)
 	}
-	if c := report.Counts; c.Done() != widgets || report.Total != widgets || !report.Listed {
-		l.t.Errorf("counts %+v of %d, listed %v; want %d accounted for", c, report.Total, report.Listed, widgets)
+	if c := report.Counts; c.Done() != int64(l.n) || report.Total != int64(l.n) || !report.Listed {
+		l.t.Errorf("counts %+v of %d, listed %v; want %d accounted for", c, report.Total, report.Listed, l.n)
 	}
 	return report
 }

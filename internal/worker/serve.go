@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// ServeOptions say where a worker finds its runs.
+type ServeOptions struct {
+	// Options are those of every run. Which run it is, the roster says: Migration, UID, Generation, Attempt and ConfigMap are not read.
+	Options
+	// Roster is the name of the ConfigMap, in Namespace, that the controller writes tasks into.
+	Roster string
+	// Idle is how long to wait for the next task. 0: 30 seconds.
+	Idle time.Duration
+}
+
+// DefaultIdle is how long a worker waits for its next run.
+const DefaultIdle = 30 * time.Second
+
+// server takes one task after the other.
+type server struct {
+	ServeOptions
+	waits   timing
+	desk    configMap
+	process string // names this process among all that may work with the roster
+	log     *slog.Logger
+}
+
+// Serve carries out the runs that a roster gives, one after the other, and returns nil once it has closed the roster because no other came. Each run is
+// one of Run, with clients and looks of its own: no run rests on what another one has seen. Otherwise the error is ErrOutdated where
+// another process has taken the roster over or it is gone, ErrStopped, that of the context, or tells why a run could not begin or its outcome not be
+// written. The task stays, and another worker goes on with it.
+func Serve(ctx context.Context, o ServeOptions) error { return serveWith(ctx, o, defaultTiming) }
+
+func serveWith(ctx context.Context, o ServeOptions, t timing) error {
+	s := &server{ServeOptions: o, waits: t, process: rand.Text(), log: o.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.Idle <= 0 {
+		s.Idle = DefaultIdle
+	}
+	client, err := migrate.NewClient(migrate.Considerate(o.Config))
+	if err != nil {
+		return err
+	}
+	s.desk = configMap{client: client, namespace: o.Namespace, name: o.Roster}
+	r, err := s.open(ctx)
+	for err == nil {
+		switch {
+		case r.Closed:
+			s.log.Info("The worker ends: there is nothing more to do")
+			return nil
+		case r.Idle():
+			r, err = s.next(ctx)
+			continue
+		}
+		if err = s.carryOut(ctx, r.Task); err == nil {
+			r, err = s.done(ctx, r.Task.Number)
+		}
+	}
+	return err
+}
+
+// open waits until the roster is there, and takes it over from an earlier process.
+func (s *server) open(ctx context.Context) (Roster, error) {
+	return s.update(ctx, s.waits.appear, true, func(r *Roster) bool {
+		changed := r.Process != s.process
+		r.Process = s.process
+		return changed
+	})
+}
+
+// carryOut carries out one run. One that asks for nothing any more, or was taken over, is done: this process writes nothing for it. That counts only as long
+// as the roster is ours, and a process that takes a run over takes the roster first.
+func (s *server) carryOut(ctx context.Context, t Task) error {
+	o := s.Options
+	o.Migration, o.UID, o.Generation, o.Attempt, o.ConfigMap = t.Migration, t.UID, t.Generation, t.Attempt, t.ConfigMap
+	err := runWith(ctx, o, s.waits)
+	if errors.Is(err, ErrOutdated) {
+		return nil
+	}
+	return err
+}
+
+// done says that nothing is written for a task any more.
+func (s *server) done(ctx context.Context, number int64) (Roster, error) {
+	return s.update(ctx, s.waits.patience, false, func(r *Roster) bool {
+		changed := r.Done < number
+		r.Done = max(r.Done, number)
+		return changed
+	})
+}
+
+// next waits for the next task, and closes the roster where none comes, or where the worker is told to end.
+func (s *server) next(ctx context.Context) (Roster, error) {
+	until := time.Now().Add(s.Idle)
+	for {
+		object, err := s.desk.get(ctx)
+		if err == nil {
+			r, err := s.mine(object)
+			if err != nil || r.Closed || !r.Idle() {
+				return r, err
+			}
+		} else if isGone(err, s.Roster) {
+			return Roster{}, fmt.Errorf("%w: the roster %s is gone", ErrOutdated, s.Roster)
+		}
+		stopped := errors.Is(s.sleep(ctx, s.waits.idle), ErrStopped)
+		if ctx.Err() != nil {
+			return Roster{}, context.Cause(ctx)
+		}
+		if stopped || !time.Now().Before(until) {
+			return s.close(ctx)
+		}
+	}
+}
+
+// close takes no task any more, unless one was given meanwhile.
+func (s *server) close(ctx context.Context) (Roster, error) {
+	return s.update(ctx, s.waits.end, false, func(r *Roster) bool {
+		if r.Closed || !r.Idle() {
+			return false
+		}
+		r.Closed = true
+		return true
+	})
+}
+
+// mine reads a roster that this process has taken over.
+func (s *server) mine(object *corev1.ConfigMap) (Roster, error) {
+	r, err := ReadRoster(object)
+	if err == nil && r.Process != s.process {
+		err = fmt.Errorf("%w: another process has taken over the roster %s", ErrOutdated, s.Roster)
+	}
+	return r, err
+}
+
+// update changes the state of the worker under the resourceVersion that it has read, and returns the roster as it is then. What cannot be read or
+// written is tried again for a while. A write whose answer was lost is found by the next look. opening: the roster may not be there yet, and
+// is another's until it is written.
+func (s *server) update(ctx context.Context, patience time.Duration, opening bool, change func(*Roster) (changed bool)) (Roster, error) {
+	deadline, backoff := time.Now().Add(patience), s.waits.idle
+	for {
+		r, err := s.try(ctx, opening, change)
+		gone := isGone(err, s.Roster) && !opening
+		switch {
+		case err == nil, errors.Is(err, ErrOutdated), ctx.Err() != nil:
+			return r, err
+		case gone:
+			return r, fmt.Errorf("%w: the roster %s is gone", ErrOutdated, s.Roster)
+		case time.Now().After(deadline):
+			return r, fmt.Errorf("write roster: %w", err)
+		}
+		if !apierrors.IsConflict(err) {
+			backoff = min(2*backoff, s.waits.most)
+		}
+		if opening { // it is expected at any moment
+			backoff = s.waits.look
+		}
+		wait := pace.Sleep // a worker that is told to end writes what it has to write all the same
+		if opening {
+			wait = s.sleep
+		}
+		if err := wait(ctx, backoff); err != nil {
+			return r, err
+		}
+	}
+}
+
+func (s *server) try(ctx context.Context, opening bool, change func(*Roster) bool) (Roster, error) {
+	object, err := s.desk.get(ctx)
+	if err != nil {
+		return Roster{}, err
+	}
+	read := s.mine
+	if opening {
+		read = ReadRoster
+	}
+	r, err := read(object)
+	if err != nil || !change(&r) {
+		return r, err
+	}
+	if err := put(object, workerKey, r.workerState); err != nil {
+		return r, err
+	}
+	return r, s.desk.send(ctx, object)
+}
+
+// sleep waits for d, or until the worker is told to end: ErrStopped.
+func (s *server) sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-s.Stop:
+		return ErrStopped
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
