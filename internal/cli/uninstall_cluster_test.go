@@ -30,6 +30,8 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 		"/api/v1/namespaces/kube-migrator/pods": `{"metadata":{"name":"lingering"},"spec":{"serviceAccountName":"kube-migrator-worker",
 			"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},
 			"containers":[{"name":"c","image":"x","securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}`,
+		"/api/v1/namespaces/kube-migrator/configmaps": `{"metadata":{"name":"migrate-1","labels":{"app.kubernetes.io/name":"kube-migrator",
+			"app.kubernetes.io/managed-by":"kube-migrator","app.kubernetes.io/component":"worker"}}}`,
 		"/apis/coordination.k8s.io/v1/namespaces/kube-migrator/leases": `{"metadata":{"name":"kube-migrator-controller"},"spec":{}}`,
 	} {
 		post(t, i.client, path, body)
@@ -42,7 +44,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 		i.t = t
 		for _, mode := range []string{"client", "server"} {
 			out, _ := i.run(exitDone, "uninstall", "--purge", "--dry-run="+mode)
-			if got := outcomes(out); got["deleted"] != objects+2 {
+			if got := outcomes(out); got["deleted"] != objects+3 {
 				t.Errorf("--dry-run=%s reports %v:\n%s", mode, got, out)
 			}
 			if diff := cmp.Diff(before, i.installed()); diff != "" {

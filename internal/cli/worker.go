@@ -9,7 +9,6 @@ import (
 	"log/slog"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/internal/worker"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -17,8 +16,7 @@ import (
 
 // workerFlags are the flags of worker.
 type workerFlags struct {
-	options worker.Options
-	uid     string
+	options worker.ServeOptions
 }
 
 // newWorkerCommand is what the pods of the controller's Jobs run; people have no use for it.
@@ -26,7 +24,7 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	f := &workerFlags{}
 	command := &cobra.Command{
 		Use:    "worker",
-		Short:  "Carry out one run of a StorageVersionMigration; the controller starts this",
+		Short:  "Carry out runs of StorageVersionMigrations, one after another; the controller starts this",
 		Args:   noArguments,
 		Hidden: true,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -39,12 +37,8 @@ func newWorkerCommand(env *environment) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.options.Migration, "migration", "", "Name of the StorageVersionMigration")
-	flags.StringVar(&f.uid, "uid", "", "Its UID")
-	numberVar(flags, &f.options.Generation, "generation", 0, within[int64]{unit: "runs"}, "Its spec.generation")
-	numberVar(flags, &f.options.Attempt, "attempt", 0, within[int64]{unit: "attempts"}, "Which attempt of the generation this is")
-	flags.StringVar(&f.options.Namespace, "namespace", "", "Namespace of the ConfigMap")
-	flags.StringVar(&f.options.ConfigMap, "configmap", "", "Name of the ConfigMap for checkpoint and report")
+	flags.StringVar(&f.options.Namespace, "namespace", "", "Namespace of the ConfigMaps")
+	flags.StringVar(&f.options.Roster, "roster", "", "Name of the ConfigMap in which the controller writes which run comes next")
 	evidenceVar(flags, &f.options.MinEvidence)
 	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &f.options.ShutdownDelay)
@@ -53,18 +47,17 @@ func newWorkerCommand(env *environment) *cobra.Command {
 
 // check refuses what cannot be meant before anything is sent.
 func (f *workerFlags) check(command *cobra.Command) error {
-	for _, flag := range []string{"migration", "uid", "generation", "attempt", "namespace", "configmap"} {
+	for _, flag := range []string{"namespace", "roster"} {
 		if !command.Flags().Changed(flag) {
 			return missing(command, flag)
 		}
 	}
 	completeShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
-	f.options.UID = types.UID(f.uid)
 	return nil
 }
 
-// work carries out the run. A run that is nobody's any more is done; one that was stopped is not, so that the Job
-// starts another pod.
+// work carries out runs until there are no more. Any other end is an error, so that the Job starts another pod: only a worker that has said that it takes
+// no run any more may complete the Job.
 func (env *environment) work(ctx context.Context, gentle <-chan struct{}, f *workerFlags) error {
 	options := f.options
 	var err error
@@ -72,12 +65,12 @@ func (env *environment) work(ctx context.Context, gentle <-chan struct{}, f *wor
 		return err
 	}
 	options.Stop, options.Logger = gentle, slog.New(slog.NewTextHandler(env.Err, nil))
-	err = worker.Run(ctx, options)
+	err = worker.Serve(ctx, options)
 	switch {
-	case err == nil, errors.Is(err, worker.ErrOutdated):
+	case err == nil:
 		return nil
 	case errors.Is(err, worker.ErrStopped):
 		return exitCode(exitError) // the log says it
 	}
-	return hinted(err, "kubectl get storageversionmigrations.migration.k8s.io "+quoted(options.Migration)+" -o yaml")
+	return hinted(err, "kubectl get configmaps --namespace="+quoted(options.Namespace)+" "+quoted(options.Roster)+" -o yaml")
 }

@@ -159,14 +159,18 @@ func TestWhoeverRunsSweepsIsBoundToTheWorkersRole(t *testing.T) {
 	}
 }
 
-func TestOnlyAControllerThatSweepsMayChangeACheckpoint(t *testing.T) {
-	for workers, want := range map[Workers]bool{Jobs: false, InProcess: true} {
-		rules := rulesOf(t, planOf(t, Options{Workers: workers}, widgets), DefaultNamespace, ControllerAccount)
-		may := slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
-			return slices.Contains(r.Resources, "configmaps") && slices.Contains(r.Verbs, "update")
-		})
-		if may != want {
-			t.Errorf("with --workers=%s: %v, want %v", workers, may, want)
+// The controller gives workers their runs, and ends those that are not heard of.
+func TestTheControllerUpdatesConfigMapsInItsNamespaceAlone(t *testing.T) {
+	for _, workers := range []Workers{Jobs, InProcess} {
+		plan := planOf(t, Options{Workers: workers}, widgets)
+		updates := func(r rbacv1.PolicyRule) bool {
+			return slices.Contains(r.Resources, "configmaps") && (slices.Contains(r.Verbs, "update") || slices.Contains(r.Verbs, "patch"))
+		}
+		if !slices.ContainsFunc(rulesOf(t, plan, DefaultNamespace, ControllerAccount), updates) {
+			t.Errorf("with --workers=%s the controller may not update ConfigMaps in its namespace", workers)
+		}
+		if slices.ContainsFunc(rulesOf(t, plan, "", ControllerAccount), updates) {
+			t.Errorf("with --workers=%s the controller may update ConfigMaps everywhere", workers)
 		}
 	}
 }

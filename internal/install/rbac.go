@@ -92,7 +92,7 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 	finalize.ResourceNames = []string{namespace}
 	return []rbacv1.PolicyRule{
 		rule(migrationGroup, on("storageversionmigrations"), "create", "delete", "get", "list", "patch", "watch"),
-		rule(migrationGroup, on("storageversionmigrations/finalizers"), "update"), // the owner of Jobs and checkpoints
+		rule(migrationGroup, on("storageversionmigrations/finalizers"), "update"), // the owner of checkpoints
 		rule(migrationGroup, on("storageversionmigrations/status"), "update"),
 		rule(migrationGroup, on("storagestates"), "create", "delete", "get", "list", "watch"),
 		rule(migrationGroup, on("storagestates/status"), "update"),
@@ -111,19 +111,15 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 	}
 }
 
-// controllerNamespaceRules are what the controller needs in the namespace of the installation. Only where it sweeps itself it writes
-// to a checkpoint after its creation.
-func controllerNamespaceRules(workers Workers) []rbacv1.PolicyRule {
-	checkpoints := rule("", on("configmaps"), "create", "delete", "get", "list", "watch")
-	if workers == InProcess {
-		checkpoints = rule("", on("configmaps"), "create", "delete", "get", "list", "update", "watch")
-	}
+// controllerNamespaceRules are what the controller needs in the namespace of the installation. It updates ConfigMaps to give workers their next run, and to
+// end a run whose worker is not heard of any more.
+func controllerNamespaceRules() []rbacv1.PolicyRule {
 	lease := rule("coordination.k8s.io", on("leases"), "get", "update")
 	lease.ResourceNames = []string{Controller}
 	return []rbacv1.PolicyRule{
 		rule("batch", on("jobs"), "create", "delete", "get", "list", "patch", "watch"),
-		rule("batch", on("jobs/finalizers"), "update"), // the owner of a checkpoint
-		checkpoints,
+		rule("batch", on("jobs/finalizers"), "update"), // the owner of a roster
+		rule("", on("configmaps"), "create", "delete", "get", "list", "update", "watch"),
 		discoveryTokens(),
 		rule("coordination.k8s.io", on("leases"), "create"), // a name cannot restrict what does not exist yet
 		lease,
@@ -166,7 +162,7 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 			clusterBinding(componentWorker, WorkerAccount, sweeps),
 		},
 		"Role": {
-			role(componentController, o.Namespace, ControllerAccount, controllerNamespaceRules(o.Workers)...),
+			role(componentController, o.Namespace, ControllerAccount, controllerNamespaceRules()...),
 			role(componentWorker, o.Namespace, WorkerAccount, workerNamespaceRules...),
 			// The agreement lists: names cannot restrict that. The controller also waits for API servers to come and go.
 			role(componentInstall, system, agreementRole, rule("coordination.k8s.io", on("leases"), "list")),

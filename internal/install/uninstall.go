@@ -56,6 +56,7 @@ func (r *Removal) Run(ctx context.Context) error {
 		r.all("ClusterRoleBinding"), r.all("RoleBinding"), // from here on nothing can be written
 		r.all("Deployment"), r.workers,
 		r.all("ServiceAccount"), r.pods, // without the account no pod is made anew
+		r.checkpoints,
 		r.lease,
 		r.all("ClusterRole"), r.all("Role"), r.all("PodDisruptionBudget"), r.all("NetworkPolicy"), r.all("FlowSchema"), r.all("PriorityLevelConfiguration"),
 		r.memory, r.stopped,
@@ -216,7 +217,7 @@ func (r *Removal) all(name string) func(context.Context) error {
 	}
 }
 
-// workers removes the Jobs, and with them their checkpoints.
+// workers removes the Jobs, and with them their rosters.
 func (r *Removal) workers(ctx context.Context) error {
 	for _, namespace := range r.namespaces {
 		objects, err := found(ctx, r.Client, jobs, namespace, componentLabel+"="+componentWorker)
@@ -225,6 +226,23 @@ func (r *Removal) workers(ctx context.Context) error {
 		}
 		for _, o := range objects {
 			if err := r.remove(ctx, jobs, o.ObjectMeta, -1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkpoints removes those of runs that have not ended. Their migrations, which own them, stay.
+func (r *Removal) checkpoints(ctx context.Context) error {
+	k := kindNamed("ConfigMap")
+	for _, namespace := range r.namespaces {
+		objects, err := found(ctx, r.Client, k, namespace, ours+","+componentLabel+"="+componentWorker)
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			if err := r.remove(ctx, k, o.ObjectMeta, -1); err != nil {
 				return err
 			}
 		}
@@ -282,7 +300,7 @@ func (r *Removal) lease(ctx context.Context) error {
 	return nil
 }
 
-// memory removes the flags that are remembered. Checkpoints, which are ConfigMaps as well, go with their Jobs.
+// memory removes the flags that are remembered.
 func (r *Removal) memory(ctx context.Context) error {
 	k := kindNamed("ConfigMap")
 	o, err := read(ctx, r.Client, k, metav1.NamespaceSystem, flagsName)

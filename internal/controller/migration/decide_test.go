@@ -22,7 +22,10 @@ var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 func aMigration(change func(*v1alpha1.StorageVersionMigration)) *v1alpha1.StorageVersionMigration {
 	m := &v1alpha1.StorageVersionMigration{
 		ObjectMeta: metav1.ObjectMeta{Name: "widgets.demo.example.com", UID: "12345678-aaaa", Generation: 2},
-		Spec:       v1alpha1.StorageVersionMigrationSpec{Generation: 2, State: v1alpha1.Active},
+		Spec: v1alpha1.StorageVersionMigrationSpec{
+			Resource:   v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"},
+			Generation: 2, State: v1alpha1.Active,
+		},
 	}
 	if change != nil {
 		change(m)

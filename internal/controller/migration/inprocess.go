@@ -77,7 +77,7 @@ func (p *inProcess) Start(ctx context.Context) error {
 func (p *inProcess) NeedLeaderElection() bool { return true }
 
 func (p *inProcess) list(ctx context.Context, live bool) ([]run, error) {
-	checkpoints, err := p.checkpoints(ctx, live)
+	checkpoints, _, err := p.configMaps(ctx, live)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package migration
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -17,9 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
-// jobs carries out runs as Jobs, each with the ConfigMap of its checkpoint.
+// jobs carries out runs in Jobs. The worker of a Job carries out one run after the other: its roster, a ConfigMap that the Job owns, says which one it is at
+// (worker.Roster). A run is the ConfigMap of its checkpoint, which the migration owns, so that neither the end of a Job nor that of another migration takes it along.
 type jobs struct {
 	store
 	image           string
@@ -28,40 +31,66 @@ type jobs struct {
 }
 
 func (j *jobs) list(ctx context.Context, live bool) ([]run, error) {
-	found := new(batchv1.JobList)
-	if err := j.reader(live).List(ctx, found, j.ours()...); err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
-	}
-	checkpoints, err := j.checkpoints(ctx, live)
+	carriers, checkpoints, err := j.look(ctx, live)
 	if err != nil {
 		return nil, err
 	}
 	var all []run
-	for i := range found.Items {
-		job := &found.Items[i]
-		if r, ours := j.identify(job); ours {
-			all = append(all, j.found(r, job, checkpoints[job.Name]))
+	for _, checkpoint := range checkpoints {
+		if r, ours := j.identify(checkpoint); ours {
+			r.read(checkpoint)
+			all = append(all, r)
 		}
 	}
-	return all, nil
+	return withCarriers(all, carriers), nil
 }
 
-// found is a run as its Job and the ConfigMap of its checkpoint show it; nil where there is none.
-func (j *jobs) found(r run, job *batchv1.Job, checkpoint *corev1.ConfigMap) run {
-	r.active, r.broken = stateOf(job)
-	r.incomplete = checkpoint == nil || !metav1.IsControlledBy(checkpoint, job)
-	if !r.incomplete {
-		r.read(checkpoint)
+// look reads all Jobs with their rosters, and the ConfigMaps of checkpoints. Jobs come first: the roster of one that is listed is there, unless
+// someone deleted it or the creation was cut short.
+func (j *jobs) look(ctx context.Context, live bool) ([]carrier, map[string]*corev1.ConfigMap, error) {
+	found := new(batchv1.JobList)
+	if err := j.reader(live).List(ctx, found, j.ours()...); err != nil {
+		return nil, nil, fmt.Errorf("list jobs: %w", err)
 	}
-	if r.report != nil && r.report.Outcome != nil {
-		r.active = false // the outcome is the last thing that a worker writes
+	checkpoints, rosters, err := j.configMaps(ctx, live)
+	if err != nil {
+		return nil, nil, err
 	}
-	r.outdated = workerOf(job) != j.worker()
-	if at, err := time.Parse(time.RFC3339, job.Annotations[begunAnnotation]); err == nil {
-		r.begun = at
+	var all []carrier
+	for i := range found.Items {
+		c, err := j.carrier(&found.Items[i], rosters)
+		if err != nil {
+			j.log.Warn("The roster of a Job cannot be read; the Job is removed", "job", found.Items[i].Name, "error", err)
+		}
+		all = append(all, c)
 	}
-	r.whereabouts = fmt.Sprintf("the Job %s %s (to see why: kubectl -n %s describe job %s)", job.Name, podOf(job), job.Namespace, job.Name)
-	return r
+	return all, checkpoints, nil
+}
+
+// carrier is a Job with its roster as they are found.
+func (j *jobs) carrier(job *batchv1.Job, rosters map[string]*corev1.ConfigMap) (c carrier, err error) {
+	c.job = job
+	c.working, c.broken = stateOf(job)
+	c.outdated, c.otherwise = workerOf(job) != j.worker(), job.Annotations[settingsAnnotation] != j.settings()
+	if sheet := rosters[rosterOf(job.Name)]; sheet != nil && metav1.IsControlledBy(sheet, job) {
+		var r worker.Roster
+		if r, err = worker.ReadRoster(sheet); err == nil {
+			c.sheet, c.roster = sheet, &r
+		}
+		return c, err
+	}
+	// The roster of a Job that is being deleted goes before its pods.
+	if last, noted := job.Annotations[lastAnnotation]; noted && job.DeletionTimestamp != nil {
+		var r worker.Roster
+		if err = json.Unmarshal([]byte(last), &r.Task); err == nil {
+			r.Done = r.Task.Number - 1
+			if r.Task.ConfigMap == "" {
+				r.Done = r.Task.Number
+			}
+			c.roster = &r
+		}
+	}
+	return c, err
 }
 
 // worker is what a new Job's worker runs as; workerOf is what that of an existing one was given. Admission may have changed the template
@@ -78,6 +107,15 @@ func workerOf(job *batchv1.Job) string {
 		image = pod.Containers[0].Image
 	}
 	return image + " " + pod.ServiceAccountName
+}
+
+// haltedOrResumed is when the Job was suspended or went on; zero where it never was.
+func haltedOrResumed(job *batchv1.Job) time.Time {
+	at, err := time.Parse(time.RFC3339, job.Annotations[begunAnnotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 // podOf says what the Job tells of its pod: the controller may not read pods.
@@ -121,30 +159,69 @@ func stateOf(job *batchv1.Job) (active bool, broken string) {
 	return !suspended || job.Status.Active+terminating > 0, ""
 }
 
-// start creates the Job, then the ConfigMap that its pod waits for. Dying in between leaves a run that is incomplete,
-// for which start is called again.
+// start creates the checkpoint, then finds a worker: the one that is at the run, one that is idle, or that of a new Job. Dying in between leaves a run
+// without a worker, for which start is called again.
 func (j *jobs) start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error {
-	job := j.job(m, r)
-	err := j.client.Create(ctx, job)
-	if apierrors.IsAlreadyExists(err) {
-		if err := j.live.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
-			return fmt.Errorf("read job: %w", err)
-		}
-		if job.DeletionTimestamp != nil {
-			return nil // its end is waited for
-		}
-		err = j.suspend(ctx, job, false)
+	owner := *metav1.NewControllerRef(m, v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigration"))
+	if err := j.createCheckpoint(ctx, r.metadata(j.namespace, owner), seed); err != nil {
+		return err
 	}
+	all, _, err := j.look(ctx, true)
 	if err != nil {
-		return fmt.Errorf("start job %s: %w", r.name, err)
+		return err
 	}
-	owner := *metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))
-	return j.createCheckpoint(ctx, r.metadata(j.namespace, owner), seed)
+	switch c := choose(all, r); {
+	case c == nil:
+		return j.employ(ctx, all, r)
+	case c.at(r) && c.job.DeletionTimestamp != nil:
+		return nil // its end is waited for
+	case c.at(r):
+		if err := j.suspend(ctx, c.job, false); err != nil {
+			return fmt.Errorf("resume job %s: %w", c.job.Name, err)
+		}
+		return nil
+	default:
+		return j.give(ctx, c, r)
+	}
 }
 
+// give makes the run the next one of an idle worker, under the resourceVersion with which the worker was idle.
+func (j *jobs) give(ctx context.Context, c *carrier, r run) error {
+	sheet := c.sheet.DeepCopy()
+	if err := worker.Give(sheet, r.task()); err != nil {
+		return fmt.Errorf("give run %s to job %s: %w", r.name, c.job.Name, err)
+	}
+	if err := j.client.Update(ctx, sheet); err != nil {
+		return fmt.Errorf("give run %s to job %s: %w", r.name, c.job.Name, err)
+	}
+	return nil
+}
+
+// employ creates a Job, then the roster that its pod waits for, with the run. Dying in between leaves a Job of which no one can tell what it does: it is removed.
+func (j *jobs) employ(ctx context.Context, all []carrier, r run) error {
+	job := j.job(freeName(all, r.name))
+	if err := j.client.Create(ctx, job); err != nil {
+		return fmt.Errorf("create job %s: %w", job.Name, err)
+	}
+	owner := *metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))
+	sheet := &corev1.ConfigMap{ObjectMeta: j.metadata(rosterOf(job.Name))}
+	sheet.OwnerReferences, sheet.Labels[rosterLabel] = []metav1.OwnerReference{owner}, "true"
+	if err := worker.Give(sheet, r.task()); err != nil {
+		return fmt.Errorf("give run %s to job %s: %w", r.name, job.Name, err)
+	}
+	if err := j.client.Create(ctx, sheet); err != nil {
+		return fmt.Errorf("create roster of job %s: %w", job.Name, err)
+	}
+	return nil
+}
+
+// halt suspends the Job. Runs that its worker carried out before have ended, so this one alone is halted; if it has ended meanwhile, the Job is of no use any more.
 func (j *jobs) halt(ctx context.Context, r run) error {
+	if r.job == "" {
+		return nil
+	}
 	job := new(batchv1.Job)
-	err := j.live.Get(ctx, client.ObjectKey{Namespace: j.namespace, Name: r.name}, job)
+	err := j.live.Get(ctx, client.ObjectKey{Namespace: j.namespace, Name: r.job}, job)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -152,13 +229,13 @@ func (j *jobs) halt(ctx context.Context, r run) error {
 		err = j.suspend(ctx, job, true)
 	}
 	if err != nil {
-		return fmt.Errorf("suspend job %s: %w", r.name, err)
+		return fmt.Errorf("suspend job %s: %w", r.job, err)
 	}
 	return nil
 }
 
 func (j *jobs) suspend(ctx context.Context, job *batchv1.Job, suspend bool) error {
-	if job.Spec.Suspend != nil && *job.Spec.Suspend == suspend {
+	if job.Spec.Suspend != nil && *job.Spec.Suspend == suspend || job.Spec.Suspend == nil && !suspend {
 		return nil
 	}
 	return j.client.Patch(ctx, job, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil,
@@ -173,32 +250,71 @@ func (j *jobs) giveUp(ctx context.Context, r run, why string) error {
 	return j.halt(ctx, r)
 }
 
-// remove deletes the Job and waits in the API server until its pods are gone: until then the run is there, and nothing
-// else is started for the resource (I8). The ConfigMap is garbage.
+// remove deletes the Job whose worker is at the run, and the checkpoint. The Job stays in the API server until its pods are gone: until then the run counts as
+// active, whatever has become of its migration and its checkpoint (I8).
 func (j *jobs) remove(ctx context.Context, r run) error {
-	if r.removing {
+	if r.job != "" && !r.dismissed {
+		if err := j.dismiss(ctx, r); err != nil {
+			return err
+		}
+	}
+	if r.stray || r.removing {
 		return nil
 	}
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: r.name}}
-	if err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete job %s: %w", r.name, err)
+	checkpoint := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: r.name}}
+	if err := j.client.Delete(ctx, checkpoint); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete checkpoint %s: %w", r.name, err)
 	}
 	return nil
 }
 
-// job is the Job of a run: one pod at a time, restarted until it has a result.
-func (j *jobs) job(m *v1alpha1.StorageVersionMigration, r run) *batchv1.Job {
-	args := []string{
-		"worker", "--migration=" + m.Name, "--uid=" + string(m.UID),
-		fmt.Sprintf("--generation=%d", r.generation), fmt.Sprintf("--attempt=%d", r.attempt),
-		"--namespace=" + j.namespace, "--configmap=" + r.name,
-		"--min-evidence=" + strings.ToLower(j.minEvidence), "--settle-time=" + j.settleTime.String(),
-		"--shutdown-delay=" + j.shutdownDelay.String(),
+// dismiss deletes a Job. What its worker is at is noted before: the garbage collector deletes the roster before the pods. Nothing is noted where no one can tell.
+func (j *jobs) dismiss(ctx context.Context, r run) error {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: r.job}}
+	if !r.stray || !r.active {
+		last := worker.Task{}
+		if r.active {
+			last = r.task()
+		}
+		note, err := json.Marshal(last)
+		if err != nil {
+			return fmt.Errorf("encode task: %w", err)
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{lastAnnotation: string(note)}}})
+		if err != nil {
+			return fmt.Errorf("encode task: %w", err)
+		}
+		if err := j.client.Patch(ctx, job, client.RawPatch("application/merge-patch+json", patch)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete job %s: %w", r.job, err)
+		}
 	}
-	owner := *metav1.NewControllerRef(m, v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigration"))
-	meta := r.metadata(j.namespace, owner)
-	meta.Annotations[workerAnnotation] = j.worker()
-	// Also where the garbage collector deletes the Job, because its migration is gone, the Job is there until its pods are not (I8).
+	if err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete job %s: %w", r.job, err)
+	}
+	return nil
+}
+
+// metadata is what Jobs and rosters carry.
+func (j *jobs) metadata(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: j.namespace, Name: name,
+		Labels: map[string]string{componentLabel: workerComponent, nameLabel: program, managedByLabel: program},
+	}
+}
+
+// settings are what a worker is told beside its runs: one that was told otherwise gets no further run.
+func (j *jobs) settings() string {
+	return strings.Join([]string{
+		"--min-evidence=" + strings.ToLower(j.minEvidence), "--settle-time=" + j.settleTime.String(), "--shutdown-delay=" + j.shutdownDelay.String(),
+	}, " ")
+}
+
+// job is a Job: one pod at a time, restarted until it says that it takes no run any more. No migration owns it.
+func (j *jobs) job(name string) *batchv1.Job {
+	args := append([]string{"worker", "--namespace=" + j.namespace, "--roster=" + rosterOf(name)}, strings.Fields(j.settings())...)
+	meta := j.metadata(name)
+	meta.Annotations = map[string]string{workerAnnotation: j.worker(), settingsAnnotation: j.settings()}
+	// Whoever deletes the Job, and however: it is there until its pods are not (I8).
 	meta.Finalizers = []string{metav1.FinalizerDeleteDependents}
 	return &batchv1.Job{
 		ObjectMeta: meta,
@@ -208,6 +324,8 @@ func (j *jobs) job(m *v1alpha1.StorageVersionMigration, r run) *batchv1.Job {
 			BackoffLimit: new(int32(1000)),
 			// A pod's replacement begins when the pod has ended, not when it is told to: never two sweeps of one resource (I8).
 			PodReplacementPolicy: new(batchv1.Failed),
+			// The controller deletes a Job that has ended. Where none runs any more, Kubernetes does.
+			TTLSecondsAfterFinished: new(int32(3600)),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels, Annotations: meta.Annotations},
 				Spec:       j.pod(args),

@@ -4,6 +4,7 @@
 package migration
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -46,13 +47,39 @@ func (p plan) consequential() bool {
 
 // again is when to look again without being told; zero: not.
 func (p plan) again() time.Duration {
-	var soonest time.Duration
+	var next time.Duration
 	for _, d := range p.migrations {
-		if d.again > 0 && (soonest == 0 || d.again < soonest) {
-			soonest = d.again
-		}
+		next = soonest(next, d.again)
 	}
-	return soonest
+	return next
+}
+
+// leaveTime is how long a worker that has written an outcome is waited for until it can take another run. Then it is taken to be lost, and another Job is
+// started.
+const leaveTime = 5 * time.Second
+
+// aboutToBeFree reports whether the worker of a run that has ended will be free in a moment. Starting a pod would take longer than waiting for it.
+func aboutToBeFree(r run, now time.Time) bool {
+	if !r.leaving {
+		return false
+	}
+	passed := now.Sub(r.report.Outcome.Ended)
+	return passed < leaveTime && passed > -leaveTime // clocks differ
+}
+
+// keepWorkers keeps runs whose workers are about to be free: removing such a run would remove the worker. It reports whether there are any.
+func (d *decision) keepWorkers(now time.Time) bool {
+	before := len(d.remove)
+	d.remove = slices.DeleteFunc(d.remove, func(r run) bool { return aboutToBeFree(r, now) })
+	return len(d.remove) < before
+}
+
+// soonest returns the shorter of two waits, of which 0 is none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // blockedAgain is how often to look whether somebody else's migration has ended.
@@ -66,13 +93,14 @@ func planAll(s snapshot, most int, firstRetry time.Duration) plan {
 		exists[m.UID] = true
 	}
 	t := turns{most: most, inTree: s.inTree}
-	begun := map[types.UID]bool{}
+	begun, leaving := map[types.UID]bool{}, false
 	for _, r := range s.runs {
 		begun[r.uid] = true
-		if r.active {
+		if r.active || aboutToBeFree(r, s.now) {
 			t.begin(r)
+			leaving = leaving || !r.active
 		}
-		if !exists[r.uid] {
+		if !exists[r.uid] && !(r.stray && r.dismissed) {
 			p.orphans = append(p.orphans, r)
 		}
 	}
@@ -84,11 +112,16 @@ func planAll(s snapshot, most int, firstRetry time.Duration) plan {
 			continue
 		}
 		d := decide(facts{now: s.now, since: s.since, migration: m, runs: ofMigration(s.runs, m.UID), moment: s.moment, firstRetry: firstRetry})
+		if d.keepWorkers(s.now) {
+			d.again = soonest(d.again, settleInterval)
+		}
 		if d.step == start {
 			if no := t.refuse(d.run); no != nil {
 				d.step, d.phase, d.reason, d.message = nothing, no.phase, no.reason, no.message
 				if no.reason == v1alpha1.ReasonBlocked {
 					d.again = blockedAgain
+				} else if leaving {
+					d.again = soonest(d.again, settleInterval)
 				}
 			} else {
 				t.begin(d.run)

@@ -18,7 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
-// What a Job and the ConfigMap of its checkpoint say of the run that they belong to.
+// What the ConfigMap of a checkpoint says of the run that it belongs to.
 const (
 	uidLabel            = "migration.k8s.io/uid"
 	componentLabel      = "app.kubernetes.io/component"
@@ -27,7 +27,7 @@ const (
 	workerComponent     = "worker"
 	program             = "kube-migrator"
 	migrationAnnotation = "migration.k8s.io/name"
-	// GenerationAnnotation is the spec.generation that a Job carries out.
+	// GenerationAnnotation is the spec.generation that the run carries out.
 	GenerationAnnotation = "migration.k8s.io/generation"
 	attemptAnnotation    = "migration.k8s.io/attempt"
 	// startAnnotation is the resourceVersion of the collection of StorageVersionMigrations before the first attempt was started.
@@ -38,7 +38,8 @@ const (
 	begunAnnotation  = "migration.k8s.io/begun"
 )
 
-// run is one attempt at one generation of one migration, as it is found: a Job, or a worker in this process.
+// run is one attempt at one generation of one migration, as it is found: the ConfigMap of its checkpoint, with the worker that is at it, in a Job or in this
+// process.
 type run struct {
 	name       string
 	migration  string
@@ -47,7 +48,7 @@ type run struct {
 	generation int64
 	attempt    int64
 	// start is the resourceVersion of the collection of migrations that was read before the run was started, or the attempt whose checkpoint it goes on from:
-	// nothing that the run rests on is older. It is written once, with the Job, so that a controller that dies cannot take a run for a later one. Empty: not known.
+	// nothing that the run rests on is older. It is written once, with the checkpoint, so that a controller that dies cannot take a run for a later one. Empty: not known.
 	start string
 
 	// active: something may be written for it now, or soon.
@@ -62,6 +63,13 @@ type run struct {
 	outdated bool
 	// begun is when it was started, or went on after a pause.
 	begun time.Time
+	// job is the Job whose worker is at the run; empty where none is, or where workers are in this process. dismissed: the Job is being deleted.
+	job       string
+	dismissed bool
+	// leaving: the outcome is written, and the worker is about to say that it can take another run.
+	leaving bool
+	// stray: no run, but a Job that is of no use any more, or of which no one can tell what it does.
+	stray bool
 	// whereabouts is what is known of its worker when it does not report; empty for nothing.
 	whereabouts string
 	// report is what the worker told last; nil before it told anything.
@@ -101,7 +109,15 @@ func newRun(m *v1alpha1.StorageVersionMigration, generation, attempt int64) run 
 	}
 }
 
-// metadata is what an object of the run carries.
+// task is the run as a worker is given it.
+func (r run) task() worker.Task {
+	return worker.Task{
+		Migration: r.migration, UID: r.uid, Generation: r.generation, Attempt: r.attempt, ConfigMap: r.name, Resource: r.resource,
+		StartResourceVersion: r.start, Given: time.Now(),
+	}
+}
+
+// metadata is what the checkpoint of the run carries.
 func (r run) metadata(namespace string, owner metav1.OwnerReference) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: r.name, OwnerReferences: []metav1.OwnerReference{owner},

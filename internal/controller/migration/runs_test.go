@@ -4,6 +4,7 @@
 package migration
 
 import (
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -75,14 +77,85 @@ func (w *workshop) found(name string) run {
 	return all[i]
 }
 
+// roster returns the roster of a Job.
+func (w *workshop) roster(job string) (*corev1.ConfigMap, worker.Roster) {
+	w.Helper()
+	sheet := &corev1.ConfigMap{}
+	if err := w.client.Get(w.Context(), client.ObjectKey{Namespace: "default", Name: rosterOf(job)}, sheet); err != nil {
+		w.Fatal(err)
+	}
+	r, err := worker.ReadRoster(sheet)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return sheet, r
+}
+
+// says writes what the worker of a Job says of itself.
+func (w *workshop) says(job, state string) {
+	w.Helper()
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{"worker": state}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.edit(&corev1.ConfigMap{}, rosterOf(job), string(patch))
+}
+
+// jobNames are the names of the Jobs that exist and are not being deleted.
+func (w *workshop) jobNames() []string {
+	w.Helper()
+	all := &batchv1.JobList{}
+	if err := w.client.List(w.Context(), all, client.InNamespace("default")); err != nil {
+		w.Fatal(err)
+	}
+	var names []string
+	for _, job := range all.Items {
+		if job.DeletionTimestamp == nil {
+			names = append(names, job.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// clear leaves no Job, ConfigMap or roster of an earlier part.
+func (w *workshop) clear() {
+	w.Helper()
+	jobs := &batchv1.JobList{}
+	if err := w.client.List(w.Context(), jobs, client.InNamespace("default")); err != nil {
+		w.Fatal(err)
+	}
+	for i := range jobs.Items {
+		if err := client.IgnoreNotFound(w.client.Delete(w.Context(), &jobs.Items[i])); err != nil {
+			w.Fatal(err)
+		}
+		w.collect(jobs.Items[i].Name) // no garbage collector is here
+	}
+	if err := w.client.DeleteAllOf(w.Context(), &corev1.ConfigMap{}, client.InNamespace("default"), client.MatchingLabels{componentLabel: workerComponent}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// collect does what the garbage collector and the Job's controller do once the pods of a Job that is being deleted have ended.
+func (w *workshop) collect(job string) {
+	w.Helper()
+	w.edit(&batchv1.Job{}, job, `{"metadata": {"finalizers": null}}`)
+}
+
 func TestJobs(t *testing.T) {
-	w := newWorkshop(t)
-	t.Run("what nobody can read spoils one run only", func(t *testing.T) {
-		w := &workshop{T: t, jobs: w.jobs}
+	shop := newWorkshop(t)
+	part := func(name string, f func(t *testing.T, w *workshop)) {
+		t.Run(name, func(t *testing.T) {
+			w := &workshop{T: t, jobs: shop.jobs}
+			w.clear()
+			f(t, w)
+		})
+	}
+	part("what nobody can read spoils one run only", func(t *testing.T, w *workshop) {
 		sound, unreadable, nameless := w.begin(1, 1), w.begin(1, 2), w.begin(1, 3)
 		w.edit(&corev1.ConfigMap{}, sound.name, `{"data": {"report": "{\"phase\": \"Rewriting\"}"}}`)
 		w.edit(&corev1.ConfigMap{}, unreadable.name, `{"data": {"report": "{\"epoch\": {\"evidence\": \"Prophesied\"}}"}}`)
-		w.edit(&batchv1.Job{}, nameless.name, `{"metadata": {"annotations": {"migration.k8s.io/generation": "latest"}}}`)
+		w.edit(&corev1.ConfigMap{}, nameless.name, `{"metadata": {"annotations": {"migration.k8s.io/generation": "latest"}}}`)
 		if r := w.found(sound.name); r.report == nil || r.broken != "" || !r.active || r.generation != 1 || r.outdated {
 			t.Errorf("the sound run is %+v", r)
 		}
@@ -93,15 +166,14 @@ func TestJobs(t *testing.T) {
 			t.Errorf("the run without a generation is %+v", r)
 		}
 	})
-	t.Run("a run that is given up keeps its checkpoint, and has no worker any more", func(t *testing.T) {
-		w := &workshop{T: t, jobs: w.jobs}
+	part("a run that is given up keeps its checkpoint, and has no worker any more", func(t *testing.T, w *workshop) {
 		r := w.begin(2, 1)
 		w.edit(&corev1.ConfigMap{}, r.name, `{"data": {"report": "{}"}, "binaryData": {"checkpoint": "eHg="}}`)
 		if err := w.giveUp(t.Context(), w.found(r.name), "no word"); err != nil {
 			t.Fatal(err)
 		}
 		now := w.found(r.name)
-		if o := now.outcome(); o == nil || o.Verdict != worker.Broken || o.Message != "no word" || now.active {
+		if o := now.outcome(); o == nil || o.Verdict != worker.Broken || o.Message != "no word" || now.active || now.leaving {
 			t.Errorf("it is %+v", now)
 		}
 		checkpoint, job := &corev1.ConfigMap{}, &batchv1.Job{}
@@ -113,8 +185,7 @@ func TestJobs(t *testing.T) {
 			t.Errorf("the Job is %+v, %v", job.Spec, err)
 		}
 	})
-	t.Run("a run that was heard of meanwhile is not given up", func(t *testing.T) {
-		w := &workshop{T: t, jobs: w.jobs}
+	part("a run that was heard of meanwhile is not given up", func(t *testing.T, w *workshop) {
 		r := w.begin(2, 2)
 		before := w.found(r.name)
 		w.edit(&corev1.ConfigMap{}, r.name, `{"data": {"report": "{\"updated\": \"2100-01-01T00:00:00Z\"}"}}`)
@@ -125,25 +196,167 @@ func TestJobs(t *testing.T) {
 			t.Errorf("it is %+v", now)
 		}
 	})
-	t.Run("a Job with another image than new ones is told, and begins when it goes on", func(t *testing.T) {
-		w := &workshop{T: t, jobs: w.jobs}
+	part("a Job with another image than new ones is told, and begins when it goes on", func(t *testing.T, w *workshop) {
 		r := w.begin(2, 3)
 		w.edit(&batchv1.Job{}, r.name, `{"metadata": {"annotations": {"migration.k8s.io/worker": "example.com/old default", "migration.k8s.io/begun": "2100-01-01T00:00:00Z"}}}`)
 		if now := w.found(r.name); !now.outdated || now.heard().Year() != 2100 || now.whereabouts == "" {
 			t.Errorf("it is %+v", now)
 		}
 	})
-	t.Run("a Job stays until its pods are gone, whoever deletes it", func(t *testing.T) {
-		w := &workshop{T: t, jobs: w.jobs}
+	part("a Job stays until its pods are gone, whoever deletes it", func(t *testing.T, w *workshop) {
 		r := w.begin(2, 4)
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: r.name}}
 		if err := w.client.Delete(t.Context(), job); err != nil {
 			t.Fatal(err)
 		}
-		if now := w.found(r.name); !now.active || !now.removing {
+		if now := w.found(r.name); !now.active || !now.dismissed {
 			t.Errorf("it is %+v", now)
 		}
 	})
+	part("an idle worker is given the next run, whichever migration its Job was started for", func(t *testing.T, w *workshop) {
+		first := w.begin(1, 1)
+		if err := w.remove(t.Context(), run{name: first.name}); err != nil { // with its migration
+			t.Fatal(err)
+		}
+		w.says(first.name, `{"process": "a", "done": 1}`)
+		second := w.begin(2, 1)
+		if names := w.jobNames(); !slices.Equal(names, []string{first.name}) {
+			t.Errorf("the Jobs are %v, want the first one alone", names)
+		}
+		if r := w.found(second.name); !r.active || r.job != first.name || r.incomplete || r.generation != 2 {
+			t.Errorf("the second run is %+v", r)
+		}
+		if _, r := w.roster(first.name); r.Task.Number != 2 || r.Task.ConfigMap != second.name || r.Idle() {
+			t.Errorf("the roster is %+v", r)
+		}
+	})
+	part("a worker that has closed its roster, or was told something else, gets nothing", func(t *testing.T, w *workshop) {
+		closed, old, halted := w.begin(1, 1), w.begin(1, 2), w.begin(1, 3)
+		w.says(closed.name, `{"process": "a", "done": 1, "closed": true}`)
+		w.says(old.name, `{"process": "a", "done": 1}`)
+		w.edit(&batchv1.Job{}, old.name, `{"metadata": {"annotations": {"migration.k8s.io/settings": "--settle-time=1h"}}}`)
+		w.says(halted.name, `{"process": "a", "done": 1}`)
+		w.edit(&batchv1.Job{}, halted.name, `{"spec": {"suspend": true}}`)
+		next := w.begin(1, 4)
+		if r := w.found(next.name); !r.active || r.job != next.name {
+			t.Errorf("the run is %+v, want a Job of its own", r)
+		}
+	})
+	part("a task and an end cannot cross: whoever writes second has to look again", func(t *testing.T, w *workshop) {
+		first := w.begin(1, 1)
+		w.says(first.name, `{"process": "a", "done": 1}`)
+		all, _, err := w.look(t.Context(), true)
+		if err != nil || len(all) != 1 || !all[0].free() {
+			t.Fatalf("the Jobs are %+v, %v", all, err)
+		}
+		w.says(first.name, `{"process": "a", "done": 1, "closed": true}`)
+		next := newRun(aMigration(nil), 2, 1)
+		if err := w.give(t.Context(), &all[0], next); !apierrors.IsConflict(err) {
+			t.Errorf("error %v, want a conflict", err)
+		}
+		if _, r := w.roster(first.name); r.Task.Number != 1 || !r.Closed {
+			t.Errorf("the roster is %+v", r)
+		}
+		if r := w.begin(2, 1); w.found(r.name).job != next.name {
+			t.Errorf("the run is %+v, want a Job of its own", w.found(r.name))
+		}
+	})
+	part("a pause halts the Job that is at the run, and no other; the run goes on in it", func(t *testing.T, w *workshop) {
+		first := w.begin(1, 1)
+		w.says(first.name, `{"process": "a", "done": 1}`)
+		second, other := w.begin(2, 1), w.begin(2, 2)
+		if err := w.halt(t.Context(), w.found(second.name)); err != nil {
+			t.Fatal(err)
+		}
+		w.edit(&batchv1.Job{}, first.name, `{}`)
+		if r := w.found(other.name); !r.active || r.job != other.name {
+			t.Errorf("the other run is %+v", r)
+		}
+		if job := w.named(first.name); job.Spec.Suspend == nil || !*job.Spec.Suspend {
+			t.Error("the Job is not suspended")
+		}
+		if err := w.start(t.Context(), aMigration(nil), second, ""); err != nil {
+			t.Fatal(err)
+		}
+		if job := w.named(first.name); *job.Spec.Suspend {
+			t.Error("the Job is suspended")
+		}
+		if names := w.jobNames(); len(names) != 2 {
+			t.Errorf("the Jobs are %v", names)
+		}
+	})
+	part("a run whose checkpoint and migration are gone is active until its Job has no pods (I8)", func(t *testing.T, w *workshop) {
+		first := w.begin(1, 1)
+		w.says(first.name, `{"process": "a", "done": 1}`)
+		second := w.begin(2, 1)
+		if err := w.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: second.name}}); err != nil {
+			t.Fatal(err)
+		}
+		now := w.found(second.name)
+		if !now.active || !now.incomplete || now.uid != second.uid || now.resource != second.resource {
+			t.Fatalf("the run is %+v", now)
+		}
+		if err := w.remove(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		sheet, _ := w.roster(first.name)
+		if err := w.client.Delete(t.Context(), sheet); err != nil { // as the garbage collector does, before the pods have ended
+			t.Fatal(err)
+		}
+		if now := w.found(second.name); !now.active || !now.dismissed || now.resource != second.resource {
+			t.Errorf("the run is %+v", now)
+		}
+		w.collect(first.name)
+		if all, err := w.list(t.Context(), true); err != nil || len(all) != 1 || all[0].name != first.name || all[0].active {
+			t.Errorf("the runs are %+v, %v", all, err)
+		}
+	})
+	part("a Job of which no one can tell what it does counts as at work on everything, and is removed", func(t *testing.T, w *workshop) {
+		r := w.begin(1, 1)
+		w.edit(&corev1.ConfigMap{}, rosterOf(r.name), `{"data": {"task": "{}"}}`)
+		all, err := w.list(t.Context(), true)
+		if err != nil || len(all) != 2 || all[0].active {
+			t.Fatalf("the runs are %+v, %v", all, err)
+		}
+		stray := all[1]
+		if !stray.stray || !stray.active || stray.resource != "" {
+			t.Errorf("the Job is %+v", stray)
+		}
+		if err := w.remove(t.Context(), stray); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := w.list(t.Context(), true); err != nil || len(all) != 2 || !all[1].active || !all[1].dismissed {
+			t.Errorf("the runs are %+v, %v: its pods may write until they are gone (I8)", all, err)
+		}
+	})
+	part("a Job that has ended is removed, and so is a halted one that has no run any more", func(t *testing.T, w *workshop) {
+		halted := w.begin(1, 1)
+		w.says(halted.name, `{"process": "a", "done": 1}`)
+		w.edit(&batchv1.Job{}, halted.name, `{"spec": {"suspend": true}}`)
+		if err := w.client.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace("default"), client.MatchingLabels{uidLabel: string(halted.uid)}); err != nil {
+			t.Fatal(err)
+		}
+		all, err := w.list(t.Context(), true)
+		if err != nil || len(all) != 1 || !all[0].stray || all[0].active {
+			t.Fatalf("the runs are %+v, %v", all, err)
+		}
+		if err := w.remove(t.Context(), all[0]); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := w.list(t.Context(), true); err != nil || len(all) != 0 {
+			t.Errorf("the runs are %+v, %v", all, err)
+		}
+	})
+}
+
+// named returns a Job.
+func (w *workshop) named(name string) *batchv1.Job {
+	w.Helper()
+	job := &batchv1.Job{}
+	if err := w.client.Get(w.Context(), client.ObjectKey{Namespace: "default", Name: name}, job); err != nil {
+		w.Fatal(err)
+	}
+	return job
 }
 
 // A worker of this process may write until it has ended, whatever has become of its ConfigMap (I8).

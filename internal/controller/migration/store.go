@@ -37,17 +37,22 @@ func (s store) ours() []client.ListOption {
 	return []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{componentLabel: workerComponent, nameLabel: program}}
 }
 
-// checkpoints returns the ConfigMaps of all runs, by name.
-func (s store) checkpoints(ctx context.Context, live bool) (map[string]*corev1.ConfigMap, error) {
+// configMaps returns the ConfigMaps of all checkpoints and of all rosters, by name.
+func (s store) configMaps(ctx context.Context, live bool) (checkpoints, rosters map[string]*corev1.ConfigMap, err error) {
 	found := new(corev1.ConfigMapList)
 	if err := s.reader(live).List(ctx, found, s.ours()...); err != nil {
-		return nil, fmt.Errorf("list checkpoints: %w", err)
+		return nil, nil, fmt.Errorf("list checkpoints: %w", err)
 	}
-	all := map[string]*corev1.ConfigMap{}
+	checkpoints, rosters = map[string]*corev1.ConfigMap{}, map[string]*corev1.ConfigMap{}
 	for i := range found.Items {
-		all[found.Items[i].Name] = &found.Items[i]
+		item := &found.Items[i]
+		if _, is := item.Labels[rosterLabel]; is {
+			rosters[item.Name] = item
+		} else {
+			checkpoints[item.Name] = item
+		}
 	}
-	return all, nil
+	return checkpoints, rosters, nil
 }
 
 // identify reads the run that an object belongs to. An object whose annotations say nothing, because somebody edited them, is a run of no

@@ -40,6 +40,9 @@ func (t turns) refuse(r run) *refusal {
 		if w.name == r.name {
 			continue
 		}
+		if w.resource == "" { // of one that no one can tell, it may be this one
+			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the end of " + w.name + ": which resource it rewrites is unknown"}
+		}
 		if w.resource == r.resource {
 			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the end of another run on " + r.resource}
 		}
