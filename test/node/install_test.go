@@ -167,13 +167,13 @@ func TestAWorkerKilledThreeTimesAndAControllerTwiceEndComplete(t *testing.T) {
 
 	h.rewritten(200)
 	for i, kill := range []func(){
-		func() { h.killProcess("--uid=" + h.run("get", "svmig", widgets, "-o", "jsonpath={.metadata.uid}")) },
+		func() { h.killProcess(h.workerWord()) },
 		func() { h.killProcess("HOSTNAME=" + h.leader()) },
 		func() {
 			h.run("delete", "pod", "-n", namespace, "-l", "app.kubernetes.io/component=worker", "--wait=false")
 		},
 		func() { h.run("delete", "pod", "-n", namespace, h.leader(), "--wait=false") },
-		func() { h.killProcess("--uid=" + h.run("get", "svmig", widgets, "-o", "jsonpath={.metadata.uid}")) },
+		func() { h.killProcess(h.workerWord()) },
 	} {
 		sofar := h.stored()[v2]
 		if sofar == n {
@@ -212,6 +212,16 @@ func (h *harness) rewritten(least int) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// workerWord is an argument that the worker's process alone has.
+func (h *harness) workerWord() string {
+	h.Helper()
+	job := strings.TrimSpace(h.run("get", "jobs", "-n", namespace, "-l", "app.kubernetes.io/component=worker", "-o", "jsonpath={.items[*].metadata.name}"))
+	if job == "" || strings.Contains(job, " ") {
+		h.Fatalf("the workers' Jobs are %q, want one", job)
+	}
+	return "--roster=" + job + "-roster"
 }
 
 // leader is the pod that holds the controllers' Lease.
