@@ -159,19 +159,60 @@ func TestWhatIsWaitedForIsToldInOneSentence(t *testing.T) {
 	})
 }
 
-// A server can write for a moment before its identity Lease shows that it is there. The look that a proof rests on comes after that moment.
+// A server can write for a moment before its identity Lease shows that it is there. The look that a proof rests on comes after that moment. What a server
+// writes of a custom resource the CRD tells, so that a look after the last write is enough.
 func TestTheLastLookComesTheGraceAfterTheLastWrite(t *testing.T) {
+	for name, tt := range map[string]struct {
+		custom bool
+		least  time.Duration
+		most   time.Duration
+	}{
+		"of a built-in resource": {false, leaseGrace, time.Hour},
+		"of a custom resource":   {true, 0, leaseGrace / 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &scripted{n: 3, resourceVersion: "1000"}
+				var wrote, looked time.Time
+				f.patch = func(string, http.ResponseWriter) bool { wrote = time.Now(); return false }
+				agreement := func() (Epoch, error) {
+					looked = time.Now()
+					e := lastingFrom(time.Now().Add(-time.Hour))
+					if tt.custom {
+						e.CRDUID, e.CRDGeneration = "uid", 3
+					}
+					return e, nil
+				}
+				result, err := virtualSweep(t, f, agreement, Options{LookInterval: time.Hour}).Run(t.Context())
+				passed := looked.Sub(wrote)
+				if err != nil || !result.Proven || passed < tt.least || passed > tt.most {
+					t.Errorf("the last look was %v after the last write, proven %t (%v), want %v to %v (I2)", passed, result.Proven, err, tt.least, tt.most)
+				}
+			})
+		})
+	}
+}
+
+// The CRD may have changed while the last objects were written: the last look follows the last write also without the grace.
+func TestACRDThatChangesWhileTheLastObjectIsWrittenEndsTheEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &scripted{n: 3, resourceVersion: "1000"}
-		var wrote, looked time.Time
-		f.patch = func(string, http.ResponseWriter) bool { wrote = time.Now(); return false }
+		generation := int64(3)
+		patched := 0
+		f.patch = func(string, http.ResponseWriter) bool {
+			if patched++; patched == 3 {
+				generation++
+			}
+			return false
+		}
 		agreement := func() (Epoch, error) {
-			looked = time.Now()
-			return lastingFrom(time.Now().Add(-time.Hour)), nil
+			e := lastingFrom(time.Now().Add(-time.Hour))
+			e.CRDUID, e.CRDGeneration = "uid", generation
+			return e, nil
 		}
 		result, err := virtualSweep(t, f, agreement, Options{LookInterval: time.Hour}).Run(t.Context())
-		if err != nil || !result.Proven || looked.Sub(wrote) < leaseGrace {
-			t.Errorf("the last look was %v after the last write, proven %t (%v), want at least %v (I2)", looked.Sub(wrote), result.Proven, err, leaseGrace)
+		if err != nil || !result.Proven || result.Restarts != 1 || result.Epoch.CRDGeneration != 4 {
+			t.Errorf("proven %t (%v) in generation %d after %d restarts, want a second pass", result.Proven, err, result.Epoch.CRDGeneration, result.Restarts)
 		}
 	})
 }
