@@ -116,6 +116,12 @@ bench: build ## measure against the peers and the ceiling; writes bench/results 
 	@$(TESTBED_BUILD) $(BENCH_BINARIES)
 	go run ./bench $(BENCH_ARGS)
 
+.PHONY: bench-node
+bench-node: ## measure how long a default installation takes on a whole node, as root (about half an hour; docs/benchmarks.md)
+	@$(TESTBED_BUILD) $(NODE_BINARIES)
+	go vet -tags 'node bench' ./test/node
+	go test -tags 'node bench' -timeout 120m -count 1 -v -run TestHowLongADefaultInstallationTakes ./test/node
+
 .PHONY: help
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} \

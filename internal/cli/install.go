@@ -119,7 +119,7 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	flags.StringVar(&f.options.Image, "image", "", "Image of the controller and its workers (default: kube-migrator:VERSION, of the version of this command)")
 	wordVar(flags, &f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never", "Always", "IfNotPresent", "Never")
 	numberVar(flags, &f.options.Replicas, "replicas", install.DefaultReplicas, within[int32]{least: 1, unit: "replicas"}, "Replicas of the controller, of which one is active")
-	wordVar(flags, &f.options.Workers, "workers", install.Jobs, "Where sweeps run. jobs: each in a Job of its own; in-process: in the controller, which then gets the permissions of the workers", install.Jobs, install.InProcess)
+	wordVar(flags, &f.options.Workers, "workers", install.Jobs, "Where sweeps run. jobs: in a Job, one after the other; in-process: in the controller, which then gets the permissions of the workers", install.Jobs, install.InProcess)
 	flags.BoolVar(&f.trigger, "auto-trigger", true, "Let the controller ask for a migration where a resource may be stored in more than its current version; false: only record that")
 	durationVar(flags, &f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, time.Second, "How often the controller asks all API servers what they store when nothing moves")
 	wordVar(flags, &f.options.Bootstrap, "bootstrap", install.BootstrapAll, "What the controller requests when it starts. all: a migration of every included resource that has none; none", install.BootstrapAll, install.BootstrapNone)

@@ -32,7 +32,7 @@ func newUninstallCommand(env *environment) *cobra.Command {
 		Long: `Stop all writing at once, and take the controller of kube-migrator out of the cluster, whichever namespace it is in.
 
 The permissions of controller and workers go first: whatever still runs can write nothing from then on. Then go Deployment,
-Jobs with their checkpoints, ServiceAccounts, roles, the flags that install remembers and the rest, and the command waits
+Jobs, checkpoints, ServiceAccounts, roles, the flags that install remembers and the rest, and the command waits
 until all pods have ended.
 
 State stays: the CRDs with all StorageVersionMigrations and StorageStates, and the namespace, which owns those that the

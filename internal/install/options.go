@@ -83,7 +83,7 @@ type Workers string
 
 // The places.
 const (
-	// Jobs: each sweep is a Job of its own, with the permissions of the worker.
+	// Jobs: sweeps run in Jobs, one after the other, with the permissions of the worker.
 	Jobs Workers = "jobs"
 	// InProcess: sweeps run in the controller, which then has the worker's permissions too.
 	InProcess Workers = "in-process"

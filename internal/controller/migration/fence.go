@@ -21,8 +21,8 @@ var errNotLeading = errors.New("this controller may not be the leader any more")
 // fence keeps a controller that has lost its Lease without knowing from writing: one whose process stood still past the
 // Lease's end goes on in the middle of whatever it did, before leader election notices (I8). Every request that writes
 // asks the clock first, here. What cannot be fenced, a process that stands still between this question and the system call that
-// sends the request, is one request, and harmless: statuses are written under a resourceVersion, Jobs have fixed names, and an empty
-// patch changes nothing.
+// sends the request, is one request, and harmless: statuses and rosters are written under a resourceVersion, a Job without a roster does nothing, and an
+// empty patch changes nothing.
 type fence struct {
 	resourcelock.Interface
 

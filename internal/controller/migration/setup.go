@@ -3,14 +3,14 @@
 
 // Package migration is the controller that carries out StorageVersionMigrations, one at a time by default.
 //
-// It owns the status of StorageVersionMigrations, the runs (Jobs, or workers in this process, each with the ConfigMap of its
-// checkpoint), and the verdict: only here a run becomes a success, and only then a definition's storedVersions are pruned. It never
+// It owns the status of StorageVersionMigrations, the runs (the ConfigMaps of their checkpoints), the workers that carry them out (in Jobs, or in this
+// process), and the verdict: only here a run becomes a success, and only then a definition's storedVersions are pruned. It never
 // rewrites objects itself, never edits a spec, and never takes a word of its own status for a fact about what is stored.
 //
 // A pass reads everything, decides purely (planAll), and acts. Invariants:
 //   - I2, I4: Succeeded follows a proven run whose epoch is compared once more, here, after the worker's last word.
 //   - I4: a status repeats a report only as long as it is fresh; silence is told, and ends the run (giveUp).
-//   - I5: a process may die after any request. Jobs and ConfigMaps have names that the next pass finds; statuses are written under the
+//   - I5: a process may die after any request. Checkpoints have names that the next pass finds, Jobs have rosters; statuses are written under the
 //     resourceVersion that was decided upon.
 //   - I8: one goroutine of one leader decides whose turn it is, from what is read past the cache, and a leader that lost its Lease
 //     without knowing is kept from writing (fence).
