@@ -76,6 +76,9 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 				return Epoch{}, fmt.Errorf("%w: the API servers kept changing for %v: no epoch lasted for the settle time of %v",
 					ErrNoAgreement, patience, s.options.SettleTime)
 			}
+			if bound := s.options.SettlePatience; bound > 0 && left > bound {
+				return Epoch{}, &UnsettledError{Left: left}
+			}
 			wait = min(wait, left)
 			if until.Sub(said).Abs() > 2*time.Second { // looks at one epoch differ a little in when it began
 				said = until

@@ -52,6 +52,18 @@ var (
 	ErrStalled = errors.New("no progress")
 )
 
+// UnsettledError says that the epoch has to last for longer than Options.SettlePatience before anything can be concluded. Test with errors.As. A run that
+// resumes later loses nothing.
+type UnsettledError struct {
+	// Left is how much longer the epoch has to last.
+	Left time.Duration
+}
+
+// Error implements error.
+func (e *UnsettledError) Error() string {
+	return fmt.Sprintf("requests that began before the API servers agreed may still write, for %v", e.Left.Round(time.Second))
+}
+
 // class is what an answer of an API server means for a sweep. Closed: every switch over it handles all of it.
 type class int
 

@@ -216,3 +216,31 @@ func TestACRDThatChangesWhileTheLastObjectIsWrittenEndsTheEpoch(t *testing.T) {
 		}
 	})
 }
+
+// Where others wait for their turn, the settle time of one resource is not theirs.
+func TestARunThatWouldWaitForLongEndsWhereItIsToldTo(t *testing.T) {
+	for name, tt := range map[string]struct {
+		patience time.Duration
+		ends     bool
+	}{
+		"as long as it takes":     {0, false},
+		"as long as its patience": {2 * time.Minute, false},
+		"not longer than that":    {5 * time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				from := time.Now()
+				f := &scripted{n: 3, resourceVersion: "1000"}
+				agreement := func() (Epoch, error) { return lastingFrom(from), nil }
+				result, err := virtualSweep(t, f, agreement, Options{SettleTime: time.Minute, SettlePatience: tt.patience}).Run(t.Context())
+				unsettled := (*UnsettledError)(nil)
+				if errors.As(err, &unsettled) != tt.ends || result.Proven == tt.ends {
+					t.Fatalf("proven %t (%v), want it to end: %t", result.Proven, err, tt.ends)
+				}
+				if tt.ends && (unsettled.Left != time.Minute || time.Since(from) > time.Second || result.Counts.Done() != 0) {
+					t.Errorf("%v left after %v, with %+v", unsettled.Left, time.Since(from), result.Counts)
+				}
+			})
+		})
+	}
+}

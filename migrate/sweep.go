@@ -52,6 +52,9 @@ type Options struct {
 	// SettleTime is how long after an epoch begins nothing is concluded, because a request that started before may
 	// still write. 0: 2 minutes, twice the API server's request timeout. Shorten it only where that is known to be less.
 	SettleTime time.Duration
+	// SettlePatience bounds the wait for an epoch to settle: where more time is left, the run ends with an *UnsettledError, so that another resource can
+	// have its turn. 0: it waits.
+	SettlePatience time.Duration
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
 	MinEvidence Evidence
 	// AgreementTimeout bounds each wait for the API servers to agree and answer; an epoch must have lasted for SettleTime by the end of

@@ -268,7 +268,7 @@ type Run struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failures int64 `json:"failures,omitempty"`
-	// RetryTime is when the next attempt is due after a failure, in RFC 3339. Absent where none is.
+	// RetryTime is when the next attempt is due after a failure, or once the API servers have agreed for long enough, in RFC 3339. Absent where none is.
 	// +optional
 	RetryTime metav1.Time `json:"retryTime,omitzero"`
 }

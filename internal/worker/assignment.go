@@ -110,9 +110,15 @@ func (r *run) whileIdle(ctx context.Context, d time.Duration) (assignment, error
 	}
 }
 
-// options are those of the sweep.
+// options are those of the sweep. The first attempt gives its turn away where the epoch has to settle for long. The next one waits: when an epoch began may be known only by
+// watching it, and then each attempt sees it begin.
 func (r *run) options(a assignment) migrate.Options {
+	patience := r.waits.settle
+	if r.Attempt > 1 {
+		patience = 0
+	}
 	return migrate.Options{
+		SettlePatience:      patience,
 		MaxObjectsPerSecond: float64(a.pace.MaxObjectsPerSecond), MaxInFlight: int(a.pace.MaxInFlight), MaxBytesPerSecond: a.pace.MaxBytesPerSecond,
 		SettleTime: r.SettleTime, MinEvidence: r.MinEvidence, Resume: true, Checkpoints: r.place, Logger: r.log,
 	}

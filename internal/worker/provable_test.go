@@ -4,6 +4,7 @@
 package worker
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -99,5 +100,19 @@ func TestASweepThatProvedNothingIsNotRepeatedWithoutBetterEvidence(t *testing.T)
 				t.Errorf("%q does not say %q", o.Message, part)
 			}
 		}
+	}
+}
+
+// Only the first attempt gives its turn away: where it is not known when an epoch began, each attempt sees it begin.
+func TestOnlyTheFirstAttemptDoesNotWaitForItsEpochToSettle(t *testing.T) {
+	for attempt, want := range map[int64]time.Duration{1: defaultTiming.settle, 2: 0, 3: 0} {
+		r := &run{Options: Options{Attempt: attempt}, waits: defaultTiming}
+		if got := r.options(assignment{}).SettlePatience; got != want {
+			t.Errorf("attempt %d waits for %v, want %v", attempt, got, want)
+		}
+	}
+	err := fmt.Errorf("sweep: %w", &migrate.UnsettledError{Left: time.Minute})
+	if got := verdictOf(err); got != Unsettled {
+		t.Errorf("verdict %q", got)
 	}
 }

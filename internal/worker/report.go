@@ -24,6 +24,8 @@ const (
 	NoAgreement Verdict = "NoAgreement"
 	// StorageVersionMoved: the storage version is no longer the one that the run began with.
 	StorageVersionMoved Verdict = "StorageVersionMoved"
+	// Unsettled: the API servers have not agreed for long enough, and the run gives its turn away meanwhile; Outcome.Left says for how long.
+	Unsettled Verdict = "Unsettled"
 	// Forbidden: a permission is missing; the message says which verb on what.
 	Forbidden Verdict = "Forbidden"
 	// NotReady: the resource cannot be migrated as it is now; the message says why.
@@ -80,4 +82,6 @@ type Outcome struct {
 	Verdict Verdict   `json:"verdict"`
 	Message string    `json:"message,omitempty"`
 	Ended   time.Time `json:"ended"`
+	// Left is how much longer the epoch has to last, of a run that is Unsettled: a duration, because clocks differ.
+	Left time.Duration `json:"left,omitempty"`
 }

@@ -67,6 +67,7 @@ type Options struct {
 // timing are the waits of a run.
 type timing struct {
 	look      time.Duration // between looks at the StorageVersionMigration
+	settle    time.Duration // for an epoch to settle, in the first attempt
 	idle      time.Duration // between looks at the roster while there is no task
 	report    time.Duration // between reports while something changes
 	heartbeat time.Duration // between reports while nothing does
@@ -81,7 +82,7 @@ type timing struct {
 }
 
 var defaultTiming = timing{
-	look: 500 * time.Millisecond, idle: 150 * time.Millisecond, report: time.Second, heartbeat: 10 * time.Second, appear: 2 * time.Minute,
+	look: 500 * time.Millisecond, settle: 5 * time.Second, idle: 150 * time.Millisecond, report: time.Second, heartbeat: 10 * time.Second, appear: 2 * time.Minute,
 	pause: time.Second, halt: 4 * time.Second, end: 8 * time.Second,
 	backoff: time.Second, most: 30 * time.Second, patience: 15 * time.Minute, doubt: 5 * time.Second,
 }

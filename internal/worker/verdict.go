@@ -35,7 +35,11 @@ func (s *sweeping) judge(ctx context.Context, err error) (*Outcome, error) {
 	if verdict == "" {
 		return nil, err
 	}
-	return &Outcome{Verdict: verdict, Message: s.message(ctx, verdict, err)}, nil
+	outcome := &Outcome{Verdict: verdict, Message: s.message(ctx, verdict, err)}
+	if u := (*migrate.UnsettledError)(nil); errors.As(err, &u) {
+		outcome.Left = u.Left
+	}
+	return outcome, nil
 }
 
 // problem is why a run cannot begin.
@@ -50,6 +54,9 @@ func (p *problem) Error() string { return p.text }
 func verdictOf(err error) Verdict {
 	if p := (*problem)(nil); errors.As(err, &p) {
 		return p.verdict
+	}
+	if u := (*migrate.UnsettledError)(nil); errors.As(err, &u) {
+		return Unsettled
 	}
 	for _, known := range []struct {
 		err     error

@@ -150,7 +150,7 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 		}
 	case conclude:
 		next = c.conclude(ctx, d, s)
-	case void, fail, adopt:
+	case void, postpone, fail, adopt:
 	case expire:
 		return c.expire(ctx, m)
 	}

@@ -38,6 +38,7 @@ const (
 	follow   step = "follow"   // the run works: repeat what it reports
 	conclude step = "conclude" // compare the epoch; if it lasts, prune and say Succeeded
 	void     step = "void"     // record that the run proves nothing: the next attempt takes its turn
+	postpone step = "postpone" // record when the epoch of the run can have settled: the next attempt takes its turn then
 	fail     step = "fail"     // record the failure of the run, and when to try again
 	expire   step = "expire"   // delete the migration: it has been finished for long enough
 	adopt    step = "adopt"    // take another program's word for it that the first generation has succeeded, without a proof
@@ -113,6 +114,10 @@ func (f facts) forCurrent(current run, others []run) decision {
 		return decision{step: giveUp, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, silent: true, message: f.lost(current)}
 	case outcome != nil && outcome.Verdict == worker.Proven && !f.recorded(current):
 		return decision{step: conclude, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming, message: "Comparing the epoch before the verdict"}
+	case outcome != nil && outcome.Verdict == worker.Unsettled && !f.recorded(current):
+		d := unsettled(current)
+		d.step, d.again = postpone, settleInterval
+		return d
 	case outcome != nil && outcome.Verdict == worker.StorageVersionMoved:
 		return f.next(current, "The storage version changed: beginning anew")
 	case outcome != nil && outcome.Verdict == worker.Broken && current.outdated:
@@ -202,10 +207,23 @@ func (f facts) backingOff() bool {
 	return s.Generation == f.migration.Spec.Generation && s.RetryTime.After(f.now)
 }
 
+// unsettled: the run has given its turn away until its epoch can have settled.
+func unsettled(current run) decision {
+	return decision{
+		step: nothing, run: current, phase: v1alpha1.PhaseWaiting, reason: v1alpha1.ReasonWaiting,
+		message: "Waiting for the API servers: requests that began before they agreed may still write",
+	}
+}
+
 // waiting: the last attempt has failed, and the next is not due yet. The failures stay readable.
 func (f facts) waiting(current run) decision {
 	s := f.migration.Status
 	d := decision{step: nothing, run: current, phase: v1alpha1.PhaseFailed, again: s.Run.RetryTime.Sub(f.now)}
+	if o := current.outcome(); o != nil && o.Verdict == worker.Unsettled {
+		d = unsettled(current)
+		d.again = s.Run.RetryTime.Sub(f.now)
+		return d
+	}
 	for _, c := range s.Conditions {
 		if c.Type == v1alpha1.Failed {
 			d.reason, d.message = c.Reason, c.Message

@@ -434,3 +434,30 @@ func TestBackoffDoublesUpToSixHours(t *testing.T) {
 		}
 	}
 }
+
+// A run that would wait for its epoch to settle gives its turn away. It has not failed, and goes on from its checkpoint when the epoch can have settled.
+func TestARunWhoseEpochHasToSettleWaitsWithoutItsTurn(t *testing.T) {
+	m := aMigration(nil)
+	r := aRun(2, 1, ended(worker.Unsettled))
+	r.report.Outcome.Left = 90 * time.Second
+	at := func(now time.Time) decision {
+		d := decide(facts{now: now, migration: m, runs: []run{r}, firstRetry: time.Minute})
+		m.Status = statusAfter(m, d, now, time.Minute)
+		return d
+	}
+	if d := at(noon); d.step != postpone || m.Status.Run.Failures != 0 || !m.Status.Run.RetryTime.Time.Equal(noon.Add(90*time.Second)) {
+		t.Errorf("at first: %s, run %+v", d.step, m.Status.Run)
+	}
+	for range 2 {
+		d := at(noon.Add(30 * time.Second))
+		if d.step != nothing || d.again != time.Minute || m.Status.State != v1alpha1.PhaseWaiting || !strings.Contains(m.Status.Summary, "may still write") {
+			t.Errorf("meanwhile: %s, again after %s, %s: %s", d.step, d.again, m.Status.State, m.Status.Summary)
+		}
+	}
+	if d := at(noon.Add(91 * time.Second)); d.step != start || d.run.attempt != 2 || d.seed != r.name {
+		t.Errorf("afterwards: %s of attempt %d from %q", d.step, d.run.attempt, d.seed)
+	}
+	if !m.Status.Run.RetryTime.IsZero() {
+		t.Errorf("the status is %+v", m.Status.Run)
+	}
+}

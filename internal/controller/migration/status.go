@@ -45,6 +45,9 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 	if d.step == void {
 		s.Run.RetryTime = metav1.NewTime(now.Truncate(time.Second)) // at once, but in its turn
 	}
+	if d.step == postpone {
+		s.Run.RetryTime = metav1.NewTime(now.Add(d.run.outcome().Left).Truncate(time.Second))
+	}
 	if d.silent || d.phase != v1alpha1.PhaseRunning && d.phase != v1alpha1.PhaseWaiting {
 		s.Progress.ObjectsPerSecond, s.Progress.EstimatedCompletionTime = 0, metav1.Time{}
 	}
