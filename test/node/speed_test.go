@@ -62,7 +62,7 @@ func (h *harness) define(name string, crds, objects int) {
 	tasks.SetLimit(inFlight)
 	for i := range crds {
 		tasks.Go(func() error {
-			return h.defineOne(ctx, fmt.Sprintf("%s%02d.example.com", name, i/10), fmt.Sprintf("Kind%d", i%10), objects)
+			return h.defineOne(ctx, fmt.Sprintf("%s%02d.example.com", name, i/10), fmt.Sprintf("Kind%d%s", i, name), objects)
 		})
 	}
 	if err := tasks.Wait(); err != nil {

@@ -103,7 +103,8 @@ func (c *controller) read(ctx context.Context, live bool) (snapshot, error) {
 	return s, nil
 }
 
-// carryOut does what was planned. What fails for one migration is tried again, and does not keep the others.
+// carryOut does what was planned. What fails for one migration is tried again, and does not keep the others. What starts comes first: its worker is at work while
+// the verdict on the run before, which takes longer, is found.
 func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 	var problems []error
 	for _, r := range p.orphans {
@@ -111,12 +112,17 @@ func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 			problems = append(problems, err)
 		}
 	}
-	for i := range p.migrations {
-		d := &p.migrations[i]
-		if err := c.do(ctx, d, s); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			problems = append(problems, fmt.Errorf("migration %s: %w", d.migration.Name, err))
-		} else if err != nil {
-			d.again = settleInterval // it has changed meanwhile
+	for _, starting := range []bool{true, false} {
+		for i := range p.migrations {
+			d := &p.migrations[i]
+			if (d.step == start) != starting {
+				continue
+			}
+			if err := c.do(ctx, d, s); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+				problems = append(problems, fmt.Errorf("migration %s: %w", d.migration.Name, err))
+			} else if err != nil {
+				d.again = settleInterval // it has changed meanwhile
+			}
 		}
 	}
 	return errors.Join(problems...)

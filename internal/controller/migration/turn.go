@@ -35,7 +35,7 @@ type refusal struct {
 // Two groups can serve the same stored objects under one plural name (events): runs of equal names are never at work at the same time. For
 // groups that have nothing in common this costs a little time.
 func (t turns) refuse(r run) *refusal {
-	others := 0
+	var others, same int
 	for _, w := range t.working {
 		if w.name == r.name {
 			continue
@@ -44,12 +44,15 @@ func (t turns) refuse(r run) *refusal {
 			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the end of " + w.name + ": which resource it rewrites is unknown"}
 		}
 		if w.resource == r.resource {
-			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the end of another run on " + r.resource}
+			same++
 		}
 		others++
 	}
-	if others >= t.most {
+	switch { // what is said first changes least: each change is written for every migration that waits
+	case others >= t.most:
 		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for its turn: at most %d at a time", t.most)}
+	case same > 0:
+		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the end of another run on " + r.resource}
 	}
 	if name := t.inTree.working[r.resource]; name != "" {
 		return blocked("Waiting for the end of the in-tree migration " + name + " (storageversionmigrations.storagemigration.k8s.io)")
