@@ -72,22 +72,20 @@ func (j *jobs) carrier(job *batchv1.Job, rosters map[string]*corev1.ConfigMap) (
 	c.job = job
 	c.working, c.broken = stateOf(job)
 	c.outdated, c.otherwise = workerOf(job) != j.worker(), job.Annotations[settingsAnnotation] != j.settings()
-	if sheet := rosters[rosterOf(job.Name)]; sheet != nil && metav1.IsControlledBy(sheet, job) {
-		var r worker.Roster
-		if r, err = worker.ReadRoster(sheet); err == nil {
-			c.sheet, c.roster = sheet, &r
-		}
-		return c, err
-	}
-	// The roster of a Job that is being deleted goes before its pods.
+	var r worker.Roster
 	if last, noted := job.Annotations[lastAnnotation]; noted && job.DeletionTimestamp != nil {
-		var r worker.Roster
+		// The garbage collector deletes the roster before the pods have ended. Nothing is given to a Job that is being deleted.
 		if err = json.Unmarshal([]byte(last), &r.Task); err == nil {
-			r.Done = r.Task.Number - 1
-			if r.Task.ConfigMap == "" {
+			if r.Done = r.Task.Number - 1; r.Task.ConfigMap == "" {
 				r.Done = r.Task.Number
 			}
 			c.roster = &r
+		}
+		return c, err
+	}
+	if sheet := rosters[rosterOf(job.Name)]; sheet != nil && metav1.IsControlledBy(sheet, job) {
+		if r, err = worker.ReadRoster(sheet); err == nil {
+			c.sheet, c.roster = sheet, &r
 		}
 	}
 	return c, err

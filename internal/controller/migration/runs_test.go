@@ -311,6 +311,17 @@ func TestJobs(t *testing.T) {
 			t.Errorf("the runs are %+v, %v", all, err)
 		}
 	})
+	part("a Job that is deleted after its run has ended keeps no turn, also while its roster is there", func(t *testing.T, w *workshop) {
+		r := w.begin(1, 1)
+		w.edit(&corev1.ConfigMap{}, r.name, `{"data": {"report": "{\"outcome\": {\"verdict\": \"Broken\"}}"}}`)
+		if err := w.remove(t.Context(), w.found(r.name)); err != nil {
+			t.Fatal(err)
+		}
+		w.roster(r.name)
+		if all, err := w.list(t.Context(), true); err != nil || len(all) != 0 {
+			t.Errorf("the runs are %+v, %v", all, err)
+		}
+	})
 	part("a Job of which no one can tell what it does counts as at work on everything, and is removed", func(t *testing.T, w *workshop) {
 		r := w.begin(1, 1)
 		w.edit(&corev1.ConfigMap{}, rosterOf(r.name), `{"data": {"task": "{}"}}`)
