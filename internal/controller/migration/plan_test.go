@@ -111,3 +111,22 @@ func TestWhoseTurnComesFirst(t *testing.T) {
 		})
 	}
 }
+
+// What a migration that waits says is written into its status: it says the same, whichever run has the only turn.
+func TestWhatAWaitingMigrationSaysDoesNotChangeWithTheRunThatHasTheTurn(t *testing.T) {
+	m, r := another("widgets", func(*run) {})
+	said := map[string]bool{}
+	for _, resource := range []string{"widgets", "gadgets"} {
+		_, other := another(resource, working)
+		other.uid, other.name = "other", "migrate-other-2-1"
+		if no := (turns{most: 1, working: []run{other}}).refuse(r); no != nil {
+			said[no.message] = true
+		}
+		if no := (turns{most: 2, working: []run{other}}).refuse(r); (no != nil) != (resource == m.Spec.Resource.Resource) {
+			t.Errorf("beside a run on %s: %+v", resource, no)
+		}
+	}
+	if len(said) != 1 {
+		t.Errorf("it says %v", said)
+	}
+}
