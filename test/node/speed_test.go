@@ -109,14 +109,18 @@ func (h *harness) post(ctx context.Context, path string, object map[string]any) 
 	if err != nil {
 		return err
 	}
-	status, answer, err := h.cluster.Servers[0].Do(ctx, http.MethodPost, path, raw)
-	if err == nil && status != http.StatusCreated {
-		err = fmt.Errorf("%d %s", status, answer)
+	for {
+		status, answer, err := h.cluster.Servers[0].Do(ctx, http.MethodPost, path, raw)
+		switch {
+		case err != nil:
+			return fmt.Errorf("post %s: %w", path, err)
+		case status == http.StatusCreated, status == http.StatusConflict: // the answer to an earlier try was an error
+			return nil
+		case status != http.StatusServiceUnavailable: // the storage of a CRD is replaced for a moment when its status changes
+			return fmt.Errorf("post %s: %d %s", path, status, answer)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
-	if err != nil {
-		return fmt.Errorf("post %s: %w", path, err)
-	}
-	return nil
 }
 
 // current waits until every StorageState records one version, the current one, and returns how many there are. Until there are those of
