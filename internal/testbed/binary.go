@@ -23,14 +23,34 @@ import (
 )
 
 // Release is a Kubernetes release whose binaries can be built: its version, such as "v1.37.0".
-// Each has a go.mod of its own in the repository's folder testbed/<major>.<minor>.
+// Each has a go.mod of its own in the repository's folder testbed/v<major>.<minor>.
 type Release string
 
-// The releases that the repository pins.
+// The releases that the repository pins: one for each minor version. Those before V136 pin kube-apiserver alone.
 const (
 	V137 Release = "v1.37.0"
 	V136 Release = "v1.36.3"
+	V135 Release = "v1.35.4"
+	V134 Release = "v1.34.4"
+	V133 Release = "v1.33.13"
+	V132 Release = "v1.32.13"
+	V131 Release = "v1.31.14"
+	V130 Release = "v1.30.14"
 )
+
+// Releases returns the releases that the repository pins, the oldest first.
+func Releases() []Release {
+	return []Release{V130, V131, V132, V133, V134, V135, V136, V137}
+}
+
+// Etcd returns the release whose etcd a cluster of this release runs on: its own, or that of V137 where it pins kube-apiserver alone.
+func (r Release) Etcd() Release {
+	switch r {
+	case V130, V131, V132, V133, V134, V135:
+		return V137
+	}
+	return r
+}
 
 // cacheEnv names the folder that built binaries are kept in; unset, it is in the user's cache folder.
 const cacheEnv = "KUBE_MIGRATOR_TESTBED"

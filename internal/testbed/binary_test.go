@@ -135,6 +135,33 @@ func TestACompilationCountsPackagesAndKeepsWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestEachReleaseIsPinnedByTheFolderOfItsMinorVersion(t *testing.T) {
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, err := filepath.Glob(filepath.Join(root, "testbed", "v*"))
+	if err != nil || len(folders) != len(Releases()) {
+		t.Errorf("%d folders testbed/v*, want one for each of %d releases (%v)", len(folders), len(Releases()), err)
+	}
+	for _, release := range Releases() {
+		minor, err := release.majorMinor()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(filepath.Join(root, "testbed", "v"+minor, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(raw), "k8s.io/kubernetes "+string(release)+" // indirect\n") {
+			t.Errorf("testbed/v%s/go.mod does not require k8s.io/kubernetes %s", minor, release)
+		}
+		if pins := strings.Contains(string(raw), "go.etcd.io/etcd/server/v3\n"); pins != (release.Etcd() == release) {
+			t.Errorf("%s runs on the etcd of %s, and testbed/v%s/go.mod has a tool line for etcd: %t", release, release.Etcd(), minor, pins)
+		}
+	}
+}
+
 func TestBinaryRefusesWhatIsNotPinned(t *testing.T) {
 	for name, ask := range map[string][2]string{
 		"a release without a folder":  {"v1.2.3", "etcd"},

@@ -47,7 +47,7 @@ const keepEnv = "KUBE_MIGRATOR_TESTBED_KEEP"
 
 // Options describe a cluster. The zero value is one API server of release V137.
 type Options struct {
-	// Release is that of etcd, and of every API server that does not name its own. Default: V137.
+	// Release is that of every API server that does not name its own, and determines etcd (Release.Etcd). Default: V137.
 	Release Release
 	// Servers are the API servers. Default: one with nothing special.
 	Servers []ServerOptions
@@ -266,7 +266,7 @@ func (c *Cluster) isolate() (err error) {
 
 func (c *Cluster) start(ctx context.Context) (err error) {
 	for _, e := range c.etcds() {
-		if e.binary, err = Binary(ctx, c.options.Release, "etcd", c.options.Progress); err != nil {
+		if e.binary, err = Binary(ctx, c.options.Release.Etcd(), "etcd", c.options.Progress); err != nil {
 			return err
 		}
 	}
