@@ -8,14 +8,11 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // Files are the tables of what each release can decode, one file each: "releases/v1.36.txt". `make decodable` writes them.
@@ -59,14 +56,7 @@ var tables = sync.OnceValue(func() map[string]Table {
 })
 
 // Known are the releases whose table there is, the oldest first: "1.36".
-func Known() []string {
-	return slices.SortedFunc(maps.Keys(tables()), func(a, b string) int {
-		if version.MustParseGeneric(a).LessThan(version.MustParseGeneric(b)) {
-			return -1
-		}
-		return 1
-	})
-}
+func Known() []string { return inOrder(tables()) }
 
 var releaseForm = regexp.MustCompile(`^v?([0-9]+\.[0-9]+)(\..*|[-+].*)?$`)
 
@@ -120,7 +110,7 @@ func (t Table) Bytes() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s%s can decode, as its own StorageVersion objects say while every API and alpha feature is enabled.\n", tableHead, t.Release)
 	b.WriteString("# Written by `make decodable`. Resource, kind, versions; the first version is the one that it writes.\n")
-	for _, r := range slices.SortedFunc(maps.Keys(t.Decodable), func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }) {
+	for _, r := range resourcesOf(t) {
 		b.WriteString(r.String() + " " + t.Decodable[r].Kind)
 		for _, gv := range t.Decodable[r].Versions {
 			b.WriteString(" " + gv.String())
