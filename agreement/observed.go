@@ -24,6 +24,13 @@ import (
 // another storage version in between, and nothing would show it.
 var restartsSeenFrom = version.MustParseGeneric("1.35.0")
 
+// ShowsRestarts reports whether kube-apiservers of a release, such as "v1.37.0", replace their identity Lease when they start, as those
+// from 1.35 on do. Evidence about others is Sampled at best, however they are asked. A release that cannot be parsed counts as one of those.
+func ShowsRestarts(release string) bool {
+	v, err := version.ParseGeneric(release)
+	return err == nil && !v.LessThan(restartsSeenFrom)
+}
+
 // observed asks each kube-apiserver for its own discovery document: at its own address, or, where only one server lives,
 // at the address in the kubeconfig.
 type observed struct {
@@ -249,7 +256,7 @@ func judge(replies []reply) survey {
 			continue
 		}
 		r.readings = append(r.readings, one.reading)
-		if v, err := version.ParseGeneric(one.release); err != nil || v.LessThan(restartsSeenFrom) {
+		if !ShowsRestarts(one.release) {
 			old[one.release] = true
 		}
 	}

@@ -73,6 +73,16 @@ func TestWhatRepliesAreWorth(t *testing.T) {
 	}
 }
 
+func TestReleasesFromWhichOnRestartsAreSeen(t *testing.T) {
+	for release, want := range map[string]bool{
+		"v1.35.0": true, "v1.37.0": true, "v1.35.2-vendor.7+abc": true, "v2.0.0": true, "v1.34.4": false, "v1.30.14": false, "v1.4.0": false, "": false, "unknown": false,
+	} {
+		if got := ShowsRestarts(release); got != want {
+			t.Errorf("ShowsRestarts(%q) = %t, want %t", release, got, want)
+		}
+	}
+}
+
 func TestAnAddressThatDoesNotAnswer(t *testing.T) {
 	const address = "192.0.2.11:6443"
 	silent := reply{err: context.DeadlineExceeded}

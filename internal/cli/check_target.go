@@ -37,15 +37,16 @@ func (env *environment) target(ctx context.Context, command *cobra.Command, f *c
 		return nil, invalidValue(command, "target-version", f.targetVersion, "a release of Kubernetes, such as 1.36")
 	}
 	if !known {
-		return nil, env.unknownRelease(minor)
+		return nil, env.unknownRelease(minor, "")
 	}
 	return &upgrade.Target{Name: "Kubernetes " + minor, Table: table}, nil
 }
 
-func (env *environment) unknownRelease(release string) error {
+// unknownRelease says that there is no table of a release. The command that it offers has flags, such as "--explain ", in it.
+func (env *environment) unknownRelease(release, flags string) error {
 	known := upgrade.Known()
-	return hintedCode(fmt.Errorf("what Kubernetes %s can decode is not known: known are %s", release, strings.Join(known, ", ")),
-		env.name+" check --target-version "+known[len(known)-1], exitUndetermined)
+	return hintedCode(fmt.Errorf("what Kubernetes %s can decode is not known: known are %s", release, upgrade.KnownRange()),
+		env.name+" check "+flags+"--target-version "+known[len(known)-1], exitUndetermined)
 }
 
 // targetServer asks the API server that is to decode what is stored: for its definitions, and which release it is.
@@ -59,13 +60,11 @@ func (env *environment) targetServer(ctx context.Context, where string) (*upgrad
 		return nil, err
 	}
 	q := &requests{env: env, config: config, client: client}
-	var version struct {
-		GitVersion string `json:"gitVersion"`
-	}
-	if err := q.send(ctx, client.Get().AbsPath("/version"), &version); err != nil {
+	release, err := q.release(ctx)
+	if err != nil {
 		return nil, q.explain("read the version of the target", err)
 	}
-	target := &upgrade.Target{Name: fmt.Sprintf("%s (Kubernetes %s)", where, version.GitVersion), Definitions: map[schema.GroupResource]upgrade.Definition{}}
+	target := &upgrade.Target{Name: fmt.Sprintf("%s (Kubernetes %s)", where, release), Definitions: map[schema.GroupResource]upgrade.Definition{}}
 	err = crd.Each(ctx, client, func(d *crd.Definition) {
 		names := d.Spec.Names
 		definition := upgrade.Definition{Group: d.Spec.Group, Kind: names.Kind}
@@ -77,8 +76,17 @@ func (env *environment) targetServer(ctx context.Context, where string) (*upgrad
 	if err != nil {
 		return nil, q.explain("read the definitions of the target", err)
 	}
-	target.Table, err = env.targetTable(ctx, q, version.GitVersion)
+	target.Table, err = env.targetTable(ctx, q, release)
 	return target, err
+}
+
+// release returns the release that the API server says it is: "v1.37.0".
+func (q *requests) release(ctx context.Context) (string, error) {
+	var version struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	err := q.send(ctx, q.client.Get().AbsPath("/version"), &version)
+	return version.GitVersion, err
 }
 
 // targetTable is that of the release, else what the server declares of itself.
@@ -90,7 +98,7 @@ func (env *environment) targetTable(ctx context.Context, q *requests, release st
 	var raw json.RawMessage
 	switch err := q.send(ctx, q.client.Get().AbsPath(declarationsPath), &raw); {
 	case apierrors.IsNotFound(err):
-		return table, env.unknownRelease(release)
+		return table, env.unknownRelease(release, "")
 	case err != nil:
 		return table, q.explain("read the StorageVersions of the target", err)
 	}
@@ -105,7 +113,7 @@ func (env *environment) targetTable(ctx context.Context, q *requests, release st
 		}
 	}
 	if table, err = upgrade.NewTable(release, raw, kinds); err == nil && len(table.Decodable) == 0 {
-		return table, env.unknownRelease(release)
+		return table, env.unknownRelease(release, "")
 	}
 	return table, err
 }

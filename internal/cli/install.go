@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
@@ -228,10 +229,13 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	if failure := shown.end(err); failure != nil {
 		return failure
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return env.explainInstall(ctx, command, o.Namespace, err)
-	case f.dryRun != dryRunNone:
+	}
+	if err := env.warnOfRestarts(ctx, command, o, &requests{env: env, config: config, client: client}); err != nil {
+		return err
+	}
+	if f.dryRun != dryRunNone {
 		return env.seenEnough(command, unseen)
 	}
 	what := "all resources, also those that come later"
@@ -248,6 +252,22 @@ func (f *installFlags) manifests(plan []*unstructured.Unstructured) ([]byte, err
 		return install.JSON(plan)
 	}
 	return install.YAML(plan)
+}
+
+// warnOfRestarts says so where the API server is of a release about which evidence is never strong enough to migrate anything.
+func (env *environment) warnOfRestarts(ctx context.Context, command *cobra.Command, o install.Options, q *requests) error {
+	if o.MinEvidence <= migrate.Sampled {
+		return nil
+	}
+	release, err := q.release(ctx)
+	if err != nil {
+		return q.explain("read the version of the API server", err)
+	}
+	if !agreement.ShowsRestarts(release) {
+		fmt.Fprintf(env.Err, "Warning: API servers older than 1.35 do not show that they were restarted (%s), so evidence about them is Sampled: what is stored is "+
+			"recorded, and nothing is migrated. To migrate on that evidence: %s\n", release, env.sameAgain(command, "--min-evidence=sampled"))
+	}
+	return nil
 }
 
 // forgetAll is the value of --forget-flags that stands for every flag.
