@@ -15,6 +15,7 @@ TAGS := grpcnotrace
 # Real binaries, built once into a cache folder: release/command.
 DEMO_BINARIES := v1.37.0/etcd v1.37.0/kube-apiserver v1.37.0/kubectl
 TEST_BINARIES := $(DEMO_BINARIES) v1.36.3/etcd v1.36.3/kube-apiserver
+RELEASE_BINARIES := $(TEST_BINARIES) $(addsuffix /kube-apiserver,v1.30.14 v1.31.14 v1.32.13 v1.33.13 v1.34.4 v1.35.4)
 NODE_BINARIES := $(addprefix v1.37.0/,etcd kube-apiserver kubectl kubelet kube-proxy kube-controller-manager kube-scheduler)
 BENCH_BINARIES := $(DEMO_BINARIES) v1.37.0/kube-controller-manager
 TESTBED_BUILD := go run ./internal/testbed/cmd/testbed-build
@@ -68,8 +69,8 @@ test: ## all tests, against real API servers (some 21 minutes on 2 cores once th
 	$(AS_ROOT) go test -count 1 -vet off -ldflags=-w -timeout 40m -p 2 -parallel 4 ./test/e2e ./internal/worker ./internal/apimigration/crd ./internal/cli ./agreement ./internal/apimigration/move ./...
 
 .PHONY: test-long
-test-long: ## the tests that take longer too (build tag "long")
-	@$(TESTBED_BUILD) $(TEST_BINARIES)
+test-long: ## the tests that take longer too (build tag "long"); the first run builds kube-apiserver of eight releases
+	@$(TESTBED_BUILD) $(RELEASE_BINARIES)
 	go vet -tags long ./...
 	$(AS_ROOT) go test -count 1 -tags long -timeout 120m -p 1 -parallel 4 ./...
 
@@ -90,14 +91,14 @@ fmt: ## format the code and sort its imports
 	$(LINT) fmt ./...
 
 .PHONY: generate
-generate: ## write everything that is generated (docs/cli) and tidy the module files
+generate: ## write everything that is generated (docs/cli, docs/releases.md) and tidy the module files
 	go generate ./...
 	go mod tidy
 	go -C tools mod tidy
 
 .PHONY: decodable
 decodable: ## ask real API servers what each release can decode, and write internal/upgrade/releases
-	@$(TESTBED_BUILD) $(TEST_BINARIES)
+	@$(TESTBED_BUILD) $(RELEASE_BINARIES)
 	go run ./internal/upgrade/cmd/decodable internal/upgrade/releases
 
 .PHONY: check-generated

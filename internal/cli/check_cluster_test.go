@@ -253,7 +253,7 @@ func (c *checked) forTarget(t *testing.T) {
 	c.other(t)
 	c.golden(t, "a server of the other release", "", podGroups, "widgets", "customresourcedefinitions", "--target-server", "other")
 	c.golden(t, "a context that is not there", "", "--target-server", "nowhere")
-	c.golden(t, "a release that is not known", "", "--target-version", "1.35")
+	c.golden(t, "a release that is not known", "", "--target-version", "1.29")
 	c.golden(t, "a release that is none", "", "--target-version", "newest")
 }
 

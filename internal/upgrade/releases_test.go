@@ -11,7 +11,7 @@ import (
 )
 
 func TestReleasesAreFoundHoweverTheyAreWritten(t *testing.T) {
-	if diff := cmp.Diff([]string{"1.36", "1.37"}, Known()); diff != "" {
+	if diff := cmp.Diff([]string{"1.30", "1.33", "1.34", "1.35", "1.36", "1.37"}, Known()); diff != "" {
 		t.Errorf("known releases (-want +got):\n%s", diff)
 	}
 	for _, test := range []struct {
@@ -19,7 +19,7 @@ func TestReleasesAreFoundHoweverTheyAreWritten(t *testing.T) {
 		known, bad     bool
 	}{
 		{"1.36", "1.36", true, false}, {"v1.36", "1.36", true, false}, {"v1.36.3", "1.36", true, false}, {"1.37.0-rc.1+k3s1", "1.37", true, false},
-		{"1.35", "1.35", false, false}, {"2.0", "2.0", false, false}, {"1.3", "1.3", false, false}, {"1", "", false, true}, {"newest", "", false, true}, {"", "", false, true}, {"1.36x", "", false, true},
+		{"1.30.14", "1.30", true, false}, {"1.29", "1.29", false, false}, {"2.0", "2.0", false, false}, {"1.3", "1.3", false, false}, {"1", "", false, true}, {"newest", "", false, true}, {"", "", false, true}, {"1.36x", "", false, true},
 	} {
 		table, minor, known, err := ReleaseTable(test.release)
 		if minor != test.minor || known != test.known || (err != nil) != test.bad || known != (len(table.Decodable) > 50) {

@@ -43,7 +43,7 @@ func main() {
 }
 
 func write(ctx context.Context, dir string) error {
-	for _, release := range []testbed.Release{testbed.V136, testbed.V137} {
+	for _, release := range testbed.Releases() {
 		cluster, err := testbed.Start(ctx, testbed.Options{Release: release, Flags: flags})
 		if err != nil {
 			return fmt.Errorf("start Kubernetes %s: %w", release, err)
