@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,6 +26,7 @@ type checkFlags struct {
 	targetServer  string
 	files         []string
 	maxAge        time.Duration
+	explain       bool
 	output        render.Format
 }
 
@@ -48,7 +48,10 @@ unless they are named or --include matches them. progress gives the same verdict
 Without a target it is safe where everything is stored in the version that the API servers write now. With --target-version or
 --target-server it is safe where the target can decode every stored version: of a custom resource, its CustomResourceDefinition
 has it in spec.versions; of a built-in one, the release can, which real API servers were asked for. The releases that are
-known: ` + strings.Join(upgrade.Known(), ", ") + `.
+known: ` + upgrade.KnownRange() + `.
+
+--explain shows, up to --target-version or the newest known release, which release stores a built-in resource in another version
+than the one before it, and which versions it cannot decode any more. It reads no cluster.
 
 -f asks whether applying CustomResourceDefinitions would strand stored objects: whether a version that is still stored is
 missing from spec.versions, or the storage version or a conversion webhook is. It takes files and folders of manifests, and what
@@ -64,11 +67,15 @@ Exit codes: 0 safe; 1 error; 2 unsafe; 3 that cannot be determined, or the targe
 before 3.`,
 		Example: `  kube-migrator check
   kube-migrator check --target-version 1.36
+  kube-migrator check --target-version 1.36 --explain
   kube-migrator check --target-server https://new-control-plane:6443
   kustomize build config/crd | kube-migrator check -f -
   kube-migrator check --snapshot snapshot.db -o json`,
 		RunE: func(command *cobra.Command, args []string) error {
 			f.scope.names = args
+			if f.explain {
+				return env.explain(command, f)
+			}
 			source, err := f.validate(command)
 			if err != nil {
 				return err
@@ -81,6 +88,7 @@ before 3.`,
 	flags.StringVar(&f.targetServer, "target-server", "", "API server that is to decode what is stored: a URL, or a context of the kubeconfig")
 	flags.StringSliceVarP(&f.files, "filename", "f", nil, "File or folder with CustomResourceDefinitions to be applied; - is standard input")
 	durationVar(flags, &f.maxAge, "max-age", 0, 0, "How old a StorageState may be; 0 for any age (default: one and a half of the periods that it records, and 2 minutes)")
+	flags.BoolVar(&f.explain, "explain", false, "Show what releases up to --target-version change for built-in resources, and read no cluster")
 	f.scope.add(flags)
 	f.add(flags)
 	outputVar(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)

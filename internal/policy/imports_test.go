@@ -41,6 +41,7 @@ var allowed = map[string][]string{
 		"agreement", "api/v1alpha1", "internal/access", "internal/bounded", "internal/apipath", "internal/cli/render", "internal/controller", "internal/controller/migration", "internal/controller/trigger", "internal/crd", "internal/crdupgrade", "internal/etcdaudit", "internal/install", "internal/inventory", "internal/manifest", "internal/pace", "internal/printable", "internal/retire", "internal/storedversions", "internal/upgrade", "internal/worker", "migrate",
 	},
 	"internal/cli/cmd/cli-reference":       {"internal/cli"},
+	"internal/cli/cmd/release-page":        {"internal/cli/render", "internal/upgrade"},
 	"internal/cli/render":                  {"api/v1alpha1", "internal/crdupgrade", "internal/etcdaudit", "internal/inventory", "internal/retire", "internal/upgrade", "migrate"},
 	"internal/controller":                  {"internal/access", "internal/controller/migration", "internal/controller/trigger"},
 	"internal/controller/trigger":          {"agreement", "api/v1alpha1", "internal/access", "internal/bounded", "internal/apipath", "internal/crd", "internal/inventory", "internal/ledger", "migrate", "storageversion"},
