@@ -48,6 +48,7 @@ func (r Release) Etcd() Release {
 	switch r {
 	case V130, V131, V132, V133, V134, V135:
 		return V137
+	case V136, V137:
 	}
 	return r
 }
