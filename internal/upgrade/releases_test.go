@@ -11,7 +11,7 @@ import (
 )
 
 func TestReleasesAreFoundHoweverTheyAreWritten(t *testing.T) {
-	if diff := cmp.Diff([]string{"1.30", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37"}, Known()); diff != "" {
+	if diff := cmp.Diff([]string{"1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37"}, Known()); diff != "" {
 		t.Errorf("known releases (-want +got):\n%s", diff)
 	}
 	for _, test := range []struct {
