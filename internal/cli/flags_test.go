@@ -140,7 +140,7 @@ func TestOneMistakeHasOnePhrasing(t *testing.T) {
 		"audit --etcd-endpoints=https://a --key=b":      "--key needs --cert",
 		"retire x":            "--version is missing",
 		"upgrade-crd":         "--filename is missing",
-		"worker":              "--migration is missing",
+		"worker":              "--namespace is missing",
 		"controller":          "--worker-image is missing",
 		"audit":               "--etcd-endpoints or --snapshot is missing",
 		"retire":              "CRD is missing",

@@ -211,7 +211,7 @@ func (i *installer) checkController() {
 		{"create", "batch", "jobs", "kube-system"}, {"create", "", "pods", own}, {"delete", "", "namespaces", ""}, {"patch", "rbac.authorization.k8s.io", "clusterroles", ""},
 		{"create", "", "serviceaccounts/token", own},
 		{"patch", migration, "storageversionmigrations/status", ""}, {"watch", "storagemigration.k8s.io", "storageversionmigrations", ""},
-		{"update", "batch", "jobs", own}, {"update", "", "configmaps", own}, {"create", "", "events", own},
+		{"update", "batch", "jobs", own}, {"create", "", "events", own},
 		{"update", migration, "storageversionmigrations", ""}, {"patch", migration, "storagestates/status", ""},
 		{"create", "coordination.k8s.io", "leases", "kube-system"},
 	} {

@@ -109,8 +109,10 @@ func TestTwentyResourcesAreMigratedOneAfterAnother(t *testing.T) {
 		for _, m := range list.Items {
 			switch m.Status.State {
 			case v1alpha1.PhaseRunning, v1alpha1.PhaseWaiting:
-				running = append(running, m.Name)
-				seen[m.Name] = true
+				if !strings.HasPrefix(m.Status.Summary, "Confirming") { // that writes nothing, and needs no turn
+					running = append(running, m.Name)
+					seen[m.Name] = true
+				}
 			case v1alpha1.PhaseSucceeded:
 				succeeded = append(succeeded, m.Name)
 			case v1alpha1.PhaseFailed, v1alpha1.PhasePaused:

@@ -118,7 +118,7 @@ func TestAWorkerThatNeverCameIsReplacedOnceItsImageIsChanged(t *testing.T) {
 			Annotations map[string]string `json:"annotations"`
 		} `json:"metadata"`
 	}
-	get(t, c.cluster, "/apis/batch/v1/namespaces/"+installation+"/jobs/"+run(2), &job)
+	getWhenReady(t, c.cluster, "/apis/batch/v1/namespaces/"+installation+"/jobs/"+run(2), &job) // it comes after its checkpoint
 	if worker := job.Metadata.Annotations["migration.k8s.io/worker"]; worker != "example.com/right default" {
 		t.Errorf("the second attempt's worker is %q", worker)
 	}

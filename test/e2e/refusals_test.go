@@ -108,11 +108,11 @@ func TestWhatCannotBeDoneIsRefusedInTwoLinesAndNothingIsWritten(t *testing.T) {
 		},
 		"an etcd that does not answer": {
 			args: []string{"audit", "--etcd-endpoints=http://" + silent.Addr().String()},
-			what: []string{silent.Addr().String()}, try: "kube-migrator audit --etcd-endpoints",
+			what: []string{silent.Addr().String()}, try: "etcdctl endpoint health --endpoints=",
 		},
 		"an etcd that is not there": {
 			args: []string{"audit", "--etcd-endpoints=http://" + closed.Addr().String()},
-			what: []string{closed.Addr().String()}, try: "kube-migrator audit --etcd-endpoints",
+			what: []string{closed.Addr().String()}, try: "etcdctl endpoint health --endpoints=",
 		},
 		"a file that is no snapshot": {
 			args: []string{"audit", "--snapshot=" + noSnapshot},

@@ -287,7 +287,9 @@ func TestWhatGitSaysOfATreeIsSaid(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	wantProblem(t, checkClean(t.Context(), root, &Plan{}), "is not in a git repository")
-	write(t, root, map[string]string{".git": "no repository"})
+	if err := os.WriteFile(filepath.Join(root, ".git"), []byte("no repository"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	wantProblem(t, checkClean(t.Context(), root, &Plan{}), "invalid gitfile format")
 }
 

@@ -158,7 +158,7 @@ func observed(m *v1alpha1.StorageVersionMigration, s v1alpha1.StorageVersionMigr
 func summary(s v1alpha1.StorageVersionMigrationStatus, d decision) string {
 	p := s.Progress
 	switch {
-	case d.phase == v1alpha1.PhaseRunning && p.Total > 0 && !d.silent:
+	case d.phase == v1alpha1.PhaseRunning && p.Total > 0 && !d.silent && d.reason != v1alpha1.ReasonConfirming:
 		return fmt.Sprintf("%d of %d objects, %d/s", p.Done, p.Total, p.ObjectsPerSecond)
 	case d.phase == v1alpha1.PhaseFailed && !s.Run.RetryTime.IsZero():
 		return d.message + "; trying again after " + s.Run.RetryTime.UTC().Format(time.RFC3339)
