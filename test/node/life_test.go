@@ -89,7 +89,7 @@ func (h *harness) safe(binary string, patience time.Duration) (resources int) {
 	}
 }
 
-// recordedAs waits until the StorageState and the CRD name one version, which nobody asked for.
+// recordedAs waits until the StorageState and the CRD name one version, though no one has asked for a migration.
 func (h *harness) recordedAs(resource, version string) {
 	h.Helper()
 	want := fmt.Sprintf(`[%q]`, version)
