@@ -167,18 +167,6 @@ const leaseGrace = 5 * time.Second
 
 func (s *Sweep) grace() time.Duration { return min(leaseGrace, s.options.SettleTime) }
 
-// LastLookGrace is how long after the last write the look has to come that shows whether the epoch has lasted: 5 seconds, or the settle time if that is
-// shorter, because an API server serves requests for a moment before its identity Lease shows that it is there. It is 0 for a custom resource: the
-// CustomResourceDefinition tells every API server what to write, also one that has just started, because a server that serves a custom resource has
-// read the CustomResourceDefinition since it started. The look shows its generation as it is after the last write, so nothing that the look cannot see
-// can have written another version (I2).
-func LastLookGrace(epoch Epoch, settleTime time.Duration) time.Duration {
-	if epoch.CRDUID != "" && epoch.CRDGeneration > 0 {
-		return 0
-	}
-	return min(leaseGrace, settleTime)
-}
-
 // sighting is how far the pass was at one moment: the newest resourceVersion that had been read, and Checkpoint.Done and DoneAt before that.
 type sighting struct {
 	at     time.Time
@@ -269,11 +257,11 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
 }
 
 // confirm looks until a look succeeds: the comparison at the end, without which nothing is proven (I2). Evidence
-// that is weaker than at the beginning is given a few looks to recover.
+// that is weaker than at the beginning is given a few looks to recover. Where no CRD tells what is written, it waits for servers whose Lease shows late.
 func (s *Sweep) confirm(ctx context.Context, epoch Epoch) (Evidence, error) {
 	s.enter(Confirming)
-	if s.state.Counts.Done() > 0 && !s.options.DeferLastLook {
-		if err := pace.Sleep(ctx, LastLookGrace(epoch, s.options.SettleTime)); err != nil {
+	if s.state.Counts.Done() > 0 && !told(epoch) {
+		if err := pace.Sleep(ctx, s.grace()); err != nil {
 			return 0, err
 		}
 	}
@@ -299,6 +287,11 @@ func (s *Sweep) confirm(ctx context.Context, epoch Epoch) (Evidence, error) {
 		}
 	}
 }
+
+// told reports whether a CustomResourceDefinition tells every API server what to write, also one that has just started and has no Lease yet: one that
+// serves a custom resource has read the CRD since it started. The last look shows the CRD's generation as it is after the last write, so nothing that this
+// look cannot see can have written another version.
+func told(epoch Epoch) bool { return epoch.CRDUID != "" && epoch.CRDGeneration > 0 }
 
 // difference says in which way one epoch is not the other.
 func difference(was, is Epoch) string {

@@ -163,12 +163,12 @@ func TestWhatIsWaitedForIsToldInOneSentence(t *testing.T) {
 // writes of a custom resource the CRD tells, so that a look after the last write is enough.
 func TestTheLastLookComesTheGraceAfterTheLastWrite(t *testing.T) {
 	for name, tt := range map[string]struct {
-		custom, deferred bool
-		least, most      time.Duration
+		custom bool
+		least  time.Duration
+		most   time.Duration
 	}{
-		"of a built-in resource": {false, false, leaseGrace, time.Hour},
-		"of a custom resource":   {true, false, 0, leaseGrace / 10},
-		"of a built-in resource, where the caller takes the last look": {false, true, 0, leaseGrace / 10},
+		"of a built-in resource": {false, leaseGrace, time.Hour},
+		"of a custom resource":   {true, 0, leaseGrace / 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestTheLastLookComesTheGraceAfterTheLastWrite(t *testing.T) {
 					}
 					return e, nil
 				}
-				result, err := virtualSweep(t, f, agreement, Options{LookInterval: time.Hour, DeferLastLook: tt.deferred}).Run(t.Context())
+				result, err := virtualSweep(t, f, agreement, Options{LookInterval: time.Hour}).Run(t.Context())
 				passed := looked.Sub(wrote)
 				if err != nil || !result.Proven || passed < tt.least || passed > tt.most {
 					t.Errorf("the last look was %v after the last write, proven %t (%v), want %v to %v (I2)", passed, result.Proven, err, tt.least, tt.most)

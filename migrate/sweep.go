@@ -55,9 +55,6 @@ type Options struct {
 	// SettlePatience bounds the wait for an epoch to settle: where more time is left, the run ends with an *UnsettledError, so that another resource can
 	// have its turn. 0: it waits.
 	SettlePatience time.Duration
-	// DeferLastLook ends the run without waiting for LastLookGrace before its last look. Then Result.Proven holds only if the caller compares the epoch
-	// once more, that long or longer after the run has ended, and finds it the same.
-	DeferLastLook bool
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
 	MinEvidence Evidence
 	// AgreementTimeout bounds each wait for the API servers to agree and answer; an epoch must have lasted for SettleTime by the end of

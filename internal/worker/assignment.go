@@ -118,7 +118,7 @@ func (r *run) options(a assignment) migrate.Options {
 		patience = 0
 	}
 	return migrate.Options{
-		SettlePatience: patience, DeferLastLook: true, // the controller compares the epoch before its verdict
+		SettlePatience:      patience,
 		MaxObjectsPerSecond: float64(a.pace.MaxObjectsPerSecond), MaxInFlight: int(a.pace.MaxInFlight), MaxBytesPerSecond: a.pace.MaxBytesPerSecond,
 		SettleTime: r.SettleTime, MinEvidence: r.MinEvidence, Resume: true, Checkpoints: r.place, Logger: r.log,
 	}

@@ -34,11 +34,8 @@ type controller struct {
 	log        *slog.Logger
 	most       int
 	firstRetry time.Duration
-	settleTime time.Duration
 
 	since time.Time // every look since then has succeeded; zero: the last one failed
-	// seen is when this process has first seen the outcome of a run, by name of the run. One that starts over waits for the grace again.
-	seen map[string]time.Time
 }
 
 // everything is the one thing that there is to reconcile.
@@ -80,25 +77,8 @@ func (c *controller) look(ctx context.Context, live bool) (snapshot, error) {
 	if c.since.IsZero() {
 		c.since = s.now
 	}
-	s.since, s.settleTime = c.since, c.settleTime
-	c.note(s)
-	s.seen = c.seen
+	s.since = c.since
 	return s, nil
-}
-
-// note keeps when the outcomes of the runs that there are were first seen.
-func (c *controller) note(s snapshot) {
-	seen, now := map[string]time.Time{}, time.Now() // later than what was read
-	for _, r := range s.runs {
-		if r.report == nil || r.report.Outcome == nil {
-			continue
-		}
-		seen[r.name] = now
-		if before, ok := c.seen[r.name]; ok {
-			seen[r.name] = before
-		}
-	}
-	c.seen = seen
 }
 
 func (c *controller) read(ctx context.Context, live bool) (snapshot, error) {

@@ -25,20 +25,6 @@ type facts struct {
 	moment string
 	// firstRetry is the backoff after the first failure.
 	firstRetry time.Duration
-	// seen is when this process has first seen the outcome of a run, by name of the run.
-	seen map[string]time.Time
-	// settleTime is that of the workers.
-	settleTime time.Duration
-}
-
-// tooEarly is how long the last comparison of the epoch of a proven run still has to wait. Workers leave the grace to us, so that the next run does not
-// wait for it. It counts from when we saw the outcome, and not from when the worker says that it ended: clocks differ.
-func (f facts) tooEarly(r run) time.Duration {
-	grace := migrate.LastLookGrace(r.report.Epoch, f.settleTime)
-	if seen, ok := f.seen[r.name]; ok {
-		return grace - f.now.Sub(seen)
-	}
-	return grace
 }
 
 // step is what is to be done for a migration.
@@ -126,11 +112,6 @@ func (f facts) forCurrent(current run, others []run) decision {
 		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Waiting for the previous attempt to be removed"}
 	case f.lost(current) != "":
 		return decision{step: giveUp, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, silent: true, message: f.lost(current)}
-	case outcome != nil && outcome.Verdict == worker.Proven && !f.recorded(current) && f.tooEarly(current) > 0:
-		return decision{
-			step: follow, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming,
-			message: "Confirming that the API servers still agree", again: f.tooEarly(current),
-		}
 	case outcome != nil && outcome.Verdict == worker.Proven && !f.recorded(current):
 		return decision{step: conclude, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming, message: "Comparing the epoch before the verdict"}
 	case outcome != nil && outcome.Verdict == worker.Unsettled && !f.recorded(current):

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -435,58 +433,6 @@ func TestBackoffDoublesUpToSixHours(t *testing.T) {
 			t.Errorf("after %d failures: %s, want %s", failures, got, want)
 		}
 	}
-}
-
-// The worker does not wait until servers whose Lease shows late would be seen: the verdict does, by our clock, and holds no turn meanwhile (I2).
-func TestTheVerdictComesTheGraceAfterTheOutcomeWasSeen(t *testing.T) {
-	builtIn, custom := aRun(2, 1, ended(worker.Proven)), aRun(2, 1, ended(worker.Proven))
-	builtIn.report.Epoch = migrate.Epoch{Hash: "hash"}
-	custom.report.Epoch = migrate.Epoch{Hash: "hash", CRDUID: "uid", CRDGeneration: 1}
-	for name, test := range map[string]struct {
-		run    run
-		passed time.Duration
-		settle time.Duration
-		want   step
-		again  time.Duration
-	}{
-		"at once":                       {builtIn, 0, time.Minute, follow, 5 * time.Second},
-		"a moment too early":            {builtIn, 5*time.Second - 1, time.Minute, follow, 1},
-		"after the grace":               {builtIn, 5 * time.Second, time.Minute, conclude, 0},
-		"with a shorter settle time":    {builtIn, 2 * time.Second, time.Second, conclude, 0},
-		"of a custom resource, at once": {custom, 0, time.Minute, conclude, 0},
-	} {
-		f := facts{
-			now: noon.Add(test.passed), migration: aMigration(nil), runs: []run{test.run}, firstRetry: time.Minute,
-			seen: map[string]time.Time{test.run.name: noon}, settleTime: test.settle,
-		}
-		if d := decide(f); d.step != test.want || d.again != test.again || d.phase != v1alpha1.PhaseRunning || d.reason != v1alpha1.ReasonConfirming {
-			t.Errorf("%s: %s, %s (%s), again in %v; want %s, again in %v", name, d.step, d.phase, d.reason, d.again, test.want, test.again)
-		}
-		if f.seen = nil; test.want == conclude && test.run.report.Epoch.CRDUID == "" {
-			if d := decide(f); d.step != follow {
-				t.Errorf("%s, but not seen before: %s, want it to wait", name, d.step)
-			}
-		}
-	}
-}
-
-// A controller sees an outcome when it has read it, keeps that moment from pass to pass, and forgets runs that are gone.
-func TestWhenAnOutcomeWasSeenIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &controller{}
-		working, done := aRun(2, 1, nil), aRun(2, 2, ended(worker.Proven))
-		begin := time.Now()
-		for range 3 {
-			c.note(snapshot{now: begin.Add(-time.Hour), runs: []run{working, done}})
-			time.Sleep(time.Second)
-		}
-		if diff := cmp.Diff(map[string]time.Time{done.name: begin}, c.seen); diff != "" {
-			t.Errorf("seen (-want +got):\n%s", diff)
-		}
-		if c.note(snapshot{}); len(c.seen) != 0 {
-			t.Errorf("still %v of runs that are gone", c.seen)
-		}
-	})
 }
 
 // A run that would wait for its epoch to settle gives its turn away. It has not failed, and goes on from its checkpoint when the epoch can have settled.

@@ -20,9 +20,7 @@ type snapshot struct {
 	migrations []v1alpha1.StorageVersionMigration
 	moment     string // resourceVersion of their collection
 	runs       []run
-	inTree     inTree               // read live only
-	seen       map[string]time.Time // facts.seen
-	settleTime time.Duration
+	inTree     inTree // read live only
 }
 
 // planned is what is to be done for one migration.
@@ -113,7 +111,7 @@ func planAll(s snapshot, most int, firstRetry time.Duration) plan {
 			p.orphans = append(p.orphans, ofMigration(s.runs, m.UID)...)
 			continue
 		}
-		d := decide(facts{now: s.now, since: s.since, migration: m, runs: ofMigration(s.runs, m.UID), moment: s.moment, firstRetry: firstRetry, seen: s.seen, settleTime: s.settleTime})
+		d := decide(facts{now: s.now, since: s.since, migration: m, runs: ofMigration(s.runs, m.UID), moment: s.moment, firstRetry: firstRetry})
 		if d.keepWorkers(s.now) {
 			d.again = soonest(d.again, settleInterval)
 		}

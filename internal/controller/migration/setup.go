@@ -266,7 +266,7 @@ func add(m manager.Manager, config *rest.Config, o Options) error {
 	c := &controller{
 		client: m.GetClient(), live: m.GetAPIReader(), rest: restClient, runs: carriers,
 		judge:  &judge{client: restClient, servers: servers, minEvidence: o.MinEvidence, keep: o.KeepStoredVersions},
-		events: m.GetEventRecorder("kube-migrator"), metrics: counters, log: o.Logger, most: o.MaxConcurrent, firstRetry: o.RetryAfter, settleTime: o.SettleTime,
+		events: m.GetEventRecorder("kube-migrator"), metrics: counters, log: o.Logger, most: o.MaxConcurrent, firstRetry: o.RetryAfter,
 	}
 	return watch(m, c, ended, o)
 }
