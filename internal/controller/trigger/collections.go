@@ -4,11 +4,11 @@
 package trigger
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -209,43 +209,55 @@ func (s *seen) servers() string {
 }
 
 // mainEtcd is what this process has seen of the etcd that holds the StorageStates. A State goes back with the rest when that is
-// restored, and does not show it itself; whoever has seen it before knows. Safe for concurrent use.
+// restored, and does not show it itself; a process that has seen it before can tell. Safe for concurrent use.
 type mainEtcd struct {
-	mu     sync.Mutex
-	newest uint64
-	states map[string]uint64 // the greatest resourceVersion of each name: one that is created again has a greater one, too
+	mu   sync.Mutex
+	seen mainSeen
 }
 
-// next takes what was read after the last time, and reports whether it is older.
-func (m *mainEtcd) next(version uint64, states map[string]*v1alpha1.StorageState) (restored bool) {
-	restored = m.older(version)
+// mainSeen is what had been seen at one moment.
+type mainSeen struct {
+	newest uint64            // the greatest resourceVersion of the collection
+	states map[string]uint64 // that of each StorageState, by name: one that is created again has a greater one, too
+}
+
+// now returns what has been seen. An answer is compared with what had been seen before it was asked for: what is written while it is on its way
+// may be missing from it, although nothing was restored.
+func (m *mainEtcd) now() mainSeen {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return mainSeen{newest: m.seen.newest, states: maps.Clone(m.seen.states)}
+}
+
+// next takes the answer to a request for the whole collection that was sent when before had been seen, and reports whether it is older than that. version
+// is the resourceVersion of the collection; 0 says nothing.
+func (m *mainEtcd) next(before mainSeen, version uint64, states map[string]*v1alpha1.StorageState) (restored bool) {
+	restored = version != 0 && version < before.newest
 	for _, state := range states {
-		restored = m.saw(state) || restored
+		m.saw(state)
+		restored = restored || versionOf(state) != 0 && versionOf(state) < before.states[state.Name]
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen.newest = max(m.seen.newest, version)
 	return restored
 }
 
-// older takes the resourceVersion of their collection, and reports whether it is older than before; 0 says nothing.
-func (m *mainEtcd) older(version uint64) bool {
+// saw takes a StorageState that was read or written.
+func (m *mainEtcd) saw(state *v1alpha1.StorageState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := m.newest
-	m.newest = cmp.Or(version, before)
-	return version != 0 && version < before
+	if m.seen.states == nil {
+		m.seen.states = map[string]uint64{}
+	}
+	m.seen.states[state.Name] = max(m.seen.states[state.Name], versionOf(state))
 }
 
-// saw takes a StorageState that was read or written, and reports whether it is older than before.
-func (m *mainEtcd) saw(state *v1alpha1.StorageState) bool {
+// versionOf is the resourceVersion of a StorageState; 0 where it is not known.
+func versionOf(state *v1alpha1.StorageState) uint64 {
 	version, err := strconv.ParseUint(state.ResourceVersion, 10, 64)
 	if err != nil {
-		return false
+		return 0
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.states == nil {
-		m.states = map[string]uint64{}
-	}
-	before := m.states[state.Name]
-	m.states[state.Name] = version
-	return version < before
+	return version
 }

@@ -156,7 +156,7 @@ func (e *eyes) read(ctx context.Context) (objectsRead, error) {
 	if err := e.live.List(ctx, found); err != nil {
 		return objectsRead{}, fmt.Errorf("list migrations: %w", err)
 	}
-	list := new(v1alpha1.StorageStateList)
+	list, before := new(v1alpha1.StorageStateList), e.main.now()
 	if err := e.live.List(ctx, list); err != nil {
 		return objectsRead{}, fmt.Errorf("list storage states: %w", err)
 	}
@@ -165,7 +165,7 @@ func (e *eyes) read(ctx context.Context) (objectsRead, error) {
 		r.states[list.Items[i].Name] = &list.Items[i]
 	}
 	r.version, _ = strconv.ParseUint(list.ResourceVersion, 10, 64) // 0 is not known
-	r.restored = e.main.next(r.version, r.states)
+	r.restored = e.main.next(before, r.version, r.states)
 	return r, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/agreement"
@@ -198,9 +199,29 @@ func TestTheEtcdOfTheRecordsIsSeenGoingBackwards(t *testing.T) {
 		"the collection's is not known":      {0, states("90"), false},
 	} {
 		m := new(mainEtcd)
-		m.next(100, states("90"))
-		if got := m.next(test.version, test.states); got != test.want {
+		m.next(m.now(), 100, states("90"))
+		if got := m.next(m.now(), test.version, test.states); got != test.want {
 			t.Errorf("%s: restored %v, want %v", name, got, test.want)
 		}
+	}
+}
+
+// A look lists StorageStates while the trigger records what a changed CustomResourceDefinition tells: the write can be answered first.
+func TestAWriteDuringAListIsNotTakenForARestoredEtcd(t *testing.T) {
+	state := func(version string) *v1alpha1.StorageState {
+		return &v1alpha1.StorageState{ObjectMeta: metav1.ObjectMeta{Name: "widgets", ResourceVersion: version}}
+	}
+	list := func(version string) map[string]*v1alpha1.StorageState {
+		return map[string]*v1alpha1.StorageState{"widgets": state(version)}
+	}
+	m := new(mainEtcd)
+	m.next(m.now(), 100, list("90"))
+	sent := m.now()
+	m.saw(state("105"))
+	if m.next(sent, 101, list("90")) {
+		t.Error("a list that was read before a write is taken for a restored etcd")
+	}
+	if sent = m.now(); !m.next(sent, 106, list("90")) {
+		t.Error("a list that was read after a write, and does not have it, is not taken for a restored etcd")
 	}
 }

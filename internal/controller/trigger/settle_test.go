@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -94,7 +95,7 @@ func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	m.migration.Status.Run.StartResourceVersion = "30"
 	tr := &trigger{
 		Options: Options{Logger: slog.New(slog.DiscardHandler)}, client: m, journal: newJournal(func() {}),
-		positions: map[string]position{settled: 0}, moved: make(chan struct{}, 1), events: events.NewFakeRecorder(10),
+		positions: map[string]position{settled: 0}, refused: map[string]string{}, moved: make(chan struct{}, 1), events: events.NewFakeRecorder(10),
 	}
 	tr.journal.serversListed(map[string]tenure{"api-1": {"p1", noon}}, 1)
 	tr.positions[settled] = tr.journal.here()
@@ -161,6 +162,28 @@ func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
 	before := lists.Load()
 	if _, err := tr.settle(t.Context()); err != nil || lists.Load() != before {
 		t.Errorf("%d requests for what is proven already (%v)", lists.Load()-before, err)
+	}
+}
+
+// Every look finds again that a migration proves nothing, and looks can be many in a minute.
+func TestWhyAMigrationProvesNothingIsLoggedOnce(t *testing.T) {
+	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
+	var log strings.Builder
+	tr.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	for i, step := range []struct {
+		refused string
+		lines   int
+	}{{"the run started too early", 1}, {"the run started too early", 1}, {"the epoch is another one", 2}, {"", 2}, {"the epoch is another one", 3}} {
+		e := &entryPlan{
+			name: settled, state: m.state.DeepCopy(), resource: &resource{names: []string{settled}, view: view},
+			decision: ledger.Decision{State: recorded(&m.state.Status), Refused: step.refused},
+		}
+		if err := tr.record(t.Context(), e, &seen{}); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(log.String(), "proves nothing"); lines != step.lines {
+			t.Errorf("after look %d there are %d lines, want %d:\n%s", i+1, lines, step.lines, log.String())
+		}
 	}
 }
 

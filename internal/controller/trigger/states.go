@@ -110,9 +110,10 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
 	if _, ok := s.collections[e.name]; ok {
 		t.eyes.etcds.compared[e.name] = s.servers()
 	}
-	if e.decision.Refused != "" {
+	if before := t.refused[e.name]; e.decision.Refused != "" && e.decision.Refused != before { // each look finds it again
 		t.Logger.Info("A migration has succeeded and proves nothing", "resource", e.name, "reason", e.decision.Refused)
 	}
+	t.refused[e.name] = e.decision.Refused
 	return nil
 }
 
@@ -170,6 +171,7 @@ func (t *trigger) forget(ctx context.Context, e *entryPlan, s *seen) error {
 	}
 	delete(t.positions, e.name)
 	delete(t.eyes.etcds.compared, e.name)
+	delete(t.refused, e.name)
 	return nil
 }
 

@@ -89,9 +89,9 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 	}
 	t := &trigger{
 		Options: o, client: m.GetClient(), cache: m.GetCache(), moved: make(chan struct{}, 1), changed: make(chan struct{}, 1),
-		positions: map[string]position{},
-		events:    m.GetEventRecorder("kube-migrator"),
-		asker:     asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace, create: o.Bootstrap, pace: o.Pace},
+		positions: map[string]position{}, refused: map[string]string{},
+		events: m.GetEventRecorder("kube-migrator"),
+		asker:  asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace, create: o.Bootstrap, pace: o.Pace},
 	}
 	if t.permits, err = newPermits(restClient, o.Worker, ctrlmetrics.Registry); err != nil {
 		return err
@@ -128,6 +128,8 @@ type trigger struct {
 	// positions are where the journal was at the recorded look, by name of the StorageState. Those that are missing are from before
 	// this process watched.
 	positions map[string]position
+	// refused is what was logged last about a migration that proves nothing, by name of the StorageState.
+	refused map[string]string
 	// told is up to where the journal was told of.
 	told position
 	// uncompared is what was said last about collections that cannot be read.
