@@ -46,6 +46,9 @@ const (
 	// ReasonNotKnown: not all API servers could be asked. ReasonUnresolved: nor could they be since they disagreed.
 	ReasonNotKnown   = "NotKnown"
 	ReasonUnresolved = "Unresolved"
+	// ReasonOnlySampled, ReasonOnlyObserved: as far as can be seen they agree, but the installation requires stronger evidence than this one.
+	ReasonOnlySampled  = "OnlySampled"
+	ReasonOnlyObserved = "OnlyObserved"
 )
 
 // Reasons of the condition Permitted.
@@ -58,7 +61,7 @@ const (
 const (
 	ReasonPending    = "Pending"    // not looked at yet, or waiting for its turn
 	ReasonQueued     = "Queued"     // another migration runs
-	ReasonBlocked    = "Blocked"    // somebody else migrates the resource
+	ReasonBlocked    = "Blocked"    // another program migrates the resource
 	ReasonWaiting    = "Waiting"    // for the API servers to agree, or for the settle time
 	ReasonRewriting  = "Rewriting"  // objects
 	ReasonConfirming = "Confirming" // that the epoch still lasts

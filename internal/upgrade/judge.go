@@ -169,7 +169,7 @@ func (f Facts) disagreement() (disagree, doubt string) {
 	}
 	message := ""
 	equal := condition(f.State.Conditions, v1alpha1.AllEncodingVersionsEqual)
-	if equal != nil && equal.Status != metav1.ConditionTrue {
+	if evidence, _ := weakEvidence(f.State); equal != nil && equal.Status != metav1.ConditionTrue && evidence == "" { // else migrated says so
 		message = behind(equal.Message)
 	}
 	switch {

@@ -151,6 +151,13 @@ func TestWhatIsStoredDecides(t *testing.T) {
 			s.CurrentStorageVersionHash = v1alpha1.Unknown
 			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionUnknown, Message: "api-1 does not answer"}}
 		}), verdict{Undetermined, "its StorageState does not say that the API servers agree on a version: api-1 does not answer", request, ByStorageState}},
+		"API servers that do not show their restarts": {question(), with(widgets("Unknown", "v2"), func(s *v1alpha1.StorageStateStatus) {
+			s.CurrentStorageVersionHash = v1alpha1.Unknown
+			s.Conditions = []v1alpha1.Condition{{
+				Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonOnlySampled, Message: "the evidence is only Sampled",
+			}}
+		}), verdict{Undetermined, "its StorageState says Unknown: objects may be stored in versions that no one knows; a migration could not be proven: the evidence is only Sampled",
+			"kube-migrator install --min-evidence=sampled", ByStorageState}},
 		"Unknown, and an old version besides": {question(), widgets("Unknown", "v1", "v2"),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1, not only as v2", request, ByStorageState}},
 		"a server that was seen to write another version": {question(), with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {

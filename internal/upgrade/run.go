@@ -79,6 +79,9 @@ func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Find
 	if forbidden(f.State) && finding.Run != AtWork {
 		return finding.is(v, why+"; it cannot be migrated: the worker's permissions do not cover it", q.Program+" install")
 	}
+	if evidence, message := weakEvidence(f.State); evidence != "" && finding.Run != AtWork {
+		return finding.is(v, why+"; a migration could not be proven"+behind(message), q.Program+" install --min-evidence="+evidence)
+	}
 	switch finding.Run {
 	case NotBegun:
 		return finding.is(v, why+"; its migration has not begun", q.Program+" wait "+m.Name)
@@ -103,6 +106,24 @@ func forbidden(s *v1alpha1.StorageStateStatus) bool {
 	}
 	c := condition(s.Conditions, v1alpha1.Permitted)
 	return c != nil && c.Status == metav1.ConditionFalse
+}
+
+// weakEvidence returns the evidence about the API servers, as the value of a flag, where it is too weak to prove a migration, and what the controller says about it.
+func weakEvidence(s *v1alpha1.StorageStateStatus) (evidence, message string) {
+	if s == nil {
+		return "", ""
+	}
+	c := condition(s.Conditions, v1alpha1.AllEncodingVersionsEqual)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return "", ""
+	}
+	switch c.Reason {
+	case v1alpha1.ReasonOnlySampled:
+		return "sampled", c.Message
+	case v1alpha1.ReasonOnlyObserved:
+		return "observed", c.Message
+	}
+	return "", ""
 }
 
 // behind is a message as the end of a sentence; empty where there is none.

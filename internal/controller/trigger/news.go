@@ -39,7 +39,7 @@ func news(before, after *v1alpha1.StorageStateStatus, doubt string) (all []messa
 	switch equal := conditionOf(after.Conditions, v1alpha1.AllEncodingVersionsEqual); {
 	case equal.Status == metav1.ConditionFalse && !haveDisagreed(before.Conditions):
 		all = append(all, message{corev1.EventTypeWarning, versionsDisagree, strings.TrimSuffix("The API servers encode the resource in different versions: "+equal.Message, ": ")})
-	case equal.Status == metav1.ConditionTrue && haveDisagreed(before.Conditions):
+	case haveDisagreed(before.Conditions) && !haveDisagreed(after.Conditions):
 		all = append(all, message{corev1.EventTypeNormal, versionsAgree, equal.Message})
 	}
 	for i := range all {

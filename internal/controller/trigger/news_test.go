@@ -29,9 +29,10 @@ func TestEachChangeOfARecordIsToldOnce(t *testing.T) {
 		}
 	)
 	const (
-		isUnknown  = "Warning StoredVersionsUnknown Objects may be stored in versions that no one knows: a server was replaced"
-		disagrees  = "Warning EncodingVersionsDisagree The API servers encode the resource in different versions: api-1 writes v1, api-2 writes v2"
-		agreeAgain = "Normal EncodingVersionsAgree All API servers encode in one version (Observed)"
+		isUnknown   = "Warning StoredVersionsUnknown Objects may be stored in versions that no one knows: a server was replaced"
+		disagrees   = "Warning EncodingVersionsDisagree The API servers encode the resource in different versions: api-1 writes v1, api-2 writes v2"
+		agreeWeakly = "Normal EncodingVersionsAgree As far as can be seen, all API servers encode in one version, but the evidence is only Sampled, and the installation requires more"
+		agreeAgain  = "Normal EncodingVersionsAgree All API servers encode in one version (Observed)"
 	)
 	for _, step := range []struct {
 		name   string
@@ -52,6 +53,9 @@ func TestEachChangeOfARecordIsToldOnce(t *testing.T) {
 		{"they still disagree", together(unknown, disagreeing), "", nothing},
 		{"one of them is silent again", together(unknown, silent), "", nothing},
 		{"agreement", unknown, "", []string{agreeAgain}},
+		{"a disagreement again", together(unknown, disagreeing), "", []string{disagrees}},
+		{"agreement that proves nothing", together(unknown, weak), "", []string{agreeWeakly}},
+		{"agreement that would", unknown, "", nothing},
 		{"it lasts, too", unknown, "", nothing},
 		{"everything at once", together(proven, disagreeing), "", []string{disagrees}},
 		{"agreement and a doubt", unknown, "a server was replaced", []string{isUnknown, agreeAgain}},

@@ -11,6 +11,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // stateThat is a status as it is recorded: v1 and v2 may be stored, two API servers write v2, and what is changed.
@@ -35,6 +36,12 @@ func disagreeing(s *ledger.State, v *agreement.View) {
 func silent(s *ledger.State, v *agreement.View) {
 	s.Epoch, s.Current = nil, ledger.Unknown
 	v.Epoch, v.Disagree, v.Why = nil, false, "api-2 does not answer"
+}
+
+// weak: the API servers agree, but they were not asked one by one.
+func weak(s *ledger.State, v *agreement.View) {
+	s.Epoch, s.Current = nil, ledger.Unknown
+	v.Evidence = migrate.Sampled
 }
 
 func TestOneWordSumsUpWhatHasToBeResolvedFirst(t *testing.T) {

@@ -5,6 +5,7 @@ package trigger
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
+	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 func uid(text string) types.UID { return types.UID(text) }
@@ -177,6 +179,11 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 		}
 	case s.Epoch != nil:
 		equal.Status, equal.Reason, equal.Message = metav1.ConditionTrue, v1alpha1.ReasonAgreement, "All API servers encode in one version ("+v.Evidence.String()+")"
+	case isWeak(s, v):
+		equal.Reason, equal.Message = v1alpha1.ReasonOnlySampled, weakness(v)
+		if v.Evidence == migrate.Observed {
+			equal.Reason = v1alpha1.ReasonOnlyObserved
+		}
 	case v.Disagree:
 		equal.Status, equal.Reason, equal.Message = metav1.ConditionFalse, v1alpha1.ReasonDisagreement, v.Why
 	case v.Why != "":
@@ -205,6 +212,22 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 		}
 	}
 	return next
+}
+
+// isWeak reports whether the API servers agree, as far as can be seen, and the ledger was not told so because that is not evidence enough: it takes every
+// other agreement in which no server shows another version.
+func isWeak(s ledger.State, v *agreement.View) bool {
+	return s.Epoch == nil && v.Epoch != nil &&
+		!slices.ContainsFunc(s.Servers, func(server ledger.Server) bool { return server.Hash != "" && server.Hash != v.Epoch.Hash })
+}
+
+// weakness says why an agreement proves nothing.
+func weakness(v *agreement.View) string {
+	text := fmt.Sprintf("As far as can be seen, all API servers encode in one version, but the evidence is only %v, and the installation requires more", v.Evidence)
+	if v.Why != "" {
+		text += ": " + v.Why
+	}
+	return text
 }
 
 // sameButHeartbeat reports whether nothing moved but what tells when the look was. A position that is recorded for the first time counts.

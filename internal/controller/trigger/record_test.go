@@ -74,11 +74,14 @@ func TestAStorageStateTellsPeopleVersions(t *testing.T) {
 }
 
 func TestConditionsSayWhatIsKnown(t *testing.T) {
-	disagree, silent := view, view
+	disagree, silent, sampled := view, view, view
+	sampled.Evidence, sampled.Why = migrate.Sampled, "API servers older than 1.35 do not show that they were restarted (v1.33.13)"
 	disagree.Epoch, disagree.Disagree, disagree.Why = nil, true, "api-1 writes v1, api-2 writes v2"
 	silent.Epoch, silent.Why = nil, "api-2 does not answer"
 	lost := full
 	lost.Epoch = nil
+	divided := lost
+	divided.Servers = []ledger.Server{{ID: "api-1", Process: "p1", Hash: "h1"}}
 	proven := full
 	proven.Persisted, proven.OnlyDecodable = []string{"h2"}, false
 	assumed := proven
@@ -97,6 +100,9 @@ func TestConditionsSayWhatIsKnown(t *testing.T) {
 		"proof":        {proven, view, "", metav1.ConditionTrue, metav1.ConditionTrue, "All API servers encode in one version (Observed)"},
 		"disagreement": {lost, disagree, "", metav1.ConditionFalse, metav1.ConditionFalse, disagree.Why},
 		"silence":      {lost, silent, "because", metav1.ConditionUnknown, metav1.ConditionFalse, silent.Why},
+		"weak evidence": {lost, sampled, "because", metav1.ConditionUnknown, metav1.ConditionFalse, "As far as can be seen, all API servers encode in one version, " +
+			"but the evidence is only Sampled, and the installation requires more: API servers older than 1.35 do not show that they were restarted (v1.33.13)"},
+		"weak evidence against a server that shows another version": {divided, sampled, "because", metav1.ConditionUnknown, metav1.ConditionFalse, sampled.Why},
 	} {
 		got := conditions(nil, c.state, &c.view, c.doubt, metav1.NewTime(noon))
 		if got[0].Status != c.equal || got[0].Message != c.says || got[1].Status != c.migrated {
