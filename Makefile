@@ -12,6 +12,9 @@ LDFLAGS := -s -w -X github.com/kube-migrator/kube-migrator/internal/cli.version=
 # method of every type, which are 10 MiB. A test in internal/policy sees to it.
 TAGS := grpcnotrace
 
+# Both binaries. Nothing in them tells of the folder that they were built in, or of the time.
+BUILD_FLAGS := -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
+
 # Real binaries, built once into a cache folder: release/command.
 DEMO_BINARIES := v1.37.0/etcd v1.37.0/kube-apiserver v1.37.0/kubectl
 TEST_BINARIES := $(DEMO_BINARIES) v1.36.3/etcd v1.36.3/kube-apiserver
@@ -20,8 +23,18 @@ NODE_BINARIES := $(addprefix v1.37.0/,etcd kube-apiserver kubectl kubelet kube-p
 BENCH_BINARIES := $(DEMO_BINARIES) v1.37.0/kube-controller-manager
 TESTBED_BUILD := go run ./internal/testbed/cmd/testbed-build
 
-# A lint run with a module file of its own: the linter's dependencies never reach our go.mod.
-LINT := go tool -modfile=tools/go.mod golangci-lint
+# Tools with a module file of their own: their dependencies never reach our go.mod.
+TOOL := go tool -modfile=tools/go.mod
+LINT := $(TOOL) golangci-lint
+
+# Licences that what we link may have: those that the CNCF allows without asking.
+LICENCES := Apache-2.0,MIT,ISC,BSD-2-Clause,BSD-3-Clause,0BSD,Zlib
+
+# A vulnerability database: a folder, such as a mirror of vuln.go.dev on a machine without internet. Empty: the Go team's.
+VULNDB ?=
+
+# The files of a release.
+RELEASE := dist/release
 
 # The image and the file that it is written to: an OCI image layout for both platforms.
 IMAGE ?= kube-migrator:$(VERSION)
@@ -37,17 +50,17 @@ BENCH_ARGS ?=
 
 .PHONY: build
 build: ## build bin/kube-migrator
-	CGO_ENABLED=0 go build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/kube-migrator.new$$$$ ./cmd/kube-migrator && mv -f bin/kube-migrator.new$$$$ bin/kube-migrator
+	CGO_ENABLED=0 go build $(BUILD_FLAGS) -o bin/kube-migrator.new$$$$ ./cmd/kube-migrator && mv -f bin/kube-migrator.new$$$$ bin/kube-migrator
 
 .PHONY: build-api-migrator
 build-api-migrator: ## build bin/api-migrator, for authors of operators
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/api-migrator.new$$$$ ./cmd/api-migrator && mv -f bin/api-migrator.new$$$$ bin/api-migrator
+	CGO_ENABLED=0 go build $(BUILD_FLAGS) -o bin/api-migrator.new$$$$ ./cmd/api-migrator && mv -f bin/api-migrator.new$$$$ bin/api-migrator
 
 .PHONY: image
 image: ## an OCI image for amd64 and arm64 in dist/, without Docker; `ctr images import` and `kind load image-archive` read it
 	@mkdir -p bin $(dir $(IMAGE_TAR)); new=$$(mktemp -d bin/image.XXXXXX); trap 'rm -rf "$$new"' EXIT; \
 	for arch in amd64 arm64; do \
-		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o "$$new/$$arch" ./cmd/kube-migrator; \
+		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -o "$$new/$$arch" ./cmd/kube-migrator; \
 	done; \
 	go -C tools build -o "$$PWD/$$new/image" ./image; \
 	"$$new/image" --name '$(IMAGE)' --output '$(IMAGE_TAR)' "linux/amd64=$$new/amd64" "linux/arm64=$$new/arm64"
@@ -122,6 +135,49 @@ bench-node: ## measure how long a default installation takes on a whole node, as
 	@$(TESTBED_BUILD) $(NODE_BINARIES)
 	go vet -tags 'node bench' ./test/node
 	go test -tags 'node bench' -timeout 120m -count 1 -v -run TestHowLongADefaultInstallationTakes ./test/node
+
+##@ Release
+
+.PHONY: release
+release: ## binaries for amd64 and arm64, their SBOMs, the image and checksums, in dist/release
+	@rm -rf $(RELEASE) && mkdir -p $(RELEASE) bin; tools=$$(mktemp -d bin/release.XXXXXX); trap 'rm -rf "$$tools"' EXIT; \
+	go -C tools build -o "$$PWD/$$tools/" ./image ./sbom; \
+	for arch in amd64 arm64; do for command in kube-migrator api-migrator; do \
+		binary=$(RELEASE)/$$command-linux-$$arch; \
+		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -o "$$binary" ./cmd/$$command; \
+		"$$tools/sbom" --binary "$$binary" --version '$(VERSION)' --output "$$binary.spdx.json"; \
+	done; done; \
+	"$$tools/image" --name '$(IMAGE)' --command kube-migrator --output $(RELEASE)/kube-migrator-image.tar \
+		linux/amd64=$(RELEASE)/kube-migrator-linux-amd64 linux/arm64=$(RELEASE)/kube-migrator-linux-arm64; \
+	cd $(RELEASE) && sha256sum -- * >SHA256SUMS
+
+.PHONY: push-image
+push-image: ## push the image of dist/release under IMAGE, and print its digest
+	@go -C tools run ./image --name '$(IMAGE)' --command kube-migrator --push \
+		linux/amd64="$$PWD/$(RELEASE)/kube-migrator-linux-amd64" linux/arm64="$$PWD/$(RELEASE)/kube-migrator-linux-arm64"
+
+.PHONY: check-reproducible
+check-reproducible: ## make a release of the last commit twice, in two folders, and compare every byte (FRESH=1: the second with an empty build cache)
+	@folder=$$(mktemp -d); trap 'chmod -R u+w "$$folder"; rm -rf "$$folder"' EXIT; \
+	for copy in one another/one; do \
+		git clone --quiet . "$$folder/$$copy"; mkdir "$$folder/$$copy/tmp"; \
+		if [[ "$(FRESH)" && $$copy == another/one ]]; then export GOCACHE="$$folder/cache"; fi; \
+		TMPDIR="$$folder/$$copy/tmp" $(MAKE) -C "$$folder/$$copy" release VERSION='$(VERSION)' IMAGE='$(IMAGE)'; \
+	done; \
+	diff --recursive "$$folder/one/$(RELEASE)" "$$folder/another/one/$(RELEASE)"; \
+	echo "the same bytes twice:"; cat "$$folder/one/$(RELEASE)/SHA256SUMS"
+
+.PHONY: licences
+licences: ## the licences of all modules that the binaries are linked with are allowed
+	@$(TOOL) go-licenses check ./cmd/... --allowed_licenses='$(LICENCES)' --logtostderr=false --stderrthreshold=ERROR --log_file=/dev/null && echo 'all licences are among $(LICENCES)'
+
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities in what the binaries call; VULNDB=FOLDER names a copy of the database
+	@code=0; $(TOOL) govulncheck $(if $(VULNDB),-db 'file://$(abspath $(VULNDB))') ./cmd/... || code=$$?; \
+	if (( code != 0 && code != 3 )); then \
+		echo 'error: nothing was checked: the vulnerability database $(or $(VULNDB),of the Go team) cannot be read' >&2; \
+		echo 'Try: make vulncheck VULNDB=FOLDER' >&2; \
+	fi; exit $$code
 
 .PHONY: help
 help: ## this list

@@ -21,17 +21,20 @@ func TestTheLinkerMayDropMethodsFromTheReleasedBinary(t *testing.T) {
 	if tags == nil {
 		t.Fatal("the Makefile has no TAGS")
 	}
+	if !regexp.MustCompile(`(?m)^BUILD_FLAGS := .*-tags '\$\(TAGS\)'`).Match(makefile) {
+		t.Error("the BUILD_FLAGS of the Makefile are without the tags")
+	}
 	builds := 0
 	for line := range strings.Lines(string(makefile)) {
-		if !strings.Contains(line, " go build ") || !strings.Contains(line, "./cmd/kube-migrator") {
+		if !strings.Contains(line, " go build ") || !strings.Contains(line, "./cmd/") {
 			continue
 		}
-		if builds++; !strings.Contains(line, "-tags '$(TAGS)'") {
-			t.Errorf("the released binary is built without the tags: %s", strings.TrimSpace(line))
+		if builds++; !strings.Contains(line, "$(BUILD_FLAGS)") {
+			t.Errorf("a released binary is built with other flags: %s", strings.TrimSpace(line))
 		}
 	}
-	if builds < 2 {
-		t.Errorf("the Makefile has %d lines that build the released binary, want that of the binary and that of the image", builds)
+	if builds < 4 {
+		t.Errorf("the Makefile has %d lines that build a released binary, want those of both binaries, of the image and of the release", builds)
 	}
 	for dependency := range strings.Lines(string(command(t, "go", "list", "-deps", "-tags", string(tags[1]), "./cmd/kube-migrator"))) {
 		if dependency = strings.TrimSpace(dependency); slices.Contains(callers, dependency) {

@@ -4,9 +4,11 @@
 // Command image packs static binaries into an OCI image, without a container engine and without a base image:
 //
 //	go -C tools run ./image --name kube-migrator:v1.0.0 --output FILE linux/amd64=BINARY linux/arm64=BINARY
+//	go -C tools run ./image --name registry.example.com/kube-migrator:v1.0.0 --push linux/amd64=BINARY linux/arm64=BINARY
 //
 // Each platform's image is one layer that holds its binary, which is the entrypoint and runs as a user that is not root. The output is a
-// tar of an OCI image layout, which containerd, podman, skopeo and kind read. The same binaries make the same bytes.
+// tar of an OCI image layout, which containerd, podman, skopeo and kind read; with --push the same image goes to a registry, and the digest that
+// it has there is printed. The same binaries make the same bytes.
 //
 // It is a module of its own together with the linter, so that none of what it needs reaches the go.mod of kube-migrator.
 package main
@@ -32,6 +34,7 @@ func run(args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	name := flags.String("name", "", "name of the image, such as kube-migrator:v1.0.0")
 	output := flags.String("output", "", "file that the tar is written to")
+	pushes := flags.Bool("push", false, "push the image under its name instead of writing it, with the credentials that docker and cosign log in to, and print its digest")
 	command := flags.String("command", "", "name of the binary in the image; empty: the image's name")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -39,7 +42,7 @@ func run(args []string) error {
 	switch {
 	case *name == "":
 		return fmt.Errorf("--name is missing\nTry: --name kube-migrator:v1.0.0")
-	case *output == "":
+	case *output == "" && !*pushes:
 		return fmt.Errorf("--output is missing\nTry: --output image.tar")
 	case flags.NArg() == 0:
 		return fmt.Errorf("no binary\nTry: linux/amd64=bin/kube-migrator")
@@ -58,6 +61,14 @@ func run(args []string) error {
 	index, err := newIndex(reference, *command, binaries)
 	if err != nil {
 		return err
+	}
+	if *pushes {
+		digest, err := push(reference, index)
+		if err != nil {
+			return err
+		}
+		fmt.Println(digest)
+		return nil
 	}
 	size, err := writeTar(*output, index)
 	if err != nil {
