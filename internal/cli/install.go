@@ -53,6 +53,7 @@ type installFlags struct {
 	dryRun  string
 	export  bool
 	adopt   bool
+	trust   bool
 	wait    bool
 	timeout time.Duration
 	output  render.Format
@@ -71,7 +72,7 @@ Running it again upgrades; an older controller that cannot be changed into the n
 The flags that say what is installed are remembered in the ConfigMap kube-migrator-flags in kube-system, and a later install
 starts from them: it says which stay, and how the controller changes. --image is one of them, so that an upgrade gives the new
 one. A flag that is given replaces the remembered one; --forget-flags=exclude,replicas takes the defaults of these again, and
---forget-flags=all those of all. --adopt, --dry-run, --export, --output, --timeout and --wait are not remembered.
+--forget-flags=all those of all. --adopt, --dry-run, --export, --output, --timeout, --trust-namespace and --wait are not remembered.
 
 By default the workers may get, list and patch all resources, also those that come later. In Kubernetes that includes
 subresources, so a worker's token is worth nearly as much as an administrator's: the get of nodes/proxy reaches into every
@@ -88,8 +89,11 @@ now, such as that of an aggregated API server that is down, what the roles named
 with --include or --exclude, the resources from the cluster; with --forget-flags=all and without the two it needs no cluster.
 
 CRDs of the same names that belong to kube-storage-version-migrator or OpenShift are refused. --adopt takes them over with their
-objects; the workloads of the other installation are left alone, and must be stopped. A namespace that exists is refused as
-well; with --adopt it is used, and uninstall never deletes it.
+objects; the workloads of the other installation are left alone, and must be stopped.
+
+A namespace that exists and that install has not made is refused as well. With --adopt and --trust-namespace it is used, and uninstall
+never deletes it. Give --trust-namespace only if you would give everyone who may create pods or edit workloads in that namespace the
+permissions of the worker: whoever can start a pod there can let it run as the worker's ServiceAccount.
 
 Exit codes: 0 done; 1 error; 3 done, but a part of discovery could not be read; 130 interrupted. It may be repeated after
 any error.`,
@@ -136,7 +140,10 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	flags.StringSliceVar(&f.forget, "forget-flags", nil, "Names of flags that take their defaults again, not the remembered values; all: every flag that is not given")
 	dryRunVar(flags, &f.dryRun, "show what would be applied", "let the API server check all of it and change nothing")
 	flags.BoolVar(&f.export, "export", false, "Write the manifests to stdout and change nothing: as YAML documents, or with -o json as a List")
-	flags.BoolVar(&f.adopt, "adopt", false, "Take over CRDs of another installation with their objects, and use a namespace that exists")
+	flags.BoolVar(&f.adopt, "adopt", false, "Take over CRDs of another installation with their objects, "+
+		"and use a namespace that exists (with --trust-namespace)")
+	flags.BoolVar(&f.trust, "trust-namespace", false, "With --adopt, use a namespace that exists: "+
+		"whoever may create pods or edit workloads in it gets the permissions of the worker")
 	flags.BoolVar(&f.wait, "wait", true, "Wait until the controller is rolled out")
 	durationVar(flags, &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond, "How long to wait for each object")
 	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
@@ -218,7 +225,8 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	}
 	shown := env.changes(f.output, f.dryRun)
 	installation := &install.Installation{
-		Client: client, Mode: mode(f.dryRun), Adopt: f.adopt, Timeout: f.timeout, Report: shown.add, Progress: env.waiting,
+		Client: client, Mode: mode(f.dryRun), Adopt: f.adopt, TrustNamespace: f.trust, Timeout: f.timeout,
+		Report: shown.add, Progress: env.waiting,
 		Tell: func(text string) { fmt.Fprintln(env.Err, "Upgrade: "+text) },
 		Warn: func(text string) { fmt.Fprintln(env.Err, "Warning: "+text) },
 	}
@@ -366,6 +374,7 @@ func (env *environment) selected(command *cobra.Command, o install.Options, all 
 // explainInstall turns an error of installing or removing into the two lines of every error.
 func (env *environment) explainInstall(ctx context.Context, command *cobra.Command, namespace string, err error) error {
 	forbidden, foreign, late, leaving := (*access.ForbiddenError)(nil), (*install.ForeignError)(nil), (*install.TimeoutError)(nil), (*install.LeavingError)(nil)
+	untrusted := (*install.UntrustedNamespaceError)(nil)
 	switch {
 	case ctx.Err() != nil:
 		return hintedCode(errors.New("interrupted; the same command goes on where it was"), env.sameAgain(command), exitInterrupted)
@@ -373,6 +382,8 @@ func (env *environment) explainInstall(ctx context.Context, command *cobra.Comma
 		return hinted(err, forbidden.Try())
 	case errors.As(err, &leaving):
 		return hinted(err, "kubectl get "+leaving.Resource.String()+" "+leaving.Name)
+	case errors.As(err, &foreign) && len(foreign.Namespaces) > 0, errors.As(err, &untrusted):
+		return hinted(err, env.sameAgain(command, "--adopt", "--trust-namespace"))
 	case errors.As(err, &foreign):
 		return hinted(err, env.sameAgain(command, "--adopt"))
 	case errors.As(err, &late) && namespace != "":

@@ -403,7 +403,24 @@ func TestANamespaceOfOthersIsUsedAndNeverDeleted(t *testing.T) {
 		delete(o.Labels, "kubernetes.io/metadata.name")
 		return o.Labels
 	}
-	out, _ := i.run(exitDone, "install", "--wait=false", "-n=ops", "--adopt")
+	before := labels()
+	for arguments, want := range map[string]string{
+		"--adopt": "error: the namespace ops belongs to others, and --adopt does not say that you trust them: " +
+			"whoever may create pods in it, or edit the workloads there, gets the permissions of the worker\n",
+		"--trust-namespace": "error: the namespace ops exists and was not made by kube-migrator, which needs one of its own: " +
+			"whoever may create pods in it, or edit the workloads there, gets the permissions of the worker; " +
+			"the owner: unknown (written by kube-migrator)\n",
+	} {
+		_, problem := i.run(exitError, "install", "-n=ops", "--wait=false", arguments)
+		want += "Try: kube-migrator install --adopt --trust-namespace --kubeconfig=" + i.kubeconfig + " --namespace=ops --wait=false\n"
+		if problem != want {
+			t.Errorf("%s: stderr %q, want %q", arguments, problem, want)
+		}
+		if diff := cmp.Diff(before, labels()); diff != "" || len(i.installed()) > 0 {
+			t.Errorf("%s: refused after writing %v (-before +after):\n%s", arguments, i.installed(), diff)
+		}
+	}
+	out, _ := i.run(exitDone, "install", "--wait=false", "-n=ops", "--adopt", "--trust-namespace")
 	if want := "configured  Namespace ops (only marked: it belongs to others, and uninstall leaves it)\n"; !strings.Contains(out, want) {
 		t.Errorf("reports\n%s\nwant %s", out, want)
 	}
@@ -411,7 +428,7 @@ func TestANamespaceOfOthersIsUsedAndNeverDeleted(t *testing.T) {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 	if out, _ := i.run(exitDone, "install", "--wait=false", "-n=ops"); outcomes(out)["unchanged"] != objects {
-		t.Errorf("what was adopted once needs no --adopt again, but\n%s", out)
+		t.Errorf("what was adopted once needs neither flag again, but\n%s", out)
 	}
 	i.run(exitDone, "uninstall", "--purge")
 	if got := labels(); len(got) > 0 {

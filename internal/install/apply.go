@@ -61,8 +61,9 @@ type Change struct {
 type Installation struct {
 	Client rest.Interface
 	Mode   Mode
-	// Adopt takes over definitions of another installation, and uses a namespace that exists.
-	Adopt bool
+	// Adopt takes over definitions of another installation, and uses a namespace that exists if TrustNamespace is set, too: whoever
+	// may create pods there gets the permissions of the worker. A namespace that was adopted once needs neither again.
+	Adopt, TrustNamespace bool
 	// Timeout bounds each wait.
 	Timeout time.Duration
 	// Report is told of each change as it happens, Tell how the controller will differ from the one that is there, Progress what is
@@ -77,7 +78,7 @@ type Installation struct {
 }
 
 // Run applies the plan in its order. It may be repeated after any error. Errors to look for: *access.ForbiddenError,
-// *LeavingError and *ForeignError before anything is written, *TimeoutError, else those of the API server.
+// *LeavingError, *ForeignError and *UntrustedNamespaceError before anything is written, *TimeoutError, else those of the API server.
 func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructured) error {
 	if err := access.Ask(ctx, i.Client, i.permissions(plan)); err != nil {
 		return err
@@ -88,6 +89,8 @@ func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructure
 		return err
 	case found != nil && !i.Adopt:
 		return found
+	case found != nil && len(found.Namespaces) > 0 && !i.TrustNamespace:
+		return &UntrustedNamespaceError{Namespace: found.Namespaces[0]}
 	case found != nil:
 		for _, c := range found.Controllers {
 			if isPlanned(plan, "Deployment", c) {

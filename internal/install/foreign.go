@@ -33,12 +33,24 @@ func (e *ForeignError) Error() string {
 		problems = append(problems, fmt.Sprintf("CustomResourceDefinition %s exists and belongs to another installation", strings.Join(e.Definitions, ", ")))
 	}
 	if len(e.Namespaces) > 0 {
-		problems = append(problems, fmt.Sprintf("the namespace %s exists and was not made by kube-migrator, which needs one of its own", strings.Join(e.Namespaces, ", ")))
+		problems = append(problems, fmt.Sprintf("the namespace %s exists and was not made by kube-migrator, which needs one of its own: %s",
+			strings.Join(e.Namespaces, ", "), sharedPower))
 	}
 	if len(e.Controllers) > 0 {
 		problems = append(problems, fmt.Sprintf("Deployment %s is a controller of kube-migrator that something else manages", strings.Join(e.Controllers, ", ")))
 	}
 	return strings.Join(problems, "; and ") + "; the owner: " + e.Owner
+}
+
+// sharedPower is what the use of a namespace of others means.
+const sharedPower = "whoever may create pods in it, or edit the workloads there, gets the permissions of the worker"
+
+// UntrustedNamespaceError says that the user adopts a namespace of others, and has not said that they trust everyone who may write
+// there. Nothing was written.
+type UntrustedNamespaceError struct{ Namespace string }
+
+func (e *UntrustedNamespaceError) Error() string {
+	return fmt.Sprintf("the namespace %s belongs to others, and --adopt does not say that you trust them: %s", e.Namespace, sharedPower)
 }
 
 // LeavingError says that something that the plan needs is being deleted. Nothing was written.

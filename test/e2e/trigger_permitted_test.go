@@ -23,7 +23,7 @@ func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
 	cluster := testbed.New(t, testbed.Options{})
 	c := newControlled(t, cluster)
 	administrator := newCLI(t, cluster)
-	administrator.run(0, "install", "--wait=false", "--adopt", "--image=kube-migrator:test", "--exclude=secrets")
+	administrator.run(0, "install", "--wait=false", "--adopt", "--trust-namespace", "--image=kube-migrator:test", "--exclude=secrets")
 	metrics := freeAddress(t)
 	c.triggering("--workers=jobs", "--worker-image=kube-migrator:test", "--exclude=secrets", "--metrics-bind-address="+metrics)
 	if err := cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
