@@ -135,6 +135,14 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	addShutdownDelay(flags, &f.options.ShutdownDelay)
 	addPace(flags, &f.options.Pace)
 	numberVar(flags, &f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1, within[int]{least: 1, unit: "migrations"}, "Most sweeps at one time in the cluster")
+	flags.StringSliceVar(&f.options.MetricsFromNamespaces, "metrics-from-namespace", nil,
+		"Namespaces whose pods may connect to the port of the metrics, by the NetworkPolicy "+
+			"(default: everyone may connect; scrapers authenticate anyway)")
+	flags.StringVar(&f.options.MetricsCertSecret, "metrics-cert-secret", "", "Secret of the type kubernetes.io/tls in the namespace, "+
+		"with the certificate for metrics; read again when it changes (default: a self-signed certificate)")
+	flags.StringSliceVar(&f.options.EgressTo, "egress-to", nil, "Where the controller and its workers may connect to, "+
+		"by the NetworkPolicy: blocks of addresses such as 10.0.0.0/8 or 192.0.2.0/28:6443. It takes the API servers, "+
+		"each at its own address, and the pods of aggregated API servers (default: every address)")
 	all.AddFlagSet(f.remembered)
 	flags = all
 	flags.StringSliceVar(&f.forget, "forget-flags", nil, "Names of flags that take their defaults again, not the remembered values; all: every flag that is not given")

@@ -138,6 +138,14 @@ type Options struct {
 	Pace v1alpha1.Pace
 	// MaxConcurrentMigrations bounds the sweeps at one time in the cluster. Default: 1.
 	MaxConcurrentMigrations int
+	// MetricsFromNamespaces are the namespaces whose pods may connect to the port of the metrics. Default: everyone may.
+	MetricsFromNamespaces []string
+	// MetricsCertSecret is a Secret of the type kubernetes.io/tls in Namespace, with which metrics are served. Default: a
+	// certificate that the controller makes, which scrapers cannot verify.
+	MetricsCertSecret string
+	// EgressTo are the blocks of addresses that controllers and workers may connect to, in CIDR notation, each with ":" and a TCP
+	// port or with every port. Default: every address.
+	EgressTo []string
 }
 
 // Complete returns the options with defaults where nothing is set.
@@ -213,8 +221,10 @@ func (o Options) Check() error {
 		return invalid("max-bandwidth", o.Pace.MaxBytesPerSecond, fmt.Sprintf("0 to %d bytes per second, such as 500k or 10Mi", int64(v1alpha1.MostBytesPerSecond)))
 	case o.MaxConcurrentMigrations < 1:
 		return invalid("max-concurrent-migrations", o.MaxConcurrentMigrations, "1 or more migrations")
+	case o.MetricsCertSecret != "" && len(validation.IsDNS1123Subdomain(o.MetricsCertSecret)) > 0:
+		return invalid("metrics-cert-secret", o.MetricsCertSecret, "the name of a Secret")
 	}
-	return nil
+	return o.checkNetwork()
 }
 
 // invalid is the error for an option, in the phrasing that every command has for a flag.
@@ -252,6 +262,9 @@ func (o Options) arguments() []string {
 	}
 	for _, pattern := range o.Exclude {
 		arguments = append(arguments, "--exclude="+pattern)
+	}
+	if o.MetricsCertSecret != "" {
+		arguments = append(arguments, "--metrics-cert-dir="+metricsCertDir)
 	}
 	return append(arguments,
 		"--min-evidence="+strings.ToLower(o.MinEvidence.String()),

@@ -273,6 +273,11 @@ func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 		"for --max-in-flight: use":         func(o *Options) { o.Pace.MaxInFlight = -1 },
 		"for --max-bandwidth: use 0 to 1000000000000 bytes per second": func(o *Options) { o.Pace.MaxBytesPerSecond = -1 },
 		"for --max-concurrent-migrations: use":                         func(o *Options) { o.MaxConcurrentMigrations = -1 },
+		"\"Ops\" for --metrics-from-namespace: use names":              func(o *Options) { o.MetricsFromNamespaces = []string{"a", "Ops"} },
+		"for --metrics-cert-secret: use the name of a Secret":          func(o *Options) { o.MetricsCertSecret = "a/b" },
+		"\"10.0.0.1/8\" for --egress-to: use blocks":                   func(o *Options) { o.EgressTo = []string{"10.0.0.1/8"} },
+		"\"10.0.0.1\" for --egress-to: use blocks":                     func(o *Options) { o.EgressTo = []string{"::/0", "10.0.0.1"} },
+		"\"10.0.0.0/8:0\" for --egress-to: use blocks":                 func(o *Options) { o.EgressTo = []string{"10.0.0.0/8:0"} },
 	} {
 		o := Options{Image: "kube-migrator:v1"}
 		o = o.Complete()

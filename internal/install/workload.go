@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,19 +24,32 @@ const (
 	goMemoryLimit = "230MiB"
 	// anybody is the user of the container: no image needs to define it.
 	anybody = 65532
+	// podSecurityVersion pins what the restricted level demands: an upgrade of the cluster does not change whether our pods are
+	// admitted. It is that of the newest release that is tested; an API server that is older takes the newest that it knows.
+	podSecurityVersion = "v1.37"
+	// metricsCertDir is where the controller finds the certificate of Options.MetricsCertSecret.
+	metricsCertDir = "/etc/kube-migrator/metrics"
 )
 
 func (o Options) namespace() *corev1.Namespace {
 	n := &corev1.Namespace{ObjectMeta: meta(componentInstall, "", o.Namespace)}
-	n.Labels["pod-security.kubernetes.io/enforce"] = "restricted"
+	for _, mode := range []string{"enforce", "audit", "warn"} {
+		n.Labels["pod-security.kubernetes.io/"+mode] = "restricted"
+		n.Labels["pod-security.kubernetes.io/"+mode+"-version"] = podSecurityVersion
+	}
 	return n
 }
 
+// serviceAccounts give no pod a token by themselves: the pods of the controller and of the workers ask for it, by
+// automountServiceAccountToken.
 func (o Options) serviceAccounts() []*corev1.ServiceAccount {
+	account := func(component, name string) *corev1.ServiceAccount {
+		return &corev1.ServiceAccount{ObjectMeta: meta(component, o.Namespace, name), AutomountServiceAccountToken: new(false)}
+	}
 	return []*corev1.ServiceAccount{
-		{ObjectMeta: meta(componentController, o.Namespace, ControllerAccount)},
-		{ObjectMeta: meta(componentWorker, o.Namespace, WorkerAccount)},
-		{ObjectMeta: meta(componentInstall, o.Namespace, agreement.DiscoveryAccount)}, // has no role, and no pod uses it
+		account(componentController, ControllerAccount),
+		account(componentWorker, WorkerAccount),
+		account(componentInstall, agreement.DiscoveryAccount), // has no role, and no pod uses it
 	}
 }
 
@@ -63,6 +75,7 @@ func (o Options) pod() corev1.PodSpec {
 	return corev1.PodSpec{
 		ServiceAccountName:            ControllerAccount,
 		AutomountServiceAccountToken:  new(true),
+		EnableServiceLinks:            new(false), // Services of the namespace would become variables of the environment
 		TerminationGracePeriodSeconds: new(int64(30)),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: new(true), RunAsUser: new(int64(anybody)), RunAsGroup: new(int64(anybody)),
@@ -74,7 +87,24 @@ func (o Options) pod() corev1.PodSpec {
 			LabelSelector: &metav1.LabelSelector{MatchLabels: selector(componentController)},
 		}},
 		Containers: []corev1.Container{o.container()},
+		Volumes:    o.volumes(),
 	}
+}
+
+// volumes of the controller's pod: the certificate for metrics, where there is one. The pod does not start before the Secret exists.
+func (o Options) volumes() []corev1.Volume {
+	if o.MetricsCertSecret == "" {
+		return nil
+	}
+	secret := &corev1.SecretVolumeSource{SecretName: o.MetricsCertSecret}
+	return []corev1.Volume{{Name: "metrics-cert", VolumeSource: corev1.VolumeSource{Secret: secret}}}
+}
+
+func (o Options) volumeMounts() []corev1.VolumeMount {
+	if o.MetricsCertSecret == "" {
+		return nil
+	}
+	return []corev1.VolumeMount{{Name: "metrics-cert", MountPath: metricsCertDir, ReadOnly: true}}
 }
 
 func (o Options) container() corev1.Container {
@@ -96,7 +126,8 @@ func (o Options) container() corev1.Container {
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memoryLimit)},
 		},
-		Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: goMemoryLimit}},
+		Env:          []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: goMemoryLimit}},
+		VolumeMounts: o.volumeMounts(),
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -111,33 +142,6 @@ func (o Options) disruptionBudget() *policyv1.PodDisruptionBudget {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: new(intstr.FromInt32(1)),
 			Selector:       &metav1.LabelSelector{MatchLabels: selector(componentController)},
-		},
-	}
-}
-
-// networkPolicy lets nothing in but metrics and probes. Only TCP and name resolution go out: to which addresses cannot be
-// said, because a policy that names the API server by its Service does not exist, its addresses are known to no manifest,
-// and the agreement asks each API server at its own.
-func (o Options) networkPolicy() *networkingv1.NetworkPolicy {
-	port := func(protocol corev1.Protocol, number int32) networkingv1.NetworkPolicyPort {
-		p := networkingv1.NetworkPolicyPort{Protocol: &protocol}
-		if number != 0 {
-			p.Port = new(intstr.FromInt32(number))
-		}
-		return p
-	}
-	return &networkingv1.NetworkPolicy{
-		ObjectMeta: meta(componentInstall, o.Namespace, Name),
-		Spec: networkingv1.NetworkPolicySpec{
-			// Controllers and workers; others that live in the namespace are not ours to restrict.
-			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{nameLabel: Name}},
-			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
-			Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{
-				port(corev1.ProtocolTCP, metricsPort), port(corev1.ProtocolTCP, healthPort),
-			}}},
-			Egress: []networkingv1.NetworkPolicyEgressRule{{Ports: []networkingv1.NetworkPolicyPort{
-				port(corev1.ProtocolTCP, 0), port(corev1.ProtocolUDP, 53),
-			}}},
 		},
 	}
 }

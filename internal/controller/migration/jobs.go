@@ -335,6 +335,8 @@ func (j *jobs) job(name string) *batchv1.Job {
 func (j *jobs) pod(args []string) corev1.PodSpec {
 	return corev1.PodSpec{
 		ServiceAccountName:            j.serviceAccount,
+		AutomountServiceAccountToken:  new(true),  // the account itself gives no pod a token
+		EnableServiceLinks:            new(false), // Services of the namespace would become variables of the environment
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		TerminationGracePeriodSeconds: new(int64(20)),
 		SecurityContext: &corev1.PodSecurityContext{
