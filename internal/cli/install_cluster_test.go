@@ -102,14 +102,14 @@ func outcomes(out string) map[string]int {
 }
 
 // objects is how many an installation consists of.
-const objects = 28
+const objects = 30
 
 func TestInstallOnARealCluster(t *testing.T) {
 	t.Parallel()
 	i := newInstaller(t, testbed.Options{
 		// With an advertised address the server keeps the EndpointSlice default/kubernetes, as in a cluster.
 		Flags: []string{"--advertise-address=192.0.2.10", "--endpoint-reconciler-type=lease"},
-		Users: []testbed.User{{Name: "guest"}, {Name: "operator"}},
+		Users: []testbed.User{{Name: "guest"}, {Name: "operator"}, {Name: "viewer"}, {Name: "requester"}},
 	})
 	if err := i.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
 		t.Fatal(err)
@@ -216,6 +216,8 @@ func TestInstallOnARealCluster(t *testing.T) {
 	})
 	t.Run("the pods comply with the restricted policy of their namespace", func(t *testing.T) { i.t = t; i.checkPodSecurity() })
 	t.Run("the worker can do its work and nothing else", func(t *testing.T) { i.t = t; i.checkWorker() })
+	t.Run("every account may do what the golden file says", func(t *testing.T) { i.t = t; i.checkAccounts() })
+	t.Run("a viewer looks and a requester requests", func(t *testing.T) { i.t = t; i.checkUsers() })
 	t.Run("the worker migrates what comes later", func(t *testing.T) { i.t = t; i.checkLater(true) })
 	t.Run("the controller reads no object of what is migrated", func(t *testing.T) { i.t = t; i.checkController() })
 	t.Run("a narrower include takes permissions away", func(t *testing.T) {

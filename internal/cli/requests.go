@@ -20,6 +20,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -135,11 +136,20 @@ func (q *requests) explain(what string, err error) error {
 	case apierrors.IsNotFound(err) && !isNoObject(err):
 		return hinted(errNotInstalled, q.env.name+" install")
 	case apierrors.IsForbidden(err):
-		return hinted(fmt.Errorf("%s: %w", what, err), "kubectl auth can-i --list")
+		return hinted(fmt.Errorf("%s: %w%s", what, err, roleFor(err)), "kubectl auth can-i --list")
 	case errors.As(err, &status):
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return hinted(fmt.Errorf("%s at %s: %w", what, q.config.Host, err), "kubectl version")
+}
+
+// roleFor names the ClusterRole that grants what was forbidden; empty where none of ours does.
+func roleFor(err error) string {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || status.Status().Details == nil || status.Status().Details.Group != v1alpha1.SchemeGroupVersion.Group {
+		return ""
+	}
+	return "; the ClusterRole " + install.ViewerRole + " allows reading, " + install.RequesterRole + " also requests"
 }
 
 // resourceOf is the resource that a migration is about.

@@ -97,7 +97,7 @@ func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstruct
 		{"FlowSchema", []runtime.Object{o.flowSchema()}}, // before anything may write
 		{"NetworkPolicy", []runtime.Object{o.networkPolicy()}},
 		{"ServiceAccount", asObjects(o.serviceAccounts())},
-		{"ClusterRole", granted["ClusterRole"]},
+		{"ClusterRole", append(granted["ClusterRole"], userRoles()...)},
 		{"Role", granted["Role"]},
 		{"ClusterRoleBinding", granted["ClusterRoleBinding"]},
 		{"RoleBinding", granted["RoleBinding"]},
