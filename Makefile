@@ -6,7 +6,10 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X github.com/kube-migrator/kube-migrator/internal/cli.version=$(VERSION)
+# What install installs by default: a release gives the image that it has pushed, with its digest, as registry/name:tag@sha256:digest.
+RELEASE_IMAGE ?=
+LINKED := github.com/kube-migrator/kube-migrator/internal/cli
+LDFLAGS := -s -w -X $(LINKED).version=$(VERSION) -X $(LINKED).releaseImage=$(RELEASE_IMAGE)
 
 # Without this tag, etcd's client brings golang.org/x/net/trace, whose templates call methods by name: the linker then keeps every exported
 # method of every type, which are 10 MiB. A test in internal/policy sees to it.
@@ -36,8 +39,8 @@ VULNDB ?=
 # The files of a release.
 RELEASE := dist/release
 
-# The image and the file that it is written to: an OCI image layout for both platforms.
-IMAGE ?= kube-migrator:$(VERSION)
+# The image and the file that it is written to: an OCI image layout for both platforms. By default install takes an image of this name, from the node.
+IMAGE ?= localhost/kube-migrator:$(VERSION)
 IMAGE_TAR ?= dist/kube-migrator-$(VERSION).tar
 
 # Tests that give several API servers a network and a host name each need root, if only in a user namespace.

@@ -121,7 +121,8 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	f.remembered = pflag.NewFlagSet("install", pflag.ContinueOnError)
 	flags := f.remembered
 	flags.StringVarP(&f.options.Namespace, "namespace", "n", install.DefaultNamespace, "Namespace of the controller and its workers; made if it does not exist")
-	flags.StringVar(&f.options.Image, "image", "", "Image of the controller and its workers (default: kube-migrator:VERSION, of the version of this command)")
+	flags.StringVar(&f.options.Image, "image", "", "Image of the controller and its workers, best by digest "+
+		"(default: that of this release, by digest; of a build of your own, localhost/kube-migrator:VERSION, which has to be on every node)")
 	wordVar(flags, &f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never", "Always", "IfNotPresent", "Never")
 	numberVar(flags, &f.options.Replicas, "replicas", install.DefaultReplicas, within[int32]{least: 1, unit: "replicas"}, "Replicas of the controller, of which one is active")
 	wordVar(flags, &f.options.Workers, "workers", install.Jobs, "Where sweeps run. jobs: in a Job, one after the other; in-process: in the controller, which then gets the permissions of the workers", install.Jobs, install.InProcess)
@@ -173,7 +174,7 @@ func (f *installFlags) complete(command *cobra.Command) (install.Options, error)
 	}
 	o := f.options
 	if o.Image == "" {
-		o.Image = defaultImage(thisBuild().Version)
+		o.Image = defaultImage(thisBuild())
 	}
 	o.RecordOnly = !f.trigger
 	o.Flags = map[string]string{}
@@ -229,6 +230,7 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 		if _, err = env.Out.Write(manifests); err != nil {
 			return fmt.Errorf("write manifests: %w", err)
 		}
+		env.warnOfImage(o)
 		return env.seenEnough(command, unseen)
 	}
 	shown := env.changes(f.output, f.dryRun)
@@ -248,6 +250,7 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	if err != nil {
 		return env.explainInstall(ctx, command, o.Namespace, err)
 	}
+	env.warnOfImage(o)
 	if err := env.warnOfRestarts(ctx, command, o, &requests{env: env, config: config, client: client}); err != nil {
 		return err
 	}
@@ -268,6 +271,13 @@ func (f *installFlags) manifests(plan []*unstructured.Unstructured) ([]byte, err
 		return install.JSON(plan)
 	}
 	return install.YAML(plan)
+}
+
+// warnOfImage says so where the name of the image does not say what runs.
+func (env *environment) warnOfImage(o install.Options) {
+	if text := install.ImageWarning(o.Image); text != "" {
+		fmt.Fprintln(env.Err, "Warning: "+text)
+	}
 }
 
 // warnOfRestarts says so where the API server is of a release about which evidence is never strong enough to migrate anything.
@@ -456,7 +466,12 @@ func untilInterrupted(ctx context.Context, gentle <-chan struct{}) (context.Cont
 // notInTag is what the tag of an image cannot hold but a version can.
 var notInTag = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// defaultImage is the image of a version.
-func defaultImage(version string) string {
-	return "kube-migrator:" + strings.Trim(notInTag.ReplaceAllString(version, "-"), "-.")
+// defaultImage is the image of a release, or of a build of one's own. The name of the latter begins with localhost: without a
+// registry, nodes would take the image from wherever they look first, and whoever could push it there would have the permissions of
+// the installation.
+func defaultImage(b Build) string {
+	if b.Image != "" {
+		return b.Image
+	}
+	return "localhost/kube-migrator:" + strings.Trim(notInTag.ReplaceAllString(b.Version, "-"), "-.")
 }

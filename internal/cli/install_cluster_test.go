@@ -187,6 +187,32 @@ func TestInstallOnARealCluster(t *testing.T) {
 			t.Errorf("install changes what kubectl applied:\n%s", out)
 		}
 	})
+	t.Run("an image without a digest is warned of", func(t *testing.T) {
+		i.t = t
+		const warning = "Warning: the image registry.example.com/kube-migrator:v1 has no digest: whoever can push it decides what runs"
+		byDigest := "--image=registry.example.com/kube-migrator:v1@sha256:" + strings.Repeat("0", 64)
+		for _, mode := range []string{"--dry-run=client", "--export"} {
+			_, notes := i.run(exitDone, "install", mode, "--image=registry.example.com/kube-migrator:v1")
+			if !strings.Contains(notes, warning) {
+				t.Errorf("%s: stderr %q, want %q", mode, notes, warning)
+			}
+			if out, notes := i.run(exitDone, "install", mode, byDigest); out == "" || strings.Contains(notes, "Warning: the image") {
+				t.Errorf("%s by digest: stderr %q", mode, notes)
+			}
+		}
+	})
+	t.Run("who connects to whom can be limited, and metrics get a certificate", func(t *testing.T) {
+		i.t = t
+		out, _ := i.run(exitDone, "install", "--dry-run=server", "--metrics-from-namespace=monitoring", "--metrics-cert-secret=metrics-tls",
+			"--egress-to=192.0.2.0/28:6443,2001:db8::/64")
+		for _, want := range []string{
+			"configured  NetworkPolicy kube-migrator/kube-migrator (dry run", "configured  Deployment kube-migrator/kube-migrator-controller (dry run",
+		} {
+			if !strings.Contains(out, want) || outcomes(out)["configured"] != 3 { // and the flags, which are remembered
+				t.Errorf("reports\n%s\nwant %s", out, want)
+			}
+		}
+	})
 	t.Run("running it again changes nothing", func(t *testing.T) {
 		i.t = t
 		before := i.installed()
@@ -579,13 +605,16 @@ func (i *installer) checkPodSecurity() {
 	}
 }
 
-func TestTheDefaultImageIsThatOfTheVersion(t *testing.T) {
+func TestTheDefaultImageIsThatOfTheReleaseOrOneOnTheNodes(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[string]string{
-		"v1.2.3": "kube-migrator:v1.2.3", "(devel)": "kube-migrator:devel", "v0.0.0-2026+dirty": "kube-migrator:v0.0.0-2026-dirty",
+	released := "registry.example.com/kube-migrator:v1.2.3@sha256:" + strings.Repeat("0", 64)
+	for want, build := range map[string]Build{
+		released:                         {Version: "v1.2.3", Image: released},
+		"localhost/kube-migrator:v1.2.3": {Version: "v1.2.3"}, "localhost/kube-migrator:devel": {Version: "(devel)"},
+		"localhost/kube-migrator:v0.0.0-2026-dirty": {Version: "v0.0.0-2026+dirty"},
 	} {
-		if got := defaultImage(version); got != want {
-			t.Errorf("the image of %s is %s, want %s", version, got, want)
+		if got := defaultImage(build); got != want {
+			t.Errorf("the image of %+v is %s, want %s", build, got, want)
 		}
 	}
 }

@@ -117,6 +117,7 @@ func TestNamesAreWrittenInFull(t *testing.T) {
 		"example/kube-migrator:v1":              "docker.io/example/kube-migrator:v1",
 		"registry.example.com:5000/a/b:v1":      "registry.example.com:5000/a/b:v1",
 		"localhost:5000/kube-migrator:v1-dirty": "localhost:5000/kube-migrator:v1-dirty",
+		"localhost/kube-migrator:v1":            "localhost/kube-migrator:v1",
 	} {
 		got, err := parseReference(name)
 		if err != nil || got.full() != want || got.String() != name {
