@@ -6,7 +6,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-# What install installs by default: a release gives the image that it has pushed, with its digest, as registry/name:tag@sha256:digest.
+# What install installs by default, as registry/name:tag@sha256:digest; make release fills it in. Empty: an image of the nodes, see IMAGE.
 RELEASE_IMAGE ?=
 LINKED := github.com/kube-migrator/kube-migrator/internal/cli
 LDFLAGS := -s -w -X $(LINKED).version=$(VERSION) -X $(LINKED).releaseImage=$(RELEASE_IMAGE)
@@ -36,8 +36,9 @@ LICENCES := Apache-2.0,MIT,ISC,BSD-2-Clause,BSD-3-Clause,0BSD,Zlib
 # A vulnerability database: a folder, such as a mirror of vuln.go.dev on a machine without internet. Empty: the Go team's.
 VULNDB ?=
 
-# The files of a release.
+# The files of a release, and the binaries in its image: these cannot know the digest of the image, those that users get do.
 RELEASE := dist/release
+PACKED := dist/packed
 
 # The image and the file that it is written to: an OCI image layout for both platforms. By default install takes an image of this name, from the node.
 IMAGE ?= localhost/kube-migrator:$(VERSION)
@@ -143,21 +144,26 @@ bench-node: ## measure how long a default installation takes on a whole node, as
 
 .PHONY: release
 release: ## binaries for amd64 and arm64, their SBOMs, the image and checksums, in dist/release
-	@rm -rf $(RELEASE) && mkdir -p $(RELEASE) bin; tools=$$(mktemp -d bin/release.XXXXXX); trap 'rm -rf "$$tools"' EXIT; \
+	@rm -rf $(RELEASE) $(PACKED) && mkdir -p $(RELEASE) $(PACKED) bin; tools=$$(mktemp -d bin/release.XXXXXX); trap 'rm -rf "$$tools"' EXIT; \
 	go -C tools build -o "$$PWD/$$tools/" ./image ./sbom; \
+	for arch in amd64 arm64; do \
+		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -o $(PACKED)/$$arch ./cmd/kube-migrator; \
+	done; \
+	"$$tools/image" --name '$(IMAGE)' --command kube-migrator --output $(RELEASE)/kube-migrator-image.tar --digest "$$tools/digest" \
+		linux/amd64=$(PACKED)/amd64 linux/arm64=$(PACKED)/arm64; \
+	image='$(IMAGE)'@$$(cat "$$tools/digest"); if [[ $$image == localhost/* ]]; then image=; fi; \
 	for arch in amd64 arm64; do for command in kube-migrator api-migrator; do \
 		binary=$(RELEASE)/$$command-linux-$$arch; \
-		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -o "$$binary" ./cmd/$$command; \
+		linked="$(LDFLAGS) -X $(LINKED).releaseImage=$$image"; \
+		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build $(BUILD_FLAGS) -ldflags "$$linked" -o "$$binary" ./cmd/$$command; \
 		"$$tools/sbom" --binary "$$binary" --version '$(VERSION)' --output "$$binary.spdx.json"; \
 	done; done; \
-	"$$tools/image" --name '$(IMAGE)' --command kube-migrator --output $(RELEASE)/kube-migrator-image.tar \
-		linux/amd64=$(RELEASE)/kube-migrator-linux-amd64 linux/arm64=$(RELEASE)/kube-migrator-linux-arm64; \
 	cd $(RELEASE) && sha256sum -- * >SHA256SUMS
 
 .PHONY: push-image
-push-image: ## push the image of dist/release under IMAGE, and print its digest
+push-image: ## push the image of make release under IMAGE, and print its digest
 	@go -C tools run ./image --name '$(IMAGE)' --command kube-migrator --push \
-		linux/amd64="$$PWD/$(RELEASE)/kube-migrator-linux-amd64" linux/arm64="$$PWD/$(RELEASE)/kube-migrator-linux-arm64"
+		linux/amd64="$$PWD/$(PACKED)/amd64" linux/arm64="$$PWD/$(PACKED)/arm64"
 
 .PHONY: check-reproducible
 check-reproducible: ## make a release of the last commit twice, in two folders, and compare every byte (FRESH=1: the second with an empty build cache)

@@ -35,6 +35,7 @@ func run(args []string) error {
 	name := flags.String("name", "", "name of the image, such as kube-migrator:v1.0.0")
 	output := flags.String("output", "", "file that the tar is written to")
 	pushes := flags.Bool("push", false, "push the image under its name instead of writing it, with the credentials that docker and cosign log in to, and print its digest")
+	noted := flags.String("digest", "", "file that the digest is written to which the image will have in a registry")
 	command := flags.String("command", "", "name of the binary in the image; empty: the image's name")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -73,6 +74,15 @@ func run(args []string) error {
 	size, err := writeTar(*output, index)
 	if err != nil {
 		return err
+	}
+	if *noted != "" {
+		digest, err := digestOf(index)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(*noted, []byte(digest.String()+"\n"), 0o644); err != nil { //nolint:gosec // it is no secret
+			return err
+		}
 	}
 	var platforms []string
 	for _, b := range binaries {

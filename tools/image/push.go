@@ -12,13 +12,21 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// push pushes the index of all platforms, which is the one entry of an image layout's index, and returns its digest.
-func push(to reference, layout v1.ImageIndex) (v1.Hash, error) {
+// digestOf returns the digest of the index of all platforms, which is the one entry of an image layout's index.
+func digestOf(layout v1.ImageIndex) (v1.Hash, error) {
 	manifest, err := layout.IndexManifest()
 	if err != nil {
 		return v1.Hash{}, fmt.Errorf("read index: %w", err)
 	}
-	digest := manifest.Manifests[0].Digest
+	return manifest.Manifests[0].Digest, nil
+}
+
+// push pushes the index of all platforms, and returns its digest.
+func push(to reference, layout v1.ImageIndex) (v1.Hash, error) {
+	digest, err := digestOf(layout)
+	if err != nil {
+		return v1.Hash{}, err
+	}
 	platforms, err := layout.ImageIndex(digest)
 	if err != nil {
 		return v1.Hash{}, fmt.Errorf("read index of platforms: %w", err)

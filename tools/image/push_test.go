@@ -7,6 +7,8 @@ import (
 	"io"
 	"log"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -42,6 +44,26 @@ func TestARegistryGetsTheImageThatTheFileHolds(t *testing.T) {
 	}
 	if want := written.Manifests[0].Digest; digest != want || pushed.Digest != want {
 		t.Errorf("the file holds %s, the registry %s, and %s was reported", want, pushed.Digest, digest)
+	}
+}
+
+// The command of a release names its image by this digest before the image is pushed.
+func TestTheDigestIsNotedThatARegistryWillHave(t *testing.T) {
+	dir := t.TempDir()
+	binary, tar, noted := filepath.Join(dir, "binary"), filepath.Join(dir, "image.tar"), filepath.Join(dir, "digest")
+	if err := os.WriteFile(binary, []byte("binary"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const image = "registry.example.com/kube-migrator:v1"
+	if err := run([]string{"--name", image, "--output", tar, "--digest", noted, "linux/amd64=" + binary}); err != nil {
+		t.Fatal(err)
+	}
+	written, err := unpack(t, tar).IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(read(t, noted)), written.Manifests[0].Digest.String()+"\n"; got != want {
+		t.Errorf("noted %q, want %q", got, want)
 	}
 }
 
