@@ -80,7 +80,7 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(*noted, []byte(digest.String()+"\n"), 0o644); err != nil { //nolint:gosec // it is no secret
+		if err := os.WriteFile(*noted, []byte(digest.String()+"\n"), 0o644); err != nil {
 			return err
 		}
 	}
