@@ -233,8 +233,10 @@ func git(ctx context.Context, folder string, args ...string) ([]byte, error) {
 	return gitWith(ctx, folder, nil, args...)
 }
 
+// gitWith runs git in a folder. A program that the configuration of a repository names for watching files is not started: git would start it to list or
+// compare files, and the repository may have been packed by a stranger.
 func gitWith(ctx context.Context, folder string, input io.Reader, args ...string) ([]byte, error) {
-	command := exec.CommandContext(ctx, "git", args...)
+	command := exec.CommandContext(ctx, "git", append([]string{"-c", "core.fsmonitor=false"}, args...)...)
 	command.Stdin = input
 	command.Dir = folder
 	var complaint bytes.Buffer
