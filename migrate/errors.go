@@ -98,8 +98,8 @@ func classify(err error) class {
 		return lost
 	}
 	switch code := status.Status().Code; {
-	case admissionDenial.MatchString(status.Status().Message):
-		return rejected // with whatever code the webhook chose
+	case admissionDenial.MatchString(status.Status().Message), policyDenial.MatchString(status.Status().Message):
+		return rejected // with whatever code the webhook or the policy chose
 	case strings.Contains(status.Status().Message, conversionWebhook) && strings.Contains(status.Status().Message, notAsked):
 		return lost
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
@@ -146,6 +146,8 @@ const (
 	Rejected Reason = "Rejected"
 	// Forbidden: the object may not be patched by this user.
 	Forbidden Reason = "Forbidden"
+	// WouldChange: the guard refused the rewrite (GuardRefusal). A mutating webhook or policy, or the API server itself, would change the object.
+	WouldChange Reason = "WouldChange"
 	// Orphaned: the object's namespace is gone, so every write is answered with 404, but it is still stored.
 	Orphaned Reason = "Orphaned"
 	// Conflicting: others wrote the object every time that we did.
@@ -165,6 +167,9 @@ func reasonOf(err error, c class) Reason {
 	case missing:
 		return Orphaned
 	case rejected, refused, expired:
+		if isGuarded(err) {
+			return WouldChange
+		}
 		if apierrors.IsForbidden(err) && !isAdmission(err) {
 			return Forbidden
 		}
@@ -173,6 +178,16 @@ func reasonOf(err error, c class) Reason {
 		return ServerError
 	}
 	return ServerError
+}
+
+// GuardRefusal is in the message of an admission policy that lets through only updates that change nothing, such as that of an installation. Such a refusal
+// has a reason of its own, WouldChange.
+const GuardRefusal = "the request would change the object"
+
+// isGuarded reports whether an admission policy refused a rewrite because it would change the object.
+func isGuarded(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && policyDenial.MatchString(status.Status().Message) && strings.Contains(status.Status().Message, GuardRefusal)
 }
 
 // isAdmission reports whether a 403 came from admission rather than from authorization, whose answers have the

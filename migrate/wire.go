@@ -34,6 +34,7 @@ const (
 var (
 	authorizationText = regexp.MustCompile(`is forbidden: User "[^"]*" cannot `)
 	admissionDenial   = regexp.MustCompile(`admission webhook "[^"]*" denied the request`)
+	policyDenial      = regexp.MustCompile(`ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request: `)
 )
 
 // emptyPatch changes nothing: the API server decodes the object, and encodes and stores it again (I3).

@@ -358,7 +358,7 @@ type Failure struct {
 	// Name of the object.
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Reason in one word: Rejected, Forbidden, Orphaned, Conflicting, ServerError or Unreachable.
+	// Reason in one word: Rejected, Forbidden, WouldChange, Orphaned, Conflicting, ServerError or Unreachable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
