@@ -55,6 +55,7 @@ const (
 const (
 	ReasonForbidden = "Forbidden" // a permission is missing
 	ReasonGranted   = "Granted"
+	ReasonByHand    = "ByHand" // the worker is not given the permission, on purpose: an administrator migrates the resource by hand
 )
 
 // Reasons of the conditions of a StorageVersionMigration. Failures have those of the package worker's verdicts too.

@@ -70,6 +70,7 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	wordVar(flags, &f.workers, "workers", workersAsJobs, "jobs; in-process: migrate in this process, for clusters without nodes to spare", workersAsJobs, workersInProcess)
 	flags.StringVar(&o.WorkerImage, "worker-image", "", "Image of the Jobs' pods")
 	flags.StringVar(&o.WorkerImagePullPolicy, "worker-image-pull-policy", "IfNotPresent", "Pull policy of the Jobs' pods: Always, IfNotPresent or Never")
+	flags.StringVar(&f.trigger.WorkerRole, "worker-role", "", "ClusterRole in which the controller grants the workers what they lack to migrate resources that come later (default: grant nothing)")
 	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker", "ServiceAccount of the Jobs' pods")
 	numberVar(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent, within[int]{least: 1, unit: "migrations"}, "Most migrations at one time; only one migration per resource may run")
 	flags.BoolVar(&f.autoTrigger, "auto-trigger", true, "Ask for a migration where a resource may be stored in more than its current version; false: only record that, in StorageStates")

@@ -415,6 +415,8 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 		f.State.Conditions = append(f.State.Conditions, v1alpha1.Condition{Type: v1alpha1.Permitted, Status: status})
 		return f
 	}
+	byHand := permitted(metav1.ConditionFalse)
+	byHand.State.Conditions[len(byHand.State.Conditions)-1].Reason = v1alpha1.ReasonByHand
 	type all = []v1alpha1.StorageVersionMigration
 	for name, test := range map[string]struct {
 		facts      Facts
@@ -424,6 +426,8 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 		migration  string
 		why, next  string
 	}{
+		"an administrator migrates it": {byHand, nil, Undetermined, NotRequested, "",
+			unknown + "; its migration is left to an administrator, because no admission policy can guard it against a worker", "kube-migrator migrate widgets.demo.example.com"},
 		"none":                                       {widgets("Unknown"), nil, Undetermined, NotRequested, "", unknown, "kube-migrator request widgets.demo.example.com"},
 		"one that has not begun":                     {widgets("Unknown"), all{run("m", 2, 1, v1alpha1.Succeeded)}, Undetermined, NotBegun, "m", unknown + "; its migration has not begun", "kube-migrator wait m"},
 		"one that is at work":                        {widgets("v1", "v2"), all{run("m", 1, 1, v1alpha1.Reconciling)}, Unsafe, AtWork, "m", "its StorageState says that objects may be stored as v1, not only as v2; its migration is not finished: so it is", "kube-migrator wait m"},

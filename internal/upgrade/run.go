@@ -76,6 +76,10 @@ func (f Facts) Migration() *v1alpha1.StorageVersionMigration {
 // migrated answers where a migration helps: it names the command that requests one, or what became of the one that was requested.
 func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Finding {
 	m := f.Migration()
+	if isByHand(f.State) {
+		return finding.is(v, why+"; its migration is left to an administrator, because no admission policy can guard it against a worker",
+			q.Program+" migrate "+finding.Resource)
+	}
 	if forbidden(f.State) && finding.Run != AtWork {
 		return finding.is(v, why+"; it cannot be migrated: the worker's permissions do not cover it", q.Program+" install")
 	}
@@ -124,6 +128,11 @@ func weakEvidence(s *v1alpha1.StorageStateStatus) (evidence, message string) {
 		return "observed", c.Message
 	}
 	return "", ""
+}
+
+// isByHand reports whether the worker lacks the permission to migrate the resource on purpose.
+func isByHand(s *v1alpha1.StorageStateStatus) bool {
+	return forbidden(s) && condition(s.Conditions, v1alpha1.Permitted).Reason == v1alpha1.ReasonByHand
 }
 
 // behind is a message as the end of a sentence; empty where there is none.

@@ -115,7 +115,7 @@ func measure(s *v1alpha1.StorageStateStatus) measured {
 		return m
 	}
 	for reason, holds := range map[string]bool{
-		abnormalUnknown: isUnknown(s), abnormalDisagreement: disagree(s), abnormalForbidden: isForbidden(s), abnormalNotMigrated: !isMigrated(s),
+		abnormalUnknown: isUnknown(s), abnormalDisagreement: disagree(s), abnormalForbidden: isForbidden(s) && !isByHand(s), abnormalNotMigrated: !isMigrated(s),
 	} {
 		if holds {
 			m.reasons = append(m.reasons, reason)

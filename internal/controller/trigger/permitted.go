@@ -18,6 +18,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
 // permitEvery is how long an answer that permits is believed, and how long to wait at most for the next look while something is forbidden.
@@ -75,6 +76,11 @@ func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError, now 
 	if missing != nil {
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonForbidden
 		c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s, so that no migration is asked for. Try: kube-migrator install", missing.Verb, missing.Resource)
+		if inventory.ExemptFromPolicies(missing.Resource) {
+			c.Reason = v1alpha1.ReasonByHand
+			c.Message = fmt.Sprintf("the worker may not %s %s, because no admission policy can guard these: an administrator migrates them. Try: kube-migrator migrate %s",
+				missing.Verb, missing.Resource, missing.Resource)
+		}
 	}
 	return c.Dated(before, now), missing != nil || isAboutPermission(before)
 }
@@ -96,18 +102,22 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 	if len(asked) == 0 {
 		return nil
 	}
-	some, err := t.permits.ask(ctx, everything)
+	lacking, err := t.lacking(ctx, asked)
 	if err != nil {
 		return []error{err}
 	}
-	for _, e := range asked {
-		var missing *access.ForbiddenError
-		if some != nil {
-			if missing, err = t.permits.ask(ctx, e.resource.entry.GroupResource); err != nil {
-				return append(problems, err)
-			}
+	if granted, err := t.grants.extend(ctx, lacking, t.eyes.known); err != nil {
+		problems = append(problems, err)
+	} else if len(granted) > 0 {
+		t.Logger.Info("Let the worker migrate what has come", "resources", granted)
+		if lacking, err = t.untilGranted(ctx, asked, granted); err != nil {
+			return append(problems, err)
 		}
-		if e.forbidden = missing != nil; e.forbidden {
+	}
+	for _, e := range asked {
+		missing := lacking[e.resource.entry.GroupResource]
+		e.forbidden = missing != nil
+		if e.forbidden && !inventory.ExemptFromPolicies(e.resource.entry.GroupResource) { // no role will ever be extended to these
 			t.permits.missing++
 			t.permits.forbidden.WithLabelValues(e.name).Set(1)
 		}
@@ -116,6 +126,40 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 		}
 	}
 	return problems
+}
+
+// lacking returns what the account lacks to migrate each resource, where it lacks anything.
+func (t *trigger) lacking(ctx context.Context, asked []*entryPlan) (map[schema.GroupResource]*access.ForbiddenError, error) {
+	all, err := t.permits.ask(ctx, everything)
+	if err != nil || all == nil {
+		return nil, err
+	}
+	lacking := map[schema.GroupResource]*access.ForbiddenError{}
+	for _, e := range asked {
+		r := e.resource.entry.GroupResource
+		missing, err := t.permits.ask(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if missing != nil {
+			lacking[r] = missing
+		}
+	}
+	return lacking, nil
+}
+
+// inForce is how long to wait at most until an API server's authorizer knows a grant; it learns of it by a watch, usually within milliseconds.
+const inForce = 5 * time.Second
+
+// untilGranted asks again until nothing of what was granted is lacking.
+func (t *trigger) untilGranted(ctx context.Context, asked []*entryPlan, granted []schema.GroupResource) (lacking map[schema.GroupResource]*access.ForbiddenError, err error) {
+	for begin := time.Now(); ; sleep(ctx, gather) {
+		lacking, err = t.lacking(ctx, asked)
+		waits := slices.ContainsFunc(granted, func(r schema.GroupResource) bool { return lacking[r] != nil })
+		if err != nil || !waits || time.Since(begin) > inForce || ctx.Err() != nil {
+			return lacking, err
+		}
+	}
 }
 
 // isAboutPermission reports whether a permission is or was missing.

@@ -4,6 +4,8 @@
 package trigger
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +24,11 @@ func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
 		forbidden.Message != "forbidden: the worker cannot patch widgets.demo.example.com, so that no migration is asked for. Try: kube-migrator install" {
 		t.Errorf("the first time: %v, %+v", ok, forbidden)
 	}
+	policies := &access.ForbiddenError{Permission: access.Permission{Verb: "get", Resource: schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}}}
+	if c, ok := permitted(nil, policies, begun); !ok || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonByHand ||
+		!strings.HasSuffix(c.Message, "an administrator migrates them. Try: kube-migrator migrate validatingadmissionpolicies.admissionregistration.k8s.io") {
+		t.Errorf("what no policy guards: %v, %+v", ok, c)
+	}
 	before := []v1alpha1.Condition{{Type: v1alpha1.Migrated}, forbidden}
 	if again, ok := permitted(before, lacks, now); !ok || again != forbidden {
 		t.Errorf("again: %v, %+v, want no change of %+v", ok, again, forbidden)
@@ -31,5 +38,18 @@ func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
 	}
 	if c, ok := permitted(before[:1], nil, now); ok {
 		t.Errorf("what was never forbidden gets %+v", c)
+	}
+}
+
+// Alerts on what is forbidden name `kube-migrator install` as the way out, which does not help here.
+func TestWhatAnAdministratorMigratesByHandIsNotCountedAsForbidden(t *testing.T) {
+	for reason, want := range map[string]bool{v1alpha1.ReasonForbidden: true, v1alpha1.ReasonByHand: false} {
+		s := &v1alpha1.StorageStateStatus{Conditions: []v1alpha1.Condition{{Type: v1alpha1.Permitted, Status: metav1.ConditionFalse, Reason: reason}}}
+		if got := slices.Contains(measure(s).reasons, abnormalForbidden); got != want {
+			t.Errorf("with the reason %s it counts as forbidden: %t, want %t", reason, got, want)
+		}
+		if !slices.Contains(measure(s).reasons, abnormalNotMigrated) {
+			t.Errorf("with the reason %s it does not count as not migrated", reason)
+		}
 	}
 }

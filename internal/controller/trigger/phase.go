@@ -52,6 +52,11 @@ func isForbidden(s *v1alpha1.StorageStateStatus) bool {
 	return conditionOf(s.Conditions, v1alpha1.Permitted).Status == metav1.ConditionFalse
 }
 
+// isByHand reports whether the permission is missing on purpose: an administrator migrates the resource.
+func isByHand(s *v1alpha1.StorageStateStatus) bool {
+	return isForbidden(s) && conditionOf(s.Conditions, v1alpha1.Permitted).Reason == v1alpha1.ReasonByHand
+}
+
 // phase is the one word that sums up a status. It is pure.
 func phase(s *v1alpha1.StorageStateStatus) v1alpha1.StoragePhase {
 	switch {

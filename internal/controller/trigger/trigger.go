@@ -58,6 +58,8 @@ type Options struct {
 	MinEvidence migrate.Evidence
 	// Worker is the ServiceAccount that sweeps. The zero value stands for this process.
 	Worker access.Account
+	// WorkerRole is the ClusterRole in which the trigger grants Worker what it lacks to migrate a resource. Empty: it grants nothing.
+	WorkerRole string
 	// Paused returns since when everything is paused, for people; empty: it is not. Nothing is requested then. nil: it never is.
 	Paused func(ctx context.Context, client rest.Interface) (since string, err error)
 	// ShutdownDelay is that of agreement.Options.
@@ -93,6 +95,7 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 		events: m.GetEventRecorder("kube-migrator"),
 		asker:  asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace, create: o.Bootstrap, pace: o.Pace},
 	}
+	t.grants = grants{rest: restClient, role: o.WorkerRole}
 	if t.permits, err = newPermits(restClient, o.Worker, ctrlmetrics.Registry); err != nil {
 		return err
 	}
@@ -118,6 +121,7 @@ type trigger struct {
 	eyes    eyes
 	asker   asker
 	permits *permits
+	grants  grants
 	events  events.EventRecorder
 	metrics *metrics
 	journal *journal
@@ -274,8 +278,10 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 		return false, errors.Join(append(problems, ErrRestored)...)
 	}
 	t.journal.forget(t.oldest(s.from))
-	if !t.RecordOnly {
+	if !t.RecordOnly || t.WorkerRole != "" { // what people request may need a grant, too
 		problems = append(problems, t.permit(ctx, plan)...)
+	}
+	if !t.RecordOnly {
 		problems = append(problems, t.request(ctx, plan, s)...)
 	}
 	problems = append(problems, t.refresh(ctx, s)...)
