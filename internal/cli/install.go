@@ -74,10 +74,17 @@ starts from them: it says which stay, and how the controller changes. --image is
 one. A flag that is given replaces the remembered one; --forget-flags=exclude,replicas takes the defaults of these again, and
 --forget-flags=all those of all. --adopt, --dry-run, --export, --output, --timeout, --trust-namespace and --wait are not remembered.
 
-By default the workers may get, list and patch all resources, also those that come later. In Kubernetes that includes
-subresources, so a worker's token is worth nearly as much as an administrator's: the get of nodes/proxy reaches into every
-container, the patch of a Deployment or a role binding changes what others run and may do. kube-migrator sends nothing but
-empty patches to the resources themselves, and only reads metadata.
+By default the workers may get, list and patch all resources, also those that come later, and a guard of admission policies
+(ValidatingAdmissionPolicies) refuses every request of a worker that would change anything but its own reports. It also refuses
+reports and Jobs that others than kube-migrator write. The roles name each resource; the controller adds those that come later,
+and one of the policies bounds what it may add. Workers can still read what they migrate, Secrets included. Policies cannot
+guard the four resources of admission policies themselves, so workers may not patch these: an administrator migrates them by
+hand, with kube-migrator migrate. docs/guard.md says what the guard enforces.
+
+With --guard=false, with --workers=in-process and on API servers before 1.30, there is no guard. Without --include and --exclude
+the workers' role is then for everything, which includes subresources: a worker's token is worth nearly as much as an
+administrator's. The get of nodes/proxy reaches into every container, the patch of a Deployment or a role binding changes what
+others run and may do. kube-migrator itself sends nothing but empty patches, and only reads metadata.
 
 --include and --exclude take patterns of full names, and narrow what is migrated and what is granted: the roles then name each
 resource that there is now, and a worker may do nothing with others. A resource that comes later and that the patterns include
@@ -86,7 +93,8 @@ Permitted of the StorageState, by an Event and by the metric kube_migrator_forbi
 now, such as that of an aggregated API server that is down, what the roles named before stays.
 
 --export writes the manifests to stdout for a tool that applies them, and changes nothing. It reads the remembered flags and,
-with --include or --exclude, the resources from the cluster; with --forget-flags=all and without the two it needs no cluster.
+unless the roles are for everything, the resources from the cluster; with --forget-flags=all, --guard=false and neither
+--include nor --exclude it needs no cluster.
 
 CRDs of the same names that belong to kube-storage-version-migrator or OpenShift are refused. --adopt takes them over with their
 objects; the workloads of the other installation are left alone, and must be stopped.
@@ -129,6 +137,8 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	flags.BoolVar(&f.trigger, "auto-trigger", true, "Let the controller ask for a migration where a resource may be stored in more than its current version; false: only record that")
 	durationVar(flags, &f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, time.Second, "How often the controller asks all API servers what they store when nothing moves")
 	wordVar(flags, &f.options.Bootstrap, "bootstrap", install.BootstrapAll, "What the controller requests when it starts. all: a migration of every included resource that has none; none", install.BootstrapAll, install.BootstrapNone)
+	flags.BoolVar(&f.options.Guard, "guard", true, "Let admission policies see to it that the workers change nothing (default: true where the API server serves ValidatingAdmissionPolicies of "+
+		"admissionregistration.k8s.io/v1 and workers are jobs)")
 	flags.StringSliceVar(&f.options.Include, "include", nil, "Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all, also those that come later)")
 	flags.StringSliceVar(&f.options.Exclude, "exclude", nil, "Resources that may not be migrated, by a pattern of full names")
 	evidenceVar(flags, &f.options.MinEvidence)
@@ -184,6 +194,9 @@ func (f *installFlags) complete(command *cobra.Command) (install.Options, error)
 		}
 	})
 	o = o.Complete()
+	if o.Workers != install.Jobs && !command.Flags().Changed("guard") {
+		o.Guard = false
+	}
 	if err := o.Check(); err != nil {
 		return refused(err)
 	}
@@ -207,9 +220,12 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	if err != nil {
 		return err
 	}
+	if o.Guard, err = env.guarded(ctx, command, f, client, o); err != nil {
+		return err
+	}
 	var resources []schema.GroupResource
 	var unseen []string
-	if !o.All() {
+	if o.Names() {
 		resources, unseen, err = env.includedResources(ctx, command, o, config, client)
 	}
 	switch {
@@ -262,7 +278,39 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 		what = fmt.Sprintf("%d resources", len(resources))
 	}
 	fmt.Fprintf(env.Err, "kube-migrator is installed in the namespace %s and may migrate %s.\n", o.Namespace, what)
+	if o.Guard {
+		fmt.Fprintf(env.Err, "The guard keeps its workers from changing anything. Admission policies, which it cannot cover, are migrated by hand: %s migrate %s\n",
+			env.name, "--all --include='*admissionpolic*'")
+	}
 	return env.seenEnough(command, unseen)
+}
+
+// guarded decides whether there is a guard, and warns where there is none.
+func (env *environment) guarded(ctx context.Context, command *cobra.Command, f *installFlags, client rest.Interface, o install.Options) (bool, error) {
+	chosen := command.Flags().Changed("guard") // or remembered
+	warn := func(why string) (bool, error) {
+		fmt.Fprintf(env.Err, "Warning: %s, so nothing keeps the workers from changing what they may patch: guard their namespace and tokens like those of an administrator.\n", why)
+		return false, nil
+	}
+	switch {
+	case !o.Guard && o.Workers != install.Jobs:
+		return warn("with --workers=" + string(o.Workers) + " there is no guard")
+	case !o.Guard:
+		return warn("with --guard=false there is no guard")
+	case f.export && slices.Contains(f.forget, forgetAll) && chosen:
+		return true, nil // without a cluster
+	}
+	served, err := install.Guardable(ctx, client)
+	switch {
+	case err != nil:
+		return false, env.explainInstall(ctx, command, o.Namespace, err)
+	case served:
+		return true, nil
+	case chosen:
+		return false, hinted(errors.New("the API server serves no ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1, which the guard needs"),
+			env.sameAgain(command, "--guard=false"))
+	}
+	return warn("the API server serves no ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1")
 }
 
 // manifests are objects as a tool that applies them reads them.
@@ -359,10 +407,15 @@ func (env *environment) includedResources(ctx context.Context, command *cobra.Co
 	}
 	var groups []string
 	for _, failure := range all.Failures {
-		fmt.Fprintf(env.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
+		if !o.Extends() { // the controller grants what it sees later
+			fmt.Fprintf(env.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
+		}
 		if gv, err := schema.ParseGroupVersion(failure.What); err == nil && gv.Version != "" && gv.Group == failure.Group && failure.What != "APIServices" && failure.What != "CustomResourceDefinitions" {
 			groups, unseen = append(groups, gv.Group), append(unseen, failure.What)
 		}
+	}
+	if o.Extends() {
+		unseen = nil
 	}
 	if len(groups) > 0 {
 		kept, err := install.Kept(ctx, client, groups, o.Include, o.Exclude)

@@ -68,7 +68,8 @@ var installedAt = []string{
 	"/apis/networking.k8s.io/v1/networkpolicies", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
 	"/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 	"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/roles",
-	"/apis/rbac.authorization.k8s.io/v1/rolebindings", "/api/v1/configmaps", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+	"/apis/rbac.authorization.k8s.io/v1/rolebindings", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+	"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", "/api/v1/configmaps", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 }
 
 // installed returns the resourceVersions of everything with our labels, by path of the collection, namespace and name.
@@ -102,7 +103,7 @@ func outcomes(out string) map[string]int {
 }
 
 // objects is how many an installation consists of.
-const objects = 30
+const objects = 42
 
 func TestInstallOnARealCluster(t *testing.T) {
 	t.Parallel()
@@ -537,6 +538,13 @@ func (i *installer) checkLater(may bool) {
 	worker := i.clientAs("kube-migrator-worker")
 	if may {
 		post(t, i.client, planDefinitions, later)
+		i.eventually("the resource is served", func() bool {
+			return i.client.Get().AbsPath("/apis/later.example.com/v1/latecomers").Do(t.Context()).Error() == nil
+		})
+		if i.may(worker, "patch", "later.example.com", "latecomers", "") {
+			t.Error("the role does not name resources")
+		}
+		i.run(exitDone, "install", "--wait=false") // or the controller, with --worker-role
 		i.sweepAsWorker("Latecomer", schema.GroupResource{Group: "later.example.com", Resource: "latecomers"})
 	}
 	i.eventually("the worker's permissions are known", func() bool { return i.may(worker, "patch", "later.example.com", "latecomers", "") == may })
@@ -547,8 +555,8 @@ func (i *installer) checkEscalation() {
 	t := i.t
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
 	post(t, i.client, rbac+"clusterroles", `{"metadata":{"name":"operator"},"rules":[{"verbs":["get","list","create","patch"],
-		"apiGroups":["","apps","policy","networking.k8s.io","flowcontrol.apiserver.k8s.io","rbac.authorization.k8s.io","apiextensions.k8s.io","apiregistration.k8s.io"],
-		"resources":["namespaces","configmaps","serviceaccounts","deployments","poddisruptionbudgets","networkpolicies","flowschemas","prioritylevelconfigurations",
+		"apiGroups":["admissionregistration.k8s.io","","apps","policy","networking.k8s.io","flowcontrol.apiserver.k8s.io","rbac.authorization.k8s.io","apiextensions.k8s.io","apiregistration.k8s.io"],
+		"resources":["validatingadmissionpolicies","validatingadmissionpolicybindings","namespaces","configmaps","serviceaccounts","deployments","poddisruptionbudgets","networkpolicies","flowschemas","prioritylevelconfigurations",
 			"clusterroles","clusterrolebindings","roles","rolebindings","customresourcedefinitions","apiservices"]}]}`)
 	post(t, i.client, rbac+"clusterrolebindings", `{"metadata":{"name":"operator"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"operator"},
 		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"operator"}]}`)

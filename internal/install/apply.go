@@ -114,6 +114,9 @@ func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructure
 	}
 	for n, o := range plan {
 		if o.GetKind() == "Deployment" {
+			if err := i.guard(ctx, plan, o.GetNamespace()); err != nil {
+				return err
+			}
 			replaced, err := i.removeOlder(ctx, o)
 			if err != nil {
 				return err

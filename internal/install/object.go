@@ -34,6 +34,9 @@ var kinds = []kind{
 	{gvk("networking.k8s.io", "v1", "NetworkPolicy"), "networkpolicies", true},
 	{gvk("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema"), "flowschemas", false},
 	{gvk("flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration"), "prioritylevelconfigurations", false},
+	// The guard goes when nothing is left that it holds back.
+	{gvk("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding"), "validatingadmissionpolicybindings", false},
+	{gvk("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy"), "validatingadmissionpolicies", false},
 	{gvk("", "v1", "ConfigMap"), "configmaps", true},
 	{gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "customresourcedefinitions", false},
 	{gvk("", "v1", "Namespace"), "namespaces", false},

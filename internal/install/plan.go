@@ -75,7 +75,7 @@ func knownPatterns(all *inventory.Inventory, patterns []string, own []schema.Gro
 }
 
 // Plan returns the objects of an installation in the order in which they are written: what others refer to comes first, the
-// controller comes last. Options are complete; resources are those that may be migrated, and read only where Options.All does not hold.
+// controller comes last. Options are complete; resources are those that may be migrated, and read only where Options.Names holds.
 // It is pure.
 func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstructured, error) {
 	plan, err := definitions()
@@ -95,6 +95,8 @@ func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstruct
 		{"ConfigMap", []runtime.Object{memory}}, // early: where a later step fails, the flags need not be given again
 		{"PriorityLevelConfiguration", []runtime.Object{priorityLevel()}},
 		{"FlowSchema", []runtime.Object{o.flowSchema()}}, // before anything may write
+		{"ValidatingAdmissionPolicy", o.guarded(asObjects(o.policies()))},
+		{"ValidatingAdmissionPolicyBinding", o.guarded(asObjects(o.bindings()))},
 		{"NetworkPolicy", []runtime.Object{o.networkPolicy()}},
 		{"ServiceAccount", asObjects(o.serviceAccounts())},
 		{"ClusterRole", append(granted["ClusterRole"], userRoles()...)},
@@ -114,6 +116,14 @@ func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstruct
 		}
 	}
 	return plan, nil
+}
+
+// guarded are objects of the guard: none without one.
+func (o Options) guarded(objects []runtime.Object) []runtime.Object {
+	if !o.Guard {
+		return nil
+	}
+	return objects
 }
 
 func asObjects[T runtime.Object](typed []T) []runtime.Object {

@@ -56,7 +56,7 @@ func rulesOf(t *testing.T, plan []*unstructured.Unstructured, namespace, name st
 }
 
 func TestTheManifestsAreThoseOfTheGoldenFile(t *testing.T) {
-	plan := planOf(t, Options{Exclude: []string{"events"}}, schema.GroupResource{Resource: "secrets"}, widgets, schema.GroupResource{Resource: "configmaps"})
+	plan := planOf(t, Options{Exclude: []string{"events"}, Guard: true}, schema.GroupResource{Resource: "secrets"}, widgets, schema.GroupResource{Resource: "configmaps"})
 	// The definitions are files of their own already.
 	plan = slices.DeleteFunc(plan, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" })
 	got, err := YAML(plan)
@@ -125,7 +125,66 @@ func TestAWorkerMayGetListAndPatchWhatIsIncludedAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestByDefaultAWorkerMayGetListAndPatchEverythingAndTheControllerReadsNothing(t *testing.T) {
+func TestWithTheGuardTheRolesNameEveryResourceAndNoneThatPoliciesDoNotGuard(t *testing.T) {
+	policies := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}
+	webhooks := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}
+	for name, options := range map[string]Options{"everything": {Guard: true}, "what is included": {Guard: true, Include: []string{"*"}}} {
+		plan := planOf(t, options, widgets, policies, webhooks)
+		want := append([]rbacv1.PolicyRule{
+			rule("admissionregistration.k8s.io", on("mutatingwebhookconfigurations"), "get", "list", "patch"),
+			rule("demo.example.com", on("widgets"), "get", "list", "patch"),
+		}, workerRules...)
+		if diff := cmp.Diff(want, rulesOf(t, plan, "", WorkerAccount)); diff != "" {
+			t.Errorf("%s: rules of the worker (-want +got):\n%s", name, diff)
+		}
+		extends := slices.ContainsFunc(rulesOf(t, plan, "", ControllerAccount), func(r rbacv1.PolicyRule) bool {
+			return slices.Contains(r.Verbs, "escalate") && slices.Equal(r.Resources, on("clusterroles")) && slices.Equal(r.ResourceNames, []string{laterRole})
+		})
+		if want := name == "everything"; extends != want {
+			t.Errorf("%s: the controller may extend the role of the worker: %t, want %t", name, extends, want)
+		}
+		for _, o := range plan {
+			if o.GetKind() != "ClusterRole" || o.GetName() != laterRole {
+				continue
+			}
+			if _, applied := o.Object["rules"]; applied == extends {
+				t.Errorf("%s: install applies the rules that the controller writes: %t", name, applied)
+			}
+		}
+	}
+}
+
+func TestEachPolicyOfTheGuardIsBoundAndRefusesWhatItCannotDecide(t *testing.T) {
+	bound, policies := map[string]bool{}, 0
+	for _, o := range planOf(t, Options{Guard: true}, widgets) {
+		switch o.GetKind() {
+		case "ValidatingAdmissionPolicyBinding":
+			name, _, _ := unstructured.NestedString(o.Object, "spec", "policyName")
+			actions, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "validationActions")
+			bound[name] = slices.Equal(actions, []string{"Deny"})
+		case "ValidatingAdmissionPolicy":
+			if fails, _, _ := unstructured.NestedString(o.Object, "spec", "failurePolicy"); fails != "Fail" {
+				t.Errorf("%s has the failure policy %q", o.GetName(), fails)
+			}
+			policies++
+		}
+	}
+	if policies != 5 || len(bound) != policies {
+		t.Errorf("%d policies, %d bindings", policies, len(bound))
+	}
+	for name, denies := range bound {
+		if !denies {
+			t.Errorf("the binding of %s does not deny", name)
+		}
+	}
+	for _, o := range planOf(t, Options{}, widgets) {
+		if strings.HasPrefix(o.GetKind(), "ValidatingAdmission") {
+			t.Errorf("without the guard there is %s %s", o.GetKind(), o.GetName())
+		}
+	}
+}
+
+func TestWithoutTheGuardAWorkerMayGetListAndPatchEverythingAndTheControllerReadsNothing(t *testing.T) {
 	plan := planOf(t, Options{}, widgets)
 	everything := []string{"*"}
 	want := append([]rbacv1.PolicyRule{{APIGroups: everything, Resources: everything, Verbs: []string{"get", "list", "patch"}}}, workerRules...)
@@ -177,7 +236,7 @@ func TestTheControllerUpdatesConfigMapsInItsNamespaceAlone(t *testing.T) {
 
 func TestEveryObjectOfAPlanHasAPathAndOurLabels(t *testing.T) {
 	seen := map[string]bool{}
-	for _, o := range planOf(t, Options{Namespace: "elsewhere"}, widgets) {
+	for _, o := range planOf(t, Options{Namespace: "elsewhere", Guard: true}, widgets) {
 		k, err := kindOf(o)
 		if err != nil {
 			t.Error(err)
@@ -278,6 +337,7 @@ func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 		"\"10.0.0.1/8\" for --egress-to: use blocks":                   func(o *Options) { o.EgressTo = []string{"10.0.0.1/8"} },
 		"\"10.0.0.1\" for --egress-to: use blocks":                     func(o *Options) { o.EgressTo = []string{"::/0", "10.0.0.1"} },
 		"\"10.0.0.0/8:0\" for --egress-to: use blocks":                 func(o *Options) { o.EgressTo = []string{"10.0.0.0/8:0"} },
+		"the guard needs workers of their own":                         func(o *Options) { o.Guard, o.Workers = true, InProcess },
 	} {
 		o := Options{Image: "kube-migrator:v1"}
 		o = o.Complete()

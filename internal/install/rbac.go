@@ -20,14 +20,18 @@ import (
 // migrationGroup is the group of our own definitions.
 var migrationGroup = v1alpha1.SchemeGroupVersion.Group
 
-// migratedRules let the worker do its work on what is migrated: one rule for everything, or one per group, in alphabetical order.
+// migratedRules let the worker do its work on what is migrated: one rule for everything, or one per group, in alphabetical order. RBAC cannot deny, and
+// its wildcards include the policies of the guard and get on nodes/proxy, with which kubelets run commands. So with the guard the rules name resources.
 func (o Options) migratedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
 	verbs := []string{"get", "list", "patch"}
-	if o.All() {
+	if !o.Names() {
 		return []rbacv1.PolicyRule{rule(rbacv1.APIGroupAll, on(rbacv1.ResourceAll), verbs...)}
 	}
 	groups := map[string][]string{}
 	for _, r := range resources {
+		if o.Guard && inventory.ExemptFromPolicies(r) {
+			continue // whoever may patch a policy can take the guard away; an administrator migrates these
+		}
 		groups[r.Group] = append(groups[r.Group], r.Resource)
 	}
 	var rules []rbacv1.PolicyRule
@@ -77,6 +81,7 @@ func discoveryTokens() rbacv1.PolicyRule {
 
 // comparedRules let the controller ask how far collections have come, and read no object of them: it may list one name alone.
 func (o Options) comparedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
+	o.Guard = false // it is not for the controller, which patches none of them
 	rules := o.migratedRules(resources)
 	for i := range rules {
 		rules[i].Verbs, rules[i].ResourceNames = []string{"list"}, []string{inventory.NoObject}
@@ -126,6 +131,26 @@ func controllerNamespaceRules() []rbacv1.PolicyRule {
 	}
 }
 
+// extendRules let the controller grant the worker what comes after the installation, in one ClusterRole. A policy of the guard bounds what
+// that is (Options.grants): without the guard there is no need for it.
+func (o Options) extendRules() []rbacv1.PolicyRule {
+	if !o.Extends() {
+		return nil
+	}
+	extend := rule(rbacv1.GroupName, on("clusterroles"), "escalate", "get", "update")
+	extend.ResourceNames = []string{laterRole}
+	return []rbacv1.PolicyRule{extend}
+}
+
+// later is the ClusterRole that the controller extends. install does not apply its rules then, so that another install keeps them.
+func (o Options) later() *rbacv1.ClusterRole {
+	role := &rbacv1.ClusterRole{ObjectMeta: meta(componentWorker, "", laterRole)}
+	if !o.Extends() {
+		role.Rules = []rbacv1.PolicyRule{} // takes away what an earlier installation granted
+	}
+	return role
+}
+
 // metricsRules let somebody read the controller's metrics.
 var metricsRules = []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
 
@@ -153,13 +178,15 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 	paused.ResourceNames = []string{flagsName}
 	return map[string][]runtime.Object{
 		"ClusterRole": {
-			clusterRole(componentController, ControllerAccount, append(controllerRules(o.Namespace), o.comparedRules(resources)...)),
+			clusterRole(componentController, ControllerAccount, slices.Concat(controllerRules(o.Namespace), o.comparedRules(resources), o.extendRules())),
 			clusterRole(componentWorker, WorkerAccount, append(o.migratedRules(resources), workerRules...)),
+			o.later(),
 			clusterRole(componentController, metricsReader, metricsRules), // for whoever scrapes: bound by the administrator
 		},
 		"ClusterRoleBinding": {
 			clusterBinding(componentController, ControllerAccount, controller),
 			clusterBinding(componentWorker, WorkerAccount, sweeps),
+			clusterBinding(componentWorker, laterRole, sweeps),
 		},
 		"Role": {
 			role(componentController, o.Namespace, ControllerAccount, controllerNamespaceRules()...),

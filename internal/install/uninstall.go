@@ -60,6 +60,7 @@ func (r *Removal) Run(ctx context.Context) error {
 		r.lease,
 		r.all("ClusterRole"), r.all("Role"), r.all("PodDisruptionBudget"), r.all("NetworkPolicy"), r.all("FlowSchema"), r.all("PriorityLevelConfiguration"),
 		r.memory, r.stopped,
+		r.all("ValidatingAdmissionPolicyBinding"), r.all("ValidatingAdmissionPolicy"), // no worker is left that they hold back
 	}
 	if r.Purge {
 		steps = append(steps, r.all("CustomResourceDefinition"), r.gone("CustomResourceDefinition"), r.leave, r.all("Namespace"), r.gone("Namespace"))
