@@ -8,14 +8,11 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
@@ -105,30 +102,6 @@ func refused(t *testing.T, cluster *testbed.Cluster, path, body, field string) {
 	if err != nil || status != http.StatusUnprocessableEntity || !strings.Contains(string(answer), field) {
 		t.Errorf("%s %s: %d %s (%v), want 422 and %q", method, path, status, answer, err, field)
 	}
-}
-
-// asServiceAccount writes a kubeconfig of an installed ServiceAccount, so that its generated permissions are those that count.
-func asServiceAccount(t *testing.T, cluster *testbed.Cluster, name string) string {
-	t.Helper()
-	var token authenticationv1.TokenRequest
-	decode(t, do(t, cluster, http.MethodPost, "/api/v1/namespaces/"+installation+"/serviceaccounts/"+name+"/token",
-		map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{}}), &token)
-	admin, err := cluster.Kubeconfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.LoadFromFile(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, user := range config.AuthInfos {
-		user.Token = token.Status.Token
-	}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // nextRelease is the known release after this one.
