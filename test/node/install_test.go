@@ -154,7 +154,7 @@ func (h *harness) everything() []string {
 	h.Helper()
 	return strings.Fields(h.run("get", "-A", "-o", "name",
 		"crd,namespaces,clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts,flowschemas,prioritylevelconfigurations,"+
-			"deployments,replicasets,jobs,pods,configmaps,poddisruptionbudgets,networkpolicies,services"))
+			"validatingadmissionpolicies,validatingadmissionpolicybindings,deployments,replicasets,jobs,pods,configmaps,poddisruptionbudgets,networkpolicies,services"))
 }
 
 func TestAWorkerKilledThreeTimesAndAControllerTwiceEndComplete(t *testing.T) {
