@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -109,8 +110,18 @@ func (s *sweeping) message(ctx context.Context, verdict Verdict, err error) stri
 		return cut(notProven(done, report.Epoch.Evidence, s.run.leastEvidence(), s.weakness(ctx)))
 	case StorageVersionMoved:
 		return cut(sentence(err) + s.moved(ctx))
+	case Forbidden:
+		return forbidden(err, schema.GroupResource{Group: s.asked.resource.Group, Resource: s.asked.resource.Resource})
 	}
 	return sentence(err)
+}
+
+// forbidden tells of a missing permission. Where workers are not given it on purpose, it names the way out. Pure.
+func forbidden(err error, r schema.GroupResource) string {
+	if !inventory.ExemptFromPolicies(r) {
+		return sentence(err)
+	}
+	return cut(sentence(err) + "; no admission policy can guard this resource, so an administrator migrates it: kube-migrator migrate " + r.String())
 }
 
 // weakness says why the evidence is not stronger, "" where that is not known.
