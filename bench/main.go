@@ -229,6 +229,13 @@ func (b *bench) calibrate(ctx context.Context) error {
 		}
 	}
 	b.contestants = append(b.contestants, generator(b.report.CeilingConcurrency))
+	if b.wants(guardedCeiling) {
+		path, err := filepath.Abs(b.binary)
+		if err != nil {
+			return err
+		}
+		b.contestants = append(b.contestants, guardedGenerator(path, b.report.CeilingConcurrency))
+	}
 	return nil
 }
 

@@ -155,7 +155,7 @@ func (r *Report) table(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
 	fmt.Fprintln(w, "| median of the rounds (lowest–highest)\t| objects/s\t| API server CPU ms\t| etcd CPU ms\t| client CPU ms\t| client peak RSS MiB\t|")
 	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|---\t|")
-	for _, name := range []string{ours, inTree, external, ceiling} {
+	for _, name := range []string{ours, inTree, external, ceiling, guardedCeiling} {
 		column := func(value func(Measurement) float64, digits int) string {
 			var values []float64
 			for _, m := range r.Speed {
@@ -195,5 +195,7 @@ func (r *Report) table(out io.Writer) error {
 		fmt.Fprintf(w, "| %s\t| %d\t| %d\t| %.0f\t| %.0f\t| %.0f\t| %.0f\t| %.1f\t|\n", x.Contestant, x.ObjectBytes, x.Objects,
 			x.Sent, x.Received, x.AllSent, x.AllReceived, float64(x.ClientPeakRSSBytes)/(1<<20))
 	}
-	return w.Flush()
+	err := w.Flush()
+	r.guardCost(out)
+	return err
 }

@@ -70,3 +70,17 @@ func TestTableShowsMediansWithTheirSpread(t *testing.T) {
 		}
 	}
 }
+
+func TestTheCostOfTheGuardIsThatWithinARound(t *testing.T) {
+	measured := func(round int, name string, cpu float64) Measurement {
+		return Measurement{Round: round, Contestant: name, APIServerCPUMillis: cpu}
+	}
+	r := Report{Speed: []Measurement{
+		measured(1, ceiling, 3), measured(1, guardedCeiling, 3.2), measured(2, guardedCeiling, 5.1), measured(2, ceiling, 5), measured(3, ceiling, 4), measured(3, guardedCeiling, 4.3),
+	}}
+	var out strings.Builder
+	r.guardCost(&out)
+	if want := "0.20 ms more CPU per object (median of 3 rounds; 0.10–0.30)"; !strings.Contains(out.String(), want) {
+		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+}
