@@ -111,6 +111,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 		// With an advertised address the server keeps the EndpointSlice default/kubernetes, as in a cluster.
 		Flags: []string{"--advertise-address=192.0.2.10", "--endpoint-reconciler-type=lease"},
 		Users: []testbed.User{{Name: "guest"}, {Name: "operator"}, {Name: "viewer"}, {Name: "requester"}},
+		Users: []testbed.User{{Name: "guest"}, {Name: "operator"}, {Name: "builder"}},
 	})
 	if err := i.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
 		t.Fatal(err)
@@ -247,6 +248,8 @@ func TestInstallOnARealCluster(t *testing.T) {
 	t.Run("a viewer looks and a requester requests", func(t *testing.T) { i.t = t; i.checkUsers() })
 	t.Run("the worker migrates what comes later", func(t *testing.T) { i.t = t; i.checkLater(true) })
 	t.Run("the controller reads no object of what is migrated", func(t *testing.T) { i.t = t; i.checkController() })
+	t.Run("without the guard nothing of it is left, and the roles are for everything", func(t *testing.T) { i.t = t; i.checkUnguarded() })
+	t.Run("who may not impersonate the worker is told that the guard is not verified", func(t *testing.T) { i.t = t; i.checkUnverified() })
 	t.Run("a narrower include takes permissions away", func(t *testing.T) {
 		i.t = t
 		i.run(exitDone, "install", "--wait=false", "--include=*.demo.example.com")

@@ -64,9 +64,10 @@ func (o Options) bindings() []*admissionregistrationv1.ValidatingAdmissionPolicy
 // unchanged lets the worker update what stays the same, its checkpoints and rosters, and request the token of the account that has
 // no permissions.
 //
-// The comparison covers the whole object as admission leaves it, managedFields and resourceVersion included: an empty patch changes
-// neither (docs/adr/0003-rewrite-by-empty-patch.md). Updates of subresources, such as status and scale, are compared alike. Where
-// there is no old object, as with creations, deletions and connections, the request is refused by its operation.
+// The comparison covers the whole object as admission leaves it, resourceVersion included. managedFields may lose entries of other API versions than that
+// of the request: the API server removes those whose version it does not know at this endpoint, such as one that was retired, or events.k8s.io/v1 in
+// an Event that is written as v1. Updates of subresources, such as status and scale, are compared alike. Where there is no old object, as with creations,
+// deletions and connections, the request is refused by its operation.
 func (o Options) unchanged() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	token := all(
 		"request.operation == 'CREATE'", isResource("", "serviceaccounts"), isSubresource("token"), o.inNamespace(),
@@ -84,7 +85,7 @@ func (o Options) unchanged() *admissionregistrationv1.ValidatingAdmissionPolicy 
 			text: "the worker of kube-migrator may not create, delete or connect to anything",
 		},
 		decision{
-			rule: "request.operation != 'UPDATE' || object == oldObject || " + report,
+			rule: anyOf("request.operation != 'UPDATE'", "object == oldObject", fewerManagers, report),
 			text: migrate.GuardRefusal + ": a mutating webhook, a mutating admission policy or the API server itself adds to it, " +
 				"or the request is not an empty patch",
 			expression: fmt.Sprintf(`'%s: a mutating webhook, a mutating admission policy or the API server itself adds to it, or the request is not an empty patch; `+
@@ -256,6 +257,17 @@ func ofAWorker(object string) string {
 	return fmt.Sprintf("(has(%[1]s.metadata.labels) && '%[2]s' in %[1]s.metadata.labels && %[1]s.metadata.labels['%[2]s'] == '%[3]s' && "+
 		"'%[4]s' in %[1]s.metadata.labels && %[1]s.metadata.labels['%[4]s'] == '%[5]s')", object, nameLabel, Name, componentLabel, componentWorker)
 }
+
+// fewerManagers says that an update changes nothing but that managedFields loses entries of other API versions.
+var fewerManagers = all(
+	"object.all(k, k == 'metadata' || k in oldObject && object[k] == oldObject[k])", "oldObject.all(k, k in object)",
+	"object.metadata.all(k, k == 'managedFields' || k in oldObject.metadata && object.metadata[k] == oldObject.metadata[k])",
+	"oldObject.metadata.all(k, k == 'managedFields' || k in object.metadata)",
+	"has(oldObject.metadata.managedFields)",
+	"(!has(object.metadata.managedFields) || object.metadata.managedFields.all(m, m in oldObject.metadata.managedFields))",
+	"oldObject.metadata.managedFields.all(m, has(m.apiVersion) && m.apiVersion != object.apiVersion || "+
+		"has(object.metadata.managedFields) && m in object.metadata.managedFields)",
+)
 
 // mayRecord asks the API server's authorizer about the user of the request.
 var mayRecord = fmt.Sprintf("authorizer.group('%s').resource('storagestates').check('%s').allowed()", migrationGroup, RecordVerb)

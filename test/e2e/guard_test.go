@@ -56,6 +56,7 @@ func newGuarded(t *testing.T, options testbed.Options) *guarded {
 	t.Helper()
 	g := &guarded{T: t, cluster: testbed.New(t, options)}
 	installStale(t, g.cluster, testbed.Bulk{Count: 60}, testbed.Widgets{})
+	g.retireManagers("widget-0000003")
 	g.admin = newCLI(t, g.cluster)
 	g.create(samples)
 	do(t, g.cluster, http.MethodPost, "/apis/certificates.k8s.io/v1/certificatesigningrequests", map[string]any{
@@ -70,6 +71,30 @@ func newGuarded(t *testing.T, options testbed.Options) *guarded {
 		{"/apis/migration.k8s.io/v1alpha1/storagestates", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":"secrets"},"spec":{"resource":{"resource":"secrets"}}}`},
 	})
 	return g
+}
+
+// retireManagers writes into etcd that a widget's fields are managed in a version that is not there any more. Then the API server drops that with any write.
+func (g *guarded) retireManagers(name string) {
+	g.Helper()
+	key := testbed.WidgetsPrefix + "default/" + name
+	var widget map[string]any
+	err := g.cluster.EachRaw(g.Context(), testbed.WidgetsPrefix, func(found string, value []byte, _ int64) {
+		if strings.HasSuffix(found, "/"+name) {
+			key = found
+			decode(g.T, value, &widget)
+		}
+	})
+	if err != nil || widget == nil {
+		g.Fatalf("read widget %s: %v", name, err)
+	}
+	metadata, _ := widget["metadata"].(map[string]any)
+	metadata["managedFields"] = []any{map[string]any{
+		"manager": "old", "operation": "Update", "apiVersion": testbed.WidgetGroup + "/v0", "time": "2020-01-01T00:00:00Z",
+		"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:color": map[string]any{}}},
+	}}
+	if err := g.cluster.PutRaw(g.Context(), key, mustJSON(widget)); err != nil {
+		g.Fatal(err)
+	}
 }
 
 func (g *guarded) in(t *testing.T) *guarded {
@@ -155,6 +180,9 @@ var samples = [][2]string{
 	{"/api/v1/namespaces/victim/replicationcontrollers", `{"metadata":{"name":"rc"},"spec":{"replicas":0,"selector":{"a":"b"},"template":` + podTemplate + `}}`},
 	{"/api/v1/namespaces/victim/podtemplates", `{"metadata":{"name":"template"},"template":` + podTemplate + `}`},
 	{"/api/v1/namespaces/victim/events", `{"metadata":{"name":"event"},"involvedObject":{"kind":"Pod","name":"web","namespace":"victim"},"reason":"R"}`},
+	// Its managedFields name another group than that of the endpoint at which Events are rewritten, and the API server drops them there.
+	{"/apis/events.k8s.io/v1/namespaces/victim/events", `{"metadata":{"name":"note"},"eventTime":"2026-01-02T03:04:05.000006Z","action":"A","reason":"R","note":"n","type":"Normal",` +
+		`"regarding":{"apiVersion":"v1","kind":"Pod","name":"web","namespace":"victim"},"reportingController":"c","reportingInstance":"i"}`},
 	{"/api/v1/namespaces/victim/endpoints", `{"metadata":{"name":"front"},"subsets":[{"addresses":[{"ip":"192.0.2.7"}],"ports":[{"port":80}]}]}`},
 	{"/api/v1/nodes", `{"metadata":{"name":"node-1"}}`},
 	{"/api/v1/namespaces/victim/pods", `{"metadata":{"name":"web"},"spec":{"nodeName":"node-1","serviceAccountName":"robot","containers":[{"name":"c","image":"registry.example.com/web:v1"}]}}`},
@@ -237,6 +265,11 @@ func attemptsOfTheWorker() []attempt {
 		{"… by server-side apply", patch, deployment, `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"paused":true}}`, apply, guard, guard},
 		{"claim fields by server-side apply", patch, deployment, `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":1}}`, apply, guard, guard},
 		{"let a Deployment see the node's processes", patch, deployment, `{"spec":{"template":{"spec":{"hostPID":true}}}}`, "", guard, guard},
+		{"take a Deployment from its field managers", patch, deployment, `{"metadata":{"managedFields":[{}]}}`, "", guard, guard},
+		{"rewrite what a retired version manages", patch, "/apis/" + v2 + "/namespaces/default/widgets/widget-0000003", "{}", "", passes, passes},
+		{"… and edit it", patch, "/apis/" + v2 + "/namespaces/default/widgets/widget-0000003", `{"spec":{"color":"other"}}`, "", guard, guard},
+		{"rewrite an Event of another group", patch, victim + "/events/note", "{}", strategic, passes, passes},
+		{"… and edit it", patch, victim + "/events/note", `{"message":"other"}`, strategic, guard, guard},
 		{"annotate a pod", patch, victim + "/pods/web", `{"metadata":{"annotations":{"a":"b"}}}`, "", guard, guard},
 		{"add an ephemeral container", patch, victim + "/pods/web/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"evil"}]}}`, strategic, byRole, guard},
 		{"scale a Deployment", patch, deployment + "/scale", `{"spec":{"replicas":7}}`, "", byRole, guard},

@@ -34,15 +34,16 @@ func TestARoleIsExtendedByWhatHasComeAndForgetsWhatIsGone(t *testing.T) {
 	}
 }
 
-func TestNothingIsGrantedWithoutARoleNorOfWhatPoliciesDoNotGuard(t *testing.T) {
+func TestNothingIsGrantedWithoutARoleNorOfTheGroupOfAdmission(t *testing.T) {
 	policies := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}
 	widgets := schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}
 	for name, test := range map[string]struct {
 		role    string
 		lacking schema.GroupResource
 	}{
-		"no role":            {"", widgets},
-		"admission policies": {"worker-later", policies},
+		"no role":               {"", widgets},
+		"admission policies":    {"worker-later", policies},
+		"the rest of the group": {"worker-later", schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "others"}},
 	} {
 		g := grants{role: test.role} // it has no client: a request would panic
 		granted, err := g.extend(t.Context(), map[schema.GroupResource]*access.ForbiddenError{test.lacking: {}}, &inventory.Inventory{})
