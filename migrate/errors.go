@@ -146,7 +146,8 @@ const (
 	Rejected Reason = "Rejected"
 	// Forbidden: the object may not be patched by this user.
 	Forbidden Reason = "Forbidden"
-	// WouldChange: the guard refused the rewrite (GuardRefusal). A mutating webhook or policy, or the API server itself, would change the object.
+	// WouldChange: a guard refused the rewrite (GuardRefusal), because a mutating webhook or policy, or the API server itself,
+	// would change the object. Nothing was changed.
 	WouldChange Reason = "WouldChange"
 	// Orphaned: the object's namespace is gone, so every write is answered with 404, but it is still stored.
 	Orphaned Reason = "Orphaned"
@@ -180,14 +181,18 @@ func reasonOf(err error, c class) Reason {
 	return ServerError
 }
 
-// GuardRefusal is in the message of an admission policy that lets through only updates that change nothing, such as that of an installation. Such a refusal
-// has a reason of its own, WouldChange.
+// GuardRefusal is in the message of an admission policy that lets through only updates that change nothing, such as that
+// of an installation. Such a refusal has a reason of its own, WouldChange.
 const GuardRefusal = "the request would change the object"
 
 // isGuarded reports whether an admission policy refused a rewrite because it would change the object.
 func isGuarded(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && policyDenial.MatchString(status.Status().Message) && strings.Contains(status.Status().Message, GuardRefusal)
+	if !errors.As(err, &status) {
+		return false
+	}
+	message := status.Status().Message
+	return policyDenial.MatchString(message) && strings.Contains(message, GuardRefusal)
 }
 
 // isAdmission reports whether a 403 came from admission rather than from authorization, whose answers have the

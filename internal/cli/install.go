@@ -137,8 +137,8 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	flags.BoolVar(&f.trigger, "auto-trigger", true, "Let the controller ask for a migration where a resource may be stored in more than its current version; false: only record that")
 	durationVar(flags, &f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, time.Second, "How often the controller asks all API servers what they store when nothing moves")
 	wordVar(flags, &f.options.Bootstrap, "bootstrap", install.BootstrapAll, "What the controller requests when it starts. all: a migration of every included resource that has none; none", install.BootstrapAll, install.BootstrapNone)
-	flags.BoolVar(&f.options.Guard, "guard", true, "Let admission policies see to it that the workers change nothing (default: true where the API server serves ValidatingAdmissionPolicies of "+
-		"admissionregistration.k8s.io/v1 and workers are jobs)")
+	flags.BoolVar(&f.options.Guard, "guard", true, "Let admission policies see to it that the workers change nothing. Where it is not given: true if the API server "+
+		"serves ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 and workers are jobs")
 	flags.StringSliceVar(&f.options.Include, "include", nil, "Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all, also those that come later)")
 	flags.StringSliceVar(&f.options.Exclude, "exclude", nil, "Resources that may not be migrated, by a pattern of full names")
 	evidenceVar(flags, &f.options.MinEvidence)
@@ -279,17 +279,21 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	}
 	fmt.Fprintf(env.Err, "kube-migrator is installed in the namespace %s and may migrate %s.\n", o.Namespace, what)
 	if o.Guard {
-		fmt.Fprintf(env.Err, "The guard keeps its workers from changing anything. Admission policies, which it cannot cover, are migrated by hand: %s migrate %s\n",
-			env.name, "--all --include='*admissionpolic*'")
+		fmt.Fprintf(env.Err, "The guard keeps its workers from changing anything. It cannot cover admission policies themselves: an administrator migrates them.\n"+
+			"To migrate them: %s migrate --all --include='*admissionpolic*'\n", env.name)
 	}
 	return env.seenEnough(command, unseen)
 }
 
 // guarded decides whether there is a guard, and warns where there is none.
-func (env *environment) guarded(ctx context.Context, command *cobra.Command, f *installFlags, client rest.Interface, o install.Options) (bool, error) {
+func (env *environment) guarded(
+	ctx context.Context, command *cobra.Command, f *installFlags, client rest.Interface, o install.Options,
+) (bool, error) {
+	const unserved = "the API server serves no ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1"
 	chosen := command.Flags().Changed("guard") // or remembered
 	warn := func(why string) (bool, error) {
-		fmt.Fprintf(env.Err, "Warning: %s, so nothing keeps the workers from changing what they may patch: guard their namespace and tokens like those of an administrator.\n", why)
+		fmt.Fprintf(env.Err, "Warning: %s, so nothing keeps the workers from changing what they may patch: "+
+			"protect their namespace and tokens like those of an administrator.\n", why)
 		return false, nil
 	}
 	switch {
@@ -307,10 +311,9 @@ func (env *environment) guarded(ctx context.Context, command *cobra.Command, f *
 	case served:
 		return true, nil
 	case chosen:
-		return false, hinted(errors.New("the API server serves no ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1, which the guard needs"),
-			env.sameAgain(command, "--guard=false"))
+		return false, hinted(errors.New(unserved+", which the guard needs"), env.sameAgain(command, "--guard=false"))
 	}
-	return warn("the API server serves no ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1")
+	return warn(unserved)
 }
 
 // manifests are objects as a tool that applies them reads them.

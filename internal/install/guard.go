@@ -88,9 +88,9 @@ func (o Options) unchanged() *admissionregistrationv1.ValidatingAdmissionPolicy 
 			rule: anyOf("request.operation != 'UPDATE'", "object == oldObject", fewerManagers, report),
 			text: migrate.GuardRefusal + ": a mutating webhook, a mutating admission policy or the API server itself adds to it, " +
 				"or the request is not an empty patch",
-			expression: fmt.Sprintf(`'%s: a mutating webhook, a mutating admission policy or the API server itself adds to it, or the request is not an empty patch; `+
-				`to accept that, migrate by hand: kube-migrator migrate ' + request.resource.resource + (request.resource.group == '' ? '' : '.' + request.resource.group)`,
-				migrate.GuardRefusal),
+			expression: fmt.Sprintf(`'%s: a mutating webhook, a mutating admission policy or the API server itself adds to it, `+
+				`or the request is not an empty patch; to accept that, migrate by hand: kube-migrator migrate ' + `+
+				`request.resource.resource + (request.resource.group == '' ? '' : '.' + request.resource.group)`, migrate.GuardRefusal),
 		},
 	)
 }
@@ -163,8 +163,9 @@ func (o Options) jobs() *admissionregistrationv1.ValidatingAdmissionPolicy {
 		resources("batch", "jobs", admissionregistrationv1.Create, admissionregistrationv1.Update),
 		decision{
 			rule: anyOf(all("request.operation == 'UPDATE'", "object.spec.template == oldObject.spec.template"), valid),
-			text: fmt.Sprintf("the controller of kube-migrator may only create Jobs in the namespace %s that run the worker from the image %s as the ServiceAccount %s, "+
-				"without access to the node; where another image is meant, install it: kube-migrator install --image=IMAGE", o.Namespace, o.Image, WorkerAccount),
+			text: fmt.Sprintf("the controller of kube-migrator may only create Jobs in the namespace %s that run the worker "+
+				"from the image %s as the ServiceAccount %s, without access to the node; where another image is meant, install it: "+
+				"kube-migrator install --image=IMAGE", o.Namespace, o.Image, WorkerAccount),
 		},
 	)
 }
@@ -179,12 +180,14 @@ func (o Options) grants() *admissionregistrationv1.ValidatingAdmissionPolicy {
 		resources(rbacv1.GroupName, "*", admissionregistrationv1.OperationAll),
 		decision{
 			rule: all(
-				"request.operation == 'UPDATE'", isResource(rbacv1.GroupName, "clusterroles"), is("object.metadata.name", laterRole), "!has(object.aggregationRule)",
+				"request.operation == 'UPDATE'", isResource(rbacv1.GroupName, "clusterroles"), is("object.metadata.name", laterRole),
+				"!has(object.aggregationRule)",
 				// A label could aggregate the role into others' roles.
 				kept("metadata.labels"), kept("metadata.annotations"),
 				"(!has(object.rules) || object.rules.all(r, "+each+"))",
 			),
-			text: "the controller of kube-migrator may only let its worker get, list and patch resources that the ClusterRole " + laterRole + " names, and no admission policies",
+			text: "the controller of kube-migrator may only let its worker get, list and patch resources that the ClusterRole " +
+				laterRole + " names, and no admission policies",
 		},
 	)
 }
@@ -193,7 +196,9 @@ func (o Options) grants() *admissionregistrationv1.ValidatingAdmissionPolicy {
 type decision struct{ rule, text, expression string }
 
 // policy is one that refuses where it cannot decide.
-func policy(name string, conditions []admissionregistrationv1.MatchCondition, matched []admissionregistrationv1.NamedRuleWithOperations, rules ...decision) *admissionregistrationv1.ValidatingAdmissionPolicy {
+func policy(
+	name string, conditions []admissionregistrationv1.MatchCondition, matched []admissionregistrationv1.NamedRuleWithOperations, rules ...decision,
+) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	p := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: meta(componentInstall, "", name),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{

@@ -11,10 +11,11 @@
 // except what lives in a namespace that we made when that is purged, and a Deployment of our name that the user told us to adopt.
 //
 // Invariants:
-//   - No rule has a wildcard in its verbs or names. A worker may get, list and patch what it migrates. Where the user includes or excludes resources,
-//     the rules name those that are left, and nothing else can be migrated, whatever anyone requests.
-//   - With the guard, rules name every resource, and none names a resource that admission policies do not guard. Without it, and without patterns, the
-//     worker's rule is for everything.
+//   - No rule has a wildcard in its verbs or names. A worker may get, list and patch what it migrates. Where the user
+//     includes or excludes resources, the rules name those that are left, and nothing else can be migrated, whatever anyone
+//     requests.
+//   - With the guard, rules name every resource, and none names a resource that admission policies do not guard. Without
+//     it, and without patterns, the worker's rule is for everything.
 //   - The guard is in force before a worker of this installation can start (verifyGuard), and is removed after the last one has ended.
 //   - What a worker could write never decides what the next installation grants: flags are remembered where no worker may write
 //     unless it may migrate all ConfigMaps.
@@ -128,8 +129,8 @@ type Options struct {
 	Include, Exclude []string
 	// Flags are those that the user gave, by name, with the text of their values. The next installation starts from them.
 	Flags map[string]string
-	// Guard: admission policies see to it that the worker changes nothing. It needs Workers: Jobs, and API servers that serve ValidatingAdmissionPolicies
-	// of admissionregistration.k8s.io/v1 (Guardable).
+	// Guard: admission policies see to it that the worker changes nothing. It needs Workers: Jobs, and API servers that serve
+	// ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 (Guardable). Default: there is no guard.
 	Guard bool
 	// MinEvidence is the weakest evidence that proves anything. Default: migrate.Observed.
 	MinEvidence migrate.Evidence
@@ -188,10 +189,12 @@ func (o Options) Complete() Options {
 // All reports whether everything may be migrated, also resources that come later.
 func (o Options) All() bool { return len(o.Include)+len(o.Exclude) == 0 }
 
-// Names reports whether the worker's role names resources: those that are included, or those that the guard covers. Else it is for everything.
+// Names reports whether the worker's role names resources: those that are included, or those that the guard covers.
+// Otherwise the role is for everything.
 func (o Options) Names() bool { return !o.All() || o.Guard }
 
-// Extends reports whether the controller grants the worker the resources that come after the installation. A role that is for everything includes them.
+// Extends reports whether the controller grants the worker the resources that come after the installation. A role that is
+// for everything includes them.
 func (o Options) Extends() bool { return o.All() && o.Guard }
 
 // reserved namespaces hold the cluster's own workloads: our restrictions must not be put on them.

@@ -20,8 +20,9 @@ import (
 // migrationGroup is the group of our own definitions.
 var migrationGroup = v1alpha1.SchemeGroupVersion.Group
 
-// migratedRules let the worker do its work on what is migrated: one rule for everything, or one per group, in alphabetical order. RBAC cannot deny, and
-// its wildcards include the policies of the guard and get on nodes/proxy, with which kubelets run commands. So with the guard the rules name resources.
+// migratedRules let the worker do its work on what is migrated: one rule for everything, or one per group, in alphabetical
+// order. RBAC cannot deny, and its wildcards include the policies of the guard and get on nodes/proxy, with which kubelets
+// run commands. So with the guard the rules name resources.
 func (o Options) migratedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
 	verbs := []string{"get", "list", "patch"}
 	if !o.Names() {

@@ -34,7 +34,9 @@ type grants struct {
 const admissionGroup = "admissionregistration.k8s.io"
 
 // extend grants what is lacking and may be granted, and returns that.
-func (g grants) extend(ctx context.Context, lacking map[schema.GroupResource]*access.ForbiddenError, known *inventory.Inventory) (granted []schema.GroupResource, err error) {
+func (g grants) extend(
+	ctx context.Context, lacking map[schema.GroupResource]*access.ForbiddenError, known *inventory.Inventory,
+) (granted []schema.GroupResource, err error) {
 	for r := range lacking {
 		if r.Group != admissionGroup { // the policy that bounds this grants nothing of it; install does, but for what policies do not guard
 			granted = append(granted, r)
@@ -92,7 +94,9 @@ func extended(rules []rbacv1.PolicyRule, more []schema.GroupResource, known *inv
 	var next []rbacv1.PolicyRule
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
 		slices.Sort(groups[group])
-		next = append(next, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: slices.Compact(groups[group]), Verbs: []string{"get", "list", "patch"}})
+		next = append(next, rbacv1.PolicyRule{
+			APIGroups: []string{group}, Resources: slices.Compact(groups[group]), Verbs: []string{"get", "list", "patch"},
+		})
 	}
 	return next
 }

@@ -78,8 +78,8 @@ func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError, now 
 		c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s, so that no migration is asked for. Try: kube-migrator install", missing.Verb, missing.Resource)
 		if inventory.ExemptFromPolicies(missing.Resource) {
 			c.Reason = v1alpha1.ReasonByHand
-			c.Message = fmt.Sprintf("the worker may not %s %s, because no admission policy can guard these: an administrator migrates them. Try: kube-migrator migrate %s",
-				missing.Verb, missing.Resource, missing.Resource)
+			c.Message = fmt.Sprintf("the worker may not %s %s, because no admission policy can guard these: an administrator migrates them. "+
+				"Try: kube-migrator migrate %s", missing.Verb, missing.Resource, missing.Resource)
 		}
 	}
 	return c.Dated(before, now), missing != nil || isAboutPermission(before)
@@ -148,11 +148,14 @@ func (t *trigger) lacking(ctx context.Context, asked []*entryPlan) (map[schema.G
 	return lacking, nil
 }
 
-// inForce is how long to wait at most until an API server's authorizer knows a grant; it learns of it by a watch, usually within milliseconds.
+// inForce is how long to wait at most until an API server's authorizer knows a grant; it learns of it by a watch, usually
+// within milliseconds.
 const inForce = 5 * time.Second
 
 // untilGranted asks again until nothing of what was granted is lacking.
-func (t *trigger) untilGranted(ctx context.Context, asked []*entryPlan, granted []schema.GroupResource) (lacking map[schema.GroupResource]*access.ForbiddenError, err error) {
+func (t *trigger) untilGranted(
+	ctx context.Context, asked []*entryPlan, granted []schema.GroupResource,
+) (lacking map[schema.GroupResource]*access.ForbiddenError, err error) {
 	for begin := time.Now(); ; sleep(ctx, gather) {
 		lacking, err = t.lacking(ctx, asked)
 		waits := slices.ContainsFunc(granted, func(r schema.GroupResource) bool { return lacking[r] != nil })
