@@ -110,8 +110,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 	i := newInstaller(t, testbed.Options{
 		// With an advertised address the server keeps the EndpointSlice default/kubernetes, as in a cluster.
 		Flags: []string{"--advertise-address=192.0.2.10", "--endpoint-reconciler-type=lease"},
-		Users: []testbed.User{{Name: "guest"}, {Name: "operator"}, {Name: "viewer"}, {Name: "requester"}},
-		Users: []testbed.User{{Name: "guest"}, {Name: "operator"}, {Name: "builder"}},
+		Users: []testbed.User{{Name: "guest"}, {Name: "operator"}, {Name: "viewer"}, {Name: "requester"}, {Name: "builder"}},
 	})
 	if err := i.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
 		t.Fatal(err)
