@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -90,6 +91,14 @@ func (e *Etcd) Start(ctx context.Context) error {
 
 // Kill ends etcd as a crash would (SIGKILL).
 func (e *Etcd) Kill() { e.process.kill() }
+
+// Signal sends a signal and does not wait for what comes of it: SIGSTOP suspends, SIGCONT resumes.
+func (e *Etcd) Signal(signal syscall.Signal) error {
+	if !e.Running() {
+		return fmt.Errorf("send %v to etcd: it does not run", signal)
+	}
+	return e.process.cmd.Process.Signal(signal)
+}
 
 // Stop ends etcd in an orderly way.
 func (e *Etcd) Stop(ctx context.Context) error { return e.process.terminate(ctx) }

@@ -15,8 +15,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Kind names a resource as API servers and etcd do.
@@ -55,8 +57,11 @@ type Truth struct {
 	Current string
 	// Migrated tells whether the condition of that name is True.
 	Migrated bool
-	// Generation is that of the CustomResourceDefinition at the look that is recorded; 0 where there is none.
+	// Heartbeat is when the recorded look began, in whole seconds: the record is complete up to then.
+	Heartbeat time.Time
+	// Generation and UID are those of the CustomResourceDefinition at the look that is recorded; zero where there is none.
 	Generation int64
+	UID        types.UID
 	// Stored are the apiVersions that status.storedVersions of the CustomResourceDefinition names; nil where there is none.
 	Stored []string
 
@@ -128,48 +133,70 @@ func (t Truth) Violations(unseen ...string) (violations []string) {
 // Truth reads everything past the API servers, at one revision of etcd: what is compared is what was true at one moment, however
 // long reading takes.
 func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
-	t := Truth{Held: map[string]int{}, kind: k}
+	t := NewTruth(k)
 	state, err := c.Etcd.client.Get(ctx, "/registry/migration.k8s.io/storagestates/"+k.Name())
 	if err != nil {
 		return t, fmt.Errorf("read StorageState %s: %w", k.Name(), err)
 	}
 	t.Revision = state.Header.Revision
 	for _, kv := range state.Kvs {
-		var s storageState
-		if err := json.Unmarshal(kv.Value, &s); err != nil {
-			return t, fmt.Errorf("decode StorageState %s: %w", k.Name(), err)
+		if err := t.ReadState(kv.Value); err != nil {
+			return t, err
 		}
-		t.Claimed, t.Seen, t.Current = s.Status.Persisted, s.seen(), s.Status.Current
-		t.Migrated, t.Generation = s.migrated(), s.Status.Definition.Generation
 	}
 	found, err := c.Etcd.client.Get(ctx, definitionsPrefix+k.Name(), clientv3.WithRev(t.Revision))
 	if err != nil {
 		return t, fmt.Errorf("read CustomResourceDefinition %s: %w", k.Name(), err)
 	}
 	for _, kv := range found.Kvs {
-		var d definition
-		if err := json.Unmarshal(kv.Value, &d); err != nil {
-			return t, fmt.Errorf("decode CustomResourceDefinition %s: %w", k.Name(), err)
-		}
-		t.Stored = []string{}
-		for _, version := range d.Status.StoredVersions {
-			t.Stored = append(t.Stored, d.Spec.Group+"/"+version)
+		if err := t.ReadDefinition(kv.Value); err != nil {
+			return t, err
 		}
 	}
 	_, err = c.eachRaw(ctx, k.Prefix, t.Revision, func(_ string, value []byte, _ int64) { t.Held[storedVersion(value)]++ })
 	return t, err
 }
 
+// NewTruth returns the truth about a kind of which etcd holds nothing.
+func NewTruth(k Kind) Truth { return Truth{Held: map[string]int{}, kind: k} }
+
+// ReadState takes what is recorded from the raw value of a StorageState.
+func (t *Truth) ReadState(raw []byte) error {
+	var s storageState
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return fmt.Errorf("decode StorageState %s: %w", t.kind.Name(), err)
+	}
+	t.Claimed, t.Seen, t.Current = s.Status.Persisted, s.seen(), s.Status.Current
+	t.Migrated, t.Heartbeat = s.migrated(), s.Status.Heartbeat
+	t.Generation, t.UID = s.Status.Definition.Generation, s.Status.Definition.UID
+	return nil
+}
+
+// ReadDefinition takes status.storedVersions from the raw value of a CustomResourceDefinition.
+func (t *Truth) ReadDefinition(raw []byte) error {
+	var d definition
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return fmt.Errorf("decode CustomResourceDefinition %s: %w", t.kind.Name(), err)
+	}
+	t.Stored = []string{}
+	for _, version := range d.Status.StoredVersions {
+		t.Stored = append(t.Stored, d.Spec.Group+"/"+version)
+	}
+	return nil
+}
+
 // storageState is what of a StorageState the invariants speak about.
 type storageState struct {
 	Status struct {
-		Persisted []string `json:"persistedStorageVersionHashes"`
-		Current   string   `json:"currentStorageVersionHash"`
+		Persisted []string  `json:"persistedStorageVersionHashes"`
+		Current   string    `json:"currentStorageVersionHash"`
+		Heartbeat time.Time `json:"lastHeartbeatTime"`
 		Servers   []struct {
 			Hash string `json:"encodingVersionHash"`
 		} `json:"serverStorageVersions"`
 		Definition struct {
-			Generation int64 `json:"generation"`
+			UID        types.UID `json:"uid"`
+			Generation int64     `json:"generation"`
 		} `json:"definition"`
 		Conditions []struct {
 			Type   string `json:"type"`
