@@ -68,6 +68,9 @@ var allowed = map[string][]string{
 	"internal/worker":                      {"agreement", "api/v1alpha1", "internal/bounded", "internal/apipath", "internal/inventory", "internal/pace", "migrate"},
 	"migrate":                              {"internal/bounded", "internal/apipath", "internal/crd", "internal/pace"},
 	"storageversion":                       nil,
+	"test/chaos":                           nil, // the tag "chaos" keeps its tests from go list
+	"test/chaos/judge":                     {"internal/testbed"},
+	"test/chaos/plan":                      nil,
 	"test/demo":                            {"internal/cli/render", "internal/etcdaudit", "internal/testbed"},
 	"test/e2e":                             {"internal/testbed"},
 	"test/node":                            nil, // the tag "node" keeps its tests from go list

@@ -1,0 +1,418 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package judge compares what etcd holds with what kube-migrator claims, change by change. It is pure: changes of etcd go in, in the order of their
+// revisions, and violations of the invariants come out. It asks no API server.
+//
+//   - I1 and I2 are those of testbed.Truth.Violations, after every change of an object, a StorageState or a CustomResourceDefinition: so also
+//     at every trim. A version is excused as long as nothing that is recorded can know of it (see excused).
+//   - I3: an object changes only where a writer of the run has stamped it, and comes and goes only where a writer has announced it.
+//   - I4: when a StorageVersionMigration succeeds, every object that is older than its baseline is in the storage version that it names.
+//   - I8: Turns.
+package judge
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+// Stamp is the annotation that a writer gives another value with every write.
+const Stamp = "chaos.example.com/stamp"
+
+// Where etcd holds what is judged beside the objects.
+const (
+	StatesPrefix      = "/registry/migration.k8s.io/storagestates/"
+	MigrationsPrefix  = "/registry/migration.k8s.io/storageversionmigrations/"
+	DefinitionsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+)
+
+// Change is one change of etcd.
+type Change struct {
+	Key string
+	// Value is nil where the key was deleted.
+	Value []byte
+	// Revision is etcd's after the change.
+	Revision int64
+}
+
+// World is what a judge has to know of those who run the cluster. All of it is called with the change at hand already made.
+type World interface {
+	// Unseen returns the hashes of a built-in resource that processes may have written of which a look that began at a time cannot know: those that
+	// live, and those that ended at that time or later. all says that nothing that is recorded at that time can be judged.
+	Unseen(k testbed.Kind, look time.Time) (hashes []string, all bool)
+	// Creates and Deletes say whether somebody has announced that a key may come, or go.
+	Creates(key string) bool
+	Deletes(key string) bool
+}
+
+// Counts say how much was judged.
+type Counts struct {
+	// Changes of objects, of which Rewritten changed the encoding alone.
+	Changes, Rewritten int
+	// Looks are comparisons of etcd with what is recorded, of which Telling claimed no Unknown, Migrated claimed one version, and Mixed had
+	// objects of two versions.
+	Looks, Telling, Migrated, Mixed int
+	// Trims are StorageStates and storedVersions that named a version less than before.
+	Trims int
+	// Successes are runs of StorageVersionMigrations that claimed success.
+	Successes int
+}
+
+// Judge judges some resources. It is not safe for concurrent use.
+type Judge struct {
+	Counts
+	world     World
+	resources []*resource
+	// completed is the generation of each migration, by UID, whose success was judged.
+	completed map[types.UID]int64
+}
+
+// resource is what etcd holds of a resource and says of it.
+type resource struct {
+	kind        testbed.Kind
+	objects     map[string]object
+	truth       testbed.Truth
+	generations []generation
+	// strays are objects that are older than the CustomResourceDefinition: its storedVersions do not speak of them.
+	strays map[string]bool
+	// known are keys that were there at some time.
+	known map[string]bool
+}
+
+type object struct {
+	testbed.Value
+	revision int64
+}
+
+// generation is what a CustomResourceDefinition said about storage.
+type generation struct {
+	uid    types.UID
+	number int64
+	hash   string
+}
+
+// New returns a judge of some resources. What etcd holds at first comes with Begin.
+func New(world World, kinds ...testbed.Kind) *Judge {
+	j := &Judge{world: world, completed: map[types.UID]int64{}}
+	for _, k := range kinds {
+		j.resources = append(j.resources, &resource{kind: k})
+	}
+	j.Begin(nil)
+	return j
+}
+
+// Begin forgets what etcd held, and takes in what it holds now: at first, and after it was restored from a backup. Nothing is compared with what was before.
+func (j *Judge) Begin(held []Change) (violations []string) {
+	for _, r := range j.resources {
+		r.objects, r.strays, r.known = map[string]object{}, map[string]bool{}, map[string]bool{}
+		r.truth, r.generations = testbed.NewTruth(r.kind), nil
+	}
+	for _, c := range held {
+		for _, r := range j.resources {
+			switch {
+			case strings.HasPrefix(c.Key, r.kind.Prefix):
+				value, err := testbed.ReadValue(c.Value)
+				if err != nil {
+					violations = append(violations, fmt.Sprintf("I3 violated: %s cannot be decoded: %v", c.Key, err))
+				}
+				r.put(c.Key, object{value, c.Revision})
+			case c.Key == StatesPrefix+r.kind.Name(), c.Key == DefinitionsPrefix+r.kind.Name():
+				violations = append(violations, r.record(c)...)
+			}
+		}
+		if m, ok := readMigration(c); ok {
+			j.completed[m.Metadata.UID] = max(j.completed[m.Metadata.UID], m.Status.CompletedGeneration)
+		}
+	}
+	return violations
+}
+
+// Apply makes changes of one revision, which etcd made at once, and returns what is wrong afterwards.
+func (j *Judge) Apply(changes []Change) (violations []string) {
+	for _, r := range j.resources {
+		touched := false
+		for _, c := range changes {
+			switch {
+			case strings.HasPrefix(c.Key, r.kind.Prefix):
+				touched = true
+				j.Changes++
+				violations = append(violations, j.harm(r, c)...)
+			case c.Key == StatesPrefix+r.kind.Name(), c.Key == DefinitionsPrefix+r.kind.Name():
+				touched = true
+				before := r.truth
+				violations = append(violations, r.record(c)...)
+				if lacks(before.Claimed, r.truth.Claimed) || lacks(before.Stored, r.truth.Stored) {
+					j.Trims++
+				}
+			}
+		}
+		if touched {
+			violations = append(violations, j.compare(r)...)
+		}
+	}
+	for _, c := range changes {
+		if m, ok := readMigration(c); ok {
+			violations = append(violations, j.success(m)...)
+		}
+	}
+	for i, v := range violations {
+		violations[i] = fmt.Sprintf("revision %d: %s", changes[0].Revision, v)
+	}
+	return violations
+}
+
+// lacks reports whether something is left, and less than before.
+func lacks(before, after []string) bool {
+	return len(after) > 0 && slices.ContainsFunc(before, func(word string) bool { return !slices.Contains(after, word) })
+}
+
+// put stores an object and counts its version.
+func (r *resource) put(key string, o object) {
+	r.drop(key)
+	r.objects[key], r.known[key] = o, true
+	r.truth.Held[o.Version]++
+}
+
+func (r *resource) drop(key string) {
+	if before, ok := r.objects[key]; ok {
+		if r.truth.Held[before.Version]--; r.truth.Held[before.Version] == 0 {
+			delete(r.truth.Held, before.Version)
+		}
+	}
+	delete(r.objects, key)
+	delete(r.strays, key)
+}
+
+// harm judges the change of one object, and makes it (I3).
+func (j *Judge) harm(r *resource, c Change) (violations []string) {
+	before, was := r.objects[c.Key]
+	if c.Value == nil {
+		if r.drop(c.Key); was && !j.world.Deletes(c.Key) {
+			violations = append(violations, fmt.Sprintf("I3 violated: %s was deleted, and no one has announced that", c.Key))
+		}
+		return violations
+	}
+	value, err := testbed.ReadValue(c.Value)
+	if err != nil {
+		violations = append(violations, fmt.Sprintf("I3 violated: %s cannot be decoded: %v", c.Key, err))
+	}
+	switch {
+	case !was && r.known[c.Key]:
+		violations = append(violations, fmt.Sprintf("I3 violated: %s was deleted and came back", c.Key))
+	case !was && !j.world.Creates(c.Key):
+		violations = append(violations, fmt.Sprintf("I3 violated: %s was created, and no one has announced that", c.Key))
+	case was:
+		switch changed := before.Differences(value.Object); {
+		case len(changed) == 0 && before.Annotations[Stamp] == value.Annotations[Stamp]:
+			j.Rewritten++
+		case slices.Contains(changed, "uid"), before.Annotations[Stamp] == value.Annotations[Stamp]:
+			violations = append(violations, fmt.Sprintf("I3 violated: %v of %s changed, stamped %q before and %q now",
+				changed, c.Key, before.Annotations[Stamp], value.Annotations[Stamp]))
+		}
+	}
+	r.put(c.Key, object{value, c.Revision})
+	return violations
+}
+
+// record takes in what a StorageState or a CustomResourceDefinition says.
+func (r *resource) record(c Change) (violations []string) {
+	held := r.truth.Held
+	var err error
+	switch state := strings.HasPrefix(c.Key, StatesPrefix); {
+	case state && c.Value == nil:
+		stored := r.truth.Stored
+		r.truth = testbed.NewTruth(r.kind)
+		r.truth.Stored = stored
+	case state:
+		err = r.truth.ReadState(c.Value)
+	case c.Value == nil:
+		r.truth.Stored = nil
+	default:
+		if r.truth.Stored == nil {
+			for key := range r.objects {
+				r.strays[key] = true
+			}
+		}
+		if err = r.truth.ReadDefinition(c.Value); err == nil {
+			var g generation
+			if g, err = readGeneration(r.kind, c.Value); err == nil && !slices.Contains(r.generations, g) {
+				r.generations = append(r.generations, g)
+			}
+		}
+	}
+	if r.truth.Held = held; err != nil {
+		violations = append(violations, fmt.Sprintf("%s cannot be decoded: %v", c.Key, err))
+	}
+	return violations
+}
+
+// compare judges what is recorded of a resource (I1, I2).
+func (j *Judge) compare(r *resource) []string {
+	t := r.truth
+	if t.Claimed == nil {
+		return nil // nothing is recorded
+	}
+	unseen, all := j.excused(r)
+	if all {
+		return nil
+	}
+	j.Looks++
+	if !slices.Contains(t.Claimed, "Unknown") {
+		j.Telling++
+	}
+	if t.Migrated {
+		j.Migrated++
+	}
+	if len(t.Held) > 1 {
+		j.Mixed++
+	}
+	if t.Stored != nil {
+		t.Stored = slices.Clone(t.Stored)
+		for key := range r.strays {
+			t.Stored = append(t.Stored, r.objects[key].Version)
+		}
+	}
+	return t.Violations(unseen...)
+}
+
+// excused are the hashes that something may have written of which no one can know who made the recorded look. A StorageState is complete up to when the look
+// that it records began (its heartbeat): what a process wrote that lives, or ended later, may be unknown; so may what was written because of a generation of the
+// CustomResourceDefinition that is newer than the recorded one. What was recorded as seen is excused no more: Truth.Violations sees to that.
+func (j *Judge) excused(r *resource) (hashes []string, all bool) {
+	hashes, all = j.world.Unseen(r.kind, r.truth.Heartbeat)
+	seen := -1
+	for i, g := range r.generations {
+		if g.uid == r.truth.UID && g.number <= r.truth.Generation {
+			seen = i
+		}
+	}
+	for _, g := range r.generations[seen+1:] {
+		hashes = append(hashes, g.hash)
+	}
+	return hashes, all
+}
+
+// success judges a migration that has succeeded (I4).
+func (j *Judge) success(m migration) (violations []string) {
+	done := m.Status.CompletedGeneration
+	if done <= j.completed[m.Metadata.UID] {
+		return nil
+	}
+	j.completed[m.Metadata.UID] = done
+	for _, r := range j.resources {
+		if r.kind.Group != m.Spec.Resource.Group || r.kind.Plural != m.Spec.Resource.Resource {
+			continue
+		}
+		j.Successes++
+		baseline, err := strconv.ParseInt(m.Status.ResourceVersion, 10, 64)
+		if err != nil {
+			violations = append(violations, fmt.Sprintf("I4 cannot be judged: %s succeeded with the baseline %q", m.Metadata.Name, m.Status.ResourceVersion))
+			continue
+		}
+		if m.Status.Progress.Failed > 0 {
+			violations = append(violations, fmt.Sprintf("I4 violated: %s succeeded with %d failures", m.Metadata.Name, m.Status.Progress.Failed))
+		}
+		stale, example := 0, ""
+		for key, o := range r.objects {
+			if !o.Opaque && o.revision <= baseline && r.kind.Hash(o.Version) != m.Status.StorageVersionHash {
+				if stale++; example == "" || key < example {
+					example = key
+				}
+			}
+		}
+		if stale > 0 {
+			o := r.objects[example]
+			violations = append(violations, fmt.Sprintf("I4 violated: %s succeeded with %s (%s) and the baseline %d, and etcd holds %d older objects in other versions, such as %s in %s of revision %d",
+				m.Metadata.Name, m.Status.StorageVersion, m.Status.StorageVersionHash, baseline, stale, example, o.Version, o.revision))
+		}
+	}
+	return violations
+}
+
+// Settled says why a resource is not yet as it has to be once everything is quiet: one version recorded, and nothing else in etcd. Empty: it is.
+func (j *Judge) Settled(k testbed.Kind) string {
+	for _, r := range j.resources {
+		if r.kind != k {
+			continue
+		}
+		t := r.truth
+		switch {
+		case !t.Migrated:
+			return fmt.Sprintf("%s: Migrated is not True: persisted are %v, current is %q, etcd holds %v", k.Name(), t.Claimed, t.Current, t.Held)
+		case len(t.Held) > 1:
+			return fmt.Sprintf("%s: etcd holds %v", k.Name(), t.Held)
+		case len(t.Stored) > 1:
+			return fmt.Sprintf("%s: status.storedVersions names %v", k.Name(), t.Stored)
+		}
+	}
+	return ""
+}
+
+// Objects returns how many objects etcd holds now.
+func (j *Judge) Objects() (n int) {
+	for _, r := range j.resources {
+		n += len(r.objects)
+	}
+	return n
+}
+
+// migration is what of a StorageVersionMigration the judge speaks about.
+type migration struct {
+	Metadata struct {
+		Name string    `json:"name"`
+		UID  types.UID `json:"uid"`
+	} `json:"metadata"`
+	Spec struct {
+		Resource struct {
+			Group    string `json:"group"`
+			Resource string `json:"resource"`
+		} `json:"resource"`
+	} `json:"spec"`
+	Status struct {
+		CompletedGeneration int64  `json:"completedGeneration"`
+		StorageVersion      string `json:"storageVersion"`
+		StorageVersionHash  string `json:"storageVersionHash"`
+		ResourceVersion     string `json:"resourceVersion"`
+		Progress            struct {
+			Failed int64 `json:"failed"`
+		} `json:"progress"`
+	} `json:"status"`
+}
+
+func readMigration(c Change) (m migration, ok bool) {
+	ok = strings.HasPrefix(c.Key, MigrationsPrefix) && c.Value != nil && json.Unmarshal(c.Value, &m) == nil
+	return m, ok
+}
+
+// readGeneration reads what a CustomResourceDefinition says about storage.
+func readGeneration(k testbed.Kind, raw []byte) (g generation, err error) {
+	var d struct {
+		Metadata struct {
+			UID        types.UID `json:"uid"`
+			Generation int64     `json:"generation"`
+		} `json:"metadata"`
+		Spec struct {
+			Versions []struct {
+				Name    string `json:"name"`
+				Storage bool   `json:"storage"`
+			} `json:"versions"`
+		} `json:"spec"`
+	}
+	if err = json.Unmarshal(raw, &d); err != nil {
+		return g, err
+	}
+	for _, v := range d.Spec.Versions {
+		if v.Storage {
+			g = generation{uid: d.Metadata.UID, number: d.Metadata.Generation, hash: k.Hash(k.Group + "/" + v.Name)}
+		}
+	}
+	return g, nil
+}

@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan says which faults a chaos run injects: what, where, in which order, how long each lasts, and the pauses between them. It is pure: everything
+// follows from the seed. Which moment of the product's work a fault meets, and so what comes of it, depends on the machine.
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind names a fault.
+type Kind string
+
+// The faults. Each ends after Step.Hold: what was ended starts again, what was cut is connected, what was wrong is right.
+const (
+	KillServer    Kind = "server-kill"    // SIGKILL for an API server
+	EndServer     Kind = "server-end"     // SIGTERM for an API server
+	SuspendServer Kind = "server-suspend" // SIGSTOP and SIGCONT for an API server
+	KillEtcd      Kind = "etcd-kill"      // SIGKILL for etcd
+	SuspendEtcd   Kind = "etcd-suspend"   // SIGSTOP and SIGCONT for etcd
+	Restore       Kind = "etcd-restore"   // etcd goes back to a backup that was made earlier
+	RestoreBumped Kind = "etcd-bumped"    // the same, with a revision that is greater than ever before
+	CutEtcd       Kind = "cut-etcd"       // no packet between one API server and etcd
+	CutServer     Kind = "cut-server"     // no packet from controllers and workers to one API server
+	MoveStorage   Kind = "crd-flip"       // the storage version of the CustomResourceDefinition moves
+	Recreate      Kind = "crd-recreate"   // the CustomResourceDefinition is deleted, and made again
+	DropNamespace Kind = "namespace"      // a namespace with objects is deleted, and made again
+	WebhookDown   Kind = "webhook-down"   // the conversion webhook fails
+	KillController,
+	EndController, SuspendController Kind = "controller-kill", "controller-end", "controller-suspend"
+	KillWorker,
+	EndWorker, SuspendWorker Kind = "worker-kill", "worker-end", "worker-suspend"
+	Slow        Kind = "requests-slow"    // requests of controllers and workers are delayed
+	Throttled   Kind = "requests-429"     // some get 429
+	Unavailable Kind = "requests-503"     // some get 503
+	Expired     Kind = "requests-410"     // the next page of a list gets 410
+	Reset       Kind = "requests-reset"   // connections break before or after the server has answered
+	Unreachable Kind = "requests-nowhere" // controllers and workers reach no API server
+)
+
+// heavy are the faults that end epochs or move what is stored: they come in waves, with calm in between. light ones come all the time.
+var (
+	ofServers = []Kind{KillServer, KillServer, EndServer, EndServer, SuspendServer}
+	ofData    = []Kind{MoveStorage, MoveStorage, MoveStorage, Recreate, DropNamespace, KillEtcd, SuspendEtcd, Restore, RestoreBumped}
+	ofNetwork = []Kind{CutEtcd, CutServer}
+	light     = []Kind{
+		KillController, EndController, SuspendController, KillWorker, KillWorker, EndWorker, SuspendWorker,
+		Slow, Throttled, Unavailable, Expired, Reset, Unreachable, WebhookDown,
+	}
+)
+
+// All are the kinds that a plan draws from, sorted.
+func All() []Kind {
+	all := slices.Concat(ofServers, ofData, ofNetwork, light)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Parse reads a comma-separated list of kinds. Empty: all of them.
+func Parse(text string) ([]Kind, error) {
+	if text == "" {
+		return All(), nil
+	}
+	var kinds []Kind
+	for word := range strings.SplitSeq(text, ",") {
+		if !slices.Contains(All(), Kind(word)) {
+			return nil, fmt.Errorf("read faults: there is no fault %q, only %v", word, All())
+		}
+		kinds = append(kinds, Kind(word))
+	}
+	return kinds, nil
+}
+
+// Step is one fault.
+type Step struct {
+	Kind Kind
+	// Pause is how long to wait after the step before, Hold how long the fault lasts.
+	Pause, Hold time.Duration
+	// Target is the number of the server, controller or worker, from 0; where there are fewer at that moment, they are counted round and round.
+	Target int
+	// Edition is the number of the edition in which a server returns.
+	Edition int
+}
+
+func (s Step) String() string {
+	return fmt.Sprintf("%s %d for %s", s.Kind, s.Target, s.Hold.Round(time.Millisecond))
+}
+
+// Wave is a time of trouble. The lanes begin together, and the steps of one lane follow each other.
+type Wave struct {
+	Lanes [][]Step
+	// Align says that every server is to return in the Edition at the end, so that all write the same; otherwise they may disagree during the calm.
+	Align   bool
+	Edition int
+	// Calm follows once all lanes have ended.
+	Calm time.Duration
+}
+
+// Plan draws faults.
+type Plan struct {
+	// Seed determines everything.
+	Seed uint64
+	// Servers is how many API servers there are, Editions in how many editions they can run.
+	Servers, Editions int
+	// Kinds are the faults that are injected; others are drawn and left out, so that a narrower plan does the same at the same place. Empty: all.
+	Kinds []Kind
+}
+
+// Streams of random numbers: each wave, and each stretch of light faults, has its own, so that what is drawn does not depend on what was drawn before.
+const (
+	waves uint64 = iota << 32
+	stretches
+)
+
+// stretch is how many light faults are drawn from one stream.
+const stretch = 16
+
+// Wave returns wave number n, from 0.
+func (p Plan) Wave(n int) Wave {
+	r := rand.New(rand.NewPCG(p.Seed, waves+uint64(n))) //nolint:gosec // repeatable on purpose
+	w := Wave{Edition: r.IntN(p.Editions), Align: r.Float64() < 0.75, Calm: between(r, 22*time.Second, 45*time.Second)}
+	for server := range p.Servers {
+		var lane []Step
+		for range r.IntN(4) {
+			s := p.draw(r, ofServers, 0, 6*time.Second, 12*time.Second)
+			if s.Target = server; r.Float64() < 0.6 {
+				s.Edition = w.Edition
+			}
+			lane = append(lane, s)
+		}
+		w.Lanes = append(w.Lanes, p.permitted(lane))
+	}
+	for _, kinds := range [][]Kind{ofData, ofNetwork} {
+		var lane []Step
+		for range 1 + r.IntN(3) {
+			lane = append(lane, p.draw(r, kinds, 0, 6*time.Second, 5*time.Second))
+		}
+		w.Lanes = append(w.Lanes, p.permitted(lane))
+	}
+	return w
+}
+
+// Light returns light fault number n, from 0.
+func (p Plan) Light(n int) Step {
+	r := rand.New(rand.NewPCG(p.Seed, stretches+uint64(n/stretch))) //nolint:gosec // repeatable on purpose
+	var s Step
+	for range n%stretch + 1 {
+		s = p.draw(r, light, 100*time.Millisecond, 3*time.Second, 6*time.Second)
+	}
+	return s
+}
+
+// Permitted says whether the plan injects faults of a kind.
+func (p Plan) Permitted(k Kind) bool { return len(p.Kinds) == 0 || slices.Contains(p.Kinds, k) }
+
+func (p Plan) permitted(steps []Step) []Step {
+	return slices.DeleteFunc(steps, func(s Step) bool { return !p.Permitted(s.Kind) })
+}
+
+func (p Plan) draw(r *rand.Rand, kinds []Kind, least, most, longest time.Duration) Step {
+	return Step{
+		Kind: kinds[r.IntN(len(kinds))], Pause: between(r, least, most), Hold: between(r, 0, longest),
+		Target: r.IntN(max(p.Servers, 8)), Edition: r.IntN(p.Editions),
+	}
+}
+
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)+1))
+}
