@@ -47,6 +47,11 @@ IMAGE_TAR ?= dist/kube-migrator-$(VERSION).tar
 # Tests that give several API servers a network and a host name each need root, if only in a user namespace.
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),unshare --user --map-root-user)
 
+# A chaos run: how long faults are injected, and, where they are given, the seed of an earlier run and the kinds of faults (docs/reliability.md).
+CHAOS_TIME ?= 10m
+CHAOS_SEED ?=
+CHAOS_FAULTS ?=
+
 # Arguments for the benchmark, e.g. BENCH_ARGS='--objects=1000 --rounds=1'.
 BENCH_ARGS ?=
 
@@ -97,6 +102,13 @@ test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/
 	go vet -tags node ./test/node
 	go -C tools test ./image
 	go test -tags node -timeout 30m -count 1 -v ./test/node
+
+.PHONY: chaos
+chaos: ## faults of all kinds for CHAOS_TIME, judged past the API servers, as root with nft (build tag "chaos"; docs/reliability.md)
+	@$(TESTBED_BUILD) $(TEST_BINARIES)
+	go vet -tags chaos ./test/chaos
+	CHAOS_TIME='$(CHAOS_TIME)' CHAOS_SEED='$(CHAOS_SEED)' CHAOS_FAULTS='$(CHAOS_FAULTS)' \
+		go test -tags chaos -timeout 0 -count 1 -vet off -v -run '^TestChaos$$' ./test/chaos
 
 .PHONY: lint
 lint: ## golangci-lint with .golangci.yml (built on first use: minutes)

@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/test/chaos/judge"
+)
+
+// productGroup is the group ID of controllers and workers, by which the packet filter knows their connections.
+const productGroup = 4242
+
+// line is the way of one process of kube-migrator to the API servers: a proxy that injects faults, sends each request to one of the servers, and notes what a
+// worker does.
+type line struct {
+	lab   *lab
+	proxy *testbed.Proxy
+	taken atomic.Bool
+	// worker is the name of the worker that uses the line; empty: none, or a controller.
+	worker atomic.Pointer[string]
+}
+
+// newLine returns a line that no process uses.
+func (l *lab) newLine() *line {
+	l.storm.Lock()
+	defer l.storm.Unlock()
+	for _, free := range l.lines {
+		if free.taken.CompareAndSwap(false, true) {
+			return free
+		}
+	}
+	proxy, err := l.cluster.StartProxy(l.plan.Seed + uint64(len(l.lines))) //nolint:gosec // a few
+	if err != nil {
+		l.t.Errorf("start proxy: %v", err)
+		return nil
+	}
+	free := &line{lab: l, proxy: proxy}
+	free.taken.Store(true)
+	l.lines = append(l.lines, free)
+	l.setRules()
+	return free
+}
+
+// leave gives the line to whoever needs one next.
+func (n *line) leave() {
+	n.worker.Store(nil)
+	n.taken.Store(false)
+}
+
+// observe notes what a worker sends, in the order of its coming, and injects nothing.
+func (n *line) observe(r *http.Request) bool {
+	name := n.worker.Load()
+	if name == nil || r.Method == http.MethodGet {
+		return false
+	}
+	l := n.lab
+	l.judging.Lock()
+	defer l.judging.Unlock()
+	if strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), "-roster") {
+		l.turns.Roster(*name)
+		return false
+	}
+	for _, k := range kinds {
+		if r.Method == http.MethodPatch && strings.HasPrefix(r.URL.Path, "/apis/"+k.Group+"/") && strings.Contains(r.URL.Path, "/"+k.Plural+"/") {
+			if v := l.turns.Patch(*name, k.Name()); v != "" {
+				l.violate(v)
+			}
+		}
+	}
+	return false
+}
+
+// route leads every line to a server that is ready, another one each second, and counts the faults that requests met.
+func (l *lab) route(ctx context.Context) {
+	for wait(ctx, time.Second) {
+		for _, s := range l.servers {
+			l.probe(ctx, s)
+		}
+		l.storm.Lock()
+		lines := l.lines
+		l.storm.Unlock()
+		for _, n := range lines {
+			if s := l.any(); s != nil {
+				n.proxy.Target(s.Server)
+			}
+			injected := 0
+			for _, record := range n.proxy.Records() {
+				injected += len(record.Faults)
+			}
+			n.proxy.Forget()
+			l.counting.Lock()
+			l.requests += injected
+			l.counting.Unlock()
+		}
+	}
+}
+
+// probe asks a server whether it is ready, as a load balancer does.
+func (l *lab) probe(ctx context.Context, s *server) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	status, _, err := s.Do(ctx, http.MethodGet, "/readyz", nil)
+	s.away.Store(err != nil || status != http.StatusOK)
+}
+
+// controller is one of the controllers, and its replacements.
+type controller struct {
+	lab     *lab
+	line    *line
+	mu      sync.Mutex
+	program *testbed.Program
+}
+
+// supervise starts a controller and, as a Deployment would, another whenever one ends.
+func (c *controller) supervise(ctx context.Context) {
+	l := c.lab
+	kubeconfig, err := c.line.proxy.Kubeconfig()
+	if err != nil {
+		l.t.Errorf("write kubeconfig: %v", err)
+		return
+	}
+	for ctx.Err() == nil {
+		program, err := l.cluster.Launch(testbed.ProgramOptions{
+			Name: "controller", Path: binary, Group: productGroup, Env: []string{"KUBECONFIG=" + kubeconfig},
+			Args: []string{
+				"controller", "--workers=jobs", "--worker-image=example.com/kube-migrator:chaos", settleTime, "--retry-after=2s", "--lease-duration=10s",
+				"--metrics-bind-address=0", "--health-probe-bind-address=0", "--discovery-period=20s", "--max-concurrent-migrations=2",
+				"--include=" + widgets.Name(), "--include=" + bindings.Name(),
+			},
+		})
+		if err != nil {
+			l.t.Errorf("start controller: %v", err)
+			return
+		}
+		c.mu.Lock()
+		c.program = program
+		c.mu.Unlock()
+		select {
+		case <-program.Done():
+			wait(ctx, time.Second)
+		case <-ctx.Done():
+			program.Kill()
+		}
+	}
+}
+
+// present is the process that runs now; nil: none did yet.
+func (c *controller) present() *testbed.Program {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.program
+}
+
+// writer is a client that creates, changes and deletes objects through one server all the time.
+type writer struct {
+	lab    *lab
+	server *server
+	number int
+	mine   map[string][]string // names of the objects that it has created, by resource
+}
+
+// most is how many objects of a resource a writer has at one time.
+const most = 40
+
+func (w *writer) write(ctx context.Context) {
+	w.mine = map[string][]string{}
+	for wait(ctx, time.Duration(50+rand.IntN(150))*time.Millisecond) {
+		if !w.server.ready.Load() {
+			continue
+		}
+		k := kinds[rand.IntN(len(kinds))]
+		if k == widgets {
+			w.lab.definition.RLock()
+		}
+		w.once(ctx, k)
+		if k == widgets {
+			w.lab.definition.RUnlock()
+		}
+	}
+}
+
+// once writes once. What comes of it does not matter: the judge knows what may come of it.
+func (w *writer) once(ctx context.Context, k testbed.Kind) {
+	w.number++
+	names := w.mine[k.Plural]
+	stamp := fmt.Sprintf("%d-%d", w.server.index, w.number)
+	switch roll := rand.IntN(10); {
+	case len(names) < 3 || roll < 3 && len(names) < most:
+		name := "written-" + stamp
+		w.mine[k.Plural] = append(names, name)
+		w.lab.intents.create(keyOf(k, "default", name))
+		w.send(ctx, http.MethodPost, collection(k, "default"), object(k, name, stamp))
+	case roll < 8:
+		at := rand.IntN(len(names))
+		status := w.send(ctx, http.MethodPatch, collection(k, "default")+"/"+names[at], map[string]any{
+			"metadata": map[string]any{"annotations": map[string]string{judge.Stamp: stamp}},
+		})
+		if status == http.StatusNotFound { // it was never created, or went with what was restored or deleted
+			w.mine[k.Plural] = append(names[:at:at], names[at+1:]...)
+		}
+	default:
+		at := rand.IntN(len(names))
+		w.lab.intents.remove(keyOf(k, "default", names[at]))
+		w.send(ctx, http.MethodDelete, collection(k, "default")+"/"+names[at], nil)
+		w.mine[k.Plural] = append(names[:at:at], names[at+1:]...)
+	}
+}
+
+// send returns the status of the answer; 0 where none came.
+func (w *writer) send(ctx context.Context, method, path string, body any) int {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	status, _, err := w.lab.askServer(ctx, w.server, method, path, body)
+	if err != nil {
+		return 0
+	}
+	return status
+}
+
+// object is one that a writer creates.
+func object(k testbed.Kind, name, stamp string) map[string]any {
+	spec := map[string]any{"color": "red", "size": 1}
+	if k == bindings {
+		spec = map[string]any{"policyName": "none.example.com"}
+	}
+	return map[string]any{
+		"apiVersion": k.Group + "/" + k.Version, "kind": k.Kind, "spec": spec,
+		"metadata": map[string]any{"name": name, "annotations": map[string]string{judge.Stamp: stamp}},
+	}
+}
+
+func collection(k testbed.Kind, namespace string) string {
+	if k == bindings {
+		return "/apis/" + k.Group + "/" + k.Version + "/" + k.Plural
+	}
+	return "/apis/" + k.Group + "/" + k.Version + "/namespaces/" + namespace + "/" + k.Plural
+}
+
+func keyOf(k testbed.Kind, namespace, name string) string {
+	if k == bindings {
+		return k.Prefix + name
+	}
+	return k.Prefix + namespace + "/" + name
+}
+
+// convert is the conversion webhook of the widgets: both versions have the same fields.
+func (l *lab) convert(w http.ResponseWriter, r *http.Request) {
+	if l.hook.Load() {
+		http.Error(w, "the webhook is down", http.StatusInternalServerError)
+		return
+	}
+	var review struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Request    struct {
+			UID               string           `json:"uid"`
+			DesiredAPIVersion string           `json:"desiredAPIVersion"`
+			Objects           []map[string]any `json:"objects"`
+		} `json:"request"`
+	}
+	raw, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(raw, &review)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	for _, o := range review.Request.Objects {
+		o["apiVersion"] = review.Request.DesiredAPIVersion
+	}
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(map[string]any{ //nolint:errcheck // the API server is gone if this fails
+		"apiVersion": review.APIVersion, "kind": review.Kind, "response": map[string]any{
+			"uid": review.Request.UID, "convertedObjects": review.Request.Objects, "result": map[string]any{"status": "Success"},
+		},
+	})
+}

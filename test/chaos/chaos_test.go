@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/test/chaos/plan"
+)
+
+// What a run is told by its environment.
+const (
+	timeEnv   = "CHAOS_TIME"   // how long faults are injected
+	seedEnv   = "CHAOS_SEED"   // repeats the faults of an earlier run
+	faultsEnv = "CHAOS_FAULTS" // the kinds of faults, comma-separated
+	keepEnv   = "KUBE_MIGRATOR_TESTBED_KEEP"
+)
+
+// convergence is how long everything may take to come to rest once faults have ceased. A migration that failed is repeated after a time that doubles with every
+// failure, so this depends on how long faults lasted.
+const convergence = 10 * time.Minute
+
+// binary is the kube-migrator that runs, built from this tree.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "kube-migrator-chaos-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
+	binary = filepath.Join(dir, "kube-migrator")
+	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-o", binary, "../../cmd/kube-migrator").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build kube-migrator: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// TestChaos is one run: faults and judgement for a time, then the end of all faults, and convergence.
+func TestChaos(t *testing.T) {
+	duration, p := settings(t)
+	t.Setenv(keepEnv, "1") // the folder of a run with a violation is kept
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
+	defer stop()
+	l := newLab(t, p)
+	fmt.Printf("chaos: seed %d, %v, logs in %s\n", p.Seed, duration, l.cluster.Dir())
+	t.Cleanup(func() {
+		l.summarize()
+		if t.Failed() {
+			fmt.Printf("chaos: to inject the same faults: make chaos %s=%d %s=%v %s=%s\n", seedEnv, p.Seed, timeEnv, duration, faultsEnv, os.Getenv(faultsEnv))
+		}
+	})
+
+	// Whatever is started below ends with this context, or here.
+	ctx, end := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer end()
+	l.start(ctx, &background)
+
+	trouble, calm := context.WithTimeout(ctx, duration)
+	defer calm()
+	stopOnViolation := context.AfterFunc(l.violated, calm)
+	defer stopOnViolation()
+	l.trouble(trouble)
+	if ctx.Err() == nil && l.violated.Err() == nil {
+		l.heal(ctx)
+		l.converge(ctx, convergence)
+	}
+	if ctx.Err() != nil {
+		os.Unsetenv(keepEnv) // nothing is left behind
+		t.Error("interrupted")
+	}
+	end()
+	background.Wait()
+	for _, v := range l.violations() {
+		t.Error(v)
+	}
+}
+
+func settings(t *testing.T) (time.Duration, plan.Plan) {
+	t.Helper()
+	duration, p := 10*time.Minute, plan.Plan{Seed: rand.Uint64N(1_000_000), Servers: servers, Editions: len(editions)}
+	var err error
+	if text := os.Getenv(timeEnv); text != "" {
+		if duration, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("read %s: %v", timeEnv, err)
+		}
+	}
+	if text := os.Getenv(seedEnv); text != "" {
+		if p.Seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("read %s: %v", seedEnv, err)
+		}
+	}
+	if p.Kinds, err = plan.Parse(os.Getenv(faultsEnv)); err != nil {
+		t.Fatalf("read %s: %v", faultsEnv, err)
+	}
+	return duration, p
+}

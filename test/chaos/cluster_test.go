@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/test/chaos/plan"
+)
+
+const definitionPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + testbed.WidgetDefinition
+
+// The sets of the packet filter: addresses of etcd that are cut off from their API server, and of API servers that controllers and workers do not reach.
+const (
+	etcdSet   = "etcd_cut"
+	serverSet = "server_cut"
+)
+
+// filter prepares the packet filter of the cluster's network namespace.
+func (l *lab) filter() error {
+	if !l.plan.Permitted(plan.CutEtcd) && !l.plan.Permitted(plan.CutServer) {
+		return nil
+	}
+	return l.nft(fmt.Sprintf(`table inet chaos {
+		set %[1]s { type ipv4_addr; }
+		set %[2]s { type ipv4_addr; }
+		chain output {
+			type filter hook output priority 0;
+			ip daddr @%[1]s tcp dport 2379 drop
+			ip saddr @%[1]s tcp sport 2379 drop
+			meta skgid %[3]d ip daddr @%[2]s tcp dport 6443 drop
+		}
+	}`, etcdSet, serverSet, productGroup))
+}
+
+func (l *lab) nft(commands string) error {
+	command := l.cluster.Command(context.Background(), "nft", "-f", "-")
+	command.Stdin = strings.NewReader(commands)
+	if out, err := command.CombinedOutput(); err != nil {
+		return errors.Join(fmt.Errorf("set up the packet filter: %w: %s", err, out), errors.New("chaos needs root and nft (apt-get install nftables)"))
+	}
+	return nil
+}
+
+// cut drops the packets to an address for a while.
+func (l *lab) cut(ctx context.Context, set, address string, hold time.Duration) {
+	if err := l.nft(fmt.Sprintf("add element inet chaos %s { %s }", set, address)); err != nil {
+		l.must("cut", err)
+		return
+	}
+	wait(ctx, hold)
+	l.must("connect", l.nft(fmt.Sprintf("delete element inet chaos %s { %s }", set, address)))
+}
+
+// holder is the identity in the Lease of a server's host, as that server tells; empty while there is none.
+func (l *lab) holder(ctx context.Context, s *server) string {
+	path := fmt.Sprintf("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=kubernetes.io/hostname=api-%d", s.index)
+	status, answer, err := l.askServer(ctx, s, http.MethodGet, path, nil)
+	var leases struct {
+		Items []struct {
+			Spec struct {
+				HolderIdentity string `json:"holderIdentity"`
+			} `json:"spec"`
+		} `json:"items"`
+	}
+	if err != nil || status != http.StatusOK || json.Unmarshal(answer, &leases) != nil || len(leases.Items) != 1 {
+		return ""
+	}
+	return leases.Items[0].Spec.HolderIdentity
+}
+
+// setRules gives every line the rules of the faults that apply now. The lock of storm is held.
+func (l *lab) setRules() {
+	for _, n := range l.lines {
+		rules := []testbed.Rule{{Match: n.observe, Fault: testbed.Latency(0)}}
+		for _, kind := range slices.Sorted(maps.Keys(l.raging)) {
+			rules = append(rules, l.raging[kind]...)
+		}
+		n.proxy.SetRules(rules...)
+	}
+}
+
+// moveStorage moves the storage version of the widgets.
+func (l *lab) moveStorage(ctx context.Context, s plan.Step) {
+	l.definition.RLock()
+	defer l.definition.RUnlock()
+	for wait(ctx, 100*time.Millisecond) {
+		status, answer, err := l.ask(ctx, http.MethodGet, definitionPath, nil)
+		if err != nil || status != http.StatusOK {
+			continue
+		}
+		var d map[string]any
+		if json.Unmarshal(answer, &d) != nil {
+			continue
+		}
+		for _, v := range d["spec"].(map[string]any)["versions"].([]any) {
+			v := v.(map[string]any)
+			v["storage"] = v["storage"] != true
+		}
+		if status, _, err = l.ask(ctx, http.MethodPut, definitionPath, d); err == nil && status == http.StatusOK {
+			break
+		}
+	}
+	wait(ctx, s.Hold)
+}
+
+// recreate deletes the CustomResourceDefinition of the widgets and makes it again. Writers pause meanwhile: an API server that has not yet noticed the
+// deletion would store objects that no one deletes.
+func (l *lab) recreate(ctx context.Context, s plan.Step) {
+	l.definition.Lock()
+	defer l.definition.Unlock()
+	status, answer, err := l.ask(ctx, http.MethodGet, definitionPath, nil)
+	var d map[string]any
+	if err != nil || status != http.StatusOK || json.Unmarshal(answer, &d) != nil {
+		return
+	}
+	l.intents.clear(widgets.Prefix)
+	defer l.intents.cleared(widgets.Prefix)
+	lasting := l.life // half of it would be no state to converge from
+	l.insist(lasting, http.MethodDelete, definitionPath, nil)
+	for (status != http.StatusNotFound || err != nil) && wait(lasting, 100*time.Millisecond) {
+		status, _, err = l.ask(lasting, http.MethodGet, definitionPath, nil)
+	}
+	wait(ctx, s.Hold)
+	versions := d["spec"].(map[string]any)["versions"].([]any)
+	for i, v := range versions {
+		v.(map[string]any)["storage"] = i == s.Edition%len(versions)
+	}
+	l.insist(lasting, http.MethodPost, strings.TrimSuffix(definitionPath, "/"+testbed.WidgetDefinition), map[string]any{
+		"apiVersion": d["apiVersion"], "kind": d["kind"], "spec": d["spec"], "metadata": map[string]any{"name": testbed.WidgetDefinition},
+	})
+	l.populate(lasting, "default", 40)
+}
+
+// populate creates widgets that no writer touches.
+func (l *lab) populate(ctx context.Context, namespace string, count int) {
+	for i := range count {
+		l.populated++
+		name := fmt.Sprintf("still-%d-%d", l.populated, i)
+		l.intents.create(keyOf(widgets, namespace, name))
+		l.insist(ctx, http.MethodPost, collection(widgets, namespace), object(widgets, name, "still"))
+	}
+}
+
+// doomed is the name of a namespace that is deleted.
+func doomed(n int) string { return fmt.Sprintf("doomed-%d", n) }
+
+// dropNamespace deletes a namespace with its widgets, as the namespace controller does, and makes another one.
+func (l *lab) dropNamespace(ctx context.Context, s plan.Step) {
+	l.definition.RLock()
+	defer l.definition.RUnlock()
+	lasting := l.life
+	path, below := "/api/v1/namespaces/"+doomed(l.namespace), widgets.Prefix+doomed(l.namespace)+"/"
+	l.intents.clear(below)
+	l.insist(lasting, http.MethodDelete, path, nil)
+	wait(ctx, s.Hold)
+	l.insist(lasting, http.MethodDelete, collection(widgets, doomed(l.namespace)), nil)
+	l.insist(lasting, http.MethodPut, path+"/finalize", map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": doomed(l.namespace)}, "spec": map[string]any{},
+	})
+	l.intents.cleared(below)
+	l.namespace++
+	l.insist(lasting, http.MethodPost, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": doomed(l.namespace)}})
+	l.populate(lasting, doomed(l.namespace), 12)
+}

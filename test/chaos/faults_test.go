@@ -1,0 +1,366 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/test/chaos/plan"
+)
+
+// trouble injects faults until the context ends: heavy ones in waves, light ones all the time. All faults are over when it returns.
+func (l *lab) trouble(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { l.light(ctx) })
+	for n := 0; ctx.Err() == nil; n++ {
+		w := l.plan.Wave(n)
+		l.counting.Lock()
+		l.waves = n + 1
+		l.counting.Unlock()
+		backup := l.backup(ctx)
+		l.wave(ctx, w, backup)
+		if backup != "" {
+			os.RemoveAll(backup) //nolint:errcheck // it goes with the cluster
+		}
+		if w.Align && ctx.Err() == nil {
+			l.align(ctx, w.Edition)
+		}
+		l.judging.Lock()
+		c := l.judge.Counts
+		l.judging.Unlock()
+		l.note("wave %d is over: %d looks, %d trims, %d successes; calm for %v", n, c.Looks, c.Trims, c.Successes, w.Calm.Round(time.Second))
+		wait(ctx, w.Calm)
+	}
+}
+
+// wave carries out the lanes of one wave beside each other.
+func (l *lab) wave(ctx context.Context, w plan.Wave, backup string) {
+	var lanes sync.WaitGroup
+	defer lanes.Wait()
+	for _, lane := range w.Lanes {
+		lanes.Go(func() {
+			for _, step := range lane {
+				if wait(ctx, step.Pause) {
+					l.heavy(ctx, step, backup)
+				}
+			}
+		})
+	}
+}
+
+// heavy carries out one fault of a wave and waits until it is over. It is over in any case: the end of the context shortens it.
+func (l *lab) heavy(ctx context.Context, s plan.Step, backup string) {
+	if s.Kind == plan.Restore || s.Kind == plan.RestoreBumped {
+		l.restore(ctx, s, backup)
+		return
+	}
+	l.whole.RLock()
+	defer l.whole.RUnlock()
+	l.note("%v", s)
+	l.count(s.Kind)
+	server := l.servers[s.Target%len(l.servers)]
+	switch s.Kind {
+	case plan.KillServer, plan.EndServer:
+		l.replace(ctx, server, s)
+	case plan.SuspendServer:
+		server.mu.Lock()
+		defer server.mu.Unlock()
+		l.suspended(ctx, server, s.Hold)
+	case plan.KillEtcd:
+		l.etcd.Lock()
+		defer l.etcd.Unlock()
+		l.cluster.Etcd.Kill()
+		wait(ctx, s.Hold)
+		l.must("start etcd", l.cluster.Etcd.Start(l.life))
+	case plan.SuspendEtcd:
+		l.etcd.Lock()
+		defer l.etcd.Unlock()
+		l.suspended(ctx, l.cluster.Etcd, s.Hold)
+	case plan.CutEtcd:
+		l.cut(ctx, etcdSet, etcdAddress(server.index), s.Hold)
+	case plan.CutServer:
+		l.cut(ctx, serverSet, server.Address(), s.Hold)
+	case plan.MoveStorage:
+		l.moveStorage(ctx, s)
+	case plan.Recreate:
+		l.recreate(ctx, s)
+	case plan.DropNamespace:
+		l.dropNamespace(ctx, s)
+	}
+}
+
+// must fails the test where the lab itself does not work.
+func (l *lab) must(what string, err error) {
+	if err != nil && l.life.Err() == nil {
+		l.note("%s: %v", what, err)
+		l.t.Errorf("%s: %v", what, err)
+		l.fail()
+	}
+}
+
+// suspended halts a process for a while.
+func (l *lab) suspended(ctx context.Context, p interface{ Signal(syscall.Signal) error }, hold time.Duration) {
+	l.must("suspend", p.Signal(syscall.SIGSTOP))
+	wait(ctx, hold)
+	l.must("resume", p.Signal(syscall.SIGCONT))
+}
+
+// replace ends the process of a server and starts another, in the edition of the step.
+func (l *lab) replace(ctx context.Context, s *server, step plan.Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lasting := l.life
+	if step.Kind == plan.KillServer {
+		s.ready.Store(false)
+		s.Kill()
+	} else {
+		l.must("end server", s.Stop(lasting)) // clients that know nothing of it are there until it refuses them
+		s.ready.Store(false)
+	}
+	l.ended(s)
+	wait(ctx, step.Hold)
+	s.edition = step.Edition % len(editions)
+	l.revive(lasting, s)
+}
+
+// revive starts a server in its edition, and sends clients there once it has its identity Lease: no load balancer would do so before.
+func (l *lab) revive(ctx context.Context, s *server) {
+	l.begins(s)
+	if err := s.RestartWith(ctx, editions[s.edition].options(s.index)); err != nil {
+		l.ended(s)
+		l.must("start server", err)
+		return
+	}
+	l.await(ctx, s)
+}
+
+// await waits until a process that is ready has its identity Lease.
+func (l *lab) await(ctx context.Context, s *server) {
+	for {
+		if holder := l.holder(ctx, s); holder != "" && holder != s.holder {
+			s.holder = holder
+			s.ready.Store(true)
+			return
+		}
+		if !s.Running() || !wait(ctx, 100*time.Millisecond) {
+			l.must("start server", fmt.Errorf("server %d has no Lease", s.index))
+			return
+		}
+	}
+}
+
+// align makes all servers run the release of an edition.
+func (l *lab) align(ctx context.Context, edition int) {
+	l.whole.RLock()
+	defer l.whole.RUnlock()
+	for _, s := range l.servers {
+		if editions[s.edition].release != editions[edition].release {
+			l.note("server %d follows to %s", s.index, editions[edition].release)
+			l.count("server-follow")
+			l.replace(ctx, s, plan.Step{Kind: plan.EndServer, Edition: edition})
+		}
+	}
+}
+
+// backup returns the folder of one; empty where none is needed.
+func (l *lab) backup(ctx context.Context) string {
+	if !l.plan.Permitted(plan.Restore) && !l.plan.Permitted(plan.RestoreBumped) || ctx.Err() != nil {
+		return ""
+	}
+	l.etcd.Lock()
+	defer l.etcd.Unlock()
+	folder, err := l.cluster.Etcd.Backup()
+	l.must("back up etcd", err)
+	return folder
+}
+
+// restore puts etcd back to the backup while nothing else is done to the cluster. Workers end with it, as on nodes that are started anew: a restored
+// etcd knows of other Jobs than those that run.
+func (l *lab) restore(ctx context.Context, s plan.Step, backup string) {
+	l.whole.Lock()
+	defer l.whole.Unlock()
+	l.definition.Lock()
+	defer l.definition.Unlock()
+	if backup == "" || ctx.Err() != nil {
+		return
+	}
+	l.note("%v", s)
+	l.count(s.Kind)
+	lasting := l.life
+	l.again.stop()
+	l.judging.Lock()
+	l.amnesty = time.Now().Add(time.Hour) // until it is known
+	l.judging.Unlock()
+	for _, server := range l.servers {
+		server.ready.Store(false)
+		server.Kill()
+		l.ended(server)
+	}
+	l.keeper.killAll()
+	revision := int64(0)
+	if s.Kind == plan.RestoreBumped {
+		answer, err := l.cluster.Etcd.Client().Get(lasting, "none")
+		if err != nil {
+			l.must("read the revision of etcd", err)
+			return
+		}
+		revision = answer.Header.Revision + 1000
+	}
+	for _, server := range l.servers {
+		l.begins(server)
+	}
+	if err := l.cluster.RestoreBumped(lasting, backup, revision); err != nil {
+		l.must("restore etcd", err)
+		return
+	}
+	for _, server := range l.servers {
+		l.await(lasting, server)
+	}
+	l.judging.Lock()
+	l.amnesty = time.Now()
+	l.judging.Unlock()
+	l.again = l.watch(l.life)
+}
+
+// heal ends what a fault may have left: servers of different releases.
+func (l *lab) heal(ctx context.Context) {
+	l.note("faults have ceased")
+	l.align(ctx, l.servers[0].edition)
+}
+
+// converge waits until everything is proven to be in one version.
+func (l *lab) converge(ctx context.Context, limit time.Duration) {
+	begin := time.Now()
+	told := time.Now()
+	for {
+		var left []string
+		l.judging.Lock()
+		for _, k := range kinds {
+			if why := l.judge.Settled(k); why != "" {
+				left = append(left, why)
+			}
+		}
+		l.judging.Unlock()
+		switch {
+		case l.violated.Err() != nil:
+			return
+		case len(left) == 0:
+			l.note("everything has converged after %v", time.Since(begin).Round(time.Second))
+			return
+		case time.Since(begin) > limit:
+			l.judging.Lock()
+			l.violate(fmt.Sprintf("I5 violated: %v after the last fault not everything has converged: %q", limit, left))
+			l.judging.Unlock()
+			return
+		}
+		if time.Since(told) > 15*time.Second {
+			told = time.Now()
+			l.note("not yet: %q", left)
+		}
+		if !wait(ctx, 500*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// light injects light faults: each begins a while after the one before, which may still last.
+func (l *lab) light(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	for n := 0; ; n++ {
+		s := l.plan.Light(n)
+		if !wait(ctx, s.Pause) {
+			return
+		}
+		if l.plan.Permitted(s.Kind) {
+			work.Go(func() { l.lightly(ctx, s) })
+		}
+	}
+}
+
+// lightly carries out one light fault.
+func (l *lab) lightly(ctx context.Context, s plan.Step) {
+	switch s.Kind {
+	case plan.KillController, plan.EndController, plan.SuspendController:
+		l.afflict(ctx, s, l.controllers[s.Target%len(l.controllers)].present())
+	case plan.KillWorker, plan.EndWorker, plan.SuspendWorker:
+		if workers := l.keeper.present(); len(workers) > 0 {
+			l.afflict(ctx, s, workers[s.Target%len(workers)])
+		}
+	case plan.WebhookDown:
+		if l.hook.CompareAndSwap(false, true) {
+			l.note("%v", s)
+			l.count(s.Kind)
+			wait(ctx, s.Hold)
+			l.hook.Store(false)
+		}
+	default:
+		l.rage(ctx, s)
+	}
+}
+
+// afflict does something to a process of kube-migrator.
+func (l *lab) afflict(ctx context.Context, s plan.Step, p *testbed.Program) {
+	if p == nil || !p.Running() {
+		return
+	}
+	l.note("%v", s)
+	l.count(s.Kind)
+	switch s.Kind {
+	case plan.KillController, plan.KillWorker:
+		p.Kill()
+	case plan.EndController, plan.EndWorker:
+		p.Signal(syscall.SIGTERM)
+	default:
+		p.Signal(syscall.SIGSTOP)
+		wait(ctx, s.Hold)
+		p.Signal(syscall.SIGCONT)
+	}
+}
+
+// rage makes requests of controllers and workers go wrong for a while.
+func (l *lab) rage(ctx context.Context, s plan.Step) {
+	some := func(fault testbed.Fault, probability float64) testbed.Rule {
+		return testbed.Rule{Fault: fault, Probability: probability}
+	}
+	var rules []testbed.Rule
+	switch s.Kind {
+	case plan.Slow:
+		rules = []testbed.Rule{some(testbed.Latency(100*time.Millisecond), 0.5), some(testbed.Latency(2*time.Second), 0.05)}
+	case plan.Throttled:
+		rules = []testbed.Rule{some(testbed.TooManyRequests(0), 0.3), some(testbed.TooManyRequests(time.Second), 0.1)}
+	case plan.Unavailable:
+		rules = []testbed.Rule{some(testbed.Unavailable(0), 0.3), some(testbed.InternalError(), 0.1)}
+	case plan.Expired:
+		rules = []testbed.Rule{some(testbed.Expired(true), 0.5), some(testbed.Expired(false), 0.3)}
+	case plan.Reset:
+		rules = []testbed.Rule{some(testbed.ResetBefore(), 0.05), some(testbed.ResetAfter(), 0.05), some(testbed.CutWatch(300*time.Millisecond), 0.5)}
+	case plan.Unreachable:
+		rules = []testbed.Rule{{Fault: testbed.ResetBefore()}}
+	}
+	l.storm.Lock()
+	if _, raging := l.raging[string(s.Kind)]; raging {
+		l.storm.Unlock()
+		return
+	}
+	l.raging[string(s.Kind)] = rules
+	l.setRules()
+	l.storm.Unlock()
+	l.note("%v", s)
+	l.count(s.Kind)
+	wait(ctx, s.Hold)
+	l.storm.Lock()
+	defer l.storm.Unlock()
+	delete(l.raging, string(s.Kind))
+	l.setRules()
+}
