@@ -75,7 +75,7 @@ func (n *line) observe(r *http.Request) bool {
 		return false
 	}
 	for _, k := range kinds {
-		if r.Method == http.MethodPatch && strings.HasPrefix(r.URL.Path, "/apis/"+k.Group+"/") && strings.Contains(r.URL.Path, "/"+k.Plural+"/") {
+		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/"+k.Plural+"/") {
 			if v := l.turns.Patch(*name, k.Name()); v != "" {
 				l.violate(v)
 			}
@@ -233,21 +233,30 @@ func (w *writer) send(ctx context.Context, method, path string, body any) int {
 
 // object is one that a writer creates.
 func object(k testbed.Kind, name, stamp string) map[string]any {
-	spec := map[string]any{"color": "red", "size": 1}
-	if k == bindings {
-		spec = map[string]any{"policyName": "none.example.com"}
-	}
-	return map[string]any{
-		"apiVersion": k.Group + "/" + k.Version, "kind": k.Kind, "spec": spec,
+	o := map[string]any{
+		"apiVersion": k.Group + "/" + k.Version, "kind": k.Kind,
 		"metadata": map[string]any{"name": name, "annotations": map[string]string{judge.Stamp: stamp}},
 	}
+	switch k {
+	case widgets:
+		o["spec"] = map[string]any{"color": "red", "size": 1}
+	case bindings:
+		o["spec"] = map[string]any{"policyName": "none.example.com"}
+	case secrets:
+		o["apiVersion"], o["stringData"] = k.Version, map[string]string{"password": "correct horse battery staple"}
+	}
+	return o
 }
 
 func collection(k testbed.Kind, namespace string) string {
-	if k == bindings {
-		return "/apis/" + k.Group + "/" + k.Version + "/" + k.Plural
+	root := "/apis/" + k.Group + "/" + k.Version
+	if k.Group == "" {
+		root = "/api/" + k.Version
 	}
-	return "/apis/" + k.Group + "/" + k.Version + "/namespaces/" + namespace + "/" + k.Plural
+	if k != bindings {
+		root += "/namespaces/" + namespace
+	}
+	return root + "/" + k.Plural
 }
 
 func keyOf(k testbed.Kind, namespace, name string) string {

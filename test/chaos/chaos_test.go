@@ -31,7 +31,7 @@ const (
 
 // convergence is how long everything may take to come to rest once faults have ceased. A migration that failed is repeated after a time that doubles with every
 // failure, so this depends on how long faults lasted.
-const convergence = 10 * time.Minute
+const convergence = 6 * time.Minute
 
 // binary is the kube-migrator that runs, built from this tree.
 var binary string

@@ -8,12 +8,14 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
+	"github.com/kube-migrator/kube-migrator/test/chaos/judge"
 	"github.com/kube-migrator/kube-migrator/test/chaos/plan"
 )
 
@@ -62,6 +64,10 @@ func (l *lab) wave(ctx context.Context, w plan.Wave, backup string) {
 func (l *lab) heavy(ctx context.Context, s plan.Step, backup string) {
 	if s.Kind == plan.Restore || s.Kind == plan.RestoreBumped {
 		l.restore(ctx, s, backup)
+		return
+	}
+	if s.Kind == plan.RotateKey {
+		l.rotateKey(ctx, s)
 		return
 	}
 	l.whole.RLock()
@@ -159,6 +165,24 @@ func (l *lab) await(ctx context.Context, s *server) {
 	}
 }
 
+// rotateKey has secrets encrypted with the next key, which every server can read already, and asks for a migration once every server writes it.
+func (l *lab) rotateKey(ctx context.Context, s plan.Step) {
+	l.note("%v", s)
+	l.count(s.Kind)
+	l.key++
+	l.must("set encryption key", l.cluster.SetEncryptionConfig(encryption(l.key)))
+	for _, server := range l.servers {
+		l.whole.RLock()
+		l.replace(ctx, server, plan.Step{Kind: plan.EndServer, Edition: server.edition})
+		l.whole.RUnlock()
+		wait(ctx, s.Hold)
+	}
+	l.insist(l.life, http.MethodPost, migrationsPath, map[string]any{
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration", "metadata": map[string]any{"name": "secrets-" + judge.KeyName(l.key)},
+		"spec": map[string]any{"resource": map[string]string{"resource": "secrets"}, "reason": judge.Rotation(l.key)},
+	})
+}
+
 // align makes all servers run the release of an edition.
 func (l *lab) align(ctx context.Context, edition int) {
 	l.whole.RLock()
@@ -243,9 +267,9 @@ func (l *lab) converge(ctx context.Context, limit time.Duration) {
 	begin := time.Now()
 	told := time.Now()
 	for {
-		var left []string
 		l.judging.Lock()
-		for _, k := range kinds {
+		left := l.judge.Pending()
+		for _, k := range settled {
 			if why := l.judge.Settled(k); why != "" {
 				left = append(left, why)
 			}

@@ -45,7 +45,11 @@ var (
 		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding", Plural: "mutatingadmissionpolicybindings",
 		Prefix: "/registry/mutatingadmissionpolicybindings/",
 	}
-	kinds = []testbed.Kind{widgets, bindings}
+	// secrets are encrypted, with one key after the other. They are not migrated without being asked for.
+	secrets = testbed.Kind{Version: "v1", Kind: "Secret", Plural: "secrets", Prefix: "/registry/secrets/"}
+
+	kinds   = []testbed.Kind{widgets, bindings, secrets}
+	settled = []testbed.Kind{widgets, bindings} // what everything has to converge for
 )
 
 // edition is how an API server is started.
@@ -70,6 +74,15 @@ const (
 	requestTimeout = "--request-timeout=5s"
 	settleTime     = "--settle-time=10s"
 )
+
+// encryption is a configuration that encrypts secrets with one of the keys, and reads all that there ever were: also those of a backup, and the next one.
+func encryption(key int) string {
+	names := []string{judge.KeyName(key), judge.KeyName(key + 1)}
+	for older := key - 1; older > 0; older-- {
+		names = append(names, judge.KeyName(older))
+	}
+	return testbed.EncryptionConfig([]string{"secrets"}, names...)
+}
 
 // etcdAddress is where a server finds etcd: an address of its own, so that a packet filter can cut it off alone.
 func etcdAddress(i int) string { return fmt.Sprintf("127.0.0.%d", 11+i) }
@@ -102,6 +115,7 @@ type lab struct {
 	intents   intents
 	namespace int // the number of the namespace that is deleted next
 	populated int
+	key       int // the number of the encryption key that is written with
 	log       *os.File
 	began     time.Time
 
@@ -143,12 +157,13 @@ type life struct {
 
 func newLab(t *testing.T, p plan.Plan) *lab {
 	t.Helper()
-	l := &lab{t: t, plan: p, counts: map[string]int{}, raging: map[string][]testbed.Rule{}, began: time.Now()}
+	l := &lab{t: t, plan: p, key: 1, counts: map[string]int{}, raging: map[string][]testbed.Rule{}, began: time.Now()}
 	l.violated, l.fail = context.WithCancel(context.Background())
 	t.Cleanup(l.fail)
 	options := testbed.Options{
 		Isolated: true, Flags: []string{requestTimeout},
-		EtcdFlags: []string{"--listen-client-urls=http://0.0.0.0:2379"},
+		EtcdFlags:        []string{"--listen-client-urls=http://0.0.0.0:2379"},
+		EncryptionConfig: encryption(1),
 	}
 	for i := range servers {
 		options.Servers = append(options.Servers, editions[0].options(i))

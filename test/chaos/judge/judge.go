@@ -8,12 +8,14 @@
 //     at every trim. A version is excused as long as nothing that is recorded can know of it (see excused).
 //   - I3: an object changes only where a writer of the run has stamped it, and comes and goes only where a writer has announced it.
 //   - I4: when a StorageVersionMigration succeeds, every object that is older than its baseline is in the storage version that it names.
+//     After a rotation of keys (see Rotation), every such object is encrypted with the key or a later one.
 //   - I8: Turns.
 package judge
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +28,24 @@ import (
 
 // Stamp is the annotation that a writer gives another value with every write.
 const Stamp = "chaos.example.com/stamp"
+
+// rotation begins the reason of a StorageVersionMigration that is asked for after a rotation of keys, and ends with the key's number.
+const rotation = "key rotation to "
+
+// Rotation is the reason to ask for a migration with: keys are numbered, and named key1, key2, ….
+func Rotation(key int) string { return rotation + KeyName(key) }
+
+// KeyName names an encryption key.
+func KeyName(key int) string { return "key" + strconv.Itoa(key) }
+
+// keyOf is the number of the key that a value is encrypted with, in the words of testbed.Value.Version; 0 where it is not encrypted.
+func keyOf(version string) int {
+	number, err := strconv.Atoi(strings.TrimPrefix(version[strings.LastIndex(version, ":")+1:], "key"))
+	if err != nil || !strings.HasPrefix(version, "enc:") {
+		return 0
+	}
+	return number
+}
 
 // Where etcd holds what is judged beside the objects.
 const (
@@ -73,6 +93,8 @@ type Judge struct {
 	resources []*resource
 	// completed is the generation of each migration, by UID, whose success was judged.
 	completed map[types.UID]int64
+	// pending are the migrations, by key, that are asked for and have not succeeded.
+	pending map[string]bool
 }
 
 // resource is what etcd holds of a resource and says of it.
@@ -115,6 +137,7 @@ func (j *Judge) Begin(held []Change) (violations []string) {
 		r.objects, r.strays, r.known = map[string]object{}, map[string]bool{}, map[string]bool{}
 		r.truth, r.generations = testbed.NewTruth(r.kind), nil
 	}
+	j.pending = map[string]bool{}
 	for _, c := range held {
 		for _, r := range j.resources {
 			switch {
@@ -128,7 +151,7 @@ func (j *Judge) Begin(held []Change) (violations []string) {
 				violations = append(violations, r.record(c)...)
 			}
 		}
-		if m, ok := readMigration(c); ok {
+		if m, ok := j.readMigration(c); ok {
 			j.completed[m.Metadata.UID] = max(j.completed[m.Metadata.UID], m.Status.CompletedGeneration)
 		}
 	}
@@ -159,7 +182,7 @@ func (j *Judge) Apply(changes []Change) (violations []string) {
 		}
 	}
 	for _, c := range changes {
-		if m, ok := readMigration(c); ok {
+		if m, ok := j.readMigration(c); ok {
 			violations = append(violations, j.success(m)...)
 		}
 	}
@@ -321,8 +344,16 @@ func (j *Judge) success(m migration) (violations []string) {
 			violations = append(violations, fmt.Sprintf("I4 violated: %s succeeded with %d failures", m.Metadata.Name, m.Status.Progress.Failed))
 		}
 		stale, example := 0, ""
+		newest, err := 0, error(nil)
+		if name, rotated := strings.CutPrefix(m.Spec.Reason, rotation); rotated {
+			newest, err = strconv.Atoi(strings.TrimPrefix(name, "key"))
+		}
+		if err != nil {
+			violations = append(violations, fmt.Sprintf("I4 cannot be judged: %s was asked for because of %q", m.Metadata.Name, m.Spec.Reason))
+		}
 		for key, o := range r.objects {
-			if !o.Opaque && o.revision <= baseline && r.kind.Hash(o.Version) != m.Status.StorageVersionHash {
+			other := !o.Opaque && r.kind.Hash(o.Version) != m.Status.StorageVersionHash
+			if o.revision <= baseline && (other || keyOf(o.Version) < newest) {
 				if stale++; example == "" || key < example {
 					example = key
 				}
@@ -356,6 +387,9 @@ func (j *Judge) Settled(k testbed.Kind) string {
 	return ""
 }
 
+// Pending are the keys of migrations that are asked for and have not succeeded, sorted.
+func (j *Judge) Pending() []string { return slices.Sorted(maps.Keys(j.pending)) }
+
 // Objects returns how many objects etcd holds now.
 func (j *Judge) Objects() (n int) {
 	for _, r := range j.resources {
@@ -375,6 +409,8 @@ type migration struct {
 			Group    string `json:"group"`
 			Resource string `json:"resource"`
 		} `json:"resource"`
+		Reason     string `json:"reason"`
+		Generation int64  `json:"generation"`
 	} `json:"spec"`
 	Status struct {
 		CompletedGeneration int64  `json:"completedGeneration"`
@@ -387,9 +423,19 @@ type migration struct {
 	} `json:"status"`
 }
 
-func readMigration(c Change) (m migration, ok bool) {
-	ok = strings.HasPrefix(c.Key, MigrationsPrefix) && c.Value != nil && json.Unmarshal(c.Value, &m) == nil
-	return m, ok
+// readMigration reads a migration, and whether it is asked for and not done.
+func (j *Judge) readMigration(c Change) (m migration, ok bool) {
+	if !strings.HasPrefix(c.Key, MigrationsPrefix) {
+		return m, false
+	}
+	delete(j.pending, c.Key)
+	if c.Value == nil || json.Unmarshal(c.Value, &m) != nil {
+		return m, false
+	}
+	if m.Status.CompletedGeneration < m.Spec.Generation {
+		j.pending[c.Key] = true
+	}
+	return m, true
 }
 
 // readGeneration reads what a CustomResourceDefinition says about storage.

@@ -5,6 +5,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func defined(uid string, generation int, stored ...string) Change {
 // succeeded is a StorageVersionMigration whose run has succeeded.
 func succeeded(generation, baseline, failed int, hash string) Change {
 	return Change{Key: request, Value: fmt.Appendf(nil,
-		`{"metadata":{"name":"widgets.demo.example.com","uid":"m"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}},`+
+		`{"metadata":{"name":"widgets.demo.example.com","uid":"m"},"spec":{"generation":2,"resource":{"group":"demo.example.com","resource":"widgets"}},`+
 			`"status":{"completedGeneration":%d,"resourceVersion":"%d","storageVersionHash":%q,"progress":{"failed":%d}}}`, generation, baseline, hash, failed)}
 }
 
@@ -172,6 +173,34 @@ func TestTheJudge(t *testing.T) {
 	}
 }
 
+func TestASuccessAfterARotationOfKeys(t *testing.T) {
+	secrets := testbed.Kind{Version: "v1", Kind: "Secret", Plural: "secrets", Prefix: "/registry/secrets/"}
+	secret := func(name string, key int, revision int64) Change {
+		return Change{Key: secrets.Prefix + "default/" + name, Value: []byte("k8s:enc:aescbc:v1:" + KeyName(key) + ":x"), Revision: revision}
+	}
+	for name, c := range map[string]struct {
+		held []Change
+		want bool
+	}{
+		"everything has the new key": {held: []Change{secret("a", 11, 8), secret("b", 11, 9)}, want: true},
+		"a later key is as good":     {held: []Change{secret("a", 11, 8), secret("b", 12, 9)}, want: true},
+		"one has an older key":       {held: []Change{secret("a", 11, 8), secret("b", 9, 9)}},
+		"one that was written later": {held: []Change{secret("a", 11, 8), secret("b", 9, 11)}, want: true},
+		"one is not encrypted":       {held: []Change{{Key: secrets.Prefix + "default/a", Value: []byte(`{"apiVersion":"v1"}`), Revision: 9}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := New(&world{}, secrets)
+			j.Begin(c.held)
+			v := j.Apply([]Change{{Key: MigrationsPrefix + "m", Revision: 12, Value: fmt.Appendf(nil,
+				`{"metadata":{"name":"m","uid":"u"},"spec":{"resource":{"resource":"secrets"},"reason":%q},"status":{"completedGeneration":1,"resourceVersion":"10","storageVersionHash":%q}}`,
+				Rotation(11), secrets.Hash("v1"))}})
+			if (len(v) == 0) != c.want || j.Successes != 1 {
+				t.Errorf("%d successes, violations %q", j.Successes, v)
+			}
+		})
+	}
+}
+
 func TestWhatWasJudgedIsCounted(t *testing.T) {
 	j := New(&world{creates: "c"}, widgets)
 	j.Begin([]Change{defined("d", 1, "v1"), widget("a", v1, "ua", "0", "red"), recorded(morning, "d", 1, true, h1)})
@@ -187,7 +216,14 @@ func TestWhatWasJudgedIsCounted(t *testing.T) {
 			t.Errorf("after change %d: %q", i, j.Settled(widgets))
 		}
 	}
-	want := Counts{Changes: 2, Rewritten: 1, Looks: 6, Telling: 6, Migrated: 2, Mixed: 1, Trims: 2, Successes: 1}
+	if want := []string{request}; !slices.Equal(j.Pending(), want) { // of generation 2
+		t.Errorf("pending are %v, want %v", j.Pending(), want)
+	}
+	done := succeeded(2, 12, 0, h2)
+	if done.Revision = 20; len(j.Apply([]Change{done})) > 0 || len(j.Pending()) > 0 {
+		t.Errorf("pending are %v, want none", j.Pending())
+	}
+	want := Counts{Changes: 2, Rewritten: 1, Looks: 6, Telling: 6, Migrated: 2, Mixed: 1, Trims: 2, Successes: 2}
 	if j.Counts != want || j.Objects() != 2 {
 		t.Errorf("%d objects and %+v, want 2 and %+v", j.Objects(), j.Counts, want)
 	}

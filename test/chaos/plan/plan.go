@@ -30,6 +30,7 @@ const (
 	MoveStorage   Kind = "crd-flip"       // the storage version of the CustomResourceDefinition moves
 	Recreate      Kind = "crd-recreate"   // the CustomResourceDefinition is deleted, and made again
 	DropNamespace Kind = "namespace"      // a namespace with objects is deleted, and made again
+	RotateKey     Kind = "key-rotation"   // API servers get a new encryption key, and a migration is asked for
 	WebhookDown   Kind = "webhook-down"   // the conversion webhook fails
 	KillController,
 	EndController, SuspendController Kind = "controller-kill", "controller-end", "controller-suspend"
@@ -48,6 +49,7 @@ var (
 	ofServers = []Kind{KillServer, KillServer, EndServer, EndServer, SuspendServer}
 	ofData    = []Kind{MoveStorage, MoveStorage, MoveStorage, Recreate, DropNamespace, KillEtcd, SuspendEtcd, Restore, RestoreBumped}
 	ofNetwork = []Kind{CutEtcd, CutServer}
+	ofKeys    = []Kind{RotateKey}
 	light     = []Kind{
 		KillController, EndController, SuspendController, KillWorker, KillWorker, EndWorker, SuspendWorker,
 		Slow, Throttled, Unavailable, Expired, Reset, Unreachable, WebhookDown,
@@ -56,7 +58,7 @@ var (
 
 // All are the kinds that a plan draws from, sorted.
 func All() []Kind {
-	all := slices.Concat(ofServers, ofData, ofNetwork, light)
+	all := slices.Concat(ofServers, ofData, ofNetwork, ofKeys, light)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -142,6 +144,11 @@ func (p Plan) Wave(n int) Wave {
 		}
 		w.Lanes = append(w.Lanes, p.permitted(lane))
 	}
+	var lane []Step
+	if s := p.draw(r, ofKeys, 0, 6*time.Second, 5*time.Second); r.IntN(3) == 0 {
+		lane = append(lane, s)
+	}
+	w.Lanes = append(w.Lanes, p.permitted(lane))
 	return w
 }
 
@@ -150,7 +157,7 @@ func (p Plan) Light(n int) Step {
 	r := rand.New(rand.NewPCG(p.Seed, stretches+uint64(n/stretch))) //nolint:gosec // repeatable on purpose
 	var s Step
 	for range n%stretch + 1 {
-		s = p.draw(r, light, 100*time.Millisecond, 3*time.Second, 6*time.Second)
+		s = p.draw(r, light, 200*time.Millisecond, 7*time.Second, 6*time.Second)
 	}
 	return s
 }

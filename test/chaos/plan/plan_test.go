@@ -36,7 +36,7 @@ func TestEveryFaultIsDrawnWithinItsBounds(t *testing.T) {
 	p := newPlan(3)
 	for n := range 200 {
 		w := p.Wave(n)
-		if len(w.Lanes) != p.Servers+2 || w.Calm < 20*time.Second || w.Edition >= p.Editions {
+		if len(w.Lanes) != p.Servers+3 || w.Calm < 20*time.Second || w.Edition >= p.Editions {
 			t.Fatalf("wave %d is %+v", n, w)
 		}
 		for i, lane := range w.Lanes {
