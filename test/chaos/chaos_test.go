@@ -85,7 +85,7 @@ func TestChaos(t *testing.T) {
 		l.converge(ctx, convergence)
 	}
 	if ctx.Err() != nil {
-		os.Unsetenv(keepEnv) // nothing is left behind
+		_ = os.Unsetenv(keepEnv) // nothing is left behind
 		t.Error("interrupted")
 	}
 	end()

@@ -6,6 +6,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -136,7 +137,7 @@ func (k *keeper) see(ctx context.Context, j *job) {
 	ended := w.program != nil && !w.program.Running()
 	succeeded := ended && w.program.Succeeded()
 	if ended {
-		k.lab.log.WriteString(fmt.Sprintf("%s %s ended: %s\n", time.Now().Format("15:04:05.000"), w.name, w.program.Exit())) //nolint:errcheck // for people
+		fmt.Fprintf(k.lab.log, "%s %s ended: %s\n", time.Now().Format("15:04:05.000"), w.name, w.program.Exit())
 		k.left(w)
 	}
 	now := time.Now().UTC().Format(time.RFC3339)
@@ -149,7 +150,7 @@ func (k *keeper) see(ctx context.Context, j *job) {
 	case j.is("Complete"), j.is("Failed"):
 	case succeeded && !j.Spec.Suspend:
 		k.status(ctx, j, map[string]any{
-			"active": 0, "ready": 0, "terminating": 0, "succeeded": 1, "failed": w.failed, "completionTime": now, "startTime": cmpOr(j.Status.StartTime, now),
+			"active": 0, "ready": 0, "terminating": 0, "succeeded": 1, "failed": w.failed, "completionTime": now, "startTime": cmp.Or(j.Status.StartTime, now),
 			"conditions": append(j.Status.Conditions,
 				condition{Type: "SuccessCriteriaMet", Status: "True", LastProbeTime: now, LastTransitionTime: now, Reason: "CompletionsReached"},
 				condition{Type: "Complete", Status: "True", LastProbeTime: now, LastTransitionTime: now, Reason: "CompletionsReached"}),
@@ -169,7 +170,7 @@ func (k *keeper) see(ctx context.Context, j *job) {
 			return
 		}
 		if k.launch(w, j); j.Status.Active != 1 || ended {
-			status := map[string]any{"active": 1, "ready": 1, "terminating": 0, "failed": w.failed, "startTime": cmpOr(j.Status.StartTime, now)}
+			status := map[string]any{"active": 1, "ready": 1, "terminating": 0, "failed": w.failed, "startTime": cmp.Or(j.Status.StartTime, now)}
 			if j.is("Suspended") {
 				others := slices.DeleteFunc(j.Status.Conditions, func(c condition) bool { return c.Type == "Suspended" })
 				status["conditions"] = append(others, condition{Type: "Suspended", Status: "False", LastProbeTime: now, LastTransitionTime: now, Reason: "JobResumed"})
@@ -177,13 +178,6 @@ func (k *keeper) see(ctx context.Context, j *job) {
 			k.status(ctx, j, status)
 		}
 	}
-}
-
-func cmpOr(one, other string) string {
-	if one != "" {
-		return one
-	}
-	return other
 }
 
 func (k *keeper) status(ctx context.Context, j *job, status map[string]any) {

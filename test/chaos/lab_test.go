@@ -254,7 +254,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 // note tells people, and the log, what is done.
 func (l *lab) note(format string, arguments ...any) {
 	line := fmt.Sprintf("%s %7.1fs %s", time.Now().Format("15:04:05.000"), time.Since(l.began).Seconds(), fmt.Sprintf(format, arguments...))
-	fmt.Fprintln(l.log, line) //nolint:errcheck // for people
+	fmt.Fprintln(l.log, line)
 	fmt.Println(line)
 }
 

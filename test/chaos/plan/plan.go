@@ -32,10 +32,14 @@ const (
 	DropNamespace Kind = "namespace"      // a namespace with objects is deleted, and made again
 	RotateKey     Kind = "key-rotation"   // API servers get a new encryption key, and a migration is asked for
 	WebhookDown   Kind = "webhook-down"   // the conversion webhook fails
-	KillController,
-	EndController, SuspendController Kind = "controller-kill", "controller-end", "controller-suspend"
-	KillWorker,
-	EndWorker, SuspendWorker Kind = "worker-kill", "worker-end", "worker-suspend"
+
+	KillController    Kind = "controller-kill"    // SIGKILL for a controller, …
+	EndController     Kind = "controller-end"     // SIGTERM
+	SuspendController Kind = "controller-suspend" // SIGSTOP and SIGCONT
+	KillWorker        Kind = "worker-kill"        // … and for a worker
+	EndWorker         Kind = "worker-end"
+	SuspendWorker     Kind = "worker-suspend"
+
 	Slow        Kind = "requests-slow"    // requests of controllers and workers are delayed
 	Throttled   Kind = "requests-429"     // some get 429
 	Unavailable Kind = "requests-503"     // some get 503
