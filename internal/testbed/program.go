@@ -42,7 +42,7 @@ func (c *Cluster) Launch(o ProgramOptions) (*Program, error) {
 	p.cmd.Env = append(os.Environ(), o.Env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if o.Group != 0 {
-		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(o.Group), NoSetGroups: true} //nolint:gosec // IDs are not negative
+		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(o.Group), NoSetGroups: true}
 	}
 	started := make(chan error, 1)
 	go p.run(c.ns, "", started)

@@ -43,7 +43,7 @@ func (l *lab) newLine() *line {
 			return free
 		}
 	}
-	proxy, err := l.cluster.StartProxy(l.plan.Seed + uint64(len(l.lines))) //nolint:gosec // a few
+	proxy, err := l.cluster.StartProxy(l.plan.Seed + uint64(len(l.lines)))
 	if err != nil {
 		l.t.Errorf("start proxy: %v", err)
 		return nil

@@ -128,7 +128,7 @@ const stretch = 16
 
 // Wave returns wave number n, from 0.
 func (p Plan) Wave(n int) Wave {
-	r := rand.New(rand.NewPCG(p.Seed, waves+uint64(n))) //nolint:gosec // repeatable on purpose
+	r := rand.New(rand.NewPCG(p.Seed, waves+uint64(n)))
 	w := Wave{Edition: r.IntN(p.Editions), Align: r.Float64() < 0.75, Calm: between(r, 22*time.Second, 45*time.Second)}
 	for server := range p.Servers {
 		var lane []Step
@@ -158,7 +158,7 @@ func (p Plan) Wave(n int) Wave {
 
 // Light returns light fault number n, from 0.
 func (p Plan) Light(n int) Step {
-	r := rand.New(rand.NewPCG(p.Seed, stretches+uint64(n/stretch))) //nolint:gosec // repeatable on purpose
+	r := rand.New(rand.NewPCG(p.Seed, stretches+uint64(n/stretch)))
 	var s Step
 	for range n%stretch + 1 {
 		s = p.draw(r, light, 200*time.Millisecond, 7*time.Second, 6*time.Second)
