@@ -14,19 +14,21 @@ import (
 	"os"
 )
 
-// layout is what the header of a bbolt file says about its size. It is read without mapping the file, because the pages that a
-// truncated file lacks can be mapped but not read.
+// layout is what the header of a bbolt file says about its size.
 type layout struct {
 	fileBytes int64
 	pageBytes int64
 	// usedBytes is how much of the file is used: a snapshot has exactly as much in front of its checksum.
 	usedBytes int64
+	// root is the page of the root bucket.
+	root uint64
 }
 
 // A bbolt file begins with two meta pages, the newer valid one of which counts; numbers are in the machine's byte order.
 // Source: go.etcd.io/bbolt/internal/common, type Meta.
 const (
 	boltMagic       = 0xED0CDAED
+	boltVersion     = 2
 	pageHeaderBytes = 16
 	metaBytes       = 64
 	minPageBytes    = 1 << 10
@@ -39,41 +41,48 @@ func readLayout(file *os.File) (layout, error) {
 	if err != nil {
 		return layout{}, fmt.Errorf("read size: %w", err)
 	}
-	found, newestTxn := layout{fileBytes: info.Size()}, int64(-1)
+	found, newest := layout{fileBytes: info.Size()}, uint64(0)
 	offsets := []int64{0}
 	for size := int64(minPageBytes); size <= maxPageBytes; size *= 2 {
 		offsets = append(offsets, size)
 	}
 	for _, offset := range offsets {
-		meta := make([]byte, metaBytes)
-		if _, err := file.ReadAt(meta, offset+pageHeaderBytes); err != nil {
+		raw := make([]byte, metaBytes)
+		if _, err := file.ReadAt(raw, offset+pageHeaderBytes); err != nil {
 			continue
 		}
-		page, used, txn, ok := parseMeta(meta)
-		if ok && (offset == 0 || offset == page) && txn > newestTxn {
-			found.pageBytes, found.usedBytes, newestTxn = page, used, txn
+		m, ok := parseMeta(raw)
+		// The first meta page says how large pages are, if it is valid.
+		first := found.pageBytes == 0
+		if ok && (offset == 0 || offset == m.pageBytes) && (first || m.pageBytes == found.pageBytes && m.txn > newest) {
+			found.pageBytes, found.usedBytes, found.root, newest = m.pageBytes, m.pages*m.pageBytes, m.root, m.txn
 		}
 	}
-	if newestTxn < 0 {
+	if found.pageBytes == 0 {
 		return layout{}, fmt.Errorf("%w: it does not begin like a database of etcd", ErrNoSnapshot)
 	}
 	return found, nil
 }
 
-func parseMeta(meta []byte) (pageBytes, usedBytes, txn int64, ok bool) {
+// meta is what a meta page says.
+type meta struct {
+	pageBytes, pages int64
+	root, txn        uint64
+}
+
+func parseMeta(raw []byte) (meta, bool) {
 	sum := fnv.New64a()
-	sum.Write(meta[:56])
+	sum.Write(raw[:56])
 	order := binary.NativeEndian
-	if order.Uint32(meta) != boltMagic || order.Uint64(meta[56:]) != sum.Sum64() {
-		return 0, 0, 0, false
+	if order.Uint32(raw) != boltMagic || order.Uint32(raw[4:]) != boltVersion || order.Uint64(raw[56:]) != sum.Sum64() {
+		return meta{}, false
 	}
-	pageBytes = int64(order.Uint32(meta[8:]))
-	pages := order.Uint64(meta[40:])
+	pageBytes, pages := int64(order.Uint32(raw[8:])), order.Uint64(raw[40:])
 	const plausiblePages = 1 << 40
 	if pageBytes < minPageBytes || pageBytes > maxPageBytes || pages > plausiblePages {
-		return 0, 0, 0, false
+		return meta{}, false
 	}
-	return pageBytes, int64(pages) * pageBytes, int64(order.Uint64(meta[48:])), true
+	return meta{pageBytes: pageBytes, pages: int64(pages), root: order.Uint64(raw[16:]), txn: order.Uint64(raw[48:])}, true
 }
 
 // trailerBytes is how long the checksum at the file's end is, 0 where there is none: pages are multiples of 512 bytes.

@@ -102,7 +102,10 @@ type Row struct {
 // maxRows bounds the report's memory when keys below the prefix are not those of an API server.
 const maxRows = 5000
 
-// otherResources is the resource of the rows into which everything beyond maxRows is counted.
+// maxResourceBytes bounds the name of a resource that has a row: longer than any that is valid.
+const maxResourceBytes = 2 * maxNameBytes
+
+// otherResources is the resource of the rows into which everything else is counted.
 const otherResources = "(others)"
 
 // rowKey is what makes objects stored alike.
@@ -154,12 +157,13 @@ func cleanPrefix(prefix string) string {
 
 func count(counts map[rowKey]*sum, k rowKey, bytes int) {
 	s, ok := counts[k]
-	if !ok && len(counts) >= maxRows {
+	if !ok && (len(counts) >= maxRows || len(k.resource.Group)+len(k.resource.Resource) > maxResourceBytes) {
 		k = rowKey{resource: schema.GroupResource{Resource: otherResources}, envelope: Envelope{Encoding: Unknown}, verdict: k.verdict}
 		s, ok = counts[k]
 	}
 	if !ok {
 		s = new(sum)
+		k.resource = schema.GroupResource{Group: strings.Clone(k.resource.Group), Resource: strings.Clone(k.resource.Resource)} // not a part of the whole key
 		counts[k] = s
 	}
 	s.objects++

@@ -4,6 +4,7 @@
 package etcdaudit
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -11,27 +12,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"time"
+	"slices"
 
-	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Snapshot is a snapshot file of etcd, as `etcdctl snapshot save` writes it, with or without the checksum at its
-// end. A file is read in place and never written to.
-//
-// The file is mapped into memory, and what has been read of it stays mapped until the kernel or we let it go. So the mapping is
-// renewed every mappedBytes of keys and values, which bounds what the process holds of the file at a time.
+// end. A file is read in place and never written to. It may hold anything: see pages.
 type Snapshot struct {
 	Path string
-	// slots and mappedBytes are tableSlots and defaultMappedBytes unless a test sets them.
-	slots       int
-	mappedBytes int
+	// slots is tableSlots unless a test sets it.
+	slots int
 }
-
-const defaultMappedBytes = 4 << 20
 
 // Buckets and keys of an etcd database. Source: go.etcd.io/etcd/server/v3/storage/schema.
 var (
@@ -50,52 +42,72 @@ func (s Snapshot) Each(ctx context.Context, prefix string, visit func(key, value
 	if s.slots == 0 {
 		s.slots = tableSlots
 	}
-	if s.mappedBytes == 0 {
-		s.mappedBytes = defaultMappedBytes
-	}
-	provenance, err := s.check(ctx)
-	if err != nil {
-		return Provenance{}, err
-	}
-	revisions, err := s.survey(ctx, &provenance)
-	if err != nil {
-		return Provenance{}, err
-	}
-	walk := func(visit func(record) error) error { return s.descend(ctx, []byte(prefix), visit) }
-	if err := newest(revisions, s.slots, walk, visit); err != nil {
-		return Provenance{}, err
-	}
-	return provenance, nil
-}
-
-// check says whether the file can be trusted, while holding the lock that a running etcd would hold.
-func (s Snapshot) check(ctx context.Context) (Provenance, error) {
 	file, err := openRegular(s.Path)
 	if err != nil {
 		return Provenance{}, err
 	}
 	defer file.Close()
-	layout, err := readLayout(file)
-	if err != nil {
-		return Provenance{}, fmt.Errorf("%s: %w", s.Path, err)
-	}
-	// Before anything that takes time: what follows makes no sense for a file that is being written to.
-	db, err := s.open()
+	provenance, err := s.read(ctx, file, prefix, visit)
 	if err != nil {
 		return Provenance{}, err
 	}
-	defer db.Close()
+	return provenance, nil
+}
+
+func (s Snapshot) read(ctx context.Context, file *os.File, prefix string, visit func(key, value []byte) error) (Provenance, error) {
+	layout, provenance, err := s.check(ctx, file)
+	if err != nil {
+		return provenance, err
+	}
+	r := &database{
+		pages: &pages{file: file, pageBytes: layout.pageBytes, count: uint64(layout.usedBytes / layout.pageBytes)}, //nolint:gosec // neither is negative
+		root:  layout.root,
+	}
+	revisions, err := r.survey(ctx, &provenance)
+	if err != nil {
+		return provenance, s.about(err)
+	}
+	// An error of visit is returned as it is.
+	var visited error
+	err = newest(revisions, s.slots, func(visit func(record) error) error { return r.descend(ctx, []byte(prefix), visit) }, func(key, value []byte) error {
+		visited = visit(key, value)
+		return visited
+	})
+	if visited != nil {
+		return provenance, visited
+	}
+	return provenance, s.about(err)
+}
+
+// about names the file that an error is about.
+func (s Snapshot) about(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", s.Path, err)
+}
+
+// check says whether the file can be trusted, and takes the lock that a running etcd has.
+func (s Snapshot) check(ctx context.Context, file *os.File) (layout, Provenance, error) {
+	layout, err := readLayout(file)
+	if err != nil {
+		return layout, Provenance{}, fmt.Errorf("%s: %w", s.Path, err)
+	}
+	// Before anything that takes time: what follows makes no sense for a file that is being written to.
+	if err := lockShared(file); err != nil {
+		return layout, Provenance{}, fmt.Errorf("%s: %w", s.Path, err)
+	}
 	if isMemberFile(s.Path) {
-		return Provenance{}, fmt.Errorf("%s is the %w, which lags behind what the member knows", s.Path, ErrMemberFile)
+		return layout, Provenance{}, fmt.Errorf("%s is the %w, which lags behind what the member knows", s.Path, ErrMemberFile)
 	}
 	if err := layout.check(); err != nil {
-		return Provenance{}, fmt.Errorf("%s: %w", s.Path, err)
+		return layout, Provenance{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
 	sum, verified, err := layout.checksum(ctx, file)
 	if err != nil {
-		return Provenance{}, fmt.Errorf("%s: %w", s.Path, err)
+		return layout, Provenance{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	return Provenance{File: s.Path, FileBytes: layout.fileBytes, SHA256: sum, ChecksumVerified: verified}, nil
+	return layout, Provenance{File: s.Path, FileBytes: layout.fileBytes, SHA256: sum, ChecksumVerified: verified}, nil
 }
 
 func openRegular(path string) (*os.File, error) {
@@ -127,67 +139,78 @@ func isMemberFile(path string) bool {
 		filepath.Base(filepath.Dir(filepath.Dir(absolute))) == "member"
 }
 
-// open maps the file. It does not wait for a lock: the smallest time-out means one attempt.
-func (s Snapshot) open() (*bolt.DB, error) {
-	db, err := bolt.Open(s.Path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Nanosecond})
-	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("%s is locked: it is the %w that is running", s.Path, ErrMemberFile)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w: %w", s.Path, ErrNoSnapshot, err)
-	}
-	return db, nil
+// database reads what etcd has written into its database.
+type database struct {
+	*pages
+	root uint64 // page of the root bucket
 }
 
 // survey counts the revisions and reads which revision of etcd the snapshot is of.
-func (s Snapshot) survey(ctx context.Context, provenance *Provenance) (revisions int, err error) {
-	err = s.view(new(bool), func(tx *bolt.Tx) error {
-		if meta := tx.Bucket(metaBucket); meta != nil {
-			if v := meta.Get(compactedKey); len(v) >= 8 {
-				provenance.Revision = int64(binary.BigEndian.Uint64(v))
-			}
+func (r *database) survey(ctx context.Context, provenance *Provenance) (revisions int, err error) {
+	_, err = r.bucket(ctx, r.root, metaBucket, func(e entry) error {
+		if bytes.Equal(e.key, compactedKey) && len(e.value) >= 8 {
+			provenance.Revision = max(0, int64(binary.BigEndian.Uint64(e.value))) //nolint:gosec // a negative one is none
 		}
-		provenance.Endpoints = memberNames(tx.Bucket(membersBucket))
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	err = s.stretches(ctx, func(k, _ []byte) error {
+	if provenance.Endpoints, err = r.memberAddresses(ctx); err != nil {
+		return 0, err
+	}
+	err = r.revisions(ctx, func(k, _ []byte) error {
 		revisions++
-		provenance.Revision = max(provenance.Revision, int64(binary.BigEndian.Uint64(k)))
+		provenance.Revision = max(provenance.Revision, int64(binary.BigEndian.Uint64(k))) //nolint:gosec // a negative one is none
 		return nil
 	})
 	provenance.FirstRevision = provenance.Revision
 	return revisions, err
 }
 
-// memberNames are the client addresses of the cluster's members, as far as the snapshot knows them.
-func memberNames(bucket *bolt.Bucket) (urls []string) {
-	const maxMembers = 64
-	if bucket == nil {
-		return nil
-	}
-	c := bucket.Cursor()
-	for k, v := c.First(); k != nil && len(urls) < maxMembers; k, v = c.Next() {
+// memberAddresses are the client addresses of the cluster's members, as far as the snapshot knows them.
+func (r *database) memberAddresses(ctx context.Context) (urls []string, err error) {
+	const maxMembers, maxMemberBytes, maxURLBytes = 64, 64 << 10, 2 << 10
+	_, err = r.bucket(ctx, r.root, membersBucket, func(e entry) error {
 		var member struct {
 			ClientURLs []string `json:"clientURLs"`
 		}
-		if json.Unmarshal(v, &member) == nil {
-			urls = append(urls, member.ClientURLs...)
+		if len(e.value) > maxMemberBytes || json.Unmarshal(e.value, &member) != nil {
+			return nil
 		}
+		for _, url := range member.ClientURLs {
+			if len(urls) < maxMembers && len(url) <= maxURLBytes {
+				urls = append(urls, url)
+			}
+		}
+		return nil
+	})
+	slices.Reverse(urls) // members in the order of their IDs
+	return urls, err
+}
+
+// revisions hands out all revisions, newest first.
+func (r *database) revisions(ctx context.Context, visit func(k, v []byte) error) error {
+	found, err := r.bucket(ctx, r.root, keyBucket, func(e entry) error {
+		if len(e.key) != revisionLength && len(e.key) != revisionLength+1 {
+			return fmt.Errorf("%w: a revision has %d bytes", ErrDamaged, len(e.key))
+		}
+		return visit(e.key, e.value)
+	})
+	if err == nil && !found {
+		return fmt.Errorf("%w: it has no bucket of keys", ErrNoSnapshot)
 	}
-	return urls
+	return err
 }
 
 // descend hands out the revisions of the keys below prefix, newest first.
-func (s Snapshot) descend(ctx context.Context, prefix []byte, visit func(record) error) error {
-	return s.stretches(ctx, func(k, v []byte) error {
+func (r *database) descend(ctx context.Context, prefix []byte, visit func(record) error) error {
+	return r.revisions(ctx, func(k, v []byte) error {
 		key, value, err := keyValue(v)
 		if err != nil {
 			return err
 		}
-		if len(key) < len(prefix) || string(key[:len(prefix)]) != string(prefix) {
+		if !bytes.HasPrefix(key, prefix) {
 			return nil
 		}
 		return visit(record{key: key, value: value, deleted: len(k) > revisionLength})
@@ -218,66 +241,4 @@ func keyValue(data []byte) (key, value []byte, err error) {
 		data = data[n:]
 	}
 	return key, value, nil
-}
-
-// stretches walks over all revisions, newest first, and renews the mapping every mappedBytes.
-func (s Snapshot) stretches(ctx context.Context, visit func(k, v []byte) error) error {
-	var from []byte
-	visiting := false
-	for {
-		more := false
-		err := s.view(&visiting, func(tx *bolt.Tx) error {
-			bucket := tx.Bucket(keyBucket)
-			if bucket == nil {
-				return fmt.Errorf("%w: it has no bucket of keys", ErrNoSnapshot)
-			}
-			cursor := bucket.Cursor()
-			k, v := cursor.Last()
-			if from != nil {
-				cursor.Seek(from)
-				k, v = cursor.Prev()
-			}
-			for passed := 0; k != nil; k, v = cursor.Prev() {
-				if len(k) != revisionLength && len(k) != revisionLength+1 {
-					return fmt.Errorf("%w: a revision has %d bytes", ErrDamaged, len(k))
-				}
-				visiting = true
-				err := visit(k, v)
-				if visiting = false; err != nil {
-					return err
-				}
-				if passed += len(k) + len(v); passed >= s.mappedBytes {
-					from, more = append(from[:0], k...), true
-					return ctx.Err()
-				}
-			}
-			return ctx.Err()
-		})
-		if err != nil || !more {
-			return err
-		}
-	}
-}
-
-// view runs f with the file mapped. A damaged file without a checksum makes bbolt panic, and one that shrinks while it is read makes the
-// kernel send a signal: both become ErrDamaged. visiting is true while code runs that is neither bbolt's nor ours, whose own
-// panics go on.
-func (s Snapshot) view(visiting *bool, f func(*bolt.Tx) error) (err error) {
-	db, err := s.open()
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	defer func() {
-		r := recover()
-		if r == nil {
-			return
-		}
-		if _, fault := r.(interface{ Addr() uintptr }); *visiting && !fault {
-			panic(r)
-		}
-		err = fmt.Errorf("%s: %w: %v", s.Path, ErrDamaged, r)
-	}()
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	return db.View(f)
 }
