@@ -4,6 +4,7 @@
 package v1alpha1_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -59,6 +60,19 @@ func (w written) text(most int) string {
 	return b.String()
 }
 
+// token is a continue token as API servers give them: URL-safe base64, now and then as long as the CRD allows.
+func (w written) token() string {
+	n := w.IntN(40)
+	if w.IntN(20) == 0 {
+		n = 3_072
+	}
+	raw := make([]byte, n)
+	for i := range raw {
+		raw[i] = byte(w.Uint32())
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
 // label is a DNS label.
 func (w written) label() string {
 	return fmt.Sprintf("%c%x", 'a'+rune(w.IntN(26)), w.Uint32())
@@ -97,7 +111,7 @@ func (w written) migration() *peer.StorageVersionMigration {
 	m := &peer.StorageVersionMigration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: peer.SchemeGroupVersion.String(), Kind: "StorageVersionMigration"},
 		ObjectMeta: w.metadata(resource.Resource + "-" + w.label()),
-		Spec:       peer.StorageVersionMigrationSpec{Resource: resource, ContinueToken: w.text(65_536)},
+		Spec:       peer.StorageVersionMigrationSpec{Resource: resource, ContinueToken: w.token()},
 	}
 	for _, i := range w.Perm(4)[:w.IntN(5)] {
 		m.Status.Conditions = append(m.Status.Conditions, peer.MigrationCondition{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ var notOurs = []string{"apiVersion", "kind", "metadata"}
 
 // schema is the part of an OpenAPI schema that definitions of ours use.
 type schema struct {
-	Type, Format, Description string
+	Type, Format, Description, Pattern string
 	Enum                      []any
 	MaxLength, MaxItems       *int64
 	Properties                map[string]schema
@@ -106,6 +107,28 @@ func TestEveryStringAndListIsBounded(t *testing.T) {
 	}
 	if fields < 100 {
 		t.Errorf("looked at %d fields, want all of them", fields)
+	}
+}
+
+// What users write reaches terminals, request paths and metric labels: every string of a spec says which characters it may have.
+func TestEveryStringOfASpecHasAPatternOrAnEnum(t *testing.T) {
+	strung := 0
+	for kind, root := range schemas(t) {
+		walk(kind, root, func(path string, s schema) {
+			if !strings.HasPrefix(path, kind+".spec.") || s.Type != "string" {
+				return
+			}
+			strung++
+			if s.Pattern == "" && s.Enum == nil {
+				t.Errorf("%s takes any character", path)
+			}
+			if s.Pattern != "" && (!strings.HasPrefix(s.Pattern, "^") || !strings.HasSuffix(s.Pattern, "$") || regexp.MustCompile(s.Pattern).MatchString("a\x1b[2J")) {
+				t.Errorf("%s takes an escape sequence: %s", path, s.Pattern)
+			}
+		})
+	}
+	if strung != 10 {
+		t.Errorf("looked at %d strings, want 10", strung)
 	}
 }
 

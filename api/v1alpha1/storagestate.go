@@ -35,7 +35,7 @@ type StorageState struct {
 	// Spec names the resource.
 	// +required
 	Spec StorageStateSpec `json:"spec,omitzero"`
-	// Status is what is known. Written by kube-migrator alone; delete the object to have everything found out anew.
+	// Status is what is known. Written by kube-migrator alone; delete the object to force rediscovery.
 	// +optional
 	Status StorageStateStatus `json:"status,omitzero"`
 }
@@ -53,14 +53,16 @@ type StorageStateList struct {
 
 // GroupResource names a resource.
 type GroupResource struct {
-	// Group of the resource. Empty, the default: the core group.
+	// Group of the resource, a DNS subdomain. Empty, the default: the core group.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$`
 	Group string `json:"group,omitempty"`
-	// Resource is the plural name, such as "widgets". Required.
+	// Resource is the plural name, such as "widgets", a DNS label. Required.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	Resource string `json:"resource,omitempty"`
 }
 

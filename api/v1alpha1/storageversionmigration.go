@@ -49,29 +49,34 @@ type StorageVersionMigrationList struct {
 
 // GroupVersionResource names a resource and the version at which it is spoken to.
 type GroupVersionResource struct {
-	// Group of the resource. Empty, the default: the core group.
+	// Group of the resource, a DNS subdomain. Empty, the default: the core group.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$`
 	Group string `json:"group,omitempty"`
-	// Version at which objects are listed and patched. Empty, the default: the storage version where that is served, else the preferred version.
+	// Version at which objects are listed and patched, a DNS label. Empty, the default: the storage version where that is served, else the preferred version.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	Version string `json:"version,omitempty"`
-	// Resource is the plural name, such as "widgets". Required.
+	// Resource is the plural name, such as "widgets", a DNS label. Required.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	Resource string `json:"resource,omitempty"`
 }
 
 // GroupVersion is one version of an API group.
 type GroupVersion struct {
-	// Group that serves the resource. Empty, the default: the core group.
+	// Group that serves the resource, a DNS subdomain. Empty, the default: the core group.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$`
 	Group string `json:"group,omitempty"`
-	// Version in the group, such as "v1".
+	// Version in the group, such as "v1", a DNS label.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	Version string `json:"version,omitempty"`
 }
 
@@ -95,9 +100,11 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="can only be raised"
 	Generation int64 `json:"generation,omitempty"`
-	// Reason is why this is asked for, such as "key rotation". For people. Default: empty.
+	// Reason is why this is asked for, such as "key rotation". For people. One line of text: control characters, line separators and other characters
+	// that are not shown are refused, since terminals would obey them. Default: empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[^\p{C}\p{Zl}\p{Zp}]*$`
 	Reason string `json:"reason,omitempty"`
 	// State says whether to work: Active, Paused or Cancelled. A paused migration writes nothing, and goes on where it was when it is Active again.
 	// A cancelled one writes nothing and forgets how far it was.
@@ -125,9 +132,11 @@ type StorageVersionMigrationSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-	// ContinueToken is kept as it is, for clients of kube-storage-version-migrator, and never used: a place that users can write proves nothing. Default: empty.
+	// ContinueToken is kept as it is, for clients of kube-storage-version-migrator, and never used: a place that users can write proves nothing.
+	// Printable ASCII characters, at most 4096 of them. Default: empty.
 	// +optional
-	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[!-~]*$`
 	ContinueToken string `json:"continueToken,omitempty"`
 }
 

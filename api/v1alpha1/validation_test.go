@@ -5,14 +5,20 @@ package v1alpha1_test
 
 import (
 	"encoding/json"
+	"io/fs"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/config"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -49,6 +55,7 @@ func TestTheAPIServerValidates(t *testing.T) {
 	t.Run("it refuses what cannot be meant", func(t *testing.T) { refusesWhatCannotBeMeant(t, c) })
 	t.Run("a new migration has defaults and a status", func(t *testing.T) { newMigrationHasDefaults(t, c) })
 	t.Run("a raised generation is taken", func(t *testing.T) { raisedGenerationIsTaken(t, c) })
+	t.Run("an object from before a rule existed can still be worked on", func(t *testing.T) { olderObjectsStayValid(t, c) })
 }
 
 func refusesWhatCannotBeMeant(t *testing.T, c *cluster) {
@@ -78,6 +85,21 @@ func refusesWhatCannotBeMeant(t *testing.T, c *cluster) {
 		"more in flight than any API server bears":   {http.MethodPatch, one, `{"spec":{"pace":{"maxInFlight":1025}}}`, "should be less than or equal to 1024"},
 		"a negative time to live":                    {http.MethodPatch, one, `{"spec":{"ttlSecondsAfterFinished":-1}}`, "should be greater than or equal to 0"},
 		"a reason that is too long":                  {http.MethodPatch, one, `{"spec":{"reason":"` + long + `"}}`, "may not be more than 1024"},
+		"a resource that is a path":                  {http.MethodPost, migrations, migrationNamed("x", `{"resource":{"resource":"../../secrets"}}`), "spec.resource.resource: Invalid value"},
+		"a resource with an escape sequence":         {http.MethodPost, migrations, migrationNamed("x", `{"resource":{"resource":"pods\u001b[2J"}}`), "spec.resource.resource: Invalid value"},
+		"a resource with a line feed at its end":     {http.MethodPost, migrations, migrationNamed("x", `{"resource":{"resource":"pods\n"}}`), "spec.resource.resource: Invalid value"},
+		"a group that is not a DNS subdomain":        {http.MethodPost, migrations, migrationNamed("x", `{"resource":{"group":"Demo..example.com","resource":"widgets"}}`), "spec.resource.group: Invalid value"},
+		"a version with a slash":                     {http.MethodPost, migrations, migrationNamed("x", `{"resource":{"version":"v1/x","resource":"pods"}}`), "spec.resource.version: Invalid value"},
+		"a group with a digit and a hyphen":          {http.MethodPost, migrations, migrationNamed("digits", `{"resource":{"group":"0-1.k8s.io","version":"v1beta1","resource":"widgets"}}`), ""},
+		"a group version with an escape sequence":    {http.MethodPatch, one, `{"spec":{"groupVersions":[{"group":"a\u001b[1m","version":"v1"}]}}`, "spec.groupVersions[0].group: Invalid value"},
+		"a reason in any language":                   {http.MethodPatch, one, `{"spec":{"reason":"Schlüsselwechsel – 鍵の更新 €"}}`, ""},
+		"a reason with an escape sequence":           {http.MethodPatch, one, `{"spec":{"reason":"\u001b]52;c;cm0gLXJm\u0007"}}`, "spec.reason: Invalid value"},
+		"a reason with a C1 control character":       {http.MethodPatch, one, `{"spec":{"reason":"a\u009b31m"}}`, "spec.reason: Invalid value"},
+		"a reason of two lines":                      {http.MethodPatch, one, `{"spec":{"reason":"a\nb"}}`, "spec.reason: Invalid value"},
+		"a reason that changes the direction":        {http.MethodPatch, one, `{"spec":{"reason":"a\u202eb"}}`, "spec.reason: Invalid value"},
+		"a continue token of 4 KiB":                  {http.MethodPatch, one, `{"spec":{"continueToken":"` + strings.Repeat("x", 4096) + `"}}`, ""},
+		"a continue token of more":                   {http.MethodPatch, one, `{"spec":{"continueToken":"` + strings.Repeat("x", 4097) + `"}}`, "may not be more than 4096"},
+		"a continue token with a control character":  {http.MethodPatch, one, `{"spec":{"continueToken":"x\u0000"}}`, "spec.continueToken: Invalid value"},
 		"an unknown phase":                           {http.MethodPatch, one + "/status", `{"status":{"state":"Idle"}}`, "Unsupported value"},
 		"a condition that is neither true nor false": {http.MethodPatch, one + "/status", `{"status":{"conditions":[{"type":"Running","status":"Perhaps"}]}}`, "Unsupported value"},
 		"two conditions of one type":                 {http.MethodPatch, one + "/status", `{"status":{"conditions":[{"type":"Running","status":"True"},{"type":"Running","status":"False"}]}}`, "Duplicate value"},
@@ -88,6 +110,7 @@ func refusesWhatCannotBeMeant(t *testing.T, c *cluster) {
 		"a state of the core group, spelt out":         {http.MethodPost, states, stateNamed("pods", `{"resource":{"group":"","resource":"pods"}}`), ""},
 		"a state with another name":                    {http.MethodPost, states, stateNamed("widgets", `{"resource":{"group":"demo.example.com","resource":"widgets"}}`), "the name is <resource>.<group>, or <resource> for the core group"},
 		"a state of the core group with another name":  {http.MethodPost, states, stateNamed("nodes.core", `{"resource":{"resource":"nodes"}}`), "the name is <resource>.<group>"},
+		"a state of a resource that is a path":         {http.MethodPost, states, stateNamed("x..y", `{"resource":{"group":".y","resource":"x"}}`), "Invalid value"},
 		"a state of nothing":                           {http.MethodPost, states, stateNamed("x", `{"resource":{}}`), "spec.resource.resource: Required value"},
 		"a state without a resource":                   {http.MethodPost, states, stateNamed("x", `{}`), "spec.resource: Required value"},
 		"a state of another resource":                  {http.MethodPatch, state, `{"spec":{"resource":{"resource":"gadgets"}}}`, "is immutable"},
@@ -132,5 +155,93 @@ func raisedGenerationIsTaken(t *testing.T, c *cluster) {
 	}
 	if m.Spec.Generation != 2 || m.Generation != 3 {
 		t.Errorf("spec.generation %d, metadata.generation %d, want 2, 3", m.Spec.Generation, m.Generation)
+	}
+}
+
+// patterns are the rules that came after the first release, as the YAML of the CRDs has them.
+var (
+	patterns    = regexp.MustCompile(`(?m)^ +pattern: .*\n`)
+	tokenLength = "maxLength: 4096\n"
+)
+
+// before returns the CRDs as they were before spec had patterns.
+func before(t *testing.T) fs.FS {
+	t.Helper()
+	older := fstest.MapFS{}
+	names, err := fs.Glob(config.CRDs, "crd/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed := 0
+	for _, name := range names {
+		raw, err := config.CRDs.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		removed += len(patterns.FindAll(raw, -1)) + strings.Count(string(raw), tokenLength)
+		text := strings.ReplaceAll(string(patterns.ReplaceAll(raw, nil)), tokenLength, "maxLength: 65536\n")
+		older[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	if removed != 10 {
+		t.Fatalf("found %d rules to remove, want 10", removed)
+	}
+	return older
+}
+
+// An object that was valid when it was created stays usable (CRD validation ratcheting): its state can be changed and its status written, as long as
+// the invalid fields stay as they are.
+func olderObjectsStayValid(t *testing.T, c *cluster) {
+	replaceCRDs(t, c, before(t))
+	long := strings.Repeat("x", 5000)
+	spec := `{"resource":{"group":"Demo_1","version":"V1","resource":"Widgets"},"reason":"a\nb","continueToken":"` + long + `","groupVersions":[{"group":"A_b","version":"V1"}]}`
+	eventually(t, func() bool { // the API server takes a moment to serve the changed CRD
+		status, _ := c.do(http.MethodPost, migrations, migrationNamed("older", spec))
+		return status == http.StatusCreated
+	})
+	replaceCRDs(t, c, config.CRDs)
+	eventually(t, func() bool {
+		status, _ := c.do(http.MethodPost, migrations+"?dryRun=All", migrationNamed("newer", spec))
+		return status == http.StatusUnprocessableEntity
+	})
+	older := migrations + "/older"
+	c.must(http.MethodPatch, older, `{"spec":{"state":"Paused","generation":2}}`)
+	c.must(http.MethodPatch, older+"/status", `{"status":{"state":"Paused","run":{"generation":2}}}`)
+	c.must(http.MethodPatch, older, `{"spec":{"reason":"shorter","continueToken":""}}`)
+	c.try(t, change{http.MethodPatch, older, `{"spec":{"reason":"a\nb"}}`, "spec.reason: Invalid value"})
+	c.must(http.MethodDelete, older, "")
+}
+
+// replaceCRDs gives the CRDs that are there other versions, with their schemas.
+func replaceCRDs(t *testing.T, c *cluster, files fs.FS) {
+	t.Helper()
+	names, err := fs.Glob(files, "crd/*.yaml")
+	if err != nil || len(names) != 3 {
+		t.Fatalf("%d CRDs (%v), want 3", len(names), err)
+	}
+	for _, name := range names {
+		raw, err := fs.ReadFile(files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+			Spec     struct {
+				Versions json.RawMessage `json:"versions"`
+			} `json:"spec"`
+		}
+		if err := yaml.Unmarshal(raw, &crd); err != nil {
+			t.Fatal(err)
+		}
+		c.must(http.MethodPatch, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+crd.Metadata.Name, `{"spec":{"versions":`+string(crd.Spec.Versions)+`}}`)
+	}
+}
+
+// eventually polls until a condition holds.
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within a minute")
+		}
 	}
 }
