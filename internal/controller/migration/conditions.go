@@ -11,6 +11,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
+// ourConditions are the types of the conditions that this controller writes.
+var ourConditions = []v1alpha1.ConditionType{
+	v1alpha1.Running, v1alpha1.Succeeded, v1alpha1.Failed, v1alpha1.Ready, v1alpha1.Reconciling, v1alpha1.Stalled,
+}
+
 // conditions returns the conditions of a migration that is in a phase, always all of ours and in the same order; each
 // carries the reason and the message of the phase. Conditions of other types are kept behind them, as they are.
 //

@@ -13,18 +13,22 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// controller looks at all migrations in one pass: whose turn it is depends on all of them, and one goroutine cannot
-// decide twice. Passes are cheap: what they read is in the cache, unless something is to be done.
+// controller looks at all migrations that are not at rest in one pass: whose turn it is depends on all of them, and one goroutine cannot
+// decide twice. Passes are cheap: what they read is in the cache, unless something is to be done or to be told.
 type controller struct {
 	client     client.Client
+	cache      cache.Informers
 	live       client.Reader
 	rest       rest.Interface
 	runs       runs
@@ -38,23 +42,57 @@ type controller struct {
 	since time.Time // every look since then has succeeded; zero: the last one failed
 }
 
-// everything is the one thing that there is to reconcile.
-type everything struct{}
+// request is what there is to reconcile: everything together, or the end of the time that a migration is kept after its success.
+type request struct {
+	expiring string // name of the migration; empty: everything
+}
 
-var _ reconcile.TypedReconciler[everything] = (*controller)(nil)
+var _ reconcile.TypedReconciler[request] = (*controller)(nil)
 
-// settleInterval gathers what happens within it into one pass.
-const settleInterval = 100 * time.Millisecond
+// requestsOf are what a migration that changed leads to.
+func requestsOf(_ context.Context, o client.Object) []request {
+	m, ok := o.(*v1alpha1.StorageVersionMigration)
+	if ok && m.Spec.TTLSecondsAfterFinished != nil && m.Status.CompletedGeneration >= m.Spec.Generation {
+		return []request{{}, {expiring: m.Name}}
+	}
+	return []request{{}}
+}
 
-// Reconcile is one pass.
-func (c *controller) Reconcile(ctx context.Context, _ everything) (reconcile.Result, error) {
-	s, err := c.look(ctx, false)
+const (
+	// settleInterval gathers what happens within it into one pass.
+	settleInterval = 100 * time.Millisecond
+	// readings is how often a pass reads past the cache: what it reads may give the turn to a migration that it has not read.
+	readings = 3
+)
+
+// Reconcile is one pass, or the end of one migration.
+//
+// Whatever it does or writes for a migration, it decides from that migration as it was read past the cache, and from runs that were (I4, I8). Which of two
+// migrations comes first may rest on what the cache still shows of the others: that is a question of order. That no two runs work at one time rests on the runs.
+func (c *controller) Reconcile(ctx context.Context, r request) (reconcile.Result, error) {
+	if r.expiring != "" {
+		return c.expireInTime(ctx, r.expiring)
+	}
+	if err := c.metrics.begin(ctx, c.cache); err != nil {
+		return reconcile.Result{}, err
+	}
+	s, err := c.look(ctx, false, nil)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	p := planAll(s, c.most, c.firstRetry)
-	if p.consequential() {
-		if s, err = c.look(ctx, true); err != nil {
+	for range readings {
+		unread := p.unread(s.whole, func(d *planned) bool { return c.writes(d, s) })
+		live := s.live || p.consequential()
+		if len(unread) == 0 && live == s.live {
+			break
+		}
+		for i := range s.migrations {
+			if s.whole[s.migrations[i].UID] {
+				unread = append(unread, s.migrations[i].Name)
+			}
+		}
+		if s, err = c.look(ctx, live, unread); err != nil {
 			return reconcile.Result{}, err
 		}
 		p = planAll(s, c.most, c.firstRetry)
@@ -67,9 +105,14 @@ func (c *controller) Reconcile(ctx context.Context, _ everything) (reconcile.Res
 	return reconcile.Result{RequeueAfter: p.again()}, nil
 }
 
-// look reads everything there is, and notes since when that succeeds: who has not looked cannot tell how long a worker has been silent.
-func (c *controller) look(ctx context.Context, live bool) (snapshot, error) {
-	s, err := c.read(ctx, live)
+// writes reports whether the status of a migration has to be written.
+func (c *controller) writes(d *planned, s snapshot) bool {
+	return differs(d.migration, statusAfter(d.migration, d.decision, s.now, c.firstRetry), s.whole[d.migration.UID])
+}
+
+// look reads what a pass decides from, and notes since when that succeeds: who has not looked cannot tell how long a worker has been silent.
+func (c *controller) look(ctx context.Context, live bool, whole []string) (snapshot, error) {
+	s, err := c.read(ctx, live, whole)
 	if err != nil {
 		c.since = time.Time{}
 		return s, err
@@ -81,26 +124,92 @@ func (c *controller) look(ctx context.Context, live bool) (snapshot, error) {
 	return s, nil
 }
 
-func (c *controller) read(ctx context.Context, live bool) (snapshot, error) {
-	reader := client.Reader(c.client)
-	if live {
-		reader = c.live
-	}
-	s := snapshot{now: time.Now(), live: live}
+// read reads all runs, past the cache where live is true, then the migrations that are not at rest or have runs: the named ones past the cache, and the others
+// from it.
+func (c *controller) read(ctx context.Context, live bool, whole []string) (snapshot, error) {
+	s := snapshot{now: time.Now(), live: live, whole: map[types.UID]bool{}}
 	// Runs first: a migration that is created in between has none, whereas a run whose migration we miss would be taken for an orphan.
 	var err error
 	if s.runs, err = c.runs.list(ctx, live); err != nil {
 		return s, err
 	}
-	found := new(v1alpha1.StorageVersionMigrationList)
-	if err := reader.List(ctx, found); err != nil {
+	open := new(v1alpha1.StorageVersionMigrationList)
+	if err := c.client.List(ctx, open, client.MatchingFields{openIndex: "true"}); err != nil {
 		return s, fmt.Errorf("list migrations: %w", err)
 	}
-	s.migrations, s.moment = found.Items, found.ResourceVersion
-	if live {
-		s.inTree = readInTree(ctx, c.rest, s.now)
+	s.migrations = open.Items
+	unknown, err := c.addOwners(ctx, &s)
+	if err != nil {
+		return s, err
 	}
+	if live {
+		// A run whose migration the cache does not have is an orphan only where the API server does not have it either. A run of which someone removed the
+		// name of its migration cannot be looked up: if it was no orphan, its migration is run again.
+		whole = append(whole, unknown...)
+	}
+	for _, name := range whole {
+		if err := c.readWhole(ctx, name, &s); err != nil {
+			return s, err
+		}
+	}
+	if !live {
+		return s, nil
+	}
+	if s.moment, err = c.moment(ctx); err != nil {
+		return s, err
+	}
+	s.inTree = readInTree(ctx, c.rest, s.now)
 	return s, nil
+}
+
+// addOwners adds the migrations at rest that have runs, and returns the names of those that the cache does not have.
+func (c *controller) addOwners(ctx context.Context, s *snapshot) (unknown []string, err error) {
+	known := map[types.UID]bool{}
+	for i := range s.migrations {
+		known[s.migrations[i].UID] = true
+	}
+	for _, r := range s.runs {
+		if known[r.uid] {
+			continue
+		}
+		known[r.uid] = true
+		owner := new(v1alpha1.StorageVersionMigrationList)
+		if err := c.client.List(ctx, owner, client.MatchingFields{uidIndex: string(r.uid)}); err != nil {
+			return nil, fmt.Errorf("find migration of %s: %w", r.name, err)
+		}
+		if s.migrations = append(s.migrations, owner.Items...); len(owner.Items) == 0 && r.migration != "" {
+			unknown = append(unknown, r.migration)
+		}
+	}
+	return unknown, nil
+}
+
+// readWhole puts a migration as the API server has it into the place of what the cache has under its name.
+func (c *controller) readWhole(ctx context.Context, name string, s *snapshot) error {
+	m := new(v1alpha1.StorageVersionMigration)
+	err := c.live.Get(ctx, client.ObjectKey{Name: name}, m)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read migration %s: %w", name, err)
+	}
+	s.migrations = slices.DeleteFunc(s.migrations, func(other v1alpha1.StorageVersionMigration) bool { return other.Name == name })
+	if err != nil {
+		return nil
+	}
+	// A status is written with the rest as it is: the API server takes nothing else of it.
+	m.Labels, m.Annotations, m.ManagedFields, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil, nil
+	m.Spec.ContinueToken, m.Spec.Reason, m.Spec.GroupVersions = "", "", nil
+	s.migrations, s.whole[m.UID] = append(s.migrations, *m), true
+	return nil
+}
+
+// moment is the resourceVersion of the collection of migrations now: whatever was written before, a run that starts after it has seen.
+func (c *controller) moment(ctx context.Context) (string, error) {
+	one := &metav1.PartialObjectMetadataList{}
+	one.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigrationList"))
+	if err := c.live.List(ctx, one, client.Limit(1)); err != nil {
+		return "", fmt.Errorf("read resourceVersion of migrations: %w", err)
+	}
+	return one.ResourceVersion, nil
 }
 
 // carryOut does what was planned. What fails for one migration is tried again, and does not keep the others. What starts comes first: its worker is at work while
@@ -108,6 +217,9 @@ func (c *controller) read(ctx context.Context, live bool) (snapshot, error) {
 func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 	var problems []error
 	for _, r := range p.orphans {
+		if !s.live {
+			break // too much else moved; the next pass finds them
+		}
 		if err := c.runs.remove(ctx, r); err != nil {
 			problems = append(problems, err)
 		}
@@ -116,6 +228,12 @@ func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 		for i := range p.migrations {
 			d := &p.migrations[i]
 			if (d.step == start) != starting {
+				continue
+			}
+			if !s.whole[d.migration.UID] || d.consequential() && !s.live {
+				if d.consequential() || c.writes(d, s) {
+					d.again = settleInterval // it is read by the next pass
+				}
 				continue
 			}
 			if err := c.do(ctx, d, s); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -160,7 +278,7 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	case expire:
 		return c.expire(ctx, m)
 	}
-	if !changed(m.Status, next) {
+	if !differs(m, next, true) {
 		return nil
 	}
 	before := m.Status
@@ -195,6 +313,32 @@ func (c *controller) conclude(ctx context.Context, d *planned, s snapshot) v1alp
 
 // latest returns the last of some moments.
 func latest(moments ...time.Time) time.Time { return slices.MaxFunc(moments, time.Time.Compare) }
+
+// expireInTime deletes a migration whose time after its success is over, or looks again when it will be. The cache says when that may be; what is deleted was
+// read past it, and has not changed since.
+func (c *controller) expireInTime(ctx context.Context, name string) (reconcile.Result, error) {
+	for i, reader := range []client.Reader{c.client, c.live} {
+		m := new(v1alpha1.StorageVersionMigration)
+		if err := reader.Get(ctx, client.ObjectKey{Name: name}, m); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		now := time.Now()
+		d := decide(facts{now: now, since: now, migration: m})
+		switch {
+		case m.DeletionTimestamp != nil || m.Status.CompletedGeneration < m.Spec.Generation:
+			return reconcile.Result{}, nil
+		case d.step != expire:
+			return reconcile.Result{RequeueAfter: d.again}, nil
+		case i > 0:
+			err := c.expire(ctx, m)
+			if apierrors.IsConflict(err) { // it has changed, which is another request
+				err = nil
+			}
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	return reconcile.Result{}, nil
+}
 
 func (c *controller) expire(ctx context.Context, m *v1alpha1.StorageVersionMigration) error {
 	c.log.Info("Deleting a migration: its time after success is over", "migration", m.Name)

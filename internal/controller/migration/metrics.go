@@ -4,17 +4,28 @@
 package migration
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// metrics tell of migrations by resource, never by object: their number does not grow with what is stored (I6).
+// mostResources bounds the resources that have series of their own (I6): more than clusters in use have.
+const mostResources = 1000
+
+// otherResources is the label of runs of all other resources.
+const otherResources = "(others)"
+
+// metrics tell of migrations by resource, never by object: their number does not grow with what is stored (I6). Whoever may create a migration names a resource: one
+// has series once a run has found in which version the API servers store it, as long as it has a migration. So made-up names have none.
 type metrics struct {
 	// The three that kube-storage-version-migrator has, under their names.
 	migrated   *prometheus.CounterVec
@@ -26,7 +37,12 @@ type metrics struct {
 	duration  *prometheus.GaugeVec
 	throttled *prometheus.GaugeVec
 
+	// follows: begin was called.
+	follows bool
+
 	mu sync.Mutex
+	// named are the migrations that each resource with series has.
+	named map[string]map[types.UID]bool
 	// counted is how many objects of a generation are in migrated already: attempts go on counting.
 	counted map[string]int64
 }
@@ -51,7 +67,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		rate:      gauge("objects_per_second", "Present rate of the run; 0 when none is at work."),
 		duration:  gauge("run_duration_seconds", "How long the last run has taken, or has been taking so far."),
 		throttled: gauge("throttled_seconds", "How long the last run stood still because the API server asked for it."),
-		counted:   map[string]int64{},
+		named:     map[string]map[types.UID]bool{}, counted: map[string]int64{},
 	}
 	for _, c := range []prometheus.Collector{m.migrated, m.remaining, m.migrations, m.objects, m.rate, m.duration, m.throttled} {
 		if err := registry.Register(c); err != nil {
@@ -61,37 +77,118 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
+// begin makes the metrics follow the cache, which first tells of all that there is: passes do not look at what is at rest. Processes that wait for the Lease
+// show nothing.
+func (m *metrics) begin(ctx context.Context, c cache.Informers) error {
+	if m.follows {
+		return nil
+	}
+	informer, err := c.GetInformer(ctx, &v1alpha1.StorageVersionMigration{})
+	if err != nil {
+		return fmt.Errorf("watch migrations: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    m.noted,
+		UpdateFunc: func(_, after any) { m.noted(after) },
+		DeleteFunc: m.gone,
+	})
+	if err != nil {
+		return fmt.Errorf("watch migrations: %w", err)
+	}
+	m.follows = true
+	return nil
+}
+
+func (m *metrics) noted(o any) {
+	if migration, ok := o.(*v1alpha1.StorageVersionMigration); ok {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.repeat(migration, time.Now())
+	}
+}
+
+// gone removes the series of a resource whose last migration is gone.
+func (m *metrics) gone(o any) {
+	if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		o = last.Obj
+	}
+	migration, ok := o.(*v1alpha1.StorageVersionMigration)
+	if !ok {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name := resourceOf(migration)
+	all, has := m.named[name]
+	if delete(all, migration.UID); !has || len(all) > 0 {
+		return
+	}
+	delete(m.named, name)
+	of := prometheus.Labels{"resource": name}
+	for _, v := range []*prometheus.GaugeVec{m.remaining, m.objects, m.rate, m.duration, m.throttled} {
+		v.DeletePartialMatch(of)
+	}
+	for _, v := range []*prometheus.CounterVec{m.migrated, m.migrations} {
+		v.DeletePartialMatch(of)
+	}
+}
+
+// label is the resource of a migration, if that has series of its own, and otherResources otherwise.
+func (m *metrics) label(migration *v1alpha1.StorageVersionMigration) (name string, own bool) {
+	name = resourceOf(migration)
+	all, has := m.named[name]
+	if !has && (migration.Status.StorageVersionHash == "" || len(m.named) >= mostResources) {
+		return otherResources, false
+	}
+	if all == nil {
+		all = map[types.UID]bool{}
+		m.named[name] = all
+	}
+	all[migration.UID] = true
+	return name, true
+}
+
+// repeat shows what the status of a migration says.
+func (m *metrics) repeat(migration *v1alpha1.StorageVersionMigration, now time.Time) {
+	name, own := m.label(migration)
+	if !own {
+		return
+	}
+	p := migration.Status.Progress
+	for state, n := range map[string]int64{"rewritten": p.Rewritten, "current": p.Current, "gone": p.Gone, "failed": p.Failed} {
+		m.objects.WithLabelValues(name, state).Set(float64(n))
+	}
+	m.remaining.WithLabelValues(name).Set(float64(max(0, p.Total-p.Done)))
+	m.rate.WithLabelValues(name).Set(float64(p.ObjectsPerSecond))
+	if end := p.CompletionTime.Time; !p.StartTime.IsZero() {
+		if end.IsZero() {
+			end = now
+		}
+		m.duration.WithLabelValues(name).Set(max(0, end.Sub(p.StartTime.Time)).Truncate(time.Second).Seconds())
+	}
+}
+
 // show repeats what a pass has seen.
 func (m *metrics) show(s snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	owners := map[types.UID]*v1alpha1.StorageVersionMigration{}
 	for i := range s.migrations {
-		migration := &s.migrations[i]
-		name, p := resourceOf(migration), migration.Status.Progress
-		for state, n := range map[string]int64{"rewritten": p.Rewritten, "current": p.Current, "gone": p.Gone, "failed": p.Failed} {
-			m.objects.WithLabelValues(name, state).Set(float64(n))
-		}
-		m.remaining.WithLabelValues(name).Set(float64(max(0, p.Total-p.Done)))
-		m.rate.WithLabelValues(name).Set(float64(p.ObjectsPerSecond))
-		if end := p.CompletionTime.Time; !p.StartTime.IsZero() {
-			if end.IsZero() {
-				end = s.now
-			}
-			m.duration.WithLabelValues(name).Set(max(0, end.Sub(p.StartTime.Time)).Truncate(time.Second).Seconds())
-		}
+		owners[s.migrations[i].UID] = &s.migrations[i]
+		m.repeat(&s.migrations[i], s.now)
 	}
 	exists := map[string]bool{}
 	for _, r := range s.runs {
 		run := fmt.Sprintf("%s-%d", r.uid, r.generation)
 		exists[run] = true
-		if r.report == nil {
+		owner := owners[r.uid]
+		if r.report == nil || owner == nil {
 			continue
 		}
-		name := r.migration
-		if i := indexOf(s.migrations, r); i >= 0 {
-			name = resourceOf(&s.migrations[i])
+		name, own := m.label(owner)
+		if own {
+			m.throttled.WithLabelValues(name).Set(r.report.ThrottledSeconds)
 		}
-		m.throttled.WithLabelValues(name).Set(r.report.ThrottledSeconds)
 		rewritten := r.report.Counts.Rewritten + r.report.Counts.RewrittenBefore
 		if before := m.counted[run]; rewritten > before {
 			m.migrated.WithLabelValues(name).Add(float64(rewritten - before))
@@ -105,22 +202,16 @@ func (m *metrics) show(s snapshot) {
 	}
 }
 
-func indexOf(all []v1alpha1.StorageVersionMigration, r run) int {
-	for i := range all {
-		if all[i].UID == r.uid {
-			return i
-		}
-	}
-	return -1
-}
-
 // ended counts a run that has succeeded or failed.
 func (m *metrics) ended(migration *v1alpha1.StorageVersionMigration, before, after v1alpha1.StorageVersionMigrationStatus) {
 	if before.State == after.State {
 		return
 	}
 	if after.State == v1alpha1.PhaseSucceeded || after.State == v1alpha1.PhaseFailed {
-		m.migrations.WithLabelValues(resourceOf(migration), string(after.State)).Inc()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		name, _ := m.label(migration)
+		m.migrations.WithLabelValues(name, string(after.State)).Inc()
 	}
 }
 

@@ -12,13 +12,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// snapshot is everything there is, as of one moment.
+// snapshot is everything that a pass decides from, as of one moment: the migrations that are not at rest, those that have runs, and all runs.
 type snapshot struct {
 	now        time.Time
 	since      time.Time // every look since then has succeeded
-	live       bool      // read past the cache
+	live       bool      // runs were read past the cache
 	migrations []v1alpha1.StorageVersionMigration
-	moment     string // resourceVersion of their collection
+	whole      map[types.UID]bool // migrations that were read past the cache
+	moment     string             // resourceVersion of their collection; read live only
 	runs       []run
 	inTree     inTree // read live only
 }
@@ -36,13 +37,37 @@ type plan struct {
 }
 
 // consequential reports whether something is to be done that must not rest on what the cache still shows.
+func (d *planned) consequential() bool {
+	return d.step != nothing && d.step != follow || len(d.remove) > 0
+}
+
 func (p plan) consequential() bool {
-	for _, d := range p.migrations {
-		if d.step != nothing && d.step != follow || len(d.remove) > 0 {
+	for i := range p.migrations {
+		if p.migrations[i].consequential() {
 			return true
 		}
 	}
 	return len(p.orphans) > 0
+}
+
+// mostRead bounds the migrations that a pass reads past the cache at one time, and with them what it holds of large ones (I6). The others come next.
+const mostRead = 32
+
+// unread returns the names of migrations that are to be read past the cache: something is to be done or to be told for them, and they were not read so. What
+// is to be done comes first. writes reports whether a status has to be written.
+func (p plan) unread(whole map[types.UID]bool, writes func(*planned) bool) []string {
+	var first, then []string
+	for i := range p.migrations {
+		switch d := &p.migrations[i]; {
+		case whole[d.migration.UID]:
+		case d.consequential():
+			first = append(first, d.migration.Name)
+		case len(then) < mostRead && writes(d):
+			then = append(then, d.migration.Name)
+		}
+	}
+	all := append(first, then...)
+	return all[:min(len(all), mostRead)]
 }
 
 // again is when to look again without being told; zero: not.
@@ -93,9 +118,9 @@ func planAll(s snapshot, most int, firstRetry time.Duration) plan {
 		exists[m.UID] = true
 	}
 	t := turns{most: most, inTree: s.inTree}
-	begun, leaving := map[types.UID]bool{}, false
+	begun, leaving := map[types.UID][]run{}, false
 	for _, r := range s.runs {
-		begun[r.uid] = true
+		begun[r.uid] = append(begun[r.uid], r)
 		if r.active || aboutToBeFree(r, s.now) {
 			t.begin(r)
 			leaving = leaving || !r.active
@@ -108,10 +133,10 @@ func planAll(s snapshot, most int, firstRetry time.Duration) plan {
 	for i := range s.migrations {
 		m := &s.migrations[i]
 		if m.DeletionTimestamp != nil {
-			p.orphans = append(p.orphans, ofMigration(s.runs, m.UID)...)
+			p.orphans = append(p.orphans, inOrder(begun[m.UID])...)
 			continue
 		}
-		d := decide(facts{now: s.now, since: s.since, migration: m, runs: ofMigration(s.runs, m.UID), moment: s.moment, firstRetry: firstRetry})
+		d := decide(facts{now: s.now, since: s.since, migration: m, runs: inOrder(begun[m.UID]), moment: s.moment, firstRetry: firstRetry})
 		if d.keepWorkers(s.now) {
 			d.again = soonest(d.again, settleInterval)
 		}

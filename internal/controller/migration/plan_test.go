@@ -100,7 +100,7 @@ func TestWhoseTurnComesFirst(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			queue(test.waiting, map[types.UID]bool{"of-begun": true}, noon)
+			queue(test.waiting, map[types.UID][]run{"of-begun": {{}}}, noon)
 			var got []string
 			for _, m := range test.waiting {
 				got = append(got, m.Spec.Resource.Resource)

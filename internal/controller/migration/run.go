@@ -170,16 +170,11 @@ type runs interface {
 	remove(ctx context.Context, r run) error
 }
 
-// ofMigration returns the runs of one migration, the newest last.
-func ofMigration(all []run, uid types.UID) []run {
-	var own []run
-	for _, r := range all {
-		if r.uid == uid {
-			own = append(own, r)
-		}
-	}
-	slices.SortFunc(own, order)
-	return own
+// inOrder returns the runs of one migration, the newest last.
+func inOrder(own []run) []run {
+	sorted := slices.Clone(own)
+	slices.SortFunc(sorted, order)
+	return sorted
 }
 
 // workerSettings are what every worker is told.

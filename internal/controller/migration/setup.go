@@ -7,12 +7,14 @@
 // process), and the verdict: only here a run becomes a success, and only then a definition's storedVersions are pruned. It never
 // rewrites objects itself, never edits a spec, and never takes a word of its own status for a fact about what is stored.
 //
-// A pass reads everything, decides purely (planAll), and acts. Invariants:
+// A pass reads what is to be done and what is at work, decides purely (planAll), and acts. Invariants:
 //   - I2, I4: Succeeded follows a proven run whose epoch is compared once more, here, after the worker's last word.
 //   - I4: a status repeats a report only as long as it is fresh; silence is told, and ends the run (giveUp).
 //   - I5: a process may die after any request. Checkpoints have names that the next pass finds, Jobs have rosters; statuses are written under the
 //     resourceVersion that was decided upon.
-//   - I8: one goroutine of one leader decides whose turn it is, from what is read past the cache, and a leader that lost its Lease
+//   - I6: a pass looks at the migrations that are not at rest, and at those that have runs: what has succeeded costs nothing. The cache keeps a few KiB
+//     of each migration, however large it is (stripped).
+//   - I8: one goroutine of one leader decides whose turn it is, from runs that are read past the cache, and a leader that lost its Lease
 //     without knowing is kept from writing (fence).
 package migration
 
@@ -48,6 +50,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/controller/scrape"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -141,6 +144,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up scheme: %w", err)
 	}
+	guarded = bounded.Config(guarded) // pages of lists have limits of their own
 	m, err := manager.New(guarded, manager.Options{
 		Scheme: scheme, Logger: log, Cache: cacheOptions(o.Namespace),
 		LeaderElection: o.LeaderElect, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
@@ -153,7 +157,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up controller: %w", err)
 	}
-	if err := add(m, guarded, o); err != nil {
+	if err := add(ctx, m, guarded, o); err != nil {
 		return fmt.Errorf("set up controller: %w", err)
 	}
 	if o.MetricsAddress != "0" {
@@ -227,12 +231,15 @@ func cacheOptions(namespace string) cache.Options {
 	}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         map[client.Object]cache.ByObject{&batchv1.Job{}: ours, &corev1.ConfigMap{}: checkpoints},
+		NewInformer:      newInformer,
+		ByObject: map[client.Object]cache.ByObject{
+			&batchv1.Job{}: ours, &corev1.ConfigMap{}: checkpoints, &v1alpha1.StorageVersionMigration{}: {Transform: strip},
+		},
 	}
 }
 
 // add adds everything that runs to the manager.
-func add(m manager.Manager, config *rest.Config, o Options) error {
+func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options) error {
 	restClient, err := migrate.NewClient(config)
 	if err != nil {
 		return err
@@ -248,6 +255,9 @@ func add(m manager.Manager, config *rest.Config, o Options) error {
 		return err
 	}
 	ended := make(chan event.TypedGenericEvent[client.Object], 1)
+	if err := index(ctx, m.GetFieldIndexer()); err != nil {
+		return err
+	}
 	carriers, err := runsOf(m, config, o, func() {
 		select {
 		case ended <- event.TypedGenericEvent[client.Object]{Object: &v1alpha1.StorageVersionMigration{}}:
@@ -264,7 +274,7 @@ func add(m manager.Manager, config *rest.Config, o Options) error {
 		return err
 	}
 	c := &controller{
-		client: m.GetClient(), live: m.GetAPIReader(), rest: restClient, runs: carriers,
+		client: m.GetClient(), cache: m.GetCache(), live: m.GetAPIReader(), rest: restClient, runs: carriers,
 		judge:  &judge{client: restClient, servers: servers, minEvidence: o.MinEvidence, keep: o.KeepStoredVersions},
 		events: m.GetEventRecorder("kube-migrator"), metrics: counters, log: o.Logger, most: o.MaxConcurrent, firstRetry: o.RetryAfter,
 	}
@@ -286,13 +296,13 @@ func runsOf(m manager.Manager, config *rest.Config, o Options, ended func()) (ru
 
 // watch makes everything that happens lead to a pass, soon; what happens together leads to one.
 func watch(m manager.Manager, c *controller, ended chan event.TypedGenericEvent[client.Object], o Options) error {
-	pass := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, client.Object) []everything { return []everything{{}} })
-	b := builder.TypedControllerManagedBy[everything](m).Named("migration").
-		WithOptions(ctrlcontroller.TypedOptions[everything]{
+	pass := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, client.Object) []request { return []request{{}} })
+	b := builder.TypedControllerManagedBy[request](m).Named("migration").
+		WithOptions(ctrlcontroller.TypedOptions[request]{
 			MaxConcurrentReconciles: 1, SkipNameValidation: new(true), // several controllers in one process, in tests
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[everything](settleInterval, 10*time.Second),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[request](settleInterval, 10*time.Second),
 		}).
-		Watches(&v1alpha1.StorageVersionMigration{}, pass).
+		Watches(&v1alpha1.StorageVersionMigration{}, handler.TypedEnqueueRequestsFromMapFunc(requestsOf)).
 		Watches(&corev1.ConfigMap{}, pass).
 		WatchesRawSource(source.TypedChannel(ended, pass))
 	if !o.InProcess {

@@ -75,9 +75,9 @@ func (t *turns) begin(r run) {
 }
 
 // queue sorts migrations by whose turn comes first: what was begun, then the greatest priority, where each minute of waiting counts as 1.
-func queue(all []v1alpha1.StorageVersionMigration, begun map[types.UID]bool, now time.Time) {
+func queue(all []v1alpha1.StorageVersionMigration, begun map[types.UID][]run, now time.Time) {
 	rank := func(m *v1alpha1.StorageVersionMigration) int {
-		if begun[m.UID] {
+		if len(begun[m.UID]) > 0 {
 			return 0
 		}
 		return 1

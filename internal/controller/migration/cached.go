@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
+)
+
+// What the cache keeps of StorageVersionMigrations (I6). Whoever may create one chooses how large it is, up to the API server's limit, and how many
+// there are: the cache keeps of each what passes decide from, some 4 KiB at most, and never a label, an annotation, a continue token or a long text.
+// A status is never written from what the cache holds: see controller.Reconcile.
+
+// mostText bounds each text of a status that is kept as it is, in bytes. A longer one is kept as its digest, which tells whether it has changed.
+const mostText = 128
+
+// The indexes of the cache.
+const (
+	// openIndex has the migrations that something may have to be done for: those that are not at rest.
+	openIndex = "open"
+	uidIndex  = "uid"
+)
+
+// stripped is the part of a migration that passes decide from. Stripping it again changes nothing.
+func stripped(m *v1alpha1.StorageVersionMigration) *v1alpha1.StorageVersionMigration {
+	return &v1alpha1.StorageVersionMigration{
+		TypeMeta: m.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{
+			Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+			CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+		},
+		Spec: v1alpha1.StorageVersionMigrationSpec{
+			Resource: m.Spec.Resource, Generation: m.Spec.Generation, State: m.Spec.State, Priority: m.Spec.Priority, Pace: m.Spec.Pace,
+			TTLSecondsAfterFinished: m.Spec.TTLSecondsAfterFinished,
+		},
+		Status: strippedStatus(m.Status),
+	}
+}
+
+// strippedStatus leaves out what is long: the failures, the API servers of the epoch, and the conditions of other programs.
+func strippedStatus(s v1alpha1.StorageVersionMigrationStatus) v1alpha1.StorageVersionMigrationStatus {
+	s.Summary, s.Failures = short(s.Summary), nil
+	if s.Epoch != nil {
+		epoch := *s.Epoch
+		epoch.Servers = nil
+		s.Epoch = &epoch
+	}
+	var kept []v1alpha1.Condition
+	for _, c := range s.Conditions {
+		if slices.Contains(ourConditions, c.Type) {
+			c.Reason, c.Message = short(c.Reason), short(c.Message)
+			kept = append(kept, c)
+		}
+	}
+	s.Conditions = kept
+	return s
+}
+
+// short is a text, or its digest if it is long.
+func short(text string) string {
+	if len(text) <= mostText {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// differs reports whether next says anything that the status of m does not. whole says that m is no stripped one. Of a stripped one the summary is not
+// compared: it is made of the other fields, and of texts of which only digests are known.
+func differs(m *v1alpha1.StorageVersionMigration, next v1alpha1.StorageVersionMigrationStatus, whole bool) bool {
+	before := m.Status
+	if !whole {
+		before, next = strippedStatus(before), strippedStatus(next)
+		before.Summary, next.Summary = "", ""
+	}
+	return changed(before, next)
+}
+
+// resting reports whether nothing is to be done for a migration without a run until it changes: it has succeeded, or it is paused or cancelled, and its
+// status says so. What has succeeded and expires is at rest, too: its end is a request of its own. It is pure but for the clock.
+func resting(m *v1alpha1.StorageVersionMigration) bool {
+	if m.DeletionTimestamp != nil {
+		return false
+	}
+	now := time.Now()
+	d := decide(facts{now: now, since: now, migration: m})
+	finished := m.Status.CompletedGeneration >= m.Spec.Generation
+	return (finished || d.step == nothing && d.again == 0) && !differs(m, statusAfter(m, d, now, 0), false)
+}
+
+// strip is the transformation of what comes into the cache.
+func strip(object any) (any, error) {
+	if m, ok := object.(*v1alpha1.StorageVersionMigration); ok {
+		return stripped(m), nil
+	}
+	return object, nil
+}
+
+// indexPatience is how long the API server may take to serve the CRD, or to answer, before the controller gives up.
+const indexPatience = 30 * time.Second
+
+// index adds the indexes to a cache.
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, one := range []struct {
+		name string
+		of   func(m *v1alpha1.StorageVersionMigration) []string
+	}{
+		{uidIndex, func(m *v1alpha1.StorageVersionMigration) []string { return []string{string(m.UID)} }},
+		{openIndex, func(m *v1alpha1.StorageVersionMigration) []string {
+			if resting(m) {
+				return nil
+			}
+			return []string{"true"}
+		}},
+	} {
+		var err error
+		add := func(ctx context.Context) (bool, error) {
+			err = indexer.IndexField(ctx, &v1alpha1.StorageVersionMigration{}, one.name, func(o client.Object) []string {
+				if m, ok := o.(*v1alpha1.StorageVersionMigration); ok {
+					return one.of(m)
+				}
+				return nil
+			})
+			return err == nil, nil
+		}
+		if wait.PollUntilContextTimeout(ctx, time.Second, indexPatience, true, add) != nil {
+			return fmt.Errorf("index migrations by %s: %w", one.name, cmp.Or(err, ctx.Err()))
+		}
+	}
+	return nil
+}
+
+// newInformer is NewSharedIndexInformer, but lists migrations in pages whose objects are stripped one page after the other. An API server that streams a list
+// (WatchList) is not asked for pages; its objects are stripped one by one.
+func newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	if _, ok := example.(*v1alpha1.StorageVersionMigration); ok {
+		whole := toolscache.ToListerWatcherWithContext(lw)
+		lw = &toolscache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return listStripped(ctx, func(ctx context.Context, limit int64, token string) (*v1alpha1.StorageVersionMigrationList, error) {
+					// As of now: an API server ignores the limit of a list at any older resourceVersion.
+					o.Limit, o.Continue, o.ResourceVersion, o.ResourceVersionMatch = limit, token, "", ""
+					found, err := whole.ListWithContext(ctx, o)
+					if err != nil {
+						return nil, err
+					}
+					list, ok := found.(*v1alpha1.StorageVersionMigrationList)
+					if !ok {
+						return nil, fmt.Errorf("list migrations: got a %T", found)
+					}
+					return list, nil
+				})
+			},
+			WatchFuncWithContext: whole.WatchWithContext,
+		}
+	}
+	return toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
+}
+
+// listStripped reads all migrations, never more than one page of whole ones at a time.
+func listStripped(
+	ctx context.Context, page func(ctx context.Context, limit int64, token string) (*v1alpha1.StorageVersionMigrationList, error),
+) (*v1alpha1.StorageVersionMigrationList, error) {
+	all := new(v1alpha1.StorageVersionMigrationList)
+	err := bounded.EachPage(ctx, func(ctx context.Context, limit int64, token string) (bounded.Page, error) {
+		found, err := page(ctx, limit, token)
+		if err != nil {
+			return bounded.Page{}, err
+		}
+		next := bounded.Page{Continue: found.Continue}
+		for i := range found.Items {
+			m := &found.Items[i]
+			next.Identities = append(next.Identities, m.Name)
+			all.Items = append(all.Items, *stripped(m))
+		}
+		all.TypeMeta, all.ResourceVersion = found.TypeMeta, found.ResourceVersion
+		return next, nil
+	})
+	return all, err
+}
