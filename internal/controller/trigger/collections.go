@@ -200,7 +200,7 @@ func (c *comparer) due(s *seen) []string {
 
 // waits reports whether a migration has succeeded whose proof the state does not have yet.
 func (s *seen) waits(r *resource, state *v1alpha1.StorageState) bool {
-	return len(proofsOf(s.migrations, r.names)) > 0 && !recorded(&state.Status).Migrated()
+	return len(proofsOf(s.migrations.of(r.names), r.names)) > 0 && !recorded(&state.Status).Migrated()
 }
 
 // servers identify the API servers that a look found, and those that have been there. Unlike before: one was restarted.

@@ -32,7 +32,7 @@ type seen struct {
 	// resources are by the name of their StorageState; what is stored once under several names is one of them.
 	resources map[string]*resource
 	// migrations were read after the round, and the moment with the states after that: whatever the round saw came before.
-	migrations []v1alpha1.StorageVersionMigration
+	migrations migrations
 	moment     uint64
 	states     map[string]*v1alpha1.StorageState
 	// collections were read after the migrations, by the names of StorageStates; not all of them in every look.
@@ -142,7 +142,7 @@ func (e *eyes) newcomers(r *agreement.Round) (ids []string) {
 
 // objectsRead are our own, as one reading found them.
 type objectsRead struct {
-	migrations []v1alpha1.StorageVersionMigration
+	migrations migrations
 	states     map[string]*v1alpha1.StorageState
 	// version is the resourceVersion of the StorageStates' collection; 0: not known.
 	version uint64
@@ -152,15 +152,15 @@ type objectsRead struct {
 
 // read reads what there is, past the cache.
 func (e *eyes) read(ctx context.Context) (objectsRead, error) {
-	found := new(v1alpha1.StorageVersionMigrationList)
-	if err := e.live.List(ctx, found); err != nil {
-		return objectsRead{}, fmt.Errorf("list migrations: %w", err)
+	found, err := readMigrations(ctx, e.live)
+	if err != nil {
+		return objectsRead{}, err
 	}
 	list, before := new(v1alpha1.StorageStateList), e.main.now()
 	if err := e.live.List(ctx, list); err != nil {
 		return objectsRead{}, fmt.Errorf("list storage states: %w", err)
 	}
-	r := objectsRead{migrations: found.Items, states: map[string]*v1alpha1.StorageState{}}
+	r := objectsRead{migrations: found, states: map[string]*v1alpha1.StorageState{}}
 	for i := range list.Items {
 		r.states[list.Items[i].Name] = &list.Items[i]
 	}
@@ -241,7 +241,7 @@ func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, sin
 		Begun: s.round.Begun, Traces: s.traces.left, Restored: s.restored, Names: readables(known, &v),
 		Moment: s.moment, Collection: s.collections[r.names[0]], Revisions: v.Origin != migrate.Aggregated,
 	}
-	l.Own, l.Others = migrationsOf(s.migrations, r.names)
+	l.Own, l.Others = migrationsOf(s.migrations.of(r.names), r.names)
 	for _, server := range v.Servers {
 		l.Servers = append(l.Servers, ledger.Server{
 			ID: server.ID, Process: server.Process, Hash: server.Hash, Answered: server.Answered, CameBack: cameBack(known.Traces, server.Process),

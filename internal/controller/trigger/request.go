@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // The labels of what this program creates.
@@ -116,9 +118,9 @@ type asker struct {
 // ask raises the generation of a resource's migration, or creates it, and returns it; nil where nothing is asked for. requested says that there was one before. Dying before or
 // after changes nothing: what is recorded asks again.
 func (a *asker) ask(
-	ctx context.Context, r inventory.Resource, all []v1alpha1.StorageVersionMigration, d ledger.Decision, requested bool,
+	ctx context.Context, r inventory.Resource, all migrations, d ledger.Decision, requested bool,
 ) (*v1alpha1.StorageVersionMigration, error) {
-	if m := own(all, r.Names()); m != nil {
+	if m := own(all.of(r.Names()), r.Names()); m != nil {
 		if err := a.raise(ctx, m, r, d); err != nil {
 			return nil, fmt.Errorf("raise generation of migration %s: %w", m.Name, err)
 		}
@@ -131,7 +133,7 @@ func (a *asker) ask(
 	if err != nil {
 		return nil, err
 	}
-	m.Spec.Generation, m.Spec.Reason, m.Spec.Priority = d.Request, d.Reason, priority(r)
+	m.Spec.Generation, m.Spec.Reason, m.Spec.Priority = d.Request, oneLine(d.Reason), priority(r)
 	if err := a.client.Create(ctx, m); err != nil {
 		return nil, fmt.Errorf("create migration %s: %w", m.Name, err)
 	}
@@ -152,7 +154,7 @@ func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, 
 		{"test", "/metadata/uid", m.UID},
 		{"test", "/spec/generation", m.Spec.Generation},
 		{"replace", "/spec/generation", d.Request},
-		{"add", "/spec/reason", d.Reason},
+		{"add", "/spec/reason", oneLine(d.Reason)},
 		{"add", "/spec/priority", priority(r)},
 	}
 	if pace := paceOf(m.Spec.Pace, a.pace); pace != m.Spec.Pace {
@@ -165,6 +167,18 @@ func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, 
 	return a.client.Patch(ctx, m, client.RawPatch(types.JSONPatchType, patch))
 }
 
+// mostReason is how many characters spec.reason may have.
+const mostReason = 1024
+
+// oneLine is a text as spec.reason takes it: names of versions in it were chosen by API servers.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(printable.Text(text)), " ")
+	if runes := []rune(text); len(runes) > mostReason {
+		return string(runes[:mostReason-1]) + "…"
+	}
+	return text
+}
+
 // paceOf is a pace with the default bounds where it has none.
 func paceOf(pace, otherwise v1alpha1.Pace) v1alpha1.Pace {
 	return v1alpha1.Pace{
@@ -174,7 +188,7 @@ func paceOf(pace, otherwise v1alpha1.Pace) v1alpha1.Pace {
 }
 
 // object is the migration of a resource that has none. A cluster-scoped object has a cluster-scoped owner: the installation's namespace.
-func (a *asker) object(ctx context.Context, r inventory.Resource, all []v1alpha1.StorageVersionMigration) (*v1alpha1.StorageVersionMigration, error) {
+func (a *asker) object(ctx context.Context, r inventory.Resource, all migrations) (*v1alpha1.StorageVersionMigration, error) {
 	namespace := new(corev1.Namespace)
 	if err := a.live.Get(ctx, client.ObjectKey{Name: a.namespace}, namespace); err != nil {
 		return nil, fmt.Errorf("read the namespace that owns what is created: %w", err)

@@ -38,10 +38,10 @@ func GroupVersions(r inventory.Resource) []v1alpha1.GroupVersion {
 // refresh writes spec.groupVersions of every migration whose resource is served elsewhere than it says, whoever created it. Where somebody else keeps the field, it is theirs.
 func (t *trigger) refresh(ctx context.Context, s *seen) (problems []error) {
 	for _, r := range t.eyes.known.Resources {
-		want, names := GroupVersions(r), r.Names()
-		for i := range s.migrations {
-			m := &s.migrations[i]
-			if len(want) == 0 || m.DeletionTimestamp != nil || !about(m, names) || slices.Equal(m.Spec.GroupVersions, want) {
+		want, own := GroupVersions(r), s.migrations.of(r.Names())
+		for i := range own {
+			m := &own[i]
+			if len(want) == 0 || m.DeletionTimestamp != nil || slices.Equal(m.Spec.GroupVersions, digested(want)) {
 				continue
 			}
 			err := t.applyGroupVersions(ctx, m, want)

@@ -51,7 +51,7 @@ func (t *trigger) decide(s *seen) []entryPlan {
 	var plan []entryPlan
 	for name, r := range s.resources {
 		e := entryPlan{name: name, resource: r, state: s.states[name]}
-		e.requested = e.state != nil && e.state.Status.Requested || slices.ContainsFunc(s.migrations, func(m v1alpha1.StorageVersionMigration) bool { return about(&m, r.names) })
+		e.requested = e.state != nil && e.state.Status.Requested || len(s.migrations.of(r.names)) > 0
 		since, watched := t.positions[name]
 		look := s.lookAt(r, e.state, t.journal, since, t.MinEvidence)
 		switch {
@@ -157,7 +157,7 @@ func (o Options) promise(r *resource) (periodSeconds int64, excluded bool) {
 
 // forget removes our migration of a resource that is gone, and then what is recorded: dying in between leaves what the next look finds gone.
 func (t *trigger) forget(ctx context.Context, e *entryPlan, s *seen) error {
-	if m := own(s.migrations, []string{e.name}); m != nil {
+	if m := own(s.migrations.of([]string{e.name}), []string{e.name}); m != nil {
 		if err := client.IgnoreNotFound(t.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})); err != nil {
 			return fmt.Errorf("delete migration %s: %w", m.Name, err)
 		}
@@ -202,7 +202,7 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 				names = r.Names()
 			}
 		}
-		before, proofs := recorded(&state.Status), proofsOf(found.migrations, names)
+		before, proofs := recorded(&state.Status), proofsOf(found.migrations.of(names), names)
 		d := ledger.Finished(before, proofs, ledger.Collection{})
 		if d.Refused == ledger.NotCompared && t.disturbed(name) {
 			look = true // an etcd may have been restored since the run; the recorded epoch does not show it
