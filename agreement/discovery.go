@@ -51,9 +51,9 @@ type document struct {
 	Versions  bounded.List[string]  `json:"versions"`
 	Groups    bounded.List[struct {
 		Name     string `json:"name"`
-		Versions []struct {
+		Versions bounded.List[struct {
 			Version string `json:"version"`
-		} `json:"versions"`
+		}] `json:"versions"`
 	}] `json:"groups"`
 }
 

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
 const endpointsPath = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dkubernetes"
@@ -31,7 +34,7 @@ type endpoints struct {
 }
 
 func readEndpoints(ctx context.Context, c *client) (endpoints, error) {
-	body, _, err := c.get(ctx, endpointsPath)
+	body, _, err := c.get(bounded.WithLimit(ctx, identityBytes), endpointsPath)
 	switch {
 	case statusOf(err) == http.StatusForbidden:
 		return endpoints{why: "the EndpointSlice default/kubernetes may not be read"}, nil
@@ -43,7 +46,7 @@ func readEndpoints(ctx context.Context, c *client) (endpoints, error) {
 
 func parseEndpoints(body []byte) (endpoints, error) {
 	var list struct {
-		Items []endpointSlice `json:"items"`
+		Items bounded.List[endpointSlice] `json:"items"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
 		return endpoints{}, fmt.Errorf("decode EndpointSlices: %w", err)
@@ -80,18 +83,34 @@ func parseEndpoints(body []byte) (endpoints, error) {
 
 // endpointSlice is what is read of one.
 type endpointSlice struct {
-	Metadata  metav1.ObjectMeta `json:"metadata"`
-	Endpoints []struct {
-		Addresses []string `json:"addresses"`
+	Metadata  identity `json:"metadata"`
+	Endpoints bounded.List[struct {
+		Addresses bounded.List[string] `json:"addresses"`
 		TargetRef struct {
 			UID string `json:"uid"`
 		} `json:"targetRef"`
-	} `json:"endpoints"`
-	Ports []struct {
+	}] `json:"endpoints"`
+	Ports bounded.List[struct {
 		Name string `json:"name"`
 		Port int    `json:"port"`
-	} `json:"ports"`
+	}] `json:"ports"`
 }
+
+// identity is what is read of the metadata of a Lease or an EndpointSlice. Everything else of it may be of any size.
+type identity struct {
+	Name              string            `json:"name"`
+	UID               types.UID         `json:"uid"`
+	Generation        int64             `json:"generation"`
+	CreationTimestamp metav1.Time       `json:"creationTimestamp"`
+	Labels            map[string]string `json:"labels"`
+	Annotations       map[string]string `json:"annotations"`
+	ManagedFields     bounded.List[struct {
+		Time *metav1.Time `json:"time"`
+	}] `json:"managedFields"`
+}
+
+// identityBytes bounds a list of Leases or of EndpointSlices, of which each has about 1 KiB, before it is decoded (I6).
+const identityBytes = 4 << 20
 
 // portOf returns the port named https, or the first.
 func portOf(slice *endpointSlice) string {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
 const (
@@ -68,7 +70,7 @@ type server struct {
 
 // readLeases lists the identity Leases, those of other API servers too. Without a resourceVersion the list is as new as etcd, whoever answers.
 func readLeases(ctx context.Context, c *client) (leases, error) {
-	body, date, err := c.get(ctx, leasesPath+url.QueryEscape(identityLabel))
+	body, date, err := c.get(bounded.WithLimit(ctx, identityBytes), leasesPath+url.QueryEscape(identityLabel))
 	switch {
 	case statusOf(err) == http.StatusForbidden:
 		return leases{why: "the identity Leases of the API servers in kube-system may not be read"}, nil
@@ -82,13 +84,13 @@ func readLeases(ctx context.Context, c *client) (leases, error) {
 // may be wrong by hours.
 func parseLeases(body []byte, serverNow, now time.Time) (leases, error) {
 	var list struct {
-		Items []struct {
-			Metadata metav1.ObjectMeta `json:"metadata"`
+		Items bounded.List[struct {
+			Metadata identity `json:"metadata"`
 			Spec     struct {
 				HolderIdentity string           `json:"holderIdentity"`
 				RenewTime      metav1.MicroTime `json:"renewTime"`
 			} `json:"spec"`
-		} `json:"items"`
+		}] `json:"items"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
 		return leases{}, fmt.Errorf("decode identity Leases: %w", err)

@@ -189,7 +189,7 @@ func (s *service) findProcesses(ctx context.Context, c *client) error {
 	if err := apipath.Segment("namespace", s.namespace); err != nil {
 		return fmt.Errorf("%w: APIService %s: %w", migrate.ErrUntrustedAnswer, s.name, err)
 	}
-	body, _, err := c.get(ctx, fmt.Sprintf(slicesPath, url.PathEscape(s.namespace), url.QueryEscape(s.service)))
+	body, _, err := c.get(bounded.WithLimit(ctx, identityBytes), fmt.Sprintf(slicesPath, url.PathEscape(s.namespace), url.QueryEscape(s.service)))
 	if statusOf(err) == http.StatusForbidden {
 		s.unreachable = "the EndpointSlices of the service behind the APIService may not be read"
 		return nil
