@@ -234,16 +234,16 @@ func TestWhatIsToBeDoneForAMigrationTakesItOutOfRest(t *testing.T) {
 		m    *v1alpha1.StorageVersionMigration
 		rest bool
 	}{
-		"a new one":                           {aMigration(func(*v1alpha1.StorageVersionMigration) {}), false},
-		"one that waits":                      {told(func(*v1alpha1.StorageVersionMigration) {}), false},
-		"one that has succeeded":              {told(finished), true},
-		"one whose success is not told":       {aMigration(finished), false},
-		"one that expires":                    {told(expiring), true},
-		"a paused one":                        {told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }), true},
-		"a cancelled one":                     {told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }), true},
-		"one that has succeeded, raised":      {raised(told(finished)), false},
-		"one that is tried again":             {told(backsOff), false},
-		"one that is being deleted":           {deleted(told(finished)), false},
+		"a new one":                      {aMigration(func(*v1alpha1.StorageVersionMigration) {}), false},
+		"one that waits":                 {told(func(*v1alpha1.StorageVersionMigration) {}), false},
+		"one that has succeeded":         {told(finished), true},
+		"one whose success is not told":  {aMigration(finished), false},
+		"one that expires":               {told(expiring), true},
+		"a paused one":                   {told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }), true},
+		"a cancelled one":                {told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }), true},
+		"one that has succeeded, raised": {raised(told(finished)), false},
+		"one that is tried again":        {told(backsOff), false},
+		"one that is being deleted":      {deleted(told(finished)), false},
 	} {
 		if got := resting(stripped(test.m)); got != test.rest {
 			t.Errorf("%s is at rest: %t, want %t", name, got, test.rest)

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
 // inTreeVersions are those of Kubernetes' own API for the same job, in storagemigration.k8s.io.
@@ -45,7 +47,7 @@ type inTreeMigration struct {
 		} `json:"resource"`
 	} `json:"spec"`
 	Status struct {
-		Conditions []metav1.Condition `json:"conditions"`
+		Conditions bounded.List[metav1.Condition] `json:"conditions"`
 	} `json:"status"`
 }
 
@@ -86,7 +88,7 @@ func readInTree(ctx context.Context, client rest.Interface, now time.Time) inTre
 			return inTree{problem: result.Error().Error()}
 		}
 		var list struct {
-			Items []inTreeMigration `json:"items"`
+			Items bounded.List[inTreeMigration] `json:"items"`
 		}
 		if err := json.Unmarshal(raw, &list); err != nil {
 			return inTree{problem: "decode its migrations: " + err.Error()}

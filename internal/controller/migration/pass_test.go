@@ -36,7 +36,7 @@ type shelf struct {
 	all                         map[string]*v1alpha1.StorageVersionMigration
 	cached                      bool
 	server                      *shelf // where a cache's client writes
-	given, whole, lists, writes int // objects that were given from the cache, objects that were read whole, lists of all, and writes
+	given, whole, lists, writes int    // objects that were given from the cache, objects that were read whole, lists of all, and writes
 }
 
 func (s *shelf) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {

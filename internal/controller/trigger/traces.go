@@ -13,22 +13,28 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 )
 
 // object is what is read of an EndpointSlice or a Lease.
 type object struct {
-	Metadata metav1.ObjectMeta `json:"metadata"`
-	Spec     struct {
+	Metadata struct {
+		Name       string    `json:"name"`
+		UID        types.UID `json:"uid"`
+		Generation int64     `json:"generation"`
+	} `json:"metadata"`
+	Spec struct {
 		HolderIdentity string           `json:"holderIdentity"`
 		RenewTime      metav1.MicroTime `json:"renewTime"`
 	} `json:"spec"`
-	Endpoints []struct {
+	Endpoints bounded.List[struct {
 		Addresses []string `json:"addresses"`
-	} `json:"endpoints"`
+	}] `json:"endpoints"`
 }
 
 // traces is what API servers leave behind, and how far etcd is.
@@ -38,17 +44,21 @@ type traces struct {
 	resourceVersion uint64
 }
 
+// traceBytes bounds each of the two lists, whose objects have about 1 KiB each (I6).
+const traceBytes = 4 << 20
+
 // readTraces returns what API servers leave behind for longer than they live, sorted: the generation of each EndpointSlice that lists them,
 // and each Lease that is not renewed any more. It is read before the look that it is recorded with: what comes later is new to the next.
 func readTraces(ctx context.Context, client rest.Interface) (traces, error) {
 	list := func(path, selector string) (items []object, resourceVersion string, err error) {
-		raw, err := client.Get().AbsPath(path).Param("labelSelector", selector).SetHeader("Accept", "application/json").Do(ctx).Raw()
+		raw, err := bounded.Read(bounded.WithLimit(ctx, traceBytes), client.Get().AbsPath(path).Param("labelSelector", selector).
+			SetHeader("Accept", "application/json"))
 		if err != nil {
 			return nil, "", fmt.Errorf("list traces at %s: %w", path, err)
 		}
 		var found struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []object        `json:"items"`
+			Metadata metav1.ListMeta      `json:"metadata"`
+			Items    bounded.List[object] `json:"items"`
 		}
 		if err := json.Unmarshal(raw, &found); err != nil {
 			return nil, "", fmt.Errorf("decode traces at %s: %w", path, err)
