@@ -12,6 +12,7 @@ import (
 	"io"
 	"sort"
 
+	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -79,9 +80,23 @@ func unpack(raw []byte) (*migrate.Checkpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpack checkpoint: %w", err)
 	}
+	if err := countElements(text); err != nil {
+		return nil, fmt.Errorf("decode checkpoint: %w", err)
+	}
 	c := new(migrate.Checkpoint)
 	if err := json.Unmarshal(text, c); err != nil {
 		return nil, fmt.Errorf("decode checkpoint: %w", err)
 	}
 	return c, nil
+}
+
+// countElements refuses a checkpoint whose lists have more elements than a sweep writes, before they are decoded: an element of two bytes takes hundreds
+// in memory, so that maxUnpacked bounds nothing by itself (I6).
+func countElements(text []byte) error {
+	type list = bounded.List[json.RawMessage]
+	var lists struct {
+		Failures, Ranges, Witnesses list
+		Epoch                       struct{ Servers list }
+	}
+	return json.Unmarshal(text, &lists)
 }

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"bytes"
+	"compress/gzip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+func zipped(f *testing.F, text string) []byte {
+	f.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		f.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		f.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// What the ConfigMap of a run holds as its checkpoint is one, or none, and takes no more memory than a worker has (I6).
+func FuzzPackedCheckpoint(f *testing.F) {
+	whole, err := packed(&migrate.Checkpoint{Version: 2, Resource: "widgets.demo.example.com", Failures: []migrate.Failure{{Name: "a"}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add(zipped(f, `{"version":2}`))
+	f.Add(zipped(f, strings.Repeat(" ", 10<<20)))
+	for _, list := range []string{"failures", "ranges", "witnesses"} {
+		f.Add(zipped(f, `{"`+list+`":[`+strings.TrimSuffix(strings.Repeat("{},", 2_000_000), ",")+`]}`))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		c, err := unpack(raw)
+		runtime.ReadMemStats(&after)
+		if spent := after.TotalAlloc - before.TotalAlloc; spent > 8*maxUnpacked {
+			t.Errorf("%d bytes led to %d MiB", len(raw), spent>>20)
+		}
+		if err != nil {
+			return
+		}
+		if c == nil {
+			t.Fatal("neither a checkpoint nor an error")
+		}
+		if _, err := pack(c, maxBytes); err != nil {
+			return // it does not fit, which is said
+		}
+	})
+}
+
+// What the ConfigMap of a run or a roster says is read, or refused, and a run that is given up has an outcome in any case.
+func FuzzReport(f *testing.F) {
+	f.Add(`{"generation":2,"attempt":1,"phase":"Rewriting","counts":{"rewritten":3},"outcome":{"verdict":"Proven"}}`, `{"number":1,"migration":"a","uid":"u","configMap":"c","resource":"widgets"}`, `{"done":1}`)
+	f.Add(`{"failures":[`+strings.TrimSuffix(strings.Repeat("{},", 100_000), ",")+`]}`, `{}`, `{"done":-1}`)
+	f.Add(`{"objectsPerSecond":1e400}`, `null`, `[]`)
+	f.Fuzz(func(t *testing.T, report, task, worker string) {
+		cm := &corev1.ConfigMap{Data: map[string]string{reportKey: report, taskKey: task, workerKey: worker}}
+		cm.Name = "a"
+		if r, err := ReadReport(cm); err == nil && r == nil {
+			t.Error("neither a report nor an error")
+		}
+		if r, err := ReadRoster(cm); err == nil && (r.Task.Number <= 0 || r.Task.ConfigMap == "" || r.Task.UID == "") {
+			t.Errorf("roster %+v", r)
+		}
+		if err := GiveUp(cm, 1, 1, "why", time.Unix(1_700_000_000, 0)); err == nil {
+			if r, err := ReadReport(cm); err != nil || r.Outcome == nil {
+				t.Errorf("given up, and the report is %+v (%v)", r, err)
+			}
+		}
+	})
+}
