@@ -95,6 +95,19 @@ test-long: ## the tests that take longer too (build tag "long"); the first run b
 	@$(TESTBED_BUILD) $(RELEASE_BINARIES)
 	go vet -tags long ./...
 	$(AS_ROOT) go test -count 1 -tags long -timeout 120m -p 1 -parallel 4 ./...
+	@$(MAKE) fuzz
+
+# How long each fuzz target runs. New inputs that fail are written to testdata/fuzz of the package; commit them with the mend.
+FUZZ_TIME ?= 60s
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZ_TIME (60s), one after another
+	@grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r folder; do \
+		grep -hoE '^func Fuzz[A-Za-z0-9_]*' "$$folder"/*_test.go | sed 's/^func //' | sort | while read -r target; do \
+			echo "$$folder $$target"; \
+			go test "./$$folder" -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ_TIME) -fuzzminimizetime 10x -parallel 1 </dev/null; \
+		done; \
+	done
 
 .PHONY: test-node
 test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/testbed.md says what it needs)
