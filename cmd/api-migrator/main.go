@@ -10,12 +10,14 @@ import (
 	"os"
 	"os/signal"
 
+	"golang.org/x/term"
+
 	"github.com/kube-migrator/kube-migrator/internal/apicli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := apicli.Run(ctx, os.Args, apicli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	code := apicli.Run(ctx, os.Args, apicli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Terminal: term.IsTerminal(int(os.Stdout.Fd()))})
 	stop()
 	os.Exit(code)
 }

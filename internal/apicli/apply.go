@@ -35,7 +35,7 @@ func newDiffCommand(streams Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = streams.Out.Write(patch)
+			_, err = streams.patches.Write(patch)
 			return err
 		},
 	}

@@ -63,7 +63,7 @@ written; --diff shows it also where it does not compile. Exit codes: 0 done, als
 			}
 			plan, err := convert.Make(command.Context(), dir, request)
 			if diff && plan != nil { // also of code that does not compile
-				_, wrong := io.WriteString(streams.Out, plan.Patch())
+				_, wrong := io.WriteString(streams.patches, plan.Patch())
 				return errors.Join(err, wrong)
 			}
 			if err != nil {

@@ -53,7 +53,7 @@ Exit codes: 0 done, or nothing to do; 1 error.`,
 				fmt.Fprintf(streams.Err, "note: %s\n", note)
 			}
 			if flags.diff {
-				return errors.Join(change.show(streams.Out), err)
+				return errors.Join(change.show(streams.patches), err)
 			}
 			if err != nil {
 				return err

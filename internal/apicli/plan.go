@@ -61,7 +61,7 @@ The plan exits with 2 if it has blockers.`,
 				return err
 			}
 			if out == "" {
-				_, err = streams.Out.Write(content)
+				_, err = streams.patches.Write(content)
 			} else {
 				err = os.WriteFile(out, content, 0o644)
 			}

@@ -14,6 +14,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // Streams is where a command reads and writes.
@@ -21,10 +23,25 @@ type Streams struct {
 	In  io.Reader
 	Out io.Writer // data
 	Err io.Writer // everything else
+	// Terminal says that Out is a terminal. Patches and plans, which other programs read, are written there as text, and elsewhere byte for byte.
+	Terminal bool
+
+	patches io.Writer
+}
+
+// printed are streams that write text and nothing else: a repository, a manifest or an error may hold escape sequences (package printable).
+func (s Streams) printed() Streams {
+	raw := s.Out
+	s.Out, s.Err = printable.NewWriter(s.Out), printable.NewWriter(s.Err)
+	if s.patches = raw; s.Terminal {
+		s.patches = s.Out
+	}
+	return s
 }
 
 // Run runs the command line args, whose first element is the program's own name, and returns the exit code.
 func Run(ctx context.Context, args []string, streams Streams) int {
+	streams = streams.printed()
 	root := newRoot(streams)
 	root.SetArgs(args[1:])
 	command, err := root.ExecuteContextC(ctx)

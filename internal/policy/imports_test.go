@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"internal/access":               nil,
 	"internal/bounded":              nil,
 	"internal/apipath":              nil,
-	"internal/apicli":               {"internal/apimigration/convert", "internal/apimigration/crd", "internal/apimigration/move", "internal/apimigration/project", "internal/apimigration/split", "internal/apimigration/stages", "internal/manifest"},
+	"internal/apicli":               {"internal/apimigration/convert", "internal/apimigration/crd", "internal/apimigration/move", "internal/apimigration/project", "internal/apimigration/split", "internal/apimigration/stages", "internal/manifest", "internal/printable"},
 	"internal/apimigration/convert": {"internal/apimigration/project"},
 	"internal/apimigration/crd":     nil,
 	"cmd/api-migrator":              {"internal/apicli"},
