@@ -15,27 +15,31 @@ import (
 )
 
 // Write creates the plan's files: all of them, or after an error none. What is there meanwhile is not written over.
-func (p *Plan) Write() (err error) {
+func (p *Plan) Write() error {
+	return project.Folder(p.root).Write(p.write)
+}
+
+func (p *Plan) write(root *os.Root) (err error) {
 	var created []string
 	defer func() {
 		if err == nil {
 			return
 		}
 		for _, name := range slices.Backward(created) {
-			os.Remove(name)
+			root.Remove(name) //nolint:errcheck // the first error is told
 		}
 	}()
 	for _, file := range p.Files {
 		if err := project.Folder(p.root).Inside(file.Path); err != nil {
 			return err
 		}
-		target := filepath.Join(p.root, filepath.FromSlash(file.Path))
-		folders, err := project.MakeFolder(filepath.Dir(target))
+		target := filepath.FromSlash(file.Path)
+		folders, err := project.MakeFolder(root, filepath.Dir(target))
 		created = append(created, folders...)
 		if err != nil {
 			return fmt.Errorf("make folder: %w", err)
 		}
-		f, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		f, err := root.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err != nil {
 			return fmt.Errorf("write %s: %w", file.Path, err)
 		}

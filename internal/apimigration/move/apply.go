@@ -28,7 +28,7 @@ func (p *Plan) blocked() error {
 	return fmt.Errorf("%w; the first of %d: %s", ErrBlocked, len(p.Blockers), p.Blockers[0])
 }
 
-// Again computes a plan anew. It refuses a plan that is not the one which the tree gives now.
+// Again makes the plan again, and refuses one that is not what the tree gives now.
 func Again(ctx context.Context, dir string, plan *Plan) (*Outcome, error) {
 	if err := plan.blocked(); err != nil {
 		return nil, err

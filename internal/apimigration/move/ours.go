@@ -15,8 +15,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
-// A journal in a tree says which files to replace, and a repository can contain one: that of somebody else's making would replace whatever
-// it names. So the hash of each journal that an apply writes is noted in the user's own folder, and no other journal is followed.
+// A journal in a tree says which files to replace, and a repository can contain one, which would replace whatever its author names. So an apply notes the
+// hash of the journal that it writes in the user's own folder, and follows no other journal.
+//
+// Resuming does not make the plan again: the tree that the plan was made for is partly replaced by then. It compares the plan that it is given, each file
+// and each staged content with the hashes in the journal, which the note vouches for.
 
 // noteOf is the file that holds the hash of the journal of the tree in root.
 func noteOf(root string) (string, error) {
@@ -48,7 +51,7 @@ func (s *staging) note(journal []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return fmt.Errorf("note what is applied: %w", err)
 	}
-	s.change()
+	s.about()
 	if err := os.WriteFile(name, []byte(hash(journal)), 0o600); err != nil {
 		return fmt.Errorf("note what is applied: %w", err)
 	}
@@ -78,7 +81,7 @@ func (s *staging) forget() error {
 	if err != nil {
 		return err
 	}
-	s.change()
+	s.about()
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget what was applied: %w", err)
 	}

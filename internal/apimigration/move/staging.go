@@ -23,7 +23,7 @@ import (
 //     away.
 //   - The journal comes by a rename: it is there and complete, or it is not there. From then on the next apply goes
 //     on, whatever has been done. It tells by content: a file that is as it shall be is done, one that is as it was is
-//     still to do, and any other was changed by somebody else, so that nothing more is done. A journal that no apply of
+//     still to do, and any other was changed by someone else, so that nothing more is done. A journal that no apply of
 //     this user has written is refused.
 //   - Between two files, or during a way back after an error: each file is as it was or as it shall be, since it comes
 //     by a rename, or goes by one removal. Before a file goes back, its new content lies in the folder again. The next
@@ -31,6 +31,8 @@ import (
 //   - After the last file: the next apply finds nothing to do. The journal goes first, the rest of the folder after it.
 //
 // The order of what has reached the disk is the file system's: this is about processes, not about power cuts.
+//
+// Every change goes through os.Root (change), after checkPaths has looked: nothing is written outside of the tree, whatever links someone puts in the way.
 type staging struct {
 	root    string
 	journal journal
@@ -38,7 +40,7 @@ type staging struct {
 	hook func()
 }
 
-// journal is what an apply is about to do, as hashes; the contents lie beside it.
+// journal is what an apply is about to do, as hashes; the contents are in the same folder.
 type journal struct {
 	Plan    string       `json:"plan"` // the plan's hash
 	Commits bool         `json:"commits"`
@@ -66,17 +68,41 @@ const (
 	stagedMark = "# api-migrator works here. It removes this folder by itself.\n*\n"
 )
 
-func (s *staging) at(name string) string { return filepath.Join(s.root, stagingFolder, name) }
+func (s *staging) at(name string) string { return filepath.Join(s.root, staged(name)) }
+
+// staged is a file of the folder, by its path in the tree.
+func staged(name string) string { return filepath.Join(stagingFolder, name) }
 
 func (s *staging) target(edit stagedEdit) string {
 	return filepath.Join(s.root, filepath.FromSlash(edit.File))
 }
 
-// change is called before every change.
-func (s *staging) change() {
+// about is called before every change.
+func (s *staging) about() {
 	if s.hook != nil {
 		s.hook()
 	}
+}
+
+// change makes one change of the tree or of the folder.
+func (s *staging) change(do func(root *os.Root) error) error {
+	s.about()
+	return project.Folder(s.root).Write(do)
+}
+
+// remove removes a file or an empty folder.
+func (s *staging) remove(name string) error {
+	return s.change(func(root *os.Root) error { return root.Remove(name) })
+}
+
+// rename gives a file another name.
+func (s *staging) rename(from, to string) error {
+	return s.change(func(root *os.Root) error { return root.Rename(from, to) })
+}
+
+// write writes a file of the folder.
+func (s *staging) write(name string, content []byte) error {
+	return s.change(func(root *os.Root) error { return root.WriteFile(staged(name), content, 0o644) })
 }
 
 // stagedFile is a file of the folder.
@@ -98,13 +124,13 @@ func (o *Outcome) stage(commits bool, hook func()) (s *staging, err error) {
 	if err := s.clear(); err != nil {
 		return nil, err
 	}
-	s.change()
-	if err := os.Mkdir(s.at(""), 0o755); err != nil {
+	if err := s.change(func(root *os.Root) error { return root.Mkdir(stagingFolder, 0o755) }); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
+	begun := s // a return of an error sets s to nil
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.clear())
+			err = errors.Join(err, begun.clear())
 		}
 	}()
 	files := []stagedFile{{".gitignore", []byte(stagedMark)}, {stagedPlan, plan}}
@@ -121,16 +147,14 @@ func (o *Outcome) stage(commits bool, hook func()) (s *staging, err error) {
 	}
 	const unfinished = stagedJournal + ".new"
 	for _, file := range append(files, stagedFile{unfinished, written}) {
-		s.change()
-		if err := os.WriteFile(s.at(file.name), file.content, 0o644); err != nil {
+		if err := s.write(file.name, file.content); err != nil {
 			return nil, fmt.Errorf("stage files: %w", err)
 		}
 	}
 	if err := s.note(written); err != nil {
 		return nil, err
 	}
-	s.change()
-	if err := os.Rename(s.at(unfinished), s.at(stagedJournal)); err != nil {
+	if err := s.rename(staged(unfinished), staged(stagedJournal)); err != nil {
 		return nil, fmt.Errorf("stage files: %w", err)
 	}
 	return s, nil
@@ -200,7 +224,7 @@ func (s *staging) again() string {
 	return "api-migrator apply -C " + project.Quote(s.root) + " " + project.Quote(s.at(stagedPlan))
 }
 
-// check refuses to go on where somebody else has changed a file, or one of the folder.
+// check refuses to go on where someone else has changed a file, or one of the folder.
 func (s *staging) check() error {
 	for _, step := range s.journal.Steps {
 		for _, edit := range step.Edits {
@@ -262,22 +286,23 @@ func (s *staging) place(edit stagedEdit) (made []string, err error) {
 	if err := s.checkStaged(edit); err != nil {
 		return nil, err
 	}
-	target := s.target(edit)
+	target := filepath.FromSlash(edit.File)
 	if edit.Staged == "" {
-		s.change()
-		return nil, os.Remove(target)
+		return nil, s.remove(target)
 	}
-	s.change()
-	if made, err = project.MakeFolder(filepath.Dir(target)); err != nil {
+	err = s.change(func(root *os.Root) (err error) {
+		if made, err = project.MakeFolder(root, filepath.Dir(target)); err != nil {
+			return err
+		}
+		if info, err := root.Stat(target); err == nil {
+			return root.Chmod(staged(edit.Staged), info.Mode().Perm())
+		}
+		return nil
+	})
+	if err != nil {
 		return made, err
 	}
-	if info, err := os.Stat(target); err == nil {
-		if err := os.Chmod(s.at(edit.Staged), info.Mode().Perm()); err != nil {
-			return made, err
-		}
-	}
-	s.change()
-	return made, os.Rename(s.at(edit.Staged), target)
+	return made, s.rename(staged(edit.Staged), target)
 }
 
 // forward puts every file in place. After an error, before is what goes back.
@@ -313,50 +338,49 @@ func (s *staging) back(why error, tried []triedEdit, made []string, before map[s
 	for _, edit := range tried {
 		done, err := s.isDone(edit.stagedEdit)
 		if err != nil || !done || edit.Before == edit.After {
-			continue // it was not reached, or is somebody else's
+			continue // it was not reached, or someone else has changed it
 		}
 		if err := s.putBack(edit, before[edit.File]); err != nil {
 			return errors.Join(why, fmt.Errorf("put back %s: %w", edit.File, err))
 		}
 	}
-	for _, folder := range slices.Backward(made) {
-		os.Remove(folder)
-	}
-	return errors.Join(why, s.end())
+	err := project.Folder(s.root).Write(func(root *os.Root) error {
+		for _, folder := range slices.Backward(made) {
+			root.Remove(folder) //nolint:errcheck // one that is not empty stays
+		}
+		return nil
+	})
+	return errors.Join(why, err, s.end())
 }
 
 // putBack makes one file what it was. Its new content goes back into the folder first, whence the next apply takes it if
 // this one dies.
 func (s *staging) putBack(edit triedEdit, old []byte) error {
-	target := s.target(edit.stagedEdit)
+	target := filepath.FromSlash(edit.File)
 	if edit.Staged != "" {
-		content, err := os.ReadFile(target)
+		content, err := os.ReadFile(s.target(edit.stagedEdit))
 		if err != nil {
 			return err
 		}
-		s.change()
-		if err := os.WriteFile(s.at(edit.Staged), content, 0o644); err != nil {
+		if err := s.write(edit.Staged, content); err != nil {
 			return err
 		}
 	}
-	s.change()
 	if old == nil {
-		return os.Remove(target)
+		return s.remove(target)
 	}
-	if err := os.WriteFile(s.at(stagedBack), old, 0o644); err != nil {
+	err := s.change(func(root *os.Root) error {
+		return errors.Join(root.WriteFile(staged(stagedBack), old, 0o644), root.Chmod(staged(stagedBack), edit.mode))
+	})
+	if err != nil {
 		return err
 	}
-	if err := os.Chmod(s.at(stagedBack), edit.mode); err != nil {
-		return err
-	}
-	s.change()
-	return os.Rename(s.at(stagedBack), target)
+	return s.rename(staged(stagedBack), target)
 }
 
 // end removes the journal, and then what is left of the folder.
 func (s *staging) end() error {
-	s.change()
-	if err := os.Remove(s.at(stagedJournal)); err != nil {
+	if err := s.remove(staged(stagedJournal)); err != nil {
 		return fmt.Errorf("remove journal: %w", err)
 	}
 	if err := s.forget(); err != nil {
@@ -370,7 +394,8 @@ func (s *staging) clear() error {
 	mark, err := os.ReadFile(s.at(".gitignore"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // no folder, or an empty one
-		if err := os.Remove(s.at("")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := project.Folder(s.root).Write(func(root *os.Root) error { return root.Remove(stagingFolder) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return project.Problem("ls -A "+project.Quote(s.at("")), "%s is not a folder of api-migrator: it is in the way", s.at(""))
 		}
 		return nil
@@ -389,17 +414,14 @@ func (s *staging) clear() error {
 		if entry.Name() == ".gitignore" {
 			continue
 		}
-		s.change()
-		if err := os.Remove(s.at(entry.Name())); err != nil {
+		if err := s.remove(staged(entry.Name())); err != nil {
 			return fmt.Errorf("empty folder: %w", err)
 		}
 	}
-	s.change()
-	if err := os.Remove(s.at(".gitignore")); err != nil {
+	if err := s.remove(staged(".gitignore")); err != nil {
 		return fmt.Errorf("empty folder: %w", err)
 	}
-	s.change()
-	return os.Remove(s.at(""))
+	return s.remove(stagingFolder)
 }
 
 // isPrefix reports whether a file was being written as whole when the process died.

@@ -107,7 +107,7 @@ func TestAnApplyThatIsKilledAnywhereIsFinishedByTheNext(t *testing.T) {
 		case cmp.Equal(now, after):
 			finished++
 		default:
-			t.Errorf("killed before change %d: a mixed tree that nobody knows of: %v", n, now)
+			t.Errorf("killed before change %d: a mixed tree that no journal tells of: %v", n, now)
 		}
 		if err := applyAgain(t, o, false); err != nil {
 			t.Fatalf("killed before change %d: %v", n, err)
@@ -437,7 +437,7 @@ func TestUsersOfNamesThatGoAreInTheSameCommit(t *testing.T) {
 	}
 }
 
-// hostile is a tree with a plan and the folder of an apply that nobody here began: its journal replaces files of the user.
+// hostile is a tree with a plan and the folder of an apply that this user did not start: its journal replaces files of the user.
 func hostile(t *testing.T) (root, profile string, plan *Plan) {
 	t.Helper()
 	home := t.TempDir()
@@ -517,6 +517,37 @@ func TestNothingIsReplacedOutsideOfTheTreeNorInGit(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(root, ".git/hooks/post-checkout")); err == nil {
 		t.Error("a hook was installed")
+	}
+}
+
+// Someone who may write in the tree can put a link into the way after it was looked at: nothing is written through it either.
+func TestALinkThatIsPutInTheWayBetweenACheckAndAWriteIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{"new", "new/deep", stagingFolder} {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			root, outside := t.TempDir(), t.TempDir()
+			o, before, _ := small(t, root)
+			write(t, root, before)
+			write(t, outside, map[string]string{"deep/mine": "mine", ".gitignore": stagedMark})
+			swapped := false
+			err := o.write(t.Context(), false, func() {
+				at := filepath.Join(root, folder)
+				if info, err := os.Lstat(at); err != nil || !info.IsDir() || swapped {
+					return
+				}
+				swapped = true
+				if err := errors.Join(os.Rename(at, at+".aside"), os.Symlink(outside, at)); err != nil {
+					t.Error(err)
+				}
+			})
+			if err == nil || !swapped {
+				t.Errorf("error %v, swapped: %t", err, swapped)
+			}
+			if diff := cmp.Diff(map[string]string{"deep/mine": "mine", ".gitignore": stagedMark}, tree(t, outside)); diff != "" {
+				t.Errorf("the folder that the link leads to was changed (-before +after):\n%s", diff)
+			}
+		})
 	}
 }
 

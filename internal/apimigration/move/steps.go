@@ -156,12 +156,12 @@ func (s *staging) commit(ctx context.Context, step stagedStep) error {
 	if err != nil || len(changed) == 0 {
 		return err
 	}
-	s.change()
+	s.about()
 	// Unlike add, this takes a removed file whose removal is in the index already.
 	if _, err := gitWith(ctx, s.root, strings.NewReader(strings.Join(files, "\x00")), "update-index", "--add", "--remove", "-z", "--stdin"); err != nil {
 		return err
 	}
-	s.change()
+	s.about()
 	_, err = git(ctx, s.root, literally("commit", "-q", "-m", step.Message)...)
 	return err
 }

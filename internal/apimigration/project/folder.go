@@ -5,6 +5,7 @@ package project
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -69,17 +70,27 @@ func (f Folder) Local(path string) string {
 	return filepath.Join(string(f), filepath.FromSlash(path))
 }
 
-// MakeFolder makes a folder with its parents, and lists those that were not there, outermost first.
-func MakeFolder(folder string) (made []string, err error) {
-	if _, err := os.Stat(folder); err == nil {
+// Write calls f with the tree as a root: nothing that f does to it leads out of the tree, also where someone puts a link into the way after Inside has
+// looked. Links that stay within the tree are followed, so Inside has to be asked before.
+func (f Folder) Write(do func(root *os.Root) error) error {
+	root, err := os.OpenRoot(string(f))
+	if err != nil {
+		return fmt.Errorf("open tree: %w", err)
+	}
+	return errors.Join(do(root), root.Close())
+}
+
+// MakeFolder makes a folder of a tree with its parents, and lists those that were not there, outermost first.
+func MakeFolder(root *os.Root, folder string) (made []string, err error) {
+	if info, err := root.Stat(folder); err == nil && info.IsDir() {
 		return nil, nil
 	}
-	if parent := filepath.Dir(folder); parent != folder {
-		if made, err = MakeFolder(parent); err != nil {
+	if parent := filepath.Dir(folder); parent != folder && parent != "." {
+		if made, err = MakeFolder(root, parent); err != nil {
 			return made, err
 		}
 	}
-	if err := os.Mkdir(folder, 0o755); err != nil {
+	if err := root.Mkdir(folder, 0o755); err != nil {
 		return made, err
 	}
 	return append(made, folder), nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,7 +41,7 @@ func newPermits(client rest.Interface, account access.Account, registry promethe
 	p := &permits{
 		rest: client, account: account, until: map[schema.GroupResource]time.Time{},
 		forbidden: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "kube_migrator", Name: "forbidden", Help: "1 where the worker may not migrate a resource that is included.",
+			Namespace: "kube_migrator", Name: "forbidden", Help: "1 where the worker may not migrate a resource that is included. At most " + strconv.Itoa(mostNamed) + " resources.",
 		}, []string{"resource"}),
 	}
 	return p, registry.Register(p.forbidden)
@@ -67,6 +68,13 @@ func (p *permits) ask(ctx context.Context, r schema.GroupResource) (*access.Forb
 	}
 	p.until[r] = time.Now().Add(permitEvery)
 	return nil, nil
+}
+
+// forbid notes that a resource is forbidden. Whoever may create CRDs names resources, so that not all of them have series (I6).
+func (p *permits) forbid(name string) {
+	if p.missing++; p.missing <= mostNamed {
+		p.forbidden.WithLabelValues(name).Set(1)
+	}
 }
 
 // permitted is the condition about what is missing, nil for nothing. ok is false where no condition is needed: only a resource that
@@ -118,8 +126,7 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 		missing := lacking[e.resource.entry.GroupResource]
 		e.forbidden = missing != nil
 		if e.forbidden && !inventory.ExemptFromPolicies(e.resource.entry.GroupResource) { // no role will ever be extended to these
-			t.permits.missing++
-			t.permits.forbidden.WithLabelValues(e.name).Set(1)
+			t.permits.forbid(e.name)
 		}
 		if err := t.tellPermission(ctx, e, missing); err != nil {
 			problems = append(problems, fmt.Errorf("storage state %s: %w", e.name, err))

@@ -4,11 +4,13 @@
 package trigger
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -51,5 +53,20 @@ func TestWhatAnAdministratorMigratesByHandIsNotCountedAsForbidden(t *testing.T) 
 		if !slices.Contains(measure(s).reasons, abnormalNotMigrated) {
 			t.Errorf("with the reason %s it does not count as not migrated", reason)
 		}
+	}
+}
+
+func TestForbiddenResourcesLeaveTheNumberOfSeriesBounded(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	p, err := newPermits(nil, access.Account{}, registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5000 {
+		p.forbid(fmt.Sprintf("made-up-%d.example.com", i))
+	}
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != mostNamed || p.missing != 5000 {
+		t.Errorf("%d families (%v), %d missing, want %d series and 5,000 missing", len(families), err, p.missing, mostNamed)
 	}
 }
