@@ -97,7 +97,8 @@ test-long: ## the tests that take longer too (build tag "long"); the first run b
 	$(AS_ROOT) go test -count 1 -tags long -timeout 120m -p 1 -parallel 4 ./...
 	@$(MAKE) fuzz
 
-# How long each fuzz target runs, and which: a pattern of "folder target". Inputs that fail are written to testdata/fuzz of the package; commit them with the mend.
+# How long each fuzz target runs, and which: a pattern of "folder target". Inputs that fail are written to testdata/fuzz of the package; they are
+# committed with the mend.
 FUZZ_TIME ?= 60s
 FUZZ ?= .
 
@@ -108,7 +109,8 @@ fuzz: ## run every fuzz target for FUZZ_TIME (60s), one after another
 	grep -rlE --include='*_test.go' '^func Fuzz' . | xargs grep -oE '^func Fuzz[A-Za-z0-9_]*' /dev/null | sed -E 's|/[^/]*:func | |' | sort -u | grep -E '$(FUZZ)' | \
 	while read -r folder target; do \
 		echo "$$folder $$target"; \
-		go test "$$folder" -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ_TIME) -fuzzminimizetime 10x -parallel 1 </dev/null 2>&1 | tee "$$log" || \
+		go test "$$folder" -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ_TIME) -fuzzminimizetime 10x -parallel 1 </dev/null 2>&1 | \
+			tee "$$log" || \
 			{ grep -q '^ *context deadline exceeded$$' "$$log" && ! grep -qE 'Failing input|panic:' "$$log"; }; \
 	done
 

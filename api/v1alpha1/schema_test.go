@@ -25,13 +25,13 @@ var notOurs = []string{"apiVersion", "kind", "metadata"}
 // schema is the part of an OpenAPI schema that definitions of ours use.
 type schema struct {
 	Type, Format, Description, Pattern string
-	Enum                      []any
-	MaxLength, MaxItems       *int64
-	Properties                map[string]schema
-	Items                     *schema
-	AdditionalProperties      any
-	Embedded                  bool `json:"x-kubernetes-embedded-resource"`
-	Open                      bool `json:"x-kubernetes-preserve-unknown-fields"`
+	Enum                               []any
+	MaxLength, MaxItems                *int64
+	Properties                         map[string]schema
+	Items                              *schema
+	AdditionalProperties               any
+	Embedded                           bool `json:"x-kubernetes-embedded-resource"`
+	Open                               bool `json:"x-kubernetes-preserve-unknown-fields"`
 }
 
 // schemas are those of the generated definitions, by kind.

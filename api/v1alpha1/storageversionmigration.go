@@ -54,7 +54,8 @@ type GroupVersionResource struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$`
 	Group string `json:"group,omitempty"`
-	// Version at which objects are listed and patched, a DNS label. Empty, the default: the storage version where that is served, else the preferred version.
+	// Version at which objects are listed and patched, a DNS label. Empty, the default: the storage version where that is served, else
+	// the preferred version.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
@@ -100,8 +101,8 @@ type StorageVersionMigrationSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="can only be raised"
 	Generation int64 `json:"generation,omitempty"`
-	// Reason is why this is asked for, such as "key rotation". For people. One line of text: control characters, line separators and other characters
-	// that are not shown are refused, since terminals would obey them. Default: empty.
+	// Reason is why this is asked for, such as "key rotation". For people. One line of text: control characters, line separators and
+	// other characters that are not shown are refused, since terminals would obey them. Default: empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[^\p{C}\p{Zl}\p{Zp}]*$`
@@ -132,8 +133,8 @@ type StorageVersionMigrationSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-	// ContinueToken is kept as it is, for clients of kube-storage-version-migrator, and never used: a place that users can write proves nothing.
-	// Printable ASCII characters, at most 4096 of them. Default: empty.
+	// ContinueToken is kept as it is, for clients of kube-storage-version-migrator, and never used: a place that users can write proves
+	// nothing. Printable ASCII characters, at most 4096 of them. Default: empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^[!-~]*$`

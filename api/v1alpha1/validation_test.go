@@ -188,8 +188,8 @@ func before(t *testing.T) fs.FS {
 	return older
 }
 
-// An object that was valid when it was created stays usable (CRD validation ratcheting): its state can be changed and its status written, as long as
-// the invalid fields stay as they are.
+// An object that was valid when it was created stays usable (CRD validation ratcheting): its state can be changed and its status
+// written, as long as the invalid fields stay as they are.
 func olderObjectsStayValid(t *testing.T, c *cluster) {
 	replaceCRDs(t, c, before(t))
 	long := strings.Repeat("x", 5000)

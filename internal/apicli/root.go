@@ -23,7 +23,8 @@ type Streams struct {
 	In  io.Reader
 	Out io.Writer // data
 	Err io.Writer // everything else
-	// Terminal says that Out is a terminal. Patches and plans, which other programs read, are written there as text, and elsewhere byte for byte.
+	// Terminal says that Out is a terminal. Patches and plans, which other programs read, are written there as text, and elsewhere byte
+	// for byte.
 	Terminal bool
 
 	patches io.Writer

@@ -60,7 +60,8 @@ type Definition struct {
 	} `json:"status"`
 }
 
-// UnmarshalJSON refuses lists with more elements than an API server takes, before they are decoded: an element of two bytes takes hundreds in memory (I6).
+// UnmarshalJSON refuses lists with more elements than an API server takes, before they are decoded: an element of two bytes takes
+// hundreds in memory (I6).
 func (d *Definition) UnmarshalJSON(raw []byte) error {
 	type list = bounded.List[json.RawMessage]
 	var lists struct {

@@ -26,9 +26,9 @@ const tableSlots = 1 << 20
 // key's newest is known only after everything behind it has been read, and a set of all keys does not fit (I6).
 //
 // Walked newest first, the first revision of a key is the one that counts; to recognise the others it is enough to remember which keys
-// have been seen, as digests of fixed size. The table of digests never grows: where there are more revisions
-// than it can hold keys, the keys are divided by their digest into parts that fit, and the revisions are walked
-// once for each part. A further walk reads the file once more, and up to some 650,000 revisions one is enough. Peak memory is the table, whatever there is to read.
+// have been seen, as digests of fixed size. The table of digests never grows: where there are more revisions than it can hold keys, the
+// keys are divided by their digest into parts that fit, and the revisions are walked once for each part. A further walk reads the file
+// once more, and up to some 650,000 revisions one is enough. Peak memory is the table, whatever there is to read.
 //
 // Rejected: an external sort of (key, revision) on disk needs one walk less beyond 1.3 million revisions, but leaves key digests of a
 // cluster in a temporary file and fails on machines without room for one; a Bloom filter would miscount.

@@ -14,11 +14,13 @@ import (
 
 // pages reads the B+ trees of a bbolt file.
 //
-// The problem: whoever wrote the file chose which page leads to which. bbolt follows them wherever they lead: a page that leads to itself takes memory until there is
-// none, and neither a context nor a limit ends that. Here every page of a walk is read at most once, within a depth, with a bound on what is held of it, and the
-// context is obeyed between any two. So a walk takes time in proportion to the file's size, whatever it holds, and memory independent of it (I6).
+// The problem: whoever wrote the file chose which page leads to which. bbolt follows them wherever they lead: a page that leads to
+// itself takes memory until there is none, and neither a context nor a limit ends that. Here every page of a walk is read at most once,
+// within a depth, with a bound on what is held of it, and the context is obeyed between any two. So a walk takes time in proportion to
+// the file's size, whatever it holds, and memory independent of it (I6).
 //
-// Rejected: checking the pages before bbolt reads them, because two programs that read the same damaged file differently would make the check worthless.
+// Rejected: checking the pages before bbolt reads them, because two programs that read the same damaged file differently would make the
+// check worthless.
 //
 // Invariants:
 //   - A walk visits the keys of a tree in descending order; anything else is ErrDamaged. Who asks for the newest revision of a key relies on it.
@@ -34,15 +36,15 @@ type pages struct {
 }
 
 const (
-	branchFlag, leafFlag           = 0x01, 0x02
-	branchElement, leafElement     = 16, 16
-	bucketElementFlag              = 0x01
-	bucketHeaderBytes              = 16
-	maxDepth                       = 32
-	maxKeyBytes                    = 1 << 15 // bbolt's own limit
-	maxValueBytes                  = 32 << 20 // etcd refuses requests of more than 1.5 MiB by default, and warns of limits beyond 10 MiB
-	maxBucketBytes                 = 1 << 16 // an inline bucket has at most a quarter of a page
-	noPage                  uint64 = 0
+	branchFlag, leafFlag              = 0x01, 0x02
+	branchElement, leafElement        = 16, 16
+	bucketElementFlag                 = 0x01
+	bucketHeaderBytes                 = 16
+	maxDepth                          = 32
+	maxKeyBytes                       = 1 << 15  // bbolt's own limit
+	maxValueBytes                     = 32 << 20 // etcd refuses requests of more than 1.5 MiB by default, and warns of limits beyond 10 MiB
+	maxBucketBytes                    = 1 << 16  // an inline bucket has at most a quarter of a page
+	noPage                     uint64 = 0
 )
 
 // page is what the header of a page says.

@@ -90,8 +90,8 @@ func unpack(raw []byte) (*migrate.Checkpoint, error) {
 	return c, nil
 }
 
-// countElements refuses a checkpoint whose lists have more elements than a sweep writes, before they are decoded: an element of two bytes takes hundreds
-// in memory, so that maxUnpacked bounds nothing by itself (I6).
+// countElements refuses a checkpoint whose lists have more elements than a sweep writes, before they are decoded: an element of two
+// bytes takes hundreds in memory, so that maxUnpacked bounds nothing by itself (I6).
 func countElements(text []byte) error {
 	type list = bounded.List[json.RawMessage]
 	var lists struct {

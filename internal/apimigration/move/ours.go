@@ -15,11 +15,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
-// A journal in a tree says which files to replace, and a repository can contain one, which would replace whatever its author names. So an apply notes the
-// hash of the journal that it writes in the user's own folder, and follows no other journal.
+// A journal in a tree says which files to replace, and a repository can contain one, which would replace whatever its author names. So
+// an apply notes the hash of the journal that it writes in the user's own folder, and follows no other journal.
 //
-// Resuming does not make the plan again: the tree that the plan was made for is partly replaced by then. It compares the plan that it is given, each file
-// and each staged content with the hashes in the journal, which the note vouches for.
+// Resuming does not make the plan again: the tree that the plan was made for is partly replaced by then. It compares the plan that it
+// is given, each file and each staged content with the hashes in the journal, which the note vouches for.
 
 // noteOf is the file that holds the hash of the journal of the tree in root.
 func noteOf(root string) (string, error) {

@@ -32,7 +32,8 @@ import (
 //
 // The order of what has reached the disk is the file system's: this is about processes, not about power cuts.
 //
-// Every change goes through os.Root (change), after checkPaths has looked: nothing is written outside of the tree, whatever links someone puts in the way.
+// Every change goes through os.Root (change), after checkPaths has looked: nothing is written outside of the tree, whatever links
+// someone puts in the way.
 type staging struct {
 	root    string
 	journal journal

@@ -70,8 +70,8 @@ func (f Folder) Local(path string) string {
 	return filepath.Join(string(f), filepath.FromSlash(path))
 }
 
-// Write calls f with the tree as a root: nothing that f does to it leads out of the tree, also where someone puts a link into the way after Inside has
-// looked. Links that stay within the tree are followed, so Inside has to be asked before.
+// Write calls f with the tree as a root: nothing that f does to it leads out of the tree, also where someone puts a link into the way
+// after Inside has looked. Links that stay within the tree are followed, so Inside has to be asked before.
 func (f Folder) Write(do func(root *os.Root) error) error {
 	root, err := os.OpenRoot(string(f))
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// largest is a StorageVersionMigration of the largest size that the CRD allows, with as many labels and annotations as the API server takes, as JSON.
+// largest is a StorageVersionMigration of the largest size that the CRD allows, with as many labels and annotations as the API server
+// takes, as JSON.
 func largest(t *testing.T) []byte {
 	t.Helper()
 	text := func(n int) string { return strings.Repeat("€", n) } // lengths are in characters

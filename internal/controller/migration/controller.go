@@ -67,8 +67,9 @@ const (
 
 // Reconcile is one pass, or the end of one migration.
 //
-// Whatever it does or writes for a migration, it decides from that migration as it was read past the cache, and from runs that were (I4, I8). Which of two
-// migrations comes first may rest on what the cache still shows of the others: that is a question of order. That no two runs work at one time rests on the runs.
+// Whatever it does or writes for a migration, it decides from that migration as it was read past the cache, and from runs that were
+// (I4, I8). Which of two migrations comes first may rest on what the cache still shows of the others: that is a question of order. That
+// no two runs work at one time rests on the runs.
 func (c *controller) Reconcile(ctx context.Context, r request) (reconcile.Result, error) {
 	if r.expiring != "" {
 		return c.expireInTime(ctx, r.expiring)
@@ -110,7 +111,8 @@ func (c *controller) writes(d *planned, s snapshot) bool {
 	return differs(d.migration, statusAfter(d.migration, d.decision, s.now, c.firstRetry), s.whole[d.migration.UID])
 }
 
-// look reads what a pass decides from, and notes since when that succeeds: who has not looked cannot tell how long a worker has been silent.
+// look reads what a pass decides from, and notes since when that succeeds: who has not looked cannot tell how long a worker has been
+// silent.
 func (c *controller) look(ctx context.Context, live bool, whole []string) (snapshot, error) {
 	s, err := c.read(ctx, live, whole)
 	if err != nil {
@@ -124,8 +126,8 @@ func (c *controller) look(ctx context.Context, live bool, whole []string) (snaps
 	return s, nil
 }
 
-// read reads all runs, past the cache where live is true, then the migrations that are not at rest or have runs: the named ones past the cache, and the others
-// from it.
+// read reads all runs, past the cache where live is true, then the migrations that are not at rest or have runs: the named ones past
+// the cache, and the others from it.
 func (c *controller) read(ctx context.Context, live bool, whole []string) (snapshot, error) {
 	s := snapshot{now: time.Now(), live: live, whole: map[types.UID]bool{}}
 	// Runs first: a migration that is created in between has none, whereas a run whose migration we miss would be taken for an orphan.
@@ -143,8 +145,8 @@ func (c *controller) read(ctx context.Context, live bool, whole []string) (snaps
 		return s, err
 	}
 	if live {
-		// A run whose migration the cache does not have is an orphan only where the API server does not have it either. A run of which someone removed the
-		// name of its migration cannot be looked up: if it was no orphan, its migration is run again.
+		// A run whose migration the cache does not have is an orphan only where the API server does not have it either. A run of which
+		// someone removed the name of its migration cannot be looked up: if it was no orphan, its migration is run again.
 		whole = append(whole, unknown...)
 	}
 	for _, name := range whole {
@@ -314,8 +316,8 @@ func (c *controller) conclude(ctx context.Context, d *planned, s snapshot) v1alp
 // latest returns the last of some moments.
 func latest(moments ...time.Time) time.Time { return slices.MaxFunc(moments, time.Time.Compare) }
 
-// expireInTime deletes a migration whose time after its success is over, or looks again when it will be. The cache says when that may be; what is deleted was
-// read past it, and has not changed since.
+// expireInTime deletes a migration whose time after its success is over, or looks again when it will be. The cache says when that may
+// be; what is deleted was read past it, and has not changed since.
 func (c *controller) expireInTime(ctx context.Context, name string) (reconcile.Result, error) {
 	for i, reader := range []client.Reader{c.client, c.live} {
 		m := new(v1alpha1.StorageVersionMigration)

@@ -24,8 +24,9 @@ const mostResources = 1000
 // otherResources is the label of runs of all other resources.
 const otherResources = "(others)"
 
-// metrics tell of migrations by resource, never by object: their number does not grow with what is stored (I6). Whoever may create a migration names a resource: one
-// has series once a run has found in which version the API servers store it, as long as it has a migration. So made-up names have none.
+// metrics tell of migrations by resource, never by object: their number does not grow with what is stored (I6). Whoever may create a
+// migration names a resource: one has series once a run has found in which version the API servers store it, as long as it has a
+// migration. So made-up names have none.
 type metrics struct {
 	// The three that kube-storage-version-migrator has, under their names.
 	migrated   *prometheus.CounterVec
@@ -77,8 +78,8 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// begin makes the metrics follow the cache, which first tells of all that there is: passes do not look at what is at rest. Processes that wait for the Lease
-// show nothing.
+// begin makes the metrics follow the cache, which first tells of all that there is: passes do not look at what is at rest. Processes
+// that wait for the Lease show nothing.
 func (m *metrics) begin(ctx context.Context, c cache.Informers) error {
 	if m.follows {
 		return nil

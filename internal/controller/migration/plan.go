@@ -12,7 +12,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// snapshot is everything that a pass decides from, as of one moment: the migrations that are not at rest, those that have runs, and all runs.
+// snapshot is everything that a pass decides from, as of one moment: the migrations that are not at rest, those that have runs, and all
+// runs.
 type snapshot struct {
 	now        time.Time
 	since      time.Time // every look since then has succeeded
@@ -50,11 +51,12 @@ func (p plan) consequential() bool {
 	return len(p.orphans) > 0
 }
 
-// mostRead bounds the migrations that a pass reads past the cache at one time, and with them what it holds of large ones (I6). The others come next.
+// mostRead bounds the migrations that a pass reads past the cache at one time, and with them what it holds of large ones (I6). The
+// others come next.
 const mostRead = 32
 
-// unread returns the names of migrations that are to be read past the cache: something is to be done or to be told for them, and they were not read so. What
-// is to be done comes first. writes reports whether a status has to be written.
+// unread returns the names of migrations that are to be read past the cache: something is to be done or to be told for them, and they
+// were not read so. What is to be done comes first. writes reports whether a status has to be written.
 func (p plan) unread(whole map[types.UID]bool, writes func(*planned) bool) []string {
 	var first, then []string
 	for i := range p.migrations {
