@@ -111,7 +111,7 @@ fuzz: ## run every fuzz target for FUZZ_TIME (60s), one after another
 		echo "$$folder $$target"; \
 		go test "$$folder" -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ_TIME) -fuzzminimizetime 10x -parallel 1 </dev/null 2>&1 | \
 			tee "$$log" || \
-			{ grep -q '^ *context deadline exceeded$$' "$$log" && ! grep -qE 'Failing input|panic:' "$$log"; }; \
+			{ grep -q '^ *context deadline exceeded$$' "$$log" && ! grep -qE 'Failing input|panic:' "$$log"; } || exit 1; \
 	done
 
 .PHONY: test-node
