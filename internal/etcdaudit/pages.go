@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // pages reads the B+ trees of a bbolt file.
@@ -176,8 +177,8 @@ func (w *walk) branch(id uint64, header page, depth int) error {
 	for i := range children {
 		children[i] = binary.NativeEndian.Uint64(raw[i*branchElement+8:])
 	}
-	for i := len(children) - 1; i >= 0; i-- {
-		if err := w.page(children[i], depth+1); err != nil {
+	for _, child := range slices.Backward(children) {
+		if err := w.page(child, depth+1); err != nil {
 			return err
 		}
 	}

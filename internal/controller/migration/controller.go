@@ -190,11 +190,12 @@ func (c *controller) addOwners(ctx context.Context, s *snapshot) (unknown []stri
 func (c *controller) readWhole(ctx context.Context, name string, s *snapshot) error {
 	m := new(v1alpha1.StorageVersionMigration)
 	err := c.live.Get(ctx, client.ObjectKey{Name: name}, m)
-	if client.IgnoreNotFound(err) != nil {
+	gone := apierrors.IsNotFound(err)
+	if err != nil && !gone {
 		return fmt.Errorf("read migration %s: %w", name, err)
 	}
 	s.migrations = slices.DeleteFunc(s.migrations, func(other v1alpha1.StorageVersionMigration) bool { return other.Name == name })
-	if err != nil {
+	if gone {
 		return nil
 	}
 	// A status is written with the rest as it is: the API server takes nothing else of it.
