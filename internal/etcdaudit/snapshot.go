@@ -178,14 +178,11 @@ func (r *database) memberAddresses(ctx context.Context) (urls []string, err erro
 		if len(e.value) > maxMemberBytes || json.Unmarshal(e.value, &member) != nil {
 			return nil //nolint:nilerr // a member that cannot be read has no addresses; it counts for nothing else
 		}
-		for _, url := range member.ClientURLs {
-			if len(urls) < maxMembers && len(url) <= maxURLBytes {
-				urls = append(urls, url)
-			}
-		}
+		own := slices.DeleteFunc(member.ClientURLs, func(url string) bool { return len(url) > maxURLBytes })
+		urls = append(own, urls...) // members in the order of their IDs: the greatest comes first here
+		urls = urls[:min(len(urls), maxMembers)]
 		return nil
 	})
-	slices.Reverse(urls) // members in the order of their IDs
 	return urls, err
 }
 

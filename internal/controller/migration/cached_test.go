@@ -7,12 +7,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -73,11 +76,23 @@ func largest(t *testing.T) []byte {
 	return raw
 }
 
-// controllerLimit is the memory limit of the controller in package install, of which caches may use a quarter.
-const controllerLimit = 256 << 20
+// controllerLimit is the memory limit that package install gives to the controller, of which this cache may use a quarter.
+func controllerLimit(t *testing.T) uint64 {
+	t.Helper()
+	source, err := os.ReadFile("../../install/workload.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`memoryLimit += "([^"]+)"`).FindSubmatch(source)
+	if found == nil {
+		t.Fatal("package install has no memoryLimit")
+	}
+	limit := resource.MustParse(string(found[1]))
+	return uint64(limit.Value())
+}
 
 func TestTenThousandMigrationsOfTheLargestSizeFitIntoAQuarterOfTheMemoryLimit(t *testing.T) {
-	const n = 100
+	const n = 40
 	raw := largest(t)
 	indexers := toolscache.Indexers{uidIndex: func(o any) ([]string, error) {
 		return []string{string(o.(*v1alpha1.StorageVersionMigration).UID)}, nil
@@ -113,8 +128,8 @@ func TestTenThousandMigrationsOfTheLargestSizeFitIntoAQuarterOfTheMemoryLimit(t 
 	if len(raw) < 1<<20 {
 		t.Errorf("the object has %d bytes, want one beyond 1 MiB", len(raw))
 	}
-	if each*10_000 > controllerLimit/4 {
-		t.Errorf("10,000 migrations take %d MiB, want at most %d", each*10_000>>20, controllerLimit/4>>20)
+	if most := controllerLimit(t) / 4; each*10_000 > most {
+		t.Errorf("10,000 migrations take %d MiB, want at most %d", each*10_000>>20, most>>20)
 	}
 }
 
@@ -131,7 +146,7 @@ func transformOf(t *testing.T) toolscache.TransformFunc {
 }
 
 func liveHeap() uint64 {
-	for range 5 { // pools of buffers are emptied by the second one
+	for range 3 { // pools of buffers are emptied by the second one
 		runtime.GC()
 	}
 	var stats runtime.MemStats
@@ -141,11 +156,12 @@ func liveHeap() uint64 {
 
 func TestAListOfMigrationsIsStrippedPageByPage(t *testing.T) {
 	raw := largest(t)
-	const n = 60
+	const n = 30
 	served, most := 0, uint64(0)
 	before := liveHeap()
 	all, err := listStripped(t.Context(), func(_ context.Context, limit int64, token string) (*v1alpha1.StorageVersionMigrationList, error) {
-		most = max(most, liveHeap()-min(before, liveHeap()))
+		now := liveHeap()
+		most = max(most, now-min(before, now))
 		page := new(v1alpha1.StorageVersionMigrationList)
 		page.ResourceVersion = "7"
 		for range min(5, n-served, int(limit)) {
