@@ -22,6 +22,8 @@ const (
 	base       = "/apis/migration.k8s.io/v1alpha1/"
 	migrations = base + "storageversionmigrations"
 	states     = base + "storagestates"
+
+	storageVersions = base + "storageversions"
 )
 
 // cluster is a real API server that serves our definitions.

@@ -53,6 +53,7 @@ func stateNamed(name, spec string) string {
 func TestTheAPIServerValidates(t *testing.T) {
 	c := newCluster(t, testbed.Options{})
 	t.Run("it refuses what cannot be meant", func(t *testing.T) { refusesWhatCannotBeMeant(t, c) })
+	t.Run("it refuses StorageVersions that cannot be true", func(t *testing.T) { refusesUntrueStorageVersions(t, c) })
 	t.Run("a new migration has defaults and a status", func(t *testing.T) { newMigrationHasDefaults(t, c) })
 	t.Run("a raised generation is taken", func(t *testing.T) { raisedGenerationIsTaken(t, c) })
 	t.Run("an object from before a rule existed can still be worked on", func(t *testing.T) { olderObjectsStayValid(t, c) })
@@ -116,6 +117,52 @@ func refusesWhatCannotBeMeant(t *testing.T, c *cluster) {
 		"a state of another resource":                  {http.MethodPatch, state, `{"spec":{"resource":{"resource":"gadgets"}}}`, "is immutable"},
 		"a state of the same resource and other group": {http.MethodPatch, state, `{"spec":{"resource":{"group":"example.com"}}}`, "is immutable"},
 		"the same hash twice":                          {http.MethodPatch, state + "/status", `{"status":{"persistedStorageVersionHashes":["a","a"]}}`, "Duplicate value"},
+	} {
+		t.Run(name, func(t *testing.T) { c.try(t, test) })
+	}
+}
+
+// The cases are those of Kubernetes' validation of internal.apiserver.k8s.io/v1alpha1.
+func refusesUntrueStorageVersions(t *testing.T, c *cluster) {
+	named := func(name string) string {
+		return `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersion","metadata":{"name":"` + name + `"},"spec":{}}`
+	}
+	c.must(http.MethodPost, storageVersions, named("demo.example.com.widgets"))
+	status := storageVersions + "/demo.example.com.widgets/status"
+	published := func(status string) string { return `{"status":{"commonEncodingVersion":null,` + status + `}}` }
+	entry := func(id, encoding, decodable string) string {
+		return `{"apiServerID":"` + id + `","encodingVersion":"` + encoding + `","decodableVersions":[` + decodable + `]}`
+	}
+	alone := func(entry string) string {
+		return `{"status":{"commonEncodingVersion":"v1","storageVersions":[` + entry + `]}}`
+	}
+	v1, v2 := entry("a", "v1", `"v1"`), entry("b", "v2", `"v1","v2"`)
+	many := `"v1"` + strings.Repeat(`,"v1"`, 64)
+
+	for name, test := range map[string]change{
+		"a StorageVersion of the core group":          {http.MethodPost, storageVersions, named("core.pods"), ""},
+		"a StorageVersion without a group":            {http.MethodPost, storageVersions, named("pods"), "the name is <group>.<resource>"},
+		"a resource that begins with a digit":         {http.MethodPost, storageVersions, named("example.com.1pods"), "the name is <group>.<resource>"},
+		"an entry":                                    {http.MethodPatch, status, alone(v1), ""},
+		"two entries that agree":                      {http.MethodPatch, status, alone(v1 + "," + entry("b", "v1", `"v1","v2"`)), ""},
+		"two entries that differ":                     {http.MethodPatch, status, published(`"storageVersions":[` + v1 + `,` + v2 + `]`), ""},
+		"no entries":                                  {http.MethodPatch, status, published(`"storageVersions":[]`), ""},
+		"an encoding version with a group":            {http.MethodPatch, status, `{"status":{"commonEncodingVersion":"a.b/v1","storageVersions":[` + entry("a", "a.b/v1", `"a.b/v1"`) + `]}}`, ""},
+		"an encoding version that is not decodable":   {http.MethodPatch, status, alone(entry("a", "v1", `"v2"`)), "decodableVersions must include encodingVersion"},
+		"nothing decodable":                           {http.MethodPatch, status, alone(entry("a", "v1", ``)), "decodableVersions must include encodingVersion"},
+		"no encoding version":                         {http.MethodPatch, status, alone(`{"apiServerID":"a","decodableVersions":["v1"]}`), "encodingVersion: Required value"},
+		"an empty encoding version":                   {http.MethodPatch, status, alone(entry("a", "", `""`)), "should match"},
+		"an encoding version with two slashes":        {http.MethodPatch, status, alone(entry("a", "a/b/v1", `"a/b/v1"`)), "should match"},
+		"a served version that is not decodable":      {http.MethodPatch, status, alone(strings.Replace(v1, `}`, `,"servedVersions":["v1","v2"]}`, 1)), "decodableVersions must include all servedVersions"},
+		"an empty server":                             {http.MethodPatch, status, alone(entry("", "v1", `"v1"`)), "apiServerID"},
+		"a server whose name no Lease can have":       {http.MethodPatch, status, alone(entry("A_1", "v1", `"v1"`)), "should match"},
+		"a server that is named twice":                {http.MethodPatch, status, alone(v1 + "," + v1), "Duplicate value"},
+		"65 decodable versions":                       {http.MethodPatch, status, alone(entry("a", "v1", many)), "must have at most 64 items"},
+		"a common version while entries differ":       {http.MethodPatch, status, alone(v1 + "," + v2), "commonEncodingVersion is the encodingVersion of all entries"},
+		"a common version that no entry has":          {http.MethodPatch, status, alone(entry("a", "v2", `"v2"`)), "commonEncodingVersion is the encodingVersion of all entries"},
+		"a common version without entries":            {http.MethodPatch, status, `{"status":{"commonEncodingVersion":"v1","storageVersions":[]}}`, "commonEncodingVersion is"},
+		"no common version while all entries agree":   {http.MethodPatch, status, published(`"storageVersions":[` + v1 + `]`), "commonEncodingVersion is"},
+		"an encoding version that is longer than any": {http.MethodPatch, status, alone(entry("a", strings.Repeat("v", 318), `"v1"`)), "Too long"},
 	} {
 		t.Run(name, func(t *testing.T) { c.try(t, test) })
 	}
