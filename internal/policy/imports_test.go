@@ -67,7 +67,7 @@ var allowed = map[string][]string{
 	"internal/upgrade/cmd/decodable":       {"internal/inventory", "internal/testbed", "internal/upgrade", "migrate"},
 	"internal/worker":                      {"agreement", "api/v1alpha1", "internal/bounded", "internal/apipath", "internal/inventory", "internal/pace", "migrate"},
 	"migrate":                              {"internal/bounded", "internal/apipath", "internal/crd", "internal/pace"},
-	"storageversion":                       nil,
+	"storageversion":                       {"internal/apipath", "internal/bounded"},
 	"test/chaos":                           nil, // the tag "chaos" keeps its tests from go list
 	"test/chaos/judge":                     {"internal/testbed"},
 	"test/chaos/plan":                      nil,

@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storageversion
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+)
+
+const (
+	identityLabel = "apiserver.kubernetes.io/identity"
+	hostLabel     = "kubernetes.io/hostname"
+	// unstatedDuration is that of a Lease that states none: that of kube-apiserver's identity Leases.
+	unstatedDuration = time.Hour
+)
+
+func leasesPath(namespace string) (string, error) {
+	path, err := apipath.Join("/apis/coordination.k8s.io/v1/namespaces", namespace)
+	return path + "/leases", err
+}
+
+// membership is the identity Lease of this process.
+type membership struct {
+	api              *client
+	path             string // of the Leases in the namespace
+	template         coordinationv1.Lease
+	duration         time.Duration
+	held             *coordinationv1.Lease // as it was last written; nil while it is not ours
+	renewed          time.Time             // when the last successful renewal was started
+	others           observations
+	objectPath, name string
+}
+
+// errLeaseHeld says that another process may still use the identity.
+type errLeaseHeld struct{ name, holder string }
+
+func (e *errLeaseHeld) Error() string {
+	return fmt.Sprintf("the identity Lease %s is held by %s: waiting until it is deleted or has expired (IDs must be unique)", e.name, e.holder)
+}
+
+// keep renews the Lease, or takes it. at is a moment from which its life counts. joined reports that the Lease was not ours without
+// interruption: others may have dropped entries since. An error leaves it open whether the Lease is renewed; lost reports that it is
+// not ours.
+func (m *membership) keep(ctx context.Context) (at time.Time, joined, lost bool, err error) {
+	before := m.renewed
+	if m.held != nil {
+		at, err = m.put(ctx, m.held, false)
+		if hasStatus(err, http.StatusConflict) || hasStatus(err, http.StatusNotFound) {
+			err = m.read(ctx)
+			if err == nil && m.held != nil {
+				at, err = m.put(ctx, m.held, false)
+			}
+		}
+		if err != nil {
+			return at, false, false, err
+		}
+		if m.held != nil {
+			return at, possibly(before) >= m.duration, false, nil
+		}
+		lost = true
+	}
+	at, err = m.take(ctx)
+	return at, err == nil, lost, err
+}
+
+// read reads the Lease. It is not held any more if it is gone or another process has taken it.
+func (m *membership) read(ctx context.Context) error {
+	var lease coordinationv1.Lease
+	err := m.api.do(ctx, http.MethodGet, m.objectPath, nil, nil, &lease)
+	switch {
+	case hasStatus(err, http.StatusNotFound):
+		m.held = nil
+	case err != nil:
+		return err
+	case holderOf(&lease) == *m.template.Spec.HolderIdentity:
+		m.held = &lease
+	default:
+		m.held = nil
+	}
+	return nil
+}
+
+// take creates the Lease, or takes it over from a process that has not renewed it for its whole duration.
+func (m *membership) take(ctx context.Context) (time.Time, error) {
+	var lease coordinationv1.Lease
+	err := m.api.do(ctx, http.MethodGet, m.objectPath, nil, nil, &lease)
+	switch {
+	case hasStatus(err, http.StatusNotFound):
+		return m.create(ctx)
+	case err != nil:
+		return time.Time{}, err
+	case holderOf(&lease) == *m.template.Spec.HolderIdentity: // the answer to an earlier request was lost
+		return m.put(ctx, &lease, false)
+	case !m.others.expired(&lease):
+		return time.Time{}, &errLeaseHeld{name: m.name, holder: holderOf(&lease)}
+	}
+	return m.put(ctx, &lease, true)
+}
+
+func (m *membership) create(ctx context.Context) (time.Time, error) {
+	start := time.Now()
+	lease := m.template.DeepCopy()
+	lease.Spec.AcquireTime = &metav1.MicroTime{Time: start}
+	lease.Spec.RenewTime = lease.Spec.AcquireTime
+	var created coordinationv1.Lease
+	if err := m.api.do(ctx, http.MethodPost, m.path, nil, lease, &created); err != nil {
+		return time.Time{}, err
+	}
+	m.held, m.renewed = &created, start
+	return start, nil
+}
+
+// put renews the Lease under the resourceVersion that was read.
+func (m *membership) put(ctx context.Context, read *coordinationv1.Lease, takeOver bool) (time.Time, error) {
+	start := time.Now()
+	lease := m.template.DeepCopy()
+	lease.UID, lease.ResourceVersion = read.UID, read.ResourceVersion
+	lease.Spec.AcquireTime, lease.Spec.LeaseTransitions = read.Spec.AcquireTime, read.Spec.LeaseTransitions
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: start}
+	if takeOver {
+		transitions := int32(1)
+		if read.Spec.LeaseTransitions != nil {
+			transitions += *read.Spec.LeaseTransitions
+		}
+		lease.Spec.AcquireTime, lease.Spec.LeaseTransitions = lease.Spec.RenewTime, &transitions
+	}
+	var renewed coordinationv1.Lease
+	if err := m.api.do(ctx, http.MethodPut, m.objectPath, nil, lease, &renewed); err != nil {
+		return start, err
+	}
+	m.held, m.renewed = &renewed, start
+	return start, nil
+}
+
+// release deletes the Lease unless it is another process's by now.
+func (m *membership) release(ctx context.Context) error {
+	if m.held == nil {
+		return nil
+	}
+	if err := m.read(ctx); err != nil || m.held == nil {
+		return err
+	}
+	return deleteLease(ctx, m.api, m.objectPath, m.held)
+}
+
+// deleteLease deletes a Lease that is as it was read.
+func deleteLease(ctx context.Context, api *client, path string, lease *coordinationv1.Lease) error {
+	options := metav1.DeleteOptions{
+		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
+	}
+	err := api.do(ctx, http.MethodDelete, path, nil, options, nil)
+	if hasStatus(err, http.StatusNotFound) || hasStatus(err, http.StatusConflict) {
+		return nil
+	}
+	return err
+}
+
+func holderOf(lease *coordinationv1.Lease) string {
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// observations is since when Leases were seen as they are. A Lease counts as expired once it was seen unchanged for its whole duration
+// by this machine's clock: that its holder's clock may be wrong by hours does not matter (see gate).
+type observations map[string]observation
+
+type observation struct {
+	resourceVersion string
+	// since is when it was first seen as it is, last when it was last seen.
+	since, last time.Time
+}
+
+// forget forgets Leases that were not seen for a long time: they are gone.
+func (o observations) forget() {
+	for key, seen := range o {
+		if surely(seen.last) > 2*unstatedDuration {
+			delete(o, key)
+		}
+	}
+}
+
+// expired notes the Lease as it was just read, and reports whether it was seen unchanged for its duration.
+func (o observations) expired(lease *coordinationv1.Lease) bool {
+	key, version := lease.Namespace+"/"+lease.Name, string(lease.UID)+"/"+lease.ResourceVersion
+	seen, ok := o[key]
+	if !ok || seen.resourceVersion != version {
+		seen = observation{resourceVersion: version, since: time.Now()}
+	}
+	seen.last = time.Now()
+	o[key] = seen
+	duration := unstatedDuration
+	if s := lease.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
+		duration = time.Duration(*s) * time.Second
+	}
+	return surely(seen.since) >= duration
+}
