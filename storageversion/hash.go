@@ -1,10 +1,6 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storageversion is for authors of API servers: it computes what a server publishes about the version
-// in which it stores a resource.
-//
-// It owns the storage version hash. It does no I/O.
 package storageversion
 
 import (

@@ -1,0 +1,378 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storageversion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
+)
+
+const (
+	// conflicts is how often one publication begins again because the object was written in between. The next pass tries again.
+	conflicts = 12
+	// firstWait is how long the wait after a failure is at first. It doubles.
+	firstWait = 100 * time.Millisecond
+	// timeUnit is the resolution of times in a status: a touch within it would change nothing.
+	timeUnit = time.Second
+	// leasesPerList bounds one list of Leases (I6). Servers that it leaves out are asked for by name.
+	leasesPerList = "500"
+	// objectsPerList bounds one page of StorageVersions (I6).
+	objectsPerList = "100"
+)
+
+// publication writes the entries of one server.
+type publication struct {
+	api       *client
+	group     API
+	id        string
+	namespace string
+	component string
+	entries   map[schema.GroupResource]*entryFields
+	order     []schema.GroupResource
+	gate      *gate
+	seen      observations
+	// written is the period of membership in which an entry was last written.
+	written map[schema.GroupResource]int
+	// swept is the period of membership in which no other object had an entry of this server.
+	swept int
+	// members are the servers that were members at some moment of the present pass.
+	members map[string]bool
+	listed  bool
+	// expired are the expired Leases of this kind of server that the present pass found, by path.
+	expired map[string]*coordinationv1.Lease
+}
+
+// pass publishes every resource, or confirms that its entry stands.
+func (p *publication) pass(ctx context.Context) error {
+	p.seen.forget()
+	p.members, p.listed, p.expired = map[string]bool{}, false, map[string]*coordinationv1.Lease{}
+	var failed []error
+	for _, r := range p.order {
+		generation := p.gate.period()
+		if generation == 0 {
+			return errors.Join(append(failed, errors.New("not a member"))...)
+		}
+		if err := p.publish(ctx, r, generation); err != nil {
+			failed = append(failed, fmt.Errorf("publish the storage version of %s: %w", r, err))
+			p.gate.doubt(r, err)
+		}
+	}
+	if len(failed) > 0 {
+		return errors.Join(failed...)
+	}
+	if err := p.bury(ctx); err != nil {
+		return err
+	}
+	return p.sweep(ctx)
+}
+
+// sweep withdraws the entries that an earlier process with the same ID left for resources that this one does not store. While the
+// Lease is renewed no one else would.
+func (p *publication) sweep(ctx context.Context) error {
+	generation := p.gate.period()
+	if generation == 0 || p.swept == generation {
+		return nil
+	}
+	query := url.Values{"limit": {objectsPerList}}
+	for {
+		var list struct {
+			Metadata metav1.ListMeta `json:"metadata"`
+			Items    []object        `json:"items"`
+		}
+		if err := p.api.do(ctx, http.MethodGet, p.group.path(), query, nil, &list); err != nil {
+			return fmt.Errorf("list StorageVersions: %w", err)
+		}
+		for i := range list.Items {
+			if err := p.sweepOne(ctx, &list.Items[i]); err != nil {
+				return err
+			}
+		}
+		if list.Metadata.Continue == "" {
+			p.swept = generation
+			return nil
+		}
+		query.Set("continue", list.Metadata.Continue)
+	}
+}
+
+func (p *publication) sweepOne(ctx context.Context, found *object) error {
+	stored := slices.ContainsFunc(p.order, func(r schema.GroupResource) bool { return objectName(r) == found.Metadata.Name })
+	if stored || found.Status.find(p.id) == nil {
+		return nil
+	}
+	path, err := apipath.Join(p.group.path(), found.Metadata.Name)
+	if err == nil {
+		err = p.withdraw(ctx, path)
+	}
+	if err != nil {
+		return fmt.Errorf("withdraw the entry of an earlier process from %s: %w", found.Metadata.Name, err)
+	}
+	return nil
+}
+
+// publish brings one object up to date, in the order that the KEP gives: it reads the object, then the members, and writes under the
+// resourceVersion that it read.
+func (p *publication) publish(ctx context.Context, r schema.GroupResource, generation int) error {
+	path, err := p.path(r)
+	if err != nil {
+		return err
+	}
+	wait := firstWait / 10
+	for range conflicts {
+		done, err := p.once(ctx, r, path, generation)
+		if done || err != nil && !hasStatus(err, http.StatusConflict) {
+			return err
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+		wait *= 2
+	}
+	return fmt.Errorf("the object was written by others %d times in a row", conflicts)
+}
+
+// once is one attempt. The gate opens only for an answer that shows the entry.
+func (p *publication) once(ctx context.Context, r schema.GroupResource, path string, generation int) (done bool, err error) {
+	own, start := p.entries[r], time.Now()
+	read, err := p.read(ctx, r, path)
+	if err != nil {
+		return false, err
+	}
+	if !read.Status.publishes(own) {
+		p.gate.revoke(r, errors.New("the object does not have it"))
+	}
+	gone, err := p.gone(ctx, read.Status.servers(p.id))
+	if err != nil {
+		return false, fmt.Errorf("find out who is a member: %w", err)
+	}
+	// A server that looked at the object and the Leases before this process was a member may be about to drop the entry that an earlier
+	// process left. It writes under the resourceVersion that it read, so a first write of our own stops it.
+	first := p.written[r] != generation
+	next, changed := edit{
+		own: own, id: p.id, gone: gone, updateTimes: p.group == MigrationAPI, touch: first, now: time.Now().Truncate(timeUnit),
+	}.apply(read)
+	switch {
+	case !changed && !first:
+		p.gate.confirm(r, start, generation)
+		return true, nil
+	case !changed: // this API has no field that a touch could change
+		_, err := p.write(ctx, path, read, edit{id: p.id, now: time.Now()})
+		return false, err
+	}
+	start = time.Now()
+	written, err := p.put(ctx, path, read, next)
+	switch {
+	case err != nil:
+		return false, err
+	case !written.Status.publishes(own):
+		return false, errors.New("the API server took the object without the entry")
+	case first && written.Metadata.ResourceVersion == read.Metadata.ResourceVersion:
+		return false, pause(ctx, timeUnit) // touched within the same second
+	}
+	p.written[r] = generation
+	p.gate.confirm(r, start, generation)
+	return true, nil
+}
+
+// read returns the object, and creates it where there is none.
+func (p *publication) read(ctx context.Context, r schema.GroupResource, path string) (object, error) {
+	var read object
+	err := p.api.do(ctx, http.MethodGet, path, nil, nil, &read)
+	if !hasStatus(err, http.StatusNotFound) {
+		return read, err
+	}
+	created := object{TypeMeta: p.kind(), Metadata: metadata{Name: objectName(r)}}
+	return read, p.api.do(ctx, http.MethodPost, p.group.path(), nil, created, &read)
+}
+
+func (p *publication) write(ctx context.Context, path string, read object, e edit) (object, error) {
+	next, changed := e.apply(read)
+	if !changed {
+		return read, nil
+	}
+	return p.put(ctx, path, read, next)
+}
+
+// put writes a status under the resourceVersion that was read.
+func (p *publication) put(ctx context.Context, path string, read object, next status) (written object, err error) {
+	read.TypeMeta, read.Status = p.kind(), next
+	return written, p.api.do(ctx, http.MethodPut, path+"/status", nil, read, &written)
+}
+
+// withdraw removes the entry of this server from one object.
+func (p *publication) withdraw(ctx context.Context, path string) error {
+	wait := firstWait / 10
+	for range conflicts {
+		var read object
+		err := p.api.do(ctx, http.MethodGet, path, nil, nil, &read)
+		if hasStatus(err, http.StatusNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if read.Status.find(p.id) == nil {
+			return nil
+		}
+		_, err = p.write(ctx, path, read, edit{id: p.id, updateTimes: p.group == MigrationAPI, now: time.Now()})
+		if err == nil || hasStatus(err, http.StatusNotFound) {
+			return nil
+		}
+		if !hasStatus(err, http.StatusConflict) {
+			return err
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+		wait *= 2
+	}
+	return fmt.Errorf("the object was written by others %d times in a row", conflicts)
+}
+
+// withdrawAll removes all entries of this server.
+func (p *publication) withdrawAll(ctx context.Context) error {
+	var failed []error
+	for _, r := range p.order {
+		path, err := p.path(r)
+		if err == nil {
+			err = p.withdraw(ctx, path)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("withdraw the storage version of %s: %w", r, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// gone returns which of the servers are not members. In doubt a server is a member: its entry only delays a migration, and the loss of
+// an entry of a live server would break I1.
+func (p *publication) gone(ctx context.Context, servers []string) (gone []string, err error) {
+	if len(servers) == 0 {
+		return nil, nil
+	}
+	if !p.listed {
+		if err := p.list(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range servers {
+		if p.members[id] {
+			continue
+		}
+		member, err := p.member(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if member {
+			p.members[id] = true
+		} else {
+			gone = append(gone, id)
+		}
+	}
+	return gone, nil
+}
+
+// list notes the members that have labelled Leases in the namespace.
+func (p *publication) list(ctx context.Context) error {
+	path, err := leasesPath(p.namespace)
+	if err != nil {
+		return err
+	}
+	var list coordinationv1.LeaseList
+	query := url.Values{"labelSelector": {identityLabel}, "limit": {leasesPerList}}
+	if err := p.api.do(ctx, http.MethodGet, path, query, nil, &list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		lease := &list.Items[i]
+		if !p.seen.expired(lease) {
+			p.members[lease.Name] = true
+			continue
+		}
+		if object, err := apipath.Join(path, lease.Name); err == nil && lease.Name != p.id && lease.Labels[identityLabel] == p.component {
+			p.expired[object] = lease
+		}
+	}
+	p.listed = true
+	return nil
+}
+
+// member reads a server's Lease by its name: in the namespace of this server, and in that of kube-apiservers.
+func (p *publication) member(ctx context.Context, id string) (bool, error) {
+	for _, namespace := range slices.Compact([]string{p.namespace, metav1.NamespaceSystem}) {
+		leases, err := leasesPath(namespace)
+		if err != nil {
+			return false, err
+		}
+		path, err := apipath.Join(leases, id)
+		if err != nil {
+			return true, nil //nolint:nilerr // no Lease can have this name, so that another program wrote the entry for a reason of its own
+		}
+		var lease coordinationv1.Lease
+		err = p.api.do(ctx, http.MethodGet, path, nil, nil, &lease)
+		switch {
+		case hasStatus(err, http.StatusNotFound):
+		case hasStatus(err, http.StatusForbidden) && namespace != p.namespace:
+			return true, nil // unknown
+		case err != nil:
+			return false, err
+		case !p.seen.expired(&lease):
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// bury deletes the Leases of crashed servers of this kind. The pass has dropped their entries from the objects of this server.
+func (p *publication) bury(ctx context.Context) error {
+	for path, lease := range p.expired {
+		if err := deleteLease(ctx, p.api, path, lease); err != nil {
+			return fmt.Errorf("delete the expired identity Lease %s: %w", lease.Name, err)
+		}
+	}
+	return nil
+}
+
+func (p *publication) path(r schema.GroupResource) (string, error) {
+	return apipath.Join(p.group.path(), objectName(r))
+}
+
+func (p *publication) kind() metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: string(p.group) + "/v1alpha1", Kind: "StorageVersion"}
+}
+
+// objectName is <group>.<resource>, with "core" for the core group.
+func objectName(r schema.GroupResource) string {
+	if r.Group == "" {
+		return "core." + r.Resource
+	}
+	return r.Group + "." + r.Resource
+}
+
+func compare(a, b schema.GroupResource) int { return strings.Compare(objectName(a), objectName(b)) }
+
+// pause waits for about as long as it is told, between half and the whole: servers that start at once should not meet again.
+func pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait/2 + rand.N(wait/2+1)) //nolint:gosec // only spreads waits
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,377 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storageversion
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+)
+
+// API is where a Publisher publishes: the group of a StorageVersion API, whose version is v1alpha1 in both cases.
+type API string
+
+const (
+	// MigrationAPI is the StorageVersion CRD of kube-migrator. It is the default: it is served wherever kube-migrator is installed.
+	MigrationAPI API = "migration.k8s.io"
+	// InternalAPI is the API of Kubernetes. It is alpha and off by default. Where kube-controller-manager runs with the feature gate
+	// StorageVersionAPI, its garbage collection removes every entry whose server is not a kube-apiserver: the publisher then writes its
+	// entries again and again, and the barrier is closed in between. Choose it only for clusters whose kube-controller-manager runs
+	// without that gate.
+	InternalAPI API = "internal.apiserver.k8s.io"
+)
+
+func (a API) path() string { return "/apis/" + string(a) + "/v1alpha1/storageversions" }
+
+// Resource is one resource that a server stores.
+type Resource struct {
+	// GroupResource is the resource, as discovery names it. Required.
+	schema.GroupResource
+	// EncodingVersion is the version in which the server stores it. Required.
+	EncodingVersion schema.GroupVersion
+	// DecodableVersions are all versions that the server can read from storage, among them EncodingVersion; at most 64. A migrator
+	// rewrites nothing where no server can decode any other version, and judges downgrades by it. Default: EncodingVersion alone.
+	DecodableVersions []schema.GroupVersion
+	// ServedVersions are the versions that the server serves, all of them decodable; at most 64. Default: none is published.
+	ServedVersions []schema.GroupVersion
+}
+
+// Options configure a Publisher.
+type Options struct {
+	// Config is how the cluster's API server is reached, such as rest.InClusterConfig gives it. Required. It is not changed.
+	Config *rest.Config
+	// Resources are those that the server stores. Required: one at least, each once.
+	Resources []Resource
+	// Component is the kind of server, which all replicas share: the value of the label apiserver.kubernetes.io/identity of their
+	// Leases. A valid value of a label, and not "kube-apiserver". Required.
+	Component string
+	// ID identifies this server: it is the name of its identity Lease, a DNS subdomain. Default: Component, a hyphen, and 16 random
+	// digits. A process whose ID another process used waits until the Lease of that is deleted or has expired, so choose an ID of your
+	// own only where no two processes share it at one time.
+	ID string
+	// Namespace is where the identity Leases are. Default: kube-system, which is where kube-migrator looks for them. All servers of
+	// one resource must use the same.
+	Namespace string
+	// API is where to publish. Default: MigrationAPI. All servers of one resource must use the same.
+	API API
+	// LeaseDuration is for how long an identity Lease counts without being renewed, in whole seconds, at least 3. Default: one minute.
+	// If the API server does not answer, writes are refused after two thirds of it, and writes in flight cancelled after five sixths. An entry of
+	// a server that crashed is dropped about one LeaseDuration after its last renewal was seen. Leases are renewed, and entries looked at,
+	// every sixth of it.
+	LeaseDuration time.Duration
+	// DrainTimeout is how long Run waits, once its context has ended, for the writes in flight before it cancels them; then it
+	// waits as long again. Default: one minute.
+	DrainTimeout time.Duration
+	// Logger receives failures that are tried again. nil discards them.
+	Logger *slog.Logger
+}
+
+const (
+	defaultLeaseDuration = time.Minute
+	minLeaseDuration     = 3 * time.Second
+	defaultDrainTimeout  = time.Minute
+	maxRequestTimeout    = 10 * time.Second
+	maxVersions          = 64
+	randomDigits         = 16
+	retryAfterSeconds    = 1
+)
+
+// Publisher publishes the storage versions of one API server, and keeps them published while Run runs. Its methods may be called
+// from several goroutines. It is also the readiness check of the server: it has the methods of k8s.io/apiserver's
+// healthz.HealthChecker.
+type Publisher struct {
+	gate    *gate
+	leases  *membership
+	entries *publication
+	// interval is how often the Lease is renewed, and the entries are looked at.
+	interval, drainTimeout time.Duration
+	log                    *slog.Logger
+	started                atomic.Bool
+	rejoined               chan struct{} // has a token when the membership began again
+}
+
+// NewPublisher checks the options. It sends no request.
+func NewPublisher(o Options) (*Publisher, error) {
+	if err := o.complete(); err != nil {
+		return nil, fmt.Errorf("configure the publisher of storage versions: %w", err)
+	}
+	interval := o.LeaseDuration / 6
+	api, err := newClient(o.Config, min(maxRequestTimeout, o.LeaseDuration/3))
+	if err != nil {
+		return nil, err
+	}
+	entries := &publication{
+		api: api, group: o.API, id: o.ID, namespace: o.Namespace, component: o.Component, entries: map[schema.GroupResource]*entryFields{},
+		seen: observations{}, written: map[schema.GroupResource]int{},
+	}
+	for i := range o.Resources {
+		r := &o.Resources[i]
+		entries.order = append(entries.order, r.GroupResource)
+		entries.entries[r.GroupResource] = &entryFields{
+			APIServerID: o.ID, EncodingVersion: r.EncodingVersion.String(),
+			DecodableVersions: namesOf(r.DecodableVersions), ServedVersions: namesOf(r.ServedVersions),
+		}
+	}
+	entries.gate = newGate(entries.order, o.LeaseDuration)
+	leases, err := newMembership(api, &o)
+	if err != nil {
+		return nil, err
+	}
+	return &Publisher{
+		gate: entries.gate, leases: leases, entries: entries, interval: interval, drainTimeout: o.DrainTimeout,
+		log: o.Logger, rejoined: make(chan struct{}, 1),
+	}, nil
+}
+
+func newMembership(api *client, o *Options) (*membership, error) {
+	path, err := leasesPath(o.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	holder, seconds := o.ID+"_"+string(uuid.NewUUID()), int32(o.LeaseDuration/time.Second) //nolint:gosec // complete has bounded it
+	m := &membership{
+		api: api, path: path, objectPath: path + "/" + o.ID, name: o.ID, duration: o.LeaseDuration, others: observations{},
+		template: coordinationv1.Lease{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+			ObjectMeta: metav1.ObjectMeta{Name: o.ID, Namespace: o.Namespace, Labels: map[string]string{identityLabel: o.Component}},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds},
+		},
+	}
+	if host, err := os.Hostname(); err == nil && len(validation.IsValidLabelValue(host)) == 0 {
+		m.template.Labels[hostLabel] = host
+	}
+	return m, nil
+}
+
+// complete checks the options and sets defaults.
+func (o *Options) complete() error {
+	o.ID = cmp.Or(o.ID, o.Component+"-"+strings.ReplaceAll(string(uuid.NewUUID()), "-", "")[:randomDigits])
+	o.Namespace = cmp.Or(o.Namespace, metav1.NamespaceSystem)
+	o.API = cmp.Or(o.API, MigrationAPI)
+	o.LeaseDuration = cmp.Or(o.LeaseDuration, defaultLeaseDuration)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, defaultDrainTimeout)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case o.Config == nil:
+		return errors.New("no Config")
+	case o.Component == "" || len(validation.IsValidLabelValue(o.Component)) > 0:
+		return fmt.Errorf("the Component %q is not the value of a label", o.Component)
+	case o.Component == "kube-apiserver":
+		return errors.New("the Component kube-apiserver is that of kube-apiservers")
+	case len(validation.IsDNS1123Subdomain(o.ID)) > 0:
+		return fmt.Errorf("the ID %q is not a DNS subdomain", o.ID)
+	case len(validation.IsDNS1123Label(o.Namespace)) > 0:
+		return fmt.Errorf("the Namespace %q is not a DNS label", o.Namespace)
+	case o.API != MigrationAPI && o.API != InternalAPI:
+		return fmt.Errorf("the API %q is neither %s nor %s", o.API, MigrationAPI, InternalAPI)
+	case o.LeaseDuration < minLeaseDuration || o.LeaseDuration%time.Second != 0 || o.LeaseDuration > 24*time.Hour:
+		return fmt.Errorf("the LeaseDuration %s is not a number of seconds between %s and a day", o.LeaseDuration, minLeaseDuration)
+	case o.DrainTimeout < 0:
+		return fmt.Errorf("the DrainTimeout %s is negative", o.DrainTimeout)
+	case len(o.Resources) == 0:
+		return errors.New("no Resources")
+	}
+	o.Resources = slices.Clone(o.Resources)
+	seen := map[schema.GroupResource]bool{}
+	for i := range o.Resources {
+		r := &o.Resources[i]
+		if seen[r.GroupResource] {
+			return fmt.Errorf("the resource %s comes twice", r)
+		}
+		seen[r.GroupResource] = true
+		if err := r.complete(); err != nil {
+			return fmt.Errorf("resource %s: %w", r, err)
+		}
+	}
+	return nil
+}
+
+func (r *Resource) complete() error {
+	if len(r.DecodableVersions) == 0 {
+		r.DecodableVersions = []schema.GroupVersion{r.EncodingVersion}
+	}
+	switch {
+	case len(validation.IsDNS1035Label(r.Resource)) > 0:
+		return errors.New("the name is not a DNS label")
+	case r.Group != "" && len(validation.IsDNS1123Subdomain(r.Group)) > 0:
+		return errors.New("the group is not a DNS subdomain")
+	case len(r.DecodableVersions) > maxVersions || len(r.ServedVersions) > maxVersions:
+		return fmt.Errorf("more than %d versions", maxVersions)
+	case !slices.Contains(r.DecodableVersions, r.EncodingVersion):
+		return fmt.Errorf("the encoding version %s is not decodable", r.EncodingVersion)
+	}
+	for _, served := range r.ServedVersions {
+		if !slices.Contains(r.DecodableVersions, served) {
+			return fmt.Errorf("the served version %s is not decodable", served)
+		}
+	}
+	for _, v := range r.DecodableVersions {
+		if len(validation.IsDNS1035Label(v.Version)) > 0 || v.Group != "" && len(validation.IsDNS1123Subdomain(v.Group)) > 0 {
+			return fmt.Errorf("%q is not a group and version", v)
+		}
+	}
+	return nil
+}
+
+// namesOf returns each version once: the API servers take lists without duplicates.
+func namesOf(versions []schema.GroupVersion) []string {
+	var names []string
+	for _, v := range versions {
+		if !slices.Contains(names, v.String()) {
+			names = append(names, v.String())
+		}
+	}
+	return names
+}
+
+// Run publishes until the context ends, and then withdraws: it lets no write begin any more, waits until the last write in flight
+// has finished, removes this server's entries, and deletes its Lease. Call it once, in a goroutine of its own, and wait for it
+// before the process ends. While the API server does not answer Run tries again; the barrier and the readiness check tell.
+//
+// It returns nil once everything is withdrawn. It returns an error if a write in flight did not finish within twice the DrainTimeout, or if the API server
+// did not take the withdrawal: other servers then drop the entries when the Lease has expired.
+func (p *Publisher) Run(ctx context.Context) error {
+	if !p.started.CompareAndSwap(false, true) {
+		return errors.New("the publisher of storage versions was run before")
+	}
+	p.gate.blamed(errors.New("the identity Lease is not taken yet"))
+	// The Lease is renewed until the last write has finished.
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var work sync.WaitGroup
+	work.Go(func() { p.keepMembership(working) })
+	work.Go(func() { p.keepPublished(working) })
+
+	<-ctx.Done()
+	drained := p.gate.close()
+	finished := p.drain(drained)
+	stop()
+	work.Wait()
+	if !finished {
+		return errors.New("writes are still in flight: the storage versions stay published until the identity Lease has expired")
+	}
+	return p.withdraw(context.WithoutCancel(ctx))
+}
+
+// drain waits for the writes in flight.
+func (p *Publisher) drain(drained <-chan struct{}) bool {
+	for range 2 {
+		timer := time.NewTimer(p.drainTimeout)
+		select {
+		case <-drained:
+			timer.Stop()
+			return true
+		case <-timer.C:
+			p.gate.cancelWrites()
+		}
+	}
+	return false
+}
+
+// withdraw removes the entries before the Lease: this server is not known to be gone while it may be named.
+func (p *Publisher) withdraw(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, p.leases.duration)
+	defer cancel()
+	if p.leases.held == nil {
+		return nil // another process may have the ID by now
+	}
+	err := p.entries.withdrawAll(ctx)
+	if released := p.leases.release(ctx); released != nil {
+		err = errors.Join(err, fmt.Errorf("delete the identity Lease: %w", released))
+	}
+	return err
+}
+
+// keepMembership renews the Lease.
+func (p *Publisher) keepMembership(ctx context.Context) {
+	wait := firstWait
+	for {
+		at, joined, lost, err := p.leases.keep(ctx)
+		if lost {
+			p.gate.left(errors.New("the identity Lease was lost"))
+		}
+		switch {
+		case err != nil:
+			p.gate.blamed(fmt.Errorf("keep the identity Lease: %w", err))
+			p.log.WarnContext(ctx, "The identity Lease could not be renewed", "error", err)
+		case joined:
+			p.gate.joined(at)
+			select {
+			case p.rejoined <- struct{}{}:
+			default:
+			}
+		default:
+			p.gate.renewed(at)
+		}
+		next := p.interval
+		if err != nil {
+			next, wait = wait, min(2*wait, p.interval)
+		} else {
+			wait = firstWait
+		}
+		if pause(ctx, next) != nil {
+			return
+		}
+	}
+}
+
+// keepPublished publishes, and looks again and again whether the entries stand.
+func (p *Publisher) keepPublished(ctx context.Context) {
+	wait := firstWait
+	for {
+		next := p.interval
+		if p.gate.period() != 0 {
+			if err := p.entries.pass(ctx); err != nil {
+				p.log.WarnContext(ctx, "The storage versions could not be published", "error", err)
+				next, wait = wait, min(2*wait, p.interval)
+			} else {
+				wait = firstWait
+			}
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-p.rejoined:
+			timer.Stop()
+			wait = firstWait
+		case <-timer.C:
+		}
+	}
+}
+
+// Name is that of the readiness check.
+func (p *Publisher) Name() string { return "storage-versions-published" }
+
+// Check returns an error unless the entries of all resources are known to stand: the server is not ready to take writes. The request
+// is not used.
+func (p *Publisher) Check(*http.Request) error {
+	count, why := p.gate.pending()
+	if count == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d storage versions are not published: %w", count, len(p.entries.order), why)
+}
+
+// ID is the name of the identity Lease, and the apiServerID of the entries.
+func (p *Publisher) ID() string { return p.entries.id }
