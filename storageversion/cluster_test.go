@@ -1,0 +1,449 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storageversion
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/config"
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
+)
+
+// shortLease is short, so that tests see it expire. No outcome depends on how fast the machine is.
+const shortLease = 3 * time.Second
+
+// process is a publisher whose connection to the API server can be cut at any request: for the cluster that is a process that was killed.
+type process struct {
+	*Publisher
+	t    *testing.T
+	stop context.CancelFunc
+	ran  chan error
+
+	mu     sync.Mutex
+	dead   bool
+	writes int // that were answered
+	// allowed is how many writes are let through; the answer to the last is lost if lossy. Negative: all.
+	allowed int
+	lossy   bool
+	// answered is called with each successful write before the publisher sees the answer.
+	answered func(*http.Request)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+var errCut = errors.New("the connection was cut")
+
+// start runs a publisher; change may edit its options and how its connection behaves.
+func start(t *testing.T, c *testbed.Cluster, change func(*Options, *process)) *process {
+	t.Helper()
+	p := &process{t: t, ran: make(chan error, 1), allowed: -1}
+	o := Options{
+		Config: rest.CopyConfig(c.Config()), Component: "demo", LeaseDuration: shortLease, DrainTimeout: time.Minute,
+		Resources: []Resource{{GroupResource: widgets, EncodingVersion: v1, DecodableVersions: []schema.GroupVersion{v1, v2}, ServedVersions: []schema.GroupVersion{v1}}},
+	}
+	change(&o, p)
+	o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) { return p.roundTrip(next, r) })
+	})
+	var err error
+	if p.Publisher, err = NewPublisher(o); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	p.stop = stop
+	go func() { p.ran <- p.Run(ctx) }()
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *process) roundTrip(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	p.mu.Lock()
+	writes := r.Method != http.MethodGet
+	if p.dead || writes && p.allowed == 0 {
+		p.dead = true
+		p.mu.Unlock()
+		return nil, errCut
+	}
+	if writes && p.allowed > 0 {
+		p.allowed--
+	}
+	last := writes && p.allowed == 0
+	p.mu.Unlock()
+
+	answer, err := next.RoundTrip(r)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil && writes && answer.StatusCode < http.StatusBadRequest {
+		p.writes++
+		if p.answered != nil {
+			p.answered(r)
+		}
+	}
+	if p.dead = p.dead || last && p.lossy; p.dead && err == nil {
+		answer.Body.Close()
+		return nil, errCut
+	}
+	return answer, err
+}
+
+// kill cuts the connection, and then ends the goroutines.
+func (p *process) kill() {
+	p.crash()
+	p.stop()
+	<-p.ran
+	p.ran <- nil
+}
+
+func (p *process) crash() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dead = true
+}
+
+func (p *process) died() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// end ends the publisher as a shutdown does.
+func (p *process) end() error {
+	p.stop()
+	err := <-p.ran
+	p.ran <- nil
+	return err
+}
+
+func (p *process) ready() bool { return p.Check(nil) == nil }
+
+// eventually polls; the limit only ends a test that fails.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-limit:
+			t.Fatalf("%s: still not so after a minute", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// published reads the status of a resource's object.
+func published(t *testing.T, c *testbed.Cluster, api API, r schema.GroupResource) *object {
+	t.Helper()
+	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodGet, api.path()+"/"+objectName(r), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &object{}
+	if code == http.StatusNotFound {
+		return o
+	}
+	if err := json.Unmarshal(raw, o); err != nil || code != http.StatusOK {
+		t.Fatalf("%d %v: %s", code, err, raw)
+	}
+	return o
+}
+
+func leaseExists(t *testing.T, c *testbed.Cluster, id string) bool {
+	t.Helper()
+	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+id, nil)
+	if err != nil || code != http.StatusOK && code != http.StatusNotFound {
+		t.Fatalf("%d %v: %s", code, err, raw)
+	}
+	return code == http.StatusOK
+}
+
+// checkTrue compares an object's summary with its entries.
+func checkTrue(t *testing.T, o *object) {
+	t.Helper()
+	common, condition := o.Status.common(), reasonUnset
+	if common != nil {
+		condition = reasonSet
+	}
+	if diff := cmp.Diff(common, o.Status.CommonEncodingVersion); diff != "" {
+		t.Errorf("the common version (-want +got):\n%s", diff)
+	}
+	if len(o.Status.Conditions) > 1 || len(o.Status.StorageVersions) > 0 && (len(o.Status.Conditions) == 0 || o.Status.Conditions[0].Reason != condition || o.Status.Conditions[0].LastTransitionTime.IsZero()) {
+		t.Errorf("the conditions are %+v, want the reason %s", o.Status.Conditions, condition)
+	}
+}
+
+func TestPublishersOnARealServer(t *testing.T) {
+	t.Parallel()
+	c := testbed.New(t, testbed.Options{Servers: []testbed.ServerOptions{{Flags: []string{"--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"}}}})
+	if err := c.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+		t.Fatal(err)
+	}
+	// One after another: they publish to the same object.
+	t.Run("ten start at once, one crashes, nine are shut down", func(t *testing.T) { tenAtOnce(t, c) })
+	t.Run("killed between any two writes", func(t *testing.T) { killedBetweenWrites(t, c, MigrationAPI) })
+	t.Run("killed between any two writes to the API of Kubernetes", func(t *testing.T) { killedBetweenWrites(t, c, InternalAPI) })
+	t.Run("a second process with the ID of a live one waits for its end", func(t *testing.T) { twoOfOneID(t, c) })
+	t.Run("an entry that another program removes", func(t *testing.T) { removedByOthers(t, c) })
+	t.Run("shutdown waits for the last write", func(t *testing.T) { shutdownWaits(t, c) })
+}
+
+func tenAtOnce(t *testing.T, c *testbed.Cluster) {
+	var processes []*process
+	for range 10 {
+		processes = append(processes, start(t, c, func(_ *Options, p *process) {
+			// The barrier opens only after the write has been answered, never while the answer is under way.
+			opened := false
+			p.answered = func(r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/status") && !opened {
+					opened = true
+					if p.ready() {
+						t.Error("the barrier was open before the first write of the entry was answered")
+					}
+				}
+			}
+		}))
+	}
+	for _, p := range processes {
+		eventually(t, "the publisher is ready", func() bool {
+			ready := p.ready() // first: what it says must be true of the object that is read later
+			if ready && published(t, c, MigrationAPI, widgets).Status.find(p.ID()) == nil {
+				t.Fatal("the barrier is open, and the entry is not there")
+			}
+			return ready
+		})
+	}
+	o := published(t, c, MigrationAPI, widgets)
+	checkTrue(t, o)
+	if n := len(o.Status.StorageVersions); n != 10 || *o.Status.CommonEncodingVersion != v1.String() {
+		t.Fatalf("the object has %d entries: %+v", n, o.Status)
+	}
+	want := entryFields{APIServerID: processes[3].ID(), EncodingVersion: v1.String(), DecodableVersions: []string{v1.String(), v2.String()}, ServedVersions: []string{v1.String()}}
+	if diff := cmp.Diff(want, o.Status.find(want.APIServerID).entryFields); diff != "" {
+		t.Errorf("the entry (-want +got):\n%s", diff)
+	}
+
+	crashed := processes[0]
+	crashed.crash()
+	eventually(t, "the crashed server's entry is dropped", func() bool {
+		o := published(t, c, MigrationAPI, widgets)
+		for _, p := range processes[1:] {
+			if o.Status.find(p.ID()) == nil {
+				t.Fatal("the entry of a live server was dropped")
+			}
+		}
+		dropped := o.Status.find(crashed.ID()) == nil
+		if dropped && crashed.ready() {
+			t.Fatal("the entry was dropped while its server still took writes")
+		}
+		return dropped
+	})
+	eventually(t, "its Lease is deleted", func() bool { return !leaseExists(t, c, crashed.ID()) })
+	for _, p := range processes[1:] {
+		if err := p.end(); err != nil {
+			t.Error(err)
+		}
+		if p.ready() || leaseExists(t, c, p.ID()) {
+			t.Error("a server that has shut down is ready, or has a Lease")
+		}
+		o := published(t, c, MigrationAPI, widgets)
+		checkTrue(t, o)
+		if o.Status.find(p.ID()) != nil {
+			t.Error("a server that has shut down has an entry")
+		}
+	}
+	if o := published(t, c, MigrationAPI, widgets); len(o.Status.StorageVersions) != 0 || o.Status.CommonEncodingVersion != nil {
+		t.Errorf("nothing should be published: %+v", o.Status)
+	}
+}
+
+// A publisher of two resources is killed after each number of writes, before and after the answer to the last one arrives.
+func killedBetweenWrites(t *testing.T, c *testbed.Cluster, api API) {
+	resources := []Resource{{GroupResource: widgets, EncodingVersion: v2}, {GroupResource: gadgets, EncodingVersion: v2}}
+	other := start(t, c, func(o *Options, _ *process) { o.API = api })
+	eventually(t, "the other server is ready", other.ready)
+	complete := false
+	for allowed := 1; !complete; allowed++ {
+		for _, lossy := range []bool{true, false} {
+			killed := start(t, c, func(o *Options, p *process) {
+				o.API, o.Resources = api, resources
+				p.allowed, p.lossy = allowed, lossy
+			})
+			eventually(t, "the publisher is killed, or done", func() bool { return killed.died() || killed.ready() })
+			for _, r := range resources {
+				open := killed.gate.check(r.GroupResource) == nil
+				o := published(t, c, api, r.GroupResource)
+				checkTrue(t, o)
+				if open && !o.Status.publishes(killed.entries.entries[r.GroupResource]) {
+					t.Errorf("after %d writes the barrier of %s is open without an entry", allowed, r)
+				}
+				if found := o.Status.find(killed.ID()); found != nil && found.EncodingVersion != v2.String() {
+					t.Errorf("after %d writes the entry is %+v", allowed, found)
+				}
+				if found := o.Status.find(killed.ID()); found != nil && !leaseExists(t, c, killed.ID()) {
+					t.Errorf("after %d writes there is an entry of a server without a Lease", allowed)
+				}
+				if r.GroupResource == widgets && o.Status.find(other.ID()) == nil {
+					t.Errorf("after %d writes the entry of the other server is gone", allowed)
+				}
+			}
+			complete = complete || killed.ready()
+			killed.kill()
+		}
+		if allowed > 20 {
+			t.Fatal("20 writes were not enough")
+		}
+	}
+	eventually(t, "the entries of all killed servers are dropped", func() bool {
+		o := published(t, c, api, widgets)
+		checkTrue(t, o)
+		return slices.Equal(o.Status.servers(""), []string{other.ID()})
+	})
+	if err := other.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func twoOfOneID(t *testing.T, c *testbed.Cluster) {
+	first := start(t, c, func(o *Options, _ *process) { o.ID = "twice" })
+	eventually(t, "the first is ready", first.ready)
+	second := start(t, c, func(o *Options, _ *process) {
+		o.ID, o.Resources = "twice", []Resource{{GroupResource: gadgets, EncodingVersion: v2}}
+	})
+	eventually(t, "the second says what it waits for", func() bool {
+		err := second.Check(nil)
+		return err != nil && strings.Contains(err.Error(), "is held by twice_")
+	})
+	first.crash()
+	eventually(t, "the second is ready", func() bool {
+		ready := second.ready()
+		if ready && first.ready() {
+			t.Fatal("two processes with one ID take writes")
+		}
+		if o := published(t, c, MigrationAPI, widgets); !ready && first.ready() && o.Status.find("twice") == nil {
+			t.Fatal("the first takes writes, and its entry is gone")
+		}
+		return ready
+	})
+	eventually(t, "what the first left for a resource that the second does not store is withdrawn", func() bool {
+		return published(t, c, MigrationAPI, widgets).Status.find("twice") == nil
+	})
+	// A restart in the same moment: an entry that is already right is written once more before it counts, so that a server that has found
+	// the earlier process gone cannot drop it.
+	second.kill()
+	before := published(t, c, MigrationAPI, gadgets)
+	third := start(t, c, func(o *Options, _ *process) {
+		o.ID, o.Resources = "twice", []Resource{{GroupResource: gadgets, EncodingVersion: v2}}
+	})
+	eventually(t, "the third is ready", third.ready)
+	after := published(t, c, MigrationAPI, gadgets)
+	if before.Metadata.ResourceVersion == after.Metadata.ResourceVersion || !after.Status.publishes(third.entries.entries[gadgets]) {
+		t.Errorf("the entry was not written anew: %+v, then %+v", before, after)
+	}
+	if err := third.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func removedByOthers(t *testing.T, c *testbed.Cluster) {
+	var closed sync.Once
+	wasClosed := make(chan struct{})
+	p := start(t, c, func(_ *Options, p *process) {
+		opened := false
+		p.answered = func(r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, "/status") {
+				return
+			}
+			if opened && !p.ready() { // the second write: the entry was missed
+				closed.Do(func() { close(wasClosed) })
+			}
+			opened = true
+		}
+	})
+	eventually(t, "the publisher is ready", p.ready)
+	status := MigrationAPI.path() + "/" + objectName(widgets) + "/status"
+	foreign := `{"type":"Foreign","status":"True","reason":"Other","message":"of another program"}`
+	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodPatch, status, []byte(`{"status":{"storageVersions":[],"commonEncodingVersion":null,"conditions":[`+foreign+`]}}`))
+	if err != nil || code != http.StatusOK {
+		t.Fatalf("%d %v: %s", code, err, raw)
+	}
+	<-wasClosed
+	eventually(t, "the entry is back", func() bool {
+		return p.ready() && published(t, c, MigrationAPI, widgets).Status.find(p.ID()) != nil
+	})
+	if o := published(t, c, MigrationAPI, widgets); !slices.ContainsFunc(o.Status.Conditions, func(c condition) bool { return c.Type == "Foreign" && c.Status == metav1.ConditionTrue }) {
+		t.Errorf("the other program's condition is gone: %+v", o.Status.Conditions)
+	}
+	if err := p.end(); err != nil {
+		t.Error(err)
+	}
+	// The next subtests expect an object of their own.
+	if code, raw, err := c.Servers[0].Do(t.Context(), http.MethodDelete, MigrationAPI.path()+"/"+objectName(widgets), nil); err != nil || code != http.StatusOK {
+		t.Fatalf("%d %v: %s", code, err, raw)
+	}
+}
+
+func shutdownWaits(t *testing.T, c *testbed.Cluster) {
+	p := start(t, c, func(*Options, *process) {})
+	eventually(t, "the publisher is ready", p.ready)
+	started, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	barrier := Barrier(p.Publisher, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(started)
+		<-release
+		ended <- r.Context().Err()
+	}))
+	go send(barrier, http.MethodPost, collection)
+	<-started
+	p.stop()
+	eventually(t, "the server is not ready any more", func() bool { return !p.ready() })
+	if got := send(barrier, http.MethodPost, collection).Code; got != http.StatusServiceUnavailable {
+		t.Errorf("a write during shutdown was answered with %d", got)
+	}
+	// The Lease is renewed while the write goes on, for longer than its duration.
+	for range 2 {
+		was := renewTime(t, c, p.ID())
+		eventually(t, "the Lease is renewed", func() bool { return renewTime(t, c, p.ID()) != was })
+	}
+	if published(t, c, MigrationAPI, widgets).Status.find(p.ID()) == nil {
+		t.Error("the entry was withdrawn while a write was in flight")
+	}
+	close(release)
+	if err := <-ended; err != nil {
+		t.Errorf("the write was cancelled: %v", err)
+	}
+	if err := p.end(); err != nil {
+		t.Error(err)
+	}
+	if published(t, c, MigrationAPI, widgets).Status.find(p.ID()) != nil || leaseExists(t, c, p.ID()) {
+		t.Error("the entry or the Lease is still there")
+	}
+}
+
+func renewTime(t *testing.T, c *testbed.Cluster, id string) string {
+	t.Helper()
+	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+id, nil)
+	if err != nil || code != http.StatusOK {
+		t.Fatalf("%d %v: %s", code, err, raw)
+	}
+	var lease struct{ Spec struct{ RenewTime string } }
+	if err := json.Unmarshal(raw, &lease); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(lease.Spec.RenewTime)
+}
