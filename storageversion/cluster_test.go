@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/config"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -133,8 +132,8 @@ func (p *process) end() error {
 
 func (p *process) ready() bool { return p.Check(nil) == nil }
 
-// eventually polls; the limit only ends a test that fails.
-func eventually(t *testing.T, what string, done func() bool) {
+// Eventually polls; the limit only ends a test that fails.
+func Eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	limit := time.After(time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -189,19 +188,18 @@ func checkTrue(t *testing.T, o *object) {
 	}
 }
 
-func TestPublishersOnARealServer(t *testing.T) {
-	t.Parallel()
-	c := testbed.New(t, testbed.Options{Servers: []testbed.ServerOptions{{Flags: []string{"--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"}}}})
-	if err := c.InstallDefinitions(t.Context(), config.CRDs); err != nil {
-		t.Fatal(err)
-	}
-	// One after another: they publish to the same object.
-	t.Run("ten start at once, one crashes, nine are shut down", func(t *testing.T) { tenAtOnce(t, c) })
-	t.Run("killed between any two writes", func(t *testing.T) { killedBetweenWrites(t, c, MigrationAPI) })
-	t.Run("killed between any two writes to the API of Kubernetes", func(t *testing.T) { killedBetweenWrites(t, c, InternalAPI) })
-	t.Run("a second process with the ID of a live one waits for its end", func(t *testing.T) { twoOfOneID(t, c) })
-	t.Run("an entry that another program removes", func(t *testing.T) { removedByOthers(t, c) })
-	t.Run("shutdown waits for the last write", func(t *testing.T) { shutdownWaits(t, c) })
+// OnARealServer are the tests that share one cluster, which serves the APIs of MigrationAPI and InternalAPI. One runs after another:
+// they publish to the same objects.
+var OnARealServer = []struct {
+	Name string
+	Run  func(*testing.T, *testbed.Cluster)
+}{
+	{"ten start at once, one crashes, nine are shut down", tenAtOnce},
+	{"killed between any two writes", func(t *testing.T, c *testbed.Cluster) { killedBetweenWrites(t, c, MigrationAPI) }},
+	{"killed between any two writes to the API of Kubernetes", func(t *testing.T, c *testbed.Cluster) { killedBetweenWrites(t, c, InternalAPI) }},
+	{"a second process with the ID of a live one waits for its end", twoOfOneID},
+	{"an entry that another program removes", removedByOthers},
+	{"shutdown waits for the last write", shutdownWaits},
 }
 
 func tenAtOnce(t *testing.T, c *testbed.Cluster) {
@@ -221,7 +219,7 @@ func tenAtOnce(t *testing.T, c *testbed.Cluster) {
 		}))
 	}
 	for _, p := range processes {
-		eventually(t, "the publisher is ready", func() bool {
+		Eventually(t, "the publisher is ready", func() bool {
 			ready := p.ready() // first: what it says must be true of the object that is read later
 			if ready && published(t, c, MigrationAPI, widgets).Status.find(p.ID()) == nil {
 				t.Fatal("the barrier is open, and the entry is not there")
@@ -241,7 +239,7 @@ func tenAtOnce(t *testing.T, c *testbed.Cluster) {
 
 	crashed := processes[0]
 	crashed.crash()
-	eventually(t, "the crashed server's entry is dropped", func() bool {
+	Eventually(t, "the crashed server's entry is dropped", func() bool {
 		o := published(t, c, MigrationAPI, widgets)
 		for _, p := range processes[1:] {
 			if o.Status.find(p.ID()) == nil {
@@ -254,7 +252,7 @@ func tenAtOnce(t *testing.T, c *testbed.Cluster) {
 		}
 		return dropped
 	})
-	eventually(t, "its Lease is deleted", func() bool { return !leaseExists(t, c, crashed.ID()) })
+	Eventually(t, "its Lease is deleted", func() bool { return !leaseExists(t, c, crashed.ID()) })
 	for _, p := range processes[1:] {
 		if err := p.end(); err != nil {
 			t.Error(err)
@@ -277,7 +275,7 @@ func tenAtOnce(t *testing.T, c *testbed.Cluster) {
 func killedBetweenWrites(t *testing.T, c *testbed.Cluster, api API) {
 	resources := []Resource{{GroupResource: widgets, EncodingVersion: v2}, {GroupResource: gadgets, EncodingVersion: v2}}
 	other := start(t, c, func(o *Options, _ *process) { o.API = api })
-	eventually(t, "the other server is ready", other.ready)
+	Eventually(t, "the other server is ready", other.ready)
 	complete := false
 	for allowed := 1; !complete; allowed++ {
 		for _, lossy := range []bool{true, false} {
@@ -285,7 +283,7 @@ func killedBetweenWrites(t *testing.T, c *testbed.Cluster, api API) {
 				o.API, o.Resources = api, resources
 				p.allowed, p.lossy = allowed, lossy
 			})
-			eventually(t, "the publisher is killed, or done", func() bool { return killed.died() || killed.ready() })
+			Eventually(t, "the publisher is killed, or done", func() bool { return killed.died() || killed.ready() })
 			for _, r := range resources {
 				open := killed.gate.check(r.GroupResource) == nil
 				o := published(t, c, api, r.GroupResource)
@@ -310,7 +308,7 @@ func killedBetweenWrites(t *testing.T, c *testbed.Cluster, api API) {
 			t.Fatal("20 writes were not enough")
 		}
 	}
-	eventually(t, "the entries of all killed servers are dropped", func() bool {
+	Eventually(t, "the entries of all killed servers are dropped", func() bool {
 		o := published(t, c, api, widgets)
 		checkTrue(t, o)
 		return slices.Equal(o.Status.servers(""), []string{other.ID()})
@@ -322,16 +320,16 @@ func killedBetweenWrites(t *testing.T, c *testbed.Cluster, api API) {
 
 func twoOfOneID(t *testing.T, c *testbed.Cluster) {
 	first := start(t, c, func(o *Options, _ *process) { o.ID = "twice" })
-	eventually(t, "the first is ready", first.ready)
+	Eventually(t, "the first is ready", first.ready)
 	second := start(t, c, func(o *Options, _ *process) {
 		o.ID, o.Resources = "twice", []Resource{{GroupResource: gadgets, EncodingVersion: v2}}
 	})
-	eventually(t, "the second says what it waits for", func() bool {
+	Eventually(t, "the second says what it waits for", func() bool {
 		err := second.Check(nil)
 		return err != nil && strings.Contains(err.Error(), "is held by twice_")
 	})
 	first.crash()
-	eventually(t, "the second is ready", func() bool {
+	Eventually(t, "the second is ready", func() bool {
 		ready := second.ready()
 		if ready && first.ready() {
 			t.Fatal("two processes with one ID take writes")
@@ -341,7 +339,7 @@ func twoOfOneID(t *testing.T, c *testbed.Cluster) {
 		}
 		return ready
 	})
-	eventually(t, "what the first left for a resource that the second does not store is withdrawn", func() bool {
+	Eventually(t, "what the first left for a resource that the second does not store is withdrawn", func() bool {
 		return published(t, c, MigrationAPI, widgets).Status.find("twice") == nil
 	})
 	// A restart in the same moment: an entry that is already right is written once more before it counts, so that a server that has found
@@ -351,7 +349,7 @@ func twoOfOneID(t *testing.T, c *testbed.Cluster) {
 	third := start(t, c, func(o *Options, _ *process) {
 		o.ID, o.Resources = "twice", []Resource{{GroupResource: gadgets, EncodingVersion: v2}}
 	})
-	eventually(t, "the third is ready", third.ready)
+	Eventually(t, "the third is ready", third.ready)
 	after := published(t, c, MigrationAPI, gadgets)
 	if before.Metadata.ResourceVersion == after.Metadata.ResourceVersion || !after.Status.publishes(third.entries.entries[gadgets]) {
 		t.Errorf("the entry was not written anew: %+v, then %+v", before, after)
@@ -376,7 +374,7 @@ func removedByOthers(t *testing.T, c *testbed.Cluster) {
 			opened = true
 		}
 	})
-	eventually(t, "the publisher is ready", p.ready)
+	Eventually(t, "the publisher is ready", p.ready)
 	status := MigrationAPI.path() + "/" + objectName(widgets) + "/status"
 	foreign := `{"type":"Foreign","status":"True","reason":"Other","message":"of another program"}`
 	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodPatch, status, []byte(`{"status":{"storageVersions":[],"commonEncodingVersion":null,"conditions":[`+foreign+`]}}`))
@@ -384,7 +382,7 @@ func removedByOthers(t *testing.T, c *testbed.Cluster) {
 		t.Fatalf("%d %v: %s", code, err, raw)
 	}
 	<-wasClosed
-	eventually(t, "the entry is back", func() bool {
+	Eventually(t, "the entry is back", func() bool {
 		return p.ready() && published(t, c, MigrationAPI, widgets).Status.find(p.ID()) != nil
 	})
 	if o := published(t, c, MigrationAPI, widgets); !slices.ContainsFunc(o.Status.Conditions, func(c condition) bool { return c.Type == "Foreign" && c.Status == metav1.ConditionTrue }) {
@@ -401,7 +399,7 @@ func removedByOthers(t *testing.T, c *testbed.Cluster) {
 
 func shutdownWaits(t *testing.T, c *testbed.Cluster) {
 	p := start(t, c, func(*Options, *process) {})
-	eventually(t, "the publisher is ready", p.ready)
+	Eventually(t, "the publisher is ready", p.ready)
 	started, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	barrier := Barrier(p.Publisher, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(started)
@@ -411,14 +409,14 @@ func shutdownWaits(t *testing.T, c *testbed.Cluster) {
 	go send(barrier, http.MethodPost, collection)
 	<-started
 	p.stop()
-	eventually(t, "the server is not ready any more", func() bool { return !p.ready() })
+	Eventually(t, "the server is not ready any more", func() bool { return !p.ready() })
 	if got := send(barrier, http.MethodPost, collection).Code; got != http.StatusServiceUnavailable {
 		t.Errorf("a write during shutdown was answered with %d", got)
 	}
 	// The Lease is renewed while the write goes on, for longer than its duration.
 	for range 2 {
 		was := renewTime(t, c, p.ID())
-		eventually(t, "the Lease is renewed", func() bool { return renewTime(t, c, p.ID()) != was })
+		Eventually(t, "the Lease is renewed", func() bool { return renewTime(t, c, p.ID()) != was })
 	}
 	if published(t, c, MigrationAPI, widgets).Status.find(p.ID()) == nil {
 		t.Error("the entry was withdrawn while a write was in flight")

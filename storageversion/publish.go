@@ -64,7 +64,7 @@ func (p *publication) pass(ctx context.Context) error {
 	for _, r := range p.order {
 		generation := p.gate.period()
 		if generation == 0 {
-			return errors.Join(append(failed, errors.New("not a member"))...)
+			return errors.Join(append(failed, errNoMember)...)
 		}
 		if err := p.publish(ctx, r, generation); err != nil {
 			failed = append(failed, fmt.Errorf("publish the storage version of %s: %w", r, err))
@@ -97,7 +97,7 @@ func (p *publication) sweep(ctx context.Context) error {
 			return fmt.Errorf("list StorageVersions: %w", err)
 		}
 		for i := range list.Items {
-			if err := p.sweepOne(ctx, &list.Items[i]); err != nil {
+			if err := p.sweepOne(ctx, &list.Items[i], generation); err != nil {
 				return err
 			}
 		}
@@ -109,14 +109,14 @@ func (p *publication) sweep(ctx context.Context) error {
 	}
 }
 
-func (p *publication) sweepOne(ctx context.Context, found *object) error {
+func (p *publication) sweepOne(ctx context.Context, found *object, generation int) error {
 	stored := slices.ContainsFunc(p.order, func(r schema.GroupResource) bool { return objectName(r) == found.Metadata.Name })
 	if stored || found.Status.find(p.id) == nil {
 		return nil
 	}
 	path, err := apipath.Join(p.group.path(), found.Metadata.Name)
 	if err == nil {
-		err = p.withdraw(ctx, path)
+		err = p.withdraw(ctx, path, generation)
 	}
 	if err != nil {
 		return fmt.Errorf("withdraw the entry of an earlier process from %s: %w", found.Metadata.Name, err)
@@ -147,6 +147,9 @@ func (p *publication) publish(ctx context.Context, r schema.GroupResource, gener
 
 // once is one attempt. The gate opens only for an answer that shows the entry.
 func (p *publication) once(ctx context.Context, r schema.GroupResource, path string, generation int) (done bool, err error) {
+	if err := p.fence(generation); err != nil {
+		return false, err
+	}
 	own, start := p.entries[r], time.Now()
 	read, err := p.read(ctx, r, path)
 	if err != nil {
@@ -188,6 +191,17 @@ func (p *publication) once(ctx context.Context, r schema.GroupResource, path str
 	return true, nil
 }
 
+// fence returns an error unless the Lease is this process's for long enough to read an object. A later process with the same ID takes the Lease
+// after that, and then writes every object, so what this process writes under the resourceVersion that it read is refused.
+func (p *publication) fence(generation int) error {
+	if generation == 0 || p.gate.period() != generation {
+		return errNoMember
+	}
+	return nil
+}
+
+var errNoMember = errors.New("the identity Lease is not held")
+
 // read returns the object, and creates it where there is none.
 func (p *publication) read(ctx context.Context, r schema.GroupResource, path string) (object, error) {
 	var read object
@@ -214,9 +228,12 @@ func (p *publication) put(ctx context.Context, path string, read object, next st
 }
 
 // withdraw removes the entry of this server from one object.
-func (p *publication) withdraw(ctx context.Context, path string) error {
+func (p *publication) withdraw(ctx context.Context, path string, generation int) error {
 	wait := firstWait / 10
 	for range conflicts {
+		if err := p.fence(generation); err != nil {
+			return err
+		}
 		var read object
 		err := p.api.do(ctx, http.MethodGet, path, nil, nil, &read)
 		if hasStatus(err, http.StatusNotFound) {
@@ -246,10 +263,11 @@ func (p *publication) withdraw(ctx context.Context, path string) error {
 // withdrawAll removes all entries of this server.
 func (p *publication) withdrawAll(ctx context.Context) error {
 	var failed []error
+	generation := p.gate.period()
 	for _, r := range p.order {
 		path, err := p.path(r)
 		if err == nil {
-			err = p.withdraw(ctx, path)
+			err = p.withdraw(ctx, path, generation)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("withdraw the storage version of %s: %w", r, err))

@@ -287,18 +287,47 @@ func (p *Publisher) drain(drained <-chan struct{}) bool {
 	return false
 }
 
-// withdraw removes the entries before the Lease: this server is not known to be gone while it may be named.
+// withdraw removes the entries, and then the Lease. It tries for as long as a Lease lasts.
 func (p *Publisher) withdraw(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.leases.duration)
 	defer cancel()
+	for {
+		err := p.withdrawOnce(ctx)
+		if err == nil {
+			return nil
+		}
+		if pause(ctx, p.interval) != nil {
+			return fmt.Errorf("withdraw the storage versions: %w", err)
+		}
+	}
+}
+
+// withdrawOnce renews the Lease first: if a later process with the same ID has it, the entries are that one's.
+func (p *Publisher) withdrawOnce(ctx context.Context) error {
 	if p.leases.held == nil {
-		return nil // another process may have the ID by now
+		return nil
 	}
-	err := p.entries.withdrawAll(ctx)
-	if released := p.leases.release(ctx); released != nil {
-		err = errors.Join(err, fmt.Errorf("delete the identity Lease: %w", released))
+	at, err := p.leases.put(ctx, p.leases.held, false)
+	if hasStatus(err, http.StatusConflict) || hasStatus(err, http.StatusNotFound) {
+		err = p.leases.read(ctx)
+		if err == nil && p.leases.held != nil {
+			return errors.New("the identity Lease was written by another program") // the next attempt renews it as it is now
+		}
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("renew the identity Lease: %w", err)
+	}
+	if p.leases.held == nil {
+		return nil
+	}
+	p.gate.renewed(at)
+	if err := p.entries.withdrawAll(ctx); err != nil {
+		return err
+	}
+	if err := p.leases.release(ctx); err != nil {
+		return fmt.Errorf("delete the identity Lease: %w", err)
+	}
+	return nil
 }
 
 // keepMembership renews the Lease.
