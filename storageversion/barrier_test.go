@@ -230,28 +230,33 @@ func TestBarrierClosesWhenTheEntryIsKnownToBeGone(t *testing.T) {
 		"the membership began again": func(p *Publisher) { p.gate.joined(time.Now()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := publisherOf(t, Resource{GroupResource: widgets, EncodingVersion: v1})
-			open(p, widgets)
-			before := p.gate.period()
-			started, ended := make(chan struct{}), make(chan struct{})
-			barrier := Barrier(p, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				close(started)
-				<-r.Context().Done()
-				close(ended)
-			}))
-			go send(barrier, http.MethodPost, collection)
-			<-started
-			lose(p)
-			<-ended
-			if got := send(barrier, http.MethodPost, collection).Code; got != http.StatusServiceUnavailable {
-				t.Errorf("a write was answered with %d", got)
-			}
-			// What was confirmed in the period before says nothing about the next one.
-			p.gate.joined(time.Now())
-			p.gate.confirm(widgets, time.Now(), before)
-			if err := p.Check(nil); err == nil {
-				t.Error("an old confirmation opened the barrier")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				p := publisherOf(t, Resource{GroupResource: widgets, EncodingVersion: v1})
+				open(p, widgets)
+				start, before := time.Now(), p.gate.period()
+				started, ended := make(chan struct{}), make(chan struct{})
+				barrier := Barrier(p, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					close(started)
+					<-r.Context().Done()
+					close(ended)
+				}))
+				go send(barrier, http.MethodPost, collection)
+				<-started
+				lose(p)
+				<-ended
+				if waited := time.Since(start); waited > 0 {
+					t.Errorf("the write in flight was cancelled after %s, want at once", waited)
+				}
+				if got := send(barrier, http.MethodPost, collection).Code; got != http.StatusServiceUnavailable {
+					t.Errorf("a write was answered with %d", got)
+				}
+				// What was confirmed in the period before says nothing about the next one.
+				p.gate.joined(time.Now())
+				p.gate.confirm(widgets, time.Now(), before)
+				if err := p.Check(nil); err == nil {
+					t.Error("an old confirmation opened the barrier")
+				}
+			})
 		})
 	}
 }

@@ -264,3 +264,32 @@ func live(ctx context.Context, t *testing.T, m *memory, l *link, id string) (sto
 	work.Wait()
 	return stored, refused
 }
+
+// Others may have dropped the entries in a gap, so what was confirmed before it does not count.
+func TestAGapInRenewalsBeginsAnotherMembership(t *testing.T) {
+	for gap, want := range map[time.Duration]bool{10 * time.Second: false, time.Minute: true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &memory{objects: map[string]map[string]any{}}
+			serve := roundTripper(func(r *http.Request) (*http.Response, error) {
+				code, answer := m.serve(r)
+				raw, err := json.Marshal(answer)
+				return &http.Response{StatusCode: code, Body: io.NopCloser(bytes.NewReader(raw)), Header: http.Header{}, Request: r}, err
+			})
+			p, err := NewPublisher(Options{
+				Component: "demo", Resources: []Resource{{GroupResource: widgets, EncodingVersion: v1}},
+				Config: &rest.Config{Host: "http://api", WrapTransport: func(http.RoundTripper) http.RoundTripper { return serve }},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, joins := range []bool{true, false, want, false} {
+				if i == 2 {
+					time.Sleep(gap) //nolint:forbidigo // virtual time
+				}
+				if _, joined, lost, err := p.leases.keep(t.Context()); joined != joins || lost || err != nil {
+					t.Errorf("renewal %d, after a gap of %s before the third: joined %t, lost %t, %v", i, gap, joined, lost, err)
+				}
+			}
+		})
+	}
+}
