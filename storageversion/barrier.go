@@ -31,8 +31,8 @@ const (
 	ownPublication exception = "destined to the StorageVersion API"
 	// reading is the KEP's second: "the verb of the request is GET". HEAD and OPTIONS do not write either.
 	reading exception = "reads"
-	// notPersisted is the KEP's third: "the request is for an API that is not persisted". Such a resource of one of the server's groups is not
-	// among the publisher's Resources. A dry run of a resource that is persisted does not pass: not every server knows the parameter.
+	// notPersisted is the KEP's third: "the request is for an API that is not persisted". Such a resource of one of the server's groups
+	// is not among the publisher's Resources. A dry run of a resource that is persisted does not pass: not every server knows it.
 	notPersisted exception = "is not persisted"
 	// aggregated is the KEP's fourth: "the request is for an aggregated API, because the request is handled by the aggregated API
 	// server". It is a request for a group of which this server stores nothing.

@@ -177,7 +177,7 @@ func TestBarrierClosesBeforeTheLeaseExpires(t *testing.T) {
 				done := make(chan struct{})
 				go func() { send(slow, http.MethodPost, collection); close(done) }()
 				for time.Since(start) < lease {
-					time.Sleep(time.Second) //nolint:forbidigo // virtual time
+					time.Sleep(time.Second)
 					if time.Since(start) < lease*2/3 {
 						renew(p)
 					}
@@ -212,7 +212,7 @@ func TestBarrierStaysOpenWhileRenewed(t *testing.T) {
 		}))
 		go send(barrier, http.MethodPost, collection)
 		for range 60 {
-			time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
+			time.Sleep(10 * time.Second)
 			p.gate.renewed(time.Now())
 			p.gate.confirm(widgets, time.Now(), p.gate.period())
 		}

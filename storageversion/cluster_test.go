@@ -106,8 +106,7 @@ func (p *process) roundTrip(next http.RoundTripper, r *http.Request) (*http.Resp
 func (p *process) kill() {
 	p.crash()
 	p.stop()
-	<-p.ran
-	p.ran <- nil
+	p.ran <- <-p.ran // a process that was ended before has reported
 }
 
 func (p *process) crash() {

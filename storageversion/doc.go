@@ -23,8 +23,8 @@
 //	go func() { done <- publisher.Run(ctx) }()
 //
 // The example of Publisher is a whole server. To end one: let the HTTP server finish its requests (http.Server.Shutdown), then
-// cancel the context of Run, and wait for it. A server on k8s.io/apiserver adds the Publisher with AddReadyzChecks, calls Run from a post-start
-// hook, and wraps its handler chain.
+// cancel the context of Run, and wait for it. A server on k8s.io/apiserver adds the Publisher with AddReadyzChecks, calls Run from a
+// post-start hook, and wraps its handler chain.
 //
 // Show Hash in the discovery document, too: it is how the resource's storage version is known where nothing is published.
 //
@@ -36,12 +36,13 @@
 //
 // # What it guarantees
 //
-// It follows KEP-2339 (https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/2339-storageversion-api-for-ha-api-servers):
-// a server first takes an identity Lease, then publishes, then takes writes.
+// It follows KEP-2339, in which a server first takes an identity Lease, then publishes, then takes writes:
+// https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/2339-storageversion-api-for-ha-api-servers
 //
 //   - A write begins only while an answer of the API server has shown that the resource's entry stands, and the Lease was renewed.
-//   - If the API server does not answer, the barrier closes, and cancels writes in flight, before the Lease expires. Other servers drop an entry
-//     only after they have seen its Lease unchanged for the Lease's whole duration, by their own clocks, so clocks that differ do no harm.
+//   - If the API server does not answer, the barrier closes, and cancels writes in flight, before the Lease expires. Other servers drop
+//     an entry only after they have seen its Lease unchanged for the Lease's whole duration, by their own clocks, so clocks that
+//     differ do no harm.
 //   - An entry is withdrawn only after the last write in flight has finished.
 //   - Objects are written under the resourceVersion that was read. A process may die between any two requests: what it leaves is an entry
 //     without writes, never a write without an entry.

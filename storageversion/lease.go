@@ -43,7 +43,8 @@ type membership struct {
 type errLeaseHeld struct{ name, holder string }
 
 func (e *errLeaseHeld) Error() string {
-	return fmt.Sprintf("the identity Lease %s is held by %s: waiting until it is deleted or has expired (IDs must be unique)", e.name, e.holder)
+	return fmt.Sprintf("the identity Lease %s is held by %s: waiting until it is deleted or has expired (IDs must be unique)",
+		e.name, e.holder)
 }
 
 // keep renews the Lease, or takes it. at is a moment from which its life counts. joined reports that the Lease was not ours without

@@ -191,8 +191,8 @@ func (p *publication) once(ctx context.Context, r schema.GroupResource, path str
 	return true, nil
 }
 
-// fence returns an error unless the Lease is this process's for long enough to read an object. A later process with the same ID takes the Lease
-// after that, and then writes every object, so what this process writes under the resourceVersion that it read is refused.
+// fence returns an error unless the Lease is this process's for long enough to read an object. A later process with the same ID takes
+// the Lease after that, and then writes every object, so what this process writes under the resourceVersion that it read is refused.
 func (p *publication) fence(generation int) error {
 	if generation == 0 || p.gate.period() != generation {
 		return errNoMember
@@ -385,7 +385,7 @@ func compare(a, b schema.GroupResource) int { return strings.Compare(objectName(
 
 // pause waits for about as long as it is told, between half and the whole: servers that start at once should not meet again.
 func pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait/2 + rand.N(wait/2+1)) //nolint:gosec // only spreads waits
+	timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

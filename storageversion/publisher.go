@@ -72,9 +72,9 @@ type Options struct {
 	// API is where to publish. Default: MigrationAPI. All servers of one resource must use the same.
 	API API
 	// LeaseDuration is for how long an identity Lease counts without being renewed, in whole seconds, at least 3. Default: one minute.
-	// If the API server does not answer, writes are refused after two thirds of it, and writes in flight cancelled after five sixths. An entry of
-	// a server that crashed is dropped about one LeaseDuration after its last renewal was seen. Leases are renewed, and entries looked at,
-	// every sixth of it.
+	// If the API server does not answer, writes are refused after two thirds of it, and writes in flight cancelled after five sixths. An
+	// entry of a server that crashed is dropped about one LeaseDuration after its last renewal was seen. Leases are renewed, and
+	// entries looked at, every sixth of it.
 	LeaseDuration time.Duration
 	// DrainTimeout is how long Run waits, once its context has ended, for the writes in flight before it cancels them; then it
 	// waits as long again. Default: one minute.
@@ -247,8 +247,8 @@ func namesOf(versions []schema.GroupVersion) []string {
 // has finished, removes this server's entries, and deletes its Lease. Call it once, in a goroutine of its own, and wait for it
 // before the process ends. While the API server does not answer Run tries again; the barrier and the readiness check tell.
 //
-// It returns nil once everything is withdrawn. It returns an error if a write in flight did not finish within twice the DrainTimeout, or if the API server
-// did not take the withdrawal: other servers then drop the entries when the Lease has expired.
+// It returns nil once everything is withdrawn. It returns an error if a write in flight did not finish within twice the DrainTimeout,
+// or if the API server did not take the withdrawal: other servers then drop the entries when the Lease has expired.
 func (p *Publisher) Run(ctx context.Context) error {
 	if !p.started.CompareAndSwap(false, true) {
 		return errors.New("the publisher of storage versions was run before")

@@ -284,7 +284,7 @@ func TestAGapInRenewalsBeginsAnotherMembership(t *testing.T) {
 			}
 			for i, joins := range []bool{true, false, want, false} {
 				if i == 2 {
-					time.Sleep(gap) //nolint:forbidigo // virtual time
+					time.Sleep(gap)
 				}
 				if _, joined, lost, err := p.leases.keep(t.Context()); joined != joins || lost || err != nil {
 					t.Errorf("renewal %d, after a gap of %s before the third: joined %t, lost %t, %v", i, gap, joined, lost, err)
