@@ -280,6 +280,16 @@ func TestPathsAreReadAsKubernetesReadsThem(t *testing.T) {
 	}
 }
 
+func TestLongLeasesAreRenewedOftenEnoughToBeSeen(t *testing.T) {
+	p, err := NewPublisher(Options{
+		Config: &rest.Config{Host: "http://127.0.0.1:1"}, Component: "demo", LeaseDuration: time.Hour,
+		Resources: []Resource{{GroupResource: widgets, EncodingVersion: v1}},
+	})
+	if err != nil || p.interval > 10*time.Second {
+		t.Errorf("a Lease of an hour is renewed every %s (%v)", p.interval, err)
+	}
+}
+
 func TestOptionsThatCannotBeMeant(t *testing.T) {
 	good := func() Options {
 		return Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Component: "demo", Resources: []Resource{{GroupResource: widgets, EncodingVersion: v2, DecodableVersions: []schema.GroupVersion{v1, v2}}}}

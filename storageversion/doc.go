@@ -50,8 +50,8 @@
 // # What it cannot guarantee
 //
 // A write that the handler goes on with after its context was cancelled, or that is on its way to the store at that moment, can be
-// stored after the entry was dropped. The same holds while another program removes an entry, until the publisher looks at it again after a
-// sixth of the Lease's duration. Migrators allow for both: they conclude nothing for two minutes after a StorageVersion has changed.
+// stored after the entry was dropped. The same holds while another program removes an entry, until the publisher looks at it again, by
+// default after 10 seconds. Migrators allow for both: they conclude nothing for two minutes after a StorageVersion has changed.
 //
 // A dry run waits as other writes do, since not every server knows the parameter. Resources that share storage are published one by
 // one.

@@ -74,7 +74,7 @@ type Options struct {
 	// LeaseDuration is for how long an identity Lease counts without being renewed, in whole seconds, at least 3. Default: one minute.
 	// If the API server does not answer, writes are refused after two thirds of it, and writes in flight cancelled after five sixths. An
 	// entry of a server that crashed is dropped about one LeaseDuration after its last renewal was seen. Leases are renewed, and
-	// entries looked at, every sixth of it.
+	// entries looked at, every sixth of it, at least every 10 seconds: kube-migrator counts a server as live for a minute after a renewal.
 	LeaseDuration time.Duration
 	// DrainTimeout is how long Run waits, once its context has ended, for the writes in flight before it cancels them; then it
 	// waits as long again. Default: one minute.
@@ -88,6 +88,7 @@ const (
 	minLeaseDuration     = 3 * time.Second
 	defaultDrainTimeout  = time.Minute
 	maxRequestTimeout    = 10 * time.Second
+	maxInterval          = 10 * time.Second // well within agreement.FreshFor
 	maxVersions          = 64
 	randomDigits         = 16
 	retryAfterSeconds    = 1
@@ -112,7 +113,7 @@ func NewPublisher(o Options) (*Publisher, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("configure the publisher of storage versions: %w", err)
 	}
-	interval := o.LeaseDuration / 6
+	interval := min(o.LeaseDuration/6, maxInterval)
 	api, err := newClient(o.Config, min(maxRequestTimeout, o.LeaseDuration/3))
 	if err != nil {
 		return nil, err
