@@ -50,6 +50,13 @@ func TestAProgramTellsHowItHasEnded(t *testing.T) {
 	p.Signal(syscall.SIGCONT) // it has exited, and gets none
 
 	p = launch("trap '' TERM; echo deaf; while :; do sleep 1; done")
+	for said := ""; !strings.HasSuffix(said, "deaf\n"); { // from then on it is
+		raw, err := os.ReadFile(filepath.Join(c.dir, "program.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said = string(raw)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if p.Terminate(ctx); p.Running() || !strings.Contains(p.Exit(), "killed") {

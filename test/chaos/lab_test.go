@@ -123,7 +123,7 @@ type lab struct {
 	turns   judge.Turns
 	lives   []*life
 	amnesty time.Time       // nothing that was recorded before is judged
-	life    context.Context // of everything that start starts
+	life    context.Context // until the run or a violation ends it
 	found   []string
 	again   *watching
 
@@ -217,7 +217,10 @@ func (l *lab) prepare() {
 
 // start starts everything; it ends with the context.
 func (l *lab) start(ctx context.Context, background *sync.WaitGroup) {
-	l.life = ctx
+	// A violation ends also what waits for a state to converge from.
+	var end context.CancelFunc
+	l.life, end = context.WithCancel(ctx)
+	context.AfterFunc(l.violated, end)
 	for _, s := range l.servers {
 		l.await(ctx, s)
 	}
