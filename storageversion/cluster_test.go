@@ -412,7 +412,7 @@ func shutdownWaits(t *testing.T, c *testbed.Cluster) {
 	if got := send(barrier, http.MethodPost, collection).Code; got != http.StatusServiceUnavailable {
 		t.Errorf("a write during shutdown was answered with %d", got)
 	}
-	// The Lease is renewed while the write goes on, for longer than its duration.
+	// The Lease is renewed while the write goes on.
 	for range 2 {
 		was := renewTime(t, c, p.ID())
 		Eventually(t, "the Lease is renewed", func() bool { return renewTime(t, c, p.ID()) != was })
