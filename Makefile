@@ -85,7 +85,7 @@ demo: build ## a real control plane with old data: upgrade it, migrate it, show 
 # internal/apimigration/move, which only compiles, at a low priority.
 # Results are never cached: tests run programs that they build, and go test does not know the sources of these.
 .PHONY: test
-test: ## all tests, against real API servers (some 19 minutes on 2 cores once those are built)
+test: ## all tests, against real API servers (some 20 minutes on 2 cores once those are built)
 	@$(TESTBED_BUILD) $(TEST_BINARIES)
 	go vet ./...
 	$(AS_ROOT) go test -count 1 -vet off -ldflags=-w -timeout 40m -p 2 -parallel 4 ./test/e2e ./internal/worker ./internal/apimigration/crd ./internal/cli ./agreement ./internal/apimigration/move ./...
