@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// guardedCeiling is the ceiling with the token of an installation's worker, whose every request the guard looks at. Beside the ceiling it shows what
+// guardedCeiling is the ceiling with the token of an installation's worker, whose every request the guard looks at. Next to the ceiling it shows what
 // the guard costs the API server. The installation is there for these runs alone.
 const guardedCeiling = "guarded ceiling"
 

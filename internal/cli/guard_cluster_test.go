@@ -50,7 +50,7 @@ func (i *installer) checkUnguarded() {
 	i.eventually("the role names resources", func() bool { return !i.may(worker, "get", "", "nodes/proxy", "") })
 }
 
-// checkUnverified installs as somebody who may do all that install needs, and not act as others.
+// checkUnverified installs as a user who has every permission that install needs, but may not impersonate.
 func (i *installer) checkUnverified() {
 	t := i.t
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"

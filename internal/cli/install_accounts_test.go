@@ -22,7 +22,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// grants are the verbs that somebody has, by what they are about: a resource, with the names that they are restricted to, or a URL.
+// grants are the verbs that an account has, by what they are about: a resource, with the names that they are restricted to, or a URL.
 type grants map[string][]string
 
 func (g grants) add(what string, verbs []string) {
@@ -140,7 +140,7 @@ func (i *installer) checkAccounts() {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff(string(want), permissions()); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it anew:\n%s", permissionsFile, diff)
+		t.Errorf("%s (-want +got), -update writes it again:\n%s", permissionsFile, diff)
 	}
 }
 

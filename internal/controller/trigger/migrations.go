@@ -19,8 +19,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
-// migrations are those of the cluster, in the order of their resources: who asks about one resource does not pass those of all others.
-// Of each there is what the trigger decides from, and no more: whoever may create one chooses how large it is (I6).
+// migrations are those of the cluster, in the order of their resources: a question about one resource does not pass those of all others.
+// Of each it keeps only what the trigger decides from: the user who creates one chooses how large it is (I6).
 type migrations []v1alpha1.StorageVersionMigration
 
 // readMigrations reads all migrations past the cache, a page at a time. They count for what may be trimmed (I2), and what a cache holds
