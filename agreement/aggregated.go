@@ -20,9 +20,10 @@ import (
 // aggregated asks each process behind an APIService for its own discovery document, as the kube-apiservers reach it:
 // its certificate is verified for the service's name, with the authority that the APIService names.
 //
-// Our own credentials are not for it. Whoever runs an aggregated API server could use them against the whole cluster, which is why
-// kube-apiservers do not hand on their clients' either. So it is asked without any, or with a token that is good for nothing
-// else (Options.DiscoveryToken). Discovery is for everybody who is authenticated, as a rule: without a token most refuse.
+// Our own credentials are not for it. Whoever runs an aggregated API server could use them against the whole cluster,
+// which is why kube-apiservers do not hand on their clients' either. So it is asked without any, or with a token that
+// is good for nothing else (Options.DiscoveryToken). Discovery is for everybody who is authenticated, as a rule:
+// without a token most refuse.
 type aggregated struct {
 	*contacts
 	client *client
@@ -80,7 +81,8 @@ func (a *aggregated) ask(ctx context.Context, q question) (survey, error) {
 			r.err = nil // it lives
 		}
 		if err := a.record(processes[i].address, r, time.Now()); err != nil && void == nil {
-			void = fmt.Errorf("%w: ask %s of the APIService %s: %w", migrate.ErrSilent, processes[i].address, s.name, err)
+			void = fmt.Errorf("%w: ask %s of the APIService %s: %w", migrate.ErrSilent,
+				processes[i].address, s.name, err)
 		}
 	}
 	return worth(replies, void), void
@@ -105,8 +107,8 @@ func refused(err error) bool {
 	return code == http.StatusUnauthorized || code == http.StatusForbidden
 }
 
-// worth says what the replies of all processes are worth. That one was restarted in its container nothing shows, so the moment
-// from which they write what they write is that of the first look.
+// worth says what the replies of all processes are worth. That one was restarted in its container nothing shows, so the
+// moment from which they write what they write is that of the first look.
 func worth(replies []reply, void error) survey {
 	s := survey{how: "each asked at its own address"}
 	silent, refusing := 0, 0
@@ -122,7 +124,8 @@ func worth(replies []reply, void error) survey {
 	}
 	switch {
 	case refusing > 0:
-		s.why = "the aggregated API server shows its discovery to those alone whom it knows, and our credentials are for kube-apiservers only"
+		s.why = "the aggregated API server shows its discovery to those alone whom it knows, and our credentials are " +
+			"for kube-apiservers only"
 	case silent > 0:
 		s.why = fmt.Sprintf("%d of %d processes behind the APIService do not answer", silent, len(replies))
 	case void == nil:

@@ -30,8 +30,8 @@ var flunders = migrate.Target{
 	Kind:     "Flunder", Origin: migrate.Aggregated,
 }
 
-// extension is a process of an aggregated API server. Like a real one it shows its discovery to clients that a kube-apiserver vouches for,
-// and to those with a token that it knows.
+// extension is a process of an aggregated API server. Like a real one it shows its discovery to clients that a
+// kube-apiserver vouches for, and to those with a token that it knows.
 type extension struct {
 	server *httptest.Server
 	ca     []byte
@@ -98,7 +98,8 @@ func write(t *testing.T, cluster *testbed.Cluster, path, name string, object map
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPost, path, body); err != nil || status != http.StatusCreated {
+	if status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPost, path, body); err != nil ||
+		status != http.StatusCreated {
 		t.Fatalf("create %s: %d %s %v", name, status, answer, err)
 	}
 }
@@ -113,7 +114,8 @@ func writeSlice(t *testing.T, cluster *testbed.Cluster, pods ...string) {
 func editSlice(t *testing.T, cluster *testbed.Cluster, pods ...string) {
 	t.Helper()
 	body, _ := json.Marshal(sliceOf(pods))
-	if status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPut, slicesOfDefault+"/flunders-1", body); err != nil || status != http.StatusOK {
+	if status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPut, slicesOfDefault+"/flunders-1",
+		body); err != nil || status != http.StatusOK {
 		t.Fatalf("edit the slice: %d %s %v", status, answer, err)
 	}
 }
@@ -123,12 +125,14 @@ const slicesOfDefault = "/apis/discovery.k8s.io/v1/namespaces/default/endpointsl
 func sliceOf(pods []string) map[string]any {
 	var list []any
 	for i, pod := range pods {
-		list = append(list, map[string]any{"addresses": []string{fmt.Sprintf("192.0.2.%d", 21+i)}, "targetRef": map[string]any{"kind": "Pod", "name": "p", "uid": pod}})
+		list = append(list, map[string]any{"addresses": []string{fmt.Sprintf("192.0.2.%d", 21+i)},
+			"targetRef": map[string]any{"kind": "Pod", "name": "p", "uid": pod}})
 	}
 	return map[string]any{
 		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": list,
-		"metadata": map[string]any{"name": "flunders-1", "labels": map[string]any{"kubernetes.io/service-name": "flunders"}},
-		"ports":    []any{map[string]any{"name": "https", "port": 443}},
+		"metadata": map[string]any{"name": "flunders-1",
+			"labels": map[string]any{"kubernetes.io/service-name": "flunders"}},
+		"ports": []any{map[string]any{"name": "https", "port": 443}},
 	}
 }
 
@@ -137,7 +141,8 @@ func writeAPIService(t *testing.T, cluster *testbed.Cluster, proxied *extension,
 	t.Helper()
 	port := proxied.server.Listener.Addr().(*net.TCPAddr).Port
 	write(t, cluster, "/api/v1/namespaces/default/services", "flunders", map[string]any{
-		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "flunders"}, "spec": map[string]any{"type": "ExternalName", "externalName": "localhost"},
+		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "flunders"},
+		"spec": map[string]any{"type": "ExternalName", "externalName": "localhost"},
 	})
 	spec := map[string]any{
 		"group": "wardle.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10,
@@ -147,10 +152,12 @@ func writeAPIService(t *testing.T, cluster *testbed.Cluster, proxied *extension,
 		spec["insecureSkipTLSVerify"] = true
 	}
 	write(t, cluster, apiServicesPath, "v1.wardle.example.com", map[string]any{
-		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1.wardle.example.com"}, "spec": spec,
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+		"metadata": map[string]any{"name": "v1.wardle.example.com"}, "spec": spec,
 	})
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodGet, discoveryPath(flunders.Resource.GroupVersion()), nil)
+		status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodGet,
+			discoveryPath(flunders.Resource.GroupVersion()), nil)
 		if err == nil && status == http.StatusOK && strings.Contains(string(answer), "flunders") {
 			return
 		}
@@ -166,7 +173,8 @@ func reviewed(t *testing.T, cluster *testbed.Cluster, token string) string {
 	body, _ := json.Marshal(map[string]any{
 		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": map[string]any{"token": token},
 	})
-	_, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPost, "/apis/authentication.k8s.io/v1/tokenreviews", body)
+	_, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPost,
+		"/apis/authentication.k8s.io/v1/tokenreviews", body)
 	var review struct {
 		Status struct {
 			User struct {
@@ -186,7 +194,8 @@ func reviewed(t *testing.T, cluster *testbed.Cluster, token string) string {
 func TestAnAggregatedAPIServer(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{Flags: advertised})
-	first, second, impostor := newExtension(t, "flunders.default.svc"), newExtension(t, "flunders.default.svc"), newExtension(t, "fischers.default.svc")
+	first, second, impostor := newExtension(t, "flunders.default.svc"), newExtension(t, "flunders.default.svc"),
+		newExtension(t, "fischers.default.svc")
 	behind := map[string]*extension{"192.0.2.21:443": first, "192.0.2.22:443": second}
 	config := func() *rest.Config {
 		c := cluster.Config()
@@ -220,7 +229,8 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 	t.Run("that knows no strangers is sampled, and never sees our credentials", func(t *testing.T) {
 		o := observer("")
 		e, explanation := look(t, o.For(flunders))
-		if e.Evidence != migrate.Sampled || e.Hash != hashOf(flunders, "v1") || !strings.Contains(explanation.Reason, "whom it knows") {
+		if e.Evidence != migrate.Sampled || e.Hash != hashOf(flunders, "v1") ||
+			!strings.Contains(explanation.Reason, "whom it knows") {
 			t.Errorf("the epoch is %+v: %s", e, explanation)
 		}
 		v := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
@@ -228,7 +238,8 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 			t.Errorf("the view is %+v with epoch %+v, want %+v", v, v.Epoch, e)
 		}
 		if first.strange == 0 || len(first.tokens)+len(second.tokens) > 0 {
-			t.Errorf("it was asked %d times without credentials, and with %v, %v", first.strange, first.tokens, second.tokens)
+			t.Errorf("it was asked %d times without credentials, and with %v, %v", first.strange,
+				first.tokens, second.tokens)
 		}
 	})
 	o := observer(harmless)
@@ -240,7 +251,8 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 			t.Errorf("the epoch is %+v", epoch)
 		}
 		v := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
-		if v.Epoch == nil || !v.Epoch.Same(epoch) || len(v.Servers) != 2 || !v.Servers[1].Answered || v.Servers[1].Process != "192.0.2.22:443/q" || v.Servers[1].Hash != epoch.Hash {
+		if v.Epoch == nil || !v.Epoch.Same(epoch) || len(v.Servers) != 2 || !v.Servers[1].Answered ||
+			v.Servers[1].Process != "192.0.2.22:443/q" || v.Servers[1].Hash != epoch.Hash {
 			t.Errorf("the view is %+v with epoch %+v, want %+v", v, v.Epoch, epoch)
 		}
 		for _, token := range slices.Concat(first.tokens, second.tokens) {
@@ -249,7 +261,8 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 			}
 		}
 	})
-	t.Run("that asks the cluster who we are is observed with tokens of the account for discovery, which is good for nothing else", func(t *testing.T) {
+	t.Run("that asks the cluster who we are is observed with tokens of the account for discovery, which is good for "+
+		"nothing else", func(t *testing.T) {
 		client, err := migrate.NewClient(cluster.Config())
 		if err != nil {
 			t.Fatal(err)
@@ -293,7 +306,8 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		if _, err := stolen.Get().AbsPath("/apis").Do(t.Context()).Raw(); err != nil {
 			t.Errorf("the account may not discover: %v", err)
 		}
-		for _, path := range []string{"/api/v1/namespaces", "/api/v1/namespaces/default/serviceaccounts", "/api/v1/nodes"} {
+		for _, path := range []string{"/api/v1/namespaces",
+			"/api/v1/namespaces/default/serviceaccounts", "/api/v1/nodes"} {
 			if _, err := stolen.Get().AbsPath(path).Do(t.Context()).Raw(); !apierrors.IsForbidden(err) {
 				t.Errorf("whoever has the token gets %s: %v", path, err)
 			}
@@ -320,8 +334,10 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		editSlice(t, cluster, "p", "q", "canary")
 		editSlice(t, cluster, "p", "q")
 		after := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")
-		if !slices.EqualFunc(before.Servers, after.Servers, func(a, b Server) bool { return a.Process == b.Process }) || slices.Equal(before.Traces, after.Traces) {
-			t.Errorf("traces are %v after %v, servers %v after %v", after.Traces, before.Traces, after.Servers, before.Servers)
+		if !slices.EqualFunc(before.Servers, after.Servers, func(a, b Server) bool { return a.Process == b.Process }) ||
+			slices.Equal(before.Traces, after.Traces) {
+			t.Errorf("traces are %v after %v, servers %v after %v", after.Traces, before.Traces,
+				after.Servers, before.Servers)
 		}
 	})
 	t.Run("of which a pod was replaced is in another epoch", func(t *testing.T) {

@@ -4,15 +4,15 @@
 // Package agreement tells whether all API servers that can write a resource encode it in the same version, in
 // which epoch they are, and how well that is known.
 //
-// It owns the sources of evidence, one file each (declared.go, observed.go, aggregated.go, sampled.go), the memory of servers that left
-// (departed.go), and their combination. Gathering
-// and deciding are apart: combine, what a StorageVersion object is worth (findings.declared), the views of a round (view.go,
-// servers.go) and the times in since.go are pure. It never writes to the cluster, and never sends credentials to an address
-// whose certificate has not been verified, other than the one in the kubeconfig; to an aggregated API server, never the client's.
+// It owns the sources of evidence, one file each (declared.go, observed.go, aggregated.go, sampled.go), the memory of
+// servers that left (departed.go), and their combination. Gathering and deciding are apart: combine, what a
+// StorageVersion object is worth (findings.declared), the views of a round (view.go, servers.go) and the times in
+// since.go are pure. It never writes to the cluster, and never sends credentials to an address whose certificate has
+// not been verified, other than the one in the kubeconfig; to an aggregated API server, never the client's.
 //
-// There are two ways to look, on the same sources and the same combination. Resource.Look is about one resource, cheap enough for once
-// a second: a sweep follows its epoch with it. Observer.Round is about all of them, at a little more than one request per
-// group-version and server.
+// There are two ways to look, on the same sources and the same combination. Resource.Look is about one resource, cheap
+// enough for once a second: a sweep follows its epoch with it. Observer.Round is about all of them, at a little more
+// than one request per group-version and server.
 //
 // Invariants:
 //
@@ -33,9 +33,9 @@
 //   - A server that is not listed any more can write until it is silent. It is asked at its last address, and stays in the epoch until then;
 //     where it cannot be asked, no epoch begins before Options.ShutdownDelay has passed (departed.go, docs/adr/0009-servers-that-leave.md).
 //
-// What it cannot see: a kube-apiserver answers requests some seconds before its identity Lease appears. Within
-// that window it can write unseen, so a confirmation that follows the last write by less is not yet proof. An aggregated API server that
-// is restarted within its pod shows that nowhere.
+// What it cannot see: a kube-apiserver answers requests some seconds before its identity Lease appears. Within that
+// window it can write unseen, so a confirmation that follows the last write by less is not yet proof. An aggregated API
+// server that is restarted within its pod shows that nowhere.
 package agreement
 
 import (
@@ -66,11 +66,13 @@ const (
 type Options struct {
 	// RequestTimeout bounds each request of a look; 0 means 5 s.
 	RequestTimeout time.Duration
-	// DiscoveryToken returns a bearer token to show to aggregated API servers, whose operators may be anybody: one of an
-	// account that may read discovery and nothing else. nil, the default: they are asked without credentials, which most refuse.
+	// DiscoveryToken returns a bearer token to show to aggregated API servers, whose operators may be anybody: one of
+	// an account that may read discovery and nothing else. nil, the default: they are asked without credentials, which
+	// most refuse.
 	DiscoveryToken func(ctx context.Context) (string, error)
-	// ShutdownDelay is how long an API server that was told to end may go on accepting requests where it cannot be asked whether it
-	// does: the greatest --shutdown-delay-duration in the cluster. 0 means DefaultShutdownDelay; a nanosecond means none.
+	// ShutdownDelay is how long an API server that was told to end may go on accepting requests where it cannot be
+	// asked whether it does: the greatest --shutdown-delay-duration in the cluster. 0 means DefaultShutdownDelay; a
+	// nanosecond means none.
 	ShutdownDelay time.Duration
 }
 
@@ -164,7 +166,8 @@ func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error)
 	for range maxAttempts {
 		f, err := r.observer.gather(ctx, r.target)
 		if err != nil {
-			return migrate.Epoch{}, Explanation{}, fmt.Errorf("look at who writes %s: %w", r.target.GroupResource(), err)
+			return migrate.Epoch{}, Explanation{}, fmt.Errorf("look at who writes %s: %w",
+				r.target.GroupResource(), err)
 		}
 		if f.moved {
 			continue
@@ -178,7 +181,8 @@ func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error)
 		}
 		return r.remember(v, f), v.explanation, nil
 	}
-	return migrate.Epoch{}, Explanation{}, fmt.Errorf("look at who writes %s: API servers came or went %d times during the look",
+	return migrate.Epoch{}, Explanation{}, fmt.Errorf("look at who writes %s: API servers came or went %d times "+
+		"during the look",
 		r.target.GroupResource(), maxAttempts)
 }
 
@@ -254,8 +258,9 @@ func (o *Observer) gather(ctx context.Context, target migrate.Target) (f finding
 	return f, nil
 }
 
-// gatherAggregated is gather for a resource of an aggregated API server. The kube-apiservers' Leases and addresses say nothing
-// about the processes behind an APIService; these are known by their addresses and pods, and frame the look in the same way.
+// gatherAggregated is gather for a resource of an aggregated API server. The kube-apiservers' Leases and addresses say
+// nothing about the processes behind an APIService; these are known by their addresses and pods, and frame the look in
+// the same way.
 func (o *Observer) gatherAggregated(ctx context.Context, f *findings) (err error) {
 	gv := f.target.Resource.GroupVersion()
 	if f.service, err = readService(ctx, o.client, gv); err != nil {
@@ -286,7 +291,8 @@ func (o *Observer) gatherAggregated(ctx context.Context, f *findings) (err error
 
 // askAbout asks for the target's document, and keeps what it says of the target.
 func (o *Observer) askAbout(ctx context.Context, f *findings) error {
-	q := question{path: discoveryPath(f.target.Resource.GroupVersion()), leases: f.leases, endpoints: f.endpoints, service: f.service}
+	q := question{path: discoveryPath(f.target.Resource.GroupVersion()), leases: f.leases,
+		endpoints: f.endpoints, service: f.service}
 	surveys, err := o.ask(ctx, q, f.target.Origin == migrate.Aggregated)
 	if errors.Is(err, migrate.ErrSilent) { // what the others say may tell all the same whether the epoch lasts
 		f.silent = err

@@ -23,12 +23,13 @@ import (
 // alikeAgain is how often it is checked that two addresses lead to two servers.
 const alikeAgain = 10 * time.Second
 
-// alike finds addresses in the EndpointSlice that are those of load balancers: asking each of them is not asking each server then.
+// alike finds addresses in the EndpointSlice that are those of load balancers: asking each of them is not asking each
+// server then.
 //
-// A server gives every client a ticket with which it can resume its TLS session, sealed with a key that the process has made for itself. A
-// second address where the ticket of the first one is accepted has led to the same process. A load balancer that takes servers in turn is found
-// out by chance, so the check is repeated; what was found out holds for as long as the servers are the same. The connections carry no
-// credentials.
+// A server gives every client a ticket with which it can resume its TLS session, sealed with a key that the process has
+// made for itself. A second address where the ticket of the first one is accepted has led to the same process. A load
+// balancer that takes servers in turn is found out by chance, so the check is repeated; what was found out holds for as
+// long as the servers are the same. The connections carry no credentials.
 type alike struct {
 	client *client
 
@@ -65,12 +66,14 @@ func (a *alike) of(ctx context.Context, l leases, e endpoints) string {
 	return why
 }
 
-// check visits the addresses one after the other, each with the ticket of the one before. The order changes from check to check.
+// check visits the addresses one after the other, each with the ticket of the one before. The order changes from check
+// to check.
 func (a *alike) check(ctx context.Context, addresses []string) string {
 	ctx, cancel := context.WithTimeout(ctx, a.client.timeout)
 	defer cancel()
 	own := a.client.config
-	config, err := rest.TLSConfigFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: own.CAData, CAFile: own.CAFile, ServerName: serverName}})
+	config, err := rest.TLSConfigFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: own.CAData,
+		CAFile: own.CAFile, ServerName: serverName}})
 	if err != nil || config == nil {
 		return ""
 	}
@@ -84,14 +87,16 @@ func (a *alike) check(ctx context.Context, addresses []string) string {
 		case err != nil:
 			return "" // whoever asks it will see
 		case resumed && before != "":
-			return fmt.Sprintf("%s and %s lead to one process: they are addresses of load balancers", min(before, address), max(before, address))
+			return fmt.Sprintf("%s and %s lead to one process: they are addresses of load balancers",
+				min(before, address), max(before, address))
 		}
 		before = address
 	}
 	return ""
 }
 
-// visit opens a connection, asks something for the server to hand out a ticket, and reports whether the session was resumed.
+// visit opens a connection, asks something for the server to hand out a ticket, and reports whether the session was
+// resumed.
 func (a *alike) visit(ctx context.Context, config *tls.Config, address string) (resumed bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/version", nil)
 	if err != nil {

@@ -73,7 +73,8 @@ func TestAnAnswerThatIsTooLargeIsNamedAndNotCut(t *testing.T) {
 func TestAWordThatIsNoPathSegmentIsAskedNobodyFor(t *testing.T) {
 	c := clientOf(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked for", r.URL) })
 	for _, path := range []string{
-		discoveryPath(schema.GroupVersion{Group: "../../api/v1/secrets?x=", Version: "v1"}), discoveryPath(schema.GroupVersion{Group: "a", Version: ".."}),
+		discoveryPath(schema.GroupVersion{Group: "../../api/v1/secrets?x=", Version: "v1"}),
+		discoveryPath(schema.GroupVersion{Group: "a", Version: ".."}),
 		objectPath(apiServicesPath, "v1.a/../b"), objectPath(apiServicesPath, ".."),
 	} {
 		_, _, err := c.get(t.Context(), path)
@@ -86,7 +87,8 @@ func TestAWordThatIsNoPathSegmentIsAskedNobodyFor(t *testing.T) {
 			}
 		}
 	}
-	if _, err := parseDocument([]byte(`{"resources":[{"name":".."}]}`), nil); !errors.Is(err, migrate.ErrUntrustedAnswer) {
+	if _, err := parseDocument([]byte(`{"resources":[{"name":".."}]}`),
+		nil); !errors.Is(err, migrate.ErrUntrustedAnswer) {
 		t.Errorf("error = %v, want ErrUntrustedAnswer", err)
 	}
 	if got := objectPath(apiServicesPath, "v1.a?b"); got != apiServicesPath+"/v1.a%3Fb" {

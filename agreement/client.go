@@ -26,7 +26,8 @@ import (
 const (
 	// serverName is the name that every kube-apiserver's certificate carries, whatever its address.
 	serverName = "kubernetes.default.svc"
-	// maxAtOnce bounds the requests in flight of all looks of one client together (I6): each may hold an answer of several MiB.
+	// maxAtOnce bounds the requests in flight of all looks of one client together (I6): each may hold an answer of
+	// several MiB.
 	maxAtOnce = 16
 
 	anyJSON      = "application/json"
@@ -112,7 +113,8 @@ func freshTransport(config *rest.Config) (http.RoundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &http.Transport{TLSClientConfig: tlsConfig, Proxy: config.Proxy, DialContext: config.Dial, DisableKeepAlives: true}
+	t := &http.Transport{TLSClientConfig: tlsConfig, Proxy: config.Proxy, DialContext: config.Dial,
+		DisableKeepAlives: true}
 	if t.Proxy == nil {
 		t.Proxy = http.ProxyFromEnvironment
 	}
@@ -166,7 +168,8 @@ func (c *client) address(path string) string {
 	return c.base.Scheme + "://" + c.base.Host + strings.TrimSuffix(c.base.Path, "/") + path
 }
 
-func (c *client) send(ctx context.Context, h *http.Client, address, accept string, timeout time.Duration) ([]byte, time.Time, error) {
+func (c *client) send(ctx context.Context, h *http.Client, address, accept string,
+	timeout time.Duration) ([]byte, time.Time, error) {
 	release, err := c.slot(ctx)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -183,7 +186,8 @@ func (c *client) send(ctx context.Context, h *http.Client, address, accept strin
 }
 
 // sendAs sends with the token alone, "" for none. The connections must carry no credentials of their own.
-func (c *client) sendAs(ctx context.Context, h *http.Client, address, token string, timeout time.Duration) ([]byte, time.Time, error) {
+func (c *client) sendAs(ctx context.Context, h *http.Client, address, token string,
+	timeout time.Duration) ([]byte, time.Time, error) {
 	release, err := c.slot(ctx)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -239,7 +243,8 @@ func statusError(code int, body []byte) error {
 	if json.Unmarshal(body, &s) == nil && s.Kind == "Status" && s.Code != 0 {
 		return &apierrors.StatusError{ErrStatus: s}
 	}
-	return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "", strings.TrimSpace(string(body[:min(len(body), 200)])), 0, true)
+	return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "",
+		strings.TrimSpace(string(body[:min(len(body), 200)])), 0, true)
 }
 
 // namesObject reports whether an error is about one object, and not about a path that nothing serves.

@@ -28,11 +28,13 @@ func impostor(t *testing.T, handler http.HandlerFunc) (server *httptest.Server, 
 
 func TestACertificateForAnotherNameGetsNoRequest(t *testing.T) {
 	server, ca, requests := impostor(t, nil) // signed by the authority, but not for kubernetes.default.svc
-	c, err := newClient(&rest.Config{Host: server.URL, BearerToken: "secret", TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, time.Second)
+	c, err := newClient(&rest.Config{Host: server.URL, BearerToken: "secret",
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.getOwn(t.Context(), server.Listener.Addr().String(), "/version", time.Second); err == nil || *requests != 0 {
+	if _, err := c.getOwn(t.Context(), server.Listener.Addr().String(), "/version",
+		time.Second); err == nil || *requests != 0 {
 		t.Errorf("an impostor got %d requests, error %v", *requests, err)
 	}
 	if _, _, err := c.get(t.Context(), "/version"); err != nil || *requests != 1 {
@@ -44,10 +46,12 @@ func TestOwnAddressesAreNotAskedWhereNothingIsVerified(t *testing.T) {
 	server, ca, requests := impostor(t, nil)
 	plain := "http://" + server.Listener.Addr().String()
 	for why, config := range map[string]*rest.Config{
-		"the kubeconfig skips the verification of certificates":        {Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
+		"the kubeconfig skips the verification of certificates": {Host: server.URL,
+			TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
 		"the kubeconfig names no certificate authority of the cluster": {Host: server.URL},
-		"the kubeconfig's address is not https":                        {Host: plain, TLSClientConfig: rest.TLSClientConfig{CAData: ca}},
-		"the client's transport was made by hand":                      {Host: server.URL, Transport: http.DefaultTransport},
+		"the kubeconfig's address is not https": {Host: plain,
+			TLSClientConfig: rest.TLSClientConfig{CAData: ca}},
+		"the client's transport was made by hand": {Host: server.URL, Transport: http.DefaultTransport},
 	} {
 		t.Run(why, func(t *testing.T) {
 			c, err := newClient(config, time.Second)
@@ -57,7 +61,8 @@ func TestOwnAddressesAreNotAskedWhereNothingIsVerified(t *testing.T) {
 			if c.unverified != why {
 				t.Errorf("unverified = %q", c.unverified)
 			}
-			if _, err := c.getOwn(t.Context(), server.Listener.Addr().String(), "/version", time.Second); err == nil || *requests != 0 {
+			if _, err := c.getOwn(t.Context(), server.Listener.Addr().String(), "/version",
+				time.Second); err == nil || *requests != 0 {
 				t.Errorf("it got %d requests, error %v", *requests, err)
 			}
 		})
@@ -90,7 +95,8 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 func TestFreshConnections(t *testing.T) {
 	seen := map[string]bool{}
 	server, ca, _ := impostor(t, func(w http.ResponseWriter, r *http.Request) { seen[r.RemoteAddr] = true })
-	c, err := newClient(&rest.Config{Host: server.URL + "/behind/a/path", TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, time.Second)
+	c, err := newClient(&rest.Config{Host: server.URL + "/behind/a/path",
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,13 +88,15 @@ func combine(f findings) (verdict, error) {
 		return verdict{}, fmt.Errorf("look at who writes %s: no API server was asked", f.target.GroupResource())
 	}
 	if !slices.ContainsFunc(answers, func(a answer) bool { return a.served }) {
-		return verdict{}, fmt.Errorf("%s in %s: %w", f.target.Resource.Resource, f.target.Resource.GroupVersion(), ErrNotServed)
+		return verdict{}, fmt.Errorf("%s in %s: %w", f.target.Resource.Resource,
+			f.target.Resource.GroupVersion(), ErrNotServed)
 	}
 	hash, err := agreedHash(f, answers)
 	if err != nil {
 		return verdict{}, err
 	}
-	v := verdict{epoch: migrate.Epoch{Hash: hash, Servers: f.holders(), Declared: best.declared, Evidence: best.evidence}}
+	v := verdict{epoch: migrate.Epoch{Hash: hash, Servers: f.holders(), Declared: best.declared,
+		Evidence: best.evidence}}
 	if d := f.definition; d != nil {
 		v.epoch.CRDUID, v.epoch.CRDGeneration = d.Metadata.UID, d.Metadata.Generation
 	}
@@ -113,8 +115,8 @@ func combine(f findings) (verdict, error) {
 	return v, nil
 }
 
-// holders identify the processes that can write the target, sorted; nil where they are not known. One that has an address and no
-// Lease changes the set of processes too, although nobody can tell which it is.
+// holders identify the processes that can write the target, sorted; nil where they are not known. One that has an
+// address and no Lease changes the set of processes too, although nobody can tell which it is.
 func (f findings) holders() []string {
 	if f.target.Origin == migrate.Aggregated {
 		return f.service.holders()
@@ -135,7 +137,8 @@ func (f findings) live() int {
 	return len(f.service.all())
 }
 
-// shown leaves out answers of servers that serve the resource and show no hash, which is optional: what each of them writes is declared.
+// shown leaves out answers of servers that serve the resource and show no hash, which is optional: what each of them
+// writes is declared.
 func shown(answers []answer) []answer {
 	return slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return a.served && a.hash == "" })
 }
@@ -164,7 +167,8 @@ func agreedHash(f findings, answers []answer) (string, error) {
 	return want, nil
 }
 
-var errNoHash = errors.New("discovery shows no storageVersionHash, and no StorageVersion declares what each API server writes: " +
+var errNoHash = errors.New("discovery shows no storageVersionHash, and no StorageVersion declares what each API " +
+	"server writes: " +
 	"the resource is not stored, or the feature gate StorageVersionHash of the API servers is off")
 
 func disagreement(f findings, answers []answer) error {

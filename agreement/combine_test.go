@@ -86,17 +86,20 @@ func TestCombine(t *testing.T) {
 			say:   "Sampled: 2 API servers, samples; not stronger because 2 of 2 servers' own addresses do not answer",
 		},
 		"the strongest evidence counts": {
-			in:    findings{target: deviceClasses, leases: twoLive, reports: []report{own(said(v1, v1)), sample(said(v1))}},
+			in: findings{target: deviceClasses, leases: twoLive,
+				reports: []report{own(said(v1, v1)), sample(said(v1))}},
 			epoch: migrate.Epoch{Hash: v1, Servers: []string{"a_1", "b_1"}, Evidence: migrate.Observed},
 			say:   "Observed: 2 API servers, each",
 		},
 		"a server without a Lease changes the set": {
 			in: findings{
-				target: deviceClasses, leases: twoLive, endpoints: endpoints{known: true, addresses: []string{"a", "b", "c"}},
+				target: deviceClasses, leases: twoLive, endpoints: endpoints{known: true,
+					addresses: []string{"a", "b", "c"}},
 				reports: []report{{why: "3 addresses"}, sample(said(v1, v1))},
 			},
-			epoch: migrate.Epoch{Hash: v1, Servers: []string{"1 API server without an identity Lease", "a_1", "b_1"}, Evidence: migrate.Sampled},
-			say:   "Sampled: 2 API servers, samples; not stronger because 3 addresses",
+			epoch: migrate.Epoch{Hash: v1, Servers: []string{"1 API server without an identity Lease", "a_1", "b_1"},
+				Evidence: migrate.Sampled},
+			say: "Sampled: 2 API servers, samples; not stronger because 3 addresses",
 		},
 		"without Leases the servers are unknown": {
 			in: findings{target: deviceClasses, leases: leases{why: "forbidden"}, reports: []report{
@@ -107,20 +110,24 @@ func TestCombine(t *testing.T) {
 		},
 		"two servers show two hashes: each is named with its version": {
 			in: findings{target: deviceClasses, leases: twoLive, reports: []report{own(said(v1beta2, v1))}},
-			is: migrate.ErrDisagreement, says: []string{"deviceclasses.resource.k8s.io", "api-1 writes resource.k8s.io/v1beta2", "api-2 writes resource.k8s.io/v1"},
+			is: migrate.ErrDisagreement, says: []string{"deviceclasses.resource.k8s.io",
+				"api-1 writes resource.k8s.io/v1beta2", "api-2 writes resource.k8s.io/v1"},
 		},
 		"one silent server does not hide the disagreement of the others": {
 			in: findings{target: deviceClasses, leases: twoLive, reports: []report{
-				{answers: said(v1beta2), why: "1 of 2 servers' own addresses do not answer"}, sample([]answer{{server: "lb", served: true, hash: v1}}),
+				{answers: said(v1beta2), why: "1 of 2 servers' own addresses do not answer"},
+				sample([]answer{{server: "lb", served: true, hash: v1}}),
 			}},
-			is: migrate.ErrDisagreement, says: []string{"api-1 writes resource.k8s.io/v1beta2", "lb writes resource.k8s.io/v1"},
+			is: migrate.ErrDisagreement, says: []string{"api-1 writes resource.k8s.io/v1beta2",
+				"lb writes resource.k8s.io/v1"},
 		},
 		"a hash of no known version is shown": {
 			in: findings{target: deviceClasses, leases: twoLive, reports: []report{own(said("AAAA", v1))}},
 			is: migrate.ErrDisagreement, says: []string{"api-1 writes a version with the hash AAAA"},
 		},
 		"a server that does not serve the version may write another": {
-			in: findings{target: deviceClasses, leases: twoLive, reports: []report{own(append(said(v1), answer{server: "api-2"}))}},
+			in: findings{target: deviceClasses, leases: twoLive,
+				reports: []report{own(append(said(v1), answer{server: "api-2"}))}},
 			is: migrate.ErrDisagreement, says: []string{"api-2 does not serve resource.k8s.io/v1"},
 		},
 		"no server serves it": {
@@ -136,29 +143,38 @@ func TestCombine(t *testing.T) {
 			says: []string{"no API server was asked"},
 		},
 		"a custom resource's epoch has its definition's identity": {
-			in:    findings{target: widgets, definition: widgetDefinition(true), leases: oneLive, reports: []report{own(said(hashOf(widgets, "v2")))}},
-			epoch: migrate.Epoch{Hash: hashOf(widgets, "v2"), Servers: []string{"a_1"}, CRDUID: "u", CRDGeneration: 7, Evidence: migrate.Observed},
-			say:   "Observed: 1 API server, each",
+			in: findings{target: widgets, definition: widgetDefinition(true), leases: oneLive,
+				reports: []report{own(said(hashOf(widgets, "v2")))}},
+			epoch: migrate.Epoch{Hash: hashOf(widgets, "v2"), Servers: []string{"a_1"}, CRDUID: "u", CRDGeneration: 7,
+				Evidence: migrate.Observed},
+			say: "Observed: 1 API server, each",
 		},
 		"a server that shows another hash than the definition has not caught up": {
-			in: findings{target: widgets, definition: widgetDefinition(true), leases: oneLive, reports: []report{own(said(hashOf(widgets, "v1")))}},
-			is: migrate.ErrDisagreement, says: []string{"api-1 writes demo.example.com/v1", "the CustomResourceDefinition says demo.example.com/v2"},
+			in: findings{target: widgets, definition: widgetDefinition(true), leases: oneLive,
+				reports: []report{own(said(hashOf(widgets, "v1")))}},
+			is: migrate.ErrDisagreement, says: []string{"api-1 writes demo.example.com/v1",
+				"the CustomResourceDefinition says demo.example.com/v2"},
 		},
 		"a storage version that is not served shows no hash: the definition gives it": {
-			in:    findings{target: widgets, definition: widgetDefinition(false), leases: oneLive, reports: []report{own(said(""))}},
-			epoch: migrate.Epoch{Hash: hashOf(widgets, "v2"), Servers: []string{"a_1"}, CRDUID: "u", CRDGeneration: 7, Evidence: migrate.Observed},
-			say:   "Observed: 1 API server, each",
+			in: findings{target: widgets, definition: widgetDefinition(false), leases: oneLive,
+				reports: []report{own(said(""))}},
+			epoch: migrate.Epoch{Hash: hashOf(widgets, "v2"), Servers: []string{"a_1"}, CRDUID: "u", CRDGeneration: 7,
+				Evidence: migrate.Observed},
+			say: "Observed: 1 API server, each",
 		},
 		"a hash is shown although the storage version is not served: not caught up": {
-			in: findings{target: widgets, definition: widgetDefinition(false), leases: oneLive, reports: []report{own(said(hashOf(widgets, "v2")))}},
+			in: findings{target: widgets, definition: widgetDefinition(false), leases: oneLive,
+				reports: []report{own(said(hashOf(widgets, "v2")))}},
 			is: migrate.ErrDisagreement, says: []string{"api-1 writes demo.example.com/v2"},
 		},
 		"where no hash is shown, a server that does not serve the resource still counts": {
-			in: findings{target: widgets, definition: widgetDefinition(false), leases: twoLive, reports: []report{own(append(said(""), answer{server: "api-2"}))}},
+			in: findings{target: widgets, definition: widgetDefinition(false), leases: twoLive,
+				reports: []report{own(append(said(""), answer{server: "api-2"}))}},
 			is: migrate.ErrDisagreement, says: []string{"api-2 does not serve demo.example.com/v1"},
 		},
 		"no hash is shown although the storage version is served: not caught up": {
-			in: findings{target: widgets, definition: widgetDefinition(true), leases: oneLive, reports: []report{own(said(""))}},
+			in: findings{target: widgets, definition: widgetDefinition(true), leases: oneLive,
+				reports: []report{own(said(""))}},
 			is: migrate.ErrDisagreement, says: []string{"api-1 writes a version that it does not show"},
 		},
 	} {
@@ -204,11 +220,13 @@ func TestADisagreementCarriesTheHashesOfAllVersions(t *testing.T) {
 }
 
 func TestReadable(t *testing.T) {
-	events := migrate.Target{Resource: schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}, Kind: "Event"}
+	events := migrate.Target{Resource: schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1",
+		Resource: "events"}, Kind: "Event"}
 	if got := readable("r2yiGXH7wu8=", candidates(events, nil)); got != "v1" {
 		t.Errorf("events of events.k8s.io are written as %q, want the core group's v1", got)
 	}
-	if got := readable(hashOf(widgets, "v2"), candidates(widgets, widgetDefinition(false))); got != "demo.example.com/v2" {
+	if got := readable(hashOf(widgets, "v2"),
+		candidates(widgets, widgetDefinition(false))); got != "demo.example.com/v2" {
 		t.Errorf("widgets are written as %q, want demo.example.com/v2, which is not served", got)
 	}
 }

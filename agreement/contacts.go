@@ -71,8 +71,8 @@ func (c *contacts) record(address string, r reply, now time.Time) error {
 	return nil
 }
 
-// busy reports whether a server answered that it cannot answer now. One that refuses our credentials, which may be meant
-// for a proxy at the address in the kubeconfig, counts as one that does not answer.
+// busy reports whether a server answered that it cannot answer now. One that refuses our credentials, which may be
+// meant for a proxy at the address in the kubeconfig, counts as one that does not answer.
 func busy(err error) bool {
 	code := statusOf(err)
 	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError

@@ -29,7 +29,8 @@ func TestTheCostOfARoundWithManyDefinitions(t *testing.T) {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			sent++
-			if parts := strings.Split(r.URL.Path, "/"); len(parts) == 4 && parts[1] == "apis" || len(parts) == 3 && parts[1] == "api" {
+			if parts := strings.Split(r.URL.Path, "/"); len(parts) == 4 && parts[1] == "apis" ||
+				len(parts) == 3 && parts[1] == "api" {
 				discovered[r.URL.Path] = true
 			}
 			mu.Unlock()
@@ -63,8 +64,10 @@ func TestTheCostOfARoundWithManyDefinitions(t *testing.T) {
 		}
 		// A document for each of two servers, and little beside.
 		perDocument := float64(sent) / float64(2*len(discovered))
-		t.Logf("%d requests for %d group-versions at 2 servers, %.2f for each; %v; allocated %d KiB, kept %d KiB; %d of %d definitions agreed on",
-			sent, len(discovered), perDocument, took.Round(time.Millisecond), (peak.TotalAlloc-before.TotalAlloc)>>10, (int64(after.HeapAlloc)-int64(before.HeapAlloc))>>10, agreed, definitions)
+		t.Logf("%d requests for %d group-versions at 2 servers, %.2f for each; %v; allocated %d KiB, kept %d KiB; %d "+
+			"of %d definitions agreed on",
+			sent, len(discovered), perDocument, took.Round(time.Millisecond), (peak.TotalAlloc-before.TotalAlloc)>>10,
+			(int64(after.HeapAlloc)-int64(before.HeapAlloc))>>10, agreed, definitions)
 		if agreed < definitions { // the servers have not all begun to serve them
 			if time.Now().After(deadline) {
 				t.Fatalf("not within two minutes: %d definitions agreed on by two servers; %v", definitions, r.Unread)

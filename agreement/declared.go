@@ -20,8 +20,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// The two APIs in which API servers publish what they store: that of kube-apiserver, alpha and off by default, which covers
-// neither custom resources nor, as a rule, aggregated ones; and ours, for servers that cannot use it.
+// The two APIs in which API servers publish what they store: that of kube-apiserver, alpha and off by default, which
+// covers neither custom resources nor, as a rule, aggregated ones; and ours, for servers that cannot use it.
 const (
 	kubernetesAPI = "internal.apiserver.k8s.io"
 	ourAPI        = "migration.k8s.io"
@@ -55,8 +55,9 @@ func (e entry) hash(kind string) string {
 	return storageversion.Hash(gv.WithKind(kind))
 }
 
-// declared reports what the resource's StorageVersion objects are worth: agreement only if the servers in one are exactly
-// those that live, and each of them is known to publish. Otherwise its entries are no more than versions that may have been written.
+// declared reports what the resource's StorageVersion objects are worth: agreement only if the servers in one are
+// exactly those that live, and each of them is known to publish. Otherwise its entries are no more than versions that
+// may have been written.
 func (f findings) declared() report {
 	var whys []string
 	for _, d := range f.declarations {
@@ -66,7 +67,8 @@ func (f findings) declared() report {
 		}
 		r := report{evidence: migrate.Declared, how: "each publishes it as a StorageVersion", declared: d.id}
 		for _, e := range d.entries {
-			r.answers = append(r.answers, answer{server: f.leases.hostOf(e.server) + " by its StorageVersion", served: true, hash: e.hash(f.target.Kind)})
+			r.answers = append(r.answers, answer{server: f.leases.hostOf(e.server) + " by its StorageVersion",
+				served: true, hash: e.hash(f.target.Kind)})
 		}
 		return r
 	}
@@ -112,7 +114,8 @@ func (f findings) uncountable(d declaration) string {
 	case !f.leases.known:
 		return f.leases.why
 	case len(live) == 0 || !slices.Equal(ids, live):
-		return fmt.Sprintf("the StorageVersion names %s, and %d live by their identity Leases", plural(len(ids), "API server", "API servers"), len(live))
+		return fmt.Sprintf("the StorageVersion names %s, and %d live by their identity Leases",
+			plural(len(ids), "API server", "API servers"), len(live))
 	case f.target.Origin == migrate.Aggregated && (f.service == nil || len(f.service.all()) != len(ids)):
 		return "it is not known how many servers are behind the APIService"
 	case f.target.Origin != migrate.Aggregated && !f.publishing:
@@ -149,7 +152,8 @@ type storageVersion struct {
 func (v *storageVersion) declaration(api string) declaration {
 	d := declaration{api: api, id: string(v.Metadata.UID) + "/" + v.Metadata.ResourceVersion}
 	for _, s := range v.Status.StorageVersions {
-		d.entries = append(d.entries, entry{server: s.APIServerID, version: s.EncodingVersion, decodable: s.DecodableVersions})
+		d.entries = append(d.entries, entry{server: s.APIServerID, version: s.EncodingVersion,
+			decodable: s.DecodableVersions})
 	}
 	return d
 }

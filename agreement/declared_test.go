@@ -19,7 +19,8 @@ import (
 var named = leases{
 	known: true,
 	live: []server{
-		{name: "a", holder: "a_1", host: "api-1", kind: kubeAPIServer}, {name: "b", holder: "b_1", host: "api-2", kind: kubeAPIServer},
+		{name: "a", holder: "a_1", host: "api-1", kind: kubeAPIServer},
+		{name: "b", holder: "b_1", host: "api-2", kind: kubeAPIServer},
 	},
 	others: []server{{name: "c", kind: "flunders"}, {name: "d", kind: "flunders"}, {name: "e", kind: "fischers"}},
 }
@@ -59,7 +60,8 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 		"one server has left its entry behind and publishes no more": {func(f *findings) {
 			f.publishing, f.notPublishing = false, "api-2 does not"
 		}, migrate.Observed, "api-2 does not"},
-		"Leases may not be read": {func(f *findings) { f.leases = leases{why: "no Leases"} }, migrate.Observed, "no Leases"},
+		"Leases may not be read": {func(f *findings) { f.leases = leases{why: "no Leases"} },
+			migrate.Observed, "no Leases"},
 		"the entries differ": {func(f *findings) {
 			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "b="+v1beta2)}
 		}, 0, ""},
@@ -69,7 +71,8 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 		"a kube-apiserver does not publish in our API": {func(f *findings) {
 			f.declarations = []declaration{declares(ourAPI, "a="+v1, "b="+v1)}
 		}, migrate.Observed, "the servers of this resource do not publish in migration.k8s.io"},
-		"a custom resource is never covered": {func(f *findings) { f.target.Origin = migrate.Custom }, migrate.Observed, "StorageVersions do not cover custom resources"},
+		"a custom resource is never covered": {func(f *findings) { f.target.Origin = migrate.Custom }, migrate.Observed,
+			"StorageVersions do not cover custom resources"},
 		"discovery shows no hash: what is declared tells": {func(f *findings) {
 			f.reports[0].answers = said("", "")
 		}, migrate.Declared, ""},
@@ -105,8 +108,9 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := findings{
-				target: deviceClasses, versions: []string{"v1"}, leases: named, publishing: true, declarations: []declaration{both},
-				reports: []report{{answers: said(hash, hash), evidence: migrate.Observed, how: "each"}},
+				target: deviceClasses, versions: []string{"v1"}, leases: named, publishing: true,
+				declarations: []declaration{both},
+				reports:      []report{{answers: said(hash, hash), evidence: migrate.Observed, how: "each"}},
 			}
 			tt.change(&f)
 			v := f.view()
@@ -125,7 +129,8 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 			// Whatever an entry says may have been written.
 			for _, d := range f.declarations {
 				for _, e := range d.entries {
-					if !slices.Contains(v.Hashes, e.hash("DeviceClass")) || !slices.ContainsFunc(v.Servers, func(s Server) bool { return s.ID == e.server && s.Declared }) {
+					if !slices.Contains(v.Hashes, e.hash("DeviceClass")) ||
+						!slices.ContainsFunc(v.Servers, func(s Server) bool { return s.ID == e.server && s.Declared }) {
 						t.Errorf("%+v is missing among the hashes %v or the servers %+v", e, v.Hashes, v.Servers)
 					}
 				}
@@ -137,10 +142,12 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 func TestWithoutAHashWhatDoesNotCountAsDeclaredIsNoAgreement(t *testing.T) {
 	entries := declares(kubernetesAPI, "a=resource.k8s.io/v1", "b=resource.k8s.io/v1")
 	for name, f := range map[string]findings{
-		"no server declares":                      {},
-		"the servers are not known to publish":    {declarations: []declaration{entries}, notPublishing: "x"},
-		"the entries are those of another server": {declarations: []declaration{declares(kubernetesAPI, "a=resource.k8s.io/v1")}, publishing: true},
-		"the kind is not known":                   {declarations: []declaration{entries}, publishing: true, target: migrate.Target{Resource: deviceClasses.Resource, Origin: migrate.BuiltIn}},
+		"no server declares":                   {},
+		"the servers are not known to publish": {declarations: []declaration{entries}, notPublishing: "x"},
+		"the entries are those of another server": {declarations: []declaration{declares(kubernetesAPI,
+			"a=resource.k8s.io/v1")}, publishing: true},
+		"the kind is not known": {declarations: []declaration{entries}, publishing: true,
+			target: migrate.Target{Resource: deviceClasses.Resource, Origin: migrate.BuiltIn}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if f.target.Resource.Empty() {
@@ -169,24 +176,34 @@ func TestWhetherOnlyOneVersionCanBeDecoded(t *testing.T) {
 		change func(*findings)
 		want   bool
 	}{
-		"each server declares it":                {func(*findings) {}, true},
-		"one of them can decode another version": {func(f *findings) { f.declarations = []declaration{decoding([]string{v1}, []string{v1, v1beta2})} }, false},
+		"each server declares it": {func(*findings) {}, true},
+		"one of them can decode another version": {
+			func(f *findings) { f.declarations = []declaration{decoding([]string{v1}, []string{v1, v1beta2})} }, false,
+		},
 		"one of them decodes another version, and not the one that it writes": {func(f *findings) {
 			f.declarations = []declaration{decoding([]string{v1}, []string{v1beta2})}
 		}, false},
-		"one of them does not say": {func(f *findings) { f.declarations = []declaration{decoding([]string{v1}, nil)} }, false},
+		"one of them does not say": {func(f *findings) { f.declarations = []declaration{decoding([]string{v1}, nil)} },
+			false},
 		"a live server has no entry": {func(f *findings) {
 			f.leases = leases{known: true, live: append(slices.Clone(named.live), server{name: "x", holder: "x_1"})}
 		}, false},
-		"a server that departed serves still":  {func(f *findings) { f.leases = named.with(absent{serving: []server{{name: "x", holder: "x_1"}}}) }, false},
-		"the servers are not known to publish": {func(f *findings) { f.publishing, f.notPublishing = false, "x" }, false},
+		"a server that departed serves still": {
+			func(f *findings) { f.leases = named.with(absent{serving: []server{{name: "x", holder: "x_1"}}}) }, false,
+		},
+		"the servers are not known to publish": {func(f *findings) {
+			f.publishing,
+				f.notPublishing = false, "x"
+		}, false},
 		"servers came or went during the look": {func(f *findings) { f.moved = true }, false},
-		"one shows another hash":               {func(f *findings) { f.reports[0].answers = said(hash, "other") }, false},
+		"one shows another hash": {func(f *findings) { f.reports[0].answers = said(hash, "other") },
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := findings{
-				target: deviceClasses, versions: []string{"v1"}, leases: named, publishing: true, declarations: []declaration{alone},
-				reports: []report{{answers: said(hash, hash), evidence: migrate.Observed, how: "each"}},
+				target: deviceClasses, versions: []string{"v1"}, leases: named, publishing: true,
+				declarations: []declaration{alone},
+				reports:      []report{{answers: said(hash, hash), evidence: migrate.Observed, how: "each"}},
 			}
 			tt.change(&f)
 			if v := f.view(); v.OnlyDecodable != tt.want {
@@ -212,7 +229,8 @@ func TestNamesOfStorageVersions(t *testing.T) {
 }
 
 // storageVersionAPI are the flags with which a kube-apiserver publishes what it stores.
-var storageVersionAPI = []string{"--feature-gates=StorageVersionAPI=true", "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"}
+var storageVersionAPI = []string{"--feature-gates=StorageVersionAPI=true",
+	"--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"}
 
 func TestRealServersThatPublishStorageVersions(t *testing.T) {
 	t.Parallel()
@@ -239,10 +257,12 @@ func TestRealServersThatPublishStorageVersions(t *testing.T) {
 	}
 
 	t.Run("disagree, and each entry is seen", func(t *testing.T) {
-		pods := o.For(migrate.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod", Origin: migrate.BuiltIn})
+		pods := o.For(migrate.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+			Kind: "Pod", Origin: migrate.BuiltIn})
 		until(t, pods, "both publish", with(migrate.Declared))
 		v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
-		if v.Epoch != nil || !v.Disagree || len(v.Hashes) != 2 || len(v.Servers) != 2 || !v.Servers[0].Declared || !v.Servers[1].Declared {
+		if v.Epoch != nil || !v.Disagree || len(v.Hashes) != 2 || len(v.Servers) != 2 || !v.Servers[0].Declared ||
+			!v.Servers[1].Declared {
 			t.Errorf("the view is %+v", v)
 		}
 		t.Log(v.Why)
@@ -267,7 +287,8 @@ func TestRealServersThatPublishStorageVersions(t *testing.T) {
 	})
 	t.Run("end the epoch when an entry changes", func(t *testing.T) {
 		path := storageVersionsPath(kubernetesAPI) + "/resource.k8s.io.deviceclasses"
-		status, answer, err := cluster.Servers[0].Do(t.Context(), "PATCH", path, []byte(`{"metadata": {"annotations": {"touched": "yes"}}}`))
+		status, answer, err := cluster.Servers[0].Do(t.Context(), "PATCH", path,
+			[]byte(`{"metadata": {"annotations": {"touched": "yes"}}}`))
 		if err != nil || status != 200 {
 			t.Fatalf("change the StorageVersion: %d %s %v", status, answer, err)
 		}
@@ -280,7 +301,8 @@ func TestRealServersThatPublishStorageVersions(t *testing.T) {
 		restart() // nothing collects the entries here
 		until(t, r, "Observed", with(migrate.Observed))
 		v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
-		if v.Evidence != migrate.Observed || v.Epoch.Declared != "" || !strings.Contains(v.Why, "api-1 (192.0.2.11:6443) does not publish StorageVersions") {
+		if v.Evidence != migrate.Observed || v.Epoch.Declared != "" ||
+			!strings.Contains(v.Why, "api-1 (192.0.2.11:6443) does not publish StorageVersions") {
 			t.Errorf("the view is %+v", v)
 		}
 		if diff := cmp.Diff(2, len(v.Servers)); diff != "" {
@@ -296,14 +318,16 @@ func TestRealServersThatPublishStorageVersions(t *testing.T) {
 		}
 		e := until(t, r, "Declared", with(migrate.Declared))
 		v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses")
-		if e.Hash != hashOf(deviceClasses, "v1") || v.Epoch == nil || !v.Epoch.Same(e) || v.Servers[0].Hash != e.Hash || v.Servers[1].Hash != e.Hash {
+		if e.Hash != hashOf(deviceClasses, "v1") || v.Epoch == nil || !v.Epoch.Same(e) || v.Servers[0].Hash != e.Hash ||
+			v.Servers[1].Hash != e.Hash {
 			t.Errorf("the epoch is %+v, the view %+v", e, v)
 		}
 	})
 	t.Run("tell which versions servers can decode", func(t *testing.T) {
 		round := roundOf(t, o)
 		for resource, want := range map[schema.GroupResource]bool{
-			{Resource: "pods"}: true, {Group: "resource.k8s.io", Resource: "deviceclasses"}: false, {Group: "demo.example.com", Resource: "widgets"}: false,
+			{Resource: "pods"}: true, {Group: "resource.k8s.io", Resource: "deviceclasses"}: false,
+			{Group: "demo.example.com", Resource: "widgets"}: false,
 		} {
 			if v := viewOf(t, round, resource.Group, resource.Resource); v.OnlyDecodable != want {
 				t.Errorf("only one version of %s can be decoded: %t, want %t", resource, v.OnlyDecodable, want)

@@ -32,8 +32,9 @@ const (
 	readSingly = 10
 )
 
-// definitions reads CustomResourceDefinitions. The API server sends one with all its schemas, which may be a megabyte, so it
-// is read again only when its generation, which counts every change of its spec, has moved; a look reads its metadata.
+// definitions reads CustomResourceDefinitions. The API server sends one with all its schemas, which may be a megabyte,
+// so it is read again only when its generation, which counts every change of its spec, has moved; a look reads its
+// metadata.
 type definitions struct {
 	client *client
 	full   rest.Interface
@@ -88,8 +89,8 @@ func (d *definitions) readNamed(ctx context.Context, name string) (*crd.Definiti
 	return definition, nil
 }
 
-// all returns every definition as it is now, by resource. The first time it lists them whole, page by page; then their metadata, and
-// whole only those of another resourceVersion. What it returns is not changed later.
+// all returns every definition as it is now, by resource. The first time it lists them whole, page by page; then their
+// metadata, and whole only those of another resourceVersion. What it returns is not changed later.
 func (d *definitions) all(ctx context.Context) (map[schema.GroupResource]*crd.Definition, error) {
 	d.mu.Lock()
 	known := d.known
@@ -101,7 +102,8 @@ func (d *definitions) all(ctx context.Context) (map[schema.GroupResource]*crd.De
 			now[m.Name] = nil
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			if same := known[m.Name]; same != nil && same.Metadata.UID == m.UID && same.Metadata.ResourceVersion == m.ResourceVersion {
+			if same := known[m.Name]; same != nil && same.Metadata.UID == m.UID &&
+				same.Metadata.ResourceVersion == m.ResourceVersion {
 				now[m.Name] = same
 			} else {
 				changed++

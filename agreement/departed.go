@@ -8,24 +8,27 @@ import (
 	"time"
 )
 
-// An API server that is told to end deletes its identity Lease and leaves its EndpointSlice at once, and goes on accepting requests for
-// --shutdown-delay-duration. One that was suspended for longer than a Lease counts as fresh may finish its writes when it resumes. So a
-// server that is no longer listed has not gone yet (I2). This file remembers the servers that were listed, and asks those that are not
-// any more at their last address: as long as one answers, it is one of the servers that can write, with what it shows.
+// An API server that is told to end deletes its identity Lease and leaves its EndpointSlice at once, and goes on
+// accepting requests for --shutdown-delay-duration. One that was suspended for longer than a Lease counts as fresh may
+// finish its writes when it resumes. So a server that is no longer listed has not gone yet (I2). This file remembers
+// the servers that were listed, and asks those that are not any more at their last address: as long as one answers, it
+// is one of the servers that can write, with what it shows.
 //
-// What cannot be asked (its address is not known, packets to it get lost, or it left before anybody looked) counts as serving for
-// Options.ShutdownDelay, and until then no epoch has begun.
+// What cannot be asked (its address is not known, packets to it get lost, or it left before anybody looked) counts as
+// serving for Options.ShutdownDelay, and until then no epoch has begun.
 
-// DefaultShutdownDelay is how long a server that cannot be asked counts as serving. It is the longest --shutdown-delay-duration that a
-// distribution is known to set; see docs/adr/0009-servers-that-leave.md.
+// DefaultShutdownDelay is how long a server that cannot be asked counts as serving. It is the longest
+// --shutdown-delay-duration that a distribution is known to set; see docs/adr/0009-servers-that-leave.md.
 const DefaultShutdownDelay = 210 * time.Second
 
 const (
 	// followGap is how far apart two looks may be for the later one to know every server that left in between.
 	followGap = 10 * time.Second
-	// leastRenewal is less than the time between two renewals of an identity Lease by one process, which is 10 s, and a little more by chance.
+	// leastRenewal is less than the time between two renewals of an identity Lease by one process, which is 10 s, and a
+	// little more by chance.
 	leastRenewal = 9 * time.Second
-	// askDepartedAgain is when a departed server is asked again that did not answer. One that answers is asked by every look.
+	// askDepartedAgain is when a departed server is asked again that did not answer. One that answers is asked by every
+	// look.
 	askDepartedAgain = 5 * time.Second
 )
 
@@ -33,8 +36,8 @@ const (
 type presence int
 
 const (
-	// uncertain: that cannot be known. The network does not let a connection through, the address is not known or is that of several
-	// servers, or another certificate is shown there.
+	// uncertain: that cannot be known. The network does not let a connection through, the address is not known or is
+	// that of several servers, or another certificate is shown there.
 	uncertain presence = iota
 	// serving: a server answered over HTTP, whatever it answered, after its certificate had been verified.
 	serving
@@ -47,7 +50,8 @@ const (
 // departure is a server that was listed and is not any more.
 type departure struct {
 	server
-	// noticed is when it was seen to be no longer listed, for a Lease that was not renewed when that stopped counting as fresh.
+	// noticed is when it was seen to be no longer listed, for a Lease that was not renewed when that stopped counting
+	// as fresh.
 	noticed time.Time
 	state   presence
 	// served is when it was last known to listen after it had departed; zero: never.
@@ -69,21 +73,24 @@ func (d departure) expires(delay time.Duration) time.Time {
 	return latest(d.noticed, d.served).Add(delay)
 }
 
-// place is where API servers come and go that write the same resources: the kube-apiservers, or the processes behind one service. Its
-// methods do no I/O and take the time, by this machine's clock. The zero value has never been looked at.
+// place is where API servers come and go that write the same resources: the kube-apiservers, or the processes behind
+// one service. Its methods do no I/O and take the time, by this machine's clock. The zero value has never been looked
+// at.
 type place struct {
 	read     time.Time // of the last reading
 	present  []server  // as of then
 	listed   []string  // the addresses in the EndpointSlice as of then
 	changed  time.Time // when that changed last, by the clock of the server that changed it
 	departed []departure
-	// renewed is when the Lease of each present server was renewed last, and doubled are the Leases that two processes renew, by holder.
+	// renewed is when the Lease of each present server was renewed last, and doubled are the Leases that two processes
+	// renew, by holder.
 	renewed map[string]time.Time
 	doubled map[string]bool
 	// ended are the stale Leases of processes that are known to have ended, by holder.
 	ended map[string]bool
-	// late is until when a server may serve that left without being known. It left the EndpointSlice by lateStamp, the value of changed
-	// then, so it serves no longer than until quiet: the earliest of the bounds that looks gave for this; zero: there is none.
+	// late is until when a server may serve that left without being known. It left the EndpointSlice by lateStamp, the
+	// value of changed then, so it serves no longer than until quiet: the earliest of the bounds that looks gave for
+	// this; zero: there is none.
 	late, lateStamp, quiet time.Time
 	// known is the latest moment at which a server that has gone was last known, or had to be feared, to serve.
 	known time.Time
@@ -94,7 +101,8 @@ type sight struct {
 	now time.Time
 	// blind: the reading does not tell who lives. No one departs by it.
 	blind bool
-	// live are the listed servers. stale are those whose Lease is not renewed any more, with the moment that it stopped counting as fresh.
+	// live are the listed servers. stale are those whose Lease is not renewed any more, with the moment that it stopped
+	// counting as fresh.
 	live, stale []server
 	// listed are the addresses of an EndpointSlice; nil: not known.
 	listed []string
@@ -143,7 +151,8 @@ func (p *place) note(s sight, delay time.Duration) {
 
 // unexplained reports whether a server that was never listed may have left since the last reading.
 func (p *place) unexplained(s sight) bool {
-	same := slices.EqualFunc(p.present, s.live, func(a, b server) bool { return a.holder == b.holder }) && slices.Equal(p.listed, s.listed)
+	same := slices.EqualFunc(p.present, s.live, func(a, b server) bool { return a.holder == b.holder }) &&
+		slices.Equal(p.listed, s.listed)
 	switch {
 	case p.read.IsZero():
 		return true
@@ -181,8 +190,8 @@ func (p *place) noteStale(s sight) {
 	p.ended = ended
 }
 
-// noteRenewals finds Leases that two processes renew. API servers of one host name have one Lease: each keeps the holder that it finds, so that
-// there seems to be one server. A process renews its Lease every 10 s and never earlier.
+// noteRenewals finds Leases that two processes renew. API servers of one host name have one Lease: each keeps the
+// holder that it finds, so that there seems to be one server. A process renews its Lease every 10 s and never earlier.
 func (p *place) noteRenewals(s sight) {
 	renewed, doubled := map[string]time.Time{}, map[string]bool{}
 	for _, l := range s.live {
@@ -196,11 +205,14 @@ func (p *place) noteRenewals(s sight) {
 
 // shares reports whether one of several servers has its address in common with another.
 func shares(servers []server, i int) bool {
-	return slices.ContainsFunc(servers, func(s server) bool { return s.holder != servers[i].holder && s.address == servers[i].address })
+	return slices.ContainsFunc(servers, func(s server) bool {
+		return s.holder != servers[i].holder &&
+			s.address == servers[i].address
+	})
 }
 
-// lists reports whether a server is among those that are listed, or another process is listed at its address: one address belongs to
-// one process, and the one before it has stopped listening there.
+// lists reports whether a server is among those that are listed, or another process is listed at its address: one
+// address belongs to one process, and the one before it has stopped listening there.
 func (s sight) lists(one server) bool {
 	return slices.ContainsFunc(s.live, func(l server) bool {
 		return one.holder != "" && l.holder == one.holder || one.address != "" && l.address == one.address
@@ -283,7 +295,8 @@ type absent struct {
 	uncertain []server
 	// doubled names a live server whose Lease another process renews as well; empty: there is none.
 	doubled string
-	// since is the latest moment at which anybody who is not listed any more may have written; the end of the look at most.
+	// since is the latest moment at which anybody who is not listed any more may have written; the end of the look at
+	// most.
 	since time.Time
 }
 

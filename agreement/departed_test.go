@@ -73,7 +73,8 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 		s.changed = at(2 * second)
 		return s
 	}
-	// Whoever looks for the first time does not know who left before; what left by the last change has ended the delay after it.
+	// Whoever looks for the first time does not know who left before; what left by the last change has ended the delay
+	// after it.
 	begun := step{sight: seeing(0, serverA, serverB), since: -time.Hour + second + testDelay}
 	gone := left(60 * second)
 	for name, steps := range map[string][]step{
@@ -98,10 +99,12 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 			{left(350 * second), answers(uncertain), nil, nil, 300*second + testDelay},
 		},
 		"there was no look for a while, and a server came: another may have come and left": {
-			begun, {came(60 * second), nil, nil, nil, 60 * second}, {came(200 * second), nil, nil, nil, 59*second + second + testDelay},
+			begun, {came(60 * second), nil, nil, nil, 60 * second},
+			{came(200 * second), nil, nil, nil, 59*second + second + testDelay},
 		},
 		"a server came between two looks that followed each other": {
-			{sight: seeing(55*second, serverA, serverB), since: -time.Hour + second + testDelay}, {came(60 * second), nil, nil, nil, -time.Hour + second + testDelay},
+			{sight: seeing(55*second, serverA, serverB), since: -time.Hour + second + testDelay},
+			{came(60 * second), nil, nil, nil, -time.Hour + second + testDelay},
 		},
 		"a lost packet does not make it uncertain; half a minute without an answer does": {
 			begun,
@@ -132,19 +135,23 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 			{seeing(4*second, serverA, serverB), answers(serving), nil, nil, -time.Hour + second + testDelay},
 		},
 		"it shared its address with the others: which server answers there is unknown": {
-			{sight: seeing(0, serverA, server{name: "b", holder: "b_1", address: serverA.address}), since: -time.Hour + second + testDelay},
+			{sight: seeing(0, serverA, server{name: "b", holder: "b_1", address: serverA.address}),
+				since: -time.Hour + second + testDelay},
 			{left(3 * second), map[string]presence{serverA.address: serving}, nil, []string{"b_1"}, 3 * second},
 			{left(50 * second), nil, nil, nil, 3*second + testDelay},
 		},
 		"Leases cannot be read for a while: that does not mean that a server departed": {
-			begun, {sight{now: at(3 * second), blind: true, listed: []string{serverA.address, serverB.address}, changed: at(-time.Hour)}, nil, nil, nil, -time.Hour + second + testDelay},
+			begun, {sight{now: at(3 * second), blind: true, listed: []string{serverA.address, serverB.address},
+				changed: at(-time.Hour)}, nil, nil, nil, -time.Hour + second + testDelay},
 		},
 		"there was no look for a while, and a server left: another may have left as well": {
 			begun, {gone, answers(silent), nil, nil, 60 * second}, {left(80 * second), nil, nil, nil, 60 * second},
 		},
 		"the addresses changed and are the same: an unknown server came and went": {
-			begun, {func() sight { s := seeing(3*second, serverA, serverB); s.changed = at(2 * second); return s }(), nil, nil, nil, 3 * second},
-			{func() sight { s := seeing(90*second, serverA, serverB); s.changed = at(2 * second); return s }(), nil, nil, nil, 3*second + testDelay},
+			begun, {func() sight { s := seeing(3*second, serverA, serverB); s.changed = at(2 * second); return s }(),
+				nil, nil, nil, 3 * second},
+			{func() sight { s := seeing(90*second, serverA, serverB); s.changed = at(2 * second); return s }(), nil,
+				nil, nil, 3*second + testDelay},
 		},
 		"when addresses changed is not known: whoever left before counts as serving for the delay": {
 			{sight: sight{now: noon, live: []server{serverA}}, since: 0},
@@ -152,24 +159,30 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 			{sight: sight{now: at(41 * second), live: []server{serverA}}, since: testDelay},
 		},
 		"a server left just before anybody looked": {
-			{sight: left(5 * second), since: 5 * second}, {sight: left(90 * second), since: 2*second + second + testDelay},
+			{sight: left(5 * second), since: 5 * second},
+			{sight: left(90 * second), since: 2*second + second + testDelay},
 		},
 		"its Lease is stale, and its machine refuses connections: it crashed": {
-			{sight: stale(0, -10*second), answers: answers(silent), since: 0}, {sight: stale(40*second, -10*second), since: 0},
+			{sight: stale(0, -10*second), answers: answers(silent), since: 0},
+			{sight: stale(40*second, -10*second), since: 0},
 		},
 		"its Lease is stale, and it hangs: it is suspended": {
-			{sight: stale(0, -10*second), answers: answers(hanging), serving: []string{"b_1"}, since: -time.Hour + second + testDelay},
-			{sight: stale(40*second, -10*second), answers: answers(hanging), serving: []string{"b_1"}, since: -time.Hour + second + testDelay},
+			{sight: stale(0, -10*second), answers: answers(hanging), serving: []string{"b_1"},
+				since: -time.Hour + second + testDelay},
+			{sight: stale(40*second, -10*second), answers: answers(hanging), serving: []string{"b_1"},
+				since: -time.Hour + second + testDelay},
 		},
 		"its Lease is stale, and it cannot be asked: the delay counts from then": {
-			{sight: stale(0, -10*second), unsure: []string{"b_1"}, since: 0}, {sight: stale(40*second, -10*second), since: -10*second + testDelay},
+			{sight: stale(0, -10*second), unsure: []string{"b_1"}, since: 0},
+			{sight: stale(40*second, -10*second), since: -10*second + testDelay},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := new(place)
 			for i, s := range steps {
 				a := p.round(s.sight, s.answers)
-				got := fmt.Sprintf("serving %v, uncertain %v, since %v", holdersOf(a.serving), holdersOf(a.uncertain), a.since.Sub(noon))
+				got := fmt.Sprintf("serving %v, uncertain %v, since %v", holdersOf(a.serving),
+					holdersOf(a.uncertain), a.since.Sub(noon))
 				want := fmt.Sprintf("serving %v, uncertain %v, since %v", s.serving, s.unsure, s.since)
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("step %d (-want +got):\n%s", i, diff)
@@ -200,7 +213,8 @@ func TestAServerThatHangsIsReckonedWithBetweenTwoQuestions(t *testing.T) {
 	p.note(seeing(0, serverA, serverB), time.Nanosecond)
 	p.note(seeing(time.Second, serverA), time.Nanosecond)
 	p.learn(p.departed[0], hanging, at(time.Second))
-	if p.release(at(2*time.Second), time.Nanosecond); len(p.toAsk(at(2*time.Second))) > 0 || len(p.absent(at(2*time.Second), time.Nanosecond).serving) != 1 {
+	if p.release(at(2*time.Second), time.Nanosecond); len(p.toAsk(at(2*time.Second))) > 0 ||
+		len(p.absent(at(2*time.Second), time.Nanosecond).serving) != 1 {
 		t.Errorf("a second later it is %+v", p.departed)
 	}
 }
@@ -217,7 +231,8 @@ func TestAProcessWithoutAPublishedAddressIsAskedAtTheOneThatLeft(t *testing.T) {
 	if a := p.round(first, answers); !slices.Equal(holdersOf(a.uncertain), []string{"b_1"}) {
 		t.Errorf("before its address is known: %+v", a)
 	}
-	if a := p.round(seeing(2*time.Second, serverA), answers); !slices.Equal(holdersOf(a.serving), []string{"b_1"}) || a.any() && len(a.uncertain) > 0 {
+	if a := p.round(seeing(2*time.Second, serverA), answers); !slices.Equal(holdersOf(a.serving), []string{"b_1"}) ||
+		a.any() && len(a.uncertain) > 0 {
 		t.Errorf("when its address has left: %+v", a)
 	}
 }
@@ -232,11 +247,15 @@ func TestWhetherADepartedServerListens(t *testing.T) {
 		t.Cleanup(func() { l.Close() })
 		return l
 	}
-	answering := newKubeAPIServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "draining", http.StatusServiceUnavailable) }))
+	answering := newKubeAPIServer(t, http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		http.Error(w, "draining", http.StatusServiceUnavailable)
+	}))
 	refusing := listen()
 	refusing.Close()
 	another := newExtension(t, "another.example.com")
-	c, err := newClient(&rest.Config{Host: "https://192.0.2.1", TLSClientConfig: rest.TLSClientConfig{CAData: slices.Concat(answering.ca, another.ca)}}, 500*time.Millisecond)
+	c, err := newClient(&rest.Config{Host: "https://192.0.2.1",
+		TLSClientConfig: rest.TLSClientConfig{CAData: slices.Concat(answering.ca, another.ca)}}, 500*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +271,11 @@ func TestWhetherADepartedServerListens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "the network swallows everything" {
-				c.config.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+				c.config.Dial = func(ctx context.Context, _, _ string) (net.Conn,
+					error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
 				defer func() { c.config.Dial = nil }()
 			}
 			if got := c.presence(t.Context(), c.own, tt.address); got != tt.want {
@@ -288,7 +311,9 @@ func (s *surge) handler(i int) http.Handler {
 			host, _, _ := net.SplitHostPort(s.address(j))
 			leases = append(leases, fmt.Sprintf(`{"metadata": {"name": "apiserver-%d", "creationTimestamp": "2026-01-01T11:00:00Z", "annotations": {"kubernetes.io/peer-advertise-address": %q}},
 			 "spec": {"holderIdentity": "apiserver-%d_1", "renewTime": %q}}`, j, s.address(j), j, s.renewed.UTC().Format("2006-01-02T15:04:05.000000Z")))
-			addresses = append(addresses, fmt.Sprintf(`{"metadata": {"managedFields": [{"time": "2026-01-01T11:00:00Z"}]}, "ports": [{"name": "https", "port": %d}], "endpoints": [{"addresses": [%q]}]}`, s.port(j), host))
+			addresses = append(addresses, fmt.Sprintf(
+				`{"metadata": {"managedFields": [{"time": "2026-01-01T11:00:00Z"}]}, "ports": [{"name": "https", "port": %d}], "endpoints": [{"addresses": [%q]}]}`, s.port(j), host,
+			))
 		}
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/leases"):
@@ -322,7 +347,8 @@ func newSurge(t *testing.T, hashes ...string) (*surge, *rest.Config) {
 		s.servers[i] = e.server
 		cas = append(cas, e.ca...)
 	}
-	return s, &rest.Config{Host: "https://" + s.address(1), TLSClientConfig: rest.TLSClientConfig{CAData: cas, ServerName: serverName}}
+	return s, &rest.Config{Host: "https://" + s.address(1),
+		TLSClientConfig: rest.TLSClientConfig{CAData: cas, ServerName: serverName}}
 }
 
 func TestLooksReckonWithAServerThatLeavesUntilItIsSilent(t *testing.T) {
@@ -342,7 +368,8 @@ func TestLooksReckonWithAServerThatLeavesUntilItIsSilent(t *testing.T) {
 			}
 			round := roundOf(t, o)
 			v := viewOf(t, round, "resource.k8s.io", "deviceclasses")
-			if v.Epoch != nil || !v.Disagree || len(v.Servers) != 2 || v.Servers[0].Hash != old || !v.Servers[0].Answered || v.Servers[0].Process != both[0] || round.Leaving != told {
+			if v.Epoch != nil || !v.Disagree || len(v.Servers) != 2 || v.Servers[0].Hash != old ||
+				!v.Servers[0].Answered || v.Servers[0].Process != both[0] || round.Leaving != told {
 				t.Errorf("told to end %t: the view is %+v, leaving %t", told, v, round.Leaving)
 			}
 		}
@@ -350,9 +377,11 @@ func TestLooksReckonWithAServerThatLeavesUntilItIsSilent(t *testing.T) {
 		s.servers[0].Close()
 		e, err := r.Epoch(t.Context())
 		if err != nil || e.Hash != current || !slices.Equal(e.Servers, both[1:]) || e.Since.Before(before) {
-			t.Errorf("when it is silent the look says %+v, %v, want an epoch of the other alone since %v or later", e, err, before)
+			t.Errorf("when it is silent the look says %+v, %v, want an epoch of the other alone since %v or later", e,
+				err, before)
 		}
-		if v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses"); v.Epoch == nil || len(v.Servers) != 1 || v.Epoch.Since.Before(before) {
+		if v := viewOf(t, roundOf(t, o), "resource.k8s.io", "deviceclasses"); v.Epoch == nil || len(v.Servers) != 1 ||
+			v.Epoch.Since.Before(before) {
 			t.Errorf("when it is silent the view is %+v", v)
 		}
 	})
@@ -395,7 +424,8 @@ func TestTheOnlyAddressDoesNotProveAnythingWhileAServerThatDepartedMayAnswerTher
 	if list, why := o.addresses(l, endpoints{known: true}); why == "" {
 		t.Errorf("it is asked at %q", list)
 	}
-	if list, why := o.addresses(l, endpoints{known: true, addresses: []string{serverA.address}}); why != "" || !slices.Equal(list, []string{serverA.address}) {
+	if list, why := o.addresses(l, endpoints{known: true, addresses: []string{serverA.address}}); why != "" ||
+		!slices.Equal(list, []string{serverA.address}) {
 		t.Errorf("it is asked at %q, or not because %q; want its own address", list, why)
 	}
 }
@@ -405,10 +435,12 @@ func TestAServerThatDepartedAndCannotBeAskedIsInTheView(t *testing.T) {
 	replaced.holder = "a_0"
 	f := findings{
 		target: deviceClasses, versions: []string{"v1"}, leases: leases{known: true, live: []server{serverA}},
-		reports: []report{{answers: said(hashOf(deviceClasses, "v1")), evidence: migrate.Observed}}, absent: absent{uncertain: []server{serverB, replaced}},
+		reports: []report{{answers: said(hashOf(deviceClasses, "v1")), evidence: migrate.Observed}},
+		absent:  absent{uncertain: []server{serverB, replaced}},
 	}
 	want := []Server{
-		{ID: "a", Process: "a_1", Hash: hashOf(deviceClasses, "v1"), Version: "resource.k8s.io/v1", Answered: true}, {ID: "a_0", Process: "a_0"}, {ID: "b", Process: "b_1"},
+		{ID: "a", Process: "a_1", Hash: hashOf(deviceClasses, "v1"), Version: "resource.k8s.io/v1", Answered: true},
+		{ID: "a_0", Process: "a_0"}, {ID: "b", Process: "b_1"},
 	}
 	if diff := cmp.Diff(want, f.view().Servers); diff != "" {
 		t.Errorf("servers (-want +got):\n%s", diff)
@@ -432,9 +464,10 @@ func TestTwoServersOfOneHostNameRenewOneLease(t *testing.T) {
 		at   []time.Duration
 		want string
 	}{
-		"one process":              {[]time.Duration{0, 10 * second, 10 * second, 20400 * time.Millisecond, 50 * second}, ""},
-		"two processes":            {[]time.Duration{0, 10 * second, 13 * second}, "a"},
-		"two processes, seen once": {[]time.Duration{0, 3 * second, 13 * second, 23 * second}, "a"},
+		"one process": {[]time.Duration{0, 10 * second, 10 * second,
+			20400 * time.Millisecond, 50 * second}, ""},
+		"two processes":                             {[]time.Duration{0, 10 * second, 13 * second}, "a"},
+		"two processes, seen once":                  {[]time.Duration{0, 3 * second, 13 * second, 23 * second}, "a"},
 		"answers of looks that overtook each other": {[]time.Duration{10 * second, 0, 10 * second}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -470,9 +503,11 @@ func TestAddressesOfLoadBalancersAreToldFromThoseOfServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := newClient(&rest.Config{
-				Host: "https://192.0.2.1", TLSClientConfig: rest.TLSClientConfig{CAData: slices.Concat(servers[0].ca, servers[1].ca)},
+				Host: "https://192.0.2.1", TLSClientConfig: rest.TLSClientConfig{CAData: slices.Concat(servers[0].ca,
+					servers[1].ca)},
 				Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-					return new(net.Dialer).DialContext(ctx, network, servers[tt.behind[slices.Index(addresses, address)]].address())
+					return new(net.Dialer).DialContext(ctx, network,
+						servers[tt.behind[slices.Index(addresses, address)]].address())
 				},
 			}, 5*time.Second)
 			if err != nil {
@@ -491,7 +526,8 @@ func TestAddressesOfLoadBalancersAreToldFromThoseOfServers(t *testing.T) {
 			if why == "" {
 				return
 			}
-			l, e := leases{known: true, live: []server{serverA, serverB}}, endpoints{known: true, addresses: addresses[:2]}
+			l, e := leases{known: true, live: []server{serverA, serverB}},
+				endpoints{known: true, addresses: addresses[:2]}
 			if l.alike = why; countable(l, e) != why {
 				t.Error("the servers are counted all the same")
 			}

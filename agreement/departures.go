@@ -23,8 +23,10 @@ func newDepartures(delay time.Duration) *departures {
 	return &departures{delay: delay, at: map[string]*place{}}
 }
 
-// follow takes in who is listed at a place, asks those that are not any more, and returns who of them is to be reckoned with.
-func (d *departures) follow(ctx context.Context, at string, s sight, ask func(ctx context.Context, address string) presence) absent {
+// follow takes in who is listed at a place, asks those that are not any more, and returns who of them is to be reckoned
+// with.
+func (d *departures) follow(ctx context.Context, at string, s sight, ask func(ctx context.Context,
+	address string) presence) absent {
 	d.mu.Lock()
 	p := d.at[at]
 	if p == nil {

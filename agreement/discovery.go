@@ -23,8 +23,8 @@ const (
 	groupsPath = "/apis"
 )
 
-// discoveryPath is the legacy discovery document of a group-version; the aggregated document has no hashes. It is unfit, which no request
-// is sent for, where the group or the version cannot be one.
+// discoveryPath is the legacy discovery document of a group-version; the aggregated document has no hashes. It is
+// unfit, which no request is sent for, where the group or the version cannot be one.
 func discoveryPath(gv schema.GroupVersion) string {
 	path, err := apipath.GroupVersion(gv)
 	if err != nil {

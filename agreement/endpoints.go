@@ -29,7 +29,8 @@ type endpoints struct {
 	why   string
 	// addresses are host:port, sorted.
 	addresses []string
-	// changed is when the set changed last, by the clock of the server that changed it, in whole seconds; zero: unknown.
+	// changed is when the set changed last, by the clock of the server that changed it, in whole seconds; zero:
+	// unknown.
 	changed time.Time
 }
 

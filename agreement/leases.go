@@ -28,8 +28,8 @@ const (
 	addressAnnotation = "kubernetes.io/peer-advertise-address"
 )
 
-// FreshFor is how long after the last renewal of its identity Lease a kube-apiserver counts as live. They renew every 10 s; a Lease's own
-// duration, an hour, is that of its garbage collection.
+// FreshFor is how long after the last renewal of its identity Lease a kube-apiserver counts as live. They renew every
+// 10 s; a Lease's own duration, an hour, is that of its garbage collection.
 const FreshFor = time.Minute
 
 // leases is who lives, as the identity Leases of kube-apiservers tell. The zero value knows nothing.
@@ -68,7 +68,8 @@ type server struct {
 	departed bool
 }
 
-// readLeases lists the identity Leases, those of other API servers too. Without a resourceVersion the list is as new as etcd, whoever answers.
+// readLeases lists the identity Leases, those of other API servers too. Without a resourceVersion the list is as new as
+// etcd, whoever answers.
 func readLeases(ctx context.Context, c *client) (leases, error) {
 	body, date, err := c.get(bounded.WithLimit(ctx, identityBytes), leasesPath+url.QueryEscape(identityLabel))
 	switch {
@@ -141,7 +142,8 @@ func (l leases) holders() []string {
 // names are the names of the live kube-apiservers' Leases, sorted.
 func (l leases) names() []string { return namesOf(l.live) }
 
-// kin are the names of the Leases of the other live servers that are of the same kind as the one with that Lease, sorted.
+// kin are the names of the Leases of the other live servers that are of the same kind as the one with that Lease,
+// sorted.
 func (l leases) kin(name string) []string {
 	i := slices.IndexFunc(l.others, func(s server) bool { return s.name == name })
 	if i < 0 {

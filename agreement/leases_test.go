@@ -51,7 +51,8 @@ func TestLeasesTellLiveFromGoneByTheServersClock(t *testing.T) {
 func TestLeasesOfOtherServersAreNotThoseOfKubeAPIServers(t *testing.T) {
 	var items []string
 	for _, s := range []struct{ name, kind, renewed string }{
-		{"a", "kube-apiserver", "11:59:55"}, {"b", "flunders", "11:59:55"}, {"c", "flunders", "11:58:59"}, {"d", "fischers", "11:59:55"}, {"e", "flunders", "11:59:50"},
+		{"a", "kube-apiserver", "11:59:55"}, {"b", "flunders", "11:59:55"}, {"c", "flunders", "11:58:59"},
+		{"d", "fischers", "11:59:55"}, {"e", "flunders", "11:59:50"},
 	} {
 		items = append(items, fmt.Sprintf(`{"metadata": {"name": %q, "labels": {"apiserver.kubernetes.io/identity": %q}}, "spec": {"holderIdentity": "%s_1", "renewTime": "2026-01-01T%s.000000Z"}}`,
 			s.name, s.kind, s.name, s.renewed))
@@ -82,7 +83,8 @@ func TestEndpoints(t *testing.T) {
 	}{
 		"every address with the port named https, ready or not, and the newest change": {
 			fmt.Sprintf(sliceList, ""),
-			endpoints{known: true, addresses: []string{"192.0.2.11:6443", "192.0.2.12:6443"}, changed: at(-30 * time.Minute)},
+			endpoints{known: true, addresses: []string{"192.0.2.11:6443", "192.0.2.12:6443"},
+				changed: at(-30 * time.Minute)},
 		},
 		"a slice without times makes the last change unknown": {
 			fmt.Sprintf(sliceList, `, {"ports": [{"port": 443}], "endpoints": [{"addresses": ["2001:db8::1"]}]}`),

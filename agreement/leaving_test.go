@@ -28,12 +28,14 @@ func touch(ctx context.Context, s *testbed.Server, name string) bool {
 	return err == nil && status == http.StatusCreated
 }
 
-// An API server that is told to end deletes its Lease at once and accepts writes for as long as its load balancers need to notice.
+// An API server that is told to end deletes its Lease at once and accepts writes for as long as its load balancers need
+// to notice.
 func TestARealServerThatIsToldToEndIsReckonedWithUntilItIsSilent(t *testing.T) {
 	t.Parallel()
 	const delay = 15 * time.Second
 	leaving := []string{"--min-compatibility-version=1.33", "--shutdown-delay-duration=" + delay.String()}
-	cluster := testbed.New(t, testbed.Options{Release: testbed.V136, Isolated: true, Servers: []testbed.ServerOptions{{Flags: leaving}, {}}})
+	cluster := testbed.New(t, testbed.Options{Release: testbed.V136, Isolated: true,
+		Servers: []testbed.ServerOptions{{Flags: leaving}, {}}})
 	ctx := t.Context()
 	a, b := cluster.Servers[0], cluster.Servers[1]
 	o, err := NewObserver(b.Config(), Options{ShutdownDelay: time.Nanosecond})
@@ -41,7 +43,10 @@ func TestARealServerThatIsToldToEndIsReckonedWithUntilItIsSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := o.For(deviceClasses)
-	until(t, r, "a disagreement of two", func(_ migrate.Epoch, err error) bool { return errors.Is(err, migrate.ErrDisagreement) })
+	until(t, r, "a disagreement of two", func(_ migrate.Epoch,
+		err error) bool {
+		return errors.Is(err, migrate.ErrDisagreement)
+	})
 
 	var written atomic.Int64 // when a accepted a write last, in Unix nanoseconds
 	writing, stop := context.WithCancel(ctx)
@@ -63,12 +68,15 @@ func TestARealServerThatIsToldToEndIsReckonedWithUntilItIsSilent(t *testing.T) {
 	}
 	unlisted := false // a look was made without a's Lease while a served
 	var alone migrate.Epoch
-	for deadline := told.Add(2 * time.Minute); len(alone.Servers) != 1 && time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
+	for deadline := told.Add(2 * time.Minute); len(alone.Servers) != 1 &&
+		time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
 		round, err := o.Round(ctx)
 		if err == nil && round.Leaving {
 			v := viewOf(t, round, "resource.k8s.io", "deviceclasses")
-			serves := slices.ContainsFunc(v.Servers, func(s Server) bool { return s.Version == "resource.k8s.io/v1beta2" })
-			silent := slices.ContainsFunc(v.Servers, func(s Server) bool { return !s.Answered }) // it ended just before this look
+			serves := slices.ContainsFunc(v.Servers,
+				func(s Server) bool { return s.Version == "resource.k8s.io/v1beta2" })
+			// it ended just before this look
+			silent := slices.ContainsFunc(v.Servers, func(s Server) bool { return !s.Answered })
 			unlisted = unlisted || serves
 			if len(v.Servers) != 2 || !serves && !silent {
 				t.Errorf("%v after it was told to end the servers are %+v", time.Since(told), v.Servers)
@@ -81,7 +89,8 @@ func TestARealServerThatIsToldToEndIsReckonedWithUntilItIsSilent(t *testing.T) {
 	stop()
 	writer.Wait()
 	last := time.Unix(0, written.Load())
-	t.Logf("it accepted writes until %v after it was told to end; the other one's epoch began %v after that", last.Sub(told), alone.Since.Sub(last))
+	t.Logf("it accepted writes until %v after it was told to end; the other one's epoch began %v after that",
+		last.Sub(told), alone.Since.Sub(last))
 	if !unlisted || last.Sub(told) < delay/2 {
 		t.Errorf("it did not serve without being listed (writes until %v after it was told to end)", last.Sub(told))
 	}
@@ -94,7 +103,8 @@ func TestARealServerThatIsToldToEndIsReckonedWithUntilItIsSilent(t *testing.T) {
 func TestARealServerThatIsSuspendedForLongerThanItsLeaseEndsNoDisagreement(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{
-		Release: testbed.V136, Isolated: true, Servers: []testbed.ServerOptions{{}, {Flags: []string{"--min-compatibility-version=1.33"}}},
+		Release: testbed.V136, Isolated: true, Servers: []testbed.ServerOptions{{},
+			{Flags: []string{"--min-compatibility-version=1.33"}}},
 	})
 	ctx, suspended := t.Context(), cluster.Servers[1]
 	o, err := NewObserver(cluster.Config(), Options{ShutdownDelay: time.Nanosecond})
@@ -102,7 +112,10 @@ func TestARealServerThatIsSuspendedForLongerThanItsLeaseEndsNoDisagreement(t *te
 		t.Fatal(err)
 	}
 	r := o.For(deviceClasses)
-	until(t, r, "a disagreement of two", func(_ migrate.Epoch, err error) bool { return errors.Is(err, migrate.ErrDisagreement) })
+	until(t, r, "a disagreement of two", func(_ migrate.Epoch,
+		err error) bool {
+		return errors.Is(err, migrate.ErrDisagreement)
+	})
 	holder := holderOf(t, cluster, "api-1")
 	if err := suspended.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -121,5 +134,6 @@ func TestARealServerThatIsSuspendedForLongerThanItsLeaseEndsNoDisagreement(t *te
 	if err := suspended.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	until(t, r, "a disagreement of two again", func(_ migrate.Epoch, err error) bool { return errors.Is(err, migrate.ErrDisagreement) })
+	until(t, r, "a disagreement of two again",
+		func(_ migrate.Epoch, err error) bool { return errors.Is(err, migrate.ErrDisagreement) })
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// scripted is an API server whose identity Leases differ from one reading to the next, as no real one's can be made to at
-// the right moment. The last set stays.
+// scripted is an API server whose identity Leases differ from one reading to the next, as no real one's can be made to
+// at the right moment. The last set stays.
 type scripted struct {
 	holders [][]string
 	release string
@@ -85,7 +85,8 @@ func TestALookIsFramedByLeases(t *testing.T) {
 			// What the next look compares with is what this one ended with.
 			read := s.read
 			if again, err := r.Epoch(t.Context()); err != nil || !again.Same(e) || s.read != read+1 {
-				t.Errorf("the next look says %+v, %v, after %d more readings of the Leases, want the same after 1", again, err, s.read-read)
+				t.Errorf("the next look says %+v, %v, after %d more readings of the Leases, want the same after 1",
+					again, err, s.read-read)
 			}
 		})
 	}
@@ -104,7 +105,8 @@ func TestARoundIsFramedByLeases(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Moved != want || !slices.Equal(r.Processes, b) || s.read != 2*(i+1) {
-			t.Errorf("round %d: moved %t, processes %v, after %d readings of the Leases; want %t and %v after %d", i, r.Moved, r.Processes, s.read, want, b, 2*(i+1))
+			t.Errorf("round %d: moved %t, processes %v, after %d readings of the Leases; want %t and %v after %d", i,
+				r.Moved, r.Processes, s.read, want, b, 2*(i+1))
 		}
 	}
 }
@@ -112,7 +114,8 @@ func TestARoundIsFramedByLeases(t *testing.T) {
 func TestAFailedLookReadsTheLeasesAnew(t *testing.T) {
 	s := &scripted{holders: [][]string{{"a_1"}}, release: "v1.37.0"}
 	r := observe(t, serve(t, s), deviceClasses)
-	if _, err := r.Epoch(t.Context()); err == nil || errors.Is(err, ErrNotServed) || statusOf(err) != http.StatusServiceUnavailable {
+	if _, err := r.Epoch(t.Context()); err == nil || errors.Is(err, ErrNotServed) ||
+		statusOf(err) != http.StatusServiceUnavailable {
 		t.Fatalf("error is %v, want the server's 503", err)
 	}
 	s.hash = "h"
@@ -123,8 +126,10 @@ func TestAFailedLookReadsTheLeasesAnew(t *testing.T) {
 }
 
 func TestAServerThatHidesItsRestartsIsSampled(t *testing.T) {
-	e, explanation := look(t, observe(t, serve(t, &scripted{holders: [][]string{{"a_1"}}, release: "v1.34.4", hash: "h"}), deviceClasses))
-	if e.Evidence != migrate.Sampled || !slices.Equal(e.Servers, []string{"a_1"}) || !strings.Contains(explanation.Reason, "v1.34.4") {
+	e, explanation := look(t, observe(t, serve(t, &scripted{holders: [][]string{{"a_1"}}, release: "v1.34.4",
+		hash: "h"}), deviceClasses))
+	if e.Evidence != migrate.Sampled || !slices.Equal(e.Servers, []string{"a_1"}) ||
+		!strings.Contains(explanation.Reason, "v1.34.4") {
 		t.Errorf("the epoch is %+v: %s", e, explanation)
 	}
 }

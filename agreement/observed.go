@@ -24,28 +24,31 @@ import (
 // another storage version in between, and nothing would show it.
 var restartsSeenFrom = version.MustParseGeneric("1.35.0")
 
-// ShowsRestarts reports whether kube-apiservers of a release, such as "v1.37.0", replace their identity Lease when they start, as those
-// from 1.35 on do. Evidence about others is Sampled at best, however they are asked. A release that cannot be parsed counts as one of those.
+// ShowsRestarts reports whether kube-apiservers of a release, such as "v1.37.0", replace their identity Lease when they
+// start, as those from 1.35 on do. Evidence about others is Sampled at best, however they are asked. A release that
+// cannot be parsed counts as one of those.
 func ShowsRestarts(release string) bool {
 	v, err := version.ParseGeneric(release)
 	return err == nil && !v.LessThan(restartsSeenFrom)
 }
 
-// observed asks each kube-apiserver for its own discovery document: at its own address, or, where only one server lives,
-// at the address in the kubeconfig.
+// observed asks each kube-apiserver for its own discovery document: at its own address, or, where only one server
+// lives, at the address in the kubeconfig.
 type observed struct {
 	*contacts
 	client *client
 
 	mu sync.Mutex
-	// versions is each server's release, by address, and publish whether it publishes StorageVersions; valid for holders only.
+	// versions is each server's release, by address, and publish whether it publishes StorageVersions; valid for
+	// holders only.
 	holders  []string
 	versions map[string]string
 	publish  map[string]bool
 }
 
 func newObserved(c *client) *observed {
-	return &observed{contacts: newContacts(c.timeout), client: c, versions: map[string]string{}, publish: map[string]bool{}}
+	return &observed{contacts: newContacts(c.timeout), client: c, versions: map[string]string{},
+		publish: map[string]bool{}}
 }
 
 // ask asks all servers at once. What the answers are worth is judge's to say.
@@ -76,7 +79,8 @@ func (o *observed) ask(ctx context.Context, q question) (survey, error) {
 	return s, void
 }
 
-// addresses are where each live kube-apiserver is asked, "" for the address in the kubeconfig; or why they cannot all be.
+// addresses are where each live kube-apiserver is asked, "" for the address in the kubeconfig; or why they cannot all
+// be.
 func (o *observed) addresses(l leases, e endpoints) (list []string, why string) {
 	if o.client.unverified != "" {
 		return nil, o.client.unverified
@@ -97,8 +101,8 @@ func (o *observed) addresses(l leases, e endpoints) (list []string, why string) 
 	return nil, "an API server that departed may still answer at the only address"
 }
 
-// maxServers bounds the processes that are asked one by one (I6): of more, evidence is Sampled at best. Who may write EndpointSlices of a
-// service says how many there are.
+// maxServers bounds the processes that are asked one by one (I6): of more, evidence is Sampled at best. Who may write
+// EndpointSlices of a service says how many there are.
 const maxServers = 256
 
 func tooMany(n int) string {
@@ -113,7 +117,8 @@ func countable(l leases, e endpoints) string {
 	case !l.known:
 		return l.why
 	case l.doubled != "":
-		return "two API servers of one host name renew the identity Lease " + l.doubled + ": one of them cannot be told from the other"
+		return "two API servers of one host name renew the identity Lease " + l.doubled +
+			": one of them cannot be told from the other"
 	case l.alike != "":
 		return l.alike
 	case live == 0:
@@ -146,7 +151,8 @@ func (o *observed) askOne(ctx context.Context, address string, q question) reply
 		return reply{err: err}
 	}
 	release, err := o.release(address, q.leases.holders(), get)
-	return reply{reading: reading{server: o.nameOf(address, q.leases), address: address, document: doc}, release: release, err: err}
+	return reply{reading: reading{server: o.nameOf(address, q.leases), address: address, document: doc},
+		release: release, err: err}
 }
 
 // getter returns the function that reads a path from the server at an address; ok is false while that is left alone.
@@ -209,8 +215,9 @@ func (o *observed) follow(holders []string) {
 	}
 }
 
-// publishedHook is the check, in the answer of a kube-apiserver to /livez?verbose, that is there if the server publishes
-// StorageVersions, and succeeds once it has published what it writes itself: what the process before it left behind is gone then.
+// publishedHook is the check, in the answer of a kube-apiserver to /livez?verbose, that is there if the server
+// publishes StorageVersions, and succeeds once it has published what it writes itself: what the process before it left
+// behind is gone then.
 const publishedHook = "[+]poststarthook/built-in-resources-storage-version-updater ok"
 
 // publishing returns why it is not known that each live kube-apiserver publishes StorageVersions; "" where it is. Each

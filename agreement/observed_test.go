@@ -28,7 +28,8 @@ func TestWhetherAllServersCanBeAsked(t *testing.T) {
 		"one Lease, one address":                     {oneLive, known("a"), ""},
 		"one Lease, no address: the kubeconfig's do": {oneLive, known(), ""},
 		"a server without a Lease lives beside the one with": {
-			oneLive, known("a", "b"), "1 API server live by their identity Leases, but EndpointSlice default/kubernetes has 2",
+			oneLive, known("a", "b"), "1 API server live by their identity Leases, but EndpointSlice " +
+				"default/kubernetes has 2",
 		},
 		"servers share one address": {
 			twoLive, known("a"), "2 API servers live by their identity Leases, but EndpointSlice default/kubernetes has 1",
@@ -55,10 +56,12 @@ func TestWhatRepliesAreWorth(t *testing.T) {
 		"all answered":                    {[]reply{ok, ok}, migrate.Observed, ""},
 		"a vendor's release counts alike": {[]reply{{release: "v1.35.2-vendor.7+abc"}}, migrate.Observed, ""},
 		"some are silent": {
-			[]reply{ok, {skipped: true}, {err: errors.New("no route")}}, 0, "2 of 3 servers' own addresses do not answer",
+			[]reply{ok, {skipped: true}, {err: errors.New("no route")}}, 0,
+			"2 of 3 servers' own addresses do not answer",
 		},
 		"an old server hides its restarts": {
-			[]reply{ok, {release: "v1.34.4"}}, 0, "API servers older than 1.35 do not show that they were restarted (v1.34.4)",
+			[]reply{ok, {release: "v1.34.4"}}, 0, "API servers older than 1.35 do not show that they were restarted " +
+				"(v1.34.4)",
 		},
 		"an unknown release may be old": {
 			[]reply{{release: ""}}, 0, "API servers older than 1.35 do not show that they were restarted ()",
@@ -75,7 +78,8 @@ func TestWhatRepliesAreWorth(t *testing.T) {
 
 func TestReleasesFromWhichOnRestartsAreSeen(t *testing.T) {
 	for release, want := range map[string]bool{
-		"v1.35.0": true, "v1.37.0": true, "v1.35.2-vendor.7+abc": true, "v2.0.0": true, "v1.34.4": false, "v1.30.14": false, "v1.4.0": false, "": false, "unknown": false,
+		"v1.35.0": true, "v1.37.0": true, "v1.35.2-vendor.7+abc": true, "v2.0.0": true, "v1.34.4": false,
+		"v1.30.14": false, "v1.4.0": false, "": false, "unknown": false,
 	} {
 		if got := ShowsRestarts(release); got != want {
 			t.Errorf("ShowsRestarts(%q) = %t, want %t", release, got, want)
@@ -115,7 +119,8 @@ func TestAnAddressThatDoesNotAnswer(t *testing.T) {
 		if err := o.record(address, silent, time.Now()); err != nil {
 			t.Errorf("half a minute of silence still voids the look: %v", err)
 		}
-		busy := reply{err: apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "get", schema.GroupResource{}, "", "", 1, false)}
+		busy := reply{err: apierrors.NewGenericServerResponse(http.StatusTooManyRequests, "get",
+			schema.GroupResource{}, "", "", 1, false)}
 		if err := o.record(address, busy, time.Now()); err == nil {
 			t.Error("a server that is busy counts as one that does not answer")
 		}

@@ -103,10 +103,12 @@ func TestOneRealServer(t *testing.T) {
 	r := observe(t, cluster.Config(), widgets)
 
 	first, explanation := look(t, r)
-	if first.Evidence != migrate.Observed || explanation.Servers != 1 || explanation.Reason != "" || explanation.Version != "demo.example.com/v1" {
+	if first.Evidence != migrate.Observed || explanation.Servers != 1 || explanation.Reason != "" ||
+		explanation.Version != "demo.example.com/v1" {
 		t.Errorf("one server is %v: %+v", first.Evidence, explanation)
 	}
-	if first.Hash != hashOf(widgets, "v1") || len(first.Servers) != 1 || first.CRDUID == "" || first.CRDGeneration == 0 {
+	if first.Hash != hashOf(widgets, "v1") || len(first.Servers) != 1 || first.CRDUID == "" ||
+		first.CRDGeneration == 0 {
 		t.Errorf("the epoch is %+v", first)
 	}
 
@@ -186,7 +188,8 @@ func TestOneRealServer(t *testing.T) {
 		}
 		target := widgets
 		target.Resource.Version = "v2"
-		e := until(t, observe(t, cluster.Config(), target), "agreement", func(_ migrate.Epoch, err error) bool { return err == nil })
+		e := until(t, observe(t, cluster.Config(), target), "agreement",
+			func(_ migrate.Epoch, err error) bool { return err == nil })
 		if e.Hash != hashOf(widgets, "v1") {
 			t.Errorf("the hash is %s, want that of v1", e.Hash)
 		}
@@ -246,7 +249,8 @@ func TestOneRealServer(t *testing.T) {
 		if err := cluster.Servers[0].Restart(ctx); err != nil {
 			t.Fatal(err)
 		}
-		e := until(t, r, "an agreement with a Lease", func(e migrate.Epoch, err error) bool { return err == nil && len(e.Servers) == 1 })
+		e := until(t, r, "an agreement with a Lease",
+			func(e migrate.Epoch, err error) bool { return err == nil && len(e.Servers) == 1 })
 		if e.Same(first) || e.Hash != first.Hash || e.Evidence != migrate.Observed {
 			t.Errorf("after a restart the epoch is %+v, it was %+v", e, first)
 		}
@@ -255,7 +259,8 @@ func TestOneRealServer(t *testing.T) {
 	t.Run("a server that cannot be reached teaches nothing", func(t *testing.T) {
 		r := observe(t, cluster.Config(), deviceClasses)
 		cluster.Servers[0].Kill()
-		if _, err := r.Epoch(ctx); err == nil || errors.Is(err, migrate.ErrDisagreement) || errors.Is(err, ErrNotServed) {
+		if _, err := r.Epoch(ctx); err == nil || errors.Is(err, migrate.ErrDisagreement) ||
+			errors.Is(err, ErrNotServed) {
 			t.Errorf("error is %v, want a plain one", err)
 		}
 		if err := cluster.Servers[0].Start(ctx); err != nil {

@@ -14,9 +14,10 @@ import (
 
 // presence asks whether a server that has departed still listens at an address. The connections verify its certificate.
 //
-// A connection comes before the request, because only it tells a process that has ended from one that does not answer: a kernel accepts
-// connections to a port for as long as a process listens there, also while that is suspended, and refuses them from then on. What
-// something on the way may have caused (lost packets, no route, a reset, another certificate, a proxy) tells nothing.
+// A connection comes before the request, because only it tells a process that has ended from one that does not answer:
+// a kernel accepts connections to a port for as long as a process listens there, also while that is suspended, and
+// refuses them from then on. What something on the way may have caused (lost packets, no route, a reset, another
+// certificate, a proxy) tells nothing.
 func (c *client) presence(ctx context.Context, h *http.Client, address string) presence {
 	if h == nil {
 		return uncertain

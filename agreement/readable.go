@@ -30,7 +30,8 @@ func candidates(target migrate.Target, d *crd.Definition) []schema.GroupVersionK
 			list = append(list, schema.GroupVersionKind{Group: group, Version: v, Kind: gvk.Kind})
 			for minor := 1; minor <= 3; minor++ {
 				for _, stage := range []string{"beta", "alpha"} {
-					list = append(list, schema.GroupVersionKind{Group: group, Version: fmt.Sprintf("%s%s%d", v, stage, minor), Kind: gvk.Kind})
+					list = append(list, schema.GroupVersionKind{Group: group,
+						Version: fmt.Sprintf("%s%s%d", v, stage, minor), Kind: gvk.Kind})
 				}
 			}
 		}

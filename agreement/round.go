@@ -29,14 +29,17 @@ const (
 type Round struct {
 	// Begun and Ended frame it, by this machine's clock: what it says was true at some moment in between.
 	Begun, Ended time.Time
-	// Moved: kube-apiservers came or went during the round. What it saw was seen, but no view of their resources has an epoch: look again.
+	// Moved: kube-apiservers came or went during the round. What it saw was seen, but no view of their resources has an
+	// epoch: look again.
 	Moved bool
-	// Processes are the holderIdentities of the live kube-apiservers at the end, sorted; nil where they cannot be known.
+	// Processes are the holderIdentities of the live kube-apiservers at the end, sorted; nil where they cannot be
+	// known.
 	Processes []string
-	// Leaving: API servers that are not listed any more answer still, or may: look again soon to learn when they have gone.
+	// Leaving: API servers that are not listed any more answer still, or may: look again soon to learn when they have
+	// gone.
 	Leaving bool
-	// Views are by resource, sorted by group and then by plural name. A resource that is not among them is not stored, does not exist, or
-	// belongs to a group-version in Unread.
+	// Views are by resource, sorted by group and then by plural name. A resource that is not among them is not stored,
+	// does not exist, or belongs to a group-version in Unread.
 	Views []View
 	// Unread are group-versions that could not be read everywhere: their resources may exist without a view.
 	Unread []Unread
@@ -48,12 +51,14 @@ type Unread struct {
 	Reason       string
 }
 
-// Round looks once at everything: each group-version's discovery document once at each server, and a few requests more. An error says
-// that nothing could be learnt; what only a part of the answer is missing for is in the views and in Unread.
+// Round looks once at everything: each group-version's discovery document once at each server, and a few requests more.
+// An error says that nothing could be learnt; what only a part of the answer is missing for is in the views and in
+// Unread.
 //
-// It needs the permissions to list CustomResourceDefinitions and APIServices. Where one is missing to list the Leases in kube-system, the
-// EndpointSlices in default and in the namespaces of APIServices' services, or the StorageVersions of both APIs, evidence is weaker.
-// Whoever compares epochs of aggregated resources with those of other accounts should have the same permissions as they have.
+// It needs the permissions to list CustomResourceDefinitions and APIServices. Where one is missing to list the Leases
+// in kube-system, the EndpointSlices in default and in the namespaces of APIServices' services, or the StorageVersions
+// of both APIs, evidence is weaker. Whoever compares epochs of aggregated resources with those of other accounts should
+// have the same permissions as they have.
 func (o *Observer) Round(ctx context.Context) (*Round, error) {
 	begun := time.Now()
 	f, err := o.gatherAll(ctx)
@@ -85,7 +90,8 @@ type facts struct {
 	declarations   map[schema.GroupResource][]declaration
 	notPublishing  string
 	inquiries      map[schema.GroupVersion]inquiry
-	// absent are the departed kube-apiservers, absentBehind the departed processes behind services, that can still write.
+	// absent are the departed kube-apiservers, absentBehind the departed processes behind services, that can still
+	// write.
 	absent       absent
 	absentBehind map[schema.GroupVersion]absent
 }
@@ -105,8 +111,8 @@ type inquiry struct {
 	err     error
 }
 
-// gatherAll reads everything that a round needs. Leases frame it, as in gather, and the processes behind APIServices too. They
-// are read anew before the first question: those that the round before ended with are old.
+// gatherAll reads everything that a round needs. Leases frame it, as in gather, and the processes behind APIServices
+// too. They are read anew before the first question: those that the round before ended with are old.
 func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 	listed, err := o.readLeases(ctx)
 	if err != nil {
@@ -235,7 +241,8 @@ func (o *Observer) askAll(ctx context.Context, f *facts, groupVersions []schema.
 func (o *Observer) views(all []findings, now time.Time) []View {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	// The servers are the same for all resources: what proves that they were is any that was asked about at each of them.
+	// The servers are the same for all resources: what proves that they were is any that was asked about at each of
+	// them.
 	for _, f := range all {
 		if f.target.Origin != migrate.Aggregated && restartsSeen(f.reports) && !f.moved {
 			o.sighting = o.sighting.next(f, stampsOf(f), now)

@@ -35,7 +35,10 @@ func roundOf(t *testing.T, o *Observer) *Round {
 // viewOf returns the view of a resource.
 func viewOf(t *testing.T, r *Round, group, plural string) View {
 	t.Helper()
-	i := slices.IndexFunc(r.Views, func(v View) bool { return v.Resource == schema.GroupResource{Group: group, Resource: plural} })
+	i := slices.IndexFunc(r.Views, func(v View) bool {
+		return v.Resource == schema.GroupResource{Group: group,
+			Resource: plural}
+	})
 	if i < 0 {
 		t.Fatalf("no view of %s in group %q among %d", plural, group, len(r.Views))
 	}
@@ -64,7 +67,8 @@ func TestARoundOfOneRealServer(t *testing.T) {
 		for _, target := range []migrate.Target{widgets, deviceClasses} {
 			want, _ := look(t, o.For(target))
 			v := viewOf(t, r, target.Resource.Group, target.Resource.Resource)
-			if v.Epoch == nil || !v.Epoch.Same(want) || v.Epoch.Evidence != want.Evidence || v.Origin != target.Origin || v.Kind != target.Kind {
+			if v.Epoch == nil || !v.Epoch.Same(want) || v.Epoch.Evidence != want.Evidence ||
+				v.Origin != target.Origin || v.Kind != target.Kind {
 				t.Errorf("the view is %+v with epoch %+v, want %+v", v, v.Epoch, want)
 			}
 		}
@@ -80,8 +84,10 @@ func TestARoundOfOneRealServer(t *testing.T) {
 			names[v.Resource.String()] = true
 		}
 		for name, want := range map[string]bool{
-			"pods": true, "events": true, "events.events.k8s.io": true, "customresourcedefinitions.apiextensions.k8s.io": true,
-			"apiservices.apiregistration.k8s.io": true, "tokenreviews.authentication.k8s.io": false, "componentstatuses": false,
+			"pods": true, "events": true, "events.events.k8s.io": true,
+			"customresourcedefinitions.apiextensions.k8s.io": true,
+			"apiservices.apiregistration.k8s.io":             true, "tokenreviews.authentication.k8s.io": false,
+			"componentstatuses": false,
 		} {
 			if names[name] != want {
 				t.Errorf("a view of %s: %t, want %t", name, names[name], want)
@@ -97,7 +103,8 @@ func TestARoundOfOneRealServer(t *testing.T) {
 			t.Fatalf("the servers are %+v", v.Servers)
 		}
 		holder := r.Processes[0]
-		want := Server{ID: holder[:len("apiserver-")+26], Process: holder, Hash: hashOf(widgets, "v1"), Version: "demo.example.com/v1", Answered: true}
+		want := Server{ID: holder[:len("apiserver-")+26], Process: holder, Hash: hashOf(widgets, "v1"),
+			Version: "demo.example.com/v1", Answered: true}
 		if diff := cmp.Diff(want, v.Servers[0]); diff != "" {
 			t.Errorf("server (-want +got):\n%s", diff)
 		}
@@ -105,7 +112,8 @@ func TestARoundOfOneRealServer(t *testing.T) {
 	t.Run("has the definition with the hashes of all its versions", func(t *testing.T) {
 		d := viewOf(t, r, "demo.example.com", "widgets").Definition
 		want := map[string]string{"v1": hashOf(widgets, "v1"), "v2": hashOf(widgets, "v2")}
-		if d == nil || d.Generation == 0 || d.UID == "" || d.Storage != "v1" || !slices.Equal(d.StoredVersions, []string{"v1"}) || !cmp.Equal(d.Hashes, want) {
+		if d == nil || d.Generation == 0 || d.UID == "" || d.Storage != "v1" ||
+			!slices.Equal(d.StoredVersions, []string{"v1"}) || !cmp.Equal(d.Hashes, want) {
 			t.Errorf("the definition is %+v", d)
 		}
 	})
@@ -131,7 +139,9 @@ func TestARoundOfOneRealServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		moved := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
-		if moved.Epoch == nil || moved.Epoch.Hash != hashOf(widgets, "v2") || moved.Definition.Generation <= before.Definition.Generation || !slices.Equal(moved.Definition.StoredVersions, []string{"v1", "v2"}) {
+		if moved.Epoch == nil || moved.Epoch.Hash != hashOf(widgets, "v2") ||
+			moved.Definition.Generation <= before.Definition.Generation ||
+			!slices.Equal(moved.Definition.StoredVersions, []string{"v1", "v2"}) {
 			t.Errorf("the view is %+v, with definition %+v", moved, moved.Definition)
 		}
 		_, err := cluster.EditDefinitionStatus(t.Context(), testbed.WidgetDefinition, func(d map[string]any) {
@@ -181,10 +191,12 @@ func TestARoundOfTwoRealServersThatDisagree(t *testing.T) {
 	}
 	slices.Sort(shown)
 	t.Logf("%+v", v)
-	if v.Epoch != nil || !v.Disagree || v.Evidence != 0 || len(v.Hashes) != 2 || fmt.Sprint(shown) != "[resource.k8s.io/v1 resource.k8s.io/v1beta2]" {
+	if v.Epoch != nil || !v.Disagree || v.Evidence != 0 || len(v.Hashes) != 2 ||
+		fmt.Sprint(shown) != "[resource.k8s.io/v1 resource.k8s.io/v1beta2]" {
 		t.Errorf("the view is %+v", v)
 	}
-	if got := viewOf(t, r, "demo.example.com", "widgets"); got.Epoch == nil || len(got.Servers) != 2 || got.Evidence != migrate.Observed {
+	if got := viewOf(t, r, "demo.example.com", "widgets"); got.Epoch == nil || len(got.Servers) != 2 ||
+		got.Evidence != migrate.Observed {
 		t.Errorf("what both agree on is %+v", got)
 	}
 }

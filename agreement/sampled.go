@@ -60,5 +60,6 @@ func (s *sampled) ask(ctx context.Context, q question) (survey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looked[q.path] = true
-	return survey{readings: readings, evidence: migrate.Sampled, how: fmt.Sprintf("%d new connections to %s", n, s.client.base.Host)}, nil
+	return survey{readings: readings, evidence: migrate.Sampled,
+		how: fmt.Sprintf("%d new connections to %s", n, s.client.base.Host)}, nil
 }

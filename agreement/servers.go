@@ -29,7 +29,8 @@ func (r *roster) at(id string) *Server {
 	return &r.list[i]
 }
 
-// show adds what a server shows. Of two hashes at one server, which changed in mid-look, it keeps the first: View.Hashes has both.
+// show adds what a server shows. Of two hashes at one server, which changed in mid-look, it keeps the first:
+// View.Hashes has both.
 func (r *roster) show(s *Server, hash string) {
 	if s.Hash == "" && hash != "" {
 		s.Hash, s.Version = hash, readable(hash, r.known)
@@ -73,14 +74,17 @@ func (f findings) own() []answer {
 	return list
 }
 
-// addKubeAPIServers lists Leases, and addresses that no Lease is known to belong to. Where all answers are the same, and there are as many as
-// Leases, each Lease's process is known to have given it.
+// addKubeAPIServers lists Leases, and addresses that no Lease is known to belong to. Where all answers are the same,
+// and there are as many as Leases, each Lease's process is known to have given it.
 func (f findings) addKubeAPIServers(r *roster) {
 	for _, l := range f.leases.live {
 		r.at(l.name).Process = l.holder
 	}
 	own := f.own()
-	same := len(own) > 0 && !slices.ContainsFunc(own, func(a answer) bool { return a.hash != own[0].hash || a.served != own[0].served })
+	same := len(own) > 0 && !slices.ContainsFunc(own, func(a answer) bool {
+		return a.hash != own[0].hash ||
+			a.served != own[0].served
+	})
 	addresses := map[string]bool{}
 	for _, a := range own {
 		addresses[a.address] = true

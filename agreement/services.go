@@ -38,7 +38,8 @@ type service struct {
 	// departed are not listed any more, and can still write; see departed.go.
 	departed    []process
 	unreachable string
-	// slices identify the EndpointSlices of the service and their generations; empty: they could not be read, or there are none.
+	// slices identify the EndpointSlices of the service and their generations; empty: they could not be read, or there
+	// are none.
 	slices []string
 }
 
@@ -84,8 +85,9 @@ func (s *service) identities(processes []process) []string {
 	return list
 }
 
-// traces are what processes behind the service leave behind; nil where they leave nothing that can be read. A process that was added and
-// removed again has raised the generation of the slice that it was in, another service in between that of the APIService.
+// traces are what processes behind the service leave behind; nil where they leave nothing that can be read. A process
+// that was added and removed again has raised the generation of the slice that it was in, another service in between
+// that of the APIService.
 func (s *service) traces() []string {
 	if len(s.slices) == 0 {
 		return nil
@@ -189,7 +191,8 @@ func (s *service) findProcesses(ctx context.Context, c *client) error {
 	if err := apipath.Segment("namespace", s.namespace); err != nil {
 		return fmt.Errorf("%w: APIService %s: %w", migrate.ErrUntrustedAnswer, s.name, err)
 	}
-	body, _, err := c.get(bounded.WithLimit(ctx, identityBytes), fmt.Sprintf(slicesPath, url.PathEscape(s.namespace), url.QueryEscape(s.service)))
+	body, _, err := c.get(bounded.WithLimit(ctx, identityBytes),
+		fmt.Sprintf(slicesPath, url.PathEscape(s.namespace), url.QueryEscape(s.service)))
 	if statusOf(err) == http.StatusForbidden {
 		s.unreachable = "the EndpointSlices of the service behind the APIService may not be read"
 		return nil
@@ -206,14 +209,16 @@ func (s *service) findProcesses(ctx context.Context, c *client) error {
 	pods := map[string]bool{}
 	for i := range list.Items {
 		port, meta := portOf(&list.Items[i]), &list.Items[i].Metadata
-		s.slices = append(s.slices, fmt.Sprintf("endpointslice %s/%s %s generation %d", s.namespace, meta.Name, meta.UID, meta.Generation))
+		s.slices = append(s.slices, fmt.Sprintf("endpointslice %s/%s %s generation %d", s.namespace, meta.Name,
+			meta.UID, meta.Generation))
 		for _, e := range list.Items[i].Endpoints {
 			// Further addresses, and those of another family, are the same process.
 			if len(e.Addresses) == 0 || pods[e.TargetRef.UID] {
 				continue
 			}
 			pods[e.TargetRef.UID] = e.TargetRef.UID != ""
-			s.processes = append(s.processes, process{address: net.JoinHostPort(e.Addresses[0], port), pod: e.TargetRef.UID})
+			s.processes = append(s.processes, process{address: net.JoinHostPort(e.Addresses[0],
+				port), pod: e.TargetRef.UID})
 		}
 	}
 	slices.Sort(s.slices)

@@ -62,8 +62,8 @@ func restartsSeen(reports []report) bool {
 	return false
 }
 
-// lag bounds how far the clocks of the live servers are behind this machine's: a server renewed its Lease no later than it
-// was read. So a moment that a live server wrote down lies, by our clock, no later than the lag after it. No two
+// lag bounds how far the clocks of the live servers are behind this machine's: a server renewed its Lease no later than
+// it was read. So a moment that a live server wrote down lies, by our clock, no later than the lag after it. No two
 // clocks need to agree for this; it errs by the time since the last renewal, ten seconds at most, to the later side.
 //
 // What a server wrote down that is no longer live needs no bound of its own: its end, which came later, is among the
@@ -127,7 +127,8 @@ type memory struct {
 	since time.Time
 }
 
-// next takes in a look that ended now. Its own end bounds the beginning of what it saw, so since is never in the future.
+// next takes in a look that ended now. Its own end bounds the beginning of what it saw, so since is never in the
+// future.
 //
 // The same epoch with other stamps is not the same period for sure: a server without a Lease, say, came and went
 // between two looks. Its beginning is bounded anew, and earlier bounds are forgotten (I2).

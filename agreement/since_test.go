@@ -52,21 +52,26 @@ func TestSinceIsTheLatestMomentThatTheEpochCanHaveBegun(t *testing.T) {
 			func(f *findings) {
 				f.definition = widgetDefinition(true)
 				f.definition.Metadata.ManagedFields = []metav1.ManagedFieldsEntry{{
-					Time: &metav1.Time{Time: at(-time.Minute)}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:versions":{}}}`),
+					Time:     &metav1.Time{Time: at(-time.Minute)},
+					FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:versions":{}}}`),
 				}}
 			}, at(-time.Minute + late),
 		},
-		"when the definition was written is unknown": {func(f *findings) { f.definition = widgetDefinition(true) }, noon},
-		"when the servers changed is unknown":        {func(f *findings) { f.endpoints.changed = time.Time{} }, noon},
-		"when a server started is unknown":           {func(f *findings) { f.leases.live[0].created = time.Time{} }, noon},
-		"who lives is unknown":                       {func(f *findings) { f.leases = leases{} }, noon},
-		"restarts do not show":                       {func(f *findings) { f.reports[0].restartsSeen = false }, noon},
-		"only samples were taken":                    {func(f *findings) { f.reports[0].evidence = migrate.Sampled }, noon},
+		"when the definition was written is unknown": {func(f *findings) { f.definition = widgetDefinition(true) },
+			noon},
+		"when the servers changed is unknown": {func(f *findings) { f.endpoints.changed = time.Time{} }, noon},
+		"when a server started is unknown": {func(f *findings) { f.leases.live[0].created = time.Time{} },
+			noon},
+		"who lives is unknown": {func(f *findings) { f.leases = leases{} }, noon},
+		"restarts do not show": {func(f *findings) { f.reports[0].restartsSeen = false }, noon},
+		"only samples were taken": {func(f *findings) { f.reports[0].evidence = migrate.Sampled },
+			noon},
 		"it is never in the future":                  {func(f *findings) { f.endpoints.changed = at(time.Hour) }, noon},
 		"our clock is an hour ahead of the servers'": {shiftClocks(-time.Hour), at(-time.Hour + late)},
 		"our clock is an hour behind the servers'":   {shiftClocks(time.Hour), at(-time.Hour + late)},
 		"the server whose clock is behind most counts": {func(f *findings) {
-			f.leases.live = append(f.leases.live, server{holder: "b_1", created: at(-2 * time.Hour), renewed: at(-42 * time.Second)})
+			f.leases.live = append(f.leases.live, server{holder: "b_1", created: at(-2 * time.Hour),
+				renewed: at(-42 * time.Second)})
 		}, at(-time.Hour + 43*time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 // source is one way to learn in which version API servers write, from their discovery documents.
 type source interface {
-	// ask returns what the servers answered, and what the answers are worth if they agree. An error says that
-	// the look is void, although some servers may have answered; what this source can never know is a survey without readings.
+	// ask returns what the servers answered, and what the answers are worth if they agree. An error says that the look
+	// is void, although some servers may have answered; what this source can never know is a survey without readings.
 	ask(ctx context.Context, q question) (survey, error)
 }
 
@@ -24,7 +24,8 @@ type question struct {
 	endpoints endpoints
 	// service is what serves the document, where that is an aggregated API server.
 	service *service
-	// samples is how many connections are made where no server can be told from another; 0: as many as the source thinks good.
+	// samples is how many connections are made where no server can be told from another; 0: as many as the source
+	// thinks good.
 	samples int
 }
 
@@ -55,7 +56,8 @@ func (s survey) about(resource string) report {
 	r := report{evidence: s.evidence, restartsSeen: s.restartsSeen, how: s.how, why: s.why}
 	for _, one := range s.readings {
 		l, served := one.document.find(resource)
-		r.answers = append(r.answers, answer{server: one.server, address: one.address, anonymous: one.anonymous, served: served, hash: l.Hash})
+		r.answers = append(r.answers, answer{server: one.server, address: one.address, anonymous: one.anonymous,
+			served: served, hash: l.Hash})
 	}
 	return r
 }
@@ -101,6 +103,7 @@ type findings struct {
 	newcomers []string
 	// moved: servers came or went during the look.
 	moved bool
-	// absent are the servers that are not listed any more, and can still write; those that answer are among leases, endpoints and service.
+	// absent are the servers that are not listed any more, and can still write; those that answer are among leases,
+	// endpoints and service.
 	absent absent
 }

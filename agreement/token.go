@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// DiscoveryAccount is the ServiceAccount whose tokens aggregated API servers are shown, in the namespace of an installation. It is
-// allowed nothing that any other authenticated user is not.
+// DiscoveryAccount is the ServiceAccount whose tokens aggregated API servers are shown, in the namespace of an
+// installation. It is allowed nothing that any other authenticated user is not.
 const DiscoveryAccount = "kube-migrator-discovery"
 
 const (
@@ -27,11 +27,12 @@ const (
 	tokenAgainAfter = 10 * time.Minute
 )
 
-// AccountToken returns tokens of the DiscoveryAccount, for Options.DiscoveryToken. Where there is no such account, or the client may not
-// ask for its tokens, the token is "" and aggregated API servers are asked without credentials. Safe for concurrent use. The client
-// comes from migrate.NewClient.
+// AccountToken returns tokens of the DiscoveryAccount, for Options.DiscoveryToken. Where there is no such account, or
+// the client may not ask for its tokens, the token is "" and aggregated API servers are asked without credentials. Safe
+// for concurrent use. The client comes from migrate.NewClient.
 func AccountToken(client rest.Interface, namespace string) func(context.Context) (string, error) {
-	a := &account{client: client, path: fmt.Sprintf("/api/v1/namespaces/%s/serviceaccounts/%s/token", namespace, DiscoveryAccount)}
+	a := &account{client: client, path: fmt.Sprintf("/api/v1/namespaces/%s/serviceaccounts/%s/token",
+		namespace, DiscoveryAccount)}
 	return a.token
 }
 
@@ -60,7 +61,8 @@ func (a *account) token(ctx context.Context) (string, error) {
 		return "", err
 	}
 	status := 0
-	answer, err := a.client.Post().AbsPath(a.path).SetHeader("Content-Type", "application/json").Body(request).Do(ctx).StatusCode(&status).Raw()
+	answer, err := a.client.Post().AbsPath(a.path).SetHeader("Content-Type",
+		"application/json").Body(request).Do(ctx).StatusCode(&status).Raw()
 	if status == http.StatusForbidden || status == http.StatusNotFound {
 		a.held, a.until = "", now.Add(tokenAgainAfter)
 		return "", nil

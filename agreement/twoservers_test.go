@@ -22,8 +22,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// balanced is a configuration whose address is a load balancer that takes the running servers in turn. Their own addresses
-// answer only if reachable.
+// balanced is a configuration whose address is a load balancer that takes the running servers in turn. Their own
+// addresses answer only if reachable.
 func balanced(cluster *testbed.Cluster, reachable bool) *rest.Config {
 	config := cluster.Config()
 	config.Host = "https://balancer.example.com"
@@ -96,7 +96,8 @@ func TestTwoRealServers(t *testing.T) {
 
 	t.Run("that write two versions disagree, and each is named", func(t *testing.T) {
 		var d *Disagreement
-		until(t, own, "a disagreement of servers with their names", func(_ migrate.Epoch, err error) bool { return errors.As(err, &d) && len(d.Said) == 2 })
+		until(t, own, "a disagreement of servers with their names",
+			func(_ migrate.Epoch, err error) bool { return errors.As(err, &d) && len(d.Said) == 2 })
 		want := []string{
 			fmt.Sprintf("api-0 (%s) writes resource.k8s.io/v1", first.Host()),
 			fmt.Sprintf("api-1 (%s) writes resource.k8s.io/v1beta2", second.Host()),
@@ -176,7 +177,8 @@ func TestTwoRealServers(t *testing.T) {
 			t.Error("the crashed server's address was still listed, and yet its absence was believed")
 		}
 		if alone.Same(both) || alone.Since.Before(renewed.Add(FreshFor)) {
-			t.Errorf("the epoch is %+v, want another than %+v that began a minute after %v or later", alone, both, renewed)
+			t.Errorf("the epoch is %+v, want another than %+v that began a minute after %v or later", alone, both,
+				renewed)
 		}
 	})
 	t.Run("of which one comes back are two again", func(t *testing.T) {

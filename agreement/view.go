@@ -25,20 +25,23 @@ type View struct {
 	Origin migrate.Origin
 	// Versions are those that any server serves, sorted.
 	Versions []string
-	// Servers are all processes that may write the resource, by ID: those of fresh Leases, of endpoints, of an APIService's endpoints, and of
-	// entries in StorageVersion objects; and those that are not listed any more and answer still, or may. IDs are unique.
+	// Servers are all processes that may write the resource, by ID: those of fresh Leases, of endpoints, of an
+	// APIService's endpoints, and of entries in StorageVersion objects; and those that are not listed any more and
+	// answer still, or may. IDs are unique.
 	Servers []Server
 	// Hashes are all that anybody showed or published, sorted: each of these versions may have been written.
 	Hashes []string
-	// Traces are what the processes of an aggregated API server leave behind for longer than they live, as it was before the first of them was
-	// asked: the identities and generations of the APIServices and of their services' EndpointSlices, sorted. A process that came and went
-	// since an earlier round has changed one. Empty: they cannot be read, and for other resources.
+	// Traces are what the processes of an aggregated API server leave behind for longer than they live, as it was
+	// before the first of them was asked: the identities and generations of the APIServices and of their services'
+	// EndpointSlices, sorted. A process that came and went since an earlier round has changed one. Empty: they cannot
+	// be read, and for other resources.
 	Traces []string
 	// Definition is that of a custom resource, nil for others.
 	Definition *Definition
 	// Epoch is that of the agreement; nil where there is none.
 	Epoch *migrate.Epoch
-	// Disagree: the servers were asked and do not agree. Where it is false and there is no epoch, nothing could be learnt.
+	// Disagree: the servers were asked and do not agree. Where it is false and there is no epoch, nothing could be
+	// learnt.
 	Disagree bool
 	// Why says in one clause, for people, why there is no epoch, or why the evidence is not stronger; "" if neither.
 	Why string
@@ -46,8 +49,9 @@ type View struct {
 	Version string
 	// Evidence is the epoch's; 0 without.
 	Evidence migrate.Evidence
-	// OnlyDecodable: the evidence is Declared, and every server that can write declares that it can decode no other version than the one
-	// that it writes. Whatever is stored in another version none of them can read, so that no sweep could rewrite it either.
+	// OnlyDecodable: the evidence is Declared, and every server that can write declares that it can decode no other
+	// version than the one that it writes. Whatever is stored in another version none of them can read, so that no
+	// sweep could rewrite it either.
 	OnlyDecodable bool
 }
 
@@ -55,11 +59,14 @@ type View struct {
 type Server struct {
 	// ID is the name of its identity Lease, or its address.
 	ID string
-	// Process is its holderIdentity; "" where there is no fresh Lease that is known to be its own. For a process behind an APIService it is address and pod.
+	// Process is its holderIdentity; "" where there is no fresh Lease that is known to be its own. For a process behind
+	// an APIService it is address and pod.
 	Process string
-	// Hash is what it shows or, if it shows none, publishes. "": it did not answer, does not serve the resource, or does not show the hash.
+	// Hash is what it shows or, if it shows none, publishes. "": it did not answer, does not serve the resource, or
+	// does not show the hash.
 	Hash string
-	// Version is the group/version of the hash; "" where unknown. Where the kind, and so the hash, of what it publishes is not known: that.
+	// Version is the group/version of the hash; "" where unknown. Where the kind, and so the hash, of what it publishes
+	// is not known: that.
 	Version string
 	// Answered: it was asked itself, and answered.
 	Answered bool
@@ -133,8 +140,8 @@ func (i inquiry) resources() map[string]bool {
 	return names
 }
 
-// about joins the facts of one resource. It is not stored, as far as anybody can tell, if no hash is shown, nothing defines or
-// declares it, and its objects cannot be listed and written again.
+// about joins the facts of one resource. It is not stored, as far as anybody can tell, if no hash is shown, nothing
+// defines or declares it, and its objects cannot be listed and written again.
 func (f *facts) about(g *gathered) (one findings, stored bool) {
 	slices.Sort(g.versions)
 	one = findings{
@@ -182,11 +189,13 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 	return one, stored
 }
 
-// joinTraces adds those of the next version's service to those of the versions before, whose last service is given; nil is the first's. A resource whose
-// versions come from several services is listed with the processes of one of them, so that no traces tell of all.
+// joinTraces adds those of the next version's service to those of the versions before, whose last service is given; nil
+// is the first's. A resource whose versions come from several services is listed with the processes of one of them, so
+// that no traces tell of all.
 func joinTraces(before *service, traces []string, s *service) []string {
 	own := s.traces()
-	if before != nil && (len(traces) == 0 || before.namespace != s.namespace || before.service != s.service) || len(own) == 0 {
+	if before != nil && (len(traces) == 0 || before.namespace != s.namespace ||
+		before.service != s.service) || len(own) == 0 {
 		return nil
 	}
 	traces = slices.Concat(traces, own)
@@ -194,8 +203,9 @@ func joinTraces(before *service, traces []string, s *service) []string {
 	return slices.Compact(traces)
 }
 
-// reportsOf joins what each source said of a resource in several versions. Which versions a server serves is its own affair: where
-// there is one version in which all list the resource, that others are missing somewhere counts against nobody.
+// reportsOf joins what each source said of a resource in several versions. Which versions a server serves is its own
+// affair: where there is one version in which all list the resource, that others are missing somewhere counts against
+// nobody.
 func reportsOf(inquiries []inquiry, resource string) []report {
 	var reports []report
 	for n := 0; ; n++ {
@@ -205,7 +215,8 @@ func reportsOf(inquiries []inquiry, resource string) []report {
 			if n < len(i.surveys) {
 				r := i.surveys[n].about(resource)
 				of = append(of, r)
-				everywhere = everywhere || len(r.answers) > 0 && !slices.ContainsFunc(r.answers, func(a answer) bool { return !a.served })
+				everywhere = everywhere || len(r.answers) > 0 &&
+					!slices.ContainsFunc(r.answers, func(a answer) bool { return !a.served })
 			}
 		}
 		if len(of) == 0 {
@@ -291,7 +302,8 @@ func definitionOf(d *crd.Definition) *Definition {
 		versions = append(versions, v.Name)
 	}
 	for _, v := range versions {
-		own.Hashes[v] = storageversion.Hash(schema.GroupVersionKind{Group: d.Spec.Group, Version: v, Kind: d.Spec.Names.Kind})
+		own.Hashes[v] = storageversion.Hash(schema.GroupVersionKind{Group: d.Spec.Group, Version: v,
+			Kind: d.Spec.Names.Kind})
 	}
 	return own
 }

@@ -75,34 +75,43 @@ func TestViews(t *testing.T) {
 		hashes   []string
 	}{
 		"two servers agree": {
-			in: facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1))}, evidence: migrate.Observed,
-			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
+			in:       facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1))},
+			evidence: migrate.Observed,
+			servers: []Server{known("a", "a_1", v1, readable1),
+				known("b", "b_1", v1, readable1)}, hashes: []string{v1},
 		},
 		"two servers disagree": {
-			in: facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1beta2))}, disagree: true, why: "192.0.2.12:6443 writes resource.k8s.io/v1beta2",
-			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1beta2, readable2)}, hashes: []string{v1, v1beta2},
+			in:       facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1beta2))},
+			disagree: true, why: "192.0.2.12:6443 writes resource.k8s.io/v1beta2",
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1beta2, readable2)},
+			hashes:  []string{v1, v1beta2},
 		},
 		"one of them does not serve it": {
-			in: facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, "-"))}, disagree: true, why: "192.0.2.12:6443 does not serve",
+			in: facts{leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, "-"))}, disagree: true,
+			why:     "192.0.2.12:6443 does not serve",
 			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", "", "")}, hashes: []string{v1},
 		},
 		"they serve it in one version in common, and one more": {
 			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
-				"v1": {surveys: []survey{asked(migrate.Observed, v1, v1)}}, "v1beta2": {surveys: []survey{asked(migrate.Observed, "-", v1)}},
+				"v1":      {surveys: []survey{asked(migrate.Observed, v1, v1)}},
+				"v1beta2": {surveys: []survey{asked(migrate.Observed, "-", v1)}},
 			})}, evidence: migrate.Observed,
 			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
 		},
 		"they serve it in no version in common": {
 			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
-				"v1": {surveys: []survey{asked(migrate.Observed, v1, "-")}}, "v1beta2": {surveys: []survey{asked(migrate.Observed, "-", v1)}},
+				"v1":      {surveys: []survey{asked(migrate.Observed, v1, "-")}},
+				"v1beta2": {surveys: []survey{asked(migrate.Observed, "-", v1)}},
 			})}, disagree: true, why: "does not serve",
 			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
 		},
 		"the weakest evidence of its versions counts": {
 			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
-				"v1": {surveys: []survey{asked(migrate.Observed, v1, v1)}}, "v1beta2": {surveys: []survey{asked(0, v1), guessed(v1, v1)}},
+				"v1":      {surveys: []survey{asked(migrate.Observed, v1, v1)}},
+				"v1beta2": {surveys: []survey{asked(0, v1), guessed(v1, v1)}},
 			})}, evidence: migrate.Sampled, why: "1 of 2 is silent",
-			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1), known("lb", "", v1, readable1)}, hashes: []string{v1},
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1),
+				known("lb", "", v1, readable1)}, hashes: []string{v1},
 		},
 		"another of its versions could not be read": {
 			in: facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{
@@ -111,53 +120,71 @@ func TestViews(t *testing.T) {
 			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
 		},
 		"one did not answer, and its look is void": {
-			in:  facts{leases: here, endpoints: both, inquiries: inquiries(map[string]inquiry{"v1": {surveys: []survey{asked(0, v1)}, err: errors.New("ask API server: lost")}})},
-			why: "lost", servers: []Server{known("a", "a_1", v1, readable1), {ID: "b", Process: "b_1"}}, hashes: []string{v1},
+			in: facts{leases: here, endpoints: both,
+				inquiries: inquiries(map[string]inquiry{"v1": {surveys: []survey{asked(0, v1)},
+					err: errors.New("ask API server: lost")}})},
+			why: "lost", servers: []Server{known("a", "a_1", v1, readable1),
+				{ID: "b", Process: "b_1"}}, hashes: []string{v1},
 		},
 		"only a shared address answers": {
-			in: facts{leases: here, endpoints: both, inquiries: one(asked(0), guessed(v1, v1))}, evidence: migrate.Sampled, why: "1 of 2 is silent",
-			servers: []Server{{ID: "a", Process: "a_1"}, {ID: "b", Process: "b_1"}, known("lb", "", v1, readable1)}, hashes: []string{v1},
+			in:       facts{leases: here, endpoints: both, inquiries: one(asked(0), guessed(v1, v1))},
+			evidence: migrate.Sampled, why: "1 of 2 is silent",
+			servers: []Server{{ID: "a", Process: "a_1"}, {ID: "b", Process: "b_1"},
+				known("lb", "", v1, readable1)}, hashes: []string{v1},
 		},
 		"a shared address shows two versions": {
-			in: facts{leases: here, endpoints: both, inquiries: one(asked(0), guessed(v1, v1beta2, v1))}, disagree: true, why: "lb writes resource.k8s.io/v1beta2",
-			servers: []Server{{ID: "a", Process: "a_1"}, {ID: "b", Process: "b_1"}, known("lb", "", v1, readable1), known("lb, another (2)", "", v1beta2, readable2)},
-			hashes:  []string{v1, v1beta2},
+			in:       facts{leases: here, endpoints: both, inquiries: one(asked(0), guessed(v1, v1beta2, v1))},
+			disagree: true, why: "lb writes resource.k8s.io/v1beta2",
+			servers: []Server{{ID: "a", Process: "a_1"}, {ID: "b", Process: "b_1"}, known("lb", "", v1, readable1),
+				known("lb, another (2)", "", v1beta2, readable2)},
+			hashes: []string{v1, v1beta2},
 		},
 		"Leases do not tell addresses, but all say the same": {
-			in: facts{leases: nowhere, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1))}, evidence: migrate.Observed,
-			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1)}, hashes: []string{v1},
+			in:       facts{leases: nowhere, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1))},
+			evidence: migrate.Observed,
+			servers: []Server{known("a", "a_1", v1, readable1),
+				known("b", "b_1", v1, readable1)}, hashes: []string{v1},
 		},
 		"Leases do not tell addresses: who said what is not known": {
-			in: facts{leases: nowhere, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1beta2))}, disagree: true, why: "writes resource.k8s.io/v1beta2",
+			in:       facts{leases: nowhere, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1beta2))},
+			disagree: true, why: "writes resource.k8s.io/v1beta2",
 			servers: []Server{
 				known("192.0.2.11:6443", "", v1, readable1), known("192.0.2.12:6443", "", v1beta2, readable2),
 				{ID: "a", Process: "a_1"}, {ID: "b", Process: "b_1"},
 			}, hashes: []string{v1, v1beta2},
 		},
 		"an address without a Lease is a server, too": {
-			in: facts{leases: leases{known: true, live: here.live[:1]}, endpoints: both, inquiries: one(survey{why: "cannot be counted"}, guessed(v1))}, evidence: migrate.Sampled,
-			why:     "cannot be counted",
-			servers: []Server{{ID: "192.0.2.12:6443"}, {ID: "a", Process: "a_1"}, known("lb", "", v1, readable1)}, hashes: []string{v1},
+			in: facts{leases: leases{known: true, live: here.live[:1]}, endpoints: both,
+				inquiries: one(survey{why: "cannot be counted"}, guessed(v1))}, evidence: migrate.Sampled,
+			why: "cannot be counted",
+			servers: []Server{{ID: "192.0.2.12:6443"}, {ID: "a", Process: "a_1"},
+				known("lb", "", v1, readable1)}, hashes: []string{v1},
 		},
 		"a server was replaced during the round: the answer may be that of the one before": {
 			in: facts{
-				before: leases{known: true, live: []server{here.live[0], {name: "b", holder: "b_0", address: "192.0.2.12:6443"}}}, moved: true,
+				before: leases{known: true, live: []server{here.live[0],
+					{name: "b", holder: "b_0", address: "192.0.2.12:6443"}}}, moved: true,
 				leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1)),
 			}, why: "came or went during the look",
-			servers: []Server{known("192.0.2.12:6443", "", v1, readable1), known("a", "a_1", v1, readable1), {ID: "b", Process: "b_1"}}, hashes: []string{v1},
+			servers: []Server{known("192.0.2.12:6443", "", v1, readable1), known("a", "a_1", v1, readable1),
+				{ID: "b", Process: "b_1"}}, hashes: []string{v1},
 		},
 		"an entry of a server that is gone may have been written": {
 			in: facts{
 				leases: here, endpoints: both, inquiries: one(asked(migrate.Observed, v1, v1)), notPublishing: "x",
-				declarations: map[schema.GroupResource][]declaration{deviceClasses.GroupResource(): {declares(kubernetesAPI, "c="+readable2)}},
+				declarations: map[schema.GroupResource][]declaration{
+					deviceClasses.GroupResource(): {declares(kubernetesAPI, "c="+readable2)},
+				},
 			}, evidence: migrate.Observed, why: "names 1 API server, and 2 live",
-			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1), {ID: "c", Hash: v1beta2, Version: readable2, Declared: true}},
-			hashes:  []string{v1, v1beta2},
+			servers: []Server{known("a", "a_1", v1, readable1), known("b", "b_1", v1, readable1),
+				{ID: "c", Hash: v1beta2, Version: readable2, Declared: true}},
+			hashes: []string{v1, v1beta2},
 		},
 		"nobody serves what an entry is about": {
 			in: facts{leases: leases{known: true}, declarations: map[schema.GroupResource][]declaration{
 				deviceClasses.GroupResource(): {declares(kubernetesAPI, "c="+readable2)},
-			}}, why: "no API server serves it", servers: []Server{{ID: "c", Version: readable2, Declared: true}}, hashes: []string{},
+			}}, why: "no API server serves it", servers: []Server{{ID: "c", Version: readable2,
+				Declared: true}}, hashes: []string{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,8 +193,10 @@ func TestViews(t *testing.T) {
 				t.Fatalf("there are %d resources, want 1", len(all))
 			}
 			v := all[0].view()
-			if v.Evidence != tt.evidence || v.Disagree != tt.disagree || (v.Epoch != nil) != (tt.evidence > 0) || !strings.Contains(v.Why, tt.why) || tt.why == "" && v.Why != "" {
-				t.Errorf("evidence %v, disagree %t, epoch %+v, why %q; want %v, %t, why %q", v.Evidence, v.Disagree, v.Epoch, v.Why, tt.evidence, tt.disagree, tt.why)
+			if v.Evidence != tt.evidence || v.Disagree != tt.disagree || (v.Epoch != nil) != (tt.evidence > 0) ||
+				!strings.Contains(v.Why, tt.why) || tt.why == "" && v.Why != "" {
+				t.Errorf("evidence %v, disagree %t, epoch %+v, why %q; want %v, %t, why %q", v.Evidence, v.Disagree,
+					v.Epoch, v.Why, tt.evidence, tt.disagree, tt.why)
 			}
 			if diff := cmp.Diff(tt.servers, v.Servers); diff != "" {
 				t.Errorf("servers (-want +got):\n%s", diff)
@@ -182,12 +211,14 @@ func TestViews(t *testing.T) {
 func TestAProcessBehindAnAPIServiceThatWasReplacedDuringARoundLeavesNoEpoch(t *testing.T) {
 	gv := deviceClasses.Resource.GroupVersion()
 	behind := func(pod string) map[schema.GroupVersion]*service {
-		return map[schema.GroupVersion]*service{gv: {name: "v1.x", id: "u/1", processes: []process{{"192.0.2.11:6443", pod}}}}
+		return map[schema.GroupVersion]*service{gv: {name: "v1.x", id: "u/1",
+			processes: []process{{"192.0.2.11:6443", pod}}}}
 	}
 	for after, want := range map[string]migrate.Evidence{"p": migrate.Observed, "q": 0} {
 		f := facts{
 			services: behind("p"), servicesAfter: behind(after),
-			inquiries: map[schema.GroupVersion]inquiry{gv: {surveys: []survey{asked(migrate.Observed, hashOf(deviceClasses, "v1"))}}},
+			inquiries: map[schema.GroupVersion]inquiry{gv: {surveys: []survey{asked(migrate.Observed,
+				hashOf(deviceClasses, "v1"))}}},
 		}
 		if v := f.all()[0].view(); v.Evidence != want || v.Origin != migrate.Aggregated {
 			t.Errorf("pod %s afterwards: the view is %+v, want evidence %v", after, v, want)
@@ -236,8 +267,10 @@ func TestWhatHasAView(t *testing.T) {
 	f := facts{
 		leases:      leases{known: true},
 		definitions: map[schema.GroupResource]*crd.Definition{widgets.GroupResource(): widgetDefinition(false)},
-		inquiries: map[schema.GroupVersion]inquiry{{Group: "x", Version: "v1"}: {surveys: []survey{{readings: []reading{{document: document{Resources: []listing{
-			{Name: "reviews"}, {Name: "metrics", Verbs: verbs{listed: true}}, {Name: "hidden", Verbs: verbs{listed: true, written: true}}, {Name: "shown", Hash: "h"},
+		inquiries: map[schema.GroupVersion]inquiry{{Group: "x",
+			Version: "v1"}: {surveys: []survey{{readings: []reading{{document: document{Resources: []listing{
+			{Name: "reviews"}, {Name: "metrics", Verbs: verbs{listed: true}},
+			{Name: "hidden", Verbs: verbs{listed: true, written: true}}, {Name: "shown", Hash: "h"},
 		}}}}}}}},
 	}
 	var names []string
@@ -248,23 +281,29 @@ func TestWhatHasAView(t *testing.T) {
 		t.Errorf("views (-want +got):\n%s", diff)
 	}
 	d := f.all()[0].view().Definition
-	if d == nil || d.Storage != "v2" || d.Hashes["v1"] != hashOf(widgets, "v1") || d.Hashes["v2"] != hashOf(widgets, "v2") {
+	if d == nil || d.Storage != "v2" || d.Hashes["v1"] != hashOf(widgets, "v1") ||
+		d.Hashes["v2"] != hashOf(widgets, "v2") {
 		t.Errorf("the definition is %+v", d)
 	}
 }
 
-// An aggregated API server's process that came and went leaves the generation of a slice behind; what cannot be read is not a trace.
+// An aggregated API server's process that came and went leaves the generation of a slice behind; what cannot be read is
+// not a trace.
 func TestTheTracesOfAnAggregatedAPIServer(t *testing.T) {
-	one := &service{name: "v1.wardle", id: "u/1", namespace: "default", service: "flunders", slices: []string{"slice 4"}}
-	same := &service{name: "v1beta1.wardle", id: "w/1", namespace: "default", service: "flunders", slices: []string{"slice 4"}}
-	another := &service{name: "v2.wardle", id: "x/1", namespace: "default", service: "fischers", slices: []string{"slice 1"}}
+	one := &service{name: "v1.wardle", id: "u/1", namespace: "default", service: "flunders",
+		slices: []string{"slice 4"}}
+	same := &service{name: "v1beta1.wardle", id: "w/1", namespace: "default", service: "flunders",
+		slices: []string{"slice 4"}}
+	another := &service{name: "v2.wardle", id: "x/1", namespace: "default", service: "fischers",
+		slices: []string{"slice 1"}}
 	unread := &service{name: "v1.wardle", id: "u/1", namespace: "default", service: "flunders"}
 	for name, test := range map[string]struct {
 		services []*service
 		want     []string
 	}{
-		"of one version":                      {[]*service{one}, []string{"apiservice v1.wardle u/1", "slice 4"}},
-		"of two versions from one service":    {[]*service{one, same}, []string{"apiservice v1.wardle u/1", "apiservice v1beta1.wardle w/1", "slice 4"}},
+		"of one version": {[]*service{one}, []string{"apiservice v1.wardle u/1", "slice 4"}},
+		"of two versions from one service": {[]*service{one, same},
+			[]string{"apiservice v1.wardle u/1", "apiservice v1beta1.wardle w/1", "slice 4"}},
 		"of two services":                     {[]*service{one, another}, nil},
 		"whose slices cannot be read":         {[]*service{unread}, nil},
 		"of which one version's was not read": {[]*service{unread, same}, nil},

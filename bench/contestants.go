@@ -30,14 +30,16 @@ const (
 // contestant is something that rewrites all widgets.
 type contestant struct {
 	name string
-	// run rewrites n objects and returns when it is done; the kubeconfig leads to the cluster. watch is told the process that works.
+	// run rewrites n objects and returns when it is done; the kubeconfig leads to the cluster. watch is told the
+	// process that works.
 	run func(ctx context.Context, l *lab, kubeconfig string, n int, watch func(pid int)) error
 }
 
 // kubeMigrator is the binary at path, at full speed.
 func kubeMigrator(path string) contestant {
 	return contestant{name: ours, run: func(ctx context.Context, l *lab, kubeconfig string, _ int, watch func(int)) error {
-		return finish(ctx, l, watch, path, "migrate", testbed.WidgetDefinition, "--kubeconfig="+kubeconfig, "--settle-time=1s")
+		return finish(ctx, l, watch, path, "migrate", testbed.WidgetDefinition, "--kubeconfig="+
+			kubeconfig, "--settle-time=1s")
 	}}
 }
 

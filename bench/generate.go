@@ -20,8 +20,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// generate is the ceiling: it sends the request that kube-migrator sends for each object, to names that it knows, and does nothing
-// else. It is a process of its own, as the contestants are.
+// generate is the ceiling: it sends the request that kube-migrator sends for each object, to names that it knows, and
+// does nothing else. It is a process of its own, as the contestants are.
 func generate(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("generate", flag.ContinueOnError)
 	kubeconfig := flags.String("kubeconfig", "", "whom to talk to, as who")

@@ -78,8 +78,8 @@ func (l *lab) fill(ctx context.Context, prefix string, count, bytes int) error {
 	})
 }
 
-// restore makes the first n objects old again, removes the others, and returns etcd's revision once every watch cache has seen that.
-// Etcd forgets the history, so that every measurement begins with the same.
+// restore makes the first n objects old again, removes the others, and returns etcd's revision once every watch cache
+// has seen that. Etcd forgets the history, so that every measurement begins with the same.
 func (l *lab) restore(ctx context.Context, n int) (int64, error) {
 	keys := slices.Sorted(maps.Keys(l.old))
 	group, writing := errgroup.WithContext(ctx)
@@ -100,7 +100,8 @@ func (l *lab) restore(ctx context.Context, n int) (int64, error) {
 		return 0, err
 	}
 	claim := []byte(`{"status":{"storedVersions":["v1","v2"]}}`)
-	if err := l.client.Patch(types.MergePatchType).AbsPath(definitionPath, "status").Body(claim).Do(ctx).Error(); err != nil {
+	if err := l.client.Patch(types.MergePatchType).AbsPath(definitionPath,
+		"status").Body(claim).Do(ctx).Error(); err != nil {
 		return 0, fmt.Errorf("reset stored versions: %w", err)
 	}
 	response, err := l.cluster.Etcd.Client().Get(ctx, keys[0])
@@ -121,7 +122,8 @@ func (l *lab) restore(ctx context.Context, n int) (int64, error) {
 func (l *lab) settled(ctx context.Context, revision int64) error {
 	for _, version := range []string{"v1", "v2"} {
 		list := l.client.Get().AbsPath(widgetsPath+version, "widgets").
-			Param("resourceVersion", strconv.FormatInt(revision, 10)).Param("resourceVersionMatch", "NotOlderThan").Param("limit", "1").
+			Param("resourceVersion", strconv.FormatInt(revision, 10)).Param("resourceVersionMatch",
+			"NotOlderThan").Param("limit", "1").
 			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
 		if err := list.Do(ctx).Error(); err != nil {
 			return fmt.Errorf("wait for the watch cache of %s: %w", version, err)
@@ -130,12 +132,13 @@ func (l *lab) settled(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// rewritten returns the revisions of the first and the last of n objects that were written after a revision. It is an error if one of
-// them is still old.
+// rewritten returns the revisions of the first and the last of n objects that were written after a revision. It is an
+// error if one of them is still old.
 func (l *lab) rewritten(ctx context.Context, after int64, n int) (first, last int64, err error) {
 	var current int
 	err = l.cluster.EachRaw(ctx, testbed.WidgetsPrefix, func(key string, value []byte, revision int64) {
-		if _, ours := l.old[key]; !ours || revision <= after || !bytes.Contains(value, []byte(`"`+testbed.WidgetGroup+`/v2"`)) {
+		if _, ours := l.old[key]; !ours || revision <= after ||
+			!bytes.Contains(value, []byte(`"`+testbed.WidgetGroup+`/v2"`)) {
 			return
 		}
 		current++

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures kube-migrator beside other migrators and beside the ceiling, a bare generator of the requests that it sends,
-// on one real API server and one etcd.
+// Command bench measures kube-migrator beside other migrators and beside the ceiling, a bare generator of the requests
+// that it sends, on one real API server and one etcd.
 //
-// Every contestant runs in every round, in an order that rotates from round to round, over the same objects, which are made old again
-// in between. Time and CPU count from the first write to the last: where these are is read from the revisions that etcd gave them, so
-// that measuring costs next to nothing and does not depend on what a contestant says of itself. Bytes on the wire are measured in runs
-// of their own, through a proxy that counts.
+// Every contestant runs in every round, in an order that rotates from round to round, over the same objects, which are
+// made old again in between. Time and CPU count from the first write to the last: where these are is read from the
+// revisions that etcd gave them, so that measuring costs next to nothing and does not depend on what a contestant says
+// of itself. Bytes on the wire are measured in runs of their own, through a proxy that counts.
 //
-// It writes a JSON file, and the same as tables to standard output. It judges nothing but whether every object was rewritten.
+// It writes a JSON file, and the same as tables to standard output. It judges nothing but whether every object was
+// rewritten.
 package main
 
 import (
@@ -65,7 +66,8 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.bytes, "bytes", 1024, "size of an object")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often everyone runs")
 	flags.IntVar(&o.wireObjects, "wire-objects", 2_000, "how many objects to count bytes on the wire with; 0 for none")
-	flags.IntVar(&o.largeObjects, "large-objects", 500, "how many large objects to count bytes on the wire with; 0 for none")
+	flags.IntVar(&o.largeObjects, "large-objects", 500,
+		"how many large objects to count bytes on the wire with; 0 for none")
 	flags.IntVar(&o.large, "large-bytes", 200_000, "size of a large object")
 	flags.StringVar(&o.only, "only", "", "contestants, separated by commas; all if empty")
 	flags.DurationVar(&o.runTimeout, "run-timeout", 15*time.Minute, "bound of one contestant's run")
@@ -256,7 +258,8 @@ func (b *bench) speed(ctx context.Context, c contestant, round int) (Measurement
 		APIServerCPUMillis: s.apiserver.Seconds() * 1000 / n, EtcdCPUMillis: s.etcd.Seconds() * 1000 / n,
 		ClientCPUMillis: s.client.Seconds() * 1000 / n, ClientPeakRSSBytes: samples[len(samples)-1].clientPeakRSSBytes,
 	}
-	fmt.Fprintf(b.progress, "round %d: %s: %.0f objects/s, API server %.2f ms per object\n", round, c.name, m.ObjectsPerSecond, m.APIServerCPUMillis)
+	fmt.Fprintf(b.progress, "round %d: %s: %.0f objects/s, API server %.2f ms per object\n", round, c.name,
+		m.ObjectsPerSecond, m.APIServerCPUMillis)
 	return m, nil
 }
 
@@ -284,16 +287,20 @@ func (b *bench) wire(ctx context.Context, n, size int) error {
 		w := Wire{
 			Contestant: c.name, ObjectBytes: size, Objects: n,
 			Sent: float64(s.sent) / objects, Received: float64(s.received) / objects,
-			AllSent: float64(all.sent) / objects, AllReceived: float64(all.received) / objects, ClientPeakRSSBytes: all.clientPeakRSSBytes,
+			AllSent: float64(all.sent) / objects, AllReceived: float64(all.received) / objects,
+			ClientPeakRSSBytes: all.clientPeakRSSBytes,
 		}
 		b.report.Wire = append(b.report.Wire, w)
-		fmt.Fprintf(b.progress, "wire: %s, objects of %d bytes: %.0f bytes sent, %.0f received per object\n", c.name, size, w.Sent, w.Received)
+		fmt.Fprintf(b.progress, "wire: %s, objects of %d bytes: %.0f bytes sent, %.0f received per object\n", c.name,
+			size, w.Sent, w.Received)
 	}
 	return nil
 }
 
-// measure lets one contestant rewrite the first n objects and returns what happened from the first write to the last, and all samples.
-func (b *bench) measure(ctx context.Context, c contestant, kubeconfig string, n int, wire *counter) (span, []sample, error) {
+// measure lets one contestant rewrite the first n objects and returns what happened from the first write to the last,
+// and all samples.
+func (b *bench) measure(ctx context.Context, c contestant, kubeconfig string, n int,
+	wire *counter) (span, []sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.runTimeout)
 	defer cancel()
 	failed := func(err error) (span, []sample, error) {
@@ -342,7 +349,8 @@ func machine(ctx context.Context) Machine {
 		m.System = strings.TrimSpace(string(kernel)) + " " + runtime.GOARCH
 	}
 	m.Processor = procField("/proc/cpuinfo", "model name")
-	if kib, err := strconv.ParseInt(strings.TrimSuffix(procField("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
+	if kib, err := strconv.ParseInt(strings.TrimSuffix(procField("/proc/meminfo", "MemTotal"),
+		" kB"), 10, 64); err == nil {
 		m.MemoryBytes = kib * 1024
 	}
 	return m

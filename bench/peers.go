@@ -66,8 +66,8 @@ func (a answer) finished() (bool, error) {
 	return false, nil
 }
 
-// inTreeMigrator is the StorageVersionMigration of Kubernetes itself: its controller in kube-controller-manager, with the garbage
-// collector whose cache it reads, and without its limit on requests.
+// inTreeMigrator is the StorageVersionMigration of Kubernetes itself: its controller in kube-controller-manager, with
+// the garbage collector whose cache it reads, and without its limit on requests.
 func inTreeMigrator(ctx context.Context, progress io.Writer) (contestant, error) {
 	binary, err := testbed.Binary(ctx, testbed.V137, "kube-controller-manager", progress)
 	if err != nil {
@@ -106,30 +106,34 @@ func (l *lab) poke(ctx context.Context) error {
 	return l.cluster.DeleteRaw(ctx, poke.Key(0))
 }
 
-// externalMigrator is kube-storage-version-migrator's migrator without its limit on requests. It is built, and its definition
-// installed, from the module that externalDir pins.
+// externalMigrator is kube-storage-version-migrator's migrator without its limit on requests. It is built, and its
+// definition installed, from the module that externalDir pins.
 func externalMigrator(ctx context.Context, l *lab, progress io.Writer) (contestant, error) {
 	binary := filepath.Join(l.cluster.Dir(), "kube-storage-version-migrator")
 	fmt.Fprintln(progress, "building kube-storage-version-migrator: about 1 minute once, seconds afterwards")
-	if _, err := goTool(ctx, "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, externalModule+"/cmd/migrator"); err != nil {
+	if _, err := goTool(ctx, "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, externalModule+
+		"/cmd/migrator"); err != nil {
 		return contestant{}, err
 	}
 	dir, err := goTool(ctx, "list", "-m", "-f", "{{.Dir}}", externalModule)
 	if err != nil {
 		return contestant{}, err
 	}
-	if err := l.install(ctx, filepath.Join(strings.TrimSpace(dir), "manifests", "storage_migration_crd.yaml")); err != nil {
+	if err := l.install(ctx, filepath.Join(strings.TrimSpace(dir), "manifests",
+		"storage_migration_crd.yaml")); err != nil {
 		return contestant{}, err
 	}
 	run := func(ctx context.Context, l *lab, kubeconfig string, _ int, watch func(int)) error {
-		c, err := start(ctx, l, watch, binary, "--kubeconfig="+kubeconfig, "--kube-api-qps=100000", "--kube-api-burst=100000")
+		c, err := start(ctx, l, watch, binary, "--kubeconfig="+kubeconfig, "--kube-api-qps=100000",
+			"--kube-api-burst=100000")
 		if err != nil {
 			return err
 		}
 		defer c.stop()
 		return l.migrateBy(ctx, c, externalPath, request{
 			APIVersion: "migration.k8s.io/v1alpha1",
-			Spec:       requestSpec{map[string]string{"group": testbed.WidgetGroup, "version": "v2", "resource": "widgets"}},
+			Spec: requestSpec{map[string]string{"group": testbed.WidgetGroup, "version": "v2",
+				"resource": "widgets"}},
 		}, func(answer) error { return nil })
 	}
 	return contestant{name: external, run: run}, nil
@@ -159,7 +163,9 @@ func (l *lab) install(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("decode %s: %w", path, err)
 	}
-	create := l.client.Post().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").Body(body).SetHeader("Content-Type", "application/json")
+	create := l.client.Post().AbsPath(
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+	).Body(body).SetHeader("Content-Type", "application/json")
 	if err := create.Do(ctx).Error(); err != nil {
 		return fmt.Errorf("create definition %s: %w", filepath.Base(path), err)
 	}
@@ -174,15 +180,16 @@ func (l *lab) install(ctx context.Context, path string) error {
 	})
 }
 
-// migrateBy asks a peer's controller, which runs as c, to migrate widgets, and waits until it says that it has. seen is shown
-// each answer.
+// migrateBy asks a peer's controller, which runs as c, to migrate widgets, and waits until it says that it has. seen is
+// shown each answer.
 func (l *lab) migrateBy(ctx context.Context, c *child, path string, r request, seen func(answer) error) error {
 	r.Kind, r.Metadata = "StorageVersionMigration", map[string]string{"name": "widgets"}
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	if err := l.client.Post().AbsPath(path).Body(body).SetHeader("Content-Type", "application/json").Do(ctx).Error(); err != nil {
+	if err := l.client.Post().AbsPath(path).Body(body).SetHeader("Content-Type",
+		"application/json").Do(ctx).Error(); err != nil {
 		return fmt.Errorf("request migration: %w", err)
 	}
 	err = c.poll(ctx, func() (bool, error) {

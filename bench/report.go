@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Report is everything that a run measured, as the JSON file has it. Numbers are raw, in the units that their names say.
+// Report is everything that a run measured, as the JSON file has it. Numbers are raw, in the units that their names
+// say.
 type Report struct {
 	Time    time.Time `json:"time"`
 	Machine Machine   `json:"machine"`
@@ -20,9 +21,11 @@ type Report struct {
 	Objects int    `json:"objects"`
 	Bytes   int    `json:"bytesPerObject"`
 	Rounds  int    `json:"rounds"`
-	// IdleCPU is the share of one processor that API server and etcd use when nobody asks them anything. It is not subtracted.
+	// IdleCPU is the share of one processor that API server and etcd use when nobody asks them anything. It is not
+	// subtracted.
 	IdleCPU float64 `json:"idleCPU"`
-	// CeilingConcurrency is the number of requests in flight at which the ceiling was highest; Calibration is how it was found.
+	// CeilingConcurrency is the number of requests in flight at which the ceiling was highest; Calibration is how it
+	// was found.
 	CeilingConcurrency int           `json:"ceilingConcurrency"`
 	Calibration        []Calibration `json:"calibration"`
 	Speed              []Measurement `json:"speed"`
@@ -150,10 +153,13 @@ func median(values []float64) float64 {
 // table writes a report for people, as Markdown.
 func (r *Report) table(out io.Writer) error {
 	m := r.Machine
-	fmt.Fprintf(out, "%s, %d processors, %.0f GiB, %s, %s; kube-migrator %s\n", m.Processor, m.Processors, float64(m.MemoryBytes)/(1<<30), m.System, m.Go, r.Version)
-	fmt.Fprintf(out, "%d custom resources of %d bytes, %d rounds; ceiling with %d requests in flight\n\n", r.Objects, r.Bytes, r.Rounds, r.CeilingConcurrency)
+	fmt.Fprintf(out, "%s, %d processors, %.0f GiB, %s, %s; kube-migrator %s\n", m.Processor, m.Processors,
+		float64(m.MemoryBytes)/(1<<30), m.System, m.Go, r.Version)
+	fmt.Fprintf(out, "%d custom resources of %d bytes, %d rounds; ceiling with %d requests in flight\n\n", r.Objects,
+		r.Bytes, r.Rounds, r.CeilingConcurrency)
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
-	fmt.Fprintln(w, "| median of the rounds (lowest–highest)\t| objects/s\t| API server CPU ms\t| etcd CPU ms\t| client CPU ms\t| client peak RSS MiB\t|")
+	fmt.Fprintln(w, "| median of the rounds (lowest–highest)\t| objects/s\t| API server CPU ms\t| etcd CPU ms\t| "+
+		"client CPU ms\t| client peak RSS MiB\t|")
 	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|---\t|")
 	for _, name := range []string{ours, inTree, external, ceiling, guardedCeiling} {
 		column := func(value func(Measurement) float64, digits int) string {
@@ -166,7 +172,8 @@ func (r *Report) table(out io.Writer) error {
 			if len(values) == 0 {
 				return "–"
 			}
-			return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, median(values), digits, slices.Min(values), digits, slices.Max(values))
+			return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, median(values), digits, slices.Min(values),
+				digits, slices.Max(values))
 		}
 		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t|\n", name,
 			column(func(m Measurement) float64 { return m.ObjectsPerSecond }, 0),
@@ -186,13 +193,16 @@ func (r *Report) table(out io.Writer) error {
 		if !ratio.Reached {
 			verdict = "missed"
 		}
-		fmt.Fprintf(w, "| %s\t| %.2f (%.2f–%.2f)\t| %s %.1f\t| %s\t|\n", ratio.Name, ratio.Median, ratio.Lowest, ratio.Highest, bound, ratio.Target, verdict)
+		fmt.Fprintf(w, "| %s\t| %.2f (%.2f–%.2f)\t| %s %.1f\t| %s\t|\n", ratio.Name, ratio.Median, ratio.Lowest,
+			ratio.Highest, bound, ratio.Target, verdict)
 	}
 	fmt.Fprintln(w)
-	fmt.Fprintln(w, "| bytes on the wire per object\t| object\t| objects\t| sent\t| received\t| whole run, sent\t| whole run, received\t| client peak RSS MiB\t|")
+	fmt.Fprintln(w, "| bytes on the wire per object\t| object\t| objects\t| sent\t| received\t| whole run, sent\t| "+
+		"whole run, received\t| client peak RSS MiB\t|")
 	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|")
 	for _, x := range r.Wire {
-		fmt.Fprintf(w, "| %s\t| %d\t| %d\t| %.0f\t| %.0f\t| %.0f\t| %.0f\t| %.1f\t|\n", x.Contestant, x.ObjectBytes, x.Objects,
+		fmt.Fprintf(w, "| %s\t| %d\t| %d\t| %.0f\t| %.0f\t| %.0f\t| %.0f\t| %.1f\t|\n", x.Contestant,
+			x.ObjectBytes, x.Objects,
 			x.Sent, x.Received, x.AllSent, x.AllReceived, float64(x.ClientPeakRSSBytes)/(1<<20))
 	}
 	err := w.Flush()

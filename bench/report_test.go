@@ -14,21 +14,28 @@ import (
 // threeRounds are measurements in which each peer is the better one once, and the ceiling is reached at the median.
 func threeRounds() []Measurement {
 	measured := func(round int, name string, rate, cpu float64) Measurement {
-		return Measurement{Contestant: name, Round: round, ObjectsPerSecond: rate, APIServerCPUMillis: cpu, ClientPeakRSSBytes: 32 << 20}
+		return Measurement{Contestant: name, Round: round, ObjectsPerSecond: rate, APIServerCPUMillis: cpu,
+			ClientPeakRSSBytes: 32 << 20}
 	}
 	return []Measurement{
 		measured(0, ceiling, 9999, 1), // a calibration is no round
-		measured(1, ours, 400, 3), measured(1, inTree, 100, 6), measured(1, external, 200, 10), measured(1, ceiling, 400, 2),
-		measured(2, inTree, 100, 6), measured(2, external, 80, 5), measured(2, ceiling, 500, 2), measured(2, ours, 450, 4),
-		measured(3, external, 100, 8), measured(3, ceiling, 500, 2), measured(3, ours, 300, 2), measured(3, inTree, 100, 8),
+		measured(1, ours, 400, 3), measured(1, inTree, 100, 6), measured(1, external, 200, 10),
+		measured(1, ceiling, 400, 2),
+		measured(2, inTree, 100, 6), measured(2, external, 80, 5), measured(2, ceiling, 500, 2),
+		measured(2, ours, 450, 4),
+		measured(3, external, 100, 8), measured(3, ceiling, 500, 2), measured(3, ours, 300, 2),
+		measured(3, inTree, 100, 8),
 	}
 }
 
 func TestRatiosCompareWithTheBestPeerOfEachRound(t *testing.T) {
 	want := []Ratio{
-		{Name: "objects/s to the faster peer's", Rounds: []float64{2, 4.5, 3}, Median: 3, Lowest: 2, Highest: 4.5, Target: 3, Reached: true},
-		{Name: "objects/s to the ceiling's", Rounds: []float64{1, 0.9, 0.6}, Median: 0.9, Lowest: 0.6, Highest: 1, Target: 0.9, Reached: true},
-		{Name: "API server CPU per object to the cheaper peer's", Rounds: []float64{0.5, 0.8, 0.25}, Median: 0.5, Lowest: 0.25, Highest: 0.8, Target: 0.6, AtMost: true, Reached: true},
+		{Name: "objects/s to the faster peer's", Rounds: []float64{2, 4.5, 3}, Median: 3, Lowest: 2, Highest: 4.5,
+			Target: 3, Reached: true},
+		{Name: "objects/s to the ceiling's", Rounds: []float64{1, 0.9, 0.6}, Median: 0.9, Lowest: 0.6, Highest: 1,
+			Target: 0.9, Reached: true},
+		{Name: "API server CPU per object to the cheaper peer's", Rounds: []float64{0.5, 0.8, 0.25}, Median: 0.5,
+			Lowest: 0.25, Highest: 0.8, Target: 0.6, AtMost: true, Reached: true},
 	}
 	if diff := cmp.Diff(want, ratios(threeRounds()), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Errorf("ratios (-want +got):\n%s", diff)
@@ -53,7 +60,8 @@ func TestRatiosAreMissedOnTheWrongSideOfTheirTargets(t *testing.T) {
 
 func TestTableShowsMediansWithTheirSpread(t *testing.T) {
 	speed := threeRounds()[1:]
-	report := Report{Speed: speed, Ratios: ratios(speed), Wire: []Wire{{Contestant: ours, ObjectBytes: 1024, Objects: 10, Sent: 210.4, Received: 399.6}}}
+	report := Report{Speed: speed, Ratios: ratios(speed),
+		Wire: []Wire{{Contestant: ours, ObjectBytes: 1024, Objects: 10, Sent: 210.4, Received: 399.6}}}
 	var out strings.Builder
 	if err := report.table(&out); err != nil {
 		t.Fatal(err)
@@ -76,7 +84,8 @@ func TestTheCostOfTheGuardIsThatWithinARound(t *testing.T) {
 		return Measurement{Round: round, Contestant: name, APIServerCPUMillis: cpu}
 	}
 	r := Report{Speed: []Measurement{
-		measured(1, ceiling, 3), measured(1, guardedCeiling, 3.2), measured(2, guardedCeiling, 5.1), measured(2, ceiling, 5), measured(3, ceiling, 4), measured(3, guardedCeiling, 4.3),
+		measured(1, ceiling, 3), measured(1, guardedCeiling, 3.2), measured(2, guardedCeiling, 5.1),
+		measured(2, ceiling, 5), measured(3, ceiling, 4), measured(3, guardedCeiling, 4.3),
 	}}
 	var out strings.Builder
 	r.guardCost(&out)

@@ -13,7 +13,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// samplePeriod is how often a measurement looks. A look costs one read of a key that does not exist and three reads of /proc.
+// samplePeriod is how often a measurement looks. A look costs one read of a key that does not exist and three reads of
+// /proc.
 const samplePeriod = 20 * time.Millisecond
 
 // sample is one look at everything that is measured.
@@ -36,8 +37,8 @@ type span struct {
 	sent, received          int64
 }
 
-// spanOf finds the span between two revisions: from the last sample before the first write to the first sample that has seen the
-// last one. Both ends are up to one sample period too wide, for every contestant alike.
+// spanOf finds the span between two revisions: from the last sample before the first write to the first sample that has
+// seen the last one. Both ends are up to one sample period too wide, for every contestant alike.
 func spanOf(samples []sample, first, last int64) (span, error) {
 	begin, end := -1, -1
 	for i, s := range samples {

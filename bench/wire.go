@@ -12,7 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// counter forwards TCP connections and counts the bytes of their payload: what TLS sends, without the headers of TCP and IP.
+// counter forwards TCP connections and counts the bytes of their payload: what TLS sends, without the headers of TCP
+// and IP.
 type counter struct {
 	sent, received atomic.Int64 // as the client sees it
 	listener       net.Listener

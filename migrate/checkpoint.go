@@ -21,9 +21,9 @@ type Checkpoint struct {
 	Baseline uint64 `json:"baseline"`
 	// Confirmed is the newest resourceVersion read before a moment at which Epoch was still the present one.
 	Confirmed uint64 `json:"confirmed"`
-	// Done is the key up to which the pass has dealt with every object and none failed, "" before the first page; ConfirmedDone
-	// is what Done was when the newest resourceVersion was Confirmed. DoneAt and ConfirmedDoneAt are the newest resourceVersions that had
-	// been read when the pass came to these keys.
+	// Done is the key up to which the pass has dealt with every object and none failed, "" before the first page;
+	// ConfirmedDone is what Done was when the newest resourceVersion was Confirmed. DoneAt and ConfirmedDoneAt are the
+	// newest resourceVersions that had been read when the pass came to these keys.
 	Done            string `json:"done,omitempty"`
 	DoneAt          uint64 `json:"doneAt,omitempty"`
 	ConfirmedDone   string `json:"confirmedDone,omitempty"`
@@ -35,15 +35,17 @@ type Checkpoint struct {
 	// Ranges are the good ranges of earlier epochs, and Prefix the longest good prefix.
 	Ranges []Range `json:"ranges,omitempty"`
 	Prefix Prefix  `json:"prefix,omitzero"`
-	// Unordered: lists are not in the order of keys, or may not be, as those of aggregated API servers. There is no Prefix then.
+	// Unordered: lists are not in the order of keys, or may not be, as those of aggregated API servers. There is no
+	// Prefix then.
 	Unordered bool `json:"unordered,omitempty"`
-	// Witnesses are objects as this sweep left them, by resourceVersion, the least first. They are read before anything of this is believed.
+	// Witnesses are objects as this sweep left them, by resourceVersion, the least first. They are read before anything
+	// of this is believed.
 	Witnesses []Witness `json:"witnesses,omitempty"`
-	// Restored is when this sweep saw last that etcd had been restored; zero: never. The epoch has to settle again from then on, also for a
-	// process that resumes.
+	// Restored is when this sweep saw last that etcd had been restored; zero: never. The epoch has to settle again from
+	// then on, also for a process that resumes.
 	Restored time.Time `json:"restored,omitzero"`
-	// Incomparable: an object was listed with a greater resourceVersion than its list, as some aggregated API servers do. A comparison
-	// tells nothing then, and every object is rewritten.
+	// Incomparable: an object was listed with a greater resourceVersion than its list, as some aggregated API servers
+	// do. A comparison tells nothing then, and every object is rewritten.
 	Incomparable bool `json:"incomparable,omitempty"`
 	// Continue is the list's token behind the last page that is done; Listed is set when no page is left.
 	Continue string `json:"continue,omitempty"`
@@ -87,17 +89,18 @@ func (f Failure) object() object {
 	return object{namespace: f.Namespace, name: f.Name, resourceVersion: f.ResourceVersion, generation: f.Generation}
 }
 
-// inEpoch reports whether the pass that c records can go on in an epoch that is seen now: it is the same, and was all the time.
+// inEpoch reports whether the pass that c records can go on in an epoch that is seen now: it is the same, and was all
+// the time.
 func (c *Checkpoint) inEpoch(e Epoch, now time.Time) bool {
 	return c.Begun && !c.Over && c.Epoch.lasts(e) && c.followed(now)
 }
 
-// maxBlind is how long nobody may look at the API servers. One that crashed shows in its identity Lease for a minute, but one that was told
-// to end takes the Lease with it: in this time none is started, sent requests, and ended again.
+// maxBlind is how long nobody may look at the API servers. One that crashed shows in its identity Lease for a minute,
+// but one that was told to end takes the Lease with it: in this time none is started, sent requests, and ended again.
 const maxBlind = 10 * time.Second
 
-// followed reports whether no API server can have come and gone between the last look and this one unseen. Servers that are told by a
-// definition what to write do the same as long as its generation does not change, whoever they are.
+// followed reports whether no API server can have come and gone between the last look and this one unseen. Servers that
+// are told by a definition what to write do the same as long as its generation does not change, whoever they are.
 func (c *Checkpoint) followed(now time.Time) bool {
 	blind := now.Round(0).Sub(c.Seen.Round(0)) // without the monotonic clock, which stands still while a machine sleeps
 	return c.Epoch.CRDUID != "" || blind > -maxBlind && blind < maxBlind
@@ -115,7 +118,8 @@ func (c *Checkpoint) end() {
 	}
 	if c.Epoch.Evidence >= Observed && c.Baseline > 0 && !c.Incomparable {
 		c.Ranges = addRange(c.Ranges, Range{Hash: c.Epoch.Hash, From: c.Baseline, To: c.Confirmed})
-		c.Prefix = c.Prefix.or(Prefix{Hash: c.Epoch.Hash, Key: c.ConfirmedDone, ResourceVersion: c.Confirmed, Reached: c.ConfirmedDoneAt})
+		c.Prefix = c.Prefix.or(Prefix{Hash: c.Epoch.Hash, Key: c.ConfirmedDone, ResourceVersion: c.Confirmed,
+			Reached: c.ConfirmedDoneAt})
 	}
 	c.clear()
 	c.recount()
@@ -133,7 +137,8 @@ func (c *Checkpoint) clear() {
 func (c *Checkpoint) recount() {
 	c.Counts = Counts{
 		RewrittenBefore: c.Counts.RewrittenBefore + c.Counts.Rewritten,
-		Retried:         c.Counts.Retried, ChangedByAdmission: c.Counts.ChangedByAdmission, ManagedFieldsDropped: c.Counts.ManagedFieldsDropped,
+		Retried:         c.Counts.Retried, ChangedByAdmission: c.Counts.ChangedByAdmission,
+		ManagedFieldsDropped: c.Counts.ManagedFieldsDropped,
 	}
 	c.Failures, c.FailuresOmitted = nil, 0
 }
@@ -146,8 +151,8 @@ func (c *Checkpoint) begin(e Epoch) {
 }
 
 // done records that the pass has dealt with objects, which follow the one with the key last in the list, and that the
-// failed ones among them are counted; it returns the last key. newest is the newest resourceVersion that has been read. A list out of order
-// leaves no prefix.
+// failed ones among them are counted; it returns the last key. newest is the newest resourceVersion that has been read.
+// A list out of order leaves no prefix.
 func (c *Checkpoint) done(last string, objects []object, newest uint64) string {
 	for _, o := range objects {
 		if key := o.key(); key > last {

@@ -39,7 +39,8 @@ func (e *etcd) write(key, version string) {
 	e.objects[key] = value{e.revision, version, uid, digest(e.writes)}
 }
 
-// backUp makes a backup, and restore goes back to it: its revision catches up at once, as with etcdutl's --bump-revision, by little or by much.
+// backUp makes a backup, and restore goes back to it: its revision catches up at once, as with etcdutl's
+// --bump-revision, by little or by much.
 func (e *etcd) backUp() {
 	e.backup = &etcd{revision: e.revision, objects: maps.Clone(e.objects)}
 }
@@ -78,10 +79,10 @@ func (e *etcd) list() []object {
 	return list
 }
 
-// The model: passes that are cut short, servers that write another version between epochs, and one that does so at the end of an epoch,
-// unseen until then, while the sweep's own patches may reach it. Between two epochs etcd may be restored from a backup, with a revision that
-// is greater than before or not. What a checkpoint calls current is stored in the version of the present hash, and so is everything when a pass ends
-// (I1, I2, I4, I5).
+// The model: passes that are cut short, servers that write another version between epochs, and one that does so at the
+// end of an epoch, unseen until then, while the sweep's own patches may reach it. Between two epochs etcd may be
+// restored from a backup, with a revision that is greater than before or not. What a checkpoint calls current is stored
+// in the version of the present hash, and so is everything when a pass ends (I1, I2, I4, I5).
 func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 	skipped, prefixed, proven, restored, unseen := 0, 0, 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -150,7 +151,8 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 						newest = max(newest, stored.revision)
 					}
 					if now, ok := e.objects[o.key()]; ok && now.revision > candidate.ResourceVersion {
-						candidate = Witness{Namespace: "ns", Name: o.name, UID: now.uid, ResourceVersion: now.revision, Owners: uint64(now.owners)}
+						candidate = Witness{Namespace: "ns", Name: o.name, UID: now.uid, ResourceVersion: now.revision,
+							Owners: uint64(now.owners)}
 					}
 					if whole = rapid.IntRange(0, 30).Draw(t, "dies") > 0; !whole {
 						break
@@ -179,7 +181,8 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 				}
 				for _, o := range e.list() {
 					if c.current(o) && e.objects[o.key()].version != hash {
-						t.Fatalf("%s at %s is stored as %s and is called current for %s: %+v", o.key(), o.resourceVersion, e.objects[o.key()].version, hash, c)
+						t.Fatalf("%s at %s is stored as %s and is called current for %s: %+v", o.key(),
+							o.resourceVersion, e.objects[o.key()].version, hash, c)
 					}
 				}
 			}
@@ -193,7 +196,8 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%d objects skipped, %d of them because of a prefix, %d passes ended, %d restores, witnesses vouched %d times afterwards",
+	t.Logf("%d objects skipped, %d of them because of a prefix, %d passes ended, %d restores, witnesses vouched %d "+
+		"times afterwards",
 		skipped, prefixed, proven, restored, unseen)
 	if skipped == 0 || prefixed == 0 || proven == 0 || restored == 0 || unseen == 0 {
 		t.Error("something of this did not happen: the model is of no use")
@@ -208,7 +212,8 @@ func TestAPrefixKnowsWhatLiesBetweenTwoRanges(t *testing.T) {
 	var c Checkpoint
 	c.begin(epoch("a"))
 	c.Baseline, c.Confirmed = 100, 100
-	// b was written by the first pass after its last confirmation, at 150, and is current: the second pass leaves it where it is.
+	// b was written by the first pass after its last confirmation, at 150, and is current: the second pass leaves it
+	// where it is.
 	c.begin(epoch("b"))
 	c.Baseline, c.Confirmed = 200, 200
 	if c.current(at("b", 150)) {
@@ -223,11 +228,12 @@ func TestAPrefixKnowsWhatLiesBetweenTwoRanges(t *testing.T) {
 		o    object
 		want bool
 	}{
-		"within the prefix":             {at("b", 150), true},
-		"written since":                 {at("b", 250), false},
-		"behind the prefix":             {at("c", 160), false},
-		"created since":                 {at("aa", 220), false},
-		"the first of the other prefix": {object{namespace: "n-1", name: "a", resourceVersion: "150"}, true}, // n-1/a sorts before n/a
+		"within the prefix": {at("b", 150), true},
+		"written since":     {at("b", 250), false},
+		"behind the prefix": {at("c", 160), false},
+		"created since":     {at("aa", 220), false},
+		// n-1/a sorts before n/a
+		"the first of the other prefix": {object{namespace: "n-1", name: "a", resourceVersion: "150"}, true},
 		"in this epoch":                 {at("z", 301), true},
 	} {
 		if got := c.current(tt.o); got != tt.want {
@@ -300,7 +306,8 @@ func TestFailuresThatWereNotKeptByNameForceANewPass(t *testing.T) {
 	}
 	result, err := sweepOf(t, f, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
 	if err != nil || !result.Proven || result.Restarts != 1 || result.Counts.Done() != 3 || result.Counts.Failed != 0 {
-		t.Errorf("%d restarts, counts %+v, proven %t (%v), want a new pass over all 3 objects (I4)", result.Restarts, result.Counts, result.Proven, err)
+		t.Errorf("%d restarts, counts %+v, proven %t (%v), want a new pass over all 3 objects (I4)", result.Restarts,
+			result.Counts, result.Proven, err)
 	}
 }
 
@@ -311,6 +318,7 @@ func TestALookThatEndsAfterThePassAddsNothingToTheNextOne(t *testing.T) {
 	c.confirm(sighting{newest: 900, done: "n/z", doneAt: 800}) // of before
 	c.begin(Epoch{Hash: "v2", Servers: []string{"b"}, Evidence: Observed})
 	if c.ConfirmedDone != "" || c.Confirmed != 0 {
-		t.Errorf("the new pass is confirmed up to %q and %d although it has not begun to list", c.ConfirmedDone, c.Confirmed)
+		t.Errorf("the new pass is confirmed up to %q and %d although it has not begun to list",
+			c.ConfirmedDone, c.Confirmed)
 	}
 }

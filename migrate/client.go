@@ -26,19 +26,18 @@ var metadata = func() serializer.CodecFactory {
 	return serializer.NewCodecFactory(scheme)
 }()
 
-// Considerate returns a copy of config whose clients, all of them together, send nothing while the API server asks
-// them to wait (I7). Make every client that one sweep needs from one considerate config. No answer to these clients is read beyond
-// the limit of its kind (I6, ErrAnswerTooLarge).
+// Considerate returns a copy of config whose clients, all of them together, send nothing while the API server asks them
+// to wait (I7). Make every client that one sweep needs from one considerate config. No answer to these clients is read
+// beyond the limit of its kind (I6, ErrAnswerTooLarge).
 func Considerate(config *rest.Config) *rest.Config {
 	c := bounded.Config(config)
 	c.Wrap(new(pace.Gate).Wrap)
 	return c
 }
 
-// NewClient returns a client for absolute paths that neither limits nor repeats requests on its own account:
-// how fast to go and what to repeat is the engine's to decide (I7). JSON unless a request asks otherwise. No answer is read beyond the
-// limit of its kind (I6): reading it fails with ErrAnswerTooLarge.
-// The config is not changed.
+// NewClient returns a client for absolute paths that neither limits nor repeats requests on its own account: how fast
+// to go and what to repeat is the engine's to decide (I7). JSON unless a request asks otherwise. No answer is read
+// beyond the limit of its kind (I6): reading it fails with ErrAnswerTooLarge. The config is not changed.
 func NewClient(config *rest.Config) (rest.Interface, error) {
 	c := rest.CopyConfig(config)
 	c.Wrap(pace.Metered(c.DisableCompression))

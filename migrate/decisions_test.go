@@ -19,7 +19,8 @@ import (
 )
 
 func status(code int32, reason metav1.StatusReason, message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code,
+		Reason: reason, Message: message}}
 }
 
 func TestEveryAnswerHasAClassAndEveryFailureAReason(t *testing.T) {
@@ -29,28 +30,52 @@ func TestEveryAnswerHasAClassAndEveryFailureAReason(t *testing.T) {
 		class  class
 		reason Reason
 	}{
-		"too many requests ask for less":                    {apierrors.NewTooManyRequests("slow down", 3), throttled, Unreachable},
-		"an unavailable server asks for less":               {status(http.StatusServiceUnavailable, "", "down"), throttled, Unreachable},
-		"a cut connection is no answer":                     {fmt.Errorf("patch: %w", io.ErrUnexpectedEOF), lost, Unreachable},
-		"a request that took too long is no answer":         {context.DeadlineExceeded, lost, Unreachable},
-		"a gateway that gave up is no answer":               {status(http.StatusGatewayTimeout, "", "timeout"), lost, Unreachable},
-		"a webhook that does not answer is the server's":    {apierrors.NewInternalError(errors.New("failed calling webhook")), faulty, ServerError},
-		"a conversion webhook that is away is no answer":    {apierrors.NewInternalError(errors.New(`conversion webhook for demo.example.com/v1, Kind=Widget failed: Post "https://x": EOF`)), lost, Unreachable},
-		"a conversion webhook's answer is about the object": {apierrors.NewInternalError(errors.New(`conversion webhook for demo.example.com/v1, Kind=Widget failed: no color`)), faulty, ServerError},
-		"an answer that is no metadata is the server's":     {fmt.Errorf("%w: HTML", errMalformed), faulty, ServerError},
-		"a conflict says nothing about what is stored":      {apierrors.NewConflict(widgets, "a", errors.New("moved")), conflict, Conflicting},
-		"a 404 has to be looked into":                       {apierrors.NewNotFound(widgets, "a"), missing, Orphaned},
-		"a validation error stays":                          {status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "spec.size"), rejected, Rejected},
-		"a webhook's denial is a rejection":                 {apierrors.NewForbidden(widgets, "a", errors.New(`admission webhook "w" denied the request`)), rejected, Rejected},
+		"too many requests ask for less": {apierrors.NewTooManyRequests("slow down", 3),
+			throttled, Unreachable},
+		"an unavailable server asks for less": {status(http.StatusServiceUnavailable, "", "down"),
+			throttled, Unreachable},
+		"a cut connection is no answer": {fmt.Errorf("patch: %w",
+			io.ErrUnexpectedEOF), lost, Unreachable},
+		"a request that took too long is no answer": {context.DeadlineExceeded, lost, Unreachable},
+		"a gateway that gave up is no answer": {status(http.StatusGatewayTimeout, "",
+			"timeout"), lost, Unreachable},
+		"a webhook that does not answer is the server's": {
+			apierrors.NewInternalError(errors.New("failed calling webhook")), faulty, ServerError,
+		},
+		"a conversion webhook that is away is no answer": {
+			apierrors.NewInternalError(
+				errors.New(`conversion webhook for demo.example.com/v1, Kind=Widget failed: Post "https://x": EOF`),
+			), lost, Unreachable,
+		},
+		"a conversion webhook's answer is about the object": {
+			apierrors.NewInternalError(
+				errors.New(`conversion webhook for demo.example.com/v1, Kind=Widget failed: no color`),
+			), faulty, ServerError,
+		},
+		"an answer that is no metadata is the server's": {fmt.Errorf("%w: HTML", errMalformed), faulty, ServerError},
+		"a conflict says nothing about what is stored": {apierrors.NewConflict(widgets, "a", errors.New("moved")),
+			conflict, Conflicting},
+		"a 404 has to be looked into": {apierrors.NewNotFound(widgets, "a"), missing, Orphaned},
+		"a validation error stays": {status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+			"spec.size"), rejected, Rejected},
+		"a webhook's denial is a rejection": {apierrors.NewForbidden(widgets, "a",
+			errors.New(`admission webhook "w" denied the request`)), rejected, Rejected},
 		"the guard's refusal is one of its own": {apierrors.NewForbidden(widgets, "a", errors.New(
-			`ValidatingAdmissionPolicy 'kube-migrator-worker' with binding 'kube-migrator-worker' denied request: `+GuardRefusal+`: a webhook adds to it`)), rejected, WouldChange},
+			`ValidatingAdmissionPolicy 'kube-migrator-worker' with binding 'kube-migrator-worker' denied request: `+
+				GuardRefusal+`: a webhook adds to it`)), rejected, WouldChange},
 		"another policy's denial is a rejection": {status(http.StatusServiceUnavailable, "",
-			`widgets "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`), rejected, Rejected},
-		"words of the guard in another denial are a rejection": {apierrors.NewForbidden(widgets, "a", errors.New(`admission webhook "w" denied the request: `+GuardRefusal)), rejected, Rejected},
-		"a missing permission is one":                          {status(http.StatusForbidden, metav1.StatusReasonForbidden, `widgets "a" is forbidden: User "eve" cannot patch resource "widgets"`), rejected, Forbidden},
-		"an expired token ends everything":                     {apierrors.NewUnauthorized("who are you"), refused, Rejected},
-		"an expired continue token goes on from the same key":  {apierrors.NewResourceExpired("too old"), expired, Rejected},
-		"our own end is not the server's":                      {context.Canceled, cancelled, Unreachable},
+			`widgets "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`), rejected,
+			Rejected},
+		"words of the guard in another denial are a rejection": {apierrors.NewForbidden(widgets, "a",
+			errors.New(`admission webhook "w" denied the request: `+GuardRefusal)), rejected, Rejected},
+		"a missing permission is one": {status(http.StatusForbidden,
+			metav1.StatusReasonForbidden, `widgets "a" is forbidden: User "eve" cannot patch resource "widgets"`),
+			rejected, Forbidden},
+		"an expired token ends everything": {apierrors.NewUnauthorized("who are you"), refused,
+			Rejected},
+		"an expired continue token goes on from the same key": {apierrors.NewResourceExpired("too old"), expired,
+			Rejected},
+		"our own end is not the server's": {context.Canceled, cancelled, Unreachable},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -98,12 +123,14 @@ func TestWhatAnEarlierEpochWroteStaysKnown(t *testing.T) {
 	if diff := cmp.Diff([]Range{{Hash: "v2", From: 100, To: 200}}, c.Ranges); diff != "" {
 		t.Errorf("ranges (-want +got):\n%s", diff)
 	}
-	for rv, want := range map[string]bool{"100": false, "101": true, "200": true, "201": false, "300": false, "301": true, "": false, "x": false} {
+	for rv, want := range map[string]bool{"100": false, "101": true, "200": true, "201": false, "300": false,
+		"301": true, "": false, "x": false} {
 		if got := c.current(at(rv)); got != want {
 			t.Errorf("after the restart, current(%q) = %v, want %v", rv, got, want)
 		}
 	}
-	if diff := cmp.Diff(Counts{RewrittenBefore: 7, Retried: 3}, c.Counts); diff != "" || c.Failures != nil || c.Restarts != 1 {
+	if diff := cmp.Diff(Counts{RewrittenBefore: 7, Retried: 3}, c.Counts); diff != "" ||
+		c.Failures != nil || c.Restarts != 1 {
 		t.Errorf("the new pass counts anew (-want +got):\n%s", diff)
 	}
 
@@ -199,18 +226,22 @@ func TestWhatTheServerDidToAnObjectOnItsOwnAccountIsCounted(t *testing.T) {
 		"nothing":                    {listed, func(*object) {}, 0},
 		"admission changed the spec": {listed, func(o *object) { o.generation = 2 }, changed},
 		"admission changed labels":   {listed, func(o *object) { o.labels = 4 }, changed},
-		"admission labelled an object without a generation": {object{uid: "u", resourceVersion: "10", owners: 7, labels: 3}, func(o *object) { o.labels = 4 }, changed},
-		"a client changed the spec at the same moment":      {listed, func(o *object) { o.generation, o.owners = 2, 8 }, 0},
-		"a client labelled it at the same moment":           {listed, func(o *object) { o.labels, o.owners = 4, 8 }, 0},
-		"it was deleted and created again":                  {listed, func(o *object) { o.uid, o.generation, o.owners = "v", 2, 0 }, 0},
-		"without managedFields it may have been either":     {object{uid: "u", resourceVersion: "10", generation: 1}, func(o *object) { o.generation = 2 }, changed},
-		"it became too large with its managedFields":        {listed, func(o *object) { o.owners = 0 }, dropped},
+		"admission labelled an object without a generation": {object{uid: "u", resourceVersion: "10", owners: 7,
+			labels: 3}, func(o *object) { o.labels = 4 }, changed},
+		"a client changed the spec at the same moment": {listed, func(o *object) { o.generation, o.owners = 2, 8 }, 0},
+		"a client labelled it at the same moment":      {listed, func(o *object) { o.labels, o.owners = 4, 8 }, 0},
+		"it was deleted and created again": {listed,
+			func(o *object) { o.uid, o.generation, o.owners = "v", 2, 0 }, 0},
+		"without managedFields it may have been either": {object{uid: "u", resourceVersion: "10", generation: 1},
+			func(o *object) { o.generation = 2 }, changed},
+		"it became too large with its managedFields": {listed, func(o *object) { o.owners = 0 }, dropped},
 	} {
 		after := tt.listed
 		after.resourceVersion = "11"
 		tt.edit(&after)
 		got := outcome(tt.listed, after)
-		want := Counts{Rewritten: 1, ChangedByAdmission: int64(tt.want & changed), ManagedFieldsDropped: int64(tt.want & dropped / dropped)}
+		want := Counts{Rewritten: 1, ChangedByAdmission: int64(tt.want & changed),
+			ManagedFieldsDropped: int64(tt.want & dropped / dropped)}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -13,8 +13,8 @@ import (
 // digest is what the sweep keeps of an object's metadata to see that it changed (I6, I9). 0 stands for none.
 type digest uint64
 
-// ownersOf digests who set which fields, and when: every client's write changes it, and what admission adds on its own account does not, because
-// the API server computes managedFields before admission runs.
+// ownersOf digests who set which fields, and when: every client's write changes it, and what admission adds on its own
+// account does not, because the API server computes managedFields before admission runs.
 func ownersOf(m *metav1.ObjectMeta) digest {
 	if len(m.ManagedFields) == 0 {
 		return 0

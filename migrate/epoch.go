@@ -55,14 +55,15 @@ func (e *Evidence) UnmarshalText(text []byte) error {
 type Epoch struct {
 	// Hash is the storageVersionHash that every server shows. Opaque; compared, never parsed.
 	Hash string `json:"hash"`
-	// Servers identifies the processes that can write, sorted: the holderIdentity of each API server's Lease,
-	// which changes with every start of a process. One that was told to end is among them until it is silent. Empty where Leases cannot be read.
+	// Servers identifies the processes that can write, sorted: the holderIdentity of each API server's Lease, which
+	// changes with every start of a process. One that was told to end is among them until it is silent. Empty where
+	// Leases cannot be read.
 	Servers []string `json:"servers,omitempty"`
 	// CRDUID and CRDGeneration are those of the CustomResourceDefinition; zero for other resources.
 	CRDUID        types.UID `json:"crdUID,omitempty"`
 	CRDGeneration int64     `json:"crdGeneration,omitempty"`
-	// Declared identifies, where the evidence is Declared, the StorageVersion object as it was: it changes with every change
-	// of an entry. Empty otherwise.
+	// Declared identifies, where the evidence is Declared, the StorageVersion object as it was: it changes with every
+	// change of an entry. Empty otherwise.
 	Declared string `json:"declared,omitempty"`
 	// Since is the latest moment, by this machine's clock, at which the epoch can have begun. Not part of its identity.
 	Since time.Time `json:"since"`
@@ -70,14 +71,16 @@ type Epoch struct {
 	Evidence Evidence `json:"evidence"`
 }
 
-// Same reports whether a and b are one epoch. What is declared is compared only where both looks rest on it: one that may not
-// read StorageVersions sees the same epoch, with weaker evidence.
+// Same reports whether a and b are one epoch. What is declared is compared only where both looks rest on it: one that
+// may not read StorageVersions sees the same epoch, with weaker evidence.
 func (e Epoch) Same(other Epoch) bool {
 	return e.Hash == other.Hash && e.CRDUID == other.CRDUID && e.CRDGeneration == other.CRDGeneration &&
-		slices.Equal(e.Servers, other.Servers) && (e.Declared == other.Declared || e.Declared == "" || other.Declared == "")
+		slices.Equal(e.Servers, other.Servers) &&
+		(e.Declared == other.Declared || e.Declared == "" || other.Declared == "")
 }
 
-// lasts reports whether a later look by the same looker sees e still. An epoch that rests on what is declared ends with it.
+// lasts reports whether a later look by the same looker sees e still. An epoch that rests on what is declared ends with
+// it.
 func (e Epoch) lasts(now Epoch) bool {
 	return e.Same(now) && (e.Declared == "" || e.Declared == now.Declared)
 }
@@ -94,8 +97,8 @@ func (e Epoch) lostServers(now Epoch) bool {
 
 // Agreement tells in which epoch the API servers are. Implementations are safe for concurrent use.
 type Agreement interface {
-	// Epoch looks now. An error for which errors.Is(err, ErrDisagreement) holds says that the servers were asked
-	// and do not agree: the epoch is over. With one for which errors.Is(err, ErrSilent) holds comes what could be seen all the
+	// Epoch looks now. An error for which errors.Is(err, ErrDisagreement) holds says that the servers were asked and do
+	// not agree: the epoch is over. With one for which errors.Is(err, ErrSilent) holds comes what could be seen all the
 	// same. Any other error says that nothing could be learnt by this look.
 	Epoch(ctx context.Context) (Epoch, error)
 }

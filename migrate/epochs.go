@@ -31,8 +31,9 @@ func (s *Sweep) untilStopped(ctx context.Context) (context.Context, context.Canc
 // settled waits until an epoch has lasted for the settle time, and returns it. A pass that was begun in the present
 // epoch goes on without waiting: it began settled.
 //
-// One settling has one deadline, however often an epoch ends within it: AgreementTimeout for the API servers to agree, and the settle time
-// on top once they have. API servers that come and go all the time would otherwise keep a worker, and the only turn in the cluster, indefinitely.
+// One settling has one deadline, however often an epoch ends within it: AgreementTimeout for the API servers to agree,
+// and the settle time on top once they have. API servers that come and go all the time would otherwise keep a worker,
+// and the only turn in the cluster, indefinitely.
 func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 	ctx, cancel := s.untilStopped(ctx)
 	defer cancel()
@@ -73,7 +74,8 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 				return epoch, nil
 			}
 			if late {
-				return Epoch{}, fmt.Errorf("%w: the API servers kept changing for %v: no epoch lasted for the settle time of %v",
+				return Epoch{}, fmt.Errorf("%w: the API servers kept changing for %v: no epoch lasted for the settle "+
+					"time of %v",
 					ErrNoAgreement, patience, s.options.SettleTime)
 			}
 			if bound := s.options.SettlePatience; bound > 0 && left > bound {
@@ -83,7 +85,8 @@ func (s *Sweep) settled(ctx context.Context) (Epoch, error) {
 			if until.Sub(said).Abs() > 2*time.Second { // looks at one epoch differ a little in when it began
 				said = until
 			}
-			s.wait("until " + said.Format(time.TimeOnly) + ": requests that began before the API servers agreed may still write")
+			s.wait("until " + said.Format(time.TimeOnly) +
+				": requests that began before the API servers agreed may still write")
 		}
 		if err := pace.Sleep(ctx, wait); err != nil {
 			return Epoch{}, err
@@ -98,8 +101,9 @@ func (s *Sweep) wait(reason string) {
 	s.update(func() { s.waiting = reason })
 }
 
-// watch looks at the epoch until the context ends, and ends the pass as soon as the epoch is over. While looks fail, writing
-// waits: it would do no harm, but the epoch is likely to be over soon, and what was written last to be written again.
+// watch looks at the epoch until the context ends, and ends the pass as soon as the epoch is over. While looks fail,
+// writing waits: it would do no harm, but the epoch is likely to be over soon, and what was written last to be written
+// again.
 func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(s.options.LookInterval)
 	defer ticker.Stop()
@@ -120,22 +124,24 @@ func (s *Sweep) watch(ctx context.Context, epoch Epoch, end context.CancelCauseF
 		case err == nil && evidence >= min(epoch.Evidence, Observed):
 			s.hold.open()
 		case s.hold.close():
-			s.log.Info("Not every API server answers, writing waits until each does or is gone", "error", err, "evidence", evidence)
+			s.log.Info("Not every API server answers, writing waits until each does or is gone", "error",
+				err, "evidence", evidence)
 		}
 	}
 }
 
 const (
-	// pausedLook is how long after the last look another one is due while the API server asks for a pause: late, but early enough for a look
-	// that fails to be repeated before maxBlind is over.
+	// pausedLook is how long after the last look another one is due while the API server asks for a pause: late, but
+	// early enough for a look that fails to be repeated before maxBlind is over.
 	pausedLook = 7 * time.Second
-	// lookPatience is how long the requests of a look wait for the end of a pause that begins under it: less than agreement gives each request.
+	// lookPatience is how long the requests of a look wait for the end of a pause that begins under it: less than
+	// agreement gives each request.
 	lookPatience = 4 * time.Second
 )
 
-// lookIsDue waits, while the API server asks for a pause (Retry-After), until the next look at the epoch cannot wait any longer. Looks go on
-// during a pause, because a pass that no one follows for maxBlind is over, and API Priority and Fairness asks for pauses of up to 32 s; but
-// they are as rare as maxBlind allows (I5, I7).
+// lookIsDue waits, while the API server asks for a pause (Retry-After), until the next look at the epoch cannot wait
+// any longer. Looks go on during a pause, because a pass that no one follows for maxBlind is over, and API Priority and
+// Fairness asks for pauses of up to 32 s; but they are as rare as maxBlind allows (I5, I7).
 func (s *Sweep) lookIsDue(ctx context.Context) error {
 	for s.pacer.Paused() && time.Since(s.lastLook()) < pausedLook {
 		if err := pace.Sleep(ctx, s.options.LookInterval); err != nil {
@@ -152,7 +158,8 @@ func (s *Sweep) lastLook() time.Time {
 	return s.state.Seen
 }
 
-// pressing returns the context for the requests of a look that is due: they wait no longer for the end of a pause than the look can.
+// pressing returns the context for the requests of a look that is due: they wait no longer for the end of a pause than
+// the look can.
 func (s *Sweep) pressing(ctx context.Context) context.Context {
 	latest := time.Now()
 	if !s.pacer.Paused() {
@@ -167,7 +174,8 @@ const leaseGrace = 5 * time.Second
 
 func (s *Sweep) grace() time.Duration { return min(leaseGrace, s.options.SettleTime) }
 
-// sighting is how far the pass was at one moment: the newest resourceVersion that had been read, and Checkpoint.Done and DoneAt before that.
+// sighting is how far the pass was at one moment: the newest resourceVersion that had been read, and Checkpoint.Done
+// and DoneAt before that.
 type sighting struct {
 	at     time.Time
 	newest uint64
@@ -185,8 +193,8 @@ func (s *Sweep) sight() sighting {
 
 // look confirms the epoch: what had been read the grace before the look was written while the epoch lasted.
 //
-// The processes that the epoch was observed on need not all answer once more: one that still has its Lease writes what it wrote, or
-// nothing, and another one would have a Lease of its own.
+// The processes that the epoch was observed on need not all answer once more: one that still has its Lease writes what
+// it wrote, or nothing, and another one would have a Lease of its own.
 func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 	seen := s.sight()
 	now, err := s.agreement.Epoch(s.pressing(ctx))
@@ -212,8 +220,8 @@ func (s *Sweep) identified(e Epoch) bool {
 	return len(e.Servers) > 0 && s.wire.target.Origin != Aggregated
 }
 
-// confirmTrail takes in a look that began when seen was; what had been read the grace before is confirmed if the look can tell. It
-// does nothing and returns false if too much time has passed since the look before.
+// confirmTrail takes in a look that began when seen was; what had been read the grace before is confirmed if the look
+// can tell. It does nothing and returns false if too much time has passed since the look before.
 func (s *Sweep) confirmTrail(seen sighting, tells bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,8 +239,9 @@ func (s *Sweep) confirmTrail(seen sighting, tells bool) bool {
 	return true
 }
 
-// linger looks on for the grace when the epoch is over and the pass has ended. As long as nothing has happened but that servers went,
-// what was written until then is confirmed as it would have been within the epoch: the next pass need not send it again.
+// linger looks on for the grace when the epoch is over and the pass has ended. As long as nothing has happened but that
+// servers went, what was written until then is confirmed as it would have been within the epoch: the next pass need not
+// send it again.
 func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
 	ctx, release := s.untilStopped(ctx)
 	defer release()
@@ -247,7 +256,8 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
 		case err != nil && seen.at.Sub(end) > 2*s.grace(), errors.Is(err, ErrDisagreement), ctx.Err() != nil:
 			return
 		case err != nil && !(errors.Is(err, ErrSilent) && s.identified(now)):
-		case !epoch.lostServers(now) || !s.identified(now) || !s.confirmTrail(seen, true) || seen.at.Sub(end) >= s.grace():
+		case !epoch.lostServers(now) || !s.identified(now) || !s.confirmTrail(seen, true) ||
+			seen.at.Sub(end) >= s.grace():
 			return
 		}
 		if pace.Sleep(ctx, s.options.LookInterval) != nil {
@@ -256,8 +266,9 @@ func (s *Sweep) linger(ctx context.Context, epoch Epoch) {
 	}
 }
 
-// confirm looks until a look succeeds: the comparison at the end, without which nothing is proven (I2). Evidence
-// that is weaker than at the beginning is given a few looks to recover. Where no CRD tells what is written, it waits for servers whose Lease shows late.
+// confirm looks until a look succeeds: the comparison at the end, without which nothing is proven (I2). Evidence that
+// is weaker than at the beginning is given a few looks to recover. Where no CRD tells what is written, it waits for
+// servers whose Lease shows late.
 func (s *Sweep) confirm(ctx context.Context, epoch Epoch) (Evidence, error) {
 	s.enter(Confirming)
 	if s.state.Counts.Done() > 0 && !told(epoch) {
@@ -288,9 +299,10 @@ func (s *Sweep) confirm(ctx context.Context, epoch Epoch) (Evidence, error) {
 	}
 }
 
-// told reports whether a CustomResourceDefinition tells every API server what to write, also one that has just started and has no Lease yet: one that
-// serves a custom resource has read the CRD since it started. The last look shows the CRD's generation as it is after the last write, so nothing that this
-// look cannot see can have written another version.
+// told reports whether a CustomResourceDefinition tells every API server what to write, also one that has just started
+// and has no Lease yet: one that serves a custom resource has read the CRD since it started. The last look shows the
+// CRD's generation as it is after the last write, so nothing that this look cannot see can have written another
+// version.
 func told(epoch Epoch) bool { return epoch.CRDUID != "" && epoch.CRDGeneration > 0 }
 
 // difference says in which way one epoch is not the other.
@@ -301,7 +313,8 @@ func difference(was, is Epoch) string {
 	case was.Hash != is.Hash:
 		return fmt.Sprintf("the storage version changed (hash %s, now %s)", was.Hash, is.Hash)
 	case was.CRDGeneration != is.CRDGeneration:
-		return fmt.Sprintf("the CustomResourceDefinition was changed (generation %d, now %d)", was.CRDGeneration, is.CRDGeneration)
+		return fmt.Sprintf("the CustomResourceDefinition was changed (generation %d, now %d)",
+			was.CRDGeneration, is.CRDGeneration)
 	case was.Declared != is.Declared:
 		return "what the API servers publish as their StorageVersion changed"
 	}

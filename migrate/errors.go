@@ -34,26 +34,28 @@ var (
 	// ErrNotReady: the resource cannot be migrated as it is now: its definition is not established, or its
 	// conversion webhook does not answer; the text says which.
 	ErrNotReady = errors.New("not ready to be migrated")
-	// ErrWentBackwards: objects that this run had rewritten, or the collection, had lesser resourceVersions when they were read again, more
-	// often than etcd is restored from backups. These resourceVersions prove nothing.
+	// ErrWentBackwards: objects that this run had rewritten, or the collection, had lesser resourceVersions when they
+	// were read again, more often than etcd is restored from backups. These resourceVersions prove nothing.
 	ErrWentBackwards = errors.New("resourceVersions went backwards again and again")
 	// ErrResourceGone: the resource is not served any more.
 	ErrResourceGone = errors.New("the resource is gone")
-	// ErrUntrustedAnswer: the server of the resource listed an object whose name or namespace cannot be one, or its answer to a
-	// request is not about the object that was asked for. Nothing was sent to such a name (I3), and nothing that this server says
-	// counts (I4): no checkpoint says that the pass is complete. The text names the resource, the server and what it said.
+	// ErrUntrustedAnswer: the server of the resource listed an object whose name or namespace cannot be one, or its
+	// answer to a request is not about the object that was asked for. Nothing was sent to such a name (I3), and nothing
+	// that this server says counts (I4): no checkpoint says that the pass is complete. The text names the resource, the
+	// server and what it said.
 	ErrUntrustedAnswer = errors.New("untrusted answer")
-	// ErrEndlessList: the pages of the list have no end: a continue token or a page repeats, keys do not ascend, a hundred pages in a
-	// row have no object, or there are more than 10,000,000 objects.
+	// ErrEndlessList: the pages of the list have no end: a continue token or a page repeats, keys do not ascend, a
+	// hundred pages in a row have no object, or there are more than 10,000,000 objects.
 	ErrEndlessList = bounded.ErrEndless
-	// ErrAnswerTooLarge: an answer has more bytes or elements than may be read (I6). The text names the server and the path.
+	// ErrAnswerTooLarge: an answer has more bytes or elements than may be read (I6). The text names the server and the
+	// path.
 	ErrAnswerTooLarge = bounded.ErrTooLarge
 	// ErrStalled: no object was accounted for during Options.StallTimeout. What was done is in the checkpoint.
 	ErrStalled = errors.New("no progress")
 )
 
-// UnsettledError says that the epoch has to last for longer than Options.SettlePatience before anything can be concluded. Test with errors.As. A run that
-// resumes later loses nothing.
+// UnsettledError says that the epoch has to last for longer than Options.SettlePatience before anything can be
+// concluded. Test with errors.As. A run that resumes later loses nothing.
 type UnsettledError struct {
 	// Left is how much longer the epoch has to last.
 	Left time.Duration
@@ -61,7 +63,8 @@ type UnsettledError struct {
 
 // Error implements error.
 func (e *UnsettledError) Error() string {
-	return fmt.Sprintf("requests that began before the API servers agreed may still write, for %v", e.Left.Round(time.Second))
+	return fmt.Sprintf("requests that began before the API servers agreed may still write, for %v",
+		e.Left.Round(time.Second))
 }
 
 // class is what an answer of an API server means for a sweep. Closed: every switch over it handles all of it.
@@ -100,7 +103,8 @@ func classify(err error) class {
 	switch code := status.Status().Code; {
 	case admissionDenial.MatchString(status.Status().Message), policyDenial.MatchString(status.Status().Message):
 		return rejected // with whatever code the webhook or the policy chose
-	case strings.Contains(status.Status().Message, conversionWebhook) && strings.Contains(status.Status().Message, notAsked):
+	case strings.Contains(status.Status().Message, conversionWebhook) &&
+		strings.Contains(status.Status().Message, notAsked):
 		return lost
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		return throttled
@@ -146,8 +150,8 @@ const (
 	Rejected Reason = "Rejected"
 	// Forbidden: the object may not be patched by this user.
 	Forbidden Reason = "Forbidden"
-	// WouldChange: a guard refused the rewrite (GuardRefusal), because a mutating webhook or policy, or the API server itself,
-	// would change the object. Nothing was changed.
+	// WouldChange: a guard refused the rewrite (GuardRefusal), because a mutating webhook or policy, or the API server
+	// itself, would change the object. Nothing was changed.
 	WouldChange Reason = "WouldChange"
 	// Orphaned: the object's namespace is gone, so every write is answered with 404, but it is still stored.
 	Orphaned Reason = "Orphaned"
@@ -181,8 +185,8 @@ func reasonOf(err error, c class) Reason {
 	return ServerError
 }
 
-// GuardRefusal is in the message of an admission policy that lets through only updates that change nothing, such as that
-// of an installation. Such a refusal has a reason of its own, WouldChange.
+// GuardRefusal is in the message of an admission policy that lets through only updates that change nothing, such as
+// that of an installation. Such a refusal has a reason of its own, WouldChange.
 const GuardRefusal = "the request would change the object"
 
 // isGuarded reports whether an admission policy refused a rewrite because it would change the object.

@@ -14,8 +14,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 )
 
-// What is kept of failures (I6). A checkpoint is written after every page, into a ConfigMap in the cluster, so the failures have a
-// share of it that no server can make larger: neither with many objects nor with long messages.
+// What is kept of failures (I6). A checkpoint is written after every page, into a ConfigMap in the cluster, so the
+// failures have a share of it that no server can make larger: neither with many objects nor with long messages.
 const (
 	maxFailures      = 1000
 	maxFailuresBytes = 512 << 10 // as JSON
@@ -78,8 +78,9 @@ func sizeOf(f Failure) int {
 	return len(raw) + 1
 }
 
-// bound brings a checkpoint that was read within the bounds: an older release may have written it. A failure whose name cannot be an
-// object's is only counted, which makes the next pass list it again; a witness whose name cannot be one is dropped, and vouches for nothing.
+// bound brings a checkpoint that was read within the bounds: an older release may have written it. A failure whose name
+// cannot be an object's is only counted, which makes the next pass list it again; a witness whose name cannot be one is
+// dropped, and vouches for nothing.
 func (c *Checkpoint) bound() {
 	c.Witnesses = slices.DeleteFunc(c.Witnesses, func(w Witness) bool { return !named(w.Namespace, w.Name) })
 	c.Witnesses = c.Witnesses[max(0, len(c.Witnesses)-maxWitnesses):]

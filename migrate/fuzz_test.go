@@ -13,10 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What an API server answers for a page is a list of metadata, or an error, and costs memory in proportion to its bytes (I6).
+// What an API server answers for a page is a list of metadata, or an error, and costs memory in proportion to its bytes
+// (I6).
 func FuzzPage(f *testing.F) {
 	f.Add([]byte(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"7","continue":"t"},"items":[{"metadata":{"name":"a","namespace":"b","resourceVersion":"3"}}]}`))
-	list, err := (&metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "3"}}}}).Marshal()
+	list, err := (&metav1.PartialObjectMetadataList{
+		Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "3"}}},
+	}).Marshal()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -27,7 +30,8 @@ func FuzzPage(f *testing.F) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if countItems(raw) == nil {
-			if page, err := decode[*metav1.PartialObjectMetadataList](raw); err == nil && len(page.Items) > maxPageItems {
+			if page, err := decode[*metav1.PartialObjectMetadataList](raw); err == nil &&
+				len(page.Items) > maxPageItems {
 				t.Errorf("a page has %d items", len(page.Items))
 			}
 		}
@@ -38,14 +42,17 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// A checkpoint that someone wrote by hand makes no step of a sweep panic, and nothing of it is believed beyond what it says.
+// A checkpoint that someone wrote by hand makes no step of a sweep panic, and nothing of it is believed beyond what it
+// says.
 func FuzzCheckpoint(f *testing.F) {
 	for _, c := range []Checkpoint{
 		{},
 		{
-			Version: checkpointVersion, Resource: "widgets.demo.example.com", Begun: true, Baseline: 7, Confirmed: 9, Done: "a/b", DoneAt: 8,
-			Epoch:  Epoch{Hash: "h", Servers: []string{"p1"}, Evidence: Observed},
-			Ranges: []Range{{Hash: "h", From: 1, To: 3}}, Prefix: Prefix{Hash: "h", Key: "a", ResourceVersion: 3, Reached: 3},
+			Version: checkpointVersion, Resource: "widgets.demo.example.com", Begun: true, Baseline: 7, Confirmed: 9,
+			Done: "a/b", DoneAt: 8,
+			Epoch:     Epoch{Hash: "h", Servers: []string{"p1"}, Evidence: Observed},
+			Ranges:    []Range{{Hash: "h", From: 1, To: 3}},
+			Prefix:    Prefix{Hash: "h", Key: "a", ResourceVersion: 3, Reached: 3},
 			Witnesses: []Witness{{ResourceVersion: 3}}, Failures: []Failure{{Name: "a"}},
 		},
 	} {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// maxHold bounds how long writing waits. An API server that died is gone when its identity Lease has not been renewed for a minute;
-// one that lives and cannot be reached must not stop the sweep for ever.
+// maxHold bounds how long writing waits. An API server that died is gone when its identity Lease has not been renewed
+// for a minute; one that lives and cannot be reached must not stop the sweep for ever.
 const maxHold = 90 * time.Second
 
 // hold makes writing wait while it is closed. The zero value is open.

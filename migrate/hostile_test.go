@@ -21,10 +21,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What follows is about API servers that lie, or never come to an end. With real API servers in front the same is tested in test/e2e.
+// What follows is about API servers that lie, or never come to an end. With real API servers in front the same is
+// tested in test/e2e.
 
-// liar is an API server in this process whose answers are made up: list returns a page for a continue token, patch and get an answer
-// to a request about one object. It records every request for an object as it was sent.
+// liar is an API server in this process whose answers are made up: list returns a page for a continue token, patch and
+// get an answer to a request about one object. It records every request for an object as it was sent.
 type liar struct {
 	list       func(n int, token string) (status int, body string)
 	patch, get func(path string) (status int, body string)
@@ -78,7 +79,8 @@ func about(namespace, name, resourceVersion string) string {
 func identified(namespace, name, uid, resourceVersion string) string {
 	raw, err := json.Marshal(map[string]any{
 		"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-		"metadata": map[string]any{"namespace": namespace, "name": name, "uid": uid, "resourceVersion": resourceVersion},
+		"metadata": map[string]any{"namespace": namespace, "name": name, "uid": uid,
+			"resourceVersion": resourceVersion},
 	})
 	if err != nil {
 		panic(err)
@@ -92,7 +94,9 @@ func listOf(token string, items ...string) string {
 }
 
 func notFound(name string) (int, string) {
-	return http.StatusNotFound, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"not found","details":{"name":%q},"code":404}`, name)
+	return http.StatusNotFound, fmt.Sprintf(
+		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"not found","details":{"name":%q},"code":404}`, name,
+	)
 }
 
 func (l *liar) sweep(t *testing.T, change func(*Target), o Options) *Sweep {
@@ -117,8 +121,10 @@ func TestAnObjectThatCannotBeOneIsNeverSentFor(t *testing.T) {
 		namespace, name, resourceVersion string
 		clusterScoped                    bool
 	}{
-		"out of the API":              {namespace: "d", name: "../../../../../../api/v1/namespaces/kube-system/secrets/x"},
-		"to a node's proxy":           {namespace: "d", name: "../../../../../../api/v1/nodes/http:n1:19080/proxy/metrics"},
+		"out of the API": {namespace: "d",
+			name: "../../../../../../api/v1/namespaces/kube-system/secrets/x"},
+		"to a node's proxy": {namespace: "d",
+			name: "../../../../../../api/v1/nodes/http:n1:19080/proxy/metrics"},
 		"by its namespace":            {namespace: "../../../../api/v1/namespaces/kube-system", name: "x"},
 		"a subresource":               {namespace: "d", name: "a/scale"},
 		"the collection":              {namespace: "d", name: "."},
@@ -150,15 +156,19 @@ func TestAnObjectThatCannotBeOneIsNeverSentFor(t *testing.T) {
 					l.patch = func(string) (int, string) { return http.StatusOK, about("", "a", "2000") }
 				}
 				place := &memoryCheckpoints{}
-				sweep := l.sweep(t, func(target *Target) { target.Namespaced = !tt.clusterScoped }, Options{Checkpoints: place})
+				sweep := l.sweep(t, func(target *Target) { target.Namespaced = !tt.clusterScoped },
+					Options{Checkpoints: place})
 				if tt.clusterScoped {
 					sweep.wire.client = clusterScoped(t, l)
 				}
 				result, err := sweep.Run(t.Context())
 				if !errors.Is(err, ErrUntrustedAnswer) || result.Proven || result.Complete {
-					t.Fatalf("error %v, proven %t, complete %t; want ErrUntrustedAnswer (I4)", err, result.Proven, result.Complete)
+					t.Fatalf("error %v, proven %t, complete %t; want ErrUntrustedAnswer (I4)", err,
+						result.Proven, result.Complete)
 				}
-				if text := err.Error(); !strings.Contains(text, "flunders.wardle.example.com") || !strings.Contains(text, "liar.example.com") || strings.ContainsAny(text, "\x1b") || len(text) > 700 {
+				if text := err.Error(); !strings.Contains(text, "flunders.wardle.example.com") ||
+					!strings.Contains(text, "liar.example.com") ||
+					strings.ContainsAny(text, "\x1b") || len(text) > 700 {
 					t.Errorf("the error does not name resource and server, or repeats what it should not: %q", text)
 				}
 				for _, sent := range l.sent {
@@ -209,20 +219,26 @@ func TestAnAnswerAboutAnotherObjectEndsTheSweep(t *testing.T) {
 		patch, get func(string) (int, string)
 		trusted    bool
 	}{
-		"the patched object, as it should be":    {patch: say(identified("d", "a", "u", "20")), trusted: true},
-		"another name":                           {patch: say(identified("d", "b", "u", "20"))},
-		"another namespace":                      {patch: say(identified("e", "a", "u", "20"))},
-		"no namespace":                           {patch: say(identified("", "a", "u", "20"))},
-		"no resourceVersion":                     {patch: say(identified("d", "a", "u", ""))},
-		"another UID, and it is still there":     {patch: say(identified("d", "a", "v", "20")), get: say(identified("d", "a", "u", "20"))},
-		"another UID, as it was created anew":    {patch: say(identified("d", "a", "v", "20")), get: say(identified("d", "a", "v", "20")), trusted: true},
-		"another UID, and it is deleted again":   {patch: say(identified("d", "a", "v", "20")), get: gone, trusted: true},
+		"the patched object, as it should be": {patch: say(identified("d", "a", "u", "20")), trusted: true},
+		"another name":                        {patch: say(identified("d", "b", "u", "20"))},
+		"another namespace":                   {patch: say(identified("e", "a", "u", "20"))},
+		"no namespace":                        {patch: say(identified("", "a", "u", "20"))},
+		"no resourceVersion":                  {patch: say(identified("d", "a", "u", ""))},
+		"another UID, and it is still there": {patch: say(identified("d", "a", "v", "20")),
+			get: say(identified("d", "a", "u", "20"))},
+		"another UID, as it was created anew": {patch: say(identified("d", "a", "v", "20")),
+			get: say(identified("d", "a", "v", "20")), trusted: true},
+		"another UID, and it is deleted again": {patch: say(identified("d", "a", "v", "20")),
+			get: gone, trusted: true},
 		"a 404, and the GET is about another":    {patch: gone, get: say(identified("d", "b", "u", "20"))},
 		"a 404, and the GET is about a stranger": {patch: gone, get: say(identified("e", "a", "u", "20"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &liar{
-				list:  func(int, string) (int, string) { return http.StatusOK, listOf("", identified("d", "a", "u", "10")) },
+				list: func(int, string) (int, string) {
+					return http.StatusOK,
+						listOf("", identified("d", "a", "u", "10"))
+				},
 				patch: tt.patch, get: tt.get,
 			}
 			result, err := l.sweep(t, nil, Options{}).Run(t.Context())
@@ -264,19 +280,39 @@ func TestA404IsOnlyGoneIfAGETSaysSoToo(t *testing.T) {
 func TestAListWithoutEndIsAnErrorOfItsOwn(t *testing.T) {
 	object := func(i int) string { return about("d", fmt.Sprintf("%09d", i), "5") }
 	refused := func(token string) (int, string) {
-		return http.StatusGone, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","message":"expired","code":410,"metadata":{"continue":%q}}`, token)
+		return http.StatusGone, fmt.Sprintf(
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","message":"expired","code":410,"metadata":{"continue":%q}}`, token,
+		)
 	}
 	for name, tt := range map[string]struct {
 		origin Origin
 		list   func(n int, token string) (int, string)
 		most   int // lists
 	}{
-		"the same token":     {Aggregated, func(n int, _ string) (int, string) { return 200, listOf("t", object(n)) }, 3},
-		"tokens in a circle": {Aggregated, func(n int, _ string) (int, string) { return 200, listOf(fmt.Sprint(n%5), object(n)) }, 16},
-		"the same page":      {Aggregated, func(n int, _ string) (int, string) { return 200, listOf(fmt.Sprint(n), object(1)) }, 3},
-		"empty pages":        {Aggregated, func(n int, _ string) (int, string) { return 200, listOf(fmt.Sprint(n)) }, 102},
-		"keys that go back":  {BuiltIn, func(n int, _ string) (int, string) { return 200, listOf(fmt.Sprint(n), object(1000-n)) }, 3},
-		"keys that stay":     {Custom, func(n int, _ string) (int, string) { return 200, listOf(fmt.Sprint(n), object(n), object(n+1)) }, 3},
+		"the same token": {Aggregated, func(n int, _ string) (int, string) {
+			return 200,
+				listOf("t", object(n))
+		}, 3},
+		"tokens in a circle": {Aggregated, func(n int, _ string) (int, string) {
+			return 200,
+				listOf(fmt.Sprint(n%5), object(n))
+		}, 16},
+		"the same page": {Aggregated, func(n int, _ string) (int, string) {
+			return 200,
+				listOf(fmt.Sprint(n), object(1))
+		}, 3},
+		"empty pages": {Aggregated, func(n int, _ string) (int, string) {
+			return 200,
+				listOf(fmt.Sprint(n))
+		}, 102},
+		"keys that go back": {BuiltIn, func(n int, _ string) (int, string) {
+			return 200,
+				listOf(fmt.Sprint(n), object(1000-n))
+		}, 3},
+		"keys that stay": {Custom, func(n int, _ string) (int, string) {
+			return 200,
+				listOf(fmt.Sprint(n), object(n), object(n+1))
+		}, 3},
 		"a list that begins for ever": {Custom, func(n int, _ string) (int, string) {
 			if n%2 == 0 {
 				return refused("")
@@ -291,7 +327,8 @@ func TestAListWithoutEndIsAnErrorOfItsOwn(t *testing.T) {
 			l := &liar{list: tt.list}
 			result, err := l.sweep(t, func(target *Target) { target.Origin = tt.origin }, Options{}).runList(t)
 			long := strings.Contains(name, "too long")
-			if !long && !errors.Is(err, ErrEndlessList) || long && !errors.Is(err, ErrUntrustedAnswer) || result.Proven {
+			if !long && !errors.Is(err, ErrEndlessList) || long &&
+				!errors.Is(err, ErrUntrustedAnswer) || result.Proven {
 				t.Errorf("error %v, want ErrEndlessList", err)
 			}
 			if l.lists > tt.most {
@@ -323,8 +360,9 @@ func TestAListThatIsOddAndEndsIsSweptToItsEnd(t *testing.T) {
 		pages  []string // names; "-" is a 410 with a token that goes on, "!" one without
 		want   int64
 	}{
-		"out of order":                      {Aggregated, []string{"c", "a", "b"}, 3},
-		"empty pages in between":            {Aggregated, append(append([]string{"a"}, make([]string, 60)...), "b", "", "c"), 3},
+		"out of order": {Aggregated, []string{"c", "a", "b"}, 3},
+		"empty pages in between": {Aggregated,
+			append(append([]string{"a"}, make([]string, 60)...), "b", "", "c"), 3},
 		"an expired token that goes on":     {BuiltIn, []string{"a", "-", "b", "-", "c"}, 3},
 		"an expired token that starts over": {BuiltIn, []string{"a", "b", "!", "a", "b", "c"}, 3},
 	} {
@@ -336,7 +374,9 @@ func TestAListThatIsOddAndEndsIsSweptToItsEnd(t *testing.T) {
 				}
 				switch page {
 				case "-":
-					return http.StatusGone, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"metadata":{"continue":%q}}`, token)
+					return http.StatusGone, fmt.Sprintf(
+						`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"metadata":{"continue":%q}}`, token,
+					)
 				case "!":
 					return http.StatusGone, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
 				case "":
@@ -364,21 +404,25 @@ func TestFailuresHaveTheirShareOfACheckpoint(t *testing.T) {
 			return http.StatusOK, listOf("", items...)
 		},
 		patch: func(string) (int, string) {
-			raw, _ := json.Marshal(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "message": text, "code": 422})
+			raw, _ := json.Marshal(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure",
+				"reason": "Invalid", "message": text, "code": 422})
 			return http.StatusUnprocessableEntity, string(raw)
 		},
 	}
 	place := &memoryCheckpoints{}
 	result, err := l.sweep(t, nil, Options{Checkpoints: place, PageSize: objects}).Run(t.Context())
-	if !errors.Is(err, ErrObjectsFailed) || result.Counts.Failed != objects || int64(len(result.Failures))+result.FailuresOmitted != objects {
-		t.Fatalf("error %v, %d failed, %d named and %d counted, want %d", err, result.Counts.Failed, len(result.Failures), result.FailuresOmitted, objects)
+	if !errors.Is(err, ErrObjectsFailed) || result.Counts.Failed != objects || int64(len(result.Failures))+
+		result.FailuresOmitted != objects {
+		t.Fatalf("error %v, %d failed, %d named and %d counted, want %d", err, result.Counts.Failed,
+			len(result.Failures), result.FailuresOmitted, objects)
 	}
 	t.Logf("the checkpoint has %d bytes", len(place.raw))
 	if len(place.raw) > maxFailuresBytes+4<<10 || len(result.Failures) < 50 {
 		t.Errorf("the checkpoint has %d bytes and %d failures (I6)", len(place.raw), len(result.Failures))
 	}
 	for _, f := range result.Failures {
-		if len(f.Message) > maxMessageBytes || !utf8.ValidString(f.Message) || !strings.Contains(f.Message, "(cut, it had") || strings.Contains(f.Message, "\x1b") {
+		if len(f.Message) > maxMessageBytes || !utf8.ValidString(f.Message) ||
+			!strings.Contains(f.Message, "(cut, it had") || strings.Contains(f.Message, "\x1b") {
 			t.Fatalf("message %q", f.Message)
 		}
 	}
@@ -396,7 +440,8 @@ func TestAMessageIsCutBetweenCharactersAndSaysSo(t *testing.T) {
 	}
 	for n := maxMessageBytes + 1; n < maxMessageBytes+8; n++ {
 		got := cut(strings.Repeat("€", n)[:n])
-		if !utf8.ValidString(got) || len(got) > maxMessageBytes || strings.ContainsRune(got, utf8.RuneError) || !strings.HasSuffix(got, fmt.Sprintf("(cut, it had %d bytes)", n)) {
+		if !utf8.ValidString(got) || len(got) > maxMessageBytes || strings.ContainsRune(got, utf8.RuneError) ||
+			!strings.HasSuffix(got, fmt.Sprintf("(cut, it had %d bytes)", n)) {
 			t.Errorf("%d bytes are cut to %q", n, got[max(0, len(got)-60):])
 		}
 	}
@@ -406,17 +451,21 @@ func TestFailuresBeyondTheirBytesAreCounted(t *testing.T) {
 	var c Checkpoint
 	c.fail(slices.Repeat([]Failure{{Name: "a", Message: strings.Repeat("<", maxMessageBytes)}}, maxFailures))
 	raw, err := json.Marshal(c.Failures)
-	if err != nil || len(raw) > maxFailuresBytes || len(raw) < maxFailuresBytes-10<<10 || int64(len(c.Failures))+c.FailuresOmitted != maxFailures {
+	if err != nil || len(raw) > maxFailuresBytes || len(raw) < maxFailuresBytes-10<<10 || int64(len(c.Failures))+
+		c.FailuresOmitted != maxFailures {
 		t.Errorf("%d failures of %d bytes, %d counted (%v)", len(c.Failures), len(raw), c.FailuresOmitted, err)
 	}
 }
 
 func TestAnOldCheckpointIsBroughtWithinItsBounds(t *testing.T) {
 	place := &memoryCheckpoints{}
-	old := &Checkpoint{Version: checkpointVersion, Resource: "flunders.wardle.example.com", Counts: Counts{Failed: 2000}, Failures: []Failure{
-		{Namespace: "../x", Name: "a"}, {Namespace: "d", Name: "a/b"}, {Name: "a", ResourceVersion: strings.Repeat("1", 1000)},
-	}}
-	old.Failures = append(old.Failures, slices.Repeat([]Failure{{Namespace: "d", Name: "a", Message: strings.Repeat("x", 20<<10)}}, 1997)...)
+	old := &Checkpoint{Version: checkpointVersion, Resource: "flunders.wardle.example.com",
+		Counts: Counts{Failed: 2000}, Failures: []Failure{
+			{Namespace: "../x", Name: "a"}, {Namespace: "d", Name: "a/b"},
+			{Name: "a", ResourceVersion: strings.Repeat("1", 1000)},
+		}}
+	old.Failures = append(old.Failures, slices.Repeat([]Failure{{Namespace: "d", Name: "a",
+		Message: strings.Repeat("x", 20<<10)}}, 1997)...)
 	if err := place.Save(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +474,9 @@ func TestAnOldCheckpointIsBroughtWithinItsBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw, _ := json.Marshal(s.state.Failures)
-	if len(raw) > maxFailuresBytes || int64(len(s.state.Failures))+s.state.FailuresOmitted != 2000 || len(s.state.Failures[0].Message) > maxMessageBytes || s.state.Failures[0].Name != "a" || s.state.Failures[0].Namespace != "d" {
+	if len(raw) > maxFailuresBytes || int64(len(s.state.Failures))+s.state.FailuresOmitted != 2000 ||
+		len(s.state.Failures[0].Message) > maxMessageBytes || s.state.Failures[0].Name != "a" ||
+		s.state.Failures[0].Namespace != "d" {
 		t.Errorf("%d failures of %d bytes, %d counted", len(s.state.Failures), len(raw), s.state.FailuresOmitted)
 	}
 }
@@ -433,7 +484,8 @@ func TestAnOldCheckpointIsBroughtWithinItsBounds(t *testing.T) {
 func TestAnAnswerWithoutEndIsReadUpToItsLimit(t *testing.T) {
 	var read int64
 	client, err := NewClient(&rest.Config{Host: "http://liar.example.com", Transport: transport(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: endless{&read}}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: endless{&read}}, nil
 	})})
 	if err != nil {
 		t.Fatal(err)
@@ -446,7 +498,8 @@ func TestAnAnswerWithoutEndIsReadUpToItsLimit(t *testing.T) {
 	}
 	s = (&liar{}).sweep(t, nil, Options{})
 	s.wire.client, read = client, 0
-	if err := s.pages(t.Context(), t.Context(), "", func(page, bool) error { return nil }); !errors.Is(err, ErrAnswerTooLarge) {
+	if err := s.pages(t.Context(), t.Context(), "", func(page, bool) error { return nil }); !errors.Is(err,
+		ErrAnswerTooLarge) {
 		t.Errorf("error = %v, want ErrAnswerTooLarge", err)
 	}
 	if most := int64(12 * (maxPageBytes + 512)); read > most {
@@ -507,7 +560,8 @@ func TestARunThatGetsNowhereEnds(t *testing.T) {
 				if !errors.Is(err, tt.want) || result.Proven != (tt.want == nil) {
 					t.Errorf("error %v, proven %t, want %v", err, result.Proven, tt.want)
 				}
-				if took := time.Since(started); tt.want != nil && (took < DefaultStallTimeout || took > DefaultStallTimeout+2*time.Minute) {
+				if took := time.Since(started); tt.want != nil &&
+					(took < DefaultStallTimeout || took > DefaultStallTimeout+2*time.Minute) {
 					t.Errorf("it ended after %v, want about %v", took, DefaultStallTimeout)
 				}
 			})

@@ -13,8 +13,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
-// maxPageItems bounds the objects of one page, whatever was asked for. An item of two bytes becomes hundreds in memory, so that the bytes of
-// a page bound nothing by themselves (I6).
+// maxPageItems bounds the objects of one page, whatever was asked for. An item of two bytes becomes hundreds in memory,
+// so that the bytes of a page bound nothing by themselves (I6).
 const maxPageItems = 10_000
 
 // Protobuf in Kubernetes: a magic number, then runtime.Unknown, whose field 2 is the list, whose field 2 is an item.
@@ -26,7 +26,8 @@ const (
 	listItems  = 2
 )
 
-// countItems returns ErrAnswerTooLarge for a page with too many items, before they are decoded. What is no list it leaves to the decoder.
+// countItems returns ErrAnswerTooLarge for a page with too many items, before they are decoded. What is no list it
+// leaves to the decoder.
 func countItems(raw []byte) error {
 	body, isProtobuf := bytes.CutPrefix(raw, protobufMagic)
 	if !isProtobuf {

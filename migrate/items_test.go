@@ -18,7 +18,8 @@ func TestAPageOfTooManyItemsIsNotDecoded(t *testing.T) {
 	inProtobuf := func(n int) []byte {
 		var b bytes.Buffer
 		list := &metav1.PartialObjectMetadataList{Items: make([]metav1.PartialObjectMetadata, n)}
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "meta.k8s.io", Version: "v1", Kind: "PartialObjectMetadataList"})
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "meta.k8s.io", Version: "v1",
+			Kind: "PartialObjectMetadataList"})
 		if err := protobuf.NewSerializer(nil, nil).Encode(list, &b); err != nil {
 			t.Fatal(err)
 		}

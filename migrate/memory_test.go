@@ -96,9 +96,11 @@ func TestASweepKeepsNothingOfAnObjectThatIsDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	heap := &heapReadings{window: window, total: objects}
-	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true, Origin: BuiltIn}
+	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap",
+		Namespaced: true, Origin: BuiltIn}
 	agreement := agreementFunc(func() (Epoch, error) { return lasting, nil })
-	result, err := New(client, target, agreement, Options{Checkpoints: heap, SettleTime: time.Millisecond}).Run(t.Context())
+	result, err := New(client, target, agreement,
+		Options{Checkpoints: heap, SettleTime: time.Millisecond}).Run(t.Context())
 	if err != nil || result.Counts.Rewritten != objects {
 		t.Fatalf("%d objects rewritten (%v), want %d", result.Counts.Rewritten, err, objects)
 	}

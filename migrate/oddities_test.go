@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What follows needs servers that answer oddly or agreements that change at one moment, which real API servers do not do
-// on demand. Everything about pages, conflicts and encodings is tested against real ones.
+// What follows needs servers that answer oddly or agreements that change at one moment, which real API servers do not
+// do on demand. Everything about pages, conflicts and encodings is tested against real ones.
 
 // scripted answers as an API server does that has n ConfigMaps; patch and get may answer instead.
 type scripted struct {
@@ -122,13 +122,15 @@ func sweepOf(t *testing.T, f *scripted, agreement agreementFunc, o Options) *Swe
 		agreement = func() (Epoch, error) { return lasting, nil }
 	}
 	o.SettleTime, o.LookInterval = max(o.SettleTime, time.Millisecond), 10*time.Millisecond
-	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true, Origin: BuiltIn}
+	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap",
+		Namespaced: true, Origin: BuiltIn}
 	return New(client, target, agreement, o)
 }
 
 func TestARunThatBeginsAnewVoidsTheOldCheckpointAtOnce(t *testing.T) {
 	place := &memoryCheckpoints{}
-	if _, err := sweepOf(t, &scripted{n: 3, resourceVersion: "1000"}, nil, Options{Checkpoints: place}).Run(t.Context()); err != nil {
+	if _, err := sweepOf(t, &scripted{n: 3, resourceVersion: "1000"}, nil,
+		Options{Checkpoints: place}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// A key was rotated, which no epoch shows: begin anew, and be interrupted on the first page.
@@ -136,7 +138,8 @@ func TestARunThatBeginsAnewVoidsTheOldCheckpointAtOnce(t *testing.T) {
 	f := &scripted{n: 3, resourceVersion: "3000"}
 	f.patch = func(name string, _ http.ResponseWriter) bool {
 		if c, err := place.Load(t.Context()); err != nil || c.Begun || c.Complete {
-			t.Errorf("checkpoint while %s is rewritten: %+v (%v), want it void before anything is written (I5)", name, c, err)
+			t.Errorf("checkpoint while %s is rewritten: %+v (%v), want it void before anything is written (I5)", name,
+				c, err)
 		}
 		interrupted.Stop()
 		return false
@@ -148,13 +151,15 @@ func TestARunThatBeginsAnewVoidsTheOldCheckpointAtOnce(t *testing.T) {
 	f = &scripted{n: 3, resourceVersion: "3000"}
 	result, err := sweepOf(t, f, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
 	if err != nil || f.patches.Load() != 3 {
-		t.Errorf("resumed with %d patches, proven %v (%v), want all 3 objects rewritten", f.patches.Load(), result.Proven, err)
+		t.Errorf("resumed with %d patches, proven %v (%v), want all 3 objects rewritten",
+			f.patches.Load(), result.Proven, err)
 	}
 }
 
 func TestNothingIsBegunOnceStopHasReturned(t *testing.T) {
 	var stopped *Sweep
-	f := &scripted{n: 100, resourceVersion: "1000", patch: func(string, http.ResponseWriter) bool { stopped.Stop(); return false }}
+	f := &scripted{n: 100, resourceVersion: "1000",
+		patch: func(string, http.ResponseWriter) bool { stopped.Stop(); return false }}
 	stopped = sweepOf(t, f, nil, Options{MaxInFlight: 1})
 	if _, err := stopped.Run(t.Context()); !errors.Is(err, ErrStopped) || f.patches.Load() != 1 {
 		t.Errorf("%d patches (%v), want the one in flight finished and no other begun (I7)", f.patches.Load(), err)
@@ -178,7 +183,8 @@ func TestA404OfSomethingInBetweenIsNoProofThatAnObjectIsGone(t *testing.T) {
 	f := &scripted{n: 3, resourceVersion: "1000", patch: html, get: html}
 	result, err := sweepOf(t, f, nil, Options{}).Run(t.Context())
 	if !errors.Is(err, ErrResourceGone) || result.Counts.Gone != 0 || result.Proven {
-		t.Errorf("error %v, counts %+v, proven %v; want the sweep ended and nothing counted as gone (I4)", err, result.Counts, result.Proven)
+		t.Errorf("error %v, counts %+v, proven %v; want the sweep ended and nothing counted as gone (I4)", err,
+			result.Counts, result.Proven)
 	}
 }
 
@@ -238,7 +244,8 @@ func TestWhatIsDeclaredEndsTheEpochThatRestsOnIt(t *testing.T) {
 	}
 }
 
-// Servers of a custom resource that were away when the pass began are there again: the epoch is the same, and can prove something now.
+// Servers of a custom resource that were away when the pass began are there again: the epoch is the same, and can prove
+// something now.
 func TestAPassThatBeganWithWeakEvidenceIsBegunAnewOnceThereIsEnough(t *testing.T) {
 	place := &memoryCheckpoints{}
 	evidence := Sampled
@@ -247,14 +254,18 @@ func TestAPassThatBeganWithWeakEvidenceIsBegunAnewOnceThereIsEnough(t *testing.T
 	}
 	f := &scripted{n: 3, resourceVersion: "3000"}
 	for run, want := range []int64{3, 3} { // a sample is not looked at again as long as there is nothing better
-		if result, err := sweepOf(t, f, agreement, Options{Checkpoints: place, Resume: true}).Run(t.Context()); !errors.Is(err, ErrNotProven) || result.Proven || f.patches.Load() != want {
-			t.Errorf("run %d with a sample: %d patches, proven %t (%v), want %d patches and no proof", run, f.patches.Load(), result.Proven, err, want)
+		if result, err := sweepOf(t, f, agreement,
+			Options{Checkpoints: place, Resume: true}).Run(t.Context()); !errors.Is(err, ErrNotProven) ||
+			result.Proven || f.patches.Load() != want {
+			t.Errorf("run %d with a sample: %d patches, proven %t (%v), want %d patches and no proof", run,
+				f.patches.Load(), result.Proven, err, want)
 		}
 	}
 	evidence = Observed
 	result, err := sweepOf(t, f, agreement, Options{Checkpoints: place, Resume: true}).Run(t.Context())
 	if err != nil || !result.Proven || result.Epoch.Evidence != Observed || f.patches.Load() != 6 {
-		t.Errorf("%d patches, proven %t with evidence %v (%v), want a second pass that proves", f.patches.Load(), result.Proven, result.Epoch.Evidence, err)
+		t.Errorf("%d patches, proven %t with evidence %v (%v), want a second pass that proves", f.patches.Load(),
+			result.Proven, result.Epoch.Evidence, err)
 	}
 }
 
@@ -292,14 +303,15 @@ func TestWhatWasWrittenLastIsConfirmedAfterServersWent(t *testing.T) {
 			}
 			result, err := sweepOf(t, f, agreement, Options{SettleTime: 300 * time.Millisecond}).Run(t.Context())
 			if err != nil || !result.Proven || result.Restarts != 1 || f.patches.Load() != tt.patches {
-				t.Errorf("%d patches, %d restarts, proven %t (%v), want %d patches", f.patches.Load(), result.Restarts, result.Proven, err, tt.patches)
+				t.Errorf("%d patches, %d restarts, proven %t (%v), want %d patches", f.patches.Load(), result.Restarts,
+					result.Proven, err, tt.patches)
 			}
 		})
 	}
 }
 
-// A process may die while it looks on after the end of an epoch: it must not go on in the pass, although the next look shows the same
-// epoch again.
+// A process may die while it looks on after the end of an epoch: it must not go on in the pass, although the next look
+// shows the same epoch again.
 func TestWhileASweepLooksOnItsCheckpointSaysThatTheEpochIsOver(t *testing.T) {
 	place := &memoryCheckpoints{}
 	var looks, after atomic.Int64
@@ -320,7 +332,8 @@ func TestWhileASweepLooksOnItsCheckpointSaysThatTheEpochIsOver(t *testing.T) {
 		}
 		return lasting, nil
 	}
-	if result, err := sweepOf(t, f, agreement, Options{MaxInFlight: 1, Checkpoints: place}).Run(t.Context()); err != nil || result.Restarts != 1 {
+	if result, err := sweepOf(t, f, agreement,
+		Options{MaxInFlight: 1, Checkpoints: place}).Run(t.Context()); err != nil || result.Restarts != 1 {
 		t.Errorf("%d restarts (%v), want the pass begun anew", result.Restarts, err)
 	}
 }
@@ -383,7 +396,8 @@ func TestAPassThatNobodyFollowedBeginsAnew(t *testing.T) {
 		}
 		result, err := sweepOf(t, f, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
 		if err != nil || !result.Proven || result.Restarts != tt.restarts {
-			t.Errorf("after %v without a look: %d restarts, proven %t (%v), want %d", tt.blind, result.Restarts, result.Proven, err, tt.restarts)
+			t.Errorf("after %v without a look: %d restarts, proven %t (%v), want %d", tt.blind, result.Restarts,
+				result.Proven, err, tt.restarts)
 		}
 	}
 }
@@ -415,8 +429,10 @@ func TestAFailedVerificationTakesTheCompletionBack(t *testing.T) {
 	for _, options := range []Options{{Verify: true}, {}} {
 		options.Checkpoints, options.Resume = place, true
 		result, err := sweepOf(t, f, nil, options).Run(t.Context())
-		if diff := cmp.Diff(Counts{Current: 2, Failed: 1}, result.Counts); diff != "" || !errors.Is(err, ErrObjectsFailed) || result.Complete {
-			t.Errorf("verify %v: error %v, complete %v, counts (-want +got):\n%s", options.Verify, err, result.Complete, diff)
+		if diff := cmp.Diff(Counts{Current: 2, Failed: 1}, result.Counts); diff != "" ||
+			!errors.Is(err, ErrObjectsFailed) || result.Complete {
+			t.Errorf("verify %v: error %v, complete %v, counts (-want +got):\n%s", options.Verify,
+				err, result.Complete, diff)
 		}
 	}
 }
@@ -425,7 +441,8 @@ func TestTheEndOfTheContextIsNotTheFailureOfObjects(t *testing.T) {
 	place := &memoryCheckpoints{}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	shuttingDown := errors.New("shutting down")
-	f := &scripted{n: 20, resourceVersion: "1000", patch: func(string, http.ResponseWriter) bool { cancel(shuttingDown); return false }}
+	f := &scripted{n: 20, resourceVersion: "1000",
+		patch: func(string, http.ResponseWriter) bool { cancel(shuttingDown); return false }}
 	result, err := sweepOf(t, f, nil, Options{Checkpoints: place}).Run(ctx)
 	if !errors.Is(err, shuttingDown) || result.Counts.Failed != 0 {
 		t.Errorf("error %v, counts %+v, want the cause and no failures", err, result.Counts)
@@ -461,7 +478,8 @@ func TestAnObjectThatNeverGetsAnAnswerIsSetAside(t *testing.T) {
 		return false
 	}}
 	result, err := sweepOf(t, f, nil, Options{OutageTimeout: 300 * time.Millisecond}).Run(t.Context())
-	if diff := cmp.Diff(Counts{Rewritten: 199, Failed: 1}, result.Counts, cmpopts.IgnoreFields(Counts{}, "Retried")); diff != "" || !errors.Is(err, ErrObjectsFailed) {
+	if diff := cmp.Diff(Counts{Rewritten: 199, Failed: 1}, result.Counts,
+		cmpopts.IgnoreFields(Counts{}, "Retried")); diff != "" || !errors.Is(err, ErrObjectsFailed) {
 		t.Errorf("error %v, counts (-want +got):\n%s", err, diff)
 	}
 }

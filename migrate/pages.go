@@ -67,7 +67,8 @@ func (s *Sweep) list(starting, ctx context.Context, version string, limit int64,
 func (s *Sweep) explainList(err error) error {
 	name := s.wire.target.GroupResource()
 	switch {
-	case err == nil, errors.Is(err, ErrAnswerTooLarge), errors.Is(err, ErrUntrustedAnswer), classify(err) == expired, classify(err) == cancelled, errors.Is(err, ErrStopped):
+	case err == nil, errors.Is(err, ErrAnswerTooLarge), errors.Is(err, ErrUntrustedAnswer), classify(err) == expired,
+		classify(err) == cancelled, errors.Is(err, ErrStopped):
 		return err
 	case classify(err) == missing:
 		return fmt.Errorf("%w: %s", ErrResourceGone, name)
@@ -161,8 +162,8 @@ type course struct {
 	starts int
 }
 
-// follow takes in the next page. etcd lists keys in ascending order, and kube-apiserver goes on behind the last one; aggregated API
-// servers may have any order.
+// follow takes in the next page. etcd lists keys in ascending order, and kube-apiserver goes on behind the last one;
+// aggregated API servers may have any order.
 func (c *course) follow(p page, ascending bool) error {
 	last := c.last
 	for _, o := range p.objects {

@@ -36,11 +36,13 @@ func virtualSweep(t *testing.T, f *scripted, agreement agreementFunc, o Options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true, Origin: BuiltIn}
+	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap",
+		Namespaced: true, Origin: BuiltIn}
 	return New(client, target, agreement, o)
 }
 
-// API Priority and Fairness asks for pauses of up to 32 s, which is longer than a pass of a built-in resource may go unwatched.
+// API Priority and Fairness asks for pauses of up to 32 s, which is longer than a pass of a built-in resource may go
+// unwatched.
 func TestAPauseThatTheServerAsksForDoesNotEndThePass(t *testing.T) {
 	for _, pause := range []time.Duration{11 * time.Second, 32 * time.Second} {
 		t.Run(pause.String(), func(t *testing.T) {
@@ -74,11 +76,13 @@ func TestAPauseThatTheServerAsksForDoesNotEndThePass(t *testing.T) {
 				}
 				result, err := virtualSweep(t, f, agreement, Options{MaxInFlight: 1}).Run(t.Context())
 				if err != nil || !result.Proven || result.Restarts != 0 || result.Counts.Rewritten != n || refused < 2 {
-					t.Errorf("%d restarts, %d rewritten, %d refused, proven %t (%v), want one pass through at least two pauses",
+					t.Errorf("%d restarts, %d rewritten, %d refused, proven %t (%v), want one pass through at least "+
+						"two pauses",
 						result.Restarts, result.Counts.Rewritten, refused, result.Proven, err)
 				}
 				if most := refused * (1 + int(pause/pausedLook)); len(looks) == 0 || len(looks) > most {
-					t.Errorf("%d looks during %d pauses, want between 1 and %d: as few as keep the pass valid (I7)", len(looks), refused, most)
+					t.Errorf("%d looks during %d pauses, want between 1 and %d: as few as keep the pass valid (I7)",
+						len(looks), refused, most)
 				}
 			})
 		})
@@ -118,7 +122,8 @@ func TestAnEpochThatBeginsLateMaySettleWithinTheDeadline(t *testing.T) {
 			return e, nil
 		}
 		options := Options{AgreementTimeout: 5 * time.Minute, SettleTime: 2 * time.Minute}
-		result, err := virtualSweep(t, &scripted{n: 3, resourceVersion: "1000"}, agreement, options).Run(context.Background())
+		result, err := virtualSweep(t, &scripted{n: 3, resourceVersion: "1000"}, agreement,
+			options).Run(context.Background())
 		if err != nil || !result.Proven {
 			t.Errorf("proven %t (%v), want the sweep to wait for the epoch and its settle time", result.Proven, err)
 		}
@@ -136,7 +141,8 @@ func TestWhatIsWaitedForIsToldInOneSentence(t *testing.T) {
 			e.Since = from.Add(-time.Duration(looks%2) * time.Second)
 			return e, nil
 		}
-		sweep := virtualSweep(t, &scripted{n: 3, resourceVersion: "1000"}, agreement, Options{AgreementTimeout: 5 * time.Minute, SettleTime: 2 * time.Minute})
+		sweep := virtualSweep(t, &scripted{n: 3, resourceVersion: "1000"}, agreement,
+			Options{AgreementTimeout: 5 * time.Minute, SettleTime: 2 * time.Minute})
 		said := map[string]bool{}
 		done := make(chan error, 1)
 		go func() { _, err := sweep.Run(t.Context()); done <- err }()
@@ -159,8 +165,9 @@ func TestWhatIsWaitedForIsToldInOneSentence(t *testing.T) {
 	})
 }
 
-// A server can write for a moment before its identity Lease shows that it is there. The look that a proof rests on comes after that moment. What a server
-// writes of a custom resource the CRD tells, so that a look after the last write is enough.
+// A server can write for a moment before its identity Lease shows that it is there. The look that a proof rests on
+// comes after that moment. What a server writes of a custom resource the CRD tells, so that a look after the last write
+// is enough.
 func TestTheLastLookComesTheGraceAfterTheLastWrite(t *testing.T) {
 	for name, tt := range map[string]struct {
 		custom bool
@@ -186,14 +193,16 @@ func TestTheLastLookComesTheGraceAfterTheLastWrite(t *testing.T) {
 				result, err := virtualSweep(t, f, agreement, Options{LookInterval: time.Hour}).Run(t.Context())
 				passed := looked.Sub(wrote)
 				if err != nil || !result.Proven || passed < tt.least || passed > tt.most {
-					t.Errorf("the last look was %v after the last write, proven %t (%v), want %v to %v (I2)", passed, result.Proven, err, tt.least, tt.most)
+					t.Errorf("the last look was %v after the last write, proven %t (%v), want %v to %v (I2)", passed,
+						result.Proven, err, tt.least, tt.most)
 				}
 			})
 		})
 	}
 }
 
-// The CRD may have changed while the last objects were written: the last look follows the last write also without the grace.
+// The CRD may have changed while the last objects were written: the last look follows the last write also without the
+// grace.
 func TestACRDThatChangesWhileTheLastObjectIsWrittenEndsTheEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &scripted{n: 3, resourceVersion: "1000"}
@@ -212,7 +221,8 @@ func TestACRDThatChangesWhileTheLastObjectIsWrittenEndsTheEpoch(t *testing.T) {
 		}
 		result, err := virtualSweep(t, f, agreement, Options{LookInterval: time.Hour}).Run(t.Context())
 		if err != nil || !result.Proven || result.Restarts != 1 || result.Epoch.CRDGeneration != 4 {
-			t.Errorf("proven %t (%v) in generation %d after %d restarts, want a second pass", result.Proven, err, result.Epoch.CRDGeneration, result.Restarts)
+			t.Errorf("proven %t (%v) in generation %d after %d restarts, want a second pass", result.Proven, err,
+				result.Epoch.CRDGeneration, result.Restarts)
 		}
 	})
 }
@@ -232,12 +242,14 @@ func TestARunThatWouldWaitForLongEndsWhereItIsToldTo(t *testing.T) {
 				from := time.Now()
 				f := &scripted{n: 3, resourceVersion: "1000"}
 				agreement := func() (Epoch, error) { return lastingFrom(from), nil }
-				result, err := virtualSweep(t, f, agreement, Options{SettleTime: time.Minute, SettlePatience: tt.patience}).Run(t.Context())
+				result, err := virtualSweep(t, f, agreement,
+					Options{SettleTime: time.Minute, SettlePatience: tt.patience}).Run(t.Context())
 				unsettled := (*UnsettledError)(nil)
 				if errors.As(err, &unsettled) != tt.ends || result.Proven == tt.ends {
 					t.Fatalf("proven %t (%v), want it to end: %t", result.Proven, err, tt.ends)
 				}
-				if tt.ends && (unsettled.Left != time.Minute || time.Since(from) > time.Second || result.Counts.Done() != 0) {
+				if tt.ends && (unsettled.Left != time.Minute || time.Since(from) > time.Second ||
+					result.Counts.Done() != 0) {
 					t.Errorf("%v left after %v, with %+v", unsettled.Left, time.Since(from), result.Counts)
 				}
 			})

@@ -93,7 +93,9 @@ func (s *Sweep) permitted(starting, ctx context.Context, verb string) error {
 	}
 	var review authorizationv1.SelfSubjectAccessReview
 	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
-		raw, err := bounded.Read(ctx, s.wire.client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").MaxRetries(0).
+		raw, err := bounded.Read(ctx, s.wire.client.Post().AbsPath(
+			"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+		).MaxRetries(0).
 			SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(question))
 		if err != nil {
 			return pace.Other, err

@@ -23,12 +23,13 @@ type Counts struct {
 	RewrittenBefore int64 `json:"rewrittenBefore,omitempty"`
 	// Retried: requests that were sent again.
 	Retried int64 `json:"retried"`
-	// ChangedByAdmission: objects that admission changed on its own account when they were rewritten (I3): their generation, labels, annotations,
-	// finalizers or owners changed, and their managedFields, if they have any, say that no client wrote them meanwhile. A change of other fields of an object
-	// without a generation (a ConfigMap, a Secret) cannot be seen without reading it, and is not counted.
+	// ChangedByAdmission: objects that admission changed on its own account when they were rewritten (I3): their
+	// generation, labels, annotations, finalizers or owners changed, and their managedFields, if they have any, say
+	// that no client wrote them meanwhile. A change of other fields of an object without a generation (a ConfigMap, a
+	// Secret) cannot be seen without reading it, and is not counted.
 	ChangedByAdmission int64 `json:"changedByAdmission"`
-	// ManagedFieldsDropped: objects that lost their managedFields when they were rewritten. The API server drops them where an object would
-	// otherwise be too large for etcd in its new encoding.
+	// ManagedFieldsDropped: objects that lost their managedFields when they were rewritten. The API server drops them
+	// where an object would otherwise be too large for etcd in its new encoding.
 	ManagedFieldsDropped int64 `json:"managedFieldsDropped,omitempty"`
 }
 

@@ -17,16 +17,16 @@ type Range struct {
 // Prefix is what a pass has dealt with from the beginning of the list on: objects whose key is at most Key and whose
 // resourceVersion is at most ResourceVersion are stored in the version of Hash.
 //
-// At that resourceVersion each object up to that key had been written anew, or was seen to be current already, and the epoch
-// lasted still; who shows no newer resourceVersion has not been written since. Ranges alone would not do: an object that
-// was written between two of them, and is current, keeps its resourceVersion when it is sent again, and would be sent again by
-// every later pass. Keys are ordered as etcd orders them, which is the order of lists.
+// At that resourceVersion each object up to that key had been written anew, or was seen to be current already, and the
+// epoch lasted still; who shows no newer resourceVersion has not been written since. Ranges alone would not do: an
+// object that was written between two of them, and is current, keeps its resourceVersion when it is sent again, and
+// would be sent again by every later pass. Keys are ordered as etcd orders them, which is the order of lists.
 type Prefix struct {
 	Hash            string `json:"hash"`
 	Key             string `json:"key"`
 	ResourceVersion uint64 `json:"resourceVersion"`
-	// Reached is the newest resourceVersion that had been read when the pass had dealt with Key: all that the prefix rests upon had
-	// happened by then.
+	// Reached is the newest resourceVersion that had been read when the pass had dealt with Key: all that the prefix
+	// rests upon had happened by then.
 	Reached uint64 `json:"reached"`
 }
 

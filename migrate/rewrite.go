@@ -112,8 +112,8 @@ func (s *Sweep) rewriteAll(starting, ctx context.Context) error {
 	})
 }
 
-// beginList starts counting with the first page; known is the newest resourceVersion read before. A collection that has gone behind
-// that shows, as a witness does, that etcd was restored from a backup.
+// beginList starts counting with the first page; known is the newest resourceVersion read before. A collection that has
+// gone behind that shows, as a witness does, that etcd was restored from a backup.
 func (s *Sweep) beginList(ctx context.Context, p page, known uint64) error {
 	if p.resourceVersion < known && !s.state.Incomparable {
 		return s.startOver(ctx, "the collection", p.resourceVersion)
@@ -130,14 +130,15 @@ func (s *Sweep) beginList(ctx context.Context, p page, known uint64) error {
 	return nil
 }
 
-// compare finds out whether resourceVersions of this resource can be compared: that of a list is at least that of every object in it, as long
-// as both are etcd's revisions. An aggregated API server may answer every list with the same number, and each object would seem to be newer than
-// the baseline (I4).
+// compare finds out whether resourceVersions of this resource can be compared: that of a list is at least that of every
+// object in it, as long as both are etcd's revisions. An aggregated API server may answer every list with the same
+// number, and each object would seem to be newer than the baseline (I4).
 func (s *Sweep) compare(p page) {
 	if s.state.Incomparable || !slices.ContainsFunc(p.objects, func(o object) bool { return number(o.resourceVersion) > p.resourceVersion }) {
 		return
 	}
-	s.log.Info("An object has a greater resourceVersion than its list: they cannot be compared, every object is rewritten")
+	s.log.Info("An object has a greater resourceVersion than its list: they cannot be compared, every object is " +
+		"rewritten")
 	s.update(func() {
 		s.state.Incomparable = true
 		s.state.Ranges, s.state.Prefix = nil, Prefix{}
@@ -149,7 +150,8 @@ type handle func(starting, ctx context.Context, o object) (Counts, *Failure, err
 
 // each hands the objects to as many goroutines as there may be requests in flight, and waits for all of them.
 // After an error nothing new is begun.
-func (s *Sweep) each(starting, ctx context.Context, objects []object, h handle) (counts Counts, failures []Failure, err error) {
+func (s *Sweep) each(starting, ctx context.Context, objects []object,
+	h handle) (counts Counts, failures []Failure, err error) {
 	var mu sync.Mutex
 	next := 0
 	take := func() (object, bool) {
@@ -222,9 +224,9 @@ func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failu
 
 // outcome counts what became of an object, and what the API server did to it on its own account (I3).
 //
-// The API server computes managedFields before admission runs, and every client's write changes them. So where they are the same as in the
-// list and something else is not, admission changed it; where they changed too, it may have been a client. An object without managedFields
-// does not tell the two apart, and counts.
+// The API server computes managedFields before admission runs, and every client's write changes them. So where they are
+// the same as in the list and something else is not, admission changed it; where they changed too, it may have been a
+// client. An object without managedFields does not tell the two apart, and counts.
 func outcome(listed, after object) Counts {
 	if after.resourceVersion == listed.resourceVersion {
 		return Counts{Current: 1}
@@ -264,15 +266,17 @@ func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, er
 	return after, err
 }
 
-// createdAnew checks an answer about an object with another UID than the listed one. Somebody may have deleted the object and created it
-// again in between: then the listed one is gone. Where it is still there, the answer was about something else (I4).
+// createdAnew checks an answer about an object with another UID than the listed one. Somebody may have deleted the
+// object and created it again in between: then the listed one is gone. Where it is still there, the answer was about
+// something else (I4).
 func (s *Sweep) createdAnew(starting, ctx context.Context, listed, answered object) error {
 	now, err := s.read(starting, ctx, listed)
 	switch {
 	case classify(err) == missing: // deleted again
 		return nil
 	case err == nil && now.uid == listed.uid:
-		return s.wire.untrusted(fmt.Errorf("it answered about UID %s when %s with UID %s was patched", quote(string(answered.uid)), quote(listed.key()), quote(string(listed.uid))))
+		return s.wire.untrusted(fmt.Errorf("it answered about UID %s when %s with UID %s was patched",
+			quote(string(answered.uid)), quote(listed.key()), quote(string(listed.uid))))
 	}
 	return err
 }
@@ -364,7 +368,8 @@ func (s *Sweep) rest(starting, ctx context.Context, o object) (Counts, *Failure,
 		case after.resourceVersion == o.resourceVersion:
 			return Counts{}, nil, nil
 		case attempt >= maxAttempts:
-			return Counts{}, failureOf(after, Conflicting, fmt.Sprintf("the object was written anew by each of %d empty patches", attempt)), nil
+			return Counts{}, failureOf(after, Conflicting,
+				fmt.Sprintf("the object was written anew by each of %d empty patches", attempt)), nil
 		}
 		s.update(func() { s.moved++ })
 		o = after

@@ -15,8 +15,8 @@ import (
 // stallChecks is how often within StallTimeout watchProgress looks.
 const stallChecks = 20
 
-// watchProgress ends the pass with ErrStalled when no object has been accounted for during StallTimeout, apart from what has a bound of its
-// own (I5): a run that gets nowhere must not keep the turn of others.
+// watchProgress ends the pass with ErrStalled when no object has been accounted for during StallTimeout, apart from
+// what has a bound of its own (I5): a run that gets nowhere must not keep the turn of others.
 func (s *Sweep) watchProgress(ctx context.Context, end context.CancelCauseFunc) {
 	every := max(s.options.StallTimeout/stallChecks, time.Millisecond)
 	last, idle := s.accounted.Load(), time.Duration(0)
@@ -29,14 +29,15 @@ func (s *Sweep) watchProgress(ctx context.Context, end context.CancelCauseFunc) 
 			idle += every
 		}
 		if idle >= s.options.StallTimeout+s.longestGap() {
-			end(fmt.Errorf("%w: %s: no object was accounted for within %v", ErrStalled, s.wire.target.GroupResource(), s.options.StallTimeout))
+			end(fmt.Errorf("%w: %s: no object was accounted for within %v", ErrStalled, s.wire.target.GroupResource(),
+				s.options.StallTimeout))
 			return
 		}
 	}
 }
 
-// longestGap is how much later the next object may be due because of a low configured rate or bandwidth, which two pages may be read for
-// before: the next one, and the one after that.
+// longestGap is how much later the next object may be due because of a low configured rate or bandwidth, which two
+// pages may be read for before: the next one, and the one after that.
 func (s *Sweep) longestGap() time.Duration {
 	seconds := 2 / s.pacer.Stats().RateLimit
 	if bytes := s.options.MaxBytesPerSecond; bytes > 0 {

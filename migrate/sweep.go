@@ -43,29 +43,32 @@ type Options struct {
 	MaxObjectsPerSecond float64
 	// MaxInFlight bounds the requests in flight. 0: 32.
 	MaxInFlight int
-	// MaxBytesPerSecond bounds the bytes per second of both directions: the bodies of the sweep's requests (lists, patches, reads) and
-	// of their answers, as they go over the wire. HTTP headers, TLS, and the requests of Agreement and Checkpoints are not counted. A
-	// second's worth may come at once, and an answer that is larger delays the next request accordingly. 0: no bound.
+	// MaxBytesPerSecond bounds the bytes per second of both directions: the bodies of the sweep's requests (lists,
+	// patches, reads) and of their answers, as they go over the wire. HTTP headers, TLS, and the requests of Agreement
+	// and Checkpoints are not counted. A second's worth may come at once, and an answer that is larger delays the next
+	// request accordingly. 0: no bound.
 	MaxBytesPerSecond int64
 	// PageSize is how many objects a page of the list has. 0: as many as fit in half a MiB, at most 500.
 	PageSize int64
 	// SettleTime is how long after an epoch begins nothing is concluded, because a request that started before may
-	// still write. 0: 2 minutes, twice the API server's request timeout. Shorten it only where that is known to be less.
+	// still write. 0: 2 minutes, twice the API server's request timeout. Shorten it only where that is known to be
+	// less.
 	SettleTime time.Duration
-	// SettlePatience bounds the wait for an epoch to settle: where more time is left, the run ends with an *UnsettledError, so that another resource can
-	// have its turn. 0: it waits.
+	// SettlePatience bounds the wait for an epoch to settle: where more time is left, the run ends with an
+	// *UnsettledError, so that another resource can have its turn. 0: it waits.
 	SettlePatience time.Duration
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
 	MinEvidence Evidence
-	// AgreementTimeout bounds each wait for the API servers to agree and answer; an epoch must have lasted for SettleTime by the end of
-	// SettleTime more. 0: 10 minutes.
+	// AgreementTimeout bounds each wait for the API servers to agree and answer; an epoch must have lasted for
+	// SettleTime by the end of SettleTime more. 0: 10 minutes.
 	AgreementTimeout time.Duration
 	// OutageTimeout bounds how long one request is repeated while the API server does not answer or refuses because
 	// of load. 0: 5 minutes.
 	OutageTimeout time.Duration
-	// StallTimeout bounds how long no object is accounted for, such as where a list has page after page without one: the run then
-	// ends with ErrStalled, so that another resource can have its turn. What has a bound of its own does not count: the wait for
-	// agreement and for API servers that do not answer, and pauses that a server asks for. 0: 10 minutes.
+	// StallTimeout bounds how long no object is accounted for, such as where a list has page after page without one:
+	// the run then ends with ErrStalled, so that another resource can have its turn. What has a bound of its own does
+	// not count: the wait for agreement and for API servers that do not answer, and pauses that a server asks for. 0:
+	// 10 minutes.
 	StallTimeout time.Duration
 	// LookInterval is the time between looks at the epoch. 0: 1 second.
 	LookInterval time.Duration
@@ -153,10 +156,11 @@ func New(client rest.Interface, target Target, agreement Agreement, options Opti
 		wire:      &wire{client: client, target: target, dryRun: o.DryRun},
 		agreement: agreement,
 		options:   o,
-		pacer:     pace.New(pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: o.MaxInFlight, BytesPerSecond: o.MaxBytesPerSecond}),
-		log:       o.Logger.With("resource", target.GroupResource().String()),
-		phase:     Preparing,
-		sizer:     pageSizer{fixed: o.PageSize},
+		pacer: pace.New(pace.Limits{ObjectsPerSecond: o.MaxObjectsPerSecond, InFlight: o.MaxInFlight,
+			BytesPerSecond: o.MaxBytesPerSecond}),
+		log:   o.Logger.With("resource", target.GroupResource().String()),
+		phase: Preparing,
+		sizer: pageSizer{fixed: o.PageSize},
 	}
 }
 
@@ -217,8 +221,8 @@ func (s *Sweep) run(ctx context.Context) error {
 			return err
 		}
 		s.log.Info("The epoch is over, beginning a new pass", "reason", err.Error())
-		// Also where the next look shows the same epoch again: in between it was over. A process that dies from here on must
-		// not resume into it.
+		// Also where the next look shows the same epoch again: in between it was over. A process that dies from here on
+		// must not resume into it.
 		s.update(func() { s.state.Over = true })
 		if err := s.save(ctx); err != nil {
 			return err
@@ -242,9 +246,9 @@ func (s *Sweep) endPass() {
 }
 
 // load finds the place to go on from. A run that starts over says so in the checkpoint at once: a later one must not
-// resume what this one did not trust. The collection's resourceVersion must not have gone backwards since: an etcd
-// that was restored from a backup holds old objects under numbers that we believe to be current (I5). Whether it was restored and has caught
-// up, recall asks the witnesses.
+// resume what this one did not trust. The collection's resourceVersion must not have gone backwards since: an etcd that
+// was restored from a backup holds old objects under numbers that we believe to be current (I5). Whether it was
+// restored and has caught up, recall asks the witnesses.
 func (s *Sweep) load(ctx context.Context) error {
 	fresh := Checkpoint{
 		Version: checkpointVersion, Resource: s.wire.target.GroupResource().String(), Started: time.Now(),
@@ -343,8 +347,8 @@ func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	return s.conclude(evidence)
 }
 
-// goesOn reports whether the pass of the checkpoint goes on in an epoch. One that began with evidence too weak to prove anything can
-// never prove more than it began with, so it does not go on once there is enough: a new one begins.
+// goesOn reports whether the pass of the checkpoint goes on in an epoch. One that began with evidence too weak to prove
+// anything can never prove more than it began with, so it does not go on once there is enough: a new one begins.
 func (s *Sweep) goesOn(epoch Epoch, now time.Time) bool {
 	least := s.options.MinEvidence
 	return s.state.inEpoch(epoch, now) && (s.state.Epoch.Evidence >= least || epoch.Evidence < least)
@@ -363,7 +367,8 @@ func (s *Sweep) conclude(evidence Evidence) error {
 	s.enter(Done)
 	s.update(func() { s.state.Epoch.Evidence = min(evidence, s.state.Epoch.Evidence) })
 	if s.state.Epoch.Evidence < s.options.MinEvidence {
-		return fmt.Errorf("%w: the evidence is %v, and %v is asked for", ErrNotProven, s.state.Epoch.Evidence, s.options.MinEvidence)
+		return fmt.Errorf("%w: the evidence is %v, and %v is asked for", ErrNotProven,
+			s.state.Epoch.Evidence, s.options.MinEvidence)
 	}
 	return nil
 }

@@ -81,7 +81,8 @@ func TestASweepRewritesEveryObjectAndProvesIt(t *testing.T) {
 	}
 	t.Logf("%+v", result)
 	t.Logf("%+v", sweep.Progress().Pace)
-	if diff := cmp.Diff(map[string]int{testbed.WidgetGroup + "/v2": 2000}, stored(t, cluster, testbed.WidgetsPrefix)); diff != "" {
+	if diff := cmp.Diff(map[string]int{testbed.WidgetGroup + "/v2": 2000},
+		stored(t, cluster, testbed.WidgetsPrefix)); diff != "" {
 		t.Errorf("stored versions (-want +got):\n%s", diff)
 	}
 	after, err := cluster.Snapshot(t.Context(), testbed.WidgetsPrefix)
@@ -131,14 +132,18 @@ func bounded(t *testing.T, cluster *testbed.Cluster, objects int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sweep := migrate.New(client, widgetsV2, servers, migrate.Options{SettleTime: time.Second, MaxBytesPerSecond: bytesPerSecond})
+	sweep := migrate.New(client, widgetsV2, servers,
+		migrate.Options{SettleTime: time.Second, MaxBytesPerSecond: bytesPerSecond})
 	begin := time.Now()
 	result, err := sweep.Run(t.Context())
 	if err != nil || result.Accounted() != objects {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	t.Logf("%d bytes counted, %d bytes of bodies in %d requests, %d bytes on the connection", result.Bytes, bodies.Load(), requests.Load(), wire.Load())
-	if least := time.Duration(float64(result.Bytes-bytesPerSecond) / bytesPerSecond * float64(time.Second)); time.Since(begin) < least || result.Bytes < 2*bytesPerSecond {
+	t.Logf("%d bytes counted, %d bytes of bodies in %d requests, %d bytes on the connection", result.Bytes,
+		bodies.Load(), requests.Load(), wire.Load())
+	if least := time.Duration(
+		float64(result.Bytes-bytesPerSecond) / bytesPerSecond * float64(time.Second),
+	); time.Since(begin) < least || result.Bytes < 2*bytesPerSecond {
 		t.Errorf("%d bytes took %v, want at least %v", result.Bytes, time.Since(begin), least)
 	}
 	// Preflight asks a few things besides, once.

@@ -103,7 +103,8 @@ func (w *wire) path(o object) (string, error) {
 
 // untrusted names the resource and the server in an error about what the server said.
 func (w *wire) untrusted(err error) error {
-	return fmt.Errorf("%w of the API server of %s, asked at %s: %w", ErrUntrustedAnswer, w.target.GroupResource(), w.host(), err)
+	return fmt.Errorf("%w of the API server of %s, asked at %s: %w", ErrUntrustedAnswer,
+		w.target.GroupResource(), w.host(), err)
 }
 
 func (w *wire) host() string { return w.client.Get().URL().Host }
@@ -124,14 +125,16 @@ func (w *wire) named(o object) error {
 	case w.target.Namespaced && o.namespace == "":
 		return fmt.Errorf("%s has no namespace, and the resource is namespaced", quote(o.name))
 	case !w.target.Namespaced && o.namespace != "":
-		return fmt.Errorf("%s has the namespace %s, and the resource is cluster-scoped", quote(o.name), quote(o.namespace))
+		return fmt.Errorf("%s has the namespace %s, and the resource is cluster-scoped",
+			quote(o.name), quote(o.namespace))
 	case o.namespace != "":
 		if err := apipath.Segment("namespace", o.namespace); err != nil {
 			return err
 		}
 	}
 	if len(o.resourceVersion) > maxVersionBytes || len(o.uid) > maxVersionBytes {
-		return fmt.Errorf("the resourceVersion or the UID of %s has more than %d bytes", quote(o.key()), maxVersionBytes)
+		return fmt.Errorf("the resourceVersion or the UID of %s has more than %d bytes",
+			quote(o.key()), maxVersionBytes)
 	}
 	return nil
 }
@@ -210,7 +213,8 @@ func (w *wire) list(ctx context.Context, version string, limit int64, token stri
 		}
 	}
 	if len(p.next) > maxTokenBytes {
-		return page{}, w.untrusted(fmt.Errorf("its continue token has %d bytes (at most %d)", len(p.next), maxTokenBytes))
+		return page{}, w.untrusted(fmt.Errorf("its continue token has %d bytes (at most %d)",
+			len(p.next), maxTokenBytes))
 	}
 	switch {
 	case list.RemainingItemCount != nil:

@@ -15,26 +15,27 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
-// Witness is an object as the sweep left it. Read again, it tells whether etcd was restored from a backup meanwhile, which the collection's
-// resourceVersion tells only until it has caught up.
+// Witness is an object as the sweep left it. Read again, it tells whether etcd was restored from a backup meanwhile,
+// which the collection's resourceVersion tells only until it has caught up.
 //
-// One with a lesser resourceVersion proves a restore: neither an object nor its successor of the same name goes backwards otherwise. One that is
-// exactly as it was left proves the opposite up to its resourceVersion: what etcd holds now and what the sweep saw have everything in
-// common that was written until then. One that was written or deleted since proves nothing.
+// One with a lesser resourceVersion proves a restore: neither an object nor its successor of the same name goes
+// backwards otherwise. One that is exactly as it was left proves the opposite up to its resourceVersion: what etcd
+// holds now and what the sweep saw have everything in common that was written until then. One that was written or
+// deleted since proves nothing.
 type Witness struct {
 	Namespace       string    `json:"namespace,omitempty"`
 	Name            string    `json:"name"`
 	UID             types.UID `json:"uid"`
 	ResourceVersion uint64    `json:"resourceVersion"`
-	// Owners is a digest of metadata.managedFields. After a restore another write of the same object may get the same resourceVersion by chance,
-	// but not at the same time.
+	// Owners is a digest of metadata.managedFields. After a restore another write of the same object may get the same
+	// resourceVersion by chance, but not at the same time.
 	Owners uint64 `json:"owners,omitempty"`
 }
 
 func (w Witness) object() object { return object{namespace: w.Namespace, name: w.Name} }
 
-// maxWitnesses bounds how many are kept (I6) and read. The latest pages have one each, because others may have written a few of the objects
-// since; from the pages before, those that are spread best are kept.
+// maxWitnesses bounds how many are kept (I6) and read. The latest pages have one each, because others may have written
+// a few of the objects since; from the pages before, those that are spread best are kept.
 const (
 	maxWitnesses    = 16
 	latestWitnesses = 4
@@ -109,8 +110,8 @@ func (c *Checkpoint) forget() {
 // errRestored ends a pass: etcd was restored from a backup since it began.
 var errRestored = fmt.Errorf("%w: etcd was restored from a backup", errEpochOver)
 
-// maxRestores bounds how often one run starts over because objects went backwards. An API server whose resourceVersions do not grow would
-// make it start over indefinitely.
+// maxRestores bounds how often one run starts over because objects went backwards. An API server whose resourceVersions
+// do not grow would make it start over indefinitely.
 const maxRestores = 3
 
 // hear reads all witnesses.
@@ -127,7 +128,8 @@ func (s *Sweep) hear(starting, ctx context.Context) (t testimony, err error) {
 	return t, nil
 }
 
-// recall asks the witnesses before anything is taken over that an earlier page, pass or process has found out, and takes over what they vouch for.
+// recall asks the witnesses before anything is taken over that an earlier page, pass or process has found out, and
+// takes over what they vouch for.
 func (s *Sweep) recall(starting, ctx context.Context) error {
 	if len(s.state.Ranges) == 0 && s.state.Prefix == (Prefix{}) && !s.state.Begun {
 		return nil
@@ -139,14 +141,15 @@ func (s *Sweep) recall(starting, ctx context.Context) error {
 	case t.restored != nil:
 		return s.startOver(ctx, t.restored.object().key(), t.restored.ResourceVersion)
 	case t.upTo == 0 && s.state.Begun:
-		s.log.Info("No object is as this sweep left it, so nothing shows that etcd was not restored meanwhile: starting over")
+		s.log.Info("No object is as this sweep left it, so nothing shows that etcd was not restored meanwhile: " +
+			"starting over")
 	}
 	s.update(func() { s.state.believe(t.upTo) })
 	return nil
 }
 
-// recheck asks the witnesses before a proof whether etcd was restored under the pass. That some were written or deleted meanwhile is no
-// reason to start over here: a pass that no one interrupted takes over nothing.
+// recheck asks the witnesses before a proof whether etcd was restored under the pass. That some were written or deleted
+// meanwhile is no reason to start over here: a pass that no one interrupted takes over nothing.
 func (s *Sweep) recheck(starting, ctx context.Context) error {
 	t, err := s.hear(starting, ctx)
 	if err == nil && t.restored != nil {
@@ -155,11 +158,12 @@ func (s *Sweep) recheck(starting, ctx context.Context) error {
 	return err
 }
 
-// startOver voids everything: what etcd holds is older than what the sweep has seen, as an object or the collection shows, whose
-// resourceVersion is a lesser one now. The epoch settles again, whatever its identity says: what was restored may have been written since in
-// any version.
+// startOver voids everything: what etcd holds is older than what the sweep has seen, as an object or the collection
+// shows, whose resourceVersion is a lesser one now. The epoch settles again, whatever its identity says: what was
+// restored may have been written since in any version.
 func (s *Sweep) startOver(ctx context.Context, what string, resourceVersion uint64) error {
-	s.log.Warn("A resourceVersion went backwards: etcd was restored from a backup, starting over", "of", what, "resourceVersion", resourceVersion)
+	s.log.Warn("A resourceVersion went backwards: etcd was restored from a backup, starting over", "of", what,
+		"resourceVersion", resourceVersion)
 	s.update(func() {
 		s.endPass()
 		s.state.forget()
@@ -167,7 +171,8 @@ func (s *Sweep) startOver(ctx context.Context, what string, resourceVersion uint
 	})
 	s.newest.Store(0)
 	if s.restores++; s.restores > maxRestores {
-		return errors.Join(fmt.Errorf("%w: %d times, the last time that of %s", ErrWentBackwards, s.restores, what), s.save(ctx))
+		return errors.Join(fmt.Errorf("%w: %d times, the last time that of %s", ErrWentBackwards,
+			s.restores, what), s.save(ctx))
 	}
 	return errRestored
 }
@@ -180,7 +185,8 @@ func (s *Sweep) sawObject(o object) {
 	}
 	s.update(func() {
 		if n := number(o.resourceVersion); n > s.candidate.ResourceVersion && o.uid != "" {
-			s.candidate = Witness{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: n, Owners: uint64(o.owners)}
+			s.candidate = Witness{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: n,
+				Owners: uint64(o.owners)}
 		}
 	})
 }

@@ -28,14 +28,17 @@ func TestWhatAWitnessProves(t *testing.T) {
 		"written since":                         {object{uid: "u", resourceVersion: "101", owners: 8}, 0, false},
 		"deleted since":                         {object{}, 0, false},
 		"created again":                         {object{uid: "after", resourceVersion: "120", owners: 8}, 0, false},
-		"the same number by chance, at another time":    {object{uid: "u", resourceVersion: "100", owners: 8}, 0, false},
-		"the same number by chance, of another object":  {object{uid: "after", resourceVersion: "100", owners: 7}, 0, false},
+		"the same number by chance, at another time": {object{uid: "u",
+			resourceVersion: "100", owners: 8}, 0, false},
+		"the same number by chance, of another object": {object{uid: "after",
+			resourceVersion: "100", owners: 7}, 0, false},
 		"of an API server that does not answer numbers": {object{uid: "u", resourceVersion: "x", owners: 7}, 0, false},
 	} {
 		var got testimony
 		got.hear(left, tt.found)
 		if got.upTo != tt.upTo || (got.restored != nil) != tt.restored {
-			t.Errorf("%s: up to %d, restored %t; want %d, %t", name, got.upTo, got.restored != nil, tt.upTo, tt.restored)
+			t.Errorf("%s: up to %d, restored %t; want %d, %t", name, got.upTo,
+				got.restored != nil, tt.upTo, tt.restored)
 		}
 	}
 }
@@ -79,7 +82,8 @@ func TestWitnessesAreFewAndSpread(t *testing.T) {
 		kept = addWitness(kept, Witness{UID: "u", ResourceVersion: i * 10})
 	}
 	if len(kept) != maxWitnesses || kept[0].ResourceVersion != 10 {
-		t.Fatalf("%d witnesses from %d on, want %d from the first on (I6)", len(kept), kept[0].ResourceVersion, maxWitnesses)
+		t.Fatalf("%d witnesses from %d on, want %d from the first on (I6)", len(kept),
+			kept[0].ResourceVersion, maxWitnesses)
 	}
 	for i := range latestWitnesses {
 		if got, want := kept[len(kept)-1-i].ResourceVersion, uint64(10000-10*i); got != want {
@@ -91,15 +95,16 @@ func TestWitnessesAreFewAndSpread(t *testing.T) {
 			t.Errorf("no witness between %d and %d", kept[i-1].ResourceVersion, kept[i].ResourceVersion)
 		}
 	}
-	for name, w := range map[string]Witness{"without a UID": {ResourceVersion: 20000}, "that is not newer": {UID: "u", ResourceVersion: 10000}} {
+	for name, w := range map[string]Witness{"without a UID": {ResourceVersion: 20000},
+		"that is not newer": {UID: "u", ResourceVersion: 10000}} {
 		if got := addWitness(kept, w); len(got) != len(kept) || got[len(got)-1] != kept[len(kept)-1] {
 			t.Errorf("a witness %s was added", name)
 		}
 	}
 }
 
-// restoreFromBackup brings back etcd as it was before the sweep: each object is older than the sweep left it. The resourceVersion of the collection has caught up, or
-// was bumped.
+// restoreFromBackup brings back etcd as it was before the sweep: each object is older than the sweep left it. The
+// resourceVersion of the collection has caught up, or was bumped.
 func (f *scripted) restoreFromBackup() {
 	f.stored.Clear()
 	f.resourceVersion = "900000"
@@ -126,7 +131,8 @@ func TestARestoreUnderThePassIsNoticedBeforeTheProof(t *testing.T) {
 		}
 		result, err := virtualSweep(t, f, agreement, Options{}).Run(t.Context())
 		if err != nil || !result.Proven || f.patches.Load() != 2*n || result.Restarts != 1 {
-			t.Errorf("%d patches, %d restarts, proven %t (%v), want all %d objects rewritten again", f.patches.Load(), result.Restarts, result.Proven, err, n)
+			t.Errorf("%d patches, %d restarts, proven %t (%v), want all %d objects rewritten again", f.patches.Load(),
+				result.Restarts, result.Proven, err, n)
 		}
 		if waited := settled.Sub(restored); waited < DefaultSettleTime {
 			t.Errorf("the new pass began %v after the restore, want it to wait for the settle time (I2)", waited)
@@ -192,7 +198,8 @@ func TestNothingIsTakenOverFromBeforeARestore(t *testing.T) {
 				now.Servers = tt.after
 				result, err := virtualSweep(t, f, agreement, Options{Checkpoints: place, Resume: true}).Run(t.Context())
 				if err != nil || !result.Proven || f.patches.Load() != tt.patches {
-					t.Errorf("%d patches, proven %t (%v), want %d patches", f.patches.Load(), result.Proven, err, tt.patches)
+					t.Errorf("%d patches, proven %t (%v), want %d patches", f.patches.Load(),
+						result.Proven, err, tt.patches)
 				}
 			})
 		})
@@ -213,8 +220,8 @@ func restarting(isTime func() bool, do func()) agreementFunc {
 	}
 }
 
-// Within one run: the API servers are restarted with etcd, which ends the epoch. What the pass before has rewritten, and what was confirmed since,
-// is not skipped unless a witness vouches for it.
+// Within one run: the API servers are restarted with etcd, which ends the epoch. What the pass before has rewritten,
+// and what was confirmed since, is not skipped unless a witness vouches for it.
 func TestARunThatLivesThroughARestoreRewritesEverythingAgain(t *testing.T) {
 	const n, slow = 5, 20 * time.Second
 	for name, tt := range map[string]struct {
@@ -236,17 +243,20 @@ func TestARunThatLivesThroughARestoreRewritesEverythingAgain(t *testing.T) {
 					}
 					return false
 				}
-				agreement := restarting(func() bool { return !held.IsZero() && time.Since(held) > slow/2 }, func() { tt.restore(f) })
+				agreement := restarting(func() bool { return !held.IsZero() && time.Since(held) > slow/2 },
+					func() { tt.restore(f) })
 				result, err := virtualSweep(t, f, agreement, Options{MaxInFlight: 1}).Run(t.Context())
 				if err != nil || !result.Proven || f.patches.Load() != tt.patches {
-					t.Errorf("%d patches, %d restarts, proven %t (%v), want %d patches", f.patches.Load(), result.Restarts, result.Proven, err, tt.patches)
+					t.Errorf("%d patches, %d restarts, proven %t (%v), want %d patches", f.patches.Load(),
+						result.Restarts, result.Proven, err, tt.patches)
 				}
 			})
 		})
 	}
 }
 
-// The backup was made after the last write of the sweep, so that each witness is as it was left; but the sweep has read newer resourceVersions.
+// The backup was made after the last write of the sweep, so that each witness is as it was left; but the sweep has read
+// newer resourceVersions.
 func TestACollectionThatWentBackwardsIsNotBelieved(t *testing.T) {
 	const n, slow = 5, 20 * time.Second
 	for name, tt := range map[string]struct {
@@ -307,7 +317,8 @@ func TestObjectsThatGoBackwardsAgainAndAgainEndTheRun(t *testing.T) {
 	})
 }
 
-// An aggregated API server may answer every list with the same resourceVersion. Each object then seems to be newer than the baseline.
+// An aggregated API server may answer every list with the same resourceVersion. Each object then seems to be newer than
+// the baseline.
 func TestNumbersThatCannotBeComparedSkipNothing(t *testing.T) {
 	for name, constant := range map[string]string{"less than those of objects": "1", "among those of objects": "11"} {
 		t.Run(name, func(t *testing.T) {
@@ -322,19 +333,22 @@ func TestNumbersThatCannotBeComparedSkipNothing(t *testing.T) {
 			}
 			result, err := sweepOf(t, f, nil, Options{}).Run(t.Context())
 			if err != nil || f.patches.Load() != 3 || result.Counts.Rewritten != 3 {
-				t.Errorf("%d patches, counts %+v (%v), want every object rewritten (I4)", f.patches.Load(), result.Counts, err)
+				t.Errorf("%d patches, counts %+v (%v), want every object rewritten (I4)",
+					f.patches.Load(), result.Counts, err)
 			}
 		})
 	}
 }
 
-// A process may die right after it has seen that etcd was restored: the one that resumes waits for the settle time as well.
+// A process may die right after it has seen that etcd was restored: the one that resumes waits for the settle time as
+// well.
 func TestARestoreThatADeadProcessSawIsSettledByTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &scripted{n: 3, resourceVersion: "1000"}
 		place := &memoryCheckpoints{}
 		seen := time.Now()
-		if err := place.Save(t.Context(), &Checkpoint{Version: checkpointVersion, Resource: "configmaps", Restored: seen}); err != nil {
+		if err := place.Save(t.Context(), &Checkpoint{Version: checkpointVersion, Resource: "configmaps",
+			Restored: seen}); err != nil {
 			t.Fatal(err)
 		}
 		var began time.Time
@@ -347,7 +361,8 @@ func TestARestoreThatADeadProcessSawIsSettledByTheNextOne(t *testing.T) {
 		agreement := func() (Epoch, error) { return lastingFrom(seen.Add(-time.Hour)), nil }
 		result, err := virtualSweep(t, f, agreement, Options{Checkpoints: place, Resume: true}).Run(t.Context())
 		if err != nil || !result.Proven || began.Sub(seen) < DefaultSettleTime {
-			t.Errorf("the pass began %v after the restore, proven %t (%v), want it to wait for the settle time (I2)", began.Sub(seen), result.Proven, err)
+			t.Errorf("the pass began %v after the restore, proven %t (%v), want it to wait for the settle time (I2)",
+				began.Sub(seen), result.Proven, err)
 		}
 	})
 }

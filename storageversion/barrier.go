@@ -25,33 +25,36 @@ type exception string
 const (
 	// barred: none applies.
 	barred exception = ""
-	// ownPublication is the KEP's first: "a request sent by the loopbackClient and is destined to the storageVersion API". As in
-	// kube-apiserver's filter (k8s.io/apiserver/pkg/endpoints/filters, WithStorageVersionPrecondition) the sender does not matter: this
-	// middleware may run before authentication. It applies to servers that serve a StorageVersion API themselves.
+	// ownPublication is the KEP's first: "a request sent by the loopbackClient and is destined to the storageVersion
+	// API". As in kube-apiserver's filter (k8s.io/apiserver/pkg/endpoints/filters, WithStorageVersionPrecondition) the
+	// sender does not matter: this middleware may run before authentication. It applies to servers that serve a
+	// StorageVersion API themselves.
 	ownPublication exception = "destined to the StorageVersion API"
 	// reading is the KEP's second: "the verb of the request is GET". HEAD and OPTIONS do not write either.
 	reading exception = "reads"
-	// notPersisted is the KEP's third: "the request is for an API that is not persisted". Such a resource of one of the server's groups
-	// is not among the publisher's Resources. A dry run of a resource that is persisted does not pass: not every server knows it.
+	// notPersisted is the KEP's third: "the request is for an API that is not persisted". Such a resource of one of the
+	// server's groups is not among the publisher's Resources. A dry run of a resource that is persisted does not pass:
+	// not every server knows it.
 	notPersisted exception = "is not persisted"
-	// aggregated is the KEP's fourth: "the request is for an aggregated API, because the request is handled by the aggregated API
-	// server". It is a request for a group of which this server stores nothing.
+	// aggregated is the KEP's fourth: "the request is for an aggregated API, because the request is handled by the
+	// aggregated API server". It is a request for a group of which this server stores nothing.
 	aggregated exception = "is handled by another API server"
-	// custom is the KEP's fifth: "the request is for a custom resource, because the apiextension apiserver makes sure that it updates the
-	// storage version before it serves the CR". A server that delegates to one does not list its resources either, so a request of this
-	// kind looks like one of the fourth, and is not told from it.
+	// custom is the KEP's fifth: "the request is for a custom resource, because the apiextension apiserver makes sure
+	// that it updates the storage version before it serves the CR". A server that delegates to one does not list its
+	// resources either, so a request of this kind looks like one of the fourth, and is not told from it.
 	custom = aggregated
 	// nonResource is an addition of kube-apiserver's filter: the request is not for a resource, such as /healthz.
 	nonResource exception = "is not for a resource"
 )
 
-// Barrier returns a handler that lets a write of one of the publisher's resources through only while the publisher is sure that the
-// resource's entry stands. Before and after, the write is answered with 503, Retry-After and a Status, so that clients try again.
-// Everything else passes at once; see the package documentation. Subresources are written with their resource, and wait with it.
+// Barrier returns a handler that lets a write of one of the publisher's resources through only while the publisher is
+// sure that the resource's entry stands. Before and after, the write is answered with 503, Retry-After and a Status, so
+// that clients try again. Everything else passes at once; see the package documentation. Subresources are written with
+// their resource, and wait with it.
 //
-// The context of a write that has passed is cancelled when the entry may no longer stand. A handler must not store anything any
-// more once its request's context is done, nor after it has returned: the publisher counts a write as finished when next.ServeHTTP
-// returns.
+// The context of a write that has passed is cancelled when the entry may no longer stand. A handler must not store
+// anything any more once its request's context is done, nor after it has returned: the publisher counts a write as
+// finished when next.ServeHTTP returns.
 //
 // Paths are those of Kubernetes: /apis/<group>/<version>/… and /api/<version>/…, with nothing before them.
 func Barrier(p *Publisher, next http.Handler) http.Handler {
@@ -63,7 +66,8 @@ func Barrier(p *Publisher, next http.Handler) http.Handler {
 		}
 		ctx, leave, err := p.gate.enter(request.Context(), resource)
 		if err != nil {
-			refuse(w, resource) // the reason is the readiness check's: it may name addresses, and the client is perhaps a stranger
+			// the reason is the readiness check's: it may name addresses, and the client is perhaps a stranger
+			refuse(w, resource)
 			return
 		}
 		defer leave()
@@ -80,7 +84,8 @@ func (p *Publisher) judge(request *http.Request) (schema.GroupResource, exceptio
 	switch {
 	case !ok:
 		return resource, nonResource
-	case resource.Resource == storageVersions && (resource.Group == string(InternalAPI) || resource.Group == string(MigrationAPI)):
+	case resource.Resource == storageVersions &&
+		(resource.Group == string(InternalAPI) || resource.Group == string(MigrationAPI)):
 		return resource, ownPublication
 	case p.gate.knows(resource):
 		return resource, barred
@@ -92,8 +97,8 @@ func (p *Publisher) judge(request *http.Request) (schema.GroupResource, exceptio
 
 const storageVersions = "storageversions"
 
-// resourceOf returns what resource a request is for. A path with escaped slashes is read in two ways by different handlers: the way
-// counts that leads to a resource of the publisher.
+// resourceOf returns what resource a request is for. A path with escaped slashes is read in two ways by different
+// handlers: the way counts that leads to a resource of the publisher.
 func (p *Publisher) resourceOf(request *http.Request) (schema.GroupResource, bool) {
 	resource, ok := parse(strings.Split(path.Clean(request.URL.Path), "/"))
 	if request.URL.RawPath == "" || ok && p.gate.knows(resource) {

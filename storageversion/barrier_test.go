@@ -27,7 +27,8 @@ var (
 
 func publisherOf(t *testing.T, resources ...Resource) *Publisher {
 	t.Helper()
-	p, err := NewPublisher(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Component: "demo", Resources: resources})
+	p, err := NewPublisher(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"},
+		Component: "demo", Resources: resources})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,41 +59,54 @@ func TestBarrierBeforePublication(t *testing.T) {
 		method, path string
 		passes       exception
 	}{
-		"a create":                                {http.MethodPost, collection, barred},
-		"an update":                               {http.MethodPut, one, barred},
-		"a patch":                                 {http.MethodPatch, one, barred},
-		"a deletion, which can leave finalizers":  {http.MethodDelete, one, barred},
-		"a deletion of a collection":              {http.MethodDelete, collection, barred},
-		"a write of a subresource":                {http.MethodPut, one + "/status", barred},
-		"a write through another version":         {http.MethodPut, "/apis/demo.example.com/v2/namespaces/a/widgets/one", barred},
+		"a create":                               {http.MethodPost, collection, barred},
+		"an update":                              {http.MethodPut, one, barred},
+		"a patch":                                {http.MethodPatch, one, barred},
+		"a deletion, which can leave finalizers": {http.MethodDelete, one, barred},
+		"a deletion of a collection":             {http.MethodDelete, collection, barred},
+		"a write of a subresource":               {http.MethodPut, one + "/status", barred},
+		"a write through another version": {http.MethodPut,
+			"/apis/demo.example.com/v2/namespaces/a/widgets/one", barred},
 		"a write of a resource without namespace": {http.MethodPut, "/apis/demo.example.com/v1/gadgets/one", barred},
-		"a dry run":                               {http.MethodPost, collection + "?dryRun=All", barred},
-		"an unknown verb":                         {"MERGE", one, barred},
-		"a path with two slashes":                 {http.MethodPut, "/apis//demo.example.com/v1/namespaces/a//widgets/one", barred},
-		"a path with dots":                        {http.MethodPut, "/apis/demo.example.com/v1/x/../namespaces/a/widgets/one", barred},
-		"a slash at the end":                      {http.MethodPost, collection + "/", barred},
-		"an escaped letter":                       {http.MethodPut, "/apis/demo.example.com/v1/namespaces/a/%77idgets/one", barred},
-		"an escaped slash in the namespace":       {http.MethodPut, "/apis/demo.example.com/v1/namespaces/a%2Fb/widgets/one", barred},
-		"an escaped slash before the resource":    {http.MethodPut, "/apis/demo.example.com/v1/namespaces/a%2Fwidgets/one", barred},
+		"a dry run":       {http.MethodPost, collection + "?dryRun=All", barred},
+		"an unknown verb": {"MERGE", one, barred},
+		"a path with two slashes": {http.MethodPut,
+			"/apis//demo.example.com/v1/namespaces/a//widgets/one", barred},
+		"a path with dots": {http.MethodPut,
+			"/apis/demo.example.com/v1/x/../namespaces/a/widgets/one", barred},
+		"a slash at the end": {http.MethodPost, collection + "/", barred},
+		"an escaped letter": {http.MethodPut,
+			"/apis/demo.example.com/v1/namespaces/a/%77idgets/one", barred},
+		"an escaped slash in the namespace": {http.MethodPut,
+			"/apis/demo.example.com/v1/namespaces/a%2Fb/widgets/one", barred},
+		"an escaped slash before the resource": {http.MethodPut,
+			"/apis/demo.example.com/v1/namespaces/a%2Fwidgets/one", barred},
 
-		"the KEP's first, to the API of Kubernetes": {http.MethodPut, "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions/a.b/status", ownPublication},
-		"the KEP's first, to ours":                  {http.MethodPost, "/apis/migration.k8s.io/v1alpha1/storageversions", ownPublication},
-		"the KEP's second, of an object":            {http.MethodGet, one, reading},
-		"the KEP's second, a list or watch":         {http.MethodGet, collection + "?watch=true", reading},
-		"a HEAD":                                    {http.MethodHead, one, reading},
-		"a preflight request of CORS":               {http.MethodOptions, one, reading},
-		"the KEP's third":                           {http.MethodPost, "/apis/demo.example.com/v1/widgetreviews", notPersisted},
-		"the KEP's third, with a namespace":         {http.MethodPost, "/apis/demo.example.com/v1/namespaces/widgets/reviews", notPersisted},
-		"the KEP's fourth":                          {http.MethodPost, "/apis/metrics.k8s.io/v1beta1/namespaces/a/pods", aggregated},
-		"the KEP's fifth":                           {http.MethodPost, "/apis/crd.example.com/v1/namespaces/a/widgets", custom},
-		"a resource of the core group":              {http.MethodPost, "/api/v1/namespaces/a/widgets", aggregated},
-		"a request that is not for a resource":      {http.MethodPost, "/metrics", nonResource},
-		"a group alone":                             {http.MethodPost, "/apis/demo.example.com", nonResource},
-		"a version alone":                           {http.MethodPost, "/apis/demo.example.com/v1", nonResource},
-		"the root":                                  {http.MethodPost, "/", nonResource},
+		"the KEP's first, to the API of Kubernetes": {http.MethodPut,
+			"/apis/internal.apiserver.k8s.io/v1alpha1/storageversions/a.b/status", ownPublication},
+		"the KEP's first, to ours": {http.MethodPost,
+			"/apis/migration.k8s.io/v1alpha1/storageversions", ownPublication},
+		"the KEP's second, of an object":    {http.MethodGet, one, reading},
+		"the KEP's second, a list or watch": {http.MethodGet, collection + "?watch=true", reading},
+		"a HEAD":                            {http.MethodHead, one, reading},
+		"a preflight request of CORS":       {http.MethodOptions, one, reading},
+		"the KEP's third": {http.MethodPost,
+			"/apis/demo.example.com/v1/widgetreviews", notPersisted},
+		"the KEP's third, with a namespace": {http.MethodPost,
+			"/apis/demo.example.com/v1/namespaces/widgets/reviews", notPersisted},
+		"the KEP's fourth": {http.MethodPost,
+			"/apis/metrics.k8s.io/v1beta1/namespaces/a/pods", aggregated},
+		"the KEP's fifth": {http.MethodPost,
+			"/apis/crd.example.com/v1/namespaces/a/widgets", custom},
+		"a resource of the core group":         {http.MethodPost, "/api/v1/namespaces/a/widgets", aggregated},
+		"a request that is not for a resource": {http.MethodPost, "/metrics", nonResource},
+		"a group alone":                        {http.MethodPost, "/apis/demo.example.com", nonResource},
+		"a version alone":                      {http.MethodPost, "/apis/demo.example.com/v1", nonResource},
+		"the root":                             {http.MethodPost, "/", nonResource},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := publisherOf(t, Resource{GroupResource: widgets, EncodingVersion: v1}, Resource{GroupResource: gadgets, EncodingVersion: v1})
+			p := publisherOf(t, Resource{GroupResource: widgets, EncodingVersion: v1},
+				Resource{GroupResource: gadgets, EncodingVersion: v1})
 			served := 0
 			barrier := Barrier(p, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				served++
@@ -118,7 +132,8 @@ func TestBarrierBeforePublication(t *testing.T) {
 // checkRefusal compares with what kube-apiserver answers in the same state.
 func checkRefusal(t *testing.T, answer *httptest.ResponseRecorder) {
 	t.Helper()
-	if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") != "1" || answer.Header().Get("Content-Type") != "application/json" {
+	if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") != "1" ||
+		answer.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("the write was answered with %d and %v", answer.Code, answer.Header())
 	}
 	var status metav1.Status
@@ -137,13 +152,15 @@ func checkRefusal(t *testing.T, answer *httptest.ResponseRecorder) {
 }
 
 func TestWritesOfOneResourceDoNotWaitForAnother(t *testing.T) {
-	p := publisherOf(t, Resource{GroupResource: widgets, EncodingVersion: v1}, Resource{GroupResource: gadgets, EncodingVersion: v1})
+	p := publisherOf(t, Resource{GroupResource: widgets, EncodingVersion: v1},
+		Resource{GroupResource: gadgets, EncodingVersion: v1})
 	barrier := Barrier(p, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	open(p, widgets)
 	if got := send(barrier, http.MethodPost, collection).Code; got != http.StatusOK {
 		t.Errorf("a write of the published resource: %d", got)
 	}
-	if got := send(barrier, http.MethodPost, "/apis/demo.example.com/v1/gadgets").Code; got != http.StatusServiceUnavailable {
+	if got := send(barrier, http.MethodPost,
+		"/apis/demo.example.com/v1/gadgets").Code; got != http.StatusServiceUnavailable {
 		t.Errorf("a write of the resource that is not published: %d", got)
 	}
 	if err := p.Check(nil); err == nil {
@@ -155,7 +172,8 @@ func TestWritesOfOneResourceDoNotWaitForAnother(t *testing.T) {
 	}
 }
 
-// I1: others drop an entry once the Lease, one minute, was seen unchanged for that long. No write may begin or go on then.
+// I1: others drop an entry once the Lease, one minute, was seen unchanged for that long. No write may begin or go on
+// then.
 func TestBarrierClosesBeforeTheLeaseExpires(t *testing.T) {
 	const lease = time.Minute
 	for name, renew := range map[string]func(p *Publisher){
@@ -292,7 +310,9 @@ func TestLongLeasesAreRenewedOftenEnoughToBeSeen(t *testing.T) {
 
 func TestOptionsThatCannotBeMeant(t *testing.T) {
 	good := func() Options {
-		return Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Component: "demo", Resources: []Resource{{GroupResource: widgets, EncodingVersion: v2, DecodableVersions: []schema.GroupVersion{v1, v2}}}}
+		return Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Component: "demo",
+			Resources: []Resource{{GroupResource: widgets, EncodingVersion: v2,
+				DecodableVersions: []schema.GroupVersion{v1, v2}}}}
 	}
 	if _, err := NewPublisher(good()); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,8 @@ import (
 // shortLease is short, so that tests see it expire. No outcome depends on how fast the machine is.
 const shortLease = 3 * time.Second
 
-// process is a publisher whose connection to the API server can be cut at any request: for the cluster that is a process that was killed.
+// process is a publisher whose connection to the API server can be cut at any request: for the cluster that is a
+// process that was killed.
 type process struct {
 	*Publisher
 	t    *testing.T
@@ -55,7 +56,8 @@ func start(t *testing.T, c *testbed.Cluster, change func(*Options, *process)) *p
 	p := &process{t: t, ran: make(chan error, 1), allowed: -1}
 	o := Options{
 		Config: rest.CopyConfig(c.Config()), Component: "demo", LeaseDuration: shortLease, DrainTimeout: time.Minute,
-		Resources: []Resource{{GroupResource: widgets, EncodingVersion: v1, DecodableVersions: []schema.GroupVersion{v1, v2}, ServedVersions: []schema.GroupVersion{v1}}},
+		Resources: []Resource{{GroupResource: widgets, EncodingVersion: v1,
+			DecodableVersions: []schema.GroupVersion{v1, v2}, ServedVersions: []schema.GroupVersion{v1}}},
 	}
 	change(&o, p)
 	o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -165,7 +167,8 @@ func published(t *testing.T, c *testbed.Cluster, api API, r schema.GroupResource
 
 func leaseExists(t *testing.T, c *testbed.Cluster, id string) bool {
 	t.Helper()
-	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+id, nil)
+	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodGet,
+		"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+id, nil)
 	if err != nil || code != http.StatusOK && code != http.StatusNotFound {
 		t.Fatalf("%d %v: %s", code, err, raw)
 	}
@@ -182,20 +185,26 @@ func checkTrue(t *testing.T, o *object) {
 	if diff := cmp.Diff(common, o.Status.CommonEncodingVersion); diff != "" {
 		t.Errorf("the common version (-want +got):\n%s", diff)
 	}
-	if len(o.Status.Conditions) > 1 || len(o.Status.StorageVersions) > 0 && (len(o.Status.Conditions) == 0 || o.Status.Conditions[0].Reason != condition || o.Status.Conditions[0].LastTransitionTime.IsZero()) {
+	if len(o.Status.Conditions) > 1 || len(o.Status.StorageVersions) > 0 &&
+		(len(o.Status.Conditions) == 0 || o.Status.Conditions[0].Reason != condition ||
+			o.Status.Conditions[0].LastTransitionTime.IsZero()) {
 		t.Errorf("the conditions are %+v, want the reason %s", o.Status.Conditions, condition)
 	}
 }
 
-// OnARealServer are the tests that share one cluster, which serves the APIs of MigrationAPI and InternalAPI. One runs after another:
-// they publish to the same objects.
+// OnARealServer are the tests that share one cluster, which serves the APIs of MigrationAPI and InternalAPI. One runs
+// after another: they publish to the same objects.
 var OnARealServer = []struct {
 	Name string
 	Run  func(*testing.T, *testbed.Cluster)
 }{
 	{"ten start at once, one crashes, nine are shut down", tenAtOnce},
-	{"killed between any two writes", func(t *testing.T, c *testbed.Cluster) { killedBetweenWrites(t, c, MigrationAPI) }},
-	{"killed between any two writes to the API of Kubernetes", func(t *testing.T, c *testbed.Cluster) { killedBetweenWrites(t, c, InternalAPI) }},
+	{"killed between any two writes", func(t *testing.T,
+		c *testbed.Cluster) {
+		killedBetweenWrites(t, c, MigrationAPI)
+	}},
+	{"killed between any two writes to the API of Kubernetes",
+		func(t *testing.T, c *testbed.Cluster) { killedBetweenWrites(t, c, InternalAPI) }},
 	{"a second process with the ID of a live one waits for its end", twoOfOneID},
 	{"an entry that another program removes", removedByOthers},
 	{"shutdown waits for the last write", shutdownWaits},
@@ -231,7 +240,8 @@ func tenAtOnce(t *testing.T, c *testbed.Cluster) {
 	if n := len(o.Status.StorageVersions); n != 10 || *o.Status.CommonEncodingVersion != v1.String() {
 		t.Fatalf("the object has %d entries: %+v", n, o.Status)
 	}
-	want := entryFields{APIServerID: processes[3].ID(), EncodingVersion: v1.String(), DecodableVersions: []string{v1.String(), v2.String()}, ServedVersions: []string{v1.String()}}
+	want := entryFields{APIServerID: processes[3].ID(), EncodingVersion: v1.String(),
+		DecodableVersions: []string{v1.String(), v2.String()}, ServedVersions: []string{v1.String()}}
 	if diff := cmp.Diff(want, o.Status.find(want.APIServerID).entryFields); diff != "" {
 		t.Errorf("the entry (-want +got):\n%s", diff)
 	}
@@ -265,14 +275,17 @@ func tenAtOnce(t *testing.T, c *testbed.Cluster) {
 			t.Error("a server that has shut down has an entry")
 		}
 	}
-	if o := published(t, c, MigrationAPI, widgets); len(o.Status.StorageVersions) != 0 || o.Status.CommonEncodingVersion != nil {
+	if o := published(t, c, MigrationAPI, widgets); len(o.Status.StorageVersions) != 0 ||
+		o.Status.CommonEncodingVersion != nil {
 		t.Errorf("nothing should be published: %+v", o.Status)
 	}
 }
 
-// A publisher of two resources is killed after each number of writes, before and after the answer to the last one arrives.
+// A publisher of two resources is killed after each number of writes, before and after the answer to the last one
+// arrives.
 func killedBetweenWrites(t *testing.T, c *testbed.Cluster, api API) {
-	resources := []Resource{{GroupResource: widgets, EncodingVersion: v2}, {GroupResource: gadgets, EncodingVersion: v2}}
+	resources := []Resource{{GroupResource: widgets, EncodingVersion: v2},
+		{GroupResource: gadgets, EncodingVersion: v2}}
 	other := start(t, c, func(o *Options, _ *process) { o.API = api })
 	Eventually(t, "the other server is ready", other.ready)
 	complete := false
@@ -341,8 +354,8 @@ func twoOfOneID(t *testing.T, c *testbed.Cluster) {
 	Eventually(t, "what the first left for a resource that the second does not store is withdrawn", func() bool {
 		return published(t, c, MigrationAPI, widgets).Status.find("twice") == nil
 	})
-	// A restart in the same moment: an entry that is already right is written once more before it counts, so that a server that has found
-	// the earlier process gone cannot drop it.
+	// A restart in the same moment: an entry that is already right is written once more before it counts, so that a
+	// server that has found the earlier process gone cannot drop it.
 	second.kill()
 	before := published(t, c, MigrationAPI, gadgets)
 	third := start(t, c, func(o *Options, _ *process) {
@@ -350,7 +363,8 @@ func twoOfOneID(t *testing.T, c *testbed.Cluster) {
 	})
 	Eventually(t, "the third is ready", third.ready)
 	after := published(t, c, MigrationAPI, gadgets)
-	if before.Metadata.ResourceVersion == after.Metadata.ResourceVersion || !after.Status.publishes(third.entries.entries[gadgets]) {
+	if before.Metadata.ResourceVersion == after.Metadata.ResourceVersion ||
+		!after.Status.publishes(third.entries.entries[gadgets]) {
 		t.Errorf("the entry was not written anew: %+v, then %+v", before, after)
 	}
 	if err := third.end(); err != nil {
@@ -376,7 +390,8 @@ func removedByOthers(t *testing.T, c *testbed.Cluster) {
 	Eventually(t, "the publisher is ready", p.ready)
 	status := MigrationAPI.path() + "/" + objectName(widgets) + "/status"
 	foreign := `{"type":"Foreign","status":"True","reason":"Other","message":"of another program"}`
-	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodPatch, status, []byte(`{"status":{"storageVersions":[],"commonEncodingVersion":null,"conditions":[`+foreign+`]}}`))
+	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodPatch, status,
+		[]byte(`{"status":{"storageVersions":[],"commonEncodingVersion":null,"conditions":[`+foreign+`]}}`))
 	if err != nil || code != http.StatusOK {
 		t.Fatalf("%d %v: %s", code, err, raw)
 	}
@@ -391,7 +406,8 @@ func removedByOthers(t *testing.T, c *testbed.Cluster) {
 		t.Error(err)
 	}
 	// The next subtests expect an object of their own.
-	if code, raw, err := c.Servers[0].Do(t.Context(), http.MethodDelete, MigrationAPI.path()+"/"+objectName(widgets), nil); err != nil || code != http.StatusOK {
+	if code, raw, err := c.Servers[0].Do(t.Context(), http.MethodDelete, MigrationAPI.path()+"/"+objectName(widgets),
+		nil); err != nil || code != http.StatusOK {
 		t.Fatalf("%d %v: %s", code, err, raw)
 	}
 }
@@ -434,7 +450,8 @@ func shutdownWaits(t *testing.T, c *testbed.Cluster) {
 
 func renewTime(t *testing.T, c *testbed.Cluster, id string) string {
 	t.Helper()
-	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+id, nil)
+	code, raw, err := c.Servers[0].Do(t.Context(), http.MethodGet,
+		"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+id, nil)
 	if err != nil || code != http.StatusOK {
 		t.Fatalf("%d %v: %s", code, err, raw)
 	}

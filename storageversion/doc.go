@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storageversion is for authors of API servers. It publishes in which version a server stores its resources, so that a storage
-// version migrator knows when all replicas agree, and keeps the server from storing anything in a version that it has not published.
+// Package storageversion is for authors of API servers. It publishes in which version a server stores its resources, so
+// that a storage version migrator knows when all replicas agree, and keeps the server from storing anything in a
+// version that it has not published.
 //
 // # How to use it
 //
-// Create a Publisher with the resources that the server stores, wrap the server's handler with Barrier, run the Publisher beside the
-// server, and make it a readiness check:
+// Create a Publisher with the resources that the server stores, wrap the server's handler with Barrier, run the
+// Publisher beside the server, and make it a readiness check:
 //
 //	publisher, err := storageversion.NewPublisher(storageversion.Options{
 //		Config:    config, // rest.InClusterConfig()
@@ -22,11 +23,12 @@
 //	server.Handler = storageversion.Barrier(publisher, server.Handler)
 //	go func() { done <- publisher.Run(ctx) }()
 //
-// The example of Publisher is a whole server. To end one: let the HTTP server finish its requests (http.Server.Shutdown), then
-// cancel the context of Run, and wait for it. A server on k8s.io/apiserver adds the Publisher with AddReadyzChecks, calls Run from a
-// post-start hook, and wraps its handler chain.
+// The example of Publisher is a whole server. To end one: let the HTTP server finish its requests
+// (http.Server.Shutdown), then cancel the context of Run, and wait for it. A server on k8s.io/apiserver adds the
+// Publisher with AddReadyzChecks, calls Run from a post-start hook, and wraps its handler chain.
 //
-// Show Hash in the discovery document, too: it is how the resource's storage version is known where nothing is published.
+// Show Hash in the discovery document, too: it is how the resource's storage version is known where nothing is
+// published.
 //
 // # Permissions
 //
@@ -49,16 +51,18 @@
 //
 // # What it cannot guarantee
 //
-// A write that the handler goes on with after its context was cancelled, or that is on its way to the store at that moment, can be
-// stored after the entry was dropped. The same holds while another program removes an entry, until the publisher looks at it again, by
-// default after 10 seconds. Migrators allow for both: they conclude nothing for two minutes after a StorageVersion has changed.
+// A write that the handler goes on with after its context was cancelled, or that is on its way to the store at that
+// moment, can be stored after the entry was dropped. The same holds while another program removes an entry, until the
+// publisher looks at it again, by default after 10 seconds. Migrators allow for both: they conclude nothing for two
+// minutes after a StorageVersion has changed.
 //
-// A dry run waits as other writes do, since not every server knows the parameter. Resources that share storage are published one by
-// one.
+// A dry run waits as other writes do, since not every server knows the parameter. Resources that share storage are
+// published one by one.
 //
 // # Where to publish
 //
 // MigrationAPI is a CRD that comes with kube-migrator. InternalAPI is Kubernetes' own, alpha and off by default; where
-// kube-controller-manager runs with the feature gate StorageVersionAPI it removes the entries of every server that is not a
-// kube-apiserver. kube-migrator takes entries of aggregated API servers from the former, with Leases in kube-system.
+// kube-controller-manager runs with the feature gate StorageVersionAPI it removes the entries of every server that is
+// not a kube-apiserver. kube-migrator takes entries of aggregated API servers from the former, with Leases in
+// kube-system.
 package storageversion

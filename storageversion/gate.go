@@ -20,13 +20,14 @@ var errWithdrawn = errors.New("this server can no longer be sure that its Storag
 
 // gate decides whether a write may begin, and counts the writes in flight.
 //
-// It upholds I1 for the server that it belongs to: a write begins only while the server's entry is known to stand. Another server drops
-// an entry only after it has seen the Lease unchanged for the Lease's whole duration. The Lease's life is counted from before its last
-// renewal was sent, the other server's observation from after the renewal was stored. So the gate closes first, whatever the clocks
-// of the two machines show, and writes in flight are cancelled before the entry can be dropped.
+// It upholds I1 for the server that it belongs to: a write begins only while the server's entry is known to stand.
+// Another server drops an entry only after it has seen the Lease unchanged for the Lease's whole duration. The Lease's
+// life is counted from before its last renewal was sent, the other server's observation from after the renewal was
+// stored. So the gate closes first, whatever the clocks of the two machines show, and writes in flight are cancelled
+// before the entry can be dropped.
 type gate struct {
-	// closeAfter is how long a confirmation lets writes begin, cancelAfter how long it lets them go on. Both are shorter than the
-	// Lease's duration.
+	// closeAfter is how long a confirmation lets writes begin, cancelAfter how long it lets them go on. Both are
+	// shorter than the Lease's duration.
 	closeAfter, cancelAfter time.Duration
 
 	mu        sync.Mutex
@@ -44,8 +45,8 @@ type gate struct {
 
 // standing is what is known of the entry for one resource.
 type standing struct {
-	// confirmed is a moment at which the entry was not yet known to stand, and after which an answer showed that it does; zero while
-	// it is not known to stand.
+	// confirmed is a moment at which the entry was not yet known to stand, and after which an answer showed that it
+	// does; zero while it is not known to stand.
 	confirmed time.Time
 	err       error
 	writes    map[*write]struct{}
@@ -71,7 +72,8 @@ func newGate(resources []schema.GroupResource, leaseDuration time.Duration) *gat
 	return g
 }
 
-// joined notes that the server is a member again. What was confirmed in an earlier period of membership no longer counts.
+// joined notes that the server is a member again. What was confirmed in an earlier period of membership no longer
+// counts.
 func (g *gate) joined(at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -275,8 +277,8 @@ func (g *gate) pending() (count int, why error) {
 	return count, why
 }
 
-// possibly returns the longest time that may have passed since t. The monotonic clock stands still while a machine sleeps, and the
-// wall clock may be set back.
+// possibly returns the longest time that may have passed since t. The monotonic clock stands still while a machine
+// sleeps, and the wall clock may be set back.
 func possibly(t time.Time) time.Duration {
 	now := time.Now()
 	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))

@@ -47,9 +47,9 @@ func (e *errLeaseHeld) Error() string {
 		e.name, e.holder)
 }
 
-// keep renews the Lease, or takes it. at is a moment from which its life counts. joined reports that the Lease was not ours without
-// interruption: others may have dropped entries since. An error leaves it open whether the Lease is renewed; lost reports that it is
-// not ours.
+// keep renews the Lease, or takes it. at is a moment from which its life counts. joined reports that the Lease was not
+// ours without interruption: others may have dropped entries since. An error leaves it open whether the Lease is
+// renewed; lost reports that it is not ours.
 func (m *membership) keep(ctx context.Context) (at time.Time, joined, lost bool, err error) {
 	before := m.renewed
 	if m.held != nil {
@@ -172,8 +172,8 @@ func holderOf(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// observations is since when Leases were seen as they are. A Lease counts as expired once it was seen unchanged for its whole duration
-// by this machine's clock: that its holder's clock may be wrong by hours does not matter (see gate).
+// observations is since when Leases were seen as they are. A Lease counts as expired once it was seen unchanged for its
+// whole duration by this machine's clock: that its holder's clock may be wrong by hours does not matter (see gate).
 type observations map[string]observation
 
 type observation struct {

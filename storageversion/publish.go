@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// conflicts is how often one publication begins again because the object was written in between. The next pass tries again.
+	// conflicts is how often one publication begins again because the object was written in between. The next pass
+	// tries again.
 	conflicts = 12
 	// firstWait is how long the wait after a failure is at first. It doubles.
 	firstWait = 100 * time.Millisecond
@@ -80,8 +81,8 @@ func (p *publication) pass(ctx context.Context) error {
 	return p.sweep(ctx)
 }
 
-// sweep withdraws the entries that an earlier process with the same ID left for resources that this one does not store. While the
-// Lease is renewed no one else would.
+// sweep withdraws the entries that an earlier process with the same ID left for resources that this one does not store.
+// While the Lease is renewed no one else would.
 func (p *publication) sweep(ctx context.Context) error {
 	generation := p.gate.period()
 	if generation == 0 || p.swept == generation {
@@ -110,7 +111,9 @@ func (p *publication) sweep(ctx context.Context) error {
 }
 
 func (p *publication) sweepOne(ctx context.Context, found *object, generation int) error {
-	stored := slices.ContainsFunc(p.order, func(r schema.GroupResource) bool { return objectName(r) == found.Metadata.Name })
+	stored := slices.ContainsFunc(
+		p.order, func(r schema.GroupResource) bool { return objectName(r) == found.Metadata.Name },
+	)
 	if stored || found.Status.find(p.id) == nil {
 		return nil
 	}
@@ -124,8 +127,8 @@ func (p *publication) sweepOne(ctx context.Context, found *object, generation in
 	return nil
 }
 
-// publish brings one object up to date, in the order that the KEP gives: it reads the object, then the members, and writes under the
-// resourceVersion that it read.
+// publish brings one object up to date, in the order that the KEP gives: it reads the object, then the members, and
+// writes under the resourceVersion that it read.
 func (p *publication) publish(ctx context.Context, r schema.GroupResource, generation int) error {
 	path, err := p.path(r)
 	if err != nil {
@@ -146,7 +149,8 @@ func (p *publication) publish(ctx context.Context, r schema.GroupResource, gener
 }
 
 // once is one attempt. The gate opens only for an answer that shows the entry.
-func (p *publication) once(ctx context.Context, r schema.GroupResource, path string, generation int) (done bool, err error) {
+func (p *publication) once(ctx context.Context, r schema.GroupResource, path string,
+	generation int) (done bool, err error) {
 	if err := p.fence(generation); err != nil {
 		return false, err
 	}
@@ -162,11 +166,13 @@ func (p *publication) once(ctx context.Context, r schema.GroupResource, path str
 	if err != nil {
 		return false, fmt.Errorf("find out who is a member: %w", err)
 	}
-	// A server that looked at the object and the Leases before this process was a member may be about to drop the entry that an earlier
-	// process left. It writes under the resourceVersion that it read, so a first write of our own stops it.
+	// A server that looked at the object and the Leases before this process was a member may be about to drop the entry
+	// that an earlier process left. It writes under the resourceVersion that it read, so a first write of our own stops
+	// it.
 	first := p.written[r] != generation
 	next, changed := edit{
-		own: own, id: p.id, gone: gone, updateTimes: p.group == MigrationAPI, touch: first, now: time.Now().Truncate(timeUnit),
+		own: own, id: p.id, gone: gone, updateTimes: p.group == MigrationAPI, touch: first,
+		now: time.Now().Truncate(timeUnit),
 	}.apply(read)
 	switch {
 	case !changed && !first:
@@ -191,8 +197,9 @@ func (p *publication) once(ctx context.Context, r schema.GroupResource, path str
 	return true, nil
 }
 
-// fence returns an error unless the Lease is this process's for long enough to read an object. A later process with the same ID takes
-// the Lease after that, and then writes every object, so what this process writes under the resourceVersion that it read is refused.
+// fence returns an error unless the Lease is this process's for long enough to read an object. A later process with the
+// same ID takes the Lease after that, and then writes every object, so what this process writes under the
+// resourceVersion that it read is refused.
 func (p *publication) fence(generation int) error {
 	if generation == 0 || p.gate.period() != generation {
 		return errNoMember
@@ -276,8 +283,8 @@ func (p *publication) withdrawAll(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// gone returns which of the servers are not members. In doubt a server is a member: its entry only delays a migration, and the loss of
-// an entry of a live server would break I1.
+// gone returns which of the servers are not members. In doubt a server is a member: its entry only delays a migration,
+// and the loss of an entry of a live server would break I1.
 func (p *publication) gone(ctx context.Context, servers []string) (gone []string, err error) {
 	if len(servers) == 0 {
 		return nil, nil
@@ -321,7 +328,8 @@ func (p *publication) list(ctx context.Context) error {
 			p.members[lease.Name] = true
 			continue
 		}
-		if object, err := apipath.Join(path, lease.Name); err == nil && lease.Name != p.id && lease.Labels[identityLabel] == p.component {
+		if object, err := apipath.Join(path, lease.Name); err == nil && lease.Name != p.id &&
+			lease.Labels[identityLabel] == p.component {
 			p.expired[object] = lease
 		}
 	}
@@ -355,7 +363,8 @@ func (p *publication) member(ctx context.Context, id string) (bool, error) {
 	return false, nil
 }
 
-// bury deletes the Leases of crashed servers of this kind. The pass has dropped their entries from the objects of this server.
+// bury deletes the Leases of crashed servers of this kind. The pass has dropped their entries from the objects of this
+// server.
 func (p *publication) bury(ctx context.Context) error {
 	for path, lease := range p.expired {
 		if err := deleteLease(ctx, p.api, path, lease); err != nil {
@@ -383,7 +392,8 @@ func objectName(r schema.GroupResource) string {
 
 func compare(a, b schema.GroupResource) int { return strings.Compare(objectName(a), objectName(b)) }
 
-// pause waits for about as long as it is told, between half and the whole: servers that start at once should not meet again.
+// pause waits for about as long as it is told, between half and the whole: servers that start at once should not meet
+// again.
 func pause(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
 	defer timer.Stop()

@@ -29,12 +29,13 @@ import (
 type API string
 
 const (
-	// MigrationAPI is the StorageVersion CRD of kube-migrator. It is the default: it is served wherever kube-migrator is installed.
+	// MigrationAPI is the StorageVersion CRD of kube-migrator. It is the default: it is served wherever kube-migrator
+	// is installed.
 	MigrationAPI API = "migration.k8s.io"
-	// InternalAPI is the API of Kubernetes. It is alpha and off by default. Where kube-controller-manager runs with the feature gate
-	// StorageVersionAPI, its garbage collection removes every entry whose server is not a kube-apiserver: the publisher then writes its
-	// entries again and again, and the barrier is closed in between. Choose it only for clusters whose kube-controller-manager runs
-	// without that gate.
+	// InternalAPI is the API of Kubernetes. It is alpha and off by default. Where kube-controller-manager runs with the
+	// feature gate StorageVersionAPI, its garbage collection removes every entry whose server is not a kube-apiserver:
+	// the publisher then writes its entries again and again, and the barrier is closed in between. Choose it only for
+	// clusters whose kube-controller-manager runs without that gate.
 	InternalAPI API = "internal.apiserver.k8s.io"
 )
 
@@ -46,38 +47,42 @@ type Resource struct {
 	schema.GroupResource
 	// EncodingVersion is the version in which the server stores it. Required.
 	EncodingVersion schema.GroupVersion
-	// DecodableVersions are all versions that the server can read from storage, among them EncodingVersion; at most 64. A migrator
-	// rewrites nothing where no server can decode any other version, and judges downgrades by it. Default: EncodingVersion alone.
+	// DecodableVersions are all versions that the server can read from storage, among them EncodingVersion; at most 64.
+	// A migrator rewrites nothing where no server can decode any other version, and judges downgrades by it. Default:
+	// EncodingVersion alone.
 	DecodableVersions []schema.GroupVersion
-	// ServedVersions are the versions that the server serves, all of them decodable; at most 64. Default: none is published.
+	// ServedVersions are the versions that the server serves, all of them decodable; at most 64. Default: none is
+	// published.
 	ServedVersions []schema.GroupVersion
 }
 
 // Options configure a Publisher.
 type Options struct {
-	// Config is how the cluster's API server is reached, such as rest.InClusterConfig gives it. Required. It is not changed.
+	// Config is how the cluster's API server is reached, such as rest.InClusterConfig gives it. Required. It is not
+	// changed.
 	Config *rest.Config
 	// Resources are those that the server stores. Required: one at least, each once.
 	Resources []Resource
-	// Component is the kind of server, which all replicas share: the value of the label apiserver.kubernetes.io/identity of their
-	// Leases. A valid value of a label, and not "kube-apiserver". Required.
+	// Component is the kind of server, which all replicas share: the value of the label
+	// apiserver.kubernetes.io/identity of their Leases. A valid value of a label, and not "kube-apiserver". Required.
 	Component string
-	// ID identifies this server: it is the name of its identity Lease, a DNS subdomain. Default: Component, a hyphen, and 16 random
-	// digits. A process whose ID another process used waits until the Lease of that is deleted or has expired, so choose an ID of your
-	// own only where no two processes share it at one time.
+	// ID identifies this server: it is the name of its identity Lease, a DNS subdomain. Default: Component, a hyphen,
+	// and 16 random digits. A process whose ID another process used waits until the Lease of that is deleted or has
+	// expired, so choose an ID of your own only where no two processes share it at one time.
 	ID string
-	// Namespace is where the identity Leases are. Default: kube-system, which is where kube-migrator looks for them. All servers of
-	// one resource must use the same.
+	// Namespace is where the identity Leases are. Default: kube-system, which is where kube-migrator looks for them.
+	// All servers of one resource must use the same.
 	Namespace string
 	// API is where to publish. Default: MigrationAPI. All servers of one resource must use the same.
 	API API
-	// LeaseDuration is for how long an identity Lease counts without being renewed, in whole seconds, at least 3. Default: one minute.
-	// If the API server does not answer, writes are refused after two thirds of it, and writes in flight cancelled after five sixths. An
-	// entry of a server that crashed is dropped about one LeaseDuration after its last renewal was seen. Leases are renewed, and
-	// entries looked at, every sixth of it, at least every 10 seconds: kube-migrator counts a server as live for a minute after a renewal.
+	// LeaseDuration is for how long an identity Lease counts without being renewed, in whole seconds, at least 3.
+	// Default: one minute. If the API server does not answer, writes are refused after two thirds of it, and writes in
+	// flight cancelled after five sixths. An entry of a server that crashed is dropped about one LeaseDuration after
+	// its last renewal was seen. Leases are renewed, and entries looked at, every sixth of it, at least every 10
+	// seconds: kube-migrator counts a server as live for a minute after a renewal.
 	LeaseDuration time.Duration
-	// DrainTimeout is how long Run waits, once its context has ended, for the writes in flight before it cancels them; then it
-	// waits as long again. Default: one minute.
+	// DrainTimeout is how long Run waits, once its context has ended, for the writes in flight before it cancels them;
+	// then it waits as long again. Default: one minute.
 	DrainTimeout time.Duration
 	// Logger receives failures that are tried again. nil discards them.
 	Logger *slog.Logger
@@ -94,9 +99,9 @@ const (
 	retryAfterSeconds    = 1
 )
 
-// Publisher publishes the storage versions of one API server, and keeps them published while Run runs. Its methods may be called
-// from several goroutines. It is also the readiness check of the server: it has the methods of k8s.io/apiserver's
-// healthz.HealthChecker.
+// Publisher publishes the storage versions of one API server, and keeps them published while Run runs. Its methods may
+// be called from several goroutines. It is also the readiness check of the server: it has the methods of
+// k8s.io/apiserver's healthz.HealthChecker.
 type Publisher struct {
 	gate    *gate
 	leases  *membership
@@ -119,8 +124,9 @@ func NewPublisher(o Options) (*Publisher, error) {
 		return nil, err
 	}
 	entries := &publication{
-		api: api, group: o.API, id: o.ID, namespace: o.Namespace, component: o.Component, entries: map[schema.GroupResource]*entryFields{},
-		seen: observations{}, written: map[schema.GroupResource]int{},
+		api: api, group: o.API, id: o.ID, namespace: o.Namespace, component: o.Component,
+		entries: map[schema.GroupResource]*entryFields{},
+		seen:    observations{}, written: map[schema.GroupResource]int{},
 	}
 	for i := range o.Resources {
 		r := &o.Resources[i]
@@ -146,13 +152,16 @@ func newMembership(api *client, o *Options) (*membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	holder, seconds := o.ID+"_"+string(uuid.NewUUID()), int32(o.LeaseDuration/time.Second) //nolint:gosec // complete has bounded it
+	holder := o.ID + "_" + string(uuid.NewUUID())
+	seconds := int32(o.LeaseDuration / time.Second) //nolint:gosec // complete has bounded it
 	m := &membership{
-		api: api, path: path, objectPath: path + "/" + o.ID, name: o.ID, duration: o.LeaseDuration, others: observations{},
+		api: api, path: path, objectPath: path + "/" + o.ID, name: o.ID, duration: o.LeaseDuration,
+		others: observations{},
 		template: coordinationv1.Lease{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
-			ObjectMeta: metav1.ObjectMeta{Name: o.ID, Namespace: o.Namespace, Labels: map[string]string{identityLabel: o.Component}},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds},
+			TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+			ObjectMeta: metav1.ObjectMeta{Name: o.ID, Namespace: o.Namespace,
+				Labels: map[string]string{identityLabel: o.Component}},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds},
 		},
 	}
 	if host, err := os.Hostname(); err == nil && len(validation.IsValidLabelValue(host)) == 0 {
@@ -185,7 +194,8 @@ func (o *Options) complete() error {
 	case o.API != MigrationAPI && o.API != InternalAPI:
 		return fmt.Errorf("the API %q is neither %s nor %s", o.API, MigrationAPI, InternalAPI)
 	case o.LeaseDuration < minLeaseDuration || o.LeaseDuration%time.Second != 0 || o.LeaseDuration > 24*time.Hour:
-		return fmt.Errorf("the LeaseDuration %s is not a number of seconds between %s and a day", o.LeaseDuration, minLeaseDuration)
+		return fmt.Errorf("the LeaseDuration %s is not a number of seconds between %s and a day",
+			o.LeaseDuration, minLeaseDuration)
 	case o.DrainTimeout < 0:
 		return fmt.Errorf("the DrainTimeout %s is negative", o.DrainTimeout)
 	case len(o.Resources) == 0:
@@ -226,7 +236,8 @@ func (r *Resource) complete() error {
 		}
 	}
 	for _, v := range r.DecodableVersions {
-		if len(validation.IsDNS1035Label(v.Version)) > 0 || v.Group != "" && len(validation.IsDNS1123Subdomain(v.Group)) > 0 {
+		if len(validation.IsDNS1035Label(v.Version)) > 0 || v.Group != "" &&
+			len(validation.IsDNS1123Subdomain(v.Group)) > 0 {
 			return fmt.Errorf("%q is not a group and version", v)
 		}
 	}
@@ -244,12 +255,14 @@ func namesOf(versions []schema.GroupVersion) []string {
 	return names
 }
 
-// Run publishes until the context ends, and then withdraws: it lets no write begin any more, waits until the last write in flight
-// has finished, removes this server's entries, and deletes its Lease. Call it once, in a goroutine of its own, and wait for it
-// before the process ends. While the API server does not answer Run tries again; the barrier and the readiness check tell.
+// Run publishes until the context ends, and then withdraws: it lets no write begin any more, waits until the last write
+// in flight has finished, removes this server's entries, and deletes its Lease. Call it once, in a goroutine of its
+// own, and wait for it before the process ends. While the API server does not answer Run tries again; the barrier and
+// the readiness check tell.
 //
-// It returns nil once everything is withdrawn. It returns an error if a write in flight did not finish within twice the DrainTimeout,
-// or if the API server did not take the withdrawal: other servers then drop the entries when the Lease has expired.
+// It returns nil once everything is withdrawn. It returns an error if a write in flight did not finish within twice the
+// DrainTimeout, or if the API server did not take the withdrawal: other servers then drop the entries when the Lease
+// has expired.
 func (p *Publisher) Run(ctx context.Context) error {
 	if !p.started.CompareAndSwap(false, true) {
 		return errors.New("the publisher of storage versions was run before")
@@ -268,7 +281,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 	stop()
 	work.Wait()
 	if !finished {
-		return errors.New("writes are still in flight: the storage versions stay published until the identity Lease has expired")
+		return errors.New("writes are still in flight: the storage versions stay published until the identity Lease " +
+			"has expired")
 	}
 	return p.withdraw(context.WithoutCancel(ctx))
 }
@@ -312,7 +326,8 @@ func (p *Publisher) withdrawOnce(ctx context.Context) error {
 	if hasStatus(err, http.StatusConflict) || hasStatus(err, http.StatusNotFound) {
 		err = p.leases.read(ctx)
 		if err == nil && p.leases.held != nil {
-			return errors.New("the identity Lease was written by another program") // the next attempt renews it as it is now
+			// the next attempt renews it as it is now
+			return errors.New("the identity Lease was written by another program")
 		}
 	}
 	if err != nil {
@@ -393,8 +408,8 @@ func (p *Publisher) keepPublished(ctx context.Context) {
 // Name is that of the readiness check.
 func (p *Publisher) Name() string { return "storage-versions-published" }
 
-// Check returns an error unless the entries of all resources are known to stand: the server is not ready to take writes. The request
-// is not used.
+// Check returns an error unless the entries of all resources are known to stand: the server is not ready to take
+// writes. The request is not used.
 func (p *Publisher) Check(*http.Request) error {
 	count, why := p.gate.pending()
 	if count == 0 {

@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// memory is an API server's storage with resourceVersions, preconditions and status subresources, in virtual time. It stands for what
-// the tests on a real server show that a real one does; here the order of events is random.
+// memory is an API server's storage with resourceVersions, preconditions and status subresources, in virtual time. It
+// stands for what the tests on a real server show that a real one does; here the order of events is random.
 type memory struct {
 	mu      sync.Mutex
 	objects map[string]map[string]any
@@ -160,7 +160,8 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	if l.chance(30) == 0 {
 		return nil, errCut // the answer is lost
 	}
-	return &http.Response{StatusCode: code, Body: io.NopCloser(bytes.NewReader(raw)), Header: http.Header{}, Request: r}, nil
+	return &http.Response{StatusCode: code, Body: io.NopCloser(bytes.NewReader(raw)),
+		Header: http.Header{}, Request: r}, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -174,7 +175,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// I1: whatever happens to servers and connections, a server stores nothing in a version that it does not publish at that moment.
+// I1: whatever happens to servers and connections, a server stores nothing in a version that it does not publish at
+// that moment.
 func TestNothingIsStoredInAVersionThatIsNotPublished(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -201,7 +203,8 @@ func TestNothingIsStoredInAVersionThatIsNotPublished(t *testing.T) {
 				}
 				slots.Wait()
 				if stored < 100 || refused < 10 || lives < 6 {
-					t.Errorf("%d writes were stored and %d refused in %d lives: the test shows nothing", stored, refused, lives)
+					t.Errorf("%d writes were stored and %d refused in %d lives: the test shows nothing",
+						stored, refused, lives)
 				}
 			})
 		})
@@ -210,11 +213,13 @@ func TestNothingIsStoredInAVersionThatIsNotPublished(t *testing.T) {
 
 // live runs one process, with an ID that the processes before it had, until it crashes or is shut down.
 func live(ctx context.Context, t *testing.T, m *memory, l *link, id string) (stored, refused int) {
-	l = &link{memory: m, random: rand.New(rand.NewPCG(uint64(l.chance(1<<30)), 0))} // a crashed process's requests stay with it
+	// a crashed process's requests stay with it
+	l = &link{memory: m, random: rand.New(rand.NewPCG(uint64(l.chance(1<<30)), 0))}
 	encoding := []schema.GroupVersion{v1, v2}[l.chance(2)]
 	p, err := NewPublisher(Options{
 		Component: "demo", ID: id, DrainTimeout: 30 * time.Second,
-		Config:    &rest.Config{Host: "http://api", WrapTransport: func(http.RoundTripper) http.RoundTripper { return l }},
+		Config: &rest.Config{Host: "http://api",
+			WrapTransport: func(http.RoundTripper) http.RoundTripper { return l }},
 		Resources: []Resource{{GroupResource: widgets, EncodingVersion: encoding}},
 	})
 	if err != nil {
@@ -273,11 +278,13 @@ func TestAGapInRenewalsBeginsAnotherMembership(t *testing.T) {
 			serve := roundTripper(func(r *http.Request) (*http.Response, error) {
 				code, answer := m.serve(r)
 				raw, err := json.Marshal(answer)
-				return &http.Response{StatusCode: code, Body: io.NopCloser(bytes.NewReader(raw)), Header: http.Header{}, Request: r}, err
+				return &http.Response{StatusCode: code, Body: io.NopCloser(bytes.NewReader(raw)),
+					Header: http.Header{}, Request: r}, err
 			})
 			p, err := NewPublisher(Options{
 				Component: "demo", Resources: []Resource{{GroupResource: widgets, EncodingVersion: v1}},
-				Config: &rest.Config{Host: "http://api", WrapTransport: func(http.RoundTripper) http.RoundTripper { return serve }},
+				Config: &rest.Config{Host: "http://api",
+					WrapTransport: func(http.RoundTripper) http.RoundTripper { return serve }},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -287,7 +294,8 @@ func TestAGapInRenewalsBeginsAnotherMembership(t *testing.T) {
 					time.Sleep(gap)
 				}
 				if _, joined, lost, err := p.leases.keep(t.Context()); joined != joins || lost || err != nil {
-					t.Errorf("renewal %d, after a gap of %s before the third: joined %t, lost %t, %v", i, gap, joined, lost, err)
+					t.Errorf("renewal %d, after a gap of %s before the third: joined %t, lost %t, %v", i,
+						gap, joined, lost, err)
 				}
 			}
 		})

@@ -20,7 +20,9 @@ import (
 
 func TestPublishersOnARealServer(t *testing.T) {
 	t.Parallel()
-	c := testbed.New(t, testbed.Options{Servers: []testbed.ServerOptions{{Flags: []string{"--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"}}}})
+	c := testbed.New(t, testbed.Options{
+		Servers: []testbed.ServerOptions{{Flags: []string{"--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"}}},
+	})
 	if err := c.InstallDefinitions(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,8 @@ func exampleServes(t *testing.T, c *testbed.Cluster) {
 	}
 	published := func() v1alpha1.StorageVersionStatus {
 		t.Helper()
-		code, raw, err := c.Servers[0].Do(t.Context(), http.MethodGet, "/apis/migration.k8s.io/v1alpha1/storageversions/demo.example.com.widgets", nil)
+		code, raw, err := c.Servers[0].Do(t.Context(), http.MethodGet,
+			"/apis/migration.k8s.io/v1alpha1/storageversions/demo.example.com.widgets", nil)
 		var o v1alpha1.StorageVersion
 		if err == nil && code == http.StatusOK {
 			err = json.Unmarshal(raw, &o)
@@ -73,7 +76,8 @@ func exampleServes(t *testing.T, c *testbed.Cluster) {
 	storageversion.Eventually(t, "a write is taken", func() bool {
 		code, body := ask(http.MethodPut, widget, `{"apiVersion":"demo.example.com/v1","kind":"Widget"}`)
 		if code == http.StatusOK {
-			if common := published().CommonEncodingVersion; common == nil || *common != v2.String() || !strings.Contains(body, v2.String()) {
+			if common := published().CommonEncodingVersion; common == nil || *common != v2.String() ||
+				!strings.Contains(body, v2.String()) {
 				t.Fatalf("the write was stored as %s, while %+v was published", body, published())
 			}
 		}
@@ -82,7 +86,8 @@ func exampleServes(t *testing.T, c *testbed.Cluster) {
 	if code, body := ask(http.MethodGet, "/readyz", ""); code != http.StatusOK {
 		t.Errorf("the server takes writes and is not ready: %d %s", code, body)
 	}
-	if code, body := ask(http.MethodGet, "/apis/demo.example.com/v1", ""); code != http.StatusOK || !strings.Contains(body, storageversion.Hash(v2.WithKind("Widget"))) {
+	if code, body := ask(http.MethodGet, "/apis/demo.example.com/v1", ""); code != http.StatusOK ||
+		!strings.Contains(body, storageversion.Hash(v2.WithKind("Widget"))) {
 		t.Errorf("discovery shows %d %s", code, body)
 	}
 	stop()

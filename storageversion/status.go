@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The condition that Kubernetes sets, with its reasons and messages.
-// Source: https://github.com/kubernetes/kubernetes/blob/v1.37.0/staging/src/k8s.io/apiserver/pkg/storageversion/updater.go
+// The condition that Kubernetes sets, with its reasons and messages. Source:
+// https://github.com/kubernetes/kubernetes/blob/v1.37.0/staging/src/k8s.io/apiserver/pkg/storageversion/updater.go
 const (
 	allEncodingVersionsEqual = "AllEncodingVersionsEqual"
 	reasonSet, messageSet    = "CommonEncodingVersionSet", "Common encoding version set"
@@ -70,7 +70,8 @@ func (e entry) MarshalJSON() ([]byte, error) {
 
 func (e *entryFields) equal(other *entryFields) bool {
 	return e.APIServerID == other.APIServerID && e.EncodingVersion == other.EncodingVersion &&
-		slices.Equal(e.DecodableVersions, other.DecodableVersions) && slices.Equal(e.ServedVersions, other.ServedVersions)
+		slices.Equal(e.DecodableVersions, other.DecodableVersions) &&
+		slices.Equal(e.ServedVersions, other.ServedVersions)
 }
 
 type condition struct {
@@ -184,7 +185,8 @@ func (s *status) common() *string {
 	return &version
 }
 
-// judge sets the condition. Its transition time moves when its status changes, and when one common version follows another.
+// judge sets the condition. Its transition time moves when its status changes, and when one common version follows
+// another.
 func (e edit) judge(next *status, read object, changed bool) bool {
 	want := conditionFields{
 		Type: allEncodingVersionsEqual, Status: metav1.ConditionFalse, ObservedGeneration: read.Metadata.Generation,

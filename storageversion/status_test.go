@@ -42,29 +42,37 @@ func TestWhatIsWritten(t *testing.T) {
 			`{"storageVersions":[` + mine + `],"commonEncodingVersion":"v1","conditions":[` + equalNow + `]}`,
 		},
 		"nothing to change": {
-			`{"storageVersions":[` + mine + `],"commonEncodingVersion":"v1","conditions":[` + equalThen + `]}`, edit{own: own}, "",
+			`{"storageVersions":[` + mine + `],"commonEncodingVersion":"v1","conditions":[` + equalThen +
+				`]}`, edit{own: own}, "",
 		},
 		"a second server that agrees does not move the transition time, and unknown fields stay": {
-			`{"storageVersions":[` + theirs + `],"commonEncodingVersion":"v1","conditions":[` + equalThen + `]}`, edit{own: own},
-			`{"storageVersions":[` + theirs + `,` + mine + `],"commonEncodingVersion":"v1","conditions":[` + equalThen + `]}`,
+			`{"storageVersions":[` + theirs + `],"commonEncodingVersion":"v1","conditions":[` +
+				equalThen + `]}`, edit{own: own},
+			`{"storageVersions":[` + theirs + `,` + mine +
+				`],"commonEncodingVersion":"v1","conditions":[` + equalThen + `]}`,
 		},
 		"a second server that disagrees": {
-			`{"storageVersions":[` + newer + `],"commonEncodingVersion":"v2","conditions":[` + equalThen + `]}`, edit{own: own},
+			`{"storageVersions":[` + newer + `],"commonEncodingVersion":"v2","conditions":[` +
+				equalThen + `]}`, edit{own: own},
 			`{"storageVersions":[` + newer + `,` + mine + `],"conditions":[` + unequalNow + `]}`,
 		},
 		"one common version follows another": {
-			`{"storageVersions":[` + mineV2 + `],"commonEncodingVersion":"v2","conditions":[` + equalThen + `]}`, edit{own: own},
+			`{"storageVersions":[` + mineV2 + `],"commonEncodingVersion":"v2","conditions":[` +
+				equalThen + `]}`, edit{own: own},
 			`{"storageVersions":[` + mine + `],"commonEncodingVersion":"v1","conditions":[` + equalNow + `]}`,
 		},
 		"an entry of a server that is gone": {
-			`{"storageVersions":[` + newer + `,` + mine + `],"conditions":[` + unequalNow + `]}`, edit{own: own, gone: []string{"other"}},
+			`{"storageVersions":[` + newer + `,` + mine + `],"conditions":[` + unequalNow + `]}`,
+			edit{own: own, gone: []string{"other"}},
 			`{"storageVersions":[` + mine + `],"commonEncodingVersion":"v1","conditions":[` + equalNow + `]}`,
 		},
 		"this server is never gone": {
-			`{"storageVersions":[` + mine + `],"commonEncodingVersion":"v1","conditions":[` + equalThen + `]}`, edit{own: own, gone: []string{"me"}}, "",
+			`{"storageVersions":[` + mine + `],"commonEncodingVersion":"v1","conditions":[` + equalThen + `]}`,
+			edit{own: own, gone: []string{"me"}}, "",
 		},
 		"a common version that another program has made up": {
-			`{"storageVersions":[` + mine + `],"commonEncodingVersion":"v3","conditions":[` + equalThen + `]}`, edit{own: own},
+			`{"storageVersions":[` + mine + `],"commonEncodingVersion":"v3","conditions":[` +
+				equalThen + `]}`, edit{own: own},
 			`{"storageVersions":[` + mine + `],"commonEncodingVersion":"v1","conditions":[` + equalNow + `]}`,
 		},
 		"conditions of other programs stay": {
@@ -72,7 +80,8 @@ func TestWhatIsWritten(t *testing.T) {
 			`{"storageVersions":[` + mine + `],"commonEncodingVersion":"v1","conditions":[{"type":"Other","status":"Perhaps"},` + equalNow + `]}`,
 		},
 		"withdrawn": {
-			`{"storageVersions":[` + theirs + `,` + mine + `],"commonEncodingVersion":"v1","conditions":[` + equalThen + `]}`, edit{},
+			`{"storageVersions":[` + theirs + `,` + mine + `],"commonEncodingVersion":"v1","conditions":[` +
+				equalThen + `]}`, edit{},
 			`{"storageVersions":[` + theirs + `],"commonEncodingVersion":"v1","conditions":[` + equalThen + `]}`,
 		},
 		"the last one is withdrawn": {
@@ -118,7 +127,8 @@ func TestATouchChangesTheUpdateTimeAlone(t *testing.T) {
 	own := &entryFields{APIServerID: "me", EncodingVersion: "v1", DecodableVersions: []string{"v1"}}
 	written, _ := edit{own: own, id: "me", updateTimes: true, now: earlier}.apply(object{})
 	next, changed := edit{own: own, id: "me", updateTimes: true, touch: true, now: later}.apply(object{Status: written})
-	if !changed || !next.Conditions[0].LastUpdateTime.Equal(new(metav1.NewTime(later))) || !next.Conditions[0].LastTransitionTime.Equal(new(metav1.NewTime(earlier))) {
+	if !changed || !next.Conditions[0].LastUpdateTime.Equal(new(metav1.NewTime(later))) ||
+		!next.Conditions[0].LastTransitionTime.Equal(new(metav1.NewTime(earlier))) {
 		t.Errorf("the touched condition is %+v", next.Conditions[0].conditionFields)
 	}
 }

@@ -115,8 +115,10 @@ func (w written) migration() *peer.StorageVersionMigration {
 	}
 	for _, i := range w.Perm(4)[:w.IntN(5)] {
 		m.Status.Conditions = append(m.Status.Conditions, peer.MigrationCondition{
-			Type:           []peer.MigrationConditionType{peer.MigrationRunning, peer.MigrationSucceeded, peer.MigrationFailed, "Other"}[i],
-			Status:         []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown}[w.IntN(3)],
+			Type: []peer.MigrationConditionType{peer.MigrationRunning, peer.MigrationSucceeded,
+				peer.MigrationFailed, "Other"}[i],
+			Status: []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse,
+				corev1.ConditionUnknown}[w.IntN(3)],
 			LastUpdateTime: w.time(), Reason: w.text(1_024), Message: w.text(32_768),
 		})
 	}
@@ -136,7 +138,8 @@ func (w written) state() *peer.StorageState {
 		Status:     peer.StorageStateStatus{CurrentStorageVersionHash: w.text(64), LastHeartbeatTime: w.time()},
 	}
 	for range w.IntN(5) {
-		s.Status.PersistedStorageVersionHashes = append(s.Status.PersistedStorageVersionHashes, w.label()) // distinct, all but surely
+		// distinct, all but surely
+		s.Status.PersistedStorageVersionHashes = append(s.Status.PersistedStorageVersionHashes, w.label())
 	}
 	if w.IntN(2) == 0 {
 		s.Status.PersistedStorageVersionHashes = append(s.Status.PersistedStorageVersionHashes, peer.Unknown)
@@ -188,7 +191,8 @@ func TestObjectsOfKubeStorageVersionMigratorLoseNothingOnAnAPIServer(t *testing.
 		var ours v1alpha1.StorageVersionMigration
 		wanted := migration.DeepCopy()
 		c.write(migrations, migration.Name, migration, &migration.ObjectMeta, &back, &ours)
-		if len(wanted.Status.Conditions) == 0 { // an absent status is a new one, which says that the controller has yet to look
+		// an absent status is a new one, which says that the controller has yet to look
+		if len(wanted.Status.Conditions) == 0 {
 			wanted.Status = back.Status
 		}
 		if diff := cmp.Diff(wanted.Spec, back.Spec); diff != "" {
@@ -198,7 +202,8 @@ func TestObjectsOfKubeStorageVersionMigratorLoseNothingOnAnAPIServer(t *testing.
 			t.Errorf("status (-written +read):\n%s", diff)
 		}
 		compareMetadata(t, wanted.ObjectMeta, back.ObjectMeta)
-		if ours.Spec.Generation != 1 || ours.Spec.State != v1alpha1.Active || ours.Spec.ContinueToken != wanted.Spec.ContinueToken {
+		if ours.Spec.Generation != 1 || ours.Spec.State != v1alpha1.Active ||
+			ours.Spec.ContinueToken != wanted.Spec.ContinueToken {
 			t.Errorf("our type reads %+v, want generation 1, Active and the token", ours.Spec)
 		}
 
@@ -213,7 +218,8 @@ func TestObjectsOfKubeStorageVersionMigratorLoseNothingOnAnAPIServer(t *testing.
 			t.Errorf("status (-written +read):\n%s", diff)
 		}
 		compareMetadata(t, wantedState.ObjectMeta, backState.ObjectMeta)
-		if diff := cmp.Diff(wantedState.Status.PersistedStorageVersionHashes, oursState.Status.PersistedStorageVersionHashes); diff != "" {
+		if diff := cmp.Diff(wantedState.Status.PersistedStorageVersionHashes,
+			oursState.Status.PersistedStorageVersionHashes); diff != "" {
 			t.Errorf("our type (-written +read):\n%s", diff)
 		}
 	}

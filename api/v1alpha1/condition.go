@@ -18,9 +18,11 @@ type ConditionType string
 const (
 	// Running: a worker rewrites objects, or waits until it may.
 	Running ConditionType = "Running"
-	// Succeeded: every object was accounted for in one settled epoch of agreement; see status.storageVersionHash for the version.
+	// Succeeded: every object was accounted for in one settled epoch of agreement; see status.storageVersionHash for
+	// the version.
 	Succeeded ConditionType = "Succeeded"
-	// Failed: the run ended and at least one object could not be rewritten, or nothing could be proven. It is tried again after a backoff.
+	// Failed: the run ended and at least one object could not be rewritten, or nothing could be proven. It is tried
+	// again after a backoff.
 	Failed ConditionType = "Failed"
 	// Ready, Reconciling and Stalled say the same in the words of kstatus
 	// (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md).
@@ -46,7 +48,8 @@ const (
 	// ReasonNotKnown: not all API servers could be asked. ReasonUnresolved: nor could they be since they disagreed.
 	ReasonNotKnown   = "NotKnown"
 	ReasonUnresolved = "Unresolved"
-	// ReasonOnlySampled, ReasonOnlyObserved: as far as can be seen they agree, but the installation requires stronger evidence than this one.
+	// ReasonOnlySampled, ReasonOnlyObserved: as far as can be seen they agree, but the installation requires stronger
+	// evidence than this one.
 	ReasonOnlySampled  = "OnlySampled"
 	ReasonOnlyObserved = "OnlyObserved"
 )
@@ -55,7 +58,8 @@ const (
 const (
 	ReasonForbidden = "Forbidden" // a permission is missing
 	ReasonGranted   = "Granted"
-	ReasonByHand    = "ByHand" // the worker is not given the permission, on purpose: an administrator migrates the resource by hand
+	// the worker is not given the permission, on purpose: an administrator migrates the resource by hand
+	ReasonByHand = "ByHand"
 )
 
 // Reasons of the conditions of a StorageVersionMigration. Failures have those of the package worker's verdicts too.
@@ -100,7 +104,8 @@ type Condition struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Dated returns c with the times of the previous condition of its type, as far as nothing has changed since, and now otherwise.
+// Dated returns c with the times of the previous condition of its type, as far as nothing has changed since, and now
+// otherwise.
 func (c Condition) Dated(previous []Condition, now metav1.Time) Condition {
 	c.LastUpdateTime, c.LastTransitionTime = now, now
 	i := slices.IndexFunc(previous, func(p Condition) bool { return p.Type == c.Type })

@@ -50,9 +50,12 @@ func TestKubectl(t *testing.T) {
 }
 
 func showsColumns(t *testing.T, c *cluster) {
-	c.must(http.MethodPost, migrations, migrationNamed("new", `{"resource":{"resource":"secrets"},"reason":"key rotation"}`))
-	c.must(http.MethodPost, migrations, migrationNamed("widgets.demo.example.com", `{"resource":{"group":"demo.example.com","resource":"widgets"},"reason":"storage version changed v1 → v2"}`))
-	c.must(http.MethodPatch, migrations+"/widgets.demo.example.com/status", `{"status":{"state":"Running","storageVersion":"v2",
+	c.must(http.MethodPost, migrations, migrationNamed("new",
+		`{"resource":{"resource":"secrets"},"reason":"key rotation"}`))
+	c.must(http.MethodPost, migrations, migrationNamed("widgets.demo.example.com",
+		`{"resource":{"group":"demo.example.com","resource":"widgets"},"reason":"storage version changed v1 → v2"}`))
+	c.must(http.MethodPatch, migrations+"/widgets.demo.example.com/status",
+		`{"status":{"state":"Running","storageVersion":"v2",
 		"progress":{"total":10000,"done":2500,"rewritten":2400,"current":97,"gone":1,"failed":2,"retried":0,"objectsPerSecond":430,"estimatedCompletionTime":"2030-01-02T03:04:05Z"}}}`)
 	age := regexp.MustCompile(`(?m)\d+s$`)
 	for name, args := range map[string][]string{
@@ -65,7 +68,8 @@ func showsColumns(t *testing.T, c *cluster) {
 		}
 		golden(t, name, age.ReplaceAllString(out, "1s"))
 	}
-	if out, err := c.kubectl(t.Context(), "get", "kube-migrator", "-o", "name"); err != nil || !strings.Contains(out, "storageversionmigration.migration.k8s.io/new") {
+	if out, err := c.kubectl(t.Context(), "get", "kube-migrator", "-o", "name"); err != nil ||
+		!strings.Contains(out, "storageversionmigration.migration.k8s.io/new") {
 		t.Errorf("the category kube-migrator lists %q (%v)", out, err)
 	}
 }
@@ -74,17 +78,25 @@ func showsStates(t *testing.T, c *cluster) {
 	const path = "/apis/migration.k8s.io/v1alpha1/storagestates"
 	for _, state := range []struct{ group, resource, status string }{
 		{"", "secrets", `"state":"Migrated","persistedVersions":["v1"],"currentVersion":"v1","evidence":"Observed","conditions":[{"type":"Migrated","status":"True","message":"Everything that is stored is in the current version"}]`},
-		{"gateway.networking.k8s.io", "backendtlspolicies", `"state":"NotMigrated","persistedVersions":["v1alpha2","v1alpha3"],"currentVersion":"v1alpha3","evidence":"Observed"`},
+		{"gateway.networking.k8s.io", "backendtlspolicies",
+			`"state":"NotMigrated","persistedVersions":["v1alpha2","v1alpha3"],"currentVersion":"v1alpha3","evidence":"Observed"`},
 		{"resource.k8s.io", "deviceclasses", `"state":"Disagreed","persistedVersions":["v1beta2","v1"]`},
 		// The longest name in Kubernetes 1.37.
-		{"admissionregistration.k8s.io", "validatingadmissionpolicybindings", `"state":"Unknown","persistedVersions":["Unknown","v1"],"currentVersion":"v1","conditions":[{"type":"Migrated","status":"False","message":"What is stored is not known: nothing is recorded"}]`},
-		{"admissionregistration.k8s.io", "mutatingadmissionpolicies", `"state":"Forbidden","persistedVersions":["Unknown","v1beta1"],"currentVersion":"v1beta1"`},
+		{"admissionregistration.k8s.io", "validatingadmissionpolicybindings",
+			`"state":"Unknown","persistedVersions":["Unknown","v1"],"currentVersion":"v1","conditions":[{"type":"Migrated","status":"False","message":"What is stored is not known: nothing is recorded"}]`},
+		{"admissionregistration.k8s.io", "mutatingadmissionpolicies",
+			`"state":"Forbidden","persistedVersions":["Unknown","v1beta1"],"currentVersion":"v1beta1"`},
 	} {
 		name := strings.TrimSuffix(state.resource+"."+state.group, ".")
-		c.must(http.MethodPost, path, fmt.Sprintf(`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":%q},"spec":{"resource":{"group":%q,"resource":%q}}}`, name, state.group, state.resource))
-		c.must(http.MethodPatch, path+"/"+name+"/status", fmt.Sprintf(`{"status":{"lastHeartbeatTime":%q,%s}}`, time.Now().UTC().Add(-12*time.Minute-10*time.Second).Format(time.RFC3339), state.status))
+		c.must(http.MethodPost, path, fmt.Sprintf(
+			`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":%q},"spec":{"resource":{"group":%q,"resource":%q}}}`, name, state.group, state.resource,
+		))
+		c.must(http.MethodPatch, path+"/"+name+"/status",
+			fmt.Sprintf(`{"status":{"lastHeartbeatTime":%q,%s}}`,
+				time.Now().UTC().Add(-12*time.Minute-10*time.Second).Format(time.RFC3339), state.status))
 	}
-	for name, args := range map[string][]string{"states.table": {"get", "storagestates"}, "states.wide": {"get", "storagestates", "-o", "wide"}} {
+	for name, args := range map[string][]string{"states.table": {"get", "storagestates"},
+		"states.wide": {"get", "storagestates", "-o", "wide"}} {
 		out, err := c.kubectl(t.Context(), args...)
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)

@@ -110,7 +110,8 @@ func TestEveryStringAndListIsBounded(t *testing.T) {
 	}
 }
 
-// What users write reaches terminals, request paths and metric labels: every string of a spec says which characters it may have.
+// What users write reaches terminals, request paths and metric labels: every string of a spec says which characters it
+// may have.
 func TestEveryStringOfASpecHasAPatternOrAnEnum(t *testing.T) {
 	strung := 0
 	for kind, root := range schemas(t) {
@@ -122,7 +123,8 @@ func TestEveryStringOfASpecHasAPatternOrAnEnum(t *testing.T) {
 			if s.Pattern == "" && s.Enum == nil {
 				t.Errorf("%s takes any character", path)
 			}
-			if s.Pattern != "" && (!strings.HasPrefix(s.Pattern, "^") || !strings.HasSuffix(s.Pattern, "$") || regexp.MustCompile(s.Pattern).MatchString("a\x1b[2J")) {
+			if s.Pattern != "" && (!strings.HasPrefix(s.Pattern, "^") || !strings.HasSuffix(s.Pattern, "$") ||
+				regexp.MustCompile(s.Pattern).MatchString("a\x1b[2J")) {
 				t.Errorf("%s takes an escape sequence: %s", path, s.Pattern)
 			}
 		})
@@ -184,8 +186,10 @@ func TestEveryFieldSaysWhatItMeans(t *testing.T) {
 func TestEveryTimeSaysItsFormatAndEveryOptionOfASpecItsDefault(t *testing.T) {
 	for kind, root := range schemas(t) {
 		walk(kind, root, func(path string, s schema) {
-			option := strings.HasPrefix(path, kind+".spec.") && !strings.Contains(path, "groupVersions[]") && s.Properties == nil
-			if text := strings.ToLower(s.Description); option && !strings.Contains(text, "default") && !strings.Contains(text, "required") {
+			option := strings.HasPrefix(path, kind+".spec.") &&
+				!strings.Contains(path, "groupVersions[]") && s.Properties == nil
+			if text := strings.ToLower(s.Description); option && !strings.Contains(text, "default") &&
+				!strings.Contains(text, "required") {
 				t.Errorf("%s says neither its default nor that it is required: %s", path, s.Description)
 			}
 			if s.Format == "date-time" && !strings.Contains(s.Description, "RFC 3339") {

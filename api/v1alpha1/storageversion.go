@@ -7,9 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StorageVersion is where API servers publish in which version they encode one resource, and which they can decode.
-// Its name is <group>.<resource>, with "core" for the core group. For API servers that cannot use internal.apiserver.k8s.io.
-// The validation is that of internal.apiserver.k8s.io/v1alpha1, and bounds every list and string.
+// StorageVersion is where API servers publish in which version they encode one resource, and which they can decode. Its
+// name is <group>.<resource>, with "core" for the core group. For API servers that cannot use
+// internal.apiserver.k8s.io. The validation is that of internal.apiserver.k8s.io/v1alpha1, and bounds every list and
+// string.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -76,8 +77,8 @@ type ServerStorageVersion struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	APIServerID string `json:"apiServerID"`
-	// EncodingVersion is the version in which it stores the resource: "group/version", or "version" for the core group. Required,
-	// and one of decodableVersions.
+	// EncodingVersion is the version in which it stores the resource: "group/version", or "version" for the core group.
+	// Required, and one of decodableVersions.
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[a-z]([-a-z0-9]*[a-z0-9])?$`
 	EncodingVersion string `json:"encodingVersion"`

@@ -3,8 +3,9 @@
 
 // Package access asks an API server whether its user, or a ServiceAccount, may do something, before any of it is begun.
 //
-// It owns the question (a SelfSubjectAccessReview or a SubjectAccessReview) and what a user reads who may not. It never decides what is needed: whoever acts
-// knows that. It asks for permissions that RBAC or another authorizer gives; what admission refuses shows only when it is tried.
+// It owns the question (a SelfSubjectAccessReview or a SubjectAccessReview) and what a user reads who may not. It never
+// decides what is needed: whoever acts knows that. It asks for permissions that RBAC or another authorizer gives; what
+// admission refuses shows only when it is tried.
 package access
 
 import (
@@ -60,7 +61,8 @@ func (e *ForbiddenError) Try() string {
 	return try
 }
 
-// Ask asks for each permission, in their order, whether the user has it. The error is a *ForbiddenError for the first that is missing.
+// Ask asks for each permission, in their order, whether the user has it. The error is a *ForbiddenError for the first
+// that is missing.
 func Ask(ctx context.Context, client rest.Interface, needed []Permission) error {
 	return AskFor(ctx, client, Account{}, needed)
 }
@@ -89,16 +91,20 @@ func AskFor(ctx context.Context, client rest.Interface, account Account, needed 
 
 func ask(ctx context.Context, client rest.Interface, account Account, p Permission) (allowed bool, err error) {
 	attributes := &authorizationv1.ResourceAttributes{
-		Verb: p.Verb, Namespace: p.Namespace, Group: p.Resource.Group, Resource: p.Resource.Resource, Subresource: p.Subresource,
+		Verb: p.Verb, Namespace: p.Namespace, Group: p.Resource.Group, Resource: p.Resource.Resource,
+		Subresource: p.Subresource,
 	}
-	path, review := "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", any(authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes},
-	})
+	path, review := "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+		any(authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes},
+		})
 	if account != (Account{}) { // as its tokens are authenticated
-		path, review = "/apis/authorization.k8s.io/v1/subjectaccessreviews", authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			ResourceAttributes: attributes, User: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
-			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
-		}}
+		path, review = "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+			authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				ResourceAttributes: attributes, User: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace,
+					"system:authenticated"},
+			}}
 	}
 	question, err := json.Marshal(review)
 	if err != nil {

@@ -15,10 +15,14 @@ func TestTheCommandToTryAsksWhatWasAsked(t *testing.T) {
 		permission Permission
 		want       string
 	}{
-		"in the cluster":        {Permission{Verb: "list", Resource: widgets}, "kubectl auth can-i list widgets.demo.example.com"},
-		"in one namespace":      {Permission{Verb: "list", Namespace: "a", Resource: widgets, Namespaced: true}, "kubectl auth can-i list widgets.demo.example.com -n a"},
-		"in all namespaces":     {Permission{Verb: "list", Resource: widgets, Namespaced: true}, "kubectl auth can-i list widgets.demo.example.com --all-namespaces"},
-		"about the subresource": {Permission{Verb: "patch", Resource: widgets, Subresource: "status"}, "kubectl auth can-i patch widgets.demo.example.com --subresource=status"},
+		"in the cluster": {Permission{Verb: "list", Resource: widgets},
+			"kubectl auth can-i list widgets.demo.example.com"},
+		"in one namespace": {Permission{Verb: "list", Namespace: "a", Resource: widgets, Namespaced: true},
+			"kubectl auth can-i list widgets.demo.example.com -n a"},
+		"in all namespaces": {Permission{Verb: "list", Resource: widgets, Namespaced: true},
+			"kubectl auth can-i list widgets.demo.example.com --all-namespaces"},
+		"about the subresource": {Permission{Verb: "patch", Resource: widgets, Subresource: "status"},
+			"kubectl auth can-i patch widgets.demo.example.com --subresource=status"},
 	} {
 		if got := (&ForbiddenError{test.permission}).Try(); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)

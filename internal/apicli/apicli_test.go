@@ -24,7 +24,8 @@ const guide = "../apimigration/testdata/guide"
 func call(t *testing.T, args ...string) (out, complaint string, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = Run(t.Context(), append([]string{"api-migrator"}, args...), Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	code = Run(t.Context(), append([]string{"api-migrator"}, args...),
+		Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
 	return stdout.String(), stderr.String(), code
 }
 
@@ -94,7 +95,8 @@ func TestErrorsOfTheUserGetTwoLinesAndExitCodeOne(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(begun, ".api-migrator"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"go.mod": "module example.com/x\n", ".api-migrator/journal.json": `{"steps": [{"edits": [{"file": "a.go", "after": "1"}]}]}`} {
+	for name, content := range map[string]string{"go.mod": "module example.com/x\n",
+		".api-migrator/journal.json": `{"steps": [{"edits": [{"file": "a.go", "after": "1"}]}]}`} {
 		if err := os.WriteFile(filepath.Join(begun, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -104,28 +106,37 @@ func TestErrorsOfTheUserGetTwoLinesAndExitCodeOne(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no such folder":       {[]string{"inspect", "nowhere"}, "no such folder"},
-		"not a module":         {[]string{"inspect", t.TempDir()}, "no go.mod in"},
-		"unknown output":       {[]string{"inspect", "-o", "xml", guide}, "text or json"},
-		"no kind":              {append([]string{"plan"}, version...), "--kind is missing"},
-		"unknown kind":         {append([]string{"plan", "-C", guide, "--kind", "Nothing"}, version...), "has no kind Nothing"},
-		"a name that is taken": {[]string{"plan", "-C", guide, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to-kind", "OperatorGroup"}, "operators.example.com/v1 has a kind OperatorGroup already"},
-		"no name of a kind":    {append([]string{"plan", "-C", guide, "--kind", "CatalogSourceConfig", "--to-kind", "new-name"}, version...), "is no name of a kind"},
-		"a name for two kinds": {append([]string{"plan", "-C", guide, "--kind", "CatalogSourceConfig,OperatorGroup", "--to-kind", "Both"}, version...), "is the new name of one kind"},
-		"unknown storage":      {append([]string{"plan", "--kind", "A", "--storage", "both"}, version...), "new or old"},
-		"unknown assignment":   {append([]string{"plan", "--kind", "A", "--assign", "B=away"}, version...), "new, shared or stay"},
-		"unknown naming":       {append([]string{"plan", "--kind", "A", "--crd-name", "mine"}, version...), "--crd-name is auto"},
-		"no plan":              {[]string{"apply"}, "name one plan"},
-		"a plan not there":     {[]string{"diff", "nowhere.yaml"}, "nowhere.yaml"},
-		"not a plan":           {[]string{"apply", notPlan}, "its format is"},
-		"commits of others":    {[]string{"apply", "--commit-per-step", "--allow-dirty", aPlan}, "needs a clean tree"},
-		"half a migration":     {[]string{"verify", begun}, "was not written by an apply of yours"},
+		"no such folder": {[]string{"inspect", "nowhere"}, "no such folder"},
+		"not a module":   {[]string{"inspect", t.TempDir()}, "no go.mod in"},
+		"unknown output": {[]string{"inspect", "-o", "xml", guide}, "text or json"},
+		"no kind":        {append([]string{"plan"}, version...), "--kind is missing"},
+		"unknown kind": {append([]string{"plan", "-C", guide, "--kind", "Nothing"}, version...),
+			"has no kind Nothing"},
+		"a name that is taken": {[]string{"plan", "-C", guide, "--kind", "CatalogSourceConfig", "--from",
+			"operators.example.com/v1", "--to-kind", "OperatorGroup"},
+			"operators.example.com/v1 has a kind OperatorGroup already"},
+		"no name of a kind": {append([]string{"plan", "-C", guide, "--kind", "CatalogSourceConfig", "--to-kind",
+			"new-name"}, version...), "is no name of a kind"},
+		"a name for two kinds": {append([]string{"plan", "-C", guide, "--kind", "CatalogSourceConfig,OperatorGroup",
+			"--to-kind", "Both"}, version...), "is the new name of one kind"},
+		"unknown storage": {append([]string{"plan", "--kind", "A", "--storage", "both"}, version...), "new or old"},
+		"unknown assignment": {append([]string{"plan", "--kind", "A", "--assign", "B=away"}, version...),
+			"new, shared or stay"},
+		"unknown naming": {append([]string{"plan", "--kind", "A", "--crd-name", "mine"},
+			version...), "--crd-name is auto"},
+		"no plan":           {[]string{"apply"}, "name one plan"},
+		"a plan not there":  {[]string{"diff", "nowhere.yaml"}, "nowhere.yaml"},
+		"not a plan":        {[]string{"apply", notPlan}, "its format is"},
+		"commits of others": {[]string{"apply", "--commit-per-step", "--allow-dirty", aPlan}, "needs a clean tree"},
+		"half a migration":  {[]string{"verify", begun}, "was not written by an apply of yours"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, complaint, code := call(t, test.args...)
 			lines := strings.Split(strings.TrimSuffix(complaint, "\n"), "\n")
-			if code != 1 || out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") || !strings.Contains(lines[0], test.want) || !strings.HasPrefix(lines[1], "Try: ") {
-				t.Errorf("exit code %d, output %q, errors %q; want 1, nothing and two lines with %q", code, out, complaint, test.want)
+			if code != 1 || out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") ||
+				!strings.Contains(lines[0], test.want) || !strings.HasPrefix(lines[1], "Try: ") {
+				t.Errorf("exit code %d, output %q, errors %q; want 1, nothing and two lines with %q", code,
+					out, complaint, test.want)
 			}
 		})
 	}
@@ -136,7 +147,8 @@ func TestAProjectIsPlannedShownAndMigrated(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS(guide)); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before"}} {
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."},
+		{"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before"}} {
 		command := exec.Command("git", args...)
 		command.Dir = dir
 		if out, err := command.CombinedOutput(); err != nil {
@@ -144,7 +156,8 @@ func TestAProjectIsPlannedShownAndMigrated(t *testing.T) {
 		}
 	}
 	plan := filepath.Join(dir, "plan.yaml")
-	_, said, code := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to", "operators.example.com/v2", "--out", plan)
+	_, said, code := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1",
+		"--to", "operators.example.com/v2", "--out", plan)
 	if code != 0 {
 		t.Fatalf("plan: exit code %d: %s", code, said)
 	}
@@ -153,7 +166,8 @@ func TestAProjectIsPlannedShownAndMigrated(t *testing.T) {
 	if code != 0 || !strings.Contains(patch, "+++ b/pkg/apis/operators/v2/catalogsourceconfig_types.go") {
 		t.Fatalf("diff: exit code %d: %s%s", code, patch, complaint)
 	}
-	for _, want := range []string{"26 files written, changed or removed.\n", "The plan has been applied already; nothing is left to do.\n"} {
+	for _, want := range []string{"26 files written, changed or removed.\n",
+		"The plan has been applied already; nothing is left to do.\n"} {
 		if _, complaint, code := call(t, "apply", "-C", dir, plan); code != 0 || complaint != want {
 			t.Errorf("apply: exit code %d: %q, want %q", code, complaint, want)
 		}
@@ -166,10 +180,12 @@ func TestAProjectIsPlannedShownAndMigrated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(types, bytes.Replace(content, []byte("// +kubebuilder:subresource"), []byte("// +kubebuilder:storageversion\n// +kubebuilder:subresource"), 1), 0o644); err != nil {
+	if err := os.WriteFile(types, bytes.Replace(content, []byte("// +kubebuilder:subresource"),
+		[]byte("// +kubebuilder:storageversion\n// +kubebuilder:subresource"), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, _, code := call(t, "verify", dir); code != 2 || !strings.Contains(out, "2 of the versions v1, v2 carry the marker") {
+	if out, _, code := call(t, "verify", dir); code != 2 ||
+		!strings.Contains(out, "2 of the versions v1, v2 carry the marker") {
 		t.Errorf("verify with two storage versions: exit code %d: %s", code, out)
 	}
 }
@@ -181,7 +197,8 @@ func TestAPlanWithAnotherDefinitionIsAppliedAndTellsHowObjectsAreCopied(t *testi
 		t.Fatal(err)
 	}
 	plan := filepath.Join(t.TempDir(), "plan.yaml")
-	if _, complaint, code := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to-kind", "CatalogSourceConfigurer", "--out", plan); code != 0 {
+	if _, complaint, code := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from",
+		"operators.example.com/v1", "--to-kind", "CatalogSourceConfigurer", "--out", plan); code != 0 {
 		t.Fatalf("plan: exit code %d: %s", code, complaint)
 	}
 	_, complaint, code := call(t, "apply", "-C", dir, "--allow-dirty", plan)
@@ -218,12 +235,16 @@ func (g *OperatorGroup) Version() string { return version() }
 		t.Fatal(err)
 	}
 	plan := filepath.Join(t.TempDir(), "plan.yaml")
-	_, complaint, exit := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to", "operators.example.com/v2", "--out", plan)
-	if exit != 2 || !strings.Contains(complaint, "  blockers      1\n    pkg/apis/operators/v1/version.go:3: version is shared, but uses SchemeGroupVersion") {
+	_, complaint, exit := call(t, "plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from",
+		"operators.example.com/v1", "--to", "operators.example.com/v2", "--out", plan)
+	if exit != 2 || !strings.Contains(complaint,
+		"  blockers      1\n    pkg/apis/operators/v1/version.go:3: version is shared, but uses SchemeGroupVersion") {
 		t.Errorf("plan: exit code %d: %s", exit, complaint)
 	}
 	_, complaint, exit = call(t, "apply", "-C", dir, "--allow-dirty", plan)
-	if lines := strings.Split(complaint, "\n"); exit != 2 || !strings.HasPrefix(lines[0], "error: the plan has blockers; the first of 1: pkg/apis/operators/v1/version.go:3: version is shared") {
+	if lines := strings.Split(complaint, "\n"); exit != 2 ||
+		!strings.HasPrefix(lines[0], "error: the plan has blockers; the first of 1: "+
+			"pkg/apis/operators/v1/version.go:3: version is shared") {
 		t.Errorf("apply: exit code %d: %s", exit, complaint)
 	}
 }

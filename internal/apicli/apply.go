@@ -20,8 +20,9 @@ func newDiffCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "diff PLAN",
 		Short: "Show a plan as a patch; nothing is written",
-		Long:  "Show what apply would do as a patch that git apply takes. Nothing is written into the project. PLAN may be - for the standard input.",
-		Args:  onePlan,
+		Long: "Show what apply would do as a patch that git apply takes. Nothing is written into the project. PLAN " +
+			"may be - for the standard input.",
+		Args: onePlan,
 		RunE: func(command *cobra.Command, args []string) error {
 			plan, err := readPlan(command, args[0], streams)
 			if err != nil {
@@ -64,7 +65,8 @@ meanwhile. Until then the folder .api-migrator holds what is still to do.`,
 				return err
 			}
 			if commits && allowDirty {
-				return usageError(command, errors.New("--commit-per-step needs a clean tree: --allow-dirty does not go with it"))
+				return usageError(command, errors.New("--commit-per-step needs a clean tree: --allow-dirty does not "+
+					"go with it"))
 			}
 			var done bool
 			if commits {
@@ -90,7 +92,8 @@ meanwhile. Until then the folder .api-migrator holds what is still to do.`,
 		},
 	}
 	command.Flags().StringVarP(&dir, "dir", "C", dir, "a folder of the project")
-	command.Flags().BoolVar(&allowDirty, "allow-dirty", false, "apply although there are uncommitted changes, or no git repository")
+	command.Flags().BoolVar(&allowDirty, "allow-dirty", false,
+		"apply although there are uncommitted changes, or no git repository")
 	command.Flags().BoolVar(&commits, "commit-per-step", false, "commit each step of the migration")
 	return command
 }

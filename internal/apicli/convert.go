@@ -78,7 +78,8 @@ written; --diff shows it also where it does not compile. Exit codes: 0 done, als
 	set := command.Flags()
 	set.StringVarP(&dir, "dir", "C", dir, "a folder of the project")
 	set.StringVar(&request.Kind, "kind", "", "the kind")
-	set.StringVar(&request.Hub, "hub", "", "the GROUP/VERSION that the others are converted to and from (default: the version that is stored)")
+	set.StringVar(&request.Hub, "hub", "", "the GROUP/VERSION that the others are converted to and from (default: "+
+		"the version that is stored)")
 	set.BoolVar(&request.Preserve, "preserve", true, "keep in an annotation what the other version cannot express")
 	set.BoolVar(&diff, "diff", false, "show a patch, and write nothing")
 	set.StringVarP(&output, "output", "o", output, "text or json")
@@ -121,7 +122,8 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 		fmt.Fprintln(streams.Err, "nothing to do: every version has its conversion")
 	}
 	if !slices.ContainsFunc(plan.Spokes, func(s convert.Spoke) bool { return !s.Same }) {
-		fmt.Fprintln(streams.Err, "note: the versions have the same fields: conversion strategy None does without any code, if `api-migrator crd check` finds it lossless")
+		fmt.Fprintln(streams.Err, "note: the versions have the same fields: conversion strategy None does without "+
+			"any code, if `api-migrator crd check` finds it lossless")
 	}
 	for _, command := range plan.Tests {
 		fmt.Fprintf(streams.Err, "Next: %s\n", command)

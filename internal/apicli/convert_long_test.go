@@ -24,12 +24,14 @@ func TestTheVersionsOfAKindThatMovedAreConvertedByRote(t *testing.T) {
 			}
 			plan := dir + "/plan.yaml"
 			for _, args := range [][]string{
-				{"plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to", "operators.example.com/v2", "--old", old, "--out", plan},
+				{"plan", "-C", dir, "--kind", "CatalogSourceConfig", "--from", "operators.example.com/v1", "--to",
+					"operators.example.com/v2", "--old", old, "--out", plan},
 				{"apply", "-C", dir, "--allow-dirty", plan},
 				{"convert", "scaffold", "-C", dir, "--kind", "CatalogSourceConfig"},
 			} {
 				out, complaint, code := call(t, args...)
-				if code != 0 || args[0] == "convert" && (!strings.Contains(out, "0 fields differ") || !strings.Contains(complaint, "strategy None")) {
+				if code != 0 || args[0] == "convert" && (!strings.Contains(out, "0 fields differ") ||
+					!strings.Contains(complaint, "strategy None")) {
 					t.Fatalf("%v: exit code %d: %s%s", args, code, out, complaint)
 				}
 			}
@@ -37,7 +39,8 @@ func TestTheVersionsOfAKindThatMovedAreConvertedByRote(t *testing.T) {
 				command := exec.Command("go", args...)
 				command.Dir = dir
 				out, err := command.CombinedOutput()
-				if err != nil || args[0] == "test" && !strings.Contains(string(out), "--- PASS: TestCatalogSourceConfigToV2AndBack") {
+				if err != nil || args[0] == "test" && !strings.Contains(string(out),
+					"--- PASS: TestCatalogSourceConfigToV2AndBack") {
 					t.Errorf("%v: %v\n%s", args, err, out)
 				}
 			}

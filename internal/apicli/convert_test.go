@@ -37,7 +37,8 @@ func TestTheConversionOfAKindIsShownAndWritten(t *testing.T) {
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, name := range []string{"api/v2/widget_conversion.go", "api/v1/widget_conversion_test.go", "api/internal/preserve/preserve.go"} {
+	for _, name := range []string{"api/v2/widget_conversion.go", "api/v1/widget_conversion_test.go",
+		"api/internal/preserve/preserve.go"} {
 		applied, err := os.ReadFile(filepath.Join(other, name))
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +54,8 @@ func TestTheConversionOfAKindIsShownAndWritten(t *testing.T) {
 		Spokes []struct{ Version, Skipped string }
 		Files  []string
 	}
-	if err := json.Unmarshal([]byte(out), &plan); err != nil || code != 0 || plan.Hub != "v2" || len(plan.Spokes) != 2 || plan.Spokes[0].Skipped == "" || plan.Files == nil || len(plan.Files) != 0 {
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || code != 0 || plan.Hub != "v2" ||
+		len(plan.Spokes) != 2 || plan.Spokes[0].Skipped == "" || plan.Files == nil || len(plan.Files) != 0 {
 		t.Errorf("again: exit code %d, %v: %s%s", code, err, out, complaint)
 	}
 }
@@ -64,11 +66,14 @@ func TestAConversionThatDoesNotCompileCanBeLookedAt(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../apimigration/testdata/conversion")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "api/v1/clash_test.go"), []byte("package v1\n\nvar widgetRounds = 1\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "api/v1/clash_test.go"),
+		[]byte("package v1\n\nvar widgetRounds = 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	patch, complaint, code := call(t, "convert", "scaffold", "-C", dir, "--kind", "Widget", "--preserve=false", "--diff")
-	if code != 1 || !strings.Contains(patch, "+const widgetRounds = 300") || !strings.Contains(complaint, "widgetRounds redeclared") ||
+	patch, complaint, code := call(t, "convert", "scaffold", "-C", dir, "--kind", "Widget",
+		"--preserve=false", "--diff")
+	if code != 1 || !strings.Contains(patch, "+const widgetRounds = 300") ||
+		!strings.Contains(complaint, "widgetRounds redeclared") ||
 		!strings.HasSuffix(complaint, "\nTry: api-migrator convert scaffold --kind Widget --preserve=false --diff\n") {
 		t.Errorf("exit code %d: %s%s", code, complaint, patch)
 	}
@@ -81,11 +86,14 @@ func TestMistakesWithConversionsGetTwoLines(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown command":   {[]string{"convert", "all"}, `"all" is no command of api-migrator convert`},
-		"no kind":           {[]string{"convert", "scaffold"}, "--kind is missing"},
-		"unknown output":    {[]string{"convert", "scaffold", "--kind", "Widget", "-o", "xml"}, "text and json are known"},
-		"a patch as JSON":   {[]string{"convert", "scaffold", "--kind", "Widget", "-o", "json", "--diff"}, "has no JSON"},
-		"unknown kind":      {[]string{"convert", "scaffold", "-C", fixture, "--kind", "Nothing"}, "has a kind Nothing"},
+		"unknown command": {[]string{"convert", "all"}, `"all" is no command of api-migrator convert`},
+		"no kind":         {[]string{"convert", "scaffold"}, "--kind is missing"},
+		"unknown output": {[]string{"convert", "scaffold", "--kind", "Widget", "-o", "xml"},
+			"text and json are known"},
+		"a patch as JSON": {[]string{"convert", "scaffold", "--kind", "Widget", "-o", "json",
+			"--diff"}, "has no JSON"},
+		"unknown kind": {[]string{"convert", "scaffold", "-C", fixture, "--kind",
+			"Nothing"}, "has a kind Nothing"},
 		"not a module":      {[]string{"convert", "scaffold", "-C", os.TempDir(), "--kind", "Nothing"}, "no go.mod in"},
 		"a word without --": {[]string{"convert", "scaffold", "Widget"}, "accepts at most 0"},
 	} {
@@ -93,8 +101,10 @@ func TestMistakesWithConversionsGetTwoLines(t *testing.T) {
 			t.Parallel()
 			out, complaint, code := call(t, test.args...)
 			lines := strings.Split(strings.TrimSuffix(complaint, "\n"), "\n")
-			if code != 1 || out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") || !strings.Contains(lines[0], test.want) || !strings.HasPrefix(lines[1], "Try: ") {
-				t.Errorf("exit code %d, output %q, errors %q; want 1, nothing and two lines with %q", code, out, complaint, test.want)
+			if code != 1 || out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") ||
+				!strings.Contains(lines[0], test.want) || !strings.HasPrefix(lines[1], "Try: ") {
+				t.Errorf("exit code %d, output %q, errors %q; want 1, nothing and two lines with %q", code,
+					out, complaint, test.want)
 			}
 		})
 	}

@@ -34,7 +34,8 @@ Nothing is asked of a cluster. Exit codes: 0 nothing speaks against it, 1 error,
   api-migrator crd check old.yaml config/crd/bases/example.com_widgets.yaml`,
 		Args: func(command *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usageError(command, fmt.Errorf("it takes two files, the old one and the new one, got %d", len(args)))
+				return usageError(command, fmt.Errorf("it takes two files, the old one and the new one, got %d",
+					len(args)))
 			}
 			return nil
 		},

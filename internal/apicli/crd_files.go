@@ -23,7 +23,8 @@ type change struct {
 	folder project.Folder
 }
 
-// planUpgrade reads files and decides. With a crd.RefusedError, what would be written is returned all the same, to be looked at.
+// planUpgrade reads files and decides. With a crd.RefusedError, what would be written is returned all the same, to be
+// looked at.
 func planUpgrade(ctx context.Context, files []string, flags upgradeFlags) (*change, error) {
 	c := &change{folder: project.Folder(flags.dir)}
 	var refused error
@@ -61,7 +62,8 @@ func (c *change) upgrade(ctx context.Context, file string, flags upgradeFlags) e
 	if slices.ContainsFunc(c.Files, func(f crd.FileChange) bool { return f.OldPath == at }) {
 		return nil // named twice
 	}
-	err = c.Upgrade(ctx, at, string(data), crd.Naming(flags.name), crd.Options{AddVersion: flags.toVersion, KeepStorage: flags.storage == "old"})
+	err = c.Upgrade(ctx, at, string(data), crd.Naming(flags.name),
+		crd.Options{AddVersion: flags.toVersion, KeepStorage: flags.storage == "old"})
 	if unfit := (*crd.UnfitError)(nil); errors.As(err, &unfit) {
 		return hinted(err, unfit.Try(file))
 	}
@@ -80,7 +82,8 @@ func (c *change) place(file string) (string, error) {
 	}
 	at, err := filepath.Rel(root, absolute)
 	if err != nil || !filepath.IsLocal(at) {
-		return "", hinted(fmt.Errorf("%s is not in the folder %s, in which references to it are changed", file, c.folder),
+		return "", hinted(fmt.Errorf("%s is not in the folder %s, in which references to it are changed", file,
+			c.folder),
 			"api-migrator crd upgrade --dir "+filepath.Dir(file)+" "+file)
 	}
 	return filepath.ToSlash(at), nil
@@ -100,7 +103,8 @@ func (c *change) show(out io.Writer) error {
 	return nil
 }
 
-// write puts everything into files beside the old ones first, so that a full disk changes nothing, and then into their places.
+// write puts everything into files beside the old ones first, so that a full disk changes nothing, and then into their
+// places.
 func (c *change) write(out io.Writer) error {
 	staged := make([]string, len(c.Files))
 	defer func() {

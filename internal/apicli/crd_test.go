@@ -28,13 +28,16 @@ func folder(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml": string(guide),
-		"deploy/crds/kustomization.yaml":                        "resources:\n# sources\n- operators_v1_catalogsourceconfig_crd.yaml # first\n- my_operators_v1_catalogsourceconfig_crd.yaml\n",
-		"deploy/kustomization.yaml":                             "resources: [./crds/operators_v1_catalogsourceconfig_crd.yaml]\n",
-		"Makefile":                                              "install:\n\tkubectl apply -f $(CURDIR)/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\n",
-		"README.md":                                             "See operators_v1_catalogsourceconfig_crd.yaml.\nhttps://example.com/v0.1/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\n",
-		"crds.go":                                               "package crds\n\n//go:embed deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\nvar crd []byte\n\nconst name = \"operators_v1_catalogsourceconfig_crd.yaml\"\n",
-		"vendor/a/Makefile":                                     "# operators_v1_catalogsourceconfig_crd.yaml\n",
-		"bin/tool":                                              "\x00operators_v1_catalogsourceconfig_crd.yaml\n",
+		"deploy/crds/kustomization.yaml": "resources:\n# sources\n- " +
+			"operators_v1_catalogsourceconfig_crd.yaml # first\n- my_operators_v1_catalogsourceconfig_crd.yaml\n",
+		"deploy/kustomization.yaml": "resources: [./crds/operators_v1_catalogsourceconfig_crd.yaml]\n",
+		"Makefile": "install:\n\tkubectl apply -f " +
+			"$(CURDIR)/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\n",
+		"README.md": "See operators_v1_catalogsourceconfig_crd.yaml.\nhttps://example.com/v0.1/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\n",
+		"crds.go": "package crds\n\n//go:embed deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\nvar " +
+			"crd []byte\n\nconst name = \"operators_v1_catalogsourceconfig_crd.yaml\"\n",
+		"vendor/a/Makefile": "# operators_v1_catalogsourceconfig_crd.yaml\n",
+		"bin/tool":          "\x00operators_v1_catalogsourceconfig_crd.yaml\n",
 	} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -82,14 +85,18 @@ func TestUpgradeRenamesTheFileAndWhatRefersToIt(t *testing.T) {
 		t.Errorf("the definition is\n%s", after[newName])
 	}
 	want := map[string]string{
-		"deploy/crds/kustomization.yaml": "resources:\n# sources\n- operators.coreos.com_catalogsourceconfigs.yaml # first\n- my_operators_v1_catalogsourceconfig_crd.yaml\n",
-		"deploy/kustomization.yaml":      "resources: [./crds/operators.coreos.com_catalogsourceconfigs.yaml]\n",
-		"Makefile":                       "install:\n\tkubectl apply -f $(CURDIR)/deploy/crds/operators.coreos.com_catalogsourceconfigs.yaml\n",
-		"README.md":                      "See operators.coreos.com_catalogsourceconfigs.yaml.\nhttps://example.com/v0.1/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\n",
-		"crds.go":                        "package crds\n\n//go:embed deploy/crds/operators.coreos.com_catalogsourceconfigs.yaml\nvar crd []byte\n\nconst name = \"operators_v1_catalogsourceconfig_crd.yaml\"\n",
-		"vendor/a/Makefile":              before["vendor/a/Makefile"],
-		"bin/tool":                       before["bin/tool"],
-		newName:                          after[newName],
+		"deploy/crds/kustomization.yaml": "resources:\n# sources\n- operators.coreos.com_catalogsourceconfigs.yaml # " +
+			"first\n- my_operators_v1_catalogsourceconfig_crd.yaml\n",
+		"deploy/kustomization.yaml": "resources: [./crds/operators.coreos.com_catalogsourceconfigs.yaml]\n",
+		"Makefile": "install:\n\tkubectl apply -f " +
+			"$(CURDIR)/deploy/crds/operators.coreos.com_catalogsourceconfigs.yaml\n",
+		"README.md": "See operators.coreos.com_catalogsourceconfigs.yaml.\nhttps://example.com/v0.1/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\n",
+		"crds.go": "package crds\n\n//go:embed " +
+			"deploy/crds/operators.coreos.com_catalogsourceconfigs.yaml\nvar crd []byte\n\nconst name = " +
+			"\"operators_v1_catalogsourceconfig_crd.yaml\"\n",
+		"vendor/a/Makefile": before["vendor/a/Makefile"],
+		"bin/tool":          before["bin/tool"],
+		newName:             after[newName],
 	}
 	if diff := cmp.Diff(want, after); diff != "" {
 		t.Errorf("the folder (-want +got):\n%s", diff)
@@ -97,7 +104,8 @@ func TestUpgradeRenamesTheFileAndWhatRefersToIt(t *testing.T) {
 	if want := "changed " + oldName + ", now " + newName + "\n"; !strings.Contains(stdout, want) {
 		t.Errorf("stdout is %q, without %q", stdout, want)
 	}
-	for _, note := range []string{"note: README.md:2: names", "note: crds.go:6: names", "note: " + oldName + ": catalogsourceconfigs.operators.coreos.com: fields that the schema"} {
+	for _, note := range []string{"note: README.md:2: names", "note: crds.go:6: names", "note: " + oldName +
+		": catalogsourceconfigs.operators.coreos.com: fields that the schema"} {
 		if !strings.Contains(stderr, note) {
 			t.Errorf("stderr is %q, without %q", stderr, note)
 		}
@@ -115,7 +123,8 @@ func TestUpgradeRenamesTheFileAndWhatRefersToIt(t *testing.T) {
 func TestDiffWritesNothingAndIsWhatUpgradeDoes(t *testing.T) {
 	dir := folder(t)
 	before := tree(t, dir)
-	patch, stderr, code := call(t, "crd", "upgrade", "--diff", "--to-version", "v2", "--dir", dir, filepath.Join(dir, oldName))
+	patch, stderr, code := call(t, "crd", "upgrade", "--diff", "--to-version", "v2", "--dir", dir,
+		filepath.Join(dir, oldName))
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -129,7 +138,8 @@ func TestDiffWritesNothingAndIsWhatUpgradeDoes(t *testing.T) {
 	if out, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("git apply: %v\n%s\n%s", err, out, patch)
 	}
-	if _, stderr, code := call(t, "crd", "upgrade", "--to-version", "v2", "--dir", dir, filepath.Join(dir, oldName)); code != 0 {
+	if _, stderr, code := call(t, "crd", "upgrade", "--to-version", "v2", "--dir", dir,
+		filepath.Join(dir, oldName)); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	if diff := cmp.Diff(tree(t, dir), tree(t, patched)); diff != "" {
@@ -150,14 +160,16 @@ func TestUpgradeWritesNothingWhereOneOfItsFilesIsRefused(t *testing.T) {
 		before := tree(t, dir)
 		file := filepath.Join(dir, name+".yaml")
 		stdout, stderr, code := call(t, "crd", "upgrade", "--dir", dir, filepath.Join(dir, oldName), file)
-		if code != 1 || stdout != "" || !strings.Contains(stderr, "error: upgrade "+name+".yaml: the API server would not take the outcome: ") ||
+		if code != 1 || stdout != "" || !strings.Contains(stderr, "error: upgrade "+name+
+			".yaml: the API server would not take the outcome: ") ||
 			!strings.HasSuffix(stderr, "\nTry: api-migrator crd upgrade --diff "+file+"\n") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", name, code, stdout, stderr)
 		}
 		if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
 			t.Errorf("%s: it changes (-before +after):\n%s", name, diff)
 		}
-		if patch, _, code := call(t, "crd", "upgrade", "--diff", "--dir", dir, file); code != 1 || !strings.Contains(patch, "+apiVersion: apiextensions.k8s.io/v1\n") {
+		if patch, _, code := call(t, "crd", "upgrade", "--diff", "--dir", dir, file); code != 1 ||
+			!strings.Contains(patch, "+apiVersion: apiextensions.k8s.io/v1\n") {
 			t.Errorf("%s: --diff: exit code %d, %q", name, code, patch)
 		}
 	}
@@ -183,22 +195,29 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 		args []string
 		err  string
 	}{
-		"no file":               {args: []string{"upgrade"}, err: "it takes one file or more"},
-		"a missing file":        {args: []string{"upgrade", in("none.yaml")}, err: "read manifest: "},
-		"no definition":         {args: []string{"upgrade", in("deploy/kustomization.yaml")}, err: "has no CustomResourceDefinition"},
-		"JSON":                  {args: []string{"upgrade", in("a.json")}, err: "is JSON"},
-		"a template":            {args: []string{"upgrade", in("template.yaml")}, err: "it is a template"},
-		"a file elsewhere":      {args: []string{"upgrade", "--dir", in("deploy"), in("again.yaml")}, err: "is not in the folder"},
-		"two for one resource":  {args: []string{"upgrade", in("deploy/crds/again.yaml"), in(oldName)}, err: "describe one resource"},
-		"a name that is taken":  {args: []string{"upgrade", in("taken.yaml")}, err: "which exists"},
-		"an unknown naming":     {args: []string{"upgrade", "--name", "mine", in(oldName)}, err: "unknown --name"},
-		"an unknown storage":    {args: []string{"upgrade", "--to-version", "v2", "--storage", "v2", in(oldName)}, err: "unknown --storage"},
-		"storage without more":  {args: []string{"upgrade", "--storage", "old", in(oldName)}, err: "--storage is about --to-version"},
-		"an unknown flag":       {args: []string{"upgrade", "--dif"}, err: "unknown flag"},
-		"an unknown command":    {args: []string{"upgrad"}, err: "is no command of"},
-		"one file to check":     {args: []string{"check", in(oldName)}, err: "two files"},
-		"no definition in NEW":  {args: []string{"check", in(oldName), in("deploy/kustomization.yaml")}, err: "has no CustomResourceDefinition"},
-		"an unknown output":     {args: []string{"check", "-o", "xml", in(oldName), in(oldName)}, err: "unknown output"},
+		"no file":        {args: []string{"upgrade"}, err: "it takes one file or more"},
+		"a missing file": {args: []string{"upgrade", in("none.yaml")}, err: "read manifest: "},
+		"no definition": {args: []string{"upgrade", in("deploy/kustomization.yaml")},
+			err: "has no CustomResourceDefinition"},
+		"JSON":       {args: []string{"upgrade", in("a.json")}, err: "is JSON"},
+		"a template": {args: []string{"upgrade", in("template.yaml")}, err: "it is a template"},
+		"a file elsewhere": {args: []string{"upgrade", "--dir", in("deploy"), in("again.yaml")},
+			err: "is not in the folder"},
+		"two for one resource": {args: []string{"upgrade", in("deploy/crds/again.yaml"), in(oldName)},
+			err: "describe one resource"},
+		"a name that is taken": {args: []string{"upgrade", in("taken.yaml")}, err: "which exists"},
+		"an unknown naming":    {args: []string{"upgrade", "--name", "mine", in(oldName)}, err: "unknown --name"},
+		"an unknown storage": {args: []string{"upgrade", "--to-version", "v2", "--storage", "v2", in(oldName)},
+			err: "unknown --storage"},
+		"storage without more": {args: []string{"upgrade", "--storage", "old", in(oldName)},
+			err: "--storage is about --to-version"},
+		"an unknown flag":    {args: []string{"upgrade", "--dif"}, err: "unknown flag"},
+		"an unknown command": {args: []string{"upgrad"}, err: "is no command of"},
+		"one file to check":  {args: []string{"check", in(oldName)}, err: "two files"},
+		"no definition in NEW": {args: []string{"check", in(oldName), in("deploy/kustomization.yaml")},
+			err: "has no CustomResourceDefinition"},
+		"an unknown output": {args: []string{"check", "-o", "xml", in(oldName), in(oldName)},
+			err: "unknown output"},
 		"a missing OLD":         {args: []string{"check", in("none.yaml"), in(oldName)}, err: "read definitions: "},
 		"a template to compare": {args: []string{"check", in("template.yaml"), in(oldName)}, err: "read definitions: "},
 	} {
@@ -209,7 +228,8 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 			}
 			stdout, stderr, code := call(t, args...)
 			lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
-			if code != 1 || stdout != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") || !strings.Contains(lines[0], test.err) || !strings.HasPrefix(lines[1], "Try: ") {
+			if code != 1 || stdout != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") ||
+				!strings.Contains(lines[0], test.err) || !strings.HasPrefix(lines[1], "Try: ") {
 				t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 			}
 		})
@@ -250,7 +270,8 @@ func TestUpgradeNamesACommandForWhatItCannotEdit(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "crd.yaml"), filepath.Join(dir, "link.yaml")
 	definition := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: {}\n"
-	if err := errors.Join(os.WriteFile(file, []byte("kind: List\nitems:\n- "+strings.ReplaceAll(definition, "\n", "\n  ")), 0o644), os.Symlink("crd.yaml", link)); err != nil {
+	if err := errors.Join(os.WriteFile(file, []byte("kind: List\nitems:\n- "+
+		strings.ReplaceAll(definition, "\n", "\n  ")), 0o644), os.Symlink("crd.yaml", link)); err != nil {
 		t.Fatal(err)
 	}
 	before := tree(t, dir)
@@ -258,7 +279,8 @@ func TestUpgradeNamesACommandForWhatItCannotEdit(t *testing.T) {
 		file: {"error: upgrade crd.yaml: it has a CustomResourceDefinition in a list: make each item a document of its own", "Try: yq '.items[] | split_doc' " + file},
 		link: {"error: " + link + " is a link to crd.yaml, and would become a file", "Try: readlink -f " + link},
 	} {
-		if stdout, stderr, code := call(t, "crd", "upgrade", "--dir", dir, name); code != 1 || stdout != "" || stderr != want[0]+"\n"+want[1]+"\n" {
+		if stdout, stderr, code := call(t, "crd", "upgrade", "--dir", dir, name); code != 1 || stdout != "" ||
+			stderr != want[0]+"\n"+want[1]+"\n" {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", name, code, stdout, stderr)
 		}
 	}

@@ -68,9 +68,12 @@ Exit codes: 0 done, or nothing to do; 1 error.`,
 	set := command.Flags()
 	set.BoolVar(&flags.diff, "diff", false, "show a patch, and write nothing")
 	set.StringVar(&flags.dir, "dir", ".", "the folder in which references to renamed files are changed")
-	set.StringVar(&flags.name, "name", string(crd.Canonical), "name of files: canonical (<group>_<plural>.yaml), sdk (<group>_<plural>_crd.yaml), auto (sdk for a name that says a version) or keep")
+	set.StringVar(&flags.name, "name", string(crd.Canonical),
+		"name of files: canonical (<group>_<plural>.yaml), sdk (<group>_<plural>_crd.yaml), auto (sdk for a name "+
+			"that says a version) or keep")
 	set.StringVar(&flags.toVersion, "to-version", "", "add a version with the schema of the one that is stored")
-	set.StringVar(&flags.storage, "storage", "new", "with --to-version, the version that objects are stored in: new or old")
+	set.StringVar(&flags.storage, "storage", "new",
+		"with --to-version, the version that objects are stored in: new or old")
 	return command
 }
 

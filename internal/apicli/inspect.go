@@ -77,7 +77,8 @@ are found by their content in any YAML or JSON file. Nothing is written.`,
 }
 
 func inspect(p *project.Project) (*inspection, error) {
-	found := &inspection{Module: p.Module, Versions: []version{}, Manifests: []project.Manifest{}, Ignored: append([]string{}, p.Ignored...)}
+	found := &inspection{Module: p.Module, Versions: []version{}, Manifests: []project.Manifest{},
+		Ignored: append([]string{}, p.Ignored...)}
 	if modules := p.Workspace.Modules; len(modules) > 1 {
 		for _, one := range modules {
 			found.Modules = append(found.Modules, module{Path: one.Path, Folder: one.Dir})
@@ -85,7 +86,8 @@ func inspect(p *project.Project) (*inspection, error) {
 	}
 	for _, v := range p.Versions() {
 		found.Versions = append(found.Versions, version{
-			Group: v.Group, Version: v.Version, Folder: v.Package.Dir, Layout: v.Layout(), Kinds: v.Kinds, Importers: append([]string{}, v.Importers...),
+			Group: v.Group, Version: v.Version, Folder: v.Package.Dir, Layout: v.Layout(), Kinds: v.Kinds,
+			Importers: append([]string{}, v.Importers...),
 		})
 	}
 	manifests, err := p.Manifests()

@@ -28,13 +28,17 @@ func TestMistakesInAProjectGetTwoLinesAndWriteNothing(t *testing.T) {
 		replace  []string // in it, old and new in turn
 		want     string
 	}{
-		"an unknown kind":            {kind: "Catalog", to: v2, want: "has no kind Catalog"},
-		"a version that exists":      {kind: kind, to: "operators.example.com/v1", want: "exists already"},
-		"code that does not compile": {kind, v2, controller, []string{"group.EnsureFinalizer()", "group.Ensure()"}, "the code does not compile: " + controller},
-		"a cyclic import":            {kind, v2, phase, []string{"import (", "import (\n\t_ \"github.com/test-org/test-operator/pkg/controller/operatorgroup\""}, "import cycle"},
-		"a dot import": {kind, v2, controller, []string{`"` + apis + `"`, `. "` + apis + `"`, "v1.P", "P", "v1.NewP", "NewP", "*v1.O", "*O"},
+		"an unknown kind":       {kind: "Catalog", to: v2, want: "has no kind Catalog"},
+		"a version that exists": {kind: kind, to: "operators.example.com/v1", want: "exists already"},
+		"code that does not compile": {kind, v2, controller, []string{"group.EnsureFinalizer()", "group.Ensure()"},
+			"the code does not compile: " + controller},
+		"a cyclic import": {kind, v2, phase, []string{"import (",
+			"import (\n\t_ \"github.com/test-org/test-operator/pkg/controller/operatorgroup\""}, "import cycle"},
+		"a dot import": {kind, v2, controller, []string{`"` + apis + `"`, `. "` + apis + `"`, "v1.P", "P", "v1.NewP",
+			"NewP", "*v1.O", "*O"},
 			controller + " imports " + apis + " with a dot"},
-		"no definition of the kind": {kind, v2, manifest, []string{"kind: CatalogSourceConfig\n", "kind: Another\n"}, "no manifest of a CustomResourceDefinition for CatalogSourceConfig"},
+		"no definition of the kind": {kind, v2, manifest, []string{"kind: CatalogSourceConfig\n", "kind: Another\n"},
+			"no manifest of a CustomResourceDefinition for CatalogSourceConfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,10 +61,13 @@ func TestMistakesInAProjectGetTwoLinesAndWriteNothing(t *testing.T) {
 				}
 			}
 			before := contents(t, dir)
-			out, complaint, code := call(t, "plan", "-C", dir, "--kind", test.kind, "--from", "operators.example.com/v1", "--to", test.to, "--out", filepath.Join(dir, "plan.yaml"))
+			out, complaint, code := call(t, "plan", "-C", dir, "--kind", test.kind, "--from",
+				"operators.example.com/v1", "--to", test.to, "--out", filepath.Join(dir, "plan.yaml"))
 			lines := strings.Split(strings.TrimSuffix(complaint, "\n"), "\n")
-			if code != 1 || out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") || !strings.Contains(lines[0], test.want) || !strings.HasPrefix(lines[1], "Try: ") {
-				t.Errorf("exit code %d, output %q, errors %q; want 1, nothing and two lines with %q", code, out, complaint, test.want)
+			if code != 1 || out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") ||
+				!strings.Contains(lines[0], test.want) || !strings.HasPrefix(lines[1], "Try: ") {
+				t.Errorf("exit code %d, output %q, errors %q; want 1, nothing and two lines with %q", code,
+					out, complaint, test.want)
 			}
 			if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
 				t.Errorf("the tree has changed:\n%s", diff)

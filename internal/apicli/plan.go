@@ -25,8 +25,9 @@ func newPlanCommand(streams Streams) *cobra.Command {
 	var dir, out string
 	var assign map[string]string
 	command := &cobra.Command{
-		Use:   "plan --kind KIND --from GROUP/VERSION --to GROUP/VERSION [--to-kind NEWKIND]",
-		Short: "Plan to move kinds to a new version or group, or to give one another name: where every declaration goes, and why",
+		Use: "plan --kind KIND --from GROUP/VERSION --to GROUP/VERSION [--to-kind NEWKIND]",
+		Short: "Plan to move kinds to a new version or group, or to give one another name: where every declaration " +
+			"goes, and why",
 		Long: `Plan to move kinds to a new version, to another group, or to give one another name. The plan is YAML for a person to review, and what diff and apply
 take. It names for every declaration of the old version's package where it goes and why, every file that changes,
 and what stands in the way. The code is changed in a copy and type-checked there; nothing is written into the project.
@@ -84,16 +85,29 @@ The plan exits with 2 if it has blockers.`,
 	flags.StringVarP(&dir, "dir", "C", ".", "a folder of the project")
 	flags.StringSliceVar(&request.Kinds, "kind", nil, "a kind that moves; several, with commas or with the flag again")
 	flags.StringVar(&request.From, "from", "", "GROUP/VERSION that has the kinds")
-	flags.StringVar(&request.To, "to", "", "GROUP/VERSION that is to be made; with --to-kind it may be left out, and the kind gets another name where it is")
+	flags.StringVar(&request.To, "to", "", "GROUP/VERSION that is to be made; with --to-kind it may be left out, and "+
+		"the kind gets another name where it is")
 	flags.StringVar(&request.ToKind, "to-kind", "", "another name for the kind")
-	flags.StringVar(&request.Storage, "storage", request.Storage, "which version is marked as the storage version: new or old")
-	flags.StringVar(&request.Shared, "shared", request.Shared, "where code goes that kinds on both sides use: shared (a package of its own), newest (the new version, which the old one then imports) or duplicate (a copy in each version)")
-	flags.StringVar(&request.Old, "old", request.Old, "what the old version has of the kinds that move: keep (types of their own), wrap (structs of the new version's types), alias (types defined as the new version's) or remove (nothing)")
-	flags.StringVar(&request.Unexported, "unexported", request.Unexported, "where unexported code that is shared is exported: internal (internal/shared) or export (shared)")
-	flags.StringSliceVar(&request.Consumers, "consumers", request.Consumers, "which importers use the new names: all, none, or patterns of folders such as pkg/controller/...")
-	flags.StringToStringVar(&assign, "assign", nil, "DECLARATION=new|shared|stay: where a declaration goes, against the analysis")
-	flags.BoolVar(&request.WithoutCRDs, "without-crds", false, "leave manifests of CustomResourceDefinitions alone, and do not insist on one for each kind")
-	flags.StringVar(&request.CRDName, "crd-name", request.CRDName, "name of the manifests' files: auto (a name that says a version, such as operators_v1_catalogsourceconfig_crd.yaml, becomes <group>_<plural>_crd.yaml), keep, canonical (<group>_<plural>.yaml) or sdk (<group>_<plural>_crd.yaml)")
+	flags.StringVar(&request.Storage, "storage", request.Storage,
+		"which version is marked as the storage version: new or old")
+	flags.StringVar(&request.Shared, "shared", request.Shared,
+		"where code goes that kinds on both sides use: shared (a package of its own), newest (the new version, which "+
+			"the old one then imports) or duplicate (a copy in each version)")
+	flags.StringVar(&request.Old, "old", request.Old,
+		"what the old version has of the kinds that move: keep (types of their own), wrap (structs of the new "+
+			"version's types), alias (types defined as the new version's) or remove (nothing)")
+	flags.StringVar(&request.Unexported, "unexported", request.Unexported,
+		"where unexported code that is shared is exported: internal (internal/shared) or export (shared)")
+	flags.StringSliceVar(&request.Consumers, "consumers", request.Consumers,
+		"which importers use the new names: all, none, or patterns of folders such as pkg/controller/...")
+	flags.StringToStringVar(&assign, "assign", nil,
+		"DECLARATION=new|shared|stay: where a declaration goes, against the analysis")
+	flags.BoolVar(&request.WithoutCRDs, "without-crds", false,
+		"leave manifests of CustomResourceDefinitions alone, and do not insist on one for each kind")
+	flags.StringVar(&request.CRDName, "crd-name", request.CRDName,
+		"name of the manifests' files: auto (a name that says a version, such as "+
+			"operators_v1_catalogsourceconfig_crd.yaml, becomes <group>_<plural>_crd.yaml), keep, canonical "+
+			"(<group>_<plural>.yaml) or sdk (<group>_<plural>_crd.yaml)")
 	flags.StringVar(&out, "out", "", "write the plan to this file instead of the standard output")
 	return command
 }
@@ -121,7 +135,8 @@ func complete(command *cobra.Command, request *move.Request, assign map[string]s
 	for name, to := range assign {
 		destination := split.Destination(to)
 		if !slices.Contains([]split.Destination{split.New, split.Shared, split.Stay}, destination) {
-			return usageError(command, fmt.Errorf("--assign %s=%s: a declaration goes to new, shared or stay", name, to))
+			return usageError(command, fmt.Errorf("--assign %s=%s: a declaration goes to new, shared or stay", name,
+				to))
 		}
 		if request.Assign == nil {
 			request.Assign = map[string]split.Destination{}
@@ -143,7 +158,8 @@ func checkChoices(command *cobra.Command, request move.Request) error {
 		{"unexported", request.Unexported, []string{move.UnexportedInternal, move.UnexportedExport}},
 	} {
 		if last := len(one.values) - 1; !slices.Contains(one.values, one.value) {
-			return usageError(command, fmt.Errorf("--%s is %s or %s, not %q", one.flag, strings.Join(one.values[:last], ", "), one.values[last], one.value))
+			return usageError(command, fmt.Errorf("--%s is %s or %s, not %q", one.flag,
+				strings.Join(one.values[:last], ", "), one.values[last], one.value))
 		}
 	}
 	return nil

@@ -18,7 +18,8 @@ func summary(plan *move.Plan, file, dir string) string {
 	if plan.Request.ToKind != "" {
 		to += " as " + plan.Request.ToKind
 	}
-	fmt.Fprintf(&out, "%s moves %s from %s to %s.\n", file, strings.Join(plan.Request.Kinds, ", "), plan.Request.From, to)
+	fmt.Fprintf(&out, "%s moves %s from %s to %s.\n", file,
+		strings.Join(plan.Request.Kinds, ", "), plan.Request.From, to)
 	where, what := map[string]int{}, map[string]int{}
 	for _, declaration := range plan.Declarations {
 		where[declaration.To]++
@@ -26,8 +27,10 @@ func summary(plan *move.Plan, file, dir string) string {
 	for _, edit := range plan.Edits {
 		what[edit.Action]++
 	}
-	fmt.Fprintf(&out, "  declarations  %d to the new version, %d shared, %d stay, %d of each version\n", where["new"], where["shared"], where["stay"], where["anchor"])
-	fmt.Fprintf(&out, "  files         %d created, %d changed, %d removed\n", what["create"], what["change"], what["remove"])
+	fmt.Fprintf(&out, "  declarations  %d to the new version, %d shared, %d stay, %d of each version\n", where["new"],
+		where["shared"], where["stay"], where["anchor"])
+	fmt.Fprintf(&out, "  files         %d created, %d changed, %d removed\n", what["create"],
+		what["change"], what["remove"])
 	list(&out, "findings", plan.Findings)
 	list(&out, "blockers", plan.Blockers)
 	if len(plan.Blockers) > 0 {
@@ -39,7 +42,8 @@ func summary(plan *move.Plan, file, dir string) string {
 	}
 	fmt.Fprintf(&out, "Next: api-migrator diff %s, then api-migrator apply %s\n", rest, rest)
 	if plan.Copy != nil {
-		out.WriteString("No conversion leads from the old definition to the new one: the plan says under copy how objects follow.\n")
+		out.WriteString("No conversion leads from the old definition to the new one: the plan says under copy how " +
+			"objects follow.\n")
 	} else {
 		fmt.Fprintf(&out, "How clusters follow, so that each step can be taken back: api-migrator stages %s\n", rest)
 	}

@@ -16,7 +16,8 @@ func TestASummaryNamesCommandsThatCanBeCopied(t *testing.T) {
 	t.Parallel()
 	got := summary(&move.Plan{Findings: []move.Finding{{Text: "without a place"}}}, "my plan.yaml", "a b")
 	for _, want := range []string{
-		"    without a place\n", "Next: api-migrator diff -C 'a b' 'my plan.yaml', then api-migrator apply -C 'a b' 'my plan.yaml'\n", "api-migrator stages -C 'a b' 'my plan.yaml'\n",
+		"    without a place\n", "Next: api-migrator diff -C 'a b' 'my plan.yaml', then api-migrator apply -C 'a b' " +
+			"'my plan.yaml'\n", "api-migrator stages -C 'a b' 'my plan.yaml'\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
@@ -31,7 +32,8 @@ func TestAnEmptyPlanIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"diff", "apply"} {
-		if _, complaint, code := call(t, command, file); code != 1 || !strings.HasPrefix(complaint, "error: the plan is empty\nTry: api-migrator plan ") {
+		if _, complaint, code := call(t, command, file); code != 1 ||
+			!strings.HasPrefix(complaint, "error: the plan is empty\nTry: api-migrator plan ") {
 			t.Errorf("%s: exit code %d: %s", command, code, complaint)
 		}
 	}

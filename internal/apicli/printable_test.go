@@ -24,7 +24,8 @@ func unshown(r rune) bool {
 func wantShown(t *testing.T, in string, args ...string) (all string) {
 	t.Helper()
 	var out, problems bytes.Buffer
-	Run(t.Context(), append([]string{"api-migrator"}, args...), Streams{In: strings.NewReader(in), Out: &out, Err: &problems, Terminal: true})
+	Run(t.Context(), append([]string{"api-migrator"}, args...),
+		Streams{In: strings.NewReader(in), Out: &out, Err: &problems, Terminal: true})
 	for stream, written := range map[string]string{"stdout": out.String(), "stderr": problems.String()} {
 		if i := strings.IndexFunc(written, unshown); i >= 0 || !utf8.ValidString(written) {
 			t.Errorf("%q writes to %s what is not printable: %q", args, stream, written)
@@ -33,18 +34,23 @@ func wantShown(t *testing.T, in string, args ...string) (all string) {
 	return out.String() + problems.String()
 }
 
-// hostileProject is a folder whose files hold a text wherever they can: names, values, comments, and what a compiler complains about.
+// hostileProject is a folder whose files hold a text wherever they can: names, values, comments, and what a compiler
+// complains about.
 func hostileProject(t testing.TB, dir, text string) {
 	t.Helper()
 	quoted, err := json.Marshal(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + string(quoted) + "}\nspec:\n  group: " + string(quoted) +
-		"\n  names: {kind: " + string(quoted) + ", plural: widgets}\n  versions:\n  - {name: " + string(quoted) + ", served: true, storage: true, schema: {openAPIV3Schema: {type: " + string(quoted) + "}}}\n"
+	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + string(quoted) +
+		"}\nspec:\n  group: " + string(quoted) +
+		"\n  names: {kind: " + string(quoted) + ", plural: widgets}\n  versions:\n  - {name: " + string(quoted) +
+		", served: true, storage: true, schema: {openAPIV3Schema: {type: " + string(quoted) + "}}}\n"
 	for name, content := range map[string]string{
-		"go.mod":                  "module example.com/x\n\ngo 1.26\n",
-		"api/v1/types.go":         "// " + strings.ReplaceAll(text, "\n", " ") + "\n// +groupName=demo.example.com\npackage v1\n\nconst a = " + strconv.Quote(text) + "\n\nvar b = " + text + "\n",
+		"go.mod": "module example.com/x\n\ngo 1.26\n",
+		"api/v1/types.go": "// " + strings.ReplaceAll(text, "\n", " ") +
+			"\n// +groupName=demo.example.com\npackage v1\n\nconst a = " + strconv.Quote(text) +
+			"\n\nvar b = " + text + "\n",
 		"crd.yaml":                crd,
 		"plan.yaml":               "format: " + string(quoted) + "\n",
 		"other.yaml":              "format: api-migrator/v1\n" + strings.ReplaceAll(text, "\n", " ") + ": 1\n",
@@ -60,7 +66,8 @@ func hostileProject(t testing.TB, dir, text string) {
 	}
 }
 
-// Whatever a repository, a manifest or the user calls things, nothing but printable text, line feeds and tabs reaches a terminal.
+// Whatever a repository, a manifest or the user calls things, nothing but printable text, line feeds and tabs reaches a
+// terminal.
 func FuzzNoCommandWritesWhatATerminalWouldNotJustShow(f *testing.F) {
 	f.Add("\x1b]0;title\a\x1b[2J")
 	f.Add("\u009b31m\u202edesrever\r")
@@ -70,12 +77,18 @@ func FuzzNoCommandWritesWhatATerminalWouldNotJustShow(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		hostileProject(t, dir, text)
 		for _, args := range [][]string{
-			{"inspect", dir}, {"inspect", text}, {"inspect", "-o", text, dir}, {"plan", "-C", dir, "--kind", text, "--from", text, "--to", text},
-			{"plan", "-C", dir, "--kind", "A", "--from", "demo.example.com/v1", "--to", "demo.example.com/v2"}, {"plan", "--kind", "A", "--assign", text},
-			{"diff", "-C", dir, at("plan.yaml")}, {"diff", "-"}, {"apply", "-C", dir, at("other.yaml")}, {"apply", text}, {"verify", dir}, {"verify", text},
-			{"stages", at("crd.yaml"), "--from", text, "--to", "v2"}, {"stages", text, "--from", "v1", "--to", "v2"}, {"stages", at("crd.yaml"), "--from", "v1", "--to", text, "-o", "json"},
-			{"crd", "check", at("crd.yaml"), at("crd.yaml")}, {"crd", "check", at("crd.yaml"), text}, {"crd", "upgrade", at("crd.yaml"), "--diff"}, {"crd", "upgrade", text},
-			{"convert", "-C", dir, "--kind", text}, {"convert", "-C", dir, "--kind", "A", "--from", text}, {"crd", text}, {text}, {"plan", "--" + text}, {"help", text},
+			{"inspect", dir}, {"inspect", text}, {"inspect", "-o", text, dir},
+			{"plan", "-C", dir, "--kind", text, "--from", text, "--to", text},
+			{"plan", "-C", dir, "--kind", "A", "--from", "demo.example.com/v1", "--to", "demo.example.com/v2"},
+			{"plan", "--kind", "A", "--assign", text},
+			{"diff", "-C", dir, at("plan.yaml")}, {"diff", "-"}, {"apply", "-C", dir, at("other.yaml")},
+			{"apply", text}, {"verify", dir}, {"verify", text},
+			{"stages", at("crd.yaml"), "--from", text, "--to", "v2"}, {"stages", text, "--from", "v1", "--to", "v2"},
+			{"stages", at("crd.yaml"), "--from", "v1", "--to", text, "-o", "json"},
+			{"crd", "check", at("crd.yaml"), at("crd.yaml")}, {"crd", "check", at("crd.yaml"), text},
+			{"crd", "upgrade", at("crd.yaml"), "--diff"}, {"crd", "upgrade", text},
+			{"convert", "-C", dir, "--kind", text}, {"convert", "-C", dir, "--kind", "A", "--from", text},
+			{"crd", text}, {text}, {"plan", "--" + text}, {"help", text},
 		} {
 			wantShown(t, text, args...)
 		}

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apicli is the command line of api-migrator: one file per command, each of which reads flags and files, calls the packages
-// that decide, and shows or writes what they return.
+// Package apicli is the command line of api-migrator: one file per command, each of which reads flags and files, calls
+// the packages that decide, and shows or writes what they return.
 //
-// It owns exit codes, the two lines of an error, and what goes to stdout (data) and stderr (everything else). It never decides
-// anything about an API, nor where a declaration goes. A project's Go code is written through move.Apply and convert.Plan only; plans,
-// stages and upgraded manifests it writes itself.
+// It owns exit codes, the two lines of an error, and what goes to stdout (data) and stderr (everything else). It never
+// decides anything about an API, nor where a declaration goes. A project's Go code is written through move.Apply and
+// convert.Plan only; plans, stages and upgraded manifests it writes itself.
 package apicli
 
 import (
@@ -23,14 +23,15 @@ type Streams struct {
 	In  io.Reader
 	Out io.Writer // data
 	Err io.Writer // everything else
-	// Terminal says that Out is a terminal. Patches and plans, which other programs read, are written there as text, and elsewhere byte
-	// for byte.
+	// Terminal says that Out is a terminal. Patches and plans, which other programs read, are written there as text,
+	// and elsewhere byte for byte.
 	Terminal bool
 
 	patches io.Writer
 }
 
-// printed are streams that write text and nothing else: a repository, a manifest or an error may hold escape sequences (package printable).
+// printed are streams that write text and nothing else: a repository, a manifest or an error may hold escape sequences
+// (package printable).
 func (s Streams) printed() Streams {
 	raw := s.Out
 	s.Out, s.Err = printable.NewWriter(s.Out), printable.NewWriter(s.Err)
@@ -74,7 +75,8 @@ Exit codes: 0 done, 1 error, 2 blockers, or the answer is no.`,
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(usageError)
 	root.AddCommand(
-		newInspectCommand(streams), newPlanCommand(streams), newDiffCommand(streams), newApplyCommand(streams), newVerifyCommand(streams),
+		newInspectCommand(streams), newPlanCommand(streams), newDiffCommand(streams), newApplyCommand(streams),
+		newVerifyCommand(streams),
 		newStagesCommand(streams), newCRDCommand(streams), newConvertCommand(streams),
 	)
 	return root

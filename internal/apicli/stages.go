@@ -76,8 +76,10 @@ The definitions are those of the kinds of a plan, applied or not, or those of th
 	set.StringVarP(&flags.dir, "dir", "C", ".", "a folder of the plan's project")
 	set.StringVar(&flags.from, "from", "", "the version that is to go")
 	set.StringVar(&flags.to, "to", "", "the version that is to come; it is added where a definition does not have it")
-	set.StringVar(&flags.out, "out", "", "write manifests, gates and the plan into this folder, in one folder for each definition")
-	set.BoolVar(&flags.singleRelease, "single-release", false, "add and store the new version in one stage, which cannot be taken back")
+	set.StringVar(&flags.out, "out", "", "write manifests, gates and the plan into this folder, in one folder for "+
+		"each definition")
+	set.BoolVar(&flags.singleRelease, "single-release", false,
+		"add and store the new version in one stage, which cannot be taken back")
 	set.StringVarP(&flags.output, "output", "o", "text", "without --out: text or json")
 	return command
 }
@@ -129,7 +131,8 @@ func (f *stagesFlags) questionsOfFiles(args []string, streams Streams) ([]stages
 			if err != nil {
 				return nil, err
 			}
-			question := stages.Question{File: file, Definition: definition, From: f.from, To: f.to, SingleRelease: f.singleRelease}
+			question := stages.Question{File: file, Definition: definition, From: f.from, To: f.to,
+				SingleRelease: f.singleRelease}
 			all = append(all, question)
 			if slices.Contains(parsed.Versions(), f.from) {
 				with = append(with, question)
@@ -156,7 +159,9 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 	group, from, _ := strings.Cut(plan.Request.From, "/")
 	_, to, _ := strings.Cut(plan.Request.To, "/")
 	if plan.Request.Succeeds() {
-		return nil, project.Problem("sed -n '/^copy:/,$p' "+file, "the plan ends in another definition, to which no stages of this one lead: its objects are copied, in the steps that the plan names")
+		return nil, project.Problem("sed -n '/^copy:/,$p' "+file,
+			"the plan ends in another definition, to which no stages of this one lead: its objects are copied, in "+
+				"the steps that the plan names")
 	}
 	root, err := project.Root(f.dir)
 	if err != nil {
@@ -168,12 +173,15 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 	}
 	var questions []stages.Question
 	for _, kind := range plan.Request.Kinds {
-		of := slices.DeleteFunc(slices.Clone(manifests), func(m project.Manifest) bool { return m.Group != group || m.Kind != kind })
+		of := slices.DeleteFunc(slices.Clone(manifests),
+			func(m project.Manifest) bool { return m.Group != group || m.Kind != kind })
 		if len(of) == 0 {
-			return nil, project.Problem("api-migrator stages --from "+from+" --to "+to+" FILE", "no manifest of a CustomResourceDefinition for %s in group %s is in %s", kind, group, root)
+			return nil, project.Problem("api-migrator stages --from "+from+" --to "+to+" FILE",
+				"no manifest of a CustomResourceDefinition for %s in group %s is in %s", kind, group, root)
 		}
 		for _, other := range of[1:] {
-			fmt.Fprintf(streams.Err, "note: %s describes %s too; the stages are made from %s\n", other.File, kind, of[0].File)
+			fmt.Fprintf(streams.Err, "note: %s describes %s too; the stages are made from %s\n",
+				other.File, kind, of[0].File)
 		}
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(of[0].File)))
 		if err != nil {
@@ -183,7 +191,8 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 		if err != nil {
 			return nil, err
 		}
-		questions = append(questions, stages.Question{File: of[0].File, Definition: definition, From: from, To: to, SingleRelease: f.singleRelease})
+		questions = append(questions, stages.Question{File: of[0].File, Definition: definition, From: from, To: to,
+			SingleRelease: f.singleRelease})
 	}
 	return questions, nil
 }
@@ -206,7 +215,8 @@ func definitionOf(text string, manifest project.Manifest) (string, error) {
 	return "", fmt.Errorf("read %s: it has no definition of %s any more", manifest.File, manifest.Kind)
 }
 
-// make makes one plan for each definition. Two files with one definition would be written into one folder: only the user knows which counts.
+// make makes one plan for each definition. Two files with one definition would be written into one folder: only the
+// user knows which counts.
 func (f *stagesFlags) make(ctx context.Context, questions []stages.Question, args []string) ([]*stages.Plan, error) {
 	var plans []*stages.Plan
 	for _, question := range questions {
@@ -216,10 +226,12 @@ func (f *stagesFlags) make(ctx context.Context, questions []stages.Question, arg
 		}
 		if i := slices.IndexFunc(plans, func(p *stages.Plan) bool { return p.Definition == plan.Definition }); i >= 0 {
 			if question.File == questions[i].File {
-				return nil, hinted(fmt.Errorf("%s has %s twice", question.File, plan.Definition), "grep -n 'name: "+plan.Definition+"' "+question.File)
+				return nil, hinted(fmt.Errorf("%s has %s twice", question.File, plan.Definition), "grep -n 'name: "+
+					plan.Definition+"' "+question.File)
 			}
 			others := slices.DeleteFunc(slices.Clone(args), func(file string) bool { return file == question.File })
-			return nil, hinted(fmt.Errorf("%s and %s both have %s", questions[i].File, question.File, plan.Definition), f.again(f.out, others))
+			return nil, hinted(fmt.Errorf("%s and %s both have %s", questions[i].File, question.File, plan.Definition),
+				f.again(f.out, others))
 		}
 		plans = append(plans, plan)
 	}
@@ -278,7 +290,8 @@ func showStages(out io.Writer, output string, plans []*stages.Plan) error {
 	return err
 }
 
-// write writes files that are not there yet. One that is there with another content is the user's by now, and nothing is written.
+// write writes files that are not there yet. One that is there with another content is the user's by now, and nothing
+// is written.
 func (f *stagesFlags) write(out io.Writer, plans []*stages.Plan, args []string) error {
 	files := map[string]string{}
 	for _, plan := range plans {
@@ -290,7 +303,8 @@ func (f *stagesFlags) write(out io.Writer, plans []*stages.Plan, args []string) 
 	for _, name := range names {
 		at := filepath.Join(f.out, filepath.FromSlash(name))
 		if content, err := os.ReadFile(at); err == nil && string(content) != files[name] {
-			return hinted(fmt.Errorf("%s is there with another content", at), f.again(filepath.Clean(f.out)+".new", args))
+			return hinted(fmt.Errorf("%s is there with another content", at),
+				f.again(filepath.Clean(f.out)+".new", args))
 		}
 	}
 	for _, name := range names {
@@ -299,7 +313,8 @@ func (f *stagesFlags) write(out io.Writer, plans []*stages.Plan, args []string) 
 		if strings.HasSuffix(name, ".sh") {
 			mode = 0o755
 		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(files[name]), mode)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755),
+			os.WriteFile(at, []byte(files[name]), mode)); err != nil {
 			return fmt.Errorf("write stages: %w", err)
 		}
 		fmt.Fprintf(out, "wrote %s\n", at)

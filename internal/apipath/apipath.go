@@ -3,10 +3,10 @@
 
 // Package apipath builds the paths of requests to API servers.
 //
-// Groups, versions, resources, namespaces and names come from API servers, and an aggregated one may be hostile: joined as they are,
-// an object named "../../../../api/v1/namespaces/kube-system/secrets/x" would lead a request out of its resource, with our
-// credentials (I3). This package owns the joining: every path that holds a word of an API server is made here, and a word that is
-// not one path segment is ErrUnfit, never a path.
+// Groups, versions, resources, namespaces and names come from API servers, and an aggregated one may be hostile: joined
+// as they are, an object named "../../../../api/v1/namespaces/kube-system/secrets/x" would lead a request out of its
+// resource, with our credentials (I3). This package owns the joining: every path that holds a word of an API server is
+// made here, and a word that is not one path segment is ErrUnfit, never a path.
 //
 // It is pure.
 package apipath
@@ -29,8 +29,9 @@ var ErrUnfit = errors.New("not fit for a request path")
 // maxSegment bounds a segment, in bytes. Kubernetes bounds most names at 253.
 const maxSegment = 1024
 
-// Segment returns an ErrUnfit unless a word is one path segment: neither empty nor "." nor "..", without "/", "%" and characters that
-// cannot be seen, in UTF-8, and of at most 1,024 bytes. what names it in the error: "name", "namespace".
+// Segment returns an ErrUnfit unless a word is one path segment: neither empty nor "." nor "..", without "/", "%" and
+// characters that cannot be seen, in UTF-8, and of at most 1,024 bytes. what names it in the error: "name",
+// "namespace".
 func Segment(what, word string) error {
 	var why string
 	switch {

@@ -37,9 +37,12 @@ func TestNoWordOfAServerLeadsOutOfItsResource(t *testing.T) {
 			"name":        func() (string, error) { return Object(flunders, "default", word) },
 			"subresource": func() (string, error) { return Object(flunders, "", "a", word) },
 			"resource":    func() (string, error) { return Collection(flunders.GroupVersion().WithResource(word), "") },
-			"version":     func() (string, error) { return GroupVersion(schema.GroupVersion{Group: flunders.Group, Version: word}) },
-			"core":        func() (string, error) { return GroupVersion(schema.GroupVersion{Version: word}) },
-			"join":        func() (string, error) { return Join("/apis", word) },
+			"version": func() (string, error) {
+				return GroupVersion(schema.GroupVersion{Group: flunders.Group,
+					Version: word})
+			},
+			"core": func() (string, error) { return GroupVersion(schema.GroupVersion{Version: word}) },
+			"join": func() (string, error) { return Join("/apis", word) },
 			"namespace": func() (string, error) {
 				if word == "" {
 					return "", ErrUnfit // stands for no namespace
@@ -57,7 +60,8 @@ func TestNoWordOfAServerLeadsOutOfItsResource(t *testing.T) {
 			if !errors.Is(err, ErrUnfit) || got != "" {
 				t.Errorf("%s as %s: %q (%v), want ErrUnfit and no path", name, place, got, err)
 			}
-			if err != nil && (strings.ContainsAny(err.Error(), "\x00\x1b\n\u202e") || strings.Contains(err.Error(), "\xff") || len(err.Error()) > 600) {
+			if err != nil && (strings.ContainsAny(err.Error(), "\x00\x1b\n\u202e") ||
+				strings.Contains(err.Error(), "\xff") || len(err.Error()) > 600) {
 				t.Errorf("%s as %s: the error shows the word as it is: %q", name, place, err)
 			}
 		}
@@ -73,7 +77,10 @@ func TestAPathIsWhatItsPartsSay(t *testing.T) {
 		"/api/v1/namespaces/a/pods":           func() (string, error) { return Collection(pods, "a") },
 		"/api/v1/namespaces/a/pods/b":         func() (string, error) { return Object(pods, "a", "b") },
 		"/api/v1/namespaces/a/pods/b/binding": func() (string, error) { return Object(pods, "a", "b", "binding") },
-		"/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a b|c": func() (string, error) { return Object(roles, "", "system:a b|c") },
+		"/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a b|c": func() (string,
+			error) {
+			return Object(roles, "", "system:a b|c")
+		},
 		"/apis/x/y": func() (string, error) { return Join("/apis", "x", "y") },
 	} {
 		got, err := build()

@@ -3,9 +3,10 @@
 
 // Package bounded bounds what API servers answer (I6).
 //
-// An API server, and an aggregated one in particular, is software of somebody else: it may answer without an end, with a list of a
-// million empty elements, or with a list whose pages never end. This package owns the limits: Transport counts the bytes of every
-// answer while they are read, List counts the elements while they are decoded, and Pages follows the pages.
+// An API server, and an aggregated one in particular, is software of somebody else: it may answer without an end, with
+// a list of a million empty elements, or with a list whose pages never end. This package owns the limits: Transport
+// counts the bytes of every answer while they are read, List counts the elements while they are decoded, and Pages
+// follows the pages.
 //
 // Invariants:
 //   - Bytes are counted after decompression: a small compressed answer cannot become a large one.
@@ -35,14 +36,15 @@ var ErrTooLarge = errors.New("answer too large")
 
 // The limits, in bytes. Each is several times what clusters in use answer.
 const (
-	// Discovery bounds a document of /api, /apis or a group-version. An entry has about 350 bytes, so this is 6,000 resources.
+	// Discovery bounds a document of /api, /apis or a group-version. An entry has about 350 bytes, so this is 6,000
+	// resources.
 	Discovery = 2 << 20
 	// ObjectMetadata bounds the metadata of one object. etcd takes objects of at most 1.5 MiB by default.
 	ObjectMetadata = 2 << 20
 	// Failure bounds an answer whose status is 400 or greater.
 	Failure = 512 << 10
-	// Document bounds everything else: lists, whole objects. The largest that is asked for is a page of CustomResourceDefinitions, which
-	// is decoded while it arrives.
+	// Document bounds everything else: lists, whole objects. The largest that is asked for is a page of
+	// CustomResourceDefinitions, which is decoded while it arrives.
 	Document = 64 << 20
 )
 
@@ -56,7 +58,8 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("%v: %s sent more than %s for %s %s (status %d)", ErrTooLarge, e.Host, size(e.Limit), e.Method, e.Path, e.Status)
+	return fmt.Sprintf("%v: %s sent more than %s for %s %s (status %d)", ErrTooLarge, e.Host, size(e.Limit),
+		e.Method, e.Path, e.Status)
 }
 
 func (e *TooLargeError) Unwrap() error { return ErrTooLarge }
@@ -75,8 +78,8 @@ func WithLimit(ctx context.Context, bytes int64) context.Context {
 	return context.WithValue(ctx, limitKey{}, bytes)
 }
 
-// Transport returns a RoundTripper whose answers cannot be read beyond their limit. It must see decompressed answers, as a wrapper of
-// http.Transport does. Wrapping twice is harmless.
+// Transport returns a RoundTripper whose answers cannot be read beyond their limit. It must see decompressed answers,
+// as a wrapper of http.Transport does. Wrapping twice is harmless.
 func Transport(next http.RoundTripper) http.RoundTripper { return &transport{next: next} }
 
 // Config returns a copy of a configuration all of whose clients are bounded.
@@ -99,7 +102,8 @@ func (b *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return response, nil
 	}
 	tooLarge := &TooLargeError{
-		Host: request.URL.Host, Method: request.Method, Path: cut(request.URL.Path), Status: response.StatusCode, Limit: limit,
+		Host: request.URL.Host, Method: request.Method, Path: cut(request.URL.Path),
+		Status: response.StatusCode, Limit: limit,
 	}
 	response.Body = &body{ReadCloser: response.Body, left: limit, tooLarge: tooLarge}
 	if response.StatusCode >= http.StatusBadRequest {
@@ -108,7 +112,8 @@ func (b *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// boundFailure reads a failure, and puts one of our own in the place of one that is too large: the same status, with the reason.
+// boundFailure reads a failure, and puts one of our own in the place of one that is too large: the same status, with
+// the reason.
 func boundFailure(request *http.Request, response *http.Response) (*http.Response, error) {
 	raw, err := io.ReadAll(response.Body)
 	response.Body.Close()
@@ -165,8 +170,8 @@ func isWatch(request *http.Request) bool {
 	return watch == "true" || watch == "1"
 }
 
-// isDiscovery reports whether the path is that of a document of groups, versions or resources. A kubeconfig's address may have a path of
-// its own before it.
+// isDiscovery reports whether the path is that of a document of groups, versions or resources. A kubeconfig's address
+// may have a path of its own before it.
 func isDiscovery(path string) bool {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	for i, s := range segments {

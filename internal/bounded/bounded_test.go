@@ -25,17 +25,18 @@ func TestEveryKindOfAnswerHasItsLimit(t *testing.T) {
 		status       int
 		limit        int64
 	}{
-		"the groups":                        {path: "/apis", limit: Discovery},
-		"the core group":                    {path: "/api", limit: Discovery},
-		"a group":                           {path: "/apis/apps", limit: Discovery},
-		"a group-version":                   {path: "/apis/apps/v1", limit: Discovery},
-		"a core version":                    {path: "/api/v1", limit: Discovery},
-		"behind a proxy":                    {path: "/k8s/clusters/c-1/apis/apps/v1", limit: Discovery},
-		"a list":                            {path: "/apis/apps/v1/deployments", limit: Document},
-		"a core list":                       {path: "/api/v1/pods", limit: Document},
-		"an object that is called apis":     {path: "/api/v1/namespaces/apis", limit: Document},
-		"the metadata of an object":         {path: "/api/v1/namespaces/a", accept: metadata, limit: ObjectMetadata},
-		"the metadata of a list":            {path: "/api/v1/namespaces", accept: strings.Replace(metadata, "Metadata;", "MetadataList;", 1), limit: Document},
+		"the groups":                    {path: "/apis", limit: Discovery},
+		"the core group":                {path: "/api", limit: Discovery},
+		"a group":                       {path: "/apis/apps", limit: Discovery},
+		"a group-version":               {path: "/apis/apps/v1", limit: Discovery},
+		"a core version":                {path: "/api/v1", limit: Discovery},
+		"behind a proxy":                {path: "/k8s/clusters/c-1/apis/apps/v1", limit: Discovery},
+		"a list":                        {path: "/apis/apps/v1/deployments", limit: Document},
+		"a core list":                   {path: "/api/v1/pods", limit: Document},
+		"an object that is called apis": {path: "/api/v1/namespaces/apis", limit: Document},
+		"the metadata of an object":     {path: "/api/v1/namespaces/a", accept: metadata, limit: ObjectMetadata},
+		"the metadata of a list": {path: "/api/v1/namespaces",
+			accept: strings.Replace(metadata, "Metadata;", "MetadataList;", 1), limit: Document},
 		"a failure":                         {path: "/apis/apps/v1/deployments", status: 403, limit: Failure},
 		"a failure instead of a watch":      {path: "/api/v1/pods?watch=true", status: 500, limit: Failure},
 		"a watch":                           {path: "/api/v1/pods?watch=true"},
@@ -58,7 +59,8 @@ func TestAnAnswerThatFitsIsReadWholeAndOneByteMoreIsAnError(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Write(bytes.Repeat([]byte("x"), n)) //nolint:errcheck // the reader may have gone
 		}))
-		request, err := http.NewRequestWithContext(WithLimit(t.Context(), 100), http.MethodGet, server.URL+"/apis/demo.example.com/v1", nil)
+		request, err := http.NewRequestWithContext(WithLimit(t.Context(), 100), http.MethodGet, server.URL+
+			"/apis/demo.example.com/v1", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +72,8 @@ func TestAnAnswerThatFitsIsReadWholeAndOneByteMoreIsAnError(t *testing.T) {
 		response.Body.Close()
 		server.Close()
 		var tooLarge *TooLargeError
-		if len(raw) != min(n, 100) || errors.Is(err, ErrTooLarge) != (n > 100) || errors.As(err, &tooLarge) != (n > 100) {
+		if len(raw) != min(n, 100) || errors.Is(err, ErrTooLarge) != (n > 100) ||
+			errors.As(err, &tooLarge) != (n > 100) {
 			t.Errorf("%d bytes: %d read (%v)", n, len(raw), err)
 		}
 		if tooLarge != nil && (tooLarge.Path != "/apis/demo.example.com/v1" || "http://"+tooLarge.Host != server.URL) {
@@ -128,7 +131,8 @@ func TestAListWithTooManyElementsIsNotDecoded(t *testing.T) {
 }
 
 func TestAFailureThatIsTooLargeKeepsItsStatus(t *testing.T) {
-	for name, text := range map[string]string{"fits": strings.Repeat("x", Failure), "is too large": strings.Repeat("x", Failure+1)} {
+	for name, text := range map[string]string{"fits": strings.Repeat("x", Failure),
+		"is too large": strings.Repeat("x", Failure+1)} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			io.WriteString(w, text) //nolint:errcheck // the reader may have gone
@@ -143,7 +147,8 @@ func TestAFailureThatIsTooLargeKeepsItsStatus(t *testing.T) {
 		if err != nil || response.StatusCode != http.StatusUnprocessableEntity || (string(raw) == text) != fits {
 			t.Errorf("%s: status %d, %d bytes (%v)", name, response.StatusCode, len(raw), err)
 		}
-		if !fits && (!strings.Contains(string(raw), `"code":422`) || !strings.Contains(string(raw), "512 KiB for GET /api/v1/pods")) {
+		if !fits && (!strings.Contains(string(raw), `"code":422`) ||
+			!strings.Contains(string(raw), "512 KiB for GET /api/v1/pods")) {
 			t.Errorf("%s: %s", name, raw)
 		}
 	}
@@ -189,8 +194,11 @@ func TestPagesWithoutEndAreFoundOut(t *testing.T) {
 		page func(i int) (token string, objects []string)
 		most int
 	}{
-		"one token":          {func(i int) (string, []string) { return "t", []string{fmt.Sprint(i)} }, 2},
-		"tokens in a circle": {func(i int) (string, []string) { return fmt.Sprint(i % 7), []string{fmt.Sprint(i)} }, 21},
+		"one token": {func(i int) (string, []string) { return "t", []string{fmt.Sprint(i)} }, 2},
+		"tokens in a circle": {func(i int) (string, []string) {
+			return fmt.Sprint(i % 7),
+				[]string{fmt.Sprint(i)}
+		}, 21},
 		"tokens in a circle after a while": {func(i int) (string, []string) {
 			token := i
 			if i >= 100 {
@@ -198,10 +206,19 @@ func TestPagesWithoutEndAreFoundOut(t *testing.T) {
 			}
 			return fmt.Sprint(token), []string{fmt.Sprint(i)}
 		}, 3 * 107},
-		"new tokens and one page":          {func(i int) (string, []string) { return fmt.Sprint(i), []string{"a", "b"} }, 2},
-		"new tokens and pages in a circle": {func(i int) (string, []string) { return fmt.Sprint(i), []string{fmt.Sprint(i % 50)} }, 150},
-		"empty pages":                      {func(i int) (string, []string) { return fmt.Sprint(i), nil }, maxEmptyPages},
-		"a token without end":              {func(int) (string, []string) { return strings.Repeat("x", maxToken+1), []string{"a"} }, 1},
+		"new tokens and one page": {func(i int) (string, []string) {
+			return fmt.Sprint(i),
+				[]string{"a", "b"}
+		}, 2},
+		"new tokens and pages in a circle": {func(i int) (string, []string) {
+			return fmt.Sprint(i),
+				[]string{fmt.Sprint(i % 50)}
+		}, 150},
+		"empty pages": {func(i int) (string, []string) { return fmt.Sprint(i), nil }, maxEmptyPages},
+		"a token without end": {func(int) (string,
+			[]string) {
+			return strings.Repeat("x", maxToken+1), []string{"a"}
+		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, err := pagesOf(func(yield func(string, []string) bool) {

@@ -23,10 +23,11 @@ type Page struct {
 	Identities []string
 }
 
-// EachPage reads a list of objects of unknown size, page by page, with at most some 8 MiB of answers in memory at a time (I6): it asks
-// for fewer objects where a page has more bytes than that, and for more where it has fewer. A single object that is larger is
-// ErrTooLarge. read sends one request with the given limit and continue token, under the context that it is given, through a client
-// that is bounded (Config). It is called again for the same page after an ErrTooLarge.
+// EachPage reads a list of objects of unknown size, page by page, with at most some 8 MiB of answers in memory at a
+// time (I6): it asks for fewer objects where a page has more bytes than that, and for more where it has fewer. A single
+// object that is larger is ErrTooLarge. read sends one request with the given limit and continue token, under the
+// context that it is given, through a client that is bounded (Config). It is called again for the same page after an
+// ErrTooLarge.
 func EachPage(ctx context.Context, read func(ctx context.Context, limit int64, token string) (Page, error)) error {
 	var pages Pages
 	token := ""

@@ -28,14 +28,16 @@ func listOf(t *testing.T, sizes []int) (read func(ctx context.Context, limit int
 		}
 		fmt.Fprintf(w, `{"metadata":{"continue":%q},"items":[`, next)
 		for i := from; i < to; i++ {
-			fmt.Fprintf(w, `{"name":"%d","x":"%s"}%s`, i, strings.Repeat("x", sizes[i]), map[bool]string{true: ","}[i < to-1])
+			fmt.Fprintf(w, `{"name":"%d","x":"%s"}%s`, i, strings.Repeat("x", sizes[i]),
+				map[bool]string{true: ","}[i < to-1])
 		}
 		fmt.Fprint(w, `]}`)
 	}))
 	t.Cleanup(server.Close)
 	client := &http.Client{Transport: Transport(http.DefaultTransport)}
 	return func(ctx context.Context, limit int64, token string) (Page, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/apis/demo.example.com/v1/widgets?limit=%d&continue=%s", server.URL, limit, token), nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+			fmt.Sprintf("%s/apis/demo.example.com/v1/widgets?limit=%d&continue=%s", server.URL, limit, token), nil)
 		if err != nil {
 			return Page{}, err
 		}
@@ -70,7 +72,8 @@ func TestPagesAreAsLargeAsTheirBytesAllow(t *testing.T) {
 	for range 40 {
 		mixed = append(mixed, 1<<20)
 	}
-	for name, sizes := range map[string][]int{"small objects": small, "large ones after small ones": mixed, "none": nil} {
+	for name, sizes := range map[string][]int{"small objects": small,
+		"large ones after small ones": mixed, "none": nil} {
 		read, largest := listOf(t, sizes)
 		seen, requests := 0, 0
 		err := EachPage(t.Context(), func(ctx context.Context, limit int64, token string) (Page, error) {

@@ -13,19 +13,21 @@ import (
 var ErrEndless = errors.New("the list has no end")
 
 const (
-	// maxEmptyPages bounds the pages without an object in a row. Kubernetes' own API servers send none; an aggregated one may
-	// filter what it has read.
+	// maxEmptyPages bounds the pages without an object in a row. Kubernetes' own API servers send none; an aggregated
+	// one may filter what it has read.
 	maxEmptyPages = 100
 	// maxObjects bounds the objects of one list: several times what an etcd of 8 GiB can hold.
 	maxObjects = 10_000_000
-	// maxToken bounds a continue token, in bytes. It goes into the next request's address; those of kube-apiservers hold a key.
+	// maxToken bounds a continue token, in bytes. It goes into the next request's address; those of kube-apiservers
+	// hold a key.
 	maxToken = 16 << 10
 )
 
-// Pages follows one list from page to page and finds out that it has no end: a continue token or a page that repeats, a hundred pages
-// in a row without an object, more objects than there can be. It remembers one token and one page, however many there are: after
-// 1, 2, 4, 8… pages it takes the present one, so that a cycle of any length is found after at most three times its length
-// (R. Brent, An improved Monte Carlo factorization algorithm, 1980). The zero value is ready.
+// Pages follows one list from page to page and finds out that it has no end: a continue token or a page that repeats, a
+// hundred pages in a row without an object, more objects than there can be. It remembers one token and one page,
+// however many there are: after 1, 2, 4, 8… pages it takes the present one, so that a cycle of any length is found
+// after at most three times its length (R. Brent, An improved Monte Carlo factorization algorithm, 1980). The zero
+// value is ready.
 type Pages struct {
 	seed         maphash.Seed
 	seen, until  int64
@@ -34,8 +36,8 @@ type Pages struct {
 	empty, total int64
 }
 
-// Next takes in a page: the identities of its objects, and its continue token. It returns an ErrEndless where another page must not be
-// asked for.
+// Next takes in a page: the identities of its objects, and its continue token. It returns an ErrEndless where another
+// page must not be asked for.
 func (p *Pages) Next(token string, identities func(yield func(string) bool)) error {
 	if p.until == 0 {
 		p.seed, p.until = maphash.MakeSeed(), 1
@@ -57,7 +59,8 @@ func (p *Pages) Next(token string, identities func(yield func(string) bool)) err
 	case token == "":
 		return nil
 	case len(token) > maxToken:
-		return fmt.Errorf("%w: a continue token has %d bytes, and at most %d are followed", ErrEndless, len(token), maxToken)
+		return fmt.Errorf("%w: a continue token has %d bytes, and at most %d are followed",
+			ErrEndless, len(token), maxToken)
 	case p.seen > 0 && token == p.token:
 		return fmt.Errorf("%w: a continue token came for the second time", ErrEndless)
 	case p.seen > 0 && objects > 0 && page == p.page:

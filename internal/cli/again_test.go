@@ -25,7 +25,8 @@ func TestAProposedCommandKeepsWhatMattersAndNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := command.ParseFlags([]string{
-		"--all", "--exclude=events", "--max-rate=5", "--reason=it's time", "--token=s3cret", "--as=a", "--as-group=x", "--as-group=y z",
+		"--all", "--exclude=events", "--max-rate=5", "--reason=it's time", "--token=s3cret", "--as=a",
+		"--as-group=x", "--as-group=y z",
 		"--min-evidence=declared", "--resume", "-o", "json",
 	}); err != nil {
 		t.Fatal(err)
@@ -52,8 +53,10 @@ func TestAProposedCommandKeepsWhatMattersAndNoSecrets(t *testing.T) {
 
 func TestTheWorstOutcomeDecidesTheExitCode(t *testing.T) {
 	for _, test := range []struct{ a, b, want int }{
-		{exitDone, exitDone, exitDone}, {exitDone, exitWorkLeft, exitWorkLeft}, {exitUndetermined, exitWorkLeft, exitUndetermined},
-		{exitFailures, exitUndetermined, exitFailures}, {exitFailures, exitError, exitError}, {exitInterrupted, exitError, exitInterrupted},
+		{exitDone, exitDone, exitDone}, {exitDone, exitWorkLeft, exitWorkLeft},
+		{exitUndetermined, exitWorkLeft, exitUndetermined},
+		{exitFailures, exitUndetermined, exitFailures}, {exitFailures, exitError, exitError},
+		{exitInterrupted, exitError, exitInterrupted},
 	} {
 		if got := worse(test.a, test.b); got != test.want {
 			t.Errorf("worse(%d, %d) = %d, want %d", test.a, test.b, got, test.want)
@@ -75,21 +78,29 @@ func TestWhatIsToBeTriedIsOneCommand(t *testing.T) {
 		}
 		return command
 	}
-	etcd := []string{"--etcd-endpoints=https://a:2379,https://b:2379", "--cacert=my ca.crt", "--cert=c.crt", "--key=c.key"}
+	etcd := []string{"--etcd-endpoints=https://a:2379,https://b:2379", "--cacert=my ca.crt",
+		"--cert=c.crt", "--key=c.key"}
 	unknown := &inventory.NotFoundError{Near: []string{"widgets.demo.example.com", "gadgets.demo.example.com"}}
 	migrations := []v1alpha1.StorageVersionMigration{
-		{Spec: v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"}}},
-		{Spec: v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "wigets"}}},
+		{Spec: v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: "demo.example.com",
+			Resource: "widgets"}}},
+		{Spec: v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: "demo.example.com",
+			Resource: "wigets"}}},
 	}
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
 	for want, err := range map[string]error{
-		"etcdctl endpoint health --endpoints=https://a:2379,https://b:2379 '--cacert=my ca.crt' --cert=c.crt --key=c.key": explainAudit(audit(etcd...), &etcdaudit.UnreachableError{}),
-		"etcdctl get / --prefix --keys-only --limit=10 --endpoints=http://a":                                              explainAudit(audit("--etcd-endpoints=http://a"), &etcdaudit.EmptyError{}),
-		"etcdctl snapshot status db":                    explainAudit(audit("--snapshot=db"), &etcdaudit.EmptyError{}),
-		"kube-migrator audit widgets.demo.example.com":  env.notFound(audit(), unknown),
-		"kube-migrator audit widgets.demo.example.com ": (&requests{env: env}).noneOf(audit(), "widgts.demo.example.com", migrations),
-		"kube-migrator audit --snapshot=db":             env.explainInstall(interrupted, audit("--snapshot=db"), "", errors.New("it ended")),
+		"etcdctl endpoint health --endpoints=https://a:2379,https://b:2379 '--cacert=my ca.crt' --cert=c.crt " +
+			"--key=c.key": explainAudit(audit(etcd...), &etcdaudit.UnreachableError{}),
+		"etcdctl get / --prefix --keys-only --limit=10 --endpoints=http://a": explainAudit(
+			audit("--etcd-endpoints=http://a"), &etcdaudit.EmptyError{},
+		),
+		"etcdctl snapshot status db":                   explainAudit(audit("--snapshot=db"), &etcdaudit.EmptyError{}),
+		"kube-migrator audit widgets.demo.example.com": env.notFound(audit(), unknown),
+		"kube-migrator audit widgets.demo.example.com ": (&requests{env: env}).noneOf(audit(),
+			"widgts.demo.example.com", migrations),
+		"kube-migrator audit --snapshot=db": env.explainInstall(interrupted, audit("--snapshot=db"), "",
+			errors.New("it ended")),
 	} {
 		known := (*userError)(nil)
 		if want = strings.TrimSpace(want); !errors.As(err, &known) || known.hint != want {

@@ -118,7 +118,8 @@ func auditCode(report *etcdaudit.Report) error {
 }
 
 // currentVersions are those of the file, else those of the cluster if the user named one, else nil.
-func (env *environment) currentVersions(ctx context.Context, command *cobra.Command, f *auditFlags) (*etcdaudit.Current, error) {
+func (env *environment) currentVersions(ctx context.Context, command *cobra.Command,
+	f *auditFlags) (*etcdaudit.Current, error) {
 	switch {
 	case f.current != "":
 		data, err := os.ReadFile(f.current)
@@ -205,7 +206,8 @@ func explainAudit(command *cobra.Command, err error) error {
 	switch {
 	case errors.Is(err, etcdaudit.ErrMemberFile):
 		return hinted(err, save+" && "+path+" --snapshot snapshot.db")
-	case errors.Is(err, etcdaudit.ErrNoSnapshot), errors.Is(err, etcdaudit.ErrTruncated), errors.Is(err, etcdaudit.ErrDamaged):
+	case errors.Is(err, etcdaudit.ErrNoSnapshot), errors.Is(err, etcdaudit.ErrTruncated),
+		errors.Is(err, etcdaudit.ErrDamaged):
 		return hinted(err, save)
 	case errors.As(err, &unreachable):
 		return hinted(err, etcdctl(command, "endpoint health"))

@@ -42,26 +42,41 @@ func TestAuditRefusesBadInputInTwoLines(t *testing.T) {
 		want string
 		try  string
 	}{
-		"no source":                    {nil, "--etcd-endpoints or --snapshot is missing", "kube-migrator audit --help"},
-		"two sources":                  {[]string{"--snapshot", "a", "--etcd-endpoints", "b"}, "exclude each other", "kube-migrator audit --help"},
-		"an argument":                  {[]string{"widgets"}, "unexpected argument", "kube-migrator audit --help"},
-		"certificates for a snapshot":  {[]string{"--snapshot", "a", "--cacert", "b"}, "exclude each other", "kube-migrator audit --help"},
-		"a certificate without a key":  {[]string{"--etcd-endpoints", "a", "--cert", "b"}, "--cert needs --key", "kube-migrator audit --help"},
-		"a CA that does not exist":     {[]string{"--etcd-endpoints", "a", "--cacert", "/none/ca.crt"}, "/none/ca.crt", "kube-migrator audit --help"},
-		"a CA that is none":            {[]string{"--etcd-endpoints", "a", "--cacert", text}, "holds no PEM certificate", "kube-migrator audit --help"},
-		"another scheme":               {[]string{"--etcd-endpoints", "ftp://a"}, "want http:// or https://", "kube-migrator audit --help"},
-		"certificates for http":        {[]string{"--etcd-endpoints", "http://a", "--cacert", text}, "http:// does not use them", "kube-migrator audit --help"},
-		"a snapshot that is not there": {[]string{"--snapshot", "/none/db"}, "/none/db does not exist", "kube-migrator audit --help"},
-		"a file that is no snapshot":   {[]string{"--snapshot", text}, "no etcd snapshot", "etcdctl snapshot save snapshot.db"},
-		"stale without versions":       {[]string{"--snapshot", text, "--stale"}, "--stale needs --kubeconfig or --current", "kube-migrator audit --help"},
-		"a bad file of versions":       {[]string{"--snapshot", text, "--current", text}, "want lines like", "kube-migrator audit --help"},
-		"no file of versions":          {[]string{"--snapshot", text, "--current", "/none/file"}, "/none/file", "kube-migrator audit --help"},
-		"an unknown format":            {[]string{"--snapshot", text, "-o", "xml"}, "use table, wide, json, yaml or name", "kube-migrator audit --help"},
+		"no source": {nil, "--etcd-endpoints or --snapshot is missing",
+			"kube-migrator audit --help"},
+		"two sources": {[]string{"--snapshot", "a", "--etcd-endpoints", "b"}, "exclude each other",
+			"kube-migrator audit --help"},
+		"an argument": {[]string{"widgets"}, "unexpected argument", "kube-migrator audit --help"},
+		"certificates for a snapshot": {[]string{"--snapshot", "a", "--cacert", "b"}, "exclude each other",
+			"kube-migrator audit --help"},
+		"a certificate without a key": {[]string{"--etcd-endpoints", "a", "--cert", "b"}, "--cert needs --key",
+			"kube-migrator audit --help"},
+		"a CA that does not exist": {[]string{"--etcd-endpoints", "a", "--cacert", "/none/ca.crt"}, "/none/ca.crt",
+			"kube-migrator audit --help"},
+		"a CA that is none": {[]string{"--etcd-endpoints", "a", "--cacert", text},
+			"holds no PEM certificate", "kube-migrator audit --help"},
+		"another scheme": {[]string{"--etcd-endpoints", "ftp://a"}, "want http:// or https://",
+			"kube-migrator audit --help"},
+		"certificates for http": {[]string{"--etcd-endpoints", "http://a", "--cacert", text},
+			"http:// does not use them", "kube-migrator audit --help"},
+		"a snapshot that is not there": {[]string{"--snapshot", "/none/db"}, "/none/db does not exist",
+			"kube-migrator audit --help"},
+		"a file that is no snapshot": {[]string{"--snapshot", text}, "no etcd snapshot",
+			"etcdctl snapshot save snapshot.db"},
+		"stale without versions": {[]string{"--snapshot", text, "--stale"}, "--stale needs --kubeconfig or --current",
+			"kube-migrator audit --help"},
+		"a bad file of versions": {[]string{"--snapshot", text, "--current", text}, "want lines like",
+			"kube-migrator audit --help"},
+		"no file of versions": {[]string{"--snapshot", text, "--current", "/none/file"}, "/none/file",
+			"kube-migrator audit --help"},
+		"an unknown format": {[]string{"--snapshot", text, "-o", "xml"}, "use table, wide, json, yaml or name",
+			"kube-migrator audit --help"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := runAudit(t, test.args...)
 			lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
-			if code != 1 || stdout != "" || len(lines) != 2 || !strings.Contains(lines[0], test.want) || lines[1] != "Try: "+test.try {
+			if code != 1 || stdout != "" || len(lines) != 2 || !strings.Contains(lines[0], test.want) ||
+				lines[1] != "Try: "+test.try {
 				t.Errorf("exit code %d, stdout %q, stderr:\n%s", code, stdout, stderr)
 			}
 		})
@@ -115,8 +130,10 @@ func TestAuditComparesARealClusterWithWhatItsAPIServerSays(t *testing.T) {
 			}
 			totals := got.Totals
 			if code != 2 || len(got.StaleObjects) != 3 || totals.Stale != 3 || totals.Undetermined != 0 ||
-				totals.Objects != totals.Current+totals.Stale || got.Source.Revision == 0 || got.Source.ClusterID == "" {
-				t.Errorf("%s: exit code %d, %d stale objects, %+v of %+v", format, code, len(got.StaleObjects), totals, got.Source)
+				totals.Objects != totals.Current+totals.Stale || got.Source.Revision == 0 ||
+				got.Source.ClusterID == "" {
+				t.Errorf("%s: exit code %d, %d stale objects, %+v of %+v", format, code,
+					len(got.StaleObjects), totals, got.Source)
 				for _, r := range got.Rows {
 					if r.Verdict == etcdaudit.IsUndetermined {
 						t.Logf("%+v", r)
@@ -126,9 +143,11 @@ func TestAuditComparesARealClusterWithWhatItsAPIServerSays(t *testing.T) {
 		}
 	})
 	t.Run("nothing stale among what the file asks about is exit code 0", func(t *testing.T) {
-		code, stdout, stderr := run("--current", writeFile(t, "namespaces: v1\nmissing.demo.example.com: v1\n"), "--stale", "-o", "json")
+		code, stdout, stderr := run("--current", writeFile(t, "namespaces: v1\nmissing.demo.example.com: v1\n"),
+			"--stale", "-o", "json")
 		if code != 0 || !strings.Contains(stdout, `"staleObjects": [],`) || !json.Valid([]byte(stdout)) ||
-			!strings.Contains(stderr, "Nothing is stale.") || !strings.Contains(stderr, "warning: no object of missing.demo.example.com is stored") {
+			!strings.Contains(stderr, "Nothing is stale.") ||
+			!strings.Contains(stderr, "warning: no object of missing.demo.example.com is stored") {
 			t.Errorf("exit code %d, stderr:\n%s\nstdout:\n%s", code, stderr, stdout)
 		}
 	})
@@ -141,7 +160,8 @@ func TestAuditComparesARealClusterWithWhatItsAPIServerSays(t *testing.T) {
 		code, stdout, _ := run("--current", writeFile(t, "widgets.demo.example.com: v2\n"))
 		var got []string
 		for line := range strings.Lines(stdout) {
-			if fields := strings.Join(strings.Fields(line), " "); strings.HasPrefix(line, "RESOURCE") || strings.HasPrefix(line, "widgets") {
+			if fields := strings.Join(strings.Fields(line), " "); strings.HasPrefix(line, "RESOURCE") ||
+				strings.HasPrefix(line, "widgets") {
 				got = append(got, fields)
 			}
 		}

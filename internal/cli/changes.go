@@ -11,7 +11,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/install"
 )
 
-// changes shows what install and uninstall did to objects: for people each as it happens, for programs all of them at the end.
+// changes shows what install and uninstall did to objects: for people each as it happens, for programs all of them at
+// the end.
 type changes struct {
 	env    *environment
 	output render.Format
@@ -42,7 +43,8 @@ func (env *environment) changes(output render.Format, dryRun string) *changes {
 // add takes in a change.
 func (c *changes) add(change install.Change) {
 	c.report.Changes = append(c.report.Changes, objectChange{
-		Outcome: string(change.Outcome), Kind: change.Kind, Namespace: change.Namespace, Name: change.Name, Note: change.Note,
+		Outcome: string(change.Outcome), Kind: change.Kind, Namespace: change.Namespace,
+		Name: change.Name, Note: change.Note,
 	})
 	if c.output != render.Text {
 		return

@@ -85,15 +85,21 @@ before 3.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.targetVersion, "target-version", "", "Release that is to decode what is stored, such as 1.36")
-	flags.StringVar(&f.targetServer, "target-server", "", "API server that is to decode what is stored: a URL, or a context of the kubeconfig")
-	flags.StringSliceVarP(&f.files, "filename", "f", nil, "File or folder with CustomResourceDefinitions to be applied; - is standard input")
-	durationVar(flags, &f.maxAge, "max-age", 0, 0, "How old a StorageState may be; 0 for any age (default: one and a half of the periods that it records, and 2 minutes)")
-	flags.BoolVar(&f.explain, "explain", false, "Show what releases up to --target-version change for built-in resources, and read no cluster")
+	flags.StringVar(&f.targetServer, "target-server", "",
+		"API server that is to decode what is stored: a URL, or a context of the kubeconfig")
+	flags.StringSliceVarP(&f.files, "filename", "f", nil,
+		"File or folder with CustomResourceDefinitions to be applied; - is standard input")
+	durationVar(flags, &f.maxAge, "max-age", 0, 0,
+		"How old a StorageState may be; 0 for any age (default: one and a half of the periods that it records, and 2 "+
+			"minutes)")
+	flags.BoolVar(&f.explain, "explain", false,
+		"Show what releases up to --target-version change for built-in resources, and read no cluster")
 	f.scope.add(flags)
 	f.add(flags)
 	outputVar(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	// The flag exists, and has no other completion.
-	_ = command.RegisterFlagCompletionFunc("target-version", cobra.FixedCompletions(upgrade.Known(), cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("target-version",
+		cobra.FixedCompletions(upgrade.Known(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
@@ -105,7 +111,8 @@ func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) 
 	if err := exclusive(command, "target-version", "target-server"); err != nil {
 		return nil, err
 	}
-	for _, other := range []string{"target-version", "target-server", resource, "include", "exclude"} { // the files say what is asked, and about what
+	// the files say what is asked, and about what
+	for _, other := range []string{"target-version", "target-server", resource, "include", "exclude"} {
 		if err := exclusive(command, "filename", other); err != nil {
 			return nil, err
 		}
@@ -128,8 +135,9 @@ type gathering struct {
 func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, source etcdaudit.Source) error {
 	ctx := command.Context()
 	question := upgrade.Question{
-		Program: env.name, Now: time.Now(), MaxAge: f.maxAge, AnyAge: command.Flags().Changed("max-age") && f.maxAge == 0,
-		Etcd: source != nil, Applying: len(f.files) > 0,
+		Program: env.name, Now: time.Now(), MaxAge: f.maxAge,
+		AnyAge: command.Flags().Changed("max-age") && f.maxAge == 0,
+		Etcd:   source != nil, Applying: len(f.files) > 0,
 	}
 	var manifests []upgrade.Manifest
 	var err error
@@ -180,7 +188,8 @@ func (g *gathering) look(ctx context.Context, source etcdaudit.Source, prefix st
 		return explainAudit(g.command, err)
 	}
 	g.held = heldOf(report)
-	fmt.Fprintf(g.env.Err, "Read %s objects from etcd at revision %d.\n", render.Count(report.Totals.Objects), report.Source.Revision)
+	fmt.Fprintf(g.env.Err, "Read %s objects from etcd at revision %d.\n", render.Count(report.Totals.Objects),
+		report.Source.Revision)
 	return nil
 }
 
@@ -225,7 +234,8 @@ func (g *gathering) conclude(report upgrade.Report) error {
 		fmt.Fprintf(g.env.Err, "Skipped: %s\n", what)
 	}
 	bare := !g.question.Installed && !g.question.Etcd && !g.question.Applying
-	missing := errors.New("this cluster has no StorageStates, which record what is stored: kube-migrator is not installed")
+	missing := errors.New("this cluster has no StorageStates, which record what is stored: kube-migrator is not " +
+		"installed")
 	switch code := exitOf(report.Verdict); {
 	case code == exitDone:
 		return nil

@@ -71,7 +71,8 @@ func TestCheckOnRealClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.do(t, http.MethodPost, "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups", `{"metadata":{"name":"a"},"spec":{"schedulingPolicy":{"basic":{}}}}`)
+	c.do(t, http.MethodPost, "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups",
+		`{"metadata":{"name":"a"},"spec":{"schedulingPolicy":{"basic":{}}}}`)
 	t.Run("without an installation", c.bare)
 	if err := c.InstallDefinitions(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
@@ -89,17 +90,21 @@ func (c *checked) golden(t *testing.T, name, in string, args ...string) {
 	t.Run(name, func(t *testing.T) {
 		t.Helper()
 		var out, errs strings.Builder
-		code := Run(t.Context(), append([]string{"kube-migrator", "check", "--kubeconfig", c.kubeconfig}, args...), Streams{In: strings.NewReader(in), Out: &out, Err: &errs})
+		code := Run(t.Context(), append([]string{"kube-migrator", "check", "--kubeconfig", c.kubeconfig}, args...),
+			Streams{In: strings.NewReader(in), Out: &out, Err: &errs})
 		if !slices.Contains(args, "-o") {
 			for line := range strings.Lines(out.String()) {
-				if len([]rune(line)) > 121 && !strings.HasPrefix(line, "  Try: ") && !strings.HasSuffix(line, ".\n") { // a command, and the sentence at the end
+				// a command, and the sentence at the end
+				if len([]rune(line)) > 121 && !strings.HasPrefix(line, "  Try: ") && !strings.HasSuffix(line, ".\n") {
 					t.Errorf("%d columns: %s", len([]rune(line))-1, line)
 				}
 			}
 		}
-		got := fmt.Sprintf("$ kube-migrator check %s\n%s%sexit code %d\n", strings.Join(args, " "), &out, prefixed("stderr: ", errs.String()), code)
+		got := fmt.Sprintf("$ kube-migrator check %s\n%s%sexit code %d\n", strings.Join(args, " "), &out,
+			prefixed("stderr: ", errs.String()), code)
 		got = regexp.MustCompile(`--snapshot \S+/`).ReplaceAllString(c.masks.Replace(got), "--snapshot ")
-		got = regexp.MustCompile(`Read \d+ objects from etcd at revision \d+`).ReplaceAllString(got, "Read N objects from etcd at revision R")
+		got = regexp.MustCompile(`Read \d+ objects from etcd at revision \d+`).ReplaceAllString(got,
+			"Read N objects from etcd at revision R")
 		path := filepath.Join(c.testdata, strings.ToLower(strings.NewReplacer(" ", "-", ",", "").Replace(name))+".txt")
 		if *update {
 			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -134,11 +139,14 @@ func (c *checked) do(t *testing.T, method, path, body string) []byte {
 	return answer
 }
 
-// state writes a StorageState with these versions, the last of which is current; edits are fields of the status besides.
-func (c *checked) state(t *testing.T, resource schema.GroupResource, kind string, edits map[string]any, versions ...string) {
+// state writes a StorageState with these versions, the last of which is current; edits are fields of the status
+// besides.
+func (c *checked) state(t *testing.T, resource schema.GroupResource, kind string,
+	edits map[string]any, versions ...string) {
 	t.Helper()
 	name := resource.String()
-	if status, _, err := c.Servers[0].Do(t.Context(), http.MethodGet, statesPath+"/"+name, nil); err != nil || status != http.StatusOK {
+	if status, _, err := c.Servers[0].Do(t.Context(), http.MethodGet, statesPath+"/"+name, nil); err != nil ||
+		status != http.StatusOK {
 		c.do(t, http.MethodPost, statesPath, fmt.Sprintf(`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":%q},
 			"spec":{"resource":{"group":%q,"resource":%q}}}`, name, resource.Group, resource.Resource))
 	}
@@ -156,7 +164,8 @@ func (c *checked) state(t *testing.T, resource schema.GroupResource, kind string
 		return storageversion.Hash(gv.WithKind(kind))
 	}
 	current := versions[len(versions)-1]
-	status := map[string]any{"persistedVersions": versions, "currentVersion": current, "currentStorageVersionHash": hash(current), "lastHeartbeatTime": time.Now().UTC().Format(time.RFC3339)}
+	status := map[string]any{"persistedVersions": versions, "currentVersion": current,
+		"currentStorageVersionHash": hash(current), "lastHeartbeatTime": time.Now().UTC().Format(time.RFC3339)}
 	hashes := []string{}
 	for _, v := range versions {
 		hashes = append(hashes, hash(v))
@@ -195,7 +204,8 @@ func (c *checked) byStates(t *testing.T) {
 	c.golden(t, "Unknown", "", "widgets")
 	c.widgets(t, map[string]any{
 		"currentStorageVersionHash": "Unknown", "currentVersion": "",
-		"conditions": []any{map[string]any{"type": "AllEncodingVersionsEqual", "status": "False", "message": "api-0 encodes v1, api-1 encodes v2"}},
+		"conditions": []any{map[string]any{"type": "AllEncodingVersionsEqual", "status": "False",
+			"message": "api-0 encodes v1, api-1 encodes v2"}},
 	}, "v1", "v2")
 	c.golden(t, "servers that disagree", "", "widgets")
 	c.widgets(t, map[string]any{"lastHeartbeatTime": time.Now().Add(-3 * time.Hour).UTC().Format(time.RFC3339)}, "v2")
@@ -207,10 +217,12 @@ func (c *checked) byStates(t *testing.T) {
 	c.golden(t, "a whole cluster with work left", "", "-o", "name")
 	c.widgets(t, nil, "v2")
 	c.state(t, schema.GroupResource{Group: "gone.example.com", Resource: "things"}, "Thing", nil, "v1")
-	c.do(t, http.MethodPost, apiServicesPath, `{"metadata":{"name":"v1.down.example.com"},"spec":{"group":"down.example.com","version":"v1","groupPriorityMinimum":1,"versionPriority":1,
+	c.do(t, http.MethodPost, apiServicesPath,
+		`{"metadata":{"name":"v1.down.example.com"},"spec":{"group":"down.example.com","version":"v1","groupPriorityMinimum":1,"versionPriority":1,
 		"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"down"}}}`)
 	// Until the API server has looked for the service, it says something else.
-	for deadline := time.Now().Add(time.Minute); !bytes.Contains(c.do(t, http.MethodGet, apiServicesPath+"/v1.down.example.com", ""), []byte("ServiceNotFound")); {
+	for deadline := time.Now().Add(time.Minute); !bytes.Contains(c.do(t, http.MethodGet, apiServicesPath+
+		"/v1.down.example.com", ""), []byte("ServiceNotFound")); {
 		if time.Now().After(deadline) {
 			t.Fatal("the API server has not looked for the service within a minute")
 		}
@@ -235,7 +247,8 @@ func (c *checked) everything(t *testing.T) {
 	for _, r := range inv.Resources {
 		if r.StorageVersionHash != "" {
 			c.state(t, r.GroupResource, r.Kind, map[string]any{
-				"persistedStorageVersionHashes": []string{r.StorageVersionHash}, "currentStorageVersionHash": r.StorageVersionHash,
+				"persistedStorageVersionHashes": []string{r.StorageVersionHash},
+				"currentStorageVersionHash":     r.StorageVersionHash,
 			}, r.Storage())
 		}
 	}
@@ -249,9 +262,11 @@ func (c *checked) forTarget(t *testing.T) {
 	c.golden(t, "the same release", "", podGroups, "--target-version", "1.37")
 	c.widgets(t, nil, "v0", "v2")
 	c.golden(t, "a version that the definition lacks", "", "widgets", "--target-version", "1.37")
-	c.golden(t, "the same server", "", podGroups, "storagestates.migration.k8s.io", "--target-server", c.Servers[0].URL(), "-o", "json")
+	c.golden(t, "the same server", "", podGroups, "storagestates.migration.k8s.io", "--target-server",
+		c.Servers[0].URL(), "-o", "json")
 	c.other(t)
-	c.golden(t, "a server of the other release", "", podGroups, "widgets", "customresourcedefinitions", "--target-server", "other")
+	c.golden(t, "a server of the other release", "", podGroups, "widgets", "customresourcedefinitions",
+		"--target-server", "other")
 	c.golden(t, "a context that is not there", "", "--target-server", "nowhere")
 	c.golden(t, "a release that is not known", "", "--target-version", "1.29")
 	c.golden(t, "a release that is none", "", "--target-version", "newest")
@@ -271,7 +286,8 @@ func (c *checked) other(t *testing.T) {
 	c.addContext(t, path)
 }
 
-// futureRelease takes both clusters for servers of a release that nobody knows yet: what one publishes is taken, and the other does not publish.
+// futureRelease takes both clusters for servers of a release that nobody knows yet: what one publishes is taken, and
+// the other does not publish.
 func (c *checked) futureRelease(t *testing.T, publishing *testbed.Cluster) {
 	t.Helper()
 	ask := func(cluster *testbed.Cluster) (upgrade.Table, error) {
@@ -284,11 +300,14 @@ func (c *checked) futureRelease(t *testing.T, publishing *testbed.Cluster) {
 	}
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	table, err := ask(publishing)
-	for deadline := time.Now().Add(time.Minute); len(table.Decodable[deployments].Versions) == 0 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); len(table.Decodable[deployments].Versions) == 0 &&
+		time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		table, err = ask(publishing) // it publishes some seconds after its start
 	}
 	got := table.Decodable[deployments]
-	want := upgrade.Decodable{Kind: "Deployment", Versions: []schema.GroupVersion{{Group: "apps", Version: "v1"}, {Group: "apps", Version: "v1beta2"}, {Group: "apps", Version: "v1beta1"}}}
+	want := upgrade.Decodable{Kind: "Deployment",
+		Versions: []schema.GroupVersion{{Group: "apps", Version: "v1"}, {Group: "apps", Version: "v1beta2"},
+			{Group: "apps", Version: "v1beta1"}}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v, deployments (-want +got):\n%s", err, diff)
 	}
@@ -315,13 +334,14 @@ func (c *checked) addContext(t *testing.T, path string) {
 	}
 }
 
-// downgrade really does what was asked about: the other release can read what was found safe, and cannot read what was not; it does not even
-// become ready.
+// downgrade really does what was asked about: the other release can read what was found safe, and cannot read what was
+// not; it does not even become ready.
 func (c *checked) downgrade(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	err := c.Servers[0].RestartWith(ctx, testbed.ServerOptions{
-		Release: testbed.V136, Flags: []string{"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"},
+		Release: testbed.V136, Flags: []string{"--feature-gates=GenericWorkload=true",
+			"--runtime-config=scheduling.k8s.io/v1alpha2=true"},
 	})
 	if err == nil {
 		t.Error("a server that cannot read what is stored is ready")
@@ -348,7 +368,8 @@ func (c *checked) downgrade(t *testing.T) {
 func (c *checked) edited(t *testing.T, edit func(spec map[string]any)) string {
 	t.Helper()
 	var d map[string]any
-	if err := json.Unmarshal(c.do(t, http.MethodGet, definitionsPath+"/"+testbed.WidgetDefinition, ""), &d); err != nil {
+	if err := json.Unmarshal(c.do(t, http.MethodGet, definitionsPath+"/"+
+		testbed.WidgetDefinition, ""), &d); err != nil {
 		t.Fatal(err)
 	}
 	delete(d, "status")
@@ -429,12 +450,15 @@ func (c *checked) webhook(t *testing.T) {
 		return func(d map[string]any) { d["spec"].(map[string]any)["conversion"] = strategy }
 	}
 	if _, err := c.EditDefinition(t.Context(), testbed.WidgetDefinition, conversion(map[string]any{
-		"strategy": "Webhook", "webhook": map[string]any{"clientConfig": map[string]any{"url": "https://127.0.0.1:1"}, "conversionReviewVersions": []string{"v1"}},
+		"strategy": "Webhook", "webhook": map[string]any{"clientConfig": map[string]any{"url": "https://127.0.0.1:1"},
+			"conversionReviewVersions": []string{"v1"}},
 	})); err != nil {
 		t.Fatal(err)
 	}
-	c.golden(t, "definitions without the conversion webhook", c.edited(t, func(spec map[string]any) { spec["conversion"] = map[string]any{"strategy": "None"} }), "-f", "-")
-	if _, err := c.EditDefinition(t.Context(), testbed.WidgetDefinition, conversion(map[string]any{"strategy": "None"})); err != nil {
+	c.golden(t, "definitions without the conversion webhook",
+		c.edited(t, func(spec map[string]any) { spec["conversion"] = map[string]any{"strategy": "None"} }), "-f", "-")
+	if _, err := c.EditDefinition(t.Context(), testbed.WidgetDefinition,
+		conversion(map[string]any{"strategy": "None"})); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -450,8 +474,10 @@ func (c *checked) byEtcd(t *testing.T) {
 	c.widgets(t, nil, "v2")
 	claim("v2")
 	c.golden(t, "records that claim less than etcd holds", "", append(etcd, "widgets")...)
-	c.golden(t, "etcd against a definition that removes a version", c.edited(t, without("v1")), append(etcd, "-f", "-")...)
-	c.golden(t, "a snapshot against a target", "", "widgets", podGroups, "--snapshot", c.snapshot(t), "--target-version", "1.36", "-o", "json")
+	c.golden(t, "etcd against a definition that removes a version", c.edited(t, without("v1")),
+		append(etcd, "-f", "-")...)
+	c.golden(t, "a snapshot against a target", "", "widgets", podGroups, "--snapshot", c.snapshot(t),
+		"--target-version", "1.36", "-o", "json")
 	claim("v1", "v2")
 	c.widgets(t, nil, "Unknown", "v2")
 	c.golden(t, "certificates without etcd", "", "--cacert", "a")

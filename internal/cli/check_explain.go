@@ -16,13 +16,15 @@ import (
 )
 
 // explainRefuses are the flags of check that say what to read of a cluster.
-var explainRefuses = []string{"target-server", "filename", "snapshot", "etcd-endpoints", "cacert", "cert", "key", "prefix", "max-age"}
+var explainRefuses = []string{"target-server", "filename", "snapshot", "etcd-endpoints", "cacert", "cert",
+	"key", "prefix", "max-age"}
 
 // explain shows what the known releases change up to the target, or up to the newest. It asks no cluster.
 func (env *environment) explain(command *cobra.Command, f *checkFlags) error {
 	for _, name := range explainRefuses {
 		if command.Flags().Changed(name) {
-			return usageError(command, fmt.Errorf("--explain compares releases and reads no cluster: --%s has no meaning with it", name))
+			return usageError(command, fmt.Errorf("--explain compares releases and reads no cluster: --%s has no "+
+				"meaning with it", name))
 		}
 	}
 	if err := f.scope.check(command); err != nil {
@@ -42,13 +44,20 @@ func (env *environment) explain(command *cobra.Command, f *checkFlags) error {
 	}
 	explanation := render.Explanation{Target: target, Releases: known[:slices.Index(known, target)+1]}
 	for _, name := range f.scope.names {
-		if !slices.ContainsFunc(upgrade.BuiltIn(target), func(r schema.GroupResource) bool { return answersTo(r, name) }) {
-			return hinted(fmt.Errorf("no release from %s to %s has a built-in resource %s", known[0], target, name), env.name+" check --explain")
+		if !slices.ContainsFunc(upgrade.BuiltIn(target), func(r schema.GroupResource) bool {
+			return answersTo(r,
+				name)
+		}) {
+			return hinted(fmt.Errorf("no release from %s to %s has a built-in resource %s", known[0], target, name),
+				env.name+" check --explain")
 		}
 	}
 	for _, change := range upgrade.Changes(target) {
 		if r := schema.ParseGroupResource(change.Resource); f.scope.holds([]string{change.Resource}, false) &&
-			(len(f.scope.names) == 0 || slices.ContainsFunc(f.scope.names, func(name string) bool { return answersTo(r, name) })) {
+			(len(f.scope.names) == 0 || slices.ContainsFunc(f.scope.names, func(name string) bool {
+				return answersTo(r,
+					name)
+			})) {
 			explanation.Changes = append(explanation.Changes, change)
 		}
 	}
@@ -58,8 +67,8 @@ func (env *environment) explain(command *cobra.Command, f *checkFlags) error {
 	return nil
 }
 
-// answersTo reports whether a built-in resource is meant by a name: its plural, with or without its group. Kinds and short names are
-// for API servers to resolve.
+// answersTo reports whether a built-in resource is meant by a name: its plural, with or without its group. Kinds and
+// short names are for API servers to resolve.
 func answersTo(r schema.GroupResource, name string) bool {
 	return inventory.Matches([]string{name}, r.String(), r.Resource)
 }

@@ -25,7 +25,8 @@ func explain(t *testing.T, arguments ...string) (out, errs string, code int) {
 }
 
 func TestExplainShowsWhatReleasesChangeWithoutACluster(t *testing.T) {
-	out, errs, code := explain(t, "--target-version", "1.36.3", "mutatingadmissionpolicies", "horizontalpodautoscalers.autoscaling", "workloads", "pods")
+	out, errs, code := explain(t, "--target-version", "1.36.3", "mutatingadmissionpolicies",
+		"horizontalpodautoscalers.autoscaling", "workloads", "pods")
 	want := `RELEASE   RESOURCE                                                 STORED AS             LOST
 1.35      mutatingadmissionpolicies.admissionregistration.k8s.io   v1alpha1 → v1beta1    -
 1.36      horizontalpodautoscalers.autoscaling                     v2                    v2beta2,v2beta1
@@ -57,7 +58,8 @@ func TestExplainFitsOnAScreenAndEndsAtTheTarget(t *testing.T) {
 			if n := len([]rune(line)); n > 120 && strings.Contains(line, "   ") {
 				t.Errorf("%s: %d columns: %s", release, n, line)
 			}
-			if first, _, _ := strings.Cut(line, " "); i > 0 && strings.HasPrefix(line, "1.") && len(first) == len(release) && first > release {
+			if first, _, _ := strings.Cut(line, " "); i > 0 && strings.HasPrefix(line, "1.") &&
+				len(first) == len(release) && first > release {
 				t.Errorf("%s: shows what is later: %s", release, line)
 			}
 		}
@@ -83,20 +85,24 @@ func TestExplainHasTheOutputsOfCheck(t *testing.T) {
 	if diff := cmp.Diff(want, fromJSON); diff != "" {
 		t.Errorf("-o json (-want +got):\n%s", diff)
 	}
-	out, _, _ = explain(t, "--target-version", "1.36", "--include", "hor*,vol*", "--exclude", "*.storage.k8s.io", "-o", "yaml")
+	out, _, _ = explain(t, "--target-version", "1.36", "--include", "hor*,vol*", "--exclude",
+		"*.storage.k8s.io", "-o", "yaml")
 	if err := yaml.Unmarshal([]byte(out), &fromYAML); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, fromYAML); diff != "" {
 		t.Errorf("-o yaml (-want +got):\n%s", diff)
 	}
-	if out, _, _ := explain(t, "--target-version", "1.36", "workloads", "hor*", "-o", "name"); out != "horizontalpodautoscalers.autoscaling\nworkloads.scheduling.k8s.io\n" {
+	if out, _, _ := explain(t, "--target-version", "1.36", "workloads", "hor*", "-o",
+		"name"); out != "horizontalpodautoscalers.autoscaling\nworkloads.scheduling.k8s.io\n" {
 		t.Errorf("-o name: %q", out)
 	}
-	if out, _, _ := explain(t, "--target-version", "1.36", "workloads", "-o", "wide"); !strings.Contains(out, "scheduling.k8s.io/v1alpha1 → scheduling.k8s.io/v1alpha2 ") {
+	if out, _, _ := explain(t, "--target-version", "1.36", "workloads", "-o",
+		"wide"); !strings.Contains(out, "scheduling.k8s.io/v1alpha1 → scheduling.k8s.io/v1alpha2 ") {
 		t.Errorf("-o wide:\n%s", out)
 	}
-	if out, _, _ := explain(t, "--target-version", "1.37", "pods", "-o", "json"); !strings.Contains(out, `"changes": []`) {
+	if out, _, _ := explain(t, "--target-version", "1.37", "pods", "-o",
+		"json"); !strings.Contains(out, `"changes": []`) {
 		t.Errorf("-o json without a change:\n%s", out)
 	}
 }
@@ -104,12 +110,18 @@ func TestExplainHasTheOutputsOfCheck(t *testing.T) {
 func TestExplainRefusesWhatItCannotAnswer(t *testing.T) {
 	newest := upgrade.Known()[len(upgrade.Known())-1]
 	for arguments, want := range map[string]string{
-		"--target-version=1.29": "error: what Kubernetes 1.29 can decode is not known: known are " + upgrade.KnownRange() + "\nTry: kube-migrator check --explain --target-version " + newest + "\n",
-		"widgets":               "error: no release from 1.30 to " + newest + " has a built-in resource widgets\nTry: kube-migrator check --explain\n",
-		"--snapshot=x.db":       "error: --explain compares releases and reads no cluster: --snapshot has no meaning with it\nTry: kube-migrator check --help\n",
-		"--filename=x.yaml":     "error: --explain compares releases and reads no cluster: --filename has no meaning with it\nTry: kube-migrator check --help\n",
-		"--target-server=other": "error: --explain compares releases and reads no cluster: --target-server has no meaning with it\nTry: kube-migrator check --help\n",
-		"--max-age=1h":          "error: --explain compares releases and reads no cluster: --max-age has no meaning with it\nTry: kube-migrator check --help\n",
+		"--target-version=1.29": "error: what Kubernetes 1.29 can decode is not known: known are " +
+			upgrade.KnownRange() + "\nTry: kube-migrator check --explain --target-version " + newest + "\n",
+		"widgets": "error: no release from 1.30 to " + newest +
+			" has a built-in resource widgets\nTry: kube-migrator check --explain\n",
+		"--snapshot=x.db": "error: --explain compares releases and reads no cluster: --snapshot has no meaning " +
+			"with it\nTry: kube-migrator check --help\n",
+		"--filename=x.yaml": "error: --explain compares releases and reads no cluster: --filename has no meaning " +
+			"with it\nTry: kube-migrator check --help\n",
+		"--target-server=other": "error: --explain compares releases and reads no cluster: --target-server has no " +
+			"meaning with it\nTry: kube-migrator check --help\n",
+		"--max-age=1h": "error: --explain compares releases and reads no cluster: --max-age has no meaning with " +
+			"it\nTry: kube-migrator check --help\n",
 	} {
 		out, errs, code := explain(t, arguments)
 		wantCode := exitError

@@ -48,9 +48,10 @@ func (env *environment) readManifests(command *cobra.Command, paths []string) ([
 	return manifests, nil
 }
 
-// readCRDs reads the CustomResourceDefinitions of files and folders, and counts the other objects. No object at all is an error: something
-// has gone wrong before us, in a pipe for instance.
-func (env *environment) readCRDs(command *cobra.Command, paths []string) (crds []manifest.Object, others int, err error) {
+// readCRDs reads the CustomResourceDefinitions of files and folders, and counts the other objects. No object at all is
+// an error: something has gone wrong before us, in a pipe for instance.
+func (env *environment) readCRDs(command *cobra.Command,
+	paths []string) (crds []manifest.Object, others int, err error) {
 	for _, path := range paths {
 		files, err := filesOf(path)
 		if err != nil {
@@ -62,7 +63,8 @@ func (env *environment) readCRDs(command *cobra.Command, paths []string) (crds [
 				return nil, 0, usageError(command, err)
 			}
 			for _, object := range objects {
-				if group, _, _ := strings.Cut(object.APIVersion, "/"); object.Kind == "CustomResourceDefinition" && group == "apiextensions.k8s.io" {
+				if group, _, _ := strings.Cut(object.APIVersion, "/"); object.Kind == "CustomResourceDefinition" &&
+					group == "apiextensions.k8s.io" {
 					crds = append(crds, object)
 				} else {
 					others++
@@ -134,7 +136,11 @@ func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Mani
 		resource := m.Resource()
 		f := upgrade.Facts{
 			Resource: resource, Kind: m.Kind, State: g.states[resource], Held: g.held[resource],
-			Migrations: matches(g.migrations, func(m *v1alpha1.StorageVersionMigration) bool { return resourceOf(m) == resource }),
+			Migrations: matches(g.migrations, func(
+				m *v1alpha1.StorageVersionMigration,
+			) bool {
+				return resourceOf(m) == resource
+			}),
 		}
 		if i := slices.IndexFunc(g.inv.Resources, func(r inventory.Resource) bool { return r.GroupResource == resource }); i >= 0 {
 			f = g.of(g.inv.Resources[i])

@@ -42,10 +42,12 @@ func (env *environment) target(ctx context.Context, command *cobra.Command, f *c
 	return &upgrade.Target{Name: "Kubernetes " + minor, Table: table}, nil
 }
 
-// unknownRelease says that there is no table of a release. The command that it offers has flags, such as "--explain ", in it.
+// unknownRelease says that there is no table of a release. The command that it offers has flags, such as "--explain ",
+// in it.
 func (env *environment) unknownRelease(release, flags string) error {
 	known := upgrade.Known()
-	return hintedCode(fmt.Errorf("what Kubernetes %s can decode is not known: known are %s", release, upgrade.KnownRange()),
+	return hintedCode(fmt.Errorf("what Kubernetes %s can decode is not known: known are %s",
+		release, upgrade.KnownRange()),
 		env.name+" check "+flags+"--target-version "+known[len(known)-1], exitUndetermined)
 }
 
@@ -64,7 +66,8 @@ func (env *environment) targetServer(ctx context.Context, where string) (*upgrad
 	if err != nil {
 		return nil, q.explain("read the version of the target", err)
 	}
-	target := &upgrade.Target{Name: fmt.Sprintf("%s (Kubernetes %s)", where, release), Definitions: map[schema.GroupResource]upgrade.Definition{}}
+	target := &upgrade.Target{Name: fmt.Sprintf("%s (Kubernetes %s)", where, release),
+		Definitions: map[schema.GroupResource]upgrade.Definition{}}
 	err = crd.Each(ctx, client, func(d *crd.Definition) {
 		names := d.Spec.Names
 		definition := upgrade.Definition{Group: d.Spec.Group, Kind: names.Kind}
@@ -118,7 +121,8 @@ func (env *environment) targetTable(ctx context.Context, q *requests, release st
 	return table, err
 }
 
-// targetConfig is how to reach the target: another address with the credentials that the flags name, or another context.
+// targetConfig is how to reach the target: another address with the credentials that the flags name, or another
+// context.
 func (env *environment) targetConfig(where string) (*rest.Config, error) {
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: where}
 	if strings.Contains(where, "://") {

@@ -58,7 +58,8 @@ func (f *checkpointFile) Load(context.Context) (*migrate.Checkpoint, error) {
 // Save implements migrate.Checkpoints.
 func (f *checkpointFile) Save(_ context.Context, c *migrate.Checkpoint) error { return f.write(c) }
 
-// maxCheckpointBytes bounds what is read of a file. Today's checkpoints have less than a MiB; those of older releases held whole messages.
+// maxCheckpointBytes bounds what is read of a file. Today's checkpoints have less than a MiB; those of older releases
+// held whole messages.
 const maxCheckpointBytes = 256 << 20
 
 // read decodes the file; found is false where there is none.
@@ -84,7 +85,8 @@ func (f *checkpointFile) read(into any) (found bool, err error) {
 	return true, nil
 }
 
-// write lets the new file take the old one's place in one step, so a process that dies leaves either the one or the other (I5).
+// write lets the new file take the old one's place in one step, so a process that dies leaves either the one or the
+// other (I5).
 func (f *checkpointFile) write(value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {

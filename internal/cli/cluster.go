@@ -19,14 +19,15 @@ import (
 func (env *environment) addClusterFlags(flags *pflag.FlagSet) {
 	env.kubeconfig = clientcmd.NewDefaultClientConfigLoadingRules()
 	env.overrides = &clientcmd.ConfigOverrides{}
-	flags.StringVar(&env.kubeconfig.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "", "Path to the kubeconfig file (default: $KUBECONFIG, else ~/.kube/config, else the pod's ServiceAccount)")
+	flags.StringVar(&env.kubeconfig.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "",
+		"Path to the kubeconfig file (default: $KUBECONFIG, else ~/.kube/config, else the pod's ServiceAccount)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // every command here is about the whole cluster
 	clientcmd.BindOverrideFlags(env.overrides, flags, names)
 }
 
-// config returns the connection to the cluster that the flags, the kubeconfig or the pod's ServiceAccount name. Whatever is
-// sent through it waits while the API server asks for that.
+// config returns the connection to the cluster that the flags, the kubeconfig or the pod's ServiceAccount name.
+// Whatever is sent through it waits while the API server asks for that.
 func (env *environment) config() (*rest.Config, error) {
 	config, err := env.impatientConfig()
 	if err != nil {

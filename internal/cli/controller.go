@@ -66,29 +66,49 @@ in flight and save their checkpoints; Jobs go on. Metrics are served with TLS to
 
 func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	o := &f.options
-	flags.StringVarP(&o.Namespace, "namespace", "n", "kube-migrator", "Namespace of the installation: Jobs, checkpoints and the Lease")
-	wordVar(flags, &f.workers, "workers", workersAsJobs, "jobs; in-process: migrate in this process, for clusters without nodes to spare", workersAsJobs, workersInProcess)
+	flags.StringVarP(&o.Namespace, "namespace", "n", "kube-migrator",
+		"Namespace of the installation: Jobs, checkpoints and the Lease")
+	wordVar(flags, &f.workers, "workers", workersAsJobs,
+		"jobs; in-process: migrate in this process, for clusters without nodes to spare",
+		workersAsJobs, workersInProcess)
 	flags.StringVar(&o.WorkerImage, "worker-image", "", "Image of the Jobs' pods")
-	flags.StringVar(&o.WorkerImagePullPolicy, "worker-image-pull-policy", "IfNotPresent", "Pull policy of the Jobs' pods: Always, IfNotPresent or Never")
-	flags.StringVar(&f.trigger.WorkerRole, "worker-role", "", "ClusterRole in which the controller grants the workers what they lack to migrate resources that come later (default: grant nothing)")
-	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker", "ServiceAccount of the Jobs' pods")
-	numberVar(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent, within[int]{least: 1, unit: "migrations"}, "Most migrations at one time; only one migration per resource may run")
-	flags.BoolVar(&f.autoTrigger, "auto-trigger", true, "Ask for a migration where a resource may be stored in more than its current version; false: only record that, in StorageStates")
-	wordVar(flags, &f.bootstrap, "bootstrap", bootstrapAll, "all: request also resources whose stored versions are unknown; none: only those that were requested once", bootstrapAll, bootstrapNone)
+	flags.StringVar(&o.WorkerImagePullPolicy, "worker-image-pull-policy", "IfNotPresent",
+		"Pull policy of the Jobs' pods: Always, IfNotPresent or Never")
+	flags.StringVar(&f.trigger.WorkerRole, "worker-role", "",
+		"ClusterRole in which the controller grants the workers what they lack to migrate resources that come later "+
+			"(default: grant nothing)")
+	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker",
+		"ServiceAccount of the Jobs' pods")
+	numberVar(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent,
+		within[int]{least: 1, unit: "migrations"},
+		"Most migrations at one time; only one migration per resource may run")
+	flags.BoolVar(&f.autoTrigger, "auto-trigger", true,
+		"Ask for a migration where a resource may be stored in more than its current version; false: only record "+
+			"that, in StorageStates")
+	wordVar(flags, &f.bootstrap, "bootstrap", bootstrapAll,
+		"all: request also resources whose stored versions are unknown; none: only those that were requested once",
+		bootstrapAll, bootstrapNone)
 	flags.StringSliceVar(&f.trigger.Include, "include", nil, "Ask for resources by a pattern of full names only")
 	flags.StringSliceVar(&f.trigger.Exclude, "exclude", nil, "Do not ask for resources by a pattern of full names")
-	durationVar(flags, &f.trigger.Period, "discovery-period", trigger.DefaultPeriod, time.Second, "How often all API servers are asked what they store when nothing moves")
+	durationVar(flags, &f.trigger.Period, "discovery-period", trigger.DefaultPeriod, time.Second,
+		"How often all API servers are asked what they store when nothing moves")
 	addPace(flags, &f.trigger.Pace)
 	evidenceVar(flags, &o.MinEvidence)
 	durationVar(flags, &o.SettleTime, settleTime, migrate.DefaultSettleTime, time.Nanosecond, settleTimeUsage)
 	addShutdownDelay(flags, &o.ShutdownDelay)
-	durationVar(flags, &o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, time.Nanosecond, "How long after its first failure a migration is tried again; doubled each time, at most 6h")
-	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
+	durationVar(flags, &o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, time.Nanosecond,
+		"How long after its first failure a migration is tried again; doubled each time, at most 6h")
+	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false,
+		"Do not prune status.storedVersions after the proof")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "Act only while holding the Lease kube-migrator-controller")
-	durationVar(flags, &o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, 2*time.Second, "How long to wait for a leader that stopped renewing its Lease")
+	durationVar(flags, &o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, 2*time.Second,
+		"How long to wait for a leader that stopped renewing its Lease")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "Where metrics are served; 0: nowhere")
-	flags.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "", "Folder with tls.crt and tls.key for serving metrics, read again when they change (default: a self-signed certificate)")
-	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served; 0: nowhere")
+	flags.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "",
+		"Folder with tls.crt and tls.key for serving metrics, read again when they change (default: a self-signed "+
+			"certificate)")
+	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081",
+		"Where /healthz and /readyz are served; 0: nowhere")
 }
 
 // check refuses what cannot be meant before anything is sent.
@@ -133,14 +153,17 @@ func (env *environment) controller(ctx context.Context, f *controllerFlags) erro
 	f.options.Logger = slog.New(slog.NewTextHandler(env.Err, nil))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err = controller.Run(ctx, migrate.Considerate(impatient), controller.Options{Migration: f.options, Trigger: f.trigger})
+	err = controller.Run(ctx, migrate.Considerate(impatient),
+		controller.Options{Migration: f.options, Trigger: f.trigger})
 	switch {
 	case errors.Is(err, trigger.ErrRestored):
-		return hinted(fmt.Errorf("%w; every StorageState says Unknown now, and the controller has to be started again", err), "kubectl get storagestates.migration.k8s.io")
+		return hinted(fmt.Errorf("%w; every StorageState says Unknown now, and the controller has to be started again",
+			err), "kubectl get storagestates.migration.k8s.io")
 	case errors.Is(err, migrations.ErrLeaseLost):
 		return hinted(err, "kubectl get lease -n "+f.options.Namespace+" kube-migrator-controller -o yaml")
 	case err != nil:
-		return hinted(err, "kubectl auth can-i --list --as system:serviceaccount:"+f.options.Namespace+":kube-migrator-controller")
+		return hinted(err, "kubectl auth can-i --list --as system:serviceaccount:"+f.options.Namespace+
+			":kube-migrator-controller")
 	}
 	return nil
 }

@@ -26,13 +26,15 @@ func TestALeaderRenewsItsLeaseWhileTheAPIServerAsksEverythingElseToWait(t *testi
 	ended := make(chan int, 1)
 	go func() {
 		ended <- Run(ctx, []string{
-			"kube-migrator", "controller", "--kubeconfig", kubeconfig, "--worker-image=x", "--bootstrap=none", "--lease-duration=3s",
+			"kube-migrator", "controller", "--kubeconfig", kubeconfig, "--worker-image=x",
+			"--bootstrap=none", "--lease-duration=3s",
 			"--metrics-bind-address=0", "--health-probe-bind-address=0",
 		}, Streams{In: strings.NewReader(""), Out: &log, Err: &log})
 	}()
 	renewals := func(since time.Time) (n int) {
 		for _, r := range proxy.Records() {
-			if r.Method == http.MethodPut && strings.HasSuffix(r.Path, "/leases/kube-migrator-controller") && r.Status == http.StatusOK && r.Begin.After(since) {
+			if r.Method == http.MethodPut && strings.HasSuffix(r.Path, "/leases/kube-migrator-controller") &&
+				r.Status == http.StatusOK && r.Begin.After(since) {
 				n++
 			}
 		}

@@ -35,15 +35,15 @@ func (s records) finding(r inventory.Resource) (finding upgrade.Finding, ok bool
 	return finding, finding.Source == upgrade.ByStorageState
 }
 
-// isCurrent reports whether nothing is left to do about a resource: everything is proven to be stored in the version that the API servers
-// write, and its CustomResourceDefinition claims no other.
+// isCurrent reports whether nothing is left to do about a resource: everything is proven to be stored in the version
+// that the API servers write, and its CustomResourceDefinition claims no other.
 func (s records) isCurrent(r inventory.Resource) bool {
 	finding, ok := s.finding(r)
 	return ok && finding.Verdict == upgrade.Safe && len(r.Stale()) == 0
 }
 
-// need is whether a resource needs to be migrated. Its StorageState knows more than its CustomResourceDefinition does, unless that claims
-// an older version: the claim remains to be removed.
+// need is whether a resource needs to be migrated. Its StorageState knows more than its CustomResourceDefinition does,
+// unless that claims an older version: the claim remains to be removed.
 func (s records) need(r inventory.Resource, objects *inventory.Objects) inventory.Need {
 	need := r.Need(objects)
 	finding, ok := s.finding(r)
@@ -51,15 +51,19 @@ func (s records) need(r inventory.Resource, objects *inventory.Objects) inventor
 		return need
 	}
 	verdicts := map[upgrade.Verdict]inventory.Verdict{
-		upgrade.Safe: inventory.NotNeeded, upgrade.Unsafe: inventory.Needed, upgrade.Undetermined: inventory.Undetermined,
+		upgrade.Safe: inventory.NotNeeded, upgrade.Unsafe: inventory.Needed,
+		upgrade.Undetermined: inventory.Undetermined,
 	}
 	return inventory.Need{Verdict: verdicts[finding.Verdict], Why: finding.Why}
 }
 
-// spare returns those of the chosen resources that were named or need to be migrated, and how many others there are; --force spares none.
+// spare returns those of the chosen resources that were named or need to be migrated, and how many others there are;
+// --force spares none.
 func (s *selection) spare(chosen, named []inventory.Resource, isCurrent func(inventory.Resource) bool) (needed []inventory.Resource, spared int) {
 	for _, r := range chosen {
-		isNamed := slices.ContainsFunc(named, func(n inventory.Resource) bool { return n.GroupResource == r.GroupResource })
+		isNamed := slices.ContainsFunc(
+			named, func(n inventory.Resource) bool { return n.GroupResource == r.GroupResource },
+		)
 		if !s.force && !isNamed && isCurrent(r) {
 			spared++
 		} else {
@@ -70,14 +74,16 @@ func (s *selection) spare(chosen, named []inventory.Resource, isCurrent func(inv
 }
 
 // spareCurrent leaves out what was not named and is current, and says so.
-func (q *requests) spareCurrent(ctx context.Context, s *selection, inv *inventory.Inventory, chosen []inventory.Resource) ([]inventory.Resource, error) {
+func (q *requests) spareCurrent(ctx context.Context, s *selection, inv *inventory.Inventory,
+	chosen []inventory.Resource) ([]inventory.Resource, error) {
 	named, err := inv.FindAll(s.names)
 	if err != nil || len(named) == len(chosen) || s.force {
 		return chosen, err
 	}
 	needed, spared := s.spare(chosen, named, q.records(ctx, inv).isCurrent)
 	if spared > 0 {
-		fmt.Fprintf(q.env.Err, "Left out: %d resources that are stored in the present version as a whole; --force includes them.\n", spared)
+		fmt.Fprintf(q.env.Err, "Left out: %d resources that are stored in the present version as a whole; --force "+
+			"includes them.\n", spared)
 	}
 	return needed, nil
 }

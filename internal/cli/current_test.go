@@ -31,19 +31,29 @@ func TestStorageStatesSayWhatNeedsNoMigration(t *testing.T) {
 		why      string
 		current  bool
 	}{
-		"no StorageState":        {pods, states{}, inventory.Undetermined, "nothing records what is stored; audit reads it from etcd, and migrate makes it current", false},
-		"proven":                 {pods, states{"pods": stateOf("now", "now")}, inventory.NotNeeded, "everything is stored as v2", true},
-		"Unknown":                {pods, states{"pods": stateOf("now", "now", "Unknown")}, inventory.Undetermined, "its StorageState says Unknown: objects may be stored in versions that no one knows", false},
-		"an old version":         {pods, states{"pods": stateOf("now", "old", "now")}, inventory.Needed, "its StorageState says that objects may be stored as old, not only as v2", false},
-		"Unknown beside a claim": {custom("v2"), states{"pods": stateOf("now", "now", "Unknown")}, inventory.Undetermined, "its StorageState says Unknown: objects may be stored in versions that no one knows", false},
-		"an old claim is left":   {custom("v1", "v2"), states{"pods": stateOf("now", "now")}, inventory.Needed, "stored versions claim v1 too", false},
-		"it cannot be migrated":  {broken, states{"pods": stateOf("now", "old")}, inventory.NotNeeded, "cannot: ", false},
+		"no StorageState": {pods, states{}, inventory.Undetermined,
+			"nothing records what is stored; audit reads it from etcd, and migrate makes it current", false},
+		"proven": {pods, states{"pods": stateOf("now", "now")}, inventory.NotNeeded,
+			"everything is stored as v2", true},
+		"Unknown": {pods, states{"pods": stateOf("now", "now", "Unknown")}, inventory.Undetermined,
+			"its StorageState says Unknown: objects may be stored in versions that no one knows", false},
+		"an old version": {pods, states{"pods": stateOf("now", "old", "now")}, inventory.Needed,
+			"its StorageState says that objects may be stored as old, not only as v2", false},
+		"Unknown beside a claim": {custom("v2"), states{"pods": stateOf("now", "now", "Unknown")},
+			inventory.Undetermined, "its StorageState says Unknown: objects may be stored in versions that no one knows", false},
+		"an old claim is left": {custom("v1", "v2"), states{"pods": stateOf("now", "now")}, inventory.Needed,
+			"stored versions claim v1 too", false},
+		"it cannot be migrated": {broken, states{"pods": stateOf("now", "old")},
+			inventory.NotNeeded, "cannot: ", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := records{known: knownOf([]inventory.Resource{test.resource}, test.states), Question: upgrade.Question{Now: judged, Installed: true}}
+			r := records{known: knownOf([]inventory.Resource{test.resource}, test.states),
+				Question: upgrade.Question{Now: judged, Installed: true}}
 			need := r.need(test.resource, objects)
-			if current := r.isCurrent(test.resource); need.Verdict != test.want || need.Why != test.why || current != test.current {
-				t.Errorf("%s (%s), current %t; want %s (%s), current %t", need.Verdict, need.Why, current, test.want, test.why, test.current)
+			if current := r.isCurrent(test.resource); need.Verdict != test.want || need.Why != test.why ||
+				current != test.current {
+				t.Errorf("%s (%s), current %t; want %s (%s), current %t", need.Verdict, need.Why, current, test.want,
+					test.why, test.current)
 			}
 		})
 	}

@@ -25,7 +25,8 @@ func (f *etcdFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.live.CertFile, "cert", "", "Client certificate for etcd")
 	flags.StringVar(&f.live.KeyFile, "key", "", "Key of the client certificate")
 	flags.StringVar(&f.snapshot, "snapshot", "", "Read this file, written by etcdctl snapshot save")
-	flags.StringVar(&f.prefix, "prefix", etcdaudit.DefaultPrefix, "What keys begin with: the API server's --etcd-prefix")
+	flags.StringVar(&f.prefix, "prefix", etcdaudit.DefaultPrefix,
+		"What keys begin with: the API server's --etcd-prefix")
 }
 
 // source says what is to be read; nil where no flag names anything.

@@ -22,14 +22,17 @@ import (
 
 const statesPath = "/apis/migration.k8s.io/v1alpha1/storagestates"
 
-// scope is which resources a report is about: those of names, else all but those that patterns, or the installation, leave out.
+// scope is which resources a report is about: those of names, else all but those that patterns, or the installation,
+// leave out.
 type scope struct {
 	names            []string
 	include, exclude []string
 }
 
 func (s *scope) add(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&s.include, "include", nil, "Only resources by a pattern of full names, such as '*.demo.example.com', also where the installation excludes them")
+	flags.StringSliceVar(&s.include, "include", nil,
+		"Only resources by a pattern of full names, such as '*.demo.example.com', also where the installation "+
+			"excludes them")
 	flags.StringSliceVar(&s.exclude, "exclude", nil, "Leave out resources by a pattern of full names")
 }
 
@@ -61,7 +64,9 @@ type known struct {
 }
 
 // readStates reads the StorageStates. installed is false where the cluster does not know them.
-func (q *requests) readStates(ctx context.Context) (states map[schema.GroupResource]*v1alpha1.StorageStateStatus, installed bool, err error) {
+func (q *requests) readStates(ctx context.Context) (
+	states map[schema.GroupResource]*v1alpha1.StorageStateStatus, installed bool, err error,
+) {
 	var list v1alpha1.StorageStateList
 	err = q.send(ctx, q.client.Get().AbsPath(statesPath), &list)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -111,7 +116,8 @@ func (k *known) choose(s scope) ([]upgrade.Facts, upgrade.Scope, error) {
 	return facts, about, nil
 }
 
-// named returns the facts of resources by what a user may call them, which includes the names of their StorageVersionMigrations.
+// named returns the facts of resources by what a user may call them, which includes the names of their
+// StorageVersionMigrations.
 func (k *known) named(words []string) (facts []upgrade.Facts, err error) {
 	add := func(f upgrade.Facts) {
 		if !slices.ContainsFunc(facts, func(other upgrade.Facts) bool { return other.Resource == f.Resource }) {
@@ -178,7 +184,8 @@ func namesOf(r inventory.Resource) (names []schema.GroupResource) {
 	return names
 }
 
-// unserved are resources that StorageStates, StorageVersionMigrations or etcd know, and that the API server does not have.
+// unserved are resources that StorageStates, StorageVersionMigrations or etcd know, and that the API server does not
+// have.
 func (k *known) unserved() (all []upgrade.Facts) {
 	served := map[schema.GroupResource]bool{}
 	for _, r := range k.inv.Resources {
@@ -211,7 +218,10 @@ func (k *known) unserved() (all []upgrade.Facts) {
 	for _, f := range gone {
 		all = append(all, *f)
 	}
-	slices.SortFunc(all, func(a, b upgrade.Facts) int { return strings.Compare(a.Resource.String(), b.Resource.String()) })
+	slices.SortFunc(all, func(a, b upgrade.Facts) int {
+		return strings.Compare(a.Resource.String(),
+			b.Resource.String())
+	})
 	return all
 }
 
@@ -224,7 +234,8 @@ func heldOf(report *etcdaudit.Report) map[schema.GroupResource][]upgrade.Held {
 		}
 		gv, _ := schema.ParseGroupVersion(row.APIVersion) // the audit has seen that it parses
 		resource := schema.ParseGroupResource(row.Resource)
-		held[resource] = append(held[resource], upgrade.Held{Version: gv, Kind: row.Kind, Objects: row.Objects, Opaque: row.APIVersion == ""})
+		held[resource] = append(held[resource], upgrade.Held{Version: gv, Kind: row.Kind, Objects: row.Objects,
+			Opaque: row.APIVersion == ""})
 	}
 	return held
 }

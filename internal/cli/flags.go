@@ -60,7 +60,8 @@ func flagError(err error) error {
 	case refused.GetFlag().Value.Type() == "bool":
 		why = &valueError{"invalid", "true or false"}
 	default:
-		return fmt.Errorf("invalid value %q for --%s: %w", refused.GetValue(), refused.GetFlag().Name, errors.Unwrap(refused))
+		return fmt.Errorf("invalid value %q for --%s: %w", refused.GetValue(), refused.GetFlag().Name,
+			errors.Unwrap(refused))
 	}
 	return why.of("--"+refused.GetFlag().Name, refused.GetValue())
 }
@@ -76,7 +77,10 @@ func exclusive(command *cobra.Command, names ...string) error {
 
 // needs refuses a flag that was given without any of the others.
 func needs(command *cobra.Command, name string, others ...string) error {
-	if !isGiven(command, name) || slices.ContainsFunc(others, func(other string) bool { return isGiven(command, other) }) {
+	if !isGiven(command, name) || slices.ContainsFunc(others, func(other string) bool {
+		return isGiven(command,
+			other)
+	}) {
 		return nil
 	}
 	return usageError(command, fmt.Errorf("%s needs %s", display(name), either(displayed(others))))
@@ -195,7 +199,8 @@ func (v *wordValue[T]) Set(text string) error {
 // evidenceVar adds --min-evidence.
 func evidenceVar(flags *pflag.FlagSet, into *migrate.Evidence) {
 	*into = migrate.Observed
-	flags.Var(evidenceValue{into}, "min-evidence", "Weakest evidence that proves anything: declared, observed or sampled")
+	flags.Var(evidenceValue{into}, "min-evidence",
+		"Weakest evidence that proves anything: declared, observed or sampled")
 }
 
 type evidenceValue struct{ into *migrate.Evidence }
@@ -309,7 +314,8 @@ func (v bytesValue) String() string {
 func (v bytesValue) Set(text string) error {
 	quantity, err := apiresource.ParseQuantity(text)
 	if err != nil || quantity.Sign() < 0 || quantity.CmpInt64(v1alpha1.MostBytesPerSecond) > 0 {
-		return &valueError{"invalid", fmt.Sprintf("0 to %d bytes per second, such as 500k or 10Mi", int64(v1alpha1.MostBytesPerSecond))}
+		return &valueError{"invalid", fmt.Sprintf("0 to %d bytes per second, such as 500k or 10Mi",
+			int64(v1alpha1.MostBytesPerSecond))}
 	}
 	*v.into = quantity.Value()
 	return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// noOutput are the commands without -o, which have no data to write: a script for a shell, and processes of the cluster.
+// noOutput are the commands without -o, which have no data to write: a script for a shell, and processes of the
+// cluster.
 var noOutput = []string{"completion", "controller", "worker"}
 
 // commands are all commands that users can give.
@@ -30,11 +31,14 @@ func commands(t *testing.T) []*cobra.Command {
 func refused(t *testing.T, command string, args ...string) string {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	code := Run(t.Context(), append([]string{"kube-migrator", command}, args...), Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	code := Run(t.Context(), append([]string{"kube-migrator", command}, args...),
+		Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
 	first, second, _ := strings.Cut(stderr.String(), "\n")
 	problem, isError := strings.CutPrefix(first, "error: ")
-	if want := "Try: kube-migrator " + command + " --help\n"; code != exitError || stdout.Len() > 0 || !isError || second != want {
-		t.Errorf("%s %q: exit code %d, stdout %q, stderr %q, want two lines that end with %q", command, args, code, stdout.String(), stderr.String(), want)
+	if want := "Try: kube-migrator " + command + " --help\n"; code != exitError || stdout.Len() > 0 ||
+		!isError || second != want {
+		t.Errorf("%s %q: exit code %d, stdout %q, stderr %q, want two lines that end with %q", command, args, code,
+			stdout.String(), stderr.String(), want)
 	}
 	return problem
 }
@@ -51,11 +55,14 @@ func TestEveryCommandOffersOutputInTheSameForm(t *testing.T) {
 		}
 		words, isList := strings.CutPrefix(flag.Usage, "Output format: ")
 		offered := strings.FieldsFunc(words, func(r rune) bool { return r == ' ' || r == ',' })
-		if flag.Shorthand != "o" || !isList || !slices.Contains(offered, "json") || !slices.Contains(offered, "yaml") || offered[0] != flag.DefValue {
-			t.Errorf("%s: -%s, %q, default %q: want -o with its formats, the default first, json and yaml among them", command.Name(), flag.Shorthand, flag.Usage, flag.DefValue)
+		if flag.Shorthand != "o" || !isList || !slices.Contains(offered, "json") || !slices.Contains(offered, "yaml") ||
+			offered[0] != flag.DefValue {
+			t.Errorf("%s: -%s, %q, default %q: want -o with its formats, the default first, json and yaml among them",
+				command.Name(), flag.Shorthand, flag.Usage, flag.DefValue)
 		}
 		for _, given := range []string{"-obogus", "--output=bogus"} {
-			if got, want := refused(t, command.Name(), given), `unknown value "bogus" for --output: use `+words; got != want {
+			if got, want := refused(t, command.Name(),
+				given), `unknown value "bogus" for --output: use `+words; got != want {
 				t.Errorf("%s %s: %s\nwant %s", command.Name(), given, got, want)
 			}
 		}
@@ -79,7 +86,8 @@ func TestAValueThatAFlagDoesNotTakeHasOnePhrasing(t *testing.T) {
 			case "string", "stringSlice":
 				return
 			default:
-				t.Errorf("%s --%s is of the type %s, which this test does not know", command.Name(), flag.Name, flag.Value.Type())
+				t.Errorf("%s --%s is of the type %s, which this test does not know", command.Name(),
+					flag.Name, flag.Value.Type())
 			}
 			seen[flag.Value.Type()]++
 			for _, value := range values {

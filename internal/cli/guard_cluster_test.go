@@ -30,12 +30,15 @@ func (i *installer) checkUnguarded() {
 	if got := outcomes(out); got["deleted"] != all || i.policies() != 0 || all != 10 {
 		t.Errorf("%d of %d policies and bindings are left; it reports %v", i.policies(), all, got)
 	}
-	if !strings.Contains(notes, "Warning: with --guard=false there is no guard, so nothing keeps the workers from changing what they may patch") {
+	if !strings.Contains(notes, "Warning: with --guard=false there is no guard, so nothing keeps the workers from "+
+		"changing what they may patch") {
 		t.Errorf("without a warning: %s", notes)
 	}
 	worker := i.clientAs("kube-migrator-worker")
 	i.eventually("the role is for everything", func() bool { return i.may(worker, "get", "", "nodes/proxy", "") })
-	if _, notes = i.run(exitDone, "install", "--wait=false"); !strings.Contains(notes, "Kept from the last installation: --guard=false\n") || i.policies() != 0 {
+	if _, notes = i.run(exitDone, "install",
+		"--wait=false"); !strings.Contains(notes, "Kept from the last installation: --guard=false\n") ||
+		i.policies() != 0 {
 		t.Errorf("the flag is not remembered: %s", notes)
 	}
 	_, problem := i.run(exitError, "install", "--wait=false", "--guard", "--workers=in-process")
@@ -44,7 +47,8 @@ func (i *installer) checkUnguarded() {
 	}
 
 	_, notes = i.run(exitDone, "install", "--wait=false", "--forget-flags=guard")
-	if i.policies() != all || strings.Contains(notes, "there is no guard") || !strings.Contains(notes, "kube-migrator migrate --all --include='*admissionpolic*'") {
+	if i.policies() != all || strings.Contains(notes, "there is no guard") ||
+		!strings.Contains(notes, "kube-migrator migrate --all --include='*admissionpolic*'") {
 		t.Errorf("%d policies, and the notes\n%s", i.policies(), notes)
 	}
 	i.eventually("the role names resources", func() bool { return !i.may(worker, "get", "", "nodes/proxy", "") })
@@ -55,7 +59,8 @@ func (i *installer) checkUnverified() {
 	t := i.t
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
 	post(t, i.client, rbac+"clusterroles", `{"metadata":{"name":"builder"},"rules":[{"verbs":["get","list","create","patch","delete","escalate","bind"],"apiGroups":["*"],"resources":["*"]}]}`)
-	post(t, i.client, rbac+"clusterrolebindings", `{"metadata":{"name":"builder"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"builder"},
+	post(t, i.client, rbac+"clusterrolebindings",
+		`{"metadata":{"name":"builder"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"builder"},
 		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"builder"}]}`)
 	kubeconfig, err := i.cluster.KubeconfigFor(i.cluster.Servers[0].URL(), "builder")
 	if err != nil {
@@ -65,11 +70,13 @@ func (i *installer) checkUnverified() {
 	i.eventually("the builder may install", func() bool {
 		var out strings.Builder
 		var problems strings.Builder
-		code := Run(t.Context(), []string{"kube-migrator", "--kubeconfig", kubeconfig, "install", "--wait=false"}, Streams{In: strings.NewReader(""), Out: &out, Err: &problems})
+		code := Run(t.Context(), []string{"kube-migrator", "--kubeconfig", kubeconfig, "install", "--wait=false"},
+			Streams{In: strings.NewReader(""), Out: &out, Err: &problems})
 		notes = problems.String()
 		return code == exitDone
 	})
-	want := "Warning: Whether the guard is in force was not verified: you may not impersonate serviceaccounts in the namespace kube-migrator. " +
+	want := "Warning: Whether the guard is in force was not verified: you may not impersonate serviceaccounts in the " +
+		"namespace kube-migrator. " +
 		"To verify it: kubectl auth can-i impersonate serviceaccounts -n kube-migrator\n"
 	if !strings.Contains(notes, want) {
 		t.Errorf("notes %q, want %q", notes, want)

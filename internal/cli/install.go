@@ -32,10 +32,15 @@ import (
 
 // addPace adds the bounds of the load that install hands on to the controller.
 func addPace(flags *pflag.FlagSet, into *v1alpha1.Pace) {
-	numberVar(flags, &into.MaxObjectsPerSecond, "max-rate", 0, within[int32]{most: v1alpha1.MostObjectsPerSecond, unit: objectsPerSecond},
-		"Most objects per second of a migration that the controller asks for by itself, unless the migration has a bound already (0: as many as the API servers bear)")
-	numberVar(flags, &into.MaxInFlight, "max-in-flight", 0, within[int32]{most: v1alpha1.MostInFlight, unit: "requests"}, "Most requests in flight of such a migration (0: 32)")
-	bandwidthVar(flags, &into.MaxBytesPerSecond, "Most bytes per second of such a migration, requests and answers together, such as 500k or 10Mi (0: no bound)")
+	numberVar(flags, &into.MaxObjectsPerSecond, "max-rate", 0,
+		within[int32]{most: v1alpha1.MostObjectsPerSecond, unit: objectsPerSecond},
+		"Most objects per second of a migration that the controller asks for by itself, unless the migration has a "+
+			"bound already (0: as many as the API servers bear)")
+	numberVar(flags, &into.MaxInFlight, "max-in-flight", 0,
+		within[int32]{most: v1alpha1.MostInFlight, unit: "requests"},
+		"Most requests in flight of such a migration (0: 32)")
+	bandwidthVar(flags, &into.MaxBytesPerSecond,
+		"Most bytes per second of such a migration, requests and answers together, such as 500k or 10Mi (0: no bound)")
 }
 
 // defaultInstallTimeout bounds each wait of install and uninstall.
@@ -127,43 +132,63 @@ any error.`,
 func (f *installFlags) add(all *pflag.FlagSet) {
 	f.remembered = pflag.NewFlagSet("install", pflag.ContinueOnError)
 	flags := f.remembered
-	flags.StringVarP(&f.options.Namespace, "namespace", "n", install.DefaultNamespace, "Namespace of the controller and its workers; made if it does not exist")
+	flags.StringVarP(&f.options.Namespace, "namespace", "n", install.DefaultNamespace,
+		"Namespace of the controller and its workers; made if it does not exist")
 	flags.StringVar(&f.options.Image, "image", "", "Image of the controller and its workers, best by digest "+
-		"(default: that of this release, by digest; of a build of your own, localhost/kube-migrator:VERSION, which has to be on every node)")
-	wordVar(flags, &f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never", "Always", "IfNotPresent", "Never")
-	numberVar(flags, &f.options.Replicas, "replicas", install.DefaultReplicas, within[int32]{least: 1, unit: "replicas"}, "Replicas of the controller, of which one is active")
-	wordVar(flags, &f.options.Workers, "workers", install.Jobs, "Where sweeps run. jobs: in a Job, one after the other; in-process: in the controller, which then gets the permissions of the workers", install.Jobs, install.InProcess)
-	flags.BoolVar(&f.trigger, "auto-trigger", true, "Let the controller ask for a migration where a resource may be stored in more than its current version; false: only record that")
-	durationVar(flags, &f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, time.Second, "How often the controller asks all API servers what they store when nothing moves")
-	wordVar(flags, &f.options.Bootstrap, "bootstrap", install.BootstrapAll, "What the controller requests when it starts. all: a migration of every included resource that has none; none", install.BootstrapAll, install.BootstrapNone)
-	flags.BoolVar(&f.options.Guard, "guard", true, "Let admission policies see to it that the workers change nothing. Where it is not given: true if the API server "+
-		"serves ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 and workers are jobs")
-	flags.StringSliceVar(&f.options.Include, "include", nil, "Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all, also those that come later)")
-	flags.StringSliceVar(&f.options.Exclude, "exclude", nil, "Resources that may not be migrated, by a pattern of full names")
+		"(default: that of this release, by digest; of a build of your own, localhost/kube-migrator:VERSION, which "+
+		"has to be on every node)")
+	wordVar(flags, &f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never",
+		"Always", "IfNotPresent", "Never")
+	numberVar(flags, &f.options.Replicas, "replicas", install.DefaultReplicas,
+		within[int32]{least: 1, unit: "replicas"}, "Replicas of the controller, of which one is active")
+	wordVar(flags, &f.options.Workers, "workers", install.Jobs,
+		"Where sweeps run. jobs: in a Job, one after the other; in-process: in the controller, which then gets the "+
+			"permissions of the workers", install.Jobs, install.InProcess)
+	flags.BoolVar(&f.trigger, "auto-trigger", true,
+		"Let the controller ask for a migration where a resource may be stored in more than its current version; "+
+			"false: only record that")
+	durationVar(flags, &f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, time.Second,
+		"How often the controller asks all API servers what they store when nothing moves")
+	wordVar(flags, &f.options.Bootstrap, "bootstrap", install.BootstrapAll,
+		"What the controller requests when it starts. all: a migration of every included resource that has none; none",
+		install.BootstrapAll, install.BootstrapNone)
+	flags.BoolVar(&f.options.Guard, "guard", true,
+		"Let admission policies see to it that the workers change nothing. Where it is not given: true if the API server "+
+			"serves ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 and workers are jobs")
+	flags.StringSliceVar(&f.options.Include, "include", nil,
+		"Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all, "+
+			"also those that come later)")
+	flags.StringSliceVar(&f.options.Exclude, "exclude", nil,
+		"Resources that may not be migrated, by a pattern of full names")
 	evidenceVar(flags, &f.options.MinEvidence)
 	durationVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, time.Nanosecond, settleTimeUsage)
 	addShutdownDelay(flags, &f.options.ShutdownDelay)
 	addPace(flags, &f.options.Pace)
-	numberVar(flags, &f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1, within[int]{least: 1, unit: "migrations"}, "Most sweeps at one time in the cluster")
+	numberVar(flags, &f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1,
+		within[int]{least: 1, unit: "migrations"}, "Most sweeps at one time in the cluster")
 	flags.StringSliceVar(&f.options.MetricsFromNamespaces, "metrics-from-namespace", nil,
 		"Namespaces whose pods may connect to the port of the metrics, by the NetworkPolicy "+
 			"(default: everyone may connect; scrapers authenticate anyway)")
-	flags.StringVar(&f.options.MetricsCertSecret, "metrics-cert-secret", "", "Secret of the type kubernetes.io/tls in the namespace, "+
-		"with the certificate for metrics; read again when it changes (default: a self-signed certificate)")
+	flags.StringVar(&f.options.MetricsCertSecret, "metrics-cert-secret", "",
+		"Secret of the type kubernetes.io/tls in the namespace, "+
+			"with the certificate for metrics; read again when it changes (default: a self-signed certificate)")
 	flags.StringSliceVar(&f.options.EgressTo, "egress-to", nil, "Where the controller and its workers may connect to, "+
 		"by the NetworkPolicy: blocks of addresses such as 10.0.0.0/8 or 192.0.2.0/28:6443. It takes the API servers, "+
 		"each at its own address, and the pods of aggregated API servers (default: every address)")
 	all.AddFlagSet(f.remembered)
 	flags = all
-	flags.StringSliceVar(&f.forget, "forget-flags", nil, "Names of flags that take their defaults again, not the remembered values; all: every flag that is not given")
+	flags.StringSliceVar(&f.forget, "forget-flags", nil,
+		"Names of flags that take their defaults again, not the remembered values; all: every flag that is not given")
 	dryRunVar(flags, &f.dryRun, "show what would be applied", "let the API server check all of it and change nothing")
-	flags.BoolVar(&f.export, "export", false, "Write the manifests to stdout and change nothing: as YAML documents, or with -o json as a List")
+	flags.BoolVar(&f.export, "export", false,
+		"Write the manifests to stdout and change nothing: as YAML documents, or with -o json as a List")
 	flags.BoolVar(&f.adopt, "adopt", false, "Take over CRDs of another installation with their objects, "+
 		"and use a namespace that exists (with --trust-namespace)")
 	flags.BoolVar(&f.trust, "trust-namespace", false, "With --adopt, use a namespace that exists: "+
 		"whoever may create pods or edit workloads in it gets the permissions of the worker")
 	flags.BoolVar(&f.wait, "wait", true, "Wait until the controller is rolled out")
-	durationVar(flags, &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond, "How long to wait for each object")
+	durationVar(flags, &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond,
+		"How long to wait for each object")
 	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
@@ -178,7 +203,8 @@ func (f *installFlags) complete(command *cobra.Command) (install.Options, error)
 	}
 	for _, name := range f.forget {
 		if name != forgetAll && f.remembered.Lookup(name) == nil {
-			return refused((&valueError{"unknown", "all or names of flags that install remembers"}).of("--forget-flags", name))
+			return refused((&valueError{"unknown", "all or names of flags that install remembers"}).of("--forget-flags",
+				name))
 		}
 	}
 	o := f.options
@@ -278,7 +304,8 @@ func (env *environment) install(ctx context.Context, command *cobra.Command, f *
 	}
 	fmt.Fprintf(env.Err, "kube-migrator is installed in the namespace %s and may migrate %s.\n", o.Namespace, what)
 	if o.Guard {
-		fmt.Fprintf(env.Err, "The guard keeps its workers from changing anything. It cannot cover admission policies themselves: an administrator migrates them.\n"+
+		fmt.Fprintf(env.Err, "The guard keeps its workers from changing anything. It cannot cover admission policies "+
+			"themselves: an administrator migrates them.\n"+
 			"To migrate them: %s migrate --all --include='*admissionpolic*'\n", env.name)
 	}
 	return env.seenEnough(command, unseen)
@@ -330,8 +357,10 @@ func (env *environment) warnOfImage(o install.Options) {
 	}
 }
 
-// warnOfRestarts says so where the API server is of a release about which evidence is never strong enough to migrate anything.
-func (env *environment) warnOfRestarts(ctx context.Context, command *cobra.Command, o install.Options, q *requests) error {
+// warnOfRestarts says so where the API server is of a release about which evidence is never strong enough to migrate
+// anything.
+func (env *environment) warnOfRestarts(ctx context.Context, command *cobra.Command,
+	o install.Options, q *requests) error {
 	if o.MinEvidence <= migrate.Sampled {
 		return nil
 	}
@@ -340,8 +369,10 @@ func (env *environment) warnOfRestarts(ctx context.Context, command *cobra.Comma
 		return q.explain("read the version of the API server", err)
 	}
 	if !agreement.ShowsRestarts(release) {
-		fmt.Fprintf(env.Err, "Warning: API servers older than 1.35 do not show that they were restarted (%s), so evidence about them is Sampled: what is stored is "+
-			"recorded, and nothing is migrated. To migrate on that evidence: %s\n", release, env.sameAgain(command, "--min-evidence=sampled"))
+		fmt.Fprintf(env.Err, "Warning: API servers older than 1.35 do not show that they were restarted (%s), so "+
+			"evidence about them is Sampled: what is stored is "+
+			"recorded, and nothing is migrated. To migrate on that evidence: %s\n", release,
+			env.sameAgain(command, "--min-evidence=sampled"))
 	}
 	return nil
 }
@@ -349,8 +380,10 @@ func (env *environment) warnOfRestarts(ctx context.Context, command *cobra.Comma
 // forgetAll is the value of --forget-flags that stands for every flag.
 const forgetAll = "all"
 
-// recall sets the flags that the last installation was given and this one is not, and says so. It reads nothing where all are forgotten.
-func (env *environment) recall(ctx context.Context, command *cobra.Command, f *installFlags, client rest.Interface) error {
+// recall sets the flags that the last installation was given and this one is not, and says so. It reads nothing where
+// all are forgotten.
+func (env *environment) recall(ctx context.Context, command *cobra.Command, f *installFlags,
+	client rest.Interface) error {
 	if slices.Contains(f.forget, forgetAll) {
 		return nil
 	}
@@ -359,17 +392,20 @@ func (env *environment) recall(ctx context.Context, command *cobra.Command, f *i
 	case err != nil && (ctx.Err() != nil || errors.As(err, &forbidden)):
 		return env.explainInstall(ctx, command, f.options.Namespace, err)
 	case err != nil:
-		return hinted(fmt.Errorf("read the flags of the last installation: %w", err), "kubectl get configmap -n kube-system kube-migrator-flags -o yaml")
+		return hinted(fmt.Errorf("read the flags of the last installation: %w", err),
+			"kubectl get configmap -n kube-system kube-migrator-flags -o yaml")
 	}
 	var kept []string
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		flag := f.remembered.Lookup(name)
 		switch {
 		case flag == nil:
-			fmt.Fprintf(env.Err, "Warning: the last installation was given --%s, which this version does not have.\n", name)
+			fmt.Fprintf(env.Err, "Warning: the last installation was given --%s, which this version does not have.\n",
+				name)
 		case flag.Changed || slices.Contains(f.forget, name):
 		case command.Flags().Set(name, known[name]) != nil:
-			return hinted(fmt.Errorf("the remembered value of --%s is %q, which cannot be read", name, known[name]), env.sameAgain(command, "--forget-flags="+name))
+			return hinted(fmt.Errorf("the remembered value of --%s is %q, which cannot be read", name, known[name]),
+				env.sameAgain(command, "--forget-flags="+name))
 		default:
 			kept = append(kept, quoted("--"+name+"="+known[name]))
 		}
@@ -390,11 +426,13 @@ func textOf(value pflag.Value) string {
 
 // explainInstall turns an error of installing or removing into the two lines of every error.
 func (env *environment) explainInstall(ctx context.Context, command *cobra.Command, namespace string, err error) error {
-	forbidden, foreign, late, leaving := (*access.ForbiddenError)(nil), (*install.ForeignError)(nil), (*install.TimeoutError)(nil), (*install.LeavingError)(nil)
+	forbidden, foreign, late, leaving := (*access.ForbiddenError)(nil), (*install.ForeignError)(nil),
+		(*install.TimeoutError)(nil), (*install.LeavingError)(nil)
 	untrusted := (*install.UntrustedNamespaceError)(nil)
 	switch {
 	case ctx.Err() != nil:
-		return hintedCode(errors.New("interrupted; the same command goes on where it was"), env.sameAgain(command), exitInterrupted)
+		return hintedCode(errors.New("interrupted; the same command goes on where it was"),
+			env.sameAgain(command), exitInterrupted)
 	case errors.As(err, &forbidden):
 		return hinted(err, forbidden.Try())
 	case errors.As(err, &leaving):
@@ -409,7 +447,8 @@ func (env *environment) explainInstall(ctx context.Context, command *cobra.Comma
 		return hinted(err, "kubectl get namespaces,pods --all-namespaces -l app.kubernetes.io/name="+install.Name)
 	case isEscalation(err):
 		// The API server lists every rule that is missing, which may be hundreds.
-		return hinted(errors.New("you may not grant what the roles grant: it takes all of it, or the verb escalate on clusterroles.rbac.authorization.k8s.io and roles.rbac.authorization.k8s.io"),
+		return hinted(errors.New("you may not grant what the roles grant: it takes all of it, or the verb escalate "+
+			"on clusterroles.rbac.authorization.k8s.io and roles.rbac.authorization.k8s.io"),
 			"kubectl auth can-i escalate clusterroles.rbac.authorization.k8s.io")
 	case errors.Is(err, install.ErrInUse):
 		return hinted(err, env.name+" uninstall")
@@ -465,9 +504,9 @@ func untilInterrupted(ctx context.Context, gentle <-chan struct{}) (context.Cont
 // notInTag is what the tag of an image cannot hold but a version can.
 var notInTag = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// defaultImage is the image of a release, or of a build of one's own. The name of the latter begins with localhost: without a
-// registry, nodes would take the image from wherever they look first, and whoever could push it there would have the permissions of
-// the installation.
+// defaultImage is the image of a release, or of a build of one's own. The name of the latter begins with localhost:
+// without a registry, nodes would take the image from wherever they look first, and whoever could push it there would
+// have the permissions of the installation.
 func defaultImage(b Build) string {
 	if b.Image != "" {
 		return b.Image

@@ -22,7 +22,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// grants are the verbs that an account has, by what they are about: a resource, with the names that they are restricted to, or a URL.
+// grants are the verbs that an account has, by what they are about: a resource, with the names that they are restricted
+// to, or a URL.
 type grants map[string][]string
 
 func (g grants) add(what string, verbs []string) {
@@ -52,7 +53,8 @@ func (g grants) String() string {
 	return text.String()
 }
 
-// granted returns what a user may do in a namespace, as `kubectl auth can-i --list --as` does: by a SelfSubjectRulesReview.
+// granted returns what a user may do in a namespace, as `kubectl auth can-i --list --as` does: by a
+// SelfSubjectRulesReview.
 func (i *installer) granted(user, namespace string) grants {
 	i.t.Helper()
 	config := i.cluster.Config()
@@ -61,7 +63,10 @@ func (i *installer) granted(user, namespace string) grants {
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	question := fmt.Appendf(nil, `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectRulesReview","spec":{"namespace":%q}}`, namespace)
+	question := fmt.Appendf(
+		nil, `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectRulesReview","spec":{"namespace":%q}}`,
+		namespace,
+	)
 	raw, err := client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews").
 		SetHeader("Content-Type", "application/json").Body(question).Do(i.t.Context()).Raw()
 	var review authorizationv1.SelfSubjectRulesReview
@@ -102,14 +107,16 @@ func (i *installer) bind(user, role string) {
 // permissionsFile lists what every account of an installation may do.
 var permissionsFile = filepath.Join("testdata", "permissions.txt")
 
-// checkAccounts compares what the API server grants to each account with the golden file. What everyone may do is left out.
+// checkAccounts compares what the API server grants to each account with the golden file. What everyone may do is left
+// out.
 func (i *installer) checkAccounts() {
 	t := i.t
 	i.bind("viewer", install.ViewerRole)
 	i.bind("requester", install.RequesterRole)
 	i.bind("scraper", "kube-migrator-metrics-reader")
 	accounts := []string{
-		"system:serviceaccount:kube-migrator:kube-migrator-controller", "system:serviceaccount:kube-migrator:kube-migrator-worker",
+		"system:serviceaccount:kube-migrator:kube-migrator-controller",
+		"system:serviceaccount:kube-migrator:kube-migrator-worker",
 		"system:serviceaccount:kube-migrator:kube-migrator-discovery", "viewer", "requester", "scraper",
 	}
 	permissions := func() string {
@@ -131,7 +138,8 @@ func (i *installer) checkAccounts() {
 		return text.String()
 	}
 	if *update {
-		if err := os.WriteFile(permissionsFile, []byte(permissions()), 0o644); err != nil { // the roles were written long before
+		// the roles were written long before
+		if err := os.WriteFile(permissionsFile, []byte(permissions()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,7 +165,8 @@ func (i *installer) checkUsers() {
 	}
 	// What a viewer sees is what an administrator sees.
 	for _, line := range [][]string{
-		{"progress", "-o", "name"}, {"check", "-o", "name"}, {"check", "--target-version=1.37", "widgets", "-o", "name"},
+		{"progress", "-o", "name"}, {"check", "-o", "name"},
+		{"check", "--target-version=1.37", "widgets", "-o", "name"},
 	} {
 		want, _ := i.run(exitUndetermined, line...)
 		if got, notes := i.runAs(as["viewer"], exitUndetermined, line...); got != want || notes != "" {
@@ -165,13 +174,15 @@ func (i *installer) checkUsers() {
 		}
 	}
 	out, notes := i.runAs(as["viewer"], exitDone, "plan", "widgets")
-	if !strings.Contains(out, "widgets.demo.example.com   v1        v1       forbidden   no") || notes != "" { // objects are not counted
+	// objects are not counted
+	if !strings.Contains(out, "widgets.demo.example.com   v1        v1       forbidden   no") || notes != "" {
 		t.Errorf("plan as a viewer: %s%s", out, notes)
 	}
 	out, problem := i.runAs(as["viewer"], exitError, "request", "widgets")
 	const forbidden = `error: request widgets.demo.example.com: storageversionmigrations.migration.k8s.io is forbidden: ` +
 		`User "viewer" cannot create resource "storageversionmigrations" in API group "migration.k8s.io" at the cluster scope; ` +
-		"the ClusterRole kube-migrator-viewer allows reading, kube-migrator-requester also requests\nTry: kubectl auth can-i --list\n"
+		"the ClusterRole kube-migrator-viewer allows reading, kube-migrator-requester also requests\nTry: kubectl " +
+		"auth can-i --list\n"
 	if out != "" || problem != forbidden {
 		t.Errorf("request as a viewer: stdout %q, stderr %q, want %q", out, problem, forbidden)
 	}
@@ -182,7 +193,8 @@ func (i *installer) checkUsers() {
 		words []string
 		want  string
 	}{
-		{exitDone, []string{"request", "widgets", "--max-rate=5"}, "widgets.demo.example.com requested (generation 1)\n"},
+		{exitDone, []string{"request", "widgets", "--max-rate=5"},
+			"widgets.demo.example.com requested (generation 1)\n"},
 		{exitDone, []string{"pause", "widgets"}, "widgets.demo.example.com paused\n"},
 		{exitDone, []string{"resume", "widgets"}, "widgets.demo.example.com resumed\n"},
 		{exitDone, []string{"cancel", "widgets"}, "widgets.demo.example.com cancelled\n"},
@@ -198,7 +210,8 @@ func (i *installer) checkUsers() {
 	if !strings.Contains(problem, `configmaps "kube-migrator-flags" is forbidden`) {
 		t.Errorf("pause --all as a requester: %q", problem)
 	}
-	for _, denied := range []string{"storageversionmigrations/status", "storagestates", "storagestates/status", "storageversions"} {
+	for _, denied := range []string{"storageversionmigrations/status", "storagestates",
+		"storagestates/status", "storageversions"} {
 		client, err := migrate.NewClient(i.cluster.ConfigAs("requester"))
 		if err != nil {
 			t.Fatal(err)

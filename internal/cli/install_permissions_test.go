@@ -22,7 +22,8 @@ import (
 // as returns a client's configuration with the token of a ServiceAccount of the installation.
 func (i *installer) as(account string) *rest.Config {
 	i.t.Helper()
-	raw, err := i.client.Post().AbsPath("/api/v1/namespaces/kube-migrator/serviceaccounts", account, "token").SetHeader("Content-Type", "application/json").
+	raw, err := i.client.Post().AbsPath("/api/v1/namespaces/kube-migrator/serviceaccounts", account,
+		"token").SetHeader("Content-Type", "application/json").
 		Body([]byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`)).Do(i.t.Context()).Raw()
 	if err != nil {
 		i.t.Fatal(err)
@@ -46,7 +47,9 @@ func (i *installer) may(client rest.Interface, verb, group, resource, namespace 
 	resource, subresource, _ := strings.Cut(resource, "/")
 	question := fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{
 		"verb":%q,"group":%q,"resource":%q,"subresource":%q,"namespace":%q}}}`, verb, group, resource, subresource, namespace)
-	raw, err := client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").SetHeader("Content-Type", "application/json").
+	raw, err := client.Post().AbsPath(
+		"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+	).SetHeader("Content-Type", "application/json").
 		Body([]byte(question)).Do(i.t.Context()).Raw()
 	if err != nil {
 		i.t.Fatal(err)
@@ -101,7 +104,8 @@ func (i *installer) checkWorker() {
 			}
 		}
 		for _, verb := range []string{"create", "update", "delete", "deletecollection", "watch"} {
-			everybody := verb == "watch" && r.Resource == "clustertrustbundles" // all ServiceAccounts may, by system:cluster-trust-bundle-discovery
+			// all ServiceAccounts may, by system:cluster-trust-bundle-discovery
+			everybody := verb == "watch" && r.Resource == "clustertrustbundles"
 			if !everybody && i.may(worker, verb, r.Group, r.Resource, "") {
 				t.Errorf("the worker may %s %s", verb, r)
 			}
@@ -110,13 +114,15 @@ func (i *installer) checkWorker() {
 	if checked < 40 {
 		t.Errorf("only %d resources were checked", checked)
 	}
-	if !i.may(worker, "list", "discovery.k8s.io", "endpointslices", "") || i.may(worker, "create", "", "serviceaccounts/token", "kube-migrator") {
+	if !i.may(worker, "list", "discovery.k8s.io", "endpointslices", "") ||
+		i.may(worker, "create", "", "serviceaccounts/token", "kube-migrator") {
 		t.Error("of what finds aggregated API servers the worker may list addresses, and not get tokens of any account")
 	}
 	if token, err := agreement.AccountToken(worker, "kube-migrator")(t.Context()); token == "" {
 		t.Errorf("the worker gets no token for discovery (%v)", err)
 	}
-	if !i.may(worker, "update", "", "configmaps", "kube-migrator") || i.may(worker, "create", "", "configmaps", "kube-migrator") {
+	if !i.may(worker, "update", "", "configmaps", "kube-migrator") ||
+		i.may(worker, "create", "", "configmaps", "kube-migrator") {
 		t.Error("of ConfigMaps in its namespace the worker may update them and no more")
 	}
 }
@@ -132,7 +138,8 @@ func (i *installer) sweepAsWorker(kind string, resource schema.GroupResource) {
 	for n := range 3 {
 		body := fmt.Sprintf(`{"apiVersion":"%s/v1","kind":%q,"metadata":{"name":"w%d"}}`, resource.Group, kind, n)
 		i.eventually("objects of the resource can be created", func() bool {
-			return i.client.Post().AbsPath("/apis", resource.Group, "v1/namespaces/default", resource.Resource).SetHeader("Content-Type", "application/json").
+			return i.client.Post().AbsPath("/apis", resource.Group, "v1/namespaces/default",
+				resource.Resource).SetHeader("Content-Type", "application/json").
 				Body([]byte(body)).Do(t.Context()).Error() == nil
 		})
 	}
@@ -151,7 +158,8 @@ func (i *installer) sweepAsWorker(kind string, resource schema.GroupResource) {
 	if _, explanation, err := servers.Look(t.Context()); err != nil || explanation.Evidence != migrate.Observed {
 		t.Errorf("the worker sees %s, %v, want %s", explanation, err, migrate.Observed)
 	}
-	result, err := migrate.New(client, found.Target(), servers, migrate.Options{SettleTime: time.Second, AgreementTimeout: 30 * time.Second}).Run(t.Context())
+	result, err := migrate.New(client, found.Target(), servers,
+		migrate.Options{SettleTime: time.Second, AgreementTimeout: 30 * time.Second}).Run(t.Context())
 	if err != nil || result.Counts.Done() != 3 {
 		t.Errorf("the sweep of the worker: %+v, %v", result, err)
 	}
@@ -165,14 +173,23 @@ func (i *installer) checkController() {
 	}
 	const migration, own = "migration.k8s.io", "kube-migrator"
 	for _, allowed := range [][]string{
-		{"watch", migration, "storageversionmigrations", ""}, {"update", migration, "storageversionmigrations/status", ""}, {"create", "batch", "jobs", own},
-		{"delete", "batch", "jobs", own}, {"create", "", "configmaps", own}, {"create", "coordination.k8s.io", "leases", own},
-		{"patch", "apiextensions.k8s.io", "customresourcedefinitions/status", ""}, {"list", "storagemigration.k8s.io", "storageversionmigrations", ""},
-		{"patch", migration, "storageversionmigrations", ""}, {"delete", migration, "storagestates", ""}, {"update", migration, "storagestates/status", ""},
-		{"watch", migration, "storageversions", ""}, {"watch", "internal.apiserver.k8s.io", "storageversions", ""}, {"watch", "apiregistration.k8s.io", "apiservices", ""},
-		{"watch", "apiextensions.k8s.io", "customresourcedefinitions", ""}, {"watch", "coordination.k8s.io", "leases", "kube-system"}, {"watch", "discovery.k8s.io", "endpointslices", "default"},
-		{"create", "authentication.k8s.io", "tokenreviews", ""}, {"create", "authorization.k8s.io", "subjectaccessreviews", ""},
-		{"create", "events.k8s.io", "events", "default"}, {"list", "coordination.k8s.io", "leases", "kube-system"}, {"list", "discovery.k8s.io", "endpointslices", ""},
+		{"watch", migration, "storageversionmigrations", ""},
+		{"update", migration, "storageversionmigrations/status", ""}, {"create", "batch", "jobs", own},
+		{"delete", "batch", "jobs", own}, {"create", "", "configmaps", own},
+		{"create", "coordination.k8s.io", "leases", own},
+		{"patch", "apiextensions.k8s.io", "customresourcedefinitions/status", ""},
+		{"list", "storagemigration.k8s.io", "storageversionmigrations", ""},
+		{"patch", migration, "storageversionmigrations", ""}, {"delete", migration, "storagestates", ""},
+		{"update", migration, "storagestates/status", ""},
+		{"watch", migration, "storageversions", ""}, {"watch", "internal.apiserver.k8s.io", "storageversions", ""},
+		{"watch", "apiregistration.k8s.io", "apiservices", ""},
+		{"watch", "apiextensions.k8s.io", "customresourcedefinitions", ""},
+		{"watch", "coordination.k8s.io", "leases", "kube-system"},
+		{"watch", "discovery.k8s.io", "endpointslices", "default"},
+		{"create", "authentication.k8s.io", "tokenreviews", ""},
+		{"create", "authorization.k8s.io", "subjectaccessreviews", ""},
+		{"create", "events.k8s.io", "events", "default"}, {"list", "coordination.k8s.io", "leases", "kube-system"},
+		{"list", "discovery.k8s.io", "endpointslices", ""},
 	} {
 		if !i.may(controller, allowed[0], allowed[1], allowed[2], allowed[3]) {
 			t.Errorf("the controller may not %v", allowed)
@@ -197,20 +214,27 @@ func (i *installer) checkController() {
 		t.Errorf("the controller pauses everything: %v", err)
 	}
 	// How far a collection has come it may ask, with a name that no object has, and so reads none.
-	for _, path := range []string{"/api/v1/namespaces/kube-migrator/secrets", "/apis/storage.k8s.io/v1/storageclasses"} {
-		if _, err := controller.Get().AbsPath(path).Param("fieldSelector", "metadata.name="+inventory.NoObject).Param("limit", "1").Do(t.Context()).Raw(); err != nil {
+	for _, path := range []string{"/api/v1/namespaces/kube-migrator/secrets",
+		"/apis/storage.k8s.io/v1/storageclasses"} {
+		if _, err := controller.Get().AbsPath(path).Param("fieldSelector", "metadata.name="+
+			inventory.NoObject).Param("limit", "1").Do(t.Context()).Raw(); err != nil {
 			t.Errorf("the controller may not compare %s: %v", path, err)
 		}
-		if _, err := controller.Get().AbsPath(path).Param("limit", "1").Do(t.Context()).Raw(); !apierrors.IsForbidden(err) {
+		if _, err := controller.Get().AbsPath(path).Param("limit",
+			"1").Do(t.Context()).Raw(); !apierrors.IsForbidden(err) {
 			t.Errorf("the controller lists %s: %v", path, err)
 		}
 	}
 	for _, denied := range [][]string{ // what it does not use, too
-		{"get", "", "secrets", own}, {"list", "", "secrets", ""}, {"patch", "", "secrets", ""}, {"list", "", "configmaps", ""}, {"list", "demo.example.com", "widgets", ""},
-		{"patch", "apiextensions.k8s.io", "customresourcedefinitions", ""}, {"delete", "apiextensions.k8s.io", "customresourcedefinitions", ""},
-		{"create", "batch", "jobs", "kube-system"}, {"create", "", "pods", own}, {"delete", "", "namespaces", ""}, {"patch", "rbac.authorization.k8s.io", "clusterroles", ""},
+		{"get", "", "secrets", own}, {"list", "", "secrets", ""}, {"patch", "", "secrets", ""},
+		{"list", "", "configmaps", ""}, {"list", "demo.example.com", "widgets", ""},
+		{"patch", "apiextensions.k8s.io", "customresourcedefinitions", ""},
+		{"delete", "apiextensions.k8s.io", "customresourcedefinitions", ""},
+		{"create", "batch", "jobs", "kube-system"}, {"create", "", "pods", own}, {"delete", "", "namespaces", ""},
+		{"patch", "rbac.authorization.k8s.io", "clusterroles", ""},
 		{"create", "", "serviceaccounts/token", own},
-		{"patch", migration, "storageversionmigrations/status", ""}, {"watch", "storagemigration.k8s.io", "storageversionmigrations", ""},
+		{"patch", migration, "storageversionmigrations/status", ""},
+		{"watch", "storagemigration.k8s.io", "storageversionmigrations", ""},
 		{"update", "batch", "jobs", own}, {"create", "", "events", own},
 		{"update", migration, "storageversionmigrations", ""}, {"patch", migration, "storagestates/status", ""},
 		{"create", "coordination.k8s.io", "leases", "kube-system"},

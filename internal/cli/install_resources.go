@@ -17,17 +17,19 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// seenEnough ends a command that is done with an exit code of its own where it could not see which resources some groups have.
+// seenEnough ends a command that is done with an exit code of its own where it could not see which resources some
+// groups have.
 func (env *environment) seenEnough(command *cobra.Command, unseen []string) error {
 	if len(unseen) == 0 {
 		return nil
 	}
-	return hintedCode(fmt.Errorf("done, but of %s nothing is granted beyond what the roles named before: discovery could not be read", few(unseen)),
+	return hintedCode(fmt.Errorf("done, but of %s nothing is granted beyond what the roles named before: discovery "+
+		"could not be read", few(unseen)),
 		env.sameAgain(command), exitUndetermined)
 }
 
-// includedResources reads what may be migrated, and which group-versions could not be seen: of their groups it is what was granted
-// before.
+// includedResources reads what may be migrated, and which group-versions could not be seen: of their groups it is what
+// was granted before.
 func (env *environment) includedResources(
 	ctx context.Context, command *cobra.Command, o install.Options, config *rest.Config, client rest.Interface,
 ) (resources []schema.GroupResource, unseen []string, err error) {
@@ -43,7 +45,8 @@ func (env *environment) includedResources(
 		if !o.Extends() { // the controller grants what it sees later
 			fmt.Fprintf(env.Err, "Skipped: %s\n", strings.Join(strings.Fields(failure.String()), " "))
 		}
-		if gv, err := schema.ParseGroupVersion(failure.What); err == nil && gv.Version != "" && gv.Group == failure.Group && failure.What != "APIServices" && failure.What != "CustomResourceDefinitions" {
+		if gv, err := schema.ParseGroupVersion(failure.What); err == nil && gv.Version != "" &&
+			gv.Group == failure.Group && failure.What != "APIServices" && failure.What != "CustomResourceDefinitions" {
 			groups, unseen = append(groups, gv.Group), append(unseen, failure.What)
 		}
 	}
@@ -61,7 +64,8 @@ func (env *environment) includedResources(
 }
 
 // selected are the resources that the patterns include.
-func (env *environment) selected(command *cobra.Command, o install.Options, all *inventory.Inventory) ([]schema.GroupResource, error) {
+func (env *environment) selected(command *cobra.Command, o install.Options,
+	all *inventory.Inventory) ([]schema.GroupResource, error) {
 	resources, err := install.Included(all, o.Include, o.Exclude)
 	if unknown := (*inventory.NotFoundError)(nil); errors.As(err, &unknown) && len(unknown.Near) > 0 {
 		return nil, hinted(err, command.CommandPath()+" "+quoted("--include="+unknown.Near[0]))

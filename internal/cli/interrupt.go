@@ -14,7 +14,8 @@ import (
 
 // interruptible calls work, whose context ends with the second interrupt; the first closes gentle, so that work can
 // finish what it has begun.
-func (env *environment) interruptible(ctx context.Context, work func(ctx context.Context, gentle <-chan struct{}) error) error {
+func (env *environment) interruptible(ctx context.Context, work func(ctx context.Context,
+	gentle <-chan struct{}) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -23,8 +23,8 @@ const (
 	rateWindow   = 10 * time.Second       // over which the shown rate is taken
 )
 
-// live shows how far sweeps are, one after the other: one line that is painted over on a terminal, elsewhere a line whenever something
-// has changed.
+// live shows how far sweeps are, one after the other: one line that is painted over on a terminal, elsewhere a line
+// whenever something has changed.
 type live struct {
 	w io.Writer
 	// terminal is w where that is one, else nil.
@@ -90,8 +90,10 @@ func (l *live) explanation(p migrate.Progress) string {
 		return ""
 	}
 	l.explained = true
-	return fmt.Sprintf("Nothing is written until the API servers have agreed on one version for %s (--settle-time): before that, a request that\n"+
-		"began earlier may still write another version. It may be shorter only where no request to the API servers lasts that long.", delayValue{&l.settle})
+	return fmt.Sprintf("Nothing is written until the API servers have agreed on one version for %s (--settle-time): "+
+		"before that, a request that\n"+
+		"began earlier may still write another version. It may be shorter only where no request to the API servers "+
+		"lasts that long.", delayValue{&l.settle})
 }
 
 // rateMeter measures objects per second over the last rateWindow.

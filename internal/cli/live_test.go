@@ -20,7 +20,8 @@ import (
 func TestALogSaysWhatHasChangedAndExplainsTheWaitOnce(t *testing.T) {
 	var out strings.Builder
 	l := &live{w: &out, settle: 2 * time.Minute}
-	waits := migrate.Progress{Phase: migrate.Waiting, Waiting: "until 12:02:00: requests that began before the API servers agreed may still write"}
+	waits := migrate.Progress{Phase: migrate.Waiting,
+		Waiting: "until 12:02:00: requests that began before the API servers agreed may still write"}
 	for range 24 { // two minutes of looks
 		l.log("widgets", waits, 0)
 	}
@@ -44,7 +45,8 @@ func TestALogOfProgressSaysWhatIsWaitedForAndLeavesOutWhatNoOneNamed(t *testing.
 	s := &screen{env: &environment{Streams: Streams{Out: &out}}}
 	p := render.Progress{Resources: []render.ProgressResource{
 		{Resource: "pods", Unlisted: true},
-		{Resource: "widgets", Migration: "widgets", Status: "Waiting", Unfinished: true, Summary: "Waiting for the API servers: until 12:02:00: …"},
+		{Resource: "widgets", Migration: "widgets", Status: "Waiting", Unfinished: true,
+			Summary: "Waiting for the API servers: until 12:02:00: …"},
 	}}
 	for range 3 {
 		if err := s.show(p); err != nil {
@@ -64,7 +66,8 @@ func TestWaitSaysOnceWhatAMigrationWaitsFor(t *testing.T) {
 	})
 	waiting := []awaited{{name: "pods", uid: "u", generation: 1}}
 	for range 3 {
-		if finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}, nil, time.Time{}, render.Text); finished || err != nil {
+		if finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}, nil, time.Time{},
+			render.Text); finished || err != nil {
 			t.Fatalf("finished %t, %v", finished, err)
 		}
 	}
@@ -73,7 +76,8 @@ func TestWaitSaysOnceWhatAMigrationWaitsFor(t *testing.T) {
 	}
 }
 
-// proving is a migration that has succeeded, and a StorageState of its resource that does not say so: v1 and v2 may be stored, v2 is proven.
+// proving is a migration that has succeeded, and a StorageState of its resource that does not say so: v1 and v2 may be
+// stored, v2 is proven.
 func proving() (v1alpha1.StorageVersionMigration, *v1alpha1.StorageStateStatus) {
 	epoch := &v1alpha1.Epoch{Servers: []string{"p1"}}
 	m := migrationOf("widgets", v1alpha1.PhaseSucceeded, "h2", func(m *v1alpha1.StorageVersionMigration) {
@@ -81,7 +85,8 @@ func proving() (v1alpha1.StorageVersionMigration, *v1alpha1.StorageStateStatus) 
 		m.Status.Run = v1alpha1.Run{Generation: 1, StartResourceVersion: "30"}
 	})
 	return m, &v1alpha1.StorageStateStatus{
-		PersistedStorageVersionHashes: []string{"h1", "h2"}, CurrentStorageVersionHash: "h2", RequiredStartResourceVersion: "29", Epoch: epoch,
+		PersistedStorageVersionHashes: []string{"h1", "h2"}, CurrentStorageVersionHash: "h2",
+		RequiredStartResourceVersion: "29", Epoch: epoch,
 	}
 }
 
@@ -89,7 +94,8 @@ func TestWaitEndsWhenASuccessIsRecorded(t *testing.T) {
 	const (
 		waits  = "widgets has succeeded: waiting until its StorageState says so\n"
 		gaveUp = "widgets has succeeded, and its StorageState does not say so after 30s: perhaps no controller runs\n"
-		early  = "widgets has succeeded, and its StorageState stays as it is: the run may have started before something else was written\n"
+		early  = "widgets has succeeded, and its StorageState stays as it is: the run may have started before " +
+			"something else was written\n"
 	)
 	begin := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -101,7 +107,8 @@ func TestWaitEndsWhenASuccessIsRecorded(t *testing.T) {
 		"recorded": {func(_ *v1alpha1.StorageVersionMigration, s *v1alpha1.StorageStateStatus) {
 			s.PersistedStorageVersionHashes = []string{"h2"}
 		}, 0, ""},
-		"never recorded": {func(*v1alpha1.StorageVersionMigration, *v1alpha1.StorageStateStatus) {}, recordPatience, waits + gaveUp},
+		"never recorded": {func(*v1alpha1.StorageVersionMigration, *v1alpha1.StorageStateStatus) {},
+			recordPatience, waits + gaveUp},
 		"the epoch is another": {func(_ *v1alpha1.StorageVersionMigration, s *v1alpha1.StorageStateStatus) {
 			s.Epoch = &v1alpha1.Epoch{Servers: []string{"p2"}}
 		}, recordPatience, waits + gaveUp},
@@ -125,7 +132,8 @@ func TestWaitEndsWhenASuccessIsRecorded(t *testing.T) {
 		states := map[schema.GroupResource]*v1alpha1.StorageStateStatus{{Resource: "widgets"}: s}
 		waiting := []awaited{{name: "widgets", uid: "u", generation: 1}}
 		for waited := time.Duration(0); ; waited += time.Second {
-			finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}, states, begin.Add(waited), render.Text)
+			finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}, states,
+				begin.Add(waited), render.Text)
 			if err != nil || finished != (waited >= c.ends) {
 				t.Errorf("%s: after %v it has finished: %t (%v), want after %v", name, waited, finished, err, c.ends)
 			}
@@ -160,7 +168,8 @@ func TestWaitDoesNotFailForWantOfARecord(t *testing.T) {
 		var out, said strings.Builder
 		env := &environment{name: "kube-migrator", Streams: Streams{Out: &out, Err: &said}}
 		waiting := []awaited{{name: "widgets", uid: "u", generation: 1}}
-		if finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}, states, time.Now(), render.Text); finished || err != nil {
+		if finished, err := env.check(waiting, []v1alpha1.StorageVersionMigration{m}, states, time.Now(),
+			render.Text); finished || err != nil {
 			t.Fatalf("%s: finished %t, %v", name, finished, err)
 		}
 		if err := end(env, waiting); err != nil || out.String() != "widgets succeeded\n" {

@@ -81,26 +81,34 @@ rewritten, 130 interrupted.`,
 
 func (f *migrateFlags) add(flags *pflag.FlagSet) {
 	f.selection.add(flags)
-	dryRunVar(flags, &f.dryRun, "show what would be migrated", "send every patch as a dry run, which shows what admission and validation refuse")
+	dryRunVar(flags, &f.dryRun, "show what would be migrated",
+		"send every patch as a dry run, which shows what admission and validation refuse")
 	flags.BoolVar(&f.options.Verify, "verify", false, "Add a second pass in which no object may move")
 	flags.StringVar(&f.reason, "reason", "", "Why this is done; repeated in the report")
-	flags.BoolVar(&f.options.Resume, "resume", false, "Go on from the checkpoint; a finished resource in an unchanged epoch costs nothing")
+	flags.BoolVar(&f.options.Resume, "resume", false,
+		"Go on from the checkpoint; a finished resource in an unchanged epoch costs nothing")
 	f.addSweep(flags)
-	numberVar(flags, &f.options.PageSize, "page-size", 0, within[int64]{unit: "objects"}, "Objects per page of the list (0: as many as fit in half a MiB, at most 500)")
+	numberVar(flags, &f.options.PageSize, "page-size", 0, within[int64]{unit: "objects"},
+		"Objects per page of the list (0: as many as fit in half a MiB, at most 500)")
 	flags.BoolVar(&f.keep, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
 	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
 // addSweep adds the flags of every command that sweeps.
 func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
-	numberVar(flags, &f.options.MaxObjectsPerSecond, "max-rate", 0, within[float64]{unit: objectsPerSecond}, "Most objects per second (0: as many as the API server bears)")
-	numberVar(flags, &f.options.MaxInFlight, "max-in-flight", 0, within[int]{unit: "requests"}, "Most requests in flight (0: 32)")
-	bandwidthVar(flags, &f.options.MaxBytesPerSecond, "Most bytes per second, requests and answers together, such as 500k or 10Mi (0: no bound)")
+	numberVar(flags, &f.options.MaxObjectsPerSecond, "max-rate", 0, within[float64]{unit: objectsPerSecond},
+		"Most objects per second (0: as many as the API server bears)")
+	numberVar(flags, &f.options.MaxInFlight, "max-in-flight", 0, within[int]{unit: "requests"},
+		"Most requests in flight (0: 32)")
+	bandwidthVar(flags, &f.options.MaxBytesPerSecond,
+		"Most bytes per second, requests and answers together, such as 500k or 10Mi (0: no bound)")
 	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &f.shutdownDelay)
-	delayVar(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout, "How long to wait for the API servers to agree")
+	delayVar(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout,
+		"How long to wait for the API servers to agree")
 	evidenceVar(flags, &f.options.MinEvidence)
-	flags.StringVar(&f.dir, "checkpoint-dir", "", "Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
+	flags.StringVar(&f.dir, "checkpoint-dir", "",
+		"Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
 }
 
 // objectsPerSecond is the unit of --max-rate.
@@ -108,7 +116,8 @@ const objectsPerSecond = "objects per second"
 
 // dryRunVar adds --dry-run; client and server say what a dry run of each kind does.
 func dryRunVar(flags *pflag.FlagSet, into *string, client, server string) {
-	wordVar(flags, into, "dry-run", dryRunNone, "none; client: "+client+"; server: "+server, dryRunNone, dryRunClient, dryRunServer)
+	wordVar(flags, into, "dry-run", dryRunNone, "none; client: "+client+"; server: "+server, dryRunNone,
+		dryRunClient, dryRunServer)
 }
 
 // check refuses what cannot be meant before anything is sent.
@@ -119,7 +128,8 @@ func (f *migrateFlags) check(command *cobra.Command) error {
 }
 
 // migrate runs over the selected resources, one after the other (I8).
-func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, command *cobra.Command, f *migrateFlags) error {
+func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
+	f *migrateFlags) error {
 	run, resources, err := env.prepare(ctx, command, f)
 	if err != nil {
 		return err
@@ -148,7 +158,8 @@ func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, com
 		}
 	}
 	if left := len(resources) - len(report.Resources); left > 0 {
-		fmt.Fprintf(env.Err, "%d resources were not begun. To go on:\n  %s\n", left, run.again(f.selection.arguments()...))
+		fmt.Fprintf(env.Err, "%d resources were not begun. To go on:\n  %s\n", left,
+			run.again(f.selection.arguments()...))
 	}
 	if f.output == render.Text {
 		err = report.Text(env.Out)
@@ -207,9 +218,11 @@ type selection struct {
 
 func (s *selection) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.all, "all", false, "Every resource that can be migrated")
-	flags.StringSliceVar(&s.include, "include", nil, "Resources by a pattern of full names, such as '*.demo.example.com'")
+	flags.StringSliceVar(&s.include, "include", nil,
+		"Resources by a pattern of full names, such as '*.demo.example.com'")
 	flags.StringSliceVar(&s.exclude, "exclude", nil, "Leave out resources by a pattern of full names")
-	flags.BoolVar(&s.force, "force", false, "With --all and --include: also resources whose StorageStates say that everything is stored in the present version")
+	flags.BoolVar(&s.force, "force", false, "With --all and --include: also resources whose StorageStates say that "+
+		"everything is stored in the present version")
 }
 
 func (s *selection) check(command *cobra.Command) error {

@@ -41,7 +41,8 @@ type migration struct {
 }
 
 // prepare reads what there is and selects.
-func (env *environment) prepare(ctx context.Context, command *cobra.Command, f *migrateFlags) (*migration, []inventory.Resource, error) {
+func (env *environment) prepare(ctx context.Context, command *cobra.Command,
+	f *migrateFlags) (*migration, []inventory.Resource, error) {
 	config, err := env.config()
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +79,8 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command, f *
 }
 
 // newMigration prepares to migrate resources of a cluster.
-func (env *environment) newMigration(ctx context.Context, command *cobra.Command, f *migrateFlags, config *rest.Config, client rest.Interface) (*migration, error) {
+func (env *environment) newMigration(ctx context.Context, command *cobra.Command, f *migrateFlags, config *rest.Config,
+	client rest.Interface) (*migration, error) {
 	cluster, err := clusterID(ctx, client)
 	if err != nil {
 		return nil, hinted(fmt.Errorf("tell the cluster from others: %w", err), "kubectl auth can-i get namespaces")
@@ -87,7 +89,8 @@ func (env *environment) newMigration(ctx context.Context, command *cobra.Command
 	if err != nil {
 		return nil, err
 	}
-	m := &migration{env: env, command: command, flags: f, client: client, servers: servers, cluster: cluster, live: live{w: env.Err, terminal: env.errTerminal, settle: f.options.SettleTime}}
+	m := &migration{env: env, command: command, flags: f, client: client, servers: servers, cluster: cluster,
+		live: live{w: env.Err, terminal: env.errTerminal, settle: f.options.SettleTime}}
 	if f.dir == "" {
 		if f.dir, err = stateDir(); err != nil {
 			return nil, hinted(err, m.again("--checkpoint-dir=kube-migrator-checkpoints"))
@@ -112,7 +115,8 @@ func clusterID(ctx context.Context, client rest.Interface) (string, error) {
 }
 
 // resource migrates one resource and reports. The error is the reason for the exit code.
-func (m *migration) resource(ctx context.Context, gentle <-chan struct{}, r inventory.Resource) (render.Migration, error) {
+func (m *migration) resource(ctx context.Context, gentle <-chan struct{},
+	r inventory.Resource) (render.Migration, error) {
 	report := render.Migration{Resource: r.GroupResource.String(), StorageVersion: r.Storage()}
 	if r.CRD != nil {
 		report.StoredVersionsBefore = r.CRD.StoredVersions
@@ -186,7 +190,8 @@ func (r *record) tell(ctx context.Context, report *render.Migration) {
 	case r.state == nil:
 		return
 	case r.resumed:
-		report.StorageStateKept = "the run went on from a checkpoint, and what happened before it is not known; without --resume it would be recorded"
+		report.StorageStateKept = "the run went on from a checkpoint, and what happened before it is not known; " +
+			"without --resume it would be recorded"
 		return
 	}
 	baseline := uint64(0)
@@ -197,7 +202,8 @@ func (r *record) tell(ctx context.Context, report *render.Migration) {
 }
 
 // announce is --dry-run=client.
-func (m *migration) announce(ctx context.Context, r inventory.Resource, report render.Migration) (render.Migration, error) {
+func (m *migration) announce(ctx context.Context, r inventory.Resource,
+	report render.Migration) (render.Migration, error) {
 	report.Outcome = render.WouldRun
 	objects, err := inventory.Count(ctx, m.client, r)
 	if err != nil {
@@ -214,7 +220,8 @@ func (m *migration) fail(report render.Migration, err error) (render.Migration, 
 }
 
 // watch runs the sweep and shows how far it is.
-func (m *migration) watch(ctx context.Context, gentle <-chan struct{}, name string, sweep *migrate.Sweep) (migrate.Result, error) {
+func (m *migration) watch(ctx context.Context, gentle <-chan struct{}, name string,
+	sweep *migrate.Sweep) (migrate.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var company sync.WaitGroup
 	company.Go(func() { m.live.show(ctx, name, sweep) })
@@ -280,7 +287,8 @@ func (m *migration) next(report render.Migration, err error) string {
 	case m.flags.dryRun != dryRunNone:
 		return ""
 	case errors.Is(err, migrate.ErrNotProven):
-		return m.again(report.Resource, "--resume", "--min-evidence="+strings.ToLower(report.Result.Epoch.Evidence.String()))
+		return m.again(report.Resource, "--resume", "--min-evidence="+
+			strings.ToLower(report.Result.Epoch.Evidence.String()))
 	case errors.Is(err, migrate.ErrStorageVersionMoved):
 		return m.again(report.Resource)
 	}
@@ -297,7 +305,8 @@ func (m *migration) again(arguments ...string) string {
 	m.command.Flags().Visit(func(f *pflag.Flag) {
 		given := func(argument string) bool { return strings.HasPrefix(argument, "--"+f.Name) }
 		switch list, isList := f.Value.(pflag.SliceValue); {
-		case slices.Contains([]string{"all", "include", "exclude", "output"}, f.Name), slices.ContainsFunc(arguments, given), f.Name == "resume":
+		case slices.Contains([]string{"all", "include", "exclude", "output"}, f.Name),
+			slices.ContainsFunc(arguments, given), f.Name == "resume":
 		case f.Name == clientcmd.FlagBearerToken || f.Name == clientcmd.FlagPassword:
 			words = append(words, "--"+f.Name+`="$`+strings.ToUpper(f.Name)+`"`)
 		case isList:

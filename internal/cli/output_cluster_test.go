@@ -33,7 +33,8 @@ func (a *asked) writesData(t *testing.T) {
 		"plan":    {{"namespaces"}},
 		"migrate": {{"namespaces", "--dry-run=client"}, {"namespaces", "--dry-run=server", "--settle-time=0"}},
 		"audit":   {{"--etcd-endpoints", a.Etcd.Endpoint()}, {"--etcd-endpoints", a.Etcd.Endpoint(), "--stale"}},
-		"check":   {{"namespaces"}, {"-f", crd}}, "upgrade-crd": {{"-f", crd, "--dry-run"}}, "retire": {{widgets, "--version=v2", "--dry-run", "--settle-time=0"}},
+		"check":   {{"namespaces"}, {"-f", crd}}, "upgrade-crd": {{"-f", crd, "--dry-run"}},
+		"retire":    {{widgets, "--version=v2", "--dry-run", "--settle-time=0"}},
 		"install":   {{"--dry-run=client", "--adopt"}, {"--export"}, {"--export", "--include=secrets"}},
 		"uninstall": {{"--dry-run=client"}},
 		"request":   {{"secrets", "configmaps", "--dry-run=client"}, {"secrets", "--dry-run=server"}},
@@ -68,7 +69,8 @@ func (a *asked) writesData(t *testing.T) {
 func (a *asked) data(t *testing.T, format string, line []string) (document map[string]any) {
 	t.Helper()
 	code, out, problem := a.run(t.Context(), append(line, "-o", format)...)
-	decode := map[string]func([]byte, any) error{"json": json.Unmarshal, "yaml": func(raw []byte, into any) error { return yaml.Unmarshal(raw, into) }}
+	decode := map[string]func([]byte, any) error{"json": json.Unmarshal,
+		"yaml": func(raw []byte, into any) error { return yaml.Unmarshal(raw, into) }}
 	if err := decode[format]([]byte(out), &document); err != nil || len(document) == 0 || code == exitError {
 		t.Errorf("%q -o %s: exit code %d, %v\nstdout: %.300s\nstderr: %s", line, format, code, err, out, problem)
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// refusedFor is how long a refusal has to last: an API server that has just started refuses what it takes a moment later.
+	// refusedFor is how long a refusal has to last: an API server that has just started refuses what it takes a moment
+	// later.
 	refusedFor = 10 * time.Second
 	// longQuiet is how long nothing is written while a controller works, and then some.
 	longQuiet = 5 * time.Minute
@@ -48,14 +49,15 @@ func (p *patience) ends(err error, now time.Time) bool {
 func (o *observer) tellQuiet(all []v1alpha1.StorageVersionMigration, now time.Time) {
 	quiet := untouched(all, now)
 	if quiet >= longQuiet && !o.toldQuiet {
-		fmt.Fprintf(o.env.Err, "Nothing was written to any StorageVersionMigration for %v: perhaps no controller runs.\nTry: kubectl get pods --all-namespaces -l app.kubernetes.io/name=%s\n",
+		fmt.Fprintf(o.env.Err, "Nothing was written to any StorageVersionMigration for %v: perhaps no controller "+
+			"runs.\nTry: kubectl get pods --all-namespaces -l app.kubernetes.io/name=%s\n",
 			quiet.Truncate(time.Minute), install.Name)
 	}
 	o.toldQuiet = quiet >= longQuiet
 }
 
-// untouched is for how long nothing was written to any migration, while there is one to carry out; 0 where there is none. Not each
-// of them is touched while it waits for its turn. It is pure.
+// untouched is for how long nothing was written to any migration, while there is one to carry out; 0 where there is
+// none. Not each of them is touched while it waits for its turn. It is pure.
 func untouched(all []v1alpha1.StorageVersionMigration, now time.Time) time.Duration {
 	var newest time.Time
 	waits := false

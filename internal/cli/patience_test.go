@@ -20,7 +20,8 @@ import (
 func TestWaitingEndsWithARefusalThatLastsAndNotWithAnOutage(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	refused := []error{
-		hinted(errNotInstalled, "x"), apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no")), &inventory.NotFoundError{},
+		hinted(errNotInstalled, "x"), apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no")),
+		&inventory.NotFoundError{},
 	}
 	for _, err := range refused {
 		var p patience
@@ -29,7 +30,8 @@ func TestWaitingEndsWithARefusalThatLastsAndNotWithAnOutage(t *testing.T) {
 		}
 	}
 	var p patience
-	if p.ends(errors.New("connection refused"), start) || p.ends(errors.New("connection refused"), start.Add(time.Hour)) {
+	if p.ends(errors.New("connection refused"), start) ||
+		p.ends(errors.New("connection refused"), start.Add(time.Hour)) {
 		t.Error("an outage ends it")
 	}
 	if p.ends(refused[0], start) || p.ends(nil, start.Add(refusedFor)) || p.ends(refused[0], start.Add(refusedFor)) {
@@ -51,16 +53,28 @@ func TestItIsToldOnceThatNothingHappens(t *testing.T) {
 		all  []v1alpha1.StorageVersionMigration
 		want time.Duration
 	}{
-		"nobody has touched it":   {quiet, time.Hour},
-		"a worker has told":       {running(func(m *v1alpha1.StorageVersionMigration) { m.Status.Progress.UpdateTime = at(time.Minute) }), time.Minute},
-		"a condition has changed": {running(func(m *v1alpha1.StorageVersionMigration) { m.Status.Conditions[0].LastTransitionTime = at(time.Minute) }), time.Minute},
+		"nobody has touched it": {quiet, time.Hour},
+		"a worker has told": {
+			running(func(m *v1alpha1.StorageVersionMigration) { m.Status.Progress.UpdateTime = at(time.Minute) }),
+			time.Minute,
+		},
+		"a condition has changed": {
+			running(func(m *v1alpha1.StorageVersionMigration) { m.Status.Conditions[0].LastTransitionTime = at(time.Minute) }), time.Minute,
+		},
 		"somebody has written": {running(func(m *v1alpha1.StorageVersionMigration) {
 			m.ManagedFields = []metav1.ManagedFieldsEntry{{Time: new(at(time.Minute))}}
 		}), time.Minute},
-		"it is paused":              {running(isPaused), 0},
-		"it has succeeded":          {running(func(m *v1alpha1.StorageVersionMigration) { m.Status.CompletedGeneration = 1 }), 0},
-		"another one is worked on":  {append(running(nothing), running(func(m *v1alpha1.StorageVersionMigration) { m.Status.Progress.UpdateTime = at(time.Second) })...), time.Second},
-		"it is to be carried again": {running(func(m *v1alpha1.StorageVersionMigration) { m.Status.CompletedGeneration, m.Spec.Generation = 1, 2 }), time.Hour},
+		"it is paused": {running(isPaused), 0},
+		"it has succeeded": {
+			running(func(m *v1alpha1.StorageVersionMigration) { m.Status.CompletedGeneration = 1 }), 0,
+		},
+		"another one is worked on": {append(running(nothing),
+			running(func(m *v1alpha1.StorageVersionMigration) { m.Status.Progress.UpdateTime = at(time.Second) })...),
+			time.Second},
+		"it is to be carried again": {running(func(m *v1alpha1.StorageVersionMigration) {
+			m.Status.CompletedGeneration,
+				m.Spec.Generation = 1, 2
+		}), time.Hour},
 	} {
 		if got := untouched(test.all, now); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
@@ -70,7 +84,8 @@ func TestItIsToldOnceThatNothingHappens(t *testing.T) {
 	o := &observer{requests: &requests{env: &environment{name: "kube-migrator", Streams: Streams{Err: &said}}}}
 	o.tellQuiet(quiet, now)
 	o.tellQuiet(quiet, now)
-	want := "Nothing was written to any StorageVersionMigration for 1h0m0s: perhaps no controller runs.\nTry: kubectl get pods --all-namespaces -l app.kubernetes.io/name=kube-migrator\n"
+	want := "Nothing was written to any StorageVersionMigration for 1h0m0s: perhaps no controller runs.\nTry: " +
+		"kubectl get pods --all-namespaces -l app.kubernetes.io/name=kube-migrator\n"
 	if said.String() != want {
 		t.Errorf("said %q, want %q", said.String(), want)
 	}

@@ -59,7 +59,8 @@ records do not count unless they are named. 1 is an error.`,
 		RunE: func(command *cobra.Command, args []string) error { return env.plan(command, args, options) },
 	}
 	outputVar(command.Flags(), &options.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
-	numberVar(command.Flags(), &options.maxRate, "max-rate", 0, within[float64]{unit: objectsPerSecond}, fmt.Sprintf("Objects per second that durations are computed with (default: %d)", assumedRate))
+	numberVar(command.Flags(), &options.maxRate, "max-rate", 0, within[float64]{unit: objectsPerSecond},
+		fmt.Sprintf("Objects per second that durations are computed with (default: %d)", assumedRate))
 	return command
 }
 
@@ -137,7 +138,8 @@ func countAll(ctx context.Context, client rest.Interface, resources []inventory.
 }
 
 // planOf puts a plan together. It is pure.
-func planOf(j records, resources []inventory.Resource, counts []count, failures []inventory.Failure, rate float64) render.Plan {
+func planOf(j records, resources []inventory.Resource, counts []count, failures []inventory.Failure,
+	rate float64) render.Plan {
 	plan := render.Plan{ObjectsPerSecond: rate, Resources: []render.PlannedResource{}}
 	for i, r := range resources {
 		p := plannedResource(r, counts[i], j.need(r, counts[i].objects), rate)
@@ -151,7 +153,8 @@ func planOf(j records, resources []inventory.Resource, counts []count, failures 
 		return cmp.Compare(slices.Index(order, a.Migration), slices.Index(order, b.Migration))
 	})
 	for _, f := range failures {
-		plan.Failures = append(plan.Failures, render.PlanFailure{What: f.What, APIService: f.APIService, Service: f.Service, Reason: f.Reason})
+		plan.Failures = append(plan.Failures, render.PlanFailure{What: f.What, APIService: f.APIService,
+			Service: f.Service, Reason: f.Reason})
 	}
 	return plan
 }
@@ -160,8 +163,9 @@ func plannedResource(r inventory.Resource, counted count, need inventory.Need, r
 	p := render.PlannedResource{
 		Name: r.String(), Group: r.Group, Resource: r.Resource, AlsoServedAs: r.Names()[1:],
 		Kind: r.Kind, Origin: string(r.Origin), Service: r.Service, Namespaced: r.Namespaced,
-		ServedVersions: []string{}, EndpointVersion: r.Endpoint, StorageVersion: r.Storage(), StorageVersionHash: r.StorageVersionHash,
-		Migration: string(need.Verdict), Why: need.Why,
+		ServedVersions: []string{}, EndpointVersion: r.Endpoint, StorageVersion: r.Storage(),
+		StorageVersionHash: r.StorageVersionHash,
+		Migration:          string(need.Verdict), Why: need.Why,
 	}
 	for _, version := range r.Versions {
 		p.ServedVersions = append(p.ServedVersions, version.Name)
@@ -208,7 +212,8 @@ func (env *environment) planNotes(plan render.Plan, failures []inventory.Failure
 // planExit decides the exit code as the command's help says. It is pure.
 func planExit(plan render.Plan, named bool) int {
 	with := func(v inventory.Verdict) bool {
-		return slices.ContainsFunc(plan.Resources, func(r render.PlannedResource) bool { return r.Migration == string(v) })
+		return slices.ContainsFunc(plan.Resources,
+			func(r render.PlannedResource) bool { return r.Migration == string(v) })
 	}
 	switch {
 	case with(inventory.Needed):

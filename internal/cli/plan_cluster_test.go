@@ -46,7 +46,8 @@ func TestPlanOnARealCluster(t *testing.T) {
 		if !strings.Contains(out, "namespaces ") || strings.Contains(out, "subjectaccessreviews") {
 			t.Errorf("want what is stored and nothing else:\n%s", out)
 		}
-		const once = "nothing records what is stored; audit reads it from etcd, and migrate makes it current\n  Try: kube-migrator migrate --all\n"
+		const once = "nothing records what is stored; audit reads it from etcd, and migrate makes it current\n  Try: " +
+			"kube-migrator migrate --all\n"
 		if strings.Count(out, "nothing records") != 1 || !strings.HasSuffix(out, once) {
 			t.Errorf("want at the end, and once: %s\n%s", once, out)
 		}
@@ -56,10 +57,12 @@ func TestPlanOnARealCluster(t *testing.T) {
 			}
 		}
 		table, _, _ := strings.Cut(out, "\n\n")
-		if lines := strings.Split(table, "\n"); !strings.Contains(lines[1], " unknown ") || !strings.Contains(lines[len(lines)-1], " no ") {
+		if lines := strings.Split(table, "\n"); !strings.Contains(lines[1], " unknown ") ||
+			!strings.Contains(lines[len(lines)-1], " no ") {
 			t.Errorf("want what may need a migration first:\n%s", table)
 		}
-		if !strings.Contains(notes, "DURATION is at 100 objects/s, an assumption; --max-rate sets it.") || !strings.Contains(notes, "resources are not stored and are not shown") {
+		if !strings.Contains(notes, "DURATION is at 100 objects/s, an assumption; --max-rate sets it.") ||
+			!strings.Contains(notes, "resources are not stored and are not shown") {
 			t.Errorf("notes:\n%s", notes)
 		}
 	})
@@ -69,7 +72,8 @@ func TestPlanOnARealCluster(t *testing.T) {
 		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}},
 		{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
 	for i := range 5 {
-		post(t, client, "/apis/demo.example.com/v1/namespaces/default/widgets", fmt.Sprintf(`{"apiVersion":"demo.example.com/v1","kind":"Widget","metadata":{"name":"w%d"}}`, i))
+		post(t, client, "/apis/demo.example.com/v1/namespaces/default/widgets",
+			fmt.Sprintf(`{"apiVersion":"demo.example.com/v1","kind":"Widget","metadata":{"name":"w%d"}}`, i))
 	}
 	err = client.Patch(types.JSONPatchType).AbsPath(planDefinitions, "widgets.demo.example.com").Body([]byte(
 		`[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`)).Do(t.Context()).Error()
@@ -84,7 +88,8 @@ func TestPlanOnARealCluster(t *testing.T) {
 		if got := strings.Join(strings.Fields(lines[1]), " "); code != exitWorkLeft || got != want {
 			t.Errorf("exit code %d, first line %q, want %d, %q\n%s", code, got, exitWorkLeft, want, notes)
 		}
-		if want := "widgets.demo.example.com (yes): stored versions claim v1 too\n  Try: kube-migrator migrate widgets.demo.example.com\n"; !strings.Contains(out, want) {
+		if want := "widgets.demo.example.com (yes): stored versions claim v1 too\n  Try: kube-migrator migrate " +
+			"widgets.demo.example.com\n"; !strings.Contains(out, want) {
 			t.Errorf("want %q:\n%s", want, out)
 		}
 	})
@@ -95,7 +100,8 @@ func TestPlanOnARealCluster(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		r := plan.Resources[0]
-		if code != exitWorkLeft || notes != "" || plan.ObjectsPerSecond != 10 || *r.Objects != 5 || *r.DurationSeconds != 0.5 || r.StorageVersionHash == "" {
+		if code != exitWorkLeft || notes != "" || plan.ObjectsPerSecond != 10 || *r.Objects != 5 ||
+			*r.DurationSeconds != 0.5 || r.StorageVersionHash == "" {
 			t.Errorf("exit code %d, notes %q:\n%s", code, notes, out)
 		}
 	})
@@ -106,7 +112,8 @@ func TestPlanOnARealCluster(t *testing.T) {
 		}
 	})
 	t.Run("a resource that is named and unknown cannot be determined", func(t *testing.T) {
-		if code, out, _ := run("namespaces"); code != exitUndetermined || !strings.Contains(out, "nothing records what is stored") {
+		if code, out, _ := run("namespaces"); code != exitUndetermined ||
+			!strings.Contains(out, "nothing records what is stored") {
 			t.Errorf("exit code %d, want %d:\n%s", code, exitUndetermined, out)
 		}
 	})
@@ -126,7 +133,8 @@ func TestPlanOnARealCluster(t *testing.T) {
 		if code != exitUndetermined || !strings.Contains(out, " forbidden ") {
 			t.Errorf("exit code %d, want %d:\n%s", code, exitUndetermined, out)
 		}
-		if !strings.Contains(notes, "Skipped: CustomResourceDefinitions could not be read: list CustomResourceDefinitions:") || !strings.Contains(notes, "forbidden") {
+		if !strings.Contains(notes, "Skipped: CustomResourceDefinitions could not be read: list "+
+			"CustomResourceDefinitions:") || !strings.Contains(notes, "forbidden") {
 			t.Errorf("notes:\n%s", notes)
 		}
 	})
@@ -142,7 +150,8 @@ func TestPlanOnARealCluster(t *testing.T) {
 func post(t *testing.T, client rest.Interface, path, body string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
-		err := client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
+		err := client.Post().AbsPath(path).SetHeader("Content-Type",
+			"application/json").Body([]byte(body)).Do(t.Context()).Error()
 		if err == nil {
 			return
 		}

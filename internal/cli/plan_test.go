@@ -29,10 +29,12 @@ func TestTheExitCodeOfAPlanSaysWhetherThereIsWork(t *testing.T) {
 		named bool
 		want  int
 	}{
-		"nothing is there":                                      {plan(0), false, 0},
-		"nothing is needed":                                     {plan(0, inventory.NotNeeded), false, 0},
-		"something is needed":                                   {plan(0, inventory.NotNeeded, inventory.Needed), false, 2},
-		"need wins over what is not known":                      {plan(1, inventory.Undetermined, inventory.Needed), true, 2},
+		"nothing is there":  {plan(0), false, 0},
+		"nothing is needed": {plan(0, inventory.NotNeeded), false, 0},
+		"something is needed": {plan(0, inventory.NotNeeded,
+			inventory.Needed), false, 2},
+		"need wins over what is not known": {plan(1, inventory.Undetermined,
+			inventory.Needed), true, 2},
 		"built-in resources are always unknown":                 {plan(0, inventory.Undetermined), false, 0},
 		"a named resource that is unknown":                      {plan(0, inventory.Undetermined), true, 3},
 		"a part that could not be looked at":                    {plan(1, inventory.NotNeeded), false, 3},
@@ -48,9 +50,11 @@ func TestTheExitCodeOfAPlanSaysWhetherThereIsWork(t *testing.T) {
 
 func TestAPlannedResourceHasADurationOnlyWhereObjectsWouldBeRewritten(t *testing.T) {
 	widgets := inventory.Resource{
-		GroupResource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Kind: "Widget", Origin: migrate.Custom,
-		Versions: []inventory.Version{{Name: "v2"}}, Endpoint: "v2", StorageVersion: schema.GroupVersion{Group: "demo.example.com", Version: "v2"},
-		CRD: &inventory.CRD{StorageVersion: "v2", StoredVersions: []string{"v1", "v2"}},
+		GroupResource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Kind: "Widget",
+		Origin:   migrate.Custom,
+		Versions: []inventory.Version{{Name: "v2"}}, Endpoint: "v2",
+		StorageVersion: schema.GroupVersion{Group: "demo.example.com", Version: "v2"},
+		CRD:            &inventory.CRD{StorageVersion: "v2", StoredVersions: []string{"v1", "v2"}},
 	}
 	clean := widgets
 	clean.CRD = &inventory.CRD{StorageVersion: "v2", StoredVersions: []string{"v2"}}
@@ -71,15 +75,23 @@ func TestAPlannedResourceHasADurationOnlyWhereObjectsWouldBeRewritten(t *testing
 		count    count
 		want     row
 	}{
-		"needed and counted": {widgets, count{objects: objects}, row{Migration: "yes", Why: "stored versions claim v1 too", Seconds: &seconds}},
-		"not needed":         {clean, count{objects: objects}, row{Migration: "no", Why: "stored versions claim v2 only"}},
-		"not possible":       {broken, count{}, row{Migration: "yes", Why: "stored versions claim v1 too; but cannot: ", Problem: "NotServed", None: true}},
-		"forbidden":          {widgets, count{err: forbidden}, row{Migration: "yes", Why: "stored versions claim v1 too", Error: forbidden.Error(), Forbidden: true, None: true}},
-		"not listable now":   {widgets, count{err: errors.New("webhook\nfailed")}, row{Migration: "yes", Why: "stored versions claim v1 too; cannot list: webhook failed", Error: "webhook\nfailed", None: true}},
+		"needed and counted": {widgets, count{objects: objects},
+			row{Migration: "yes", Why: "stored versions claim v1 too", Seconds: &seconds}},
+		"not needed": {clean, count{objects: objects},
+			row{Migration: "no", Why: "stored versions claim v2 only"}},
+		"not possible": {broken, count{}, row{Migration: "yes", Why: "stored versions claim v1 too; but cannot: ",
+			Problem: "NotServed", None: true}},
+		"forbidden": {widgets, count{err: forbidden},
+			row{Migration: "yes", Why: "stored versions claim v1 too", Error: forbidden.Error(),
+				Forbidden: true, None: true}},
+		"not listable now": {widgets, count{err: errors.New("webhook\nfailed")},
+			row{Migration: "yes", Why: "stored versions claim v1 too; cannot list: webhook failed",
+				Error: "webhook\nfailed", None: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := plannedResource(test.resource, test.count, test.resource.Need(test.count.objects), 50)
-			got := row{p.Migration, p.Why, p.Problem, p.DurationSeconds, p.CountError, p.CountForbidden, p.Objects == nil}
+			got := row{p.Migration, p.Why, p.Problem, p.DurationSeconds, p.CountError,
+				p.CountForbidden, p.Objects == nil}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("planned (-want +got):\n%s", diff)
 			}

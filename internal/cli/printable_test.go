@@ -18,7 +18,8 @@ import (
 	"unicode/utf8"
 )
 
-// Whatever an API server, a file or the user calls things, nothing but printable text, line feeds and tabs reaches stdout and stderr.
+// Whatever an API server, a file or the user calls things, nothing but printable text, line feeds and tabs reaches
+// stdout and stderr.
 func FuzzNoCommandWritesWhatATerminalWouldNotJustShow(f *testing.F) {
 	f.Add("\x1b]0;title\a\x1b[2J")
 	f.Add("\u009b31m\u202edesrever\r")
@@ -26,7 +27,8 @@ func FuzzNoCommandWritesWhatATerminalWouldNotJustShow(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text string) {
 		status, err := json.Marshal(map[string]any{
-			"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": http.StatusForbidden, "message": "forbidden: " + text,
+			"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden",
+			"code": http.StatusForbidden, "message": "forbidden: " + text,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -42,19 +44,25 @@ func FuzzNoCommandWritesWhatATerminalWouldNotJustShow(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		manifest := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + string(quoted) + "}\n"
+		manifest := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+			string(quoted) + "}\n"
 		if err := os.WriteFile(crd, []byte(manifest), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		for _, args := range [][]string{
-			{"plan"}, {"migrate", "widgets"}, {"migrate", text}, {"audit", "--snapshot=" + crd}, {"audit", "--snapshot=" + text}, {"check"}, {"check", "-f", crd},
-			{"check", "--target-version=" + text}, {"upgrade-crd", "-f", crd}, {"upgrade-crd", "-f", text}, {"retire", "widgets", "--version=v1"}, {"retire", text, "--version=" + text},
-			{"install"}, {"install", "--include=" + text}, {"uninstall"}, {"request", "widgets"}, {"request", "widgets", "--reason=" + text}, {"pause", text}, {"resume", "--all"},
-			{"cancel", text}, {"progress"}, {"progress", text, "-o", text}, {"wait", "widgets"}, {"version", "-o", text}, {"completion", text}, {text}, {"plan", "--" + text},
+			{"plan"}, {"migrate", "widgets"}, {"migrate", text}, {"audit", "--snapshot=" + crd},
+			{"audit", "--snapshot=" + text}, {"check"}, {"check", "-f", crd},
+			{"check", "--target-version=" + text}, {"upgrade-crd", "-f", crd}, {"upgrade-crd", "-f", text},
+			{"retire", "widgets", "--version=v1"}, {"retire", text, "--version=" + text},
+			{"install"}, {"install", "--include=" + text}, {"uninstall"}, {"request", "widgets"},
+			{"request", "widgets", "--reason=" + text}, {"pause", text}, {"resume", "--all"},
+			{"cancel", text}, {"progress"}, {"progress", text, "-o", text}, {"wait", "widgets"},
+			{"version", "-o", text}, {"completion", text}, {text}, {"plan", "--" + text},
 		} {
 			var out, problems bytes.Buffer
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			Run(ctx, append([]string{"kube-migrator", "--server=" + server.URL}, args...), Streams{In: strings.NewReader(text), Out: &out, Err: &problems})
+			Run(ctx, append([]string{"kube-migrator", "--server=" + server.URL}, args...),
+				Streams{In: strings.NewReader(text), Out: &out, Err: &problems})
 			cancel()
 			for stream, written := range map[string]string{"stdout": out.String(), "stderr": problems.String()} {
 				bad := func(r rune) bool {

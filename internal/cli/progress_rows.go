@@ -17,16 +17,20 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// progressOf shows how far each migration is beside the verdicts of a report. It is pure, and decides nothing about safety.
+// progressOf shows how far each migration is beside the verdicts of a report. It is pure, and decides nothing about
+// safety.
 func progressOf(q upgrade.Question, facts []upgrade.Facts, about upgrade.Scope) render.Progress {
 	report := q.Report(facts, about)
 	p := render.Progress{
-		Verdict: report.Verdict, Sentence: report.Sentence, Resources: []render.ProgressResource{}, NotCovered: []string{},
+		Verdict: report.Verdict, Sentence: report.Sentence, Resources: []render.ProgressResource{},
+		NotCovered:  []string{},
 		NotLookedAt: report.NotLookedAt, Excluded: report.Excluded, Time: q.Now.UTC(),
 	}
 	var failed []string
 	for _, f := range facts {
-		at := slices.IndexFunc(report.Findings, func(finding upgrade.Finding) bool { return finding.Resource == f.Resource.String() })
+		at := slices.IndexFunc(
+			report.Findings, func(finding upgrade.Finding) bool { return finding.Resource == f.Resource.String() },
+		)
 		finding := report.Findings[at]
 		row := render.ProgressResource{Resource: finding.Resource, Unlisted: !about.Named}
 		if m := f.Migration(); m != nil {
@@ -48,7 +52,10 @@ func progressOf(q upgrade.Question, facts []upgrade.Facts, about upgrade.Scope) 
 		p.Total.Failed += row.Failed
 		p.Total.ObjectsPerSecond += row.ObjectsPerSecond
 	}
-	slices.SortStableFunc(p.Resources, func(a, b render.ProgressResource) int { return cmp.Compare(a.Resource, b.Resource) })
+	slices.SortStableFunc(p.Resources, func(a,
+		b render.ProgressResource) int {
+		return cmp.Compare(a.Resource, b.Resource)
+	})
 	slices.Sort(p.NotCovered)
 	if len(failed) > 0 {
 		slices.Sort(failed)
@@ -73,8 +80,10 @@ func rowOf(m *v1alpha1.StorageVersionMigration, resource string) render.Progress
 		StorageVersion: status.StorageVersion, StorageVersionHash: status.StorageVersionHash,
 		Run: upgrade.RunOf(m), Unfinished: upgrade.RunOf(m).Unfinished(),
 		Generation: m.Spec.Generation, CompletedGeneration: status.CompletedGeneration,
-		Total: p.Total, TotalIsExact: p.TotalIsExact, Done: p.Done, Rewritten: p.Rewritten, Current: p.Current, Gone: p.Gone, Failed: p.Failed, Retried: p.Retried,
-		ObjectsPerSecond: p.ObjectsPerSecond, EstimatedCompletionTime: moment(p.EstimatedCompletionTime), StartTime: moment(p.StartTime),
+		Total: p.Total, TotalIsExact: p.TotalIsExact, Done: p.Done, Rewritten: p.Rewritten, Current: p.Current,
+		Gone: p.Gone, Failed: p.Failed, Retried: p.Retried,
+		ObjectsPerSecond: p.ObjectsPerSecond, EstimatedCompletionTime: moment(p.EstimatedCompletionTime),
+		StartTime:  moment(p.StartTime),
 		UpdateTime: moment(p.UpdateTime), CompletionTime: moment(p.CompletionTime),
 	}
 	if status.Epoch != nil {
@@ -86,7 +95,8 @@ func rowOf(m *v1alpha1.StorageVersionMigration, resource string) render.Progress
 		row.EstimatedCompletionTime, row.StartTime, row.UpdateTime, row.CompletionTime = nil, nil, nil, nil
 	}
 	for _, f := range status.Failures {
-		row.Failures = append(row.Failures, render.ProgressFailure{Namespace: f.Namespace, Name: f.Name, Reason: f.Reason, Message: f.Message, Attempts: f.Attempts})
+		row.Failures = append(row.Failures, render.ProgressFailure{Namespace: f.Namespace, Name: f.Name,
+			Reason: f.Reason, Message: f.Message, Attempts: f.Attempts})
 	}
 	return row
 }

@@ -22,7 +22,8 @@ import (
 
 // resourceAt is a resource that discovery shows with a hash.
 func resourceAt(name, hash string) inventory.Resource {
-	return inventory.Resource{GroupResource: schema.ParseGroupResource(name), StorageVersionHash: hash, StorageVersion: schema.GroupVersion{Version: "v2"}}
+	return inventory.Resource{GroupResource: schema.ParseGroupResource(name), StorageVersionHash: hash,
+		StorageVersion: schema.GroupVersion{Version: "v2"}}
 }
 
 // migrationOf is a migration of generation 1 with one true condition.
@@ -30,7 +31,8 @@ func migrationOf(resource string, phase v1alpha1.Phase, hash string, edits ...fu
 	gr := schema.ParseGroupResource(resource)
 	m := v1alpha1.StorageVersionMigration{
 		ObjectMeta: metav1.ObjectMeta{Name: resource},
-		Spec:       v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: gr.Group, Resource: gr.Resource}, Generation: 1, State: v1alpha1.Active},
+		Spec: v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: gr.Group,
+			Resource: gr.Resource}, Generation: 1, State: v1alpha1.Active},
 		Status: v1alpha1.StorageVersionMigrationStatus{
 			State: phase, StorageVersionHash: hash, StorageVersion: "v1", Run: v1alpha1.Run{Generation: 1},
 			Epoch: &v1alpha1.Epoch{Servers: []string{"api-1"}, Evidence: "Observed", CRDUID: "u", CRDGeneration: 7},
@@ -64,7 +66,8 @@ var judged = time.Unix(2_000_000, 0)
 // stateOf is a StorageState that was renewed a minute ago by all API servers.
 func stateOf(current string, persisted ...string) *v1alpha1.StorageStateStatus {
 	return &v1alpha1.StorageStateStatus{
-		CurrentStorageVersionHash: current, PersistedStorageVersionHashes: persisted, LastHeartbeatTime: metav1.NewTime(judged.Add(-time.Minute)),
+		CurrentStorageVersionHash: current, PersistedStorageVersionHashes: persisted,
+		LastHeartbeatTime: metav1.NewTime(judged.Add(-time.Minute)),
 	}
 }
 
@@ -99,8 +102,10 @@ func both(t *testing.T, k known, about scope) (report upgrade.Report, p render.P
 }
 
 // knownOf is a cluster with these resources, and states by their names.
-func knownOf(resources []inventory.Resource, states map[string]*v1alpha1.StorageStateStatus, migrations ...v1alpha1.StorageVersionMigration) known {
-	k := known{inv: &inventory.Inventory{Resources: resources}, migrations: migrations, states: map[schema.GroupResource]*v1alpha1.StorageStateStatus{}}
+func knownOf(resources []inventory.Resource, states map[string]*v1alpha1.StorageStateStatus,
+	migrations ...v1alpha1.StorageVersionMigration) known {
+	k := known{inv: &inventory.Inventory{Resources: resources}, migrations: migrations,
+		states: map[schema.GroupResource]*v1alpha1.StorageStateStatus{}}
 	for name, state := range states {
 		k.states[schema.ParseGroupResource(name)] = state
 	}
@@ -115,7 +120,8 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 		r.CRD = &inventory.CRD{UID: "u", Generation: generation, StorageVersion: "v2", StoredVersions: stored}
 		return r
 	}
-	computed := inventory.Resource{GroupResource: schema.GroupResource{Resource: "bindings"}, Problem: &inventory.Problem{Reason: inventory.NotPersisted}}
+	computed := inventory.Resource{GroupResource: schema.GroupResource{Resource: "bindings"},
+		Problem: &inventory.Problem{Reason: inventory.NotPersisted}}
 	shared := pods
 	shared.Aliases = []schema.GroupVersionResource{{Group: "other", Version: "v1", Resource: "pods"}}
 	type (
@@ -123,16 +129,19 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 		resources = []inventory.Resource
 	)
 	current := states{"pods": stateOf("now", "now")}
-	stale := states{"pods": edited(stateOf("now", "now"), func(s *v1alpha1.StorageStateStatus) { s.LastHeartbeatTime = metav1.NewTime(judged.Add(-time.Hour)) })}
+	stale := states{"pods": edited(stateOf("now", "now"),
+		func(s *v1alpha1.StorageStateStatus) { s.LastHeartbeatTime = metav1.NewTime(judged.Add(-time.Hour)) })}
 	shows := func(hash string) states {
 		return states{"pods": edited(stateOf("now", "now"), func(s *v1alpha1.StorageStateStatus) {
-			s.ServerStorageVersions = []v1alpha1.ServerEncodingVersion{{APIServerID: "api-1", EncodingVersionHash: "now"}, {APIServerID: "api-2", EncodingVersionHash: hash}}
+			s.ServerStorageVersions = []v1alpha1.ServerEncodingVersion{{APIServerID: "api-1",
+				EncodingVersionHash: "now"}, {APIServerID: "api-2", EncodingVersionHash: hash}}
 		})}
 	}
 	recorded := states{"pods": edited(stateOf("now", "now"), func(s *v1alpha1.StorageStateStatus) {
 		s.Definition = &v1alpha1.RecordedDefinition{UID: "u", Generation: 7}
 	})}
-	excluded := states{"pods": stateOf("now", "now"), "secrets": edited(stateOf("now", "Unknown"), func(s *v1alpha1.StorageStateStatus) { s.Excluded = true })}
+	excluded := states{"pods": stateOf("now", "now"),
+		"secrets": edited(stateOf("now", "Unknown"), func(s *v1alpha1.StorageStateStatus) { s.Excluded = true })}
 	for name, test := range map[string]struct {
 		known known
 		about scope
@@ -143,40 +152,89 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 		// excluded is what both name as excluded.
 		excluded []string
 	}{
-		"a proof":                                    {knownOf(resources{pods, computed}, current, migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
-		"a proof whose migration is deleted":         {knownOf(resources{pods}, current), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
-		"a proof for another name of shared storage": {knownOf(resources{shared}, states{"pods.other": stateOf("now", "now")}), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
-		"Unknown":                                    {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
-		"Unknown while a migration runs":             {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", running, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "not finished: So it is", nil},
-		"a heartbeat that is late":                   {knownOf(resources{pods}, stale, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "last renewed 1h0m ago", nil},
-		"a late heartbeat without a migration":       {knownOf(resources{pods}, stale), scope{}, upgrade.Undetermined, exitUndetermined, "last renewed 1h0m ago", nil},
-		"a server that shows an unrecorded version":  {knownOf(resources{pods}, shows("then"), migrationOf("pods", done, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
-		"servers that show the recorded version":     {knownOf(resources{pods}, shows("now"), migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
-		"discovery that shows an unrecorded version": {knownOf(resources{pods}, states{"pods": stateOf("then", "then")}, migrationOf("pods", done, "then")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
-		"an old version":                             {knownOf(resources{pods}, states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", running, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
+		"a proof": {knownOf(resources{pods, computed}, current,
+			migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+		"a proof whose migration is deleted": {knownOf(resources{pods}, current), scope{}, upgrade.Safe,
+			exitDone, "everything is stored as v2", nil},
+		"a proof for another name of shared storage": {knownOf(resources{shared},
+			states{"pods.other": stateOf("now", "now")}), scope{}, upgrade.Safe, exitDone,
+			"everything is stored as v2", nil},
+		"Unknown": {knownOf(resources{pods},
+			states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", done, "now")), scope{},
+			upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
+		"Unknown while a migration runs": {knownOf(resources{pods},
+			states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", running, "now")), scope{},
+			upgrade.Undetermined, exitUndetermined, "not finished: So it is", nil},
+		"a heartbeat that is late": {knownOf(resources{pods}, stale,
+			migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined,
+			"last renewed 1h0m ago", nil},
+		"a late heartbeat without a migration": {knownOf(resources{pods}, stale), scope{}, upgrade.Undetermined,
+			exitUndetermined, "last renewed 1h0m ago", nil},
+		"a server that shows an unrecorded version": {knownOf(resources{pods}, shows("then"),
+			migrationOf("pods", done, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
+		"servers that show the recorded version": {knownOf(resources{pods}, shows("now"),
+			migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+		"discovery that shows an unrecorded version": {knownOf(resources{pods}, states{"pods": stateOf("then", "then")},
+			migrationOf("pods", done, "then")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
+		"an old version": {knownOf(resources{pods}, states{"pods": stateOf("now", "then", "now")},
+			migrationOf("pods", running, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
 		"servers that disagree": {knownOf(resources{pods}, states{"pods": edited(stateOf("Unknown", "then", "now"), func(s *v1alpha1.StorageStateStatus) {
-			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionFalse, Message: "api-1 encodes v1"}}
+			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionFalse,
+				Message: "api-1 encodes v1"}}
 		})}), scope{}, upgrade.Unsafe, exitWorkLeft, "the API servers disagree: api-1 encodes v1", nil},
-		"no StorageState":                                                {knownOf(resources{pods}, nil, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "no one has recorded what is stored", nil},
-		"a StorageState that is empty":                                   {knownOf(resources{pods}, states{"pods": stateOf("now")}), scope{}, upgrade.Undetermined, exitUndetermined, "records no version yet", nil},
-		"storedVersions that claim more than was proven":                 {knownOf(resources{custom(7, "v1", "v2")}, recorded), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
-		"a CRD that has changed since":                                   {knownOf(resources{custom(8, "v2")}, recorded, migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "has changed since the StorageState", nil},
-		"no version in discovery":                                        {knownOf(resources{resourceAt("pods", "")}, current), scope{}, upgrade.Undetermined, exitUndetermined, "does not show in which version", nil},
-		"a migration that failed":                                        {knownOf(resources{pods}, states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", failed, "now")), scope{}, upgrade.Unsafe, exitFailures, "its migration failed: So it is", nil},
-		"a failure after a proof":                                        {knownOf(resources{pods}, current, migrationOf("pods", failed, "now")), scope{}, upgrade.Safe, exitFailures, "everything is stored as v2", nil},
-		"a paused migration":                                             {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", v1alpha1.PhasePaused, "now", isPaused)), scope{}, upgrade.Undetermined, exitUndetermined, "its migration is paused", nil},
-		"a migration that has not begun":                                 {knownOf(resources{pods}, states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", done, "now", raised)), scope{}, upgrade.Undetermined, exitUndetermined, "its migration has not begun", nil},
-		"a resource that is gone":                                        {knownOf(nil, nil, migrationOf("gadgets", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined, "does not serve it", nil},
-		"a resource that the installation excludes":                      {knownOf(resources{pods, secrets}, excluded), scope{}, upgrade.Safe, exitDone, "the installation excludes them: secrets.", []string{"secrets"}},
-		"an excluded resource that is named":                             {knownOf(resources{pods, secrets}, excluded, migrationOf("secrets", done, "now", named("mine", 0))), scope{names: []string{"mine"}}, upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
-		"a resource that only its StorageState knows, and that is named": {knownOf(nil, states{"relics.example.com": stateOf("now", "now")}), scope{names: []string{"relics.example.com"}}, upgrade.Undetermined, exitUndetermined, "the API server does not serve it", nil},
-		"an excluded resource that is included":                          {knownOf(resources{pods, secrets}, excluded), scope{include: []string{"s*"}}, upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
-		"a resource that the user excludes":                              {knownOf(resources{pods, secrets}, states{"pods": stateOf("now", "now")}), scope{exclude: []string{"sec*"}}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
-		"a gone resource that the user excludes":                         {knownOf(resources{pods}, current, migrationOf("gadgets", done, "now")), scope{exclude: []string{"gad*"}}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
-		"an excluded resource that the user excludes as well":            {knownOf(resources{pods, secrets}, excluded), scope{exclude: []string{"secrets"}}, upgrade.Safe, exitDone, "API servers write.", nil},
-		"a part that cannot be read":                                     {known{inv: &inventory.Inventory{Failures: []inventory.Failure{{What: "v1"}}}}, scope{}, upgrade.Undetermined, exitUndetermined, "a part of the cluster could not be read", nil},
-		"nothing":                                                        {knownOf(nil, nil), scope{}, upgrade.Safe, exitDone, "An upgrade is safe now", nil},
-		"unsafe before undetermined":                                     {knownOf(resources{pods, secrets}, states{"pods": stateOf("now", "Unknown"), "secrets": stateOf("now", "then", "now")}), scope{}, upgrade.Unsafe, exitWorkLeft, "An upgrade is not safe now: secrets.", nil},
+		"no StorageState": {knownOf(resources{pods}, nil,
+			migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined,
+			"no one has recorded what is stored", nil},
+		"a StorageState that is empty": {knownOf(resources{pods},
+			states{"pods": stateOf("now")}), scope{}, upgrade.Undetermined, exitUndetermined,
+			"records no version yet", nil},
+		"storedVersions that claim more than was proven": {knownOf(resources{custom(7, "v1", "v2")},
+			recorded), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+		"a CRD that has changed since": {knownOf(resources{custom(8, "v2")}, recorded,
+			migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined,
+			"has changed since the StorageState", nil},
+		"no version in discovery": {knownOf(resources{resourceAt("pods", "")},
+			current), scope{}, upgrade.Undetermined, exitUndetermined, "does not show in which version", nil},
+		"a migration that failed": {knownOf(resources{pods},
+			states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", failed, "now")), scope{}, upgrade.Unsafe,
+			exitFailures, "its migration failed: So it is", nil},
+		"a failure after a proof": {knownOf(resources{pods}, current,
+			migrationOf("pods", failed, "now")), scope{}, upgrade.Safe, exitFailures,
+			"everything is stored as v2", nil},
+		"a paused migration": {knownOf(resources{pods},
+			states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", v1alpha1.PhasePaused, "now", isPaused)),
+			scope{}, upgrade.Undetermined, exitUndetermined, "its migration is paused", nil},
+		"a migration that has not begun": {knownOf(resources{pods},
+			states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", done, "now", raised)), scope{},
+			upgrade.Undetermined, exitUndetermined, "its migration has not begun", nil},
+		"a resource that is gone": {knownOf(nil, nil,
+			migrationOf("gadgets", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined,
+			"does not serve it", nil},
+		"a resource that the installation excludes": {knownOf(resources{pods, secrets}, excluded),
+			scope{}, upgrade.Safe, exitDone, "the installation excludes them: secrets.", []string{"secrets"}},
+		"an excluded resource that is named": {knownOf(resources{pods, secrets}, excluded,
+			migrationOf("secrets", done, "now", named("mine", 0))), scope{names: []string{"mine"}},
+			upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
+		"a resource that only its StorageState knows, and that is named": {knownOf(nil,
+			states{"relics.example.com": stateOf("now", "now")}), scope{names: []string{"relics.example.com"}},
+			upgrade.Undetermined, exitUndetermined, "the API server does not serve it", nil},
+		"an excluded resource that is included": {knownOf(resources{pods, secrets}, excluded),
+			scope{include: []string{"s*"}}, upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
+		"a resource that the user excludes": {knownOf(resources{pods, secrets},
+			states{"pods": stateOf("now", "now")}), scope{exclude: []string{"sec*"}}, upgrade.Safe, exitDone,
+			"everything is stored as v2", nil},
+		"a gone resource that the user excludes": {knownOf(resources{pods}, current,
+			migrationOf("gadgets", done, "now")), scope{exclude: []string{"gad*"}}, upgrade.Safe, exitDone,
+			"everything is stored as v2", nil},
+		"an excluded resource that the user excludes as well": {knownOf(resources{pods, secrets}, excluded),
+			scope{exclude: []string{"secrets"}}, upgrade.Safe, exitDone, "API servers write.", nil},
+		"a part that cannot be read": {known{inv: &inventory.Inventory{Failures: []inventory.Failure{{What: "v1"}}}},
+			scope{}, upgrade.Undetermined, exitUndetermined, "a part of the cluster could not be read", nil},
+		"nothing": {knownOf(nil, nil), scope{}, upgrade.Safe, exitDone,
+			"An upgrade is safe now", nil},
+		"unsafe before undetermined": {knownOf(resources{pods, secrets},
+			states{"pods": stateOf("now", "Unknown"), "secrets": stateOf("now", "then", "now")}), scope{},
+			upgrade.Unsafe, exitWorkLeft, "An upgrade is not safe now: secrets.", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, p := both(t, test.known, test.about)
@@ -191,8 +249,10 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 			if diff := cmp.Diff(verdicts[0], verdicts[1]); diff != "" {
 				t.Errorf("verdicts (-check +progress):\n%s", diff)
 			}
-			if report.Verdict != test.want || p.Verdict != test.want || !strings.HasPrefix(p.Sentence, report.Sentence) {
-				t.Errorf("check: %s: %s\nprogress: %s: %s\nwant %s", report.Verdict, report.Sentence, p.Verdict, p.Sentence, test.want)
+			if report.Verdict != test.want || p.Verdict != test.want ||
+				!strings.HasPrefix(p.Sentence, report.Sentence) {
+				t.Errorf("check: %s: %s\nprogress: %s: %s\nwant %s", report.Verdict, report.Sentence,
+					p.Verdict, p.Sentence, test.want)
 			}
 			if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, test.says) }) {
 				t.Errorf("said %q, want …%s…", said, test.says)
@@ -200,7 +260,8 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 			if got := progressExit(p); got != test.exit {
 				t.Errorf("exit code %d of progress, want %d", got, test.exit)
 			}
-			if diff := cmp.Diff([2][]string{test.excluded, test.excluded}, [2][]string{report.Excluded, p.Excluded}); diff != "" {
+			if diff := cmp.Diff([2][]string{test.excluded, test.excluded},
+				[2][]string{report.Excluded, p.Excluded}); diff != "" {
 				t.Errorf("excluded, of check and of progress (-want +got):\n%s", diff)
 			}
 		})
@@ -227,8 +288,10 @@ func TestEveryVerdictHasItsExitCode(t *testing.T) {
 }
 
 func TestATableOfProgressListsWhatHasAMigrationOrIsNamed(t *testing.T) {
-	k := knownOf([]inventory.Resource{resourceAt("pods", "now"), resourceAt("secrets", "now"), resourceAt("nodes", "now")},
-		map[string]*v1alpha1.StorageStateStatus{"pods": stateOf("now", "now")}, migrationOf("secrets", v1alpha1.PhaseRunning, "now"))
+	k := knownOf([]inventory.Resource{resourceAt("pods", "now"), resourceAt("secrets", "now"),
+		resourceAt("nodes", "now")},
+		map[string]*v1alpha1.StorageStateStatus{"pods": stateOf("now", "now")},
+		migrationOf("secrets", v1alpha1.PhaseRunning, "now"))
 	for name, test := range map[string]struct {
 		about scope
 		want  []string
@@ -262,11 +325,14 @@ func TestTheRunBeforeIsNotCountedForOneThatWaits(t *testing.T) {
 }
 
 func TestAMigrationOfWhatIsGoneThatFailedIsFinished(t *testing.T) {
-	failed, running := migrationOf("gadgets", v1alpha1.PhaseFailed, ""), migrationOf("gadgets", v1alpha1.PhaseRunning, "")
-	if _, p := both(t, knownOf(nil, nil, failed), scope{}); p.Unfinished() || len(p.Resources) != 1 || p.Resources[0].Run != upgrade.HasFailed {
+	failed, running := migrationOf("gadgets", v1alpha1.PhaseFailed, ""),
+		migrationOf("gadgets", v1alpha1.PhaseRunning, "")
+	if _, p := both(t, knownOf(nil, nil, failed), scope{}); p.Unfinished() || len(p.Resources) != 1 ||
+		p.Resources[0].Run != upgrade.HasFailed {
 		t.Errorf("failed: unfinished %v: %+v", p.Unfinished(), p.Resources)
 	}
-	if _, p := both(t, knownOf(nil, nil, running), scope{}); !p.Unfinished() || p.Resources[0].Try != "kube-migrator cancel gadgets" {
+	if _, p := both(t, knownOf(nil, nil, running), scope{}); !p.Unfinished() ||
+		p.Resources[0].Try != "kube-migrator cancel gadgets" {
 		t.Errorf("running: it is finished: %+v", p.Resources)
 	}
 }

@@ -68,9 +68,15 @@ Exit codes: 0 the API server has taken every request, 1 error.`,
 	flags := command.Flags()
 	f.selection.add(flags)
 	flags.StringVar(&f.reason, "reason", defaultReason, "Why this is asked for, for people")
-	numberVar(flags, &f.pace.MaxObjectsPerSecond, "max-rate", 0, within[int32]{most: v1alpha1.MostObjectsPerSecond, unit: objectsPerSecond}, "Most objects per second (0: as many as the API servers bear); stays for later requests")
-	numberVar(flags, &f.pace.MaxInFlight, "max-in-flight", 0, within[int32]{most: v1alpha1.MostInFlight, unit: "requests"}, "Most requests in flight (0: 32); stays for later requests")
-	bandwidthVar(flags, &f.pace.MaxBytesPerSecond, "Most bytes per second, requests and answers together, such as 500k or 10Mi (0: no bound); stays for later requests")
+	numberVar(flags, &f.pace.MaxObjectsPerSecond, "max-rate", 0,
+		within[int32]{most: v1alpha1.MostObjectsPerSecond, unit: objectsPerSecond},
+		"Most objects per second (0: as many as the API servers bear); stays for later requests")
+	numberVar(flags, &f.pace.MaxInFlight, "max-in-flight", 0,
+		within[int32]{most: v1alpha1.MostInFlight, unit: "requests"},
+		"Most requests in flight (0: 32); stays for later requests")
+	bandwidthVar(flags, &f.pace.MaxBytesPerSecond,
+		"Most bytes per second, requests and answers together, such as 500k or 10Mi (0: no bound); stays for later "+
+			"requests")
 	dryRunVar(flags, &f.dryRun, "show what would be asked for", "let the API server check it and change nothing")
 	outputVar(flags, &f.output, render.Text, render.Name, render.JSON, render.YAML)
 	return command
@@ -119,15 +125,16 @@ func (env *environment) request(command *cobra.Command, f *requestFlags) error {
 	return nil
 }
 
-// writeMigrations writes objects as names, JSON or YAML; text is the command's own. Like kubectl, it writes the object itself where there is
-// one, else a list.
+// writeMigrations writes objects as names, JSON or YAML; text is the command's own. Like kubectl, it writes the object
+// itself where there is one, else a list.
 func (env *environment) writeMigrations(output render.Format, all []v1alpha1.StorageVersionMigration) error {
 	for i := range all {
 		all[i].APIVersion, all[i].Kind = v1alpha1.SchemeGroupVersion.String(), "StorageVersionMigration"
 	}
 	var value any = v1alpha1.StorageVersionMigrationList{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "StorageVersionMigrationList"},
-		Items:    append([]v1alpha1.StorageVersionMigration{}, all...),
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(),
+			Kind: "StorageVersionMigrationList"},
+		Items: append([]v1alpha1.StorageVersionMigration{}, all...),
 	}
 	if len(all) == 1 {
 		value = all[0]
@@ -179,7 +186,8 @@ func (f *requestFlags) show(env *environment, m *v1alpha1.StorageVersionMigratio
 }
 
 // ask creates the object of a resource, or raises its generation.
-func (q *requests) ask(ctx context.Context, r inventory.Resource, f *requestFlags) (m *v1alpha1.StorageVersionMigration, err error) {
+func (q *requests) ask(ctx context.Context, r inventory.Resource,
+	f *requestFlags) (m *v1alpha1.StorageVersionMigration, err error) {
 	name := r.GroupResource.String()
 	err = insist(ctx, func() error {
 		before, err := q.get(ctx, name)
@@ -194,7 +202,8 @@ func (q *requests) ask(ctx context.Context, r inventory.Resource, f *requestFlag
 			return err
 		}
 		if resource := resourceOf(before); resource != r.GroupResource {
-			return hinted(fmt.Errorf("the StorageVersionMigration %s is about another resource: %s", name, resource), "kubectl get storageversionmigrations.migration.k8s.io "+name+" -o yaml")
+			return hinted(fmt.Errorf("the StorageVersionMigration %s is about another resource: %s", name, resource),
+				"kubectl get storageversionmigrations.migration.k8s.io "+name+" -o yaml")
 		}
 		m = before.DeepCopy()
 		m.Spec.Generation++
@@ -212,7 +221,8 @@ func (q *requests) ask(ctx context.Context, r inventory.Resource, f *requestFlag
 
 // raise is the change that asks for another run. What was not asked for stays as it is.
 func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[string]any {
-	spec := map[string]any{"generation": before.Spec.Generation + 1, "reason": f.reason, "priority": max(before.Spec.Priority, v1alpha1.DefaultPriority)}
+	spec := map[string]any{"generation": before.Spec.Generation + 1, "reason": f.reason,
+		"priority": max(before.Spec.Priority, v1alpha1.DefaultPriority)}
 	if before.Spec.State == v1alpha1.Cancelled {
 		spec["state"] = v1alpha1.Active
 	}
@@ -238,10 +248,12 @@ func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[strin
 // newObject asks for a first run. The version is empty unless the user typed one: the controller chooses.
 func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionMigration {
 	m := &v1alpha1.StorageVersionMigration{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "StorageVersionMigration"},
-		ObjectMeta: metav1.ObjectMeta{Name: r.GroupResource.String(), Labels: map[string]string{managedByLabel: install.Name}},
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "StorageVersionMigration"},
+		ObjectMeta: metav1.ObjectMeta{Name: r.GroupResource.String(),
+			Labels: map[string]string{managedByLabel: install.Name}},
 		Spec: v1alpha1.StorageVersionMigrationSpec{
-			Resource: v1alpha1.GroupVersionResource{Group: r.Group, Version: f.typedVersion(r), Resource: r.Resource}, Generation: 1, Reason: f.reason, State: v1alpha1.Active,
+			Resource:   v1alpha1.GroupVersionResource{Group: r.Group, Version: f.typedVersion(r), Resource: r.Resource},
+			Generation: 1, Reason: f.reason, State: v1alpha1.Active,
 			GroupVersions: trigger.GroupVersions(r),
 			Pace:          f.pace,
 		},
@@ -252,7 +264,8 @@ func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionM
 // typedVersion is the version that the user typed for a resource: "widgets.v2.demo.example.com".
 func (f *requestFlags) typedVersion(r inventory.Resource) string {
 	for _, word := range f.selection.names {
-		if typed, _ := schema.ParseResourceArg(strings.ToLower(word)); typed != nil && typed.Group == r.Group && typed.Version == r.Endpoint {
+		if typed, _ := schema.ParseResourceArg(strings.ToLower(word)); typed != nil && typed.Group == r.Group &&
+			typed.Version == r.Endpoint {
 			return r.Endpoint
 		}
 	}

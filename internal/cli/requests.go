@@ -92,18 +92,21 @@ func (q *requests) get(ctx context.Context, name string) (*v1alpha1.StorageVersi
 	return &m, nil
 }
 
-func (q *requests) create(ctx context.Context, m *v1alpha1.StorageVersionMigration) (*v1alpha1.StorageVersionMigration, error) {
+func (q *requests) create(ctx context.Context,
+	m *v1alpha1.StorageVersionMigration) (*v1alpha1.StorageVersionMigration, error) {
 	body, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
 	var created v1alpha1.StorageVersionMigration
-	request := q.client.Post().AbsPath(requestsPath).Param("fieldManager", fieldManager).SetHeader("Content-Type", "application/json").Body(body)
+	request := q.client.Post().AbsPath(requestsPath).Param("fieldManager", fieldManager).SetHeader("Content-Type",
+		"application/json").Body(body)
 	return &created, q.send(ctx, request, &created)
 }
 
 // patch changes the spec of m, unless m is not any more what was read.
-func (q *requests) patch(ctx context.Context, m *v1alpha1.StorageVersionMigration, spec map[string]any) (*v1alpha1.StorageVersionMigration, error) {
+func (q *requests) patch(ctx context.Context, m *v1alpha1.StorageVersionMigration,
+	spec map[string]any) (*v1alpha1.StorageVersionMigration, error) {
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion}, "spec": spec,
 	})
@@ -119,12 +122,14 @@ func (q *requests) patch(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 	return &patched, q.send(ctx, request, &patched)
 }
 
-var errNotInstalled = errors.New("kube-migrator is not installed in this cluster: it does not serve migration.k8s.io/v1alpha1")
+var errNotInstalled = errors.New("kube-migrator is not installed in this cluster: it does not serve " +
+	"migration.k8s.io/v1alpha1")
 
 // isNoObject reports that the API is there, and an object is not: only then the answer names it.
 func isNoObject(err error) bool {
 	status := apierrors.APIStatus(nil)
-	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name != ""
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&
+		status.Status().Details.Name != ""
 }
 
 // explain tells what a failed request means.
@@ -146,7 +151,8 @@ func (q *requests) explain(what string, err error) error {
 // roleFor names the ClusterRole that grants what was forbidden; empty where none of ours does.
 func roleFor(err error) string {
 	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) || status.Status().Details == nil || status.Status().Details.Group != v1alpha1.SchemeGroupVersion.Group {
+	if !errors.As(err, &status) || status.Status().Details == nil ||
+		status.Status().Details.Group != v1alpha1.SchemeGroupVersion.Group {
 		return ""
 	}
 	return "; the ClusterRole " + install.ViewerRole + " allows reading, " + install.RequesterRole + " also requests"
@@ -157,9 +163,10 @@ func resourceOf(m *v1alpha1.StorageVersionMigration) schema.GroupResource {
 	return schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}
 }
 
-// find returns the migrations that words name, each once: all those of a resource, whatever they are called, or the one of a
-// name. The inventory is asked for only where a word is neither.
-func (q *requests) find(ctx context.Context, command *cobra.Command, words []string, all []v1alpha1.StorageVersionMigration) ([]v1alpha1.StorageVersionMigration, error) {
+// find returns the migrations that words name, each once: all those of a resource, whatever they are called, or the one
+// of a name. The inventory is asked for only where a word is neither.
+func (q *requests) find(ctx context.Context, command *cobra.Command, words []string,
+	all []v1alpha1.StorageVersionMigration) ([]v1alpha1.StorageVersionMigration, error) {
 	var found []v1alpha1.StorageVersionMigration
 	var inv *inventory.Inventory
 	for _, word := range words {

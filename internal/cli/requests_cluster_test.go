@@ -110,9 +110,11 @@ func TestCommandsOnARealCluster(t *testing.T) {
 }
 
 func (a *asked) notInstalled(t *testing.T) {
-	for _, words := range [][]string{{"request", "widgets"}, {"pause", "widgets"}, {"cancel", "--all"}, {"progress"}, {"wait", "widgets"}} {
+	for _, words := range [][]string{{"request", "widgets"}, {"pause", "widgets"}, {"cancel", "--all"},
+		{"progress"}, {"wait", "widgets"}} {
 		code, out, errors := a.run(t.Context(), words...)
-		want := "error: kube-migrator is not installed in this cluster: it does not serve migration.k8s.io/v1alpha1\nTry: kube-migrator install\n"
+		want := "error: kube-migrator is not installed in this cluster: it does not serve " +
+			"migration.k8s.io/v1alpha1\nTry: kube-migrator install\n"
 		if code != exitError || out != "" || errors != want {
 			t.Errorf("%v: exit code %d, stdout %q, stderr %q", words, code, out, errors)
 		}
@@ -136,21 +138,26 @@ func (a *asked) requesting(t *testing.T) {
 		t.Errorf("stderr %q", errors)
 	}
 	m := a.send(t, http.MethodGet, "/"+widgets, "")
-	if s := m.Spec; s.Resource != (v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"}) || s.Reason != defaultReason ||
-		s.Pace.MaxObjectsPerSecond != 50 || len(s.GroupVersions) != 2 || s.GroupVersions[0].Version != "v2" || m.Labels["app.kubernetes.io/managed-by"] != "kube-migrator" {
+	if s := m.Spec; s.Resource != (v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"}) ||
+		s.Reason != defaultReason ||
+		s.Pace.MaxObjectsPerSecond != 50 || len(s.GroupVersions) != 2 || s.GroupVersions[0].Version != "v2" ||
+		m.Labels["app.kubernetes.io/managed-by"] != "kube-migrator" {
 		t.Errorf("spec %+v", s)
 	}
-	a.send(t, http.MethodPatch, "/"+widgets, `{"spec":{"state":"Paused","continueToken":"kept","pace":{"maxInFlight":7}}}`)
+	a.send(t, http.MethodPatch, "/"+widgets,
+		`{"spec":{"state":"Paused","continueToken":"kept","pace":{"maxInFlight":7}}}`)
 	errors = a.expect(t, exitDone, requestsName+widgets+"\n", "request", widgets, "--reason=key rotation", "-o", "name")
 	if errors != "" {
 		t.Errorf("stderr %q", errors)
 	}
-	errors = a.expect(t, exitDone, widgets+" requested (generation 3)\n", "request", "widgets", "--max-rate=60", "--max-bandwidth=1.5Mi")
+	errors = a.expect(t, exitDone, widgets+" requested (generation 3)\n", "request", "widgets", "--max-rate=60",
+		"--max-bandwidth=1.5Mi")
 	if !strings.HasPrefix(errors, widgets+" is paused: nothing happens before kube-migrator resume "+widgets+"\n") {
 		t.Errorf("stderr %q", errors)
 	}
 	m = a.send(t, http.MethodGet, "/"+widgets, "")
-	if s := m.Spec; s.Generation != 3 || s.State != v1alpha1.Paused || s.ContinueToken != "kept" || s.Pace != (v1alpha1.Pace{MaxObjectsPerSecond: 60, MaxInFlight: 7, MaxBytesPerSecond: 3 << 19}) {
+	if s := m.Spec; s.Generation != 3 || s.State != v1alpha1.Paused || s.ContinueToken != "kept" ||
+		s.Pace != (v1alpha1.Pace{MaxObjectsPerSecond: 60, MaxInFlight: 7, MaxBytesPerSecond: 3 << 19}) {
 		t.Errorf("spec %+v", s)
 	}
 	_, out, _ := a.run(t.Context(), "request", "configmaps.v1.", "-o", "json")
@@ -158,10 +165,12 @@ func (a *asked) requesting(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	a.send(t, http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"secrets"},"spec":{"resource":{"resource":"pods"}}}`)
-	if errors := a.expect(t, exitError, "", "request", "secrets"); !strings.Contains(errors, "is about another resource: pods\nTry: kubectl get ") {
+	if errors := a.expect(t, exitError, "", "request", "secrets"); !strings.Contains(errors,
+		"is about another resource: pods\nTry: kubectl get ") {
 		t.Errorf("stderr %q", errors)
 	}
-	if errors := a.expect(t, exitError, "", "request", "bindings"); !strings.Contains(errors, "bindings cannot be migrated: ") {
+	if errors := a.expect(t, exitError, "", "request", "bindings"); !strings.Contains(errors,
+		"bindings cannot be migrated: ") {
 		t.Errorf("stderr %q", errors)
 	}
 	a.expect(t, exitError, "", "request", "widgets", "--max-rate=-1")
@@ -176,8 +185,10 @@ func (a *asked) steering(t *testing.T) {
 		t.Errorf("state %s", m.Spec.State)
 	}
 	a.expect(t, exitDone, "mine resumed\n", "resume", "mine")
-	a.expect(t, exitDone, "configmaps was resumed already\nmine was resumed already\nsecrets was resumed already\n"+widgets+" resumed\n", "resume", "--all")
-	if errors := a.expect(t, exitDone, "mine cancelled\n", "cancel", "mine"); !strings.Contains(errors, "Nothing that was rewritten is undone. To ask again: kube-migrator request RESOURCE") {
+	a.expect(t, exitDone, "configmaps was resumed already\nmine was resumed already\nsecrets was resumed already\n"+
+		widgets+" resumed\n", "resume", "--all")
+	if errors := a.expect(t, exitDone, "mine cancelled\n", "cancel", "mine"); !strings.Contains(errors,
+		"Nothing that was rewritten is undone. To ask again: kube-migrator request RESOURCE") {
 		t.Errorf("stderr %q", errors)
 	}
 	a.expect(t, exitDone, "secrets cancelled\n", "cancel", "pods")
@@ -187,16 +198,19 @@ func (a *asked) steering(t *testing.T) {
 	a.expect(t, exitDone, "mine was cancelled already\n", "cancel", "mine")
 	const stays = "is cancelled, and stays so until kube-migrator request "
 	for range 2 { // with a ConfigMap that is not there, and with one that is
-		a.expect(t, exitDone, "configmaps paused\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+" paused\n", "pause", "--all")
+		a.expect(t, exitDone, "configmaps paused\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+
+			" paused\n", "pause", "--all")
 		since := a.everythingPaused(t)
 		if since == "" {
 			t.Error("not everything is paused")
 		}
-		if errors := a.expect(t, exitDone, "configmaps was paused already\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+" was paused already\n", "pause", "--all"); a.everythingPaused(t) != since ||
+		if errors := a.expect(t, exitDone, "configmaps was paused already\nmine "+stays+widgets+"\nsecrets "+stays+
+			"pods\n"+widgets+" was paused already\n", "pause", "--all"); a.everythingPaused(t) != since ||
 			!strings.Contains(errors, "The controller requests no further migration until: kube-migrator resume --all\n") {
 			t.Errorf("paused again: since %q, not %q: %s", a.everythingPaused(t), since, errors)
 		}
-		a.expect(t, exitDone, "configmaps resumed\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+" resumed\n", "resume", "--all")
+		a.expect(t, exitDone, "configmaps resumed\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+
+			" resumed\n", "resume", "--all")
 		if since := a.everythingPaused(t); since != "" {
 			t.Errorf("everything is paused since %q", since)
 		}
@@ -204,7 +218,9 @@ func (a *asked) steering(t *testing.T) {
 	for _, name := range []string{"mine", "secrets"} {
 		a.remove(t, "/"+name)
 	}
-	if errors := a.expect(t, exitError, "", "pause", "widgts"); errors != "error: there is no StorageVersionMigration of \"widgts\"\nTry: kube-migrator pause "+widgets+"\n" {
+	if errors := a.expect(t, exitError, "", "pause",
+		"widgts"); errors != "error: there is no StorageVersionMigration of \"widgts\"\nTry: kube-migrator pause "+
+		widgets+"\n" {
 		t.Errorf("stderr %q", errors)
 	}
 	a.expect(t, exitError, "", "pause")
@@ -226,7 +242,8 @@ func (a *asked) everythingPaused(t *testing.T) (since string) {
 // remove deletes a migration, as kubectl does.
 func (a *asked) remove(t *testing.T, path string) {
 	t.Helper()
-	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodDelete, requestsPath+path, nil); err != nil || status != http.StatusOK {
+	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodDelete, requestsPath+path, nil); err != nil ||
+		status != http.StatusOK {
 		t.Fatalf("%d, %v: %s", status, err, answer)
 	}
 }
@@ -234,7 +251,8 @@ func (a *asked) remove(t *testing.T, path string) {
 func (a *asked) progressing(t *testing.T) {
 	code, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "json")
 	var p render.Progress
-	if err := json.Unmarshal([]byte(out), &p); err != nil || code != exitUndetermined || len(p.Resources) != 1 || p.Resources[0].PresentStorageVersionHash == "" {
+	if err := json.Unmarshal([]byte(out), &p); err != nil || code != exitUndetermined || len(p.Resources) != 1 ||
+		p.Resources[0].PresentStorageVersionHash == "" {
 		t.Fatalf("exit code %d, %v: %s", code, err, out)
 	}
 	hash := p.Resources[0].PresentStorageVersionHash
@@ -243,10 +261,14 @@ func (a *asked) progressing(t *testing.T) {
 		code              int
 		says              string
 	}{
-		{succeededStatus(3, hash), "", exitUndetermined, "cannot be determined for " + widgets + "."}, // without a StorageState
-		{succeededStatus(3, hash), v1alpha1.Unknown, exitUndetermined, "versions that no one knows\n  Try: kube-migrator request " + widgets + "\n"},
-		{succeededStatus(3, hash), hash, exitDone, "An upgrade is safe now: everything of " + widgets + " is stored in the version that the API servers write."},
-		{succeededStatus(3, "bm9uc2Vuc2U="), "bm9uc2Vuc2U=", exitWorkLeft, "An upgrade is not safe now: " + widgets + "."},
+		// without a StorageState
+		{succeededStatus(3, hash), "", exitUndetermined, "cannot be determined for " + widgets + "."},
+		{succeededStatus(3, hash), v1alpha1.Unknown, exitUndetermined,
+			"versions that no one knows\n  Try: kube-migrator request " + widgets + "\n"},
+		{succeededStatus(3, hash), hash, exitDone, "An upgrade is safe now: everything of " + widgets +
+			" is stored in the version that the API servers write."},
+		{succeededStatus(3, "bm9uc2Vuc2U="), "bm9uc2Vuc2U=", exitWorkLeft,
+			"An upgrade is not safe now: " + widgets + "."},
 		{failedStatus(3), "bm9uc2Vuc2U=", exitFailures, "failed  default/w1: Rejected: no color"},
 	} {
 		a.status(t, widgets, `null`)
@@ -267,7 +289,8 @@ func (a *asked) progressing(t *testing.T) {
 	if err := a.MoveStorage(t.Context(), widgets, "v1"); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "wide"); code != exitWorkLeft || !strings.Contains(out, "may be stored as v2, not only as v1") {
+	if code, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "wide"); code != exitWorkLeft ||
+		!strings.Contains(out, "may be stored as v2, not only as v1") {
 		t.Errorf("after the storage version has moved: exit code %d:\n%s", code, out)
 	}
 	a.expect(t, exitDone, "configmaps cancelled\n", "cancel", "configmaps")
@@ -276,15 +299,18 @@ func (a *asked) progressing(t *testing.T) {
 	if code != exitWorkLeft || !strings.Contains(out, "An upgrade is not safe now: "+widgets+".") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	if code, _, errors := a.run(t.Context(), "progress", "--exclude", "*", "widgets"); code != exitError || !strings.Contains(errors, "RESOURCE and --exclude exclude each other") {
+	if code, _, errors := a.run(t.Context(), "progress", "--exclude", "*", "widgets"); code != exitError ||
+		!strings.Contains(errors, "RESOURCE and --exclude exclude each other") {
 		t.Errorf("exit code %d: %s", code, errors)
 	}
-	if code, _, errors := a.run(t.Context(), "progress", "-w", "-o", "json"); code != exitError || !strings.Contains(errors, "--watch and --output=json exclude each other") {
+	if code, _, errors := a.run(t.Context(), "progress", "-w", "-o", "json"); code != exitError ||
+		!strings.Contains(errors, "--watch and --output=json exclude each other") {
 		t.Errorf("exit code %d: %s", code, errors)
 	}
 }
 
-// state writes the StorageState of widgets: the current hash, and the one that is recorded as persisted; without that it is deleted.
+// state writes the StorageState of widgets: the current hash, and the one that is recorded as persisted; without that
+// it is deleted.
 func (a *asked) state(t *testing.T, current, persisted string) {
 	t.Helper()
 	send := func(method, path, body string) int {
@@ -299,9 +325,11 @@ func (a *asked) state(t *testing.T, current, persisted string) {
 		send(http.MethodDelete, "/"+widgets, "")
 		return
 	}
-	send(http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":"`+widgets+`"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}}}`)
-	send(http.MethodPatch, "/"+widgets+"/status", fmt.Sprintf(`{"status":{"currentStorageVersionHash":%q,"persistedStorageVersionHashes":[%q],"lastHeartbeatTime":%q}}`,
-		current, persisted, time.Now().UTC().Format(time.RFC3339)))
+	send(http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":"`+
+		widgets+`"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}}}`)
+	send(http.MethodPatch, "/"+widgets+"/status",
+		fmt.Sprintf(`{"status":{"currentStorageVersionHash":%q,"persistedStorageVersionHashes":[%q],"lastHeartbeatTime":%q}}`,
+			current, persisted, time.Now().UTC().Format(time.RFC3339)))
 }
 
 func (a *asked) waiting(t *testing.T) {
@@ -331,20 +359,23 @@ func (a *asked) waiting(t *testing.T) {
 	a.recording(t, begin)
 	a.send(t, http.MethodPatch, "/"+widgets, `{"spec":{"generation":5,"state":"Paused"}}`)
 	code, _, errors := a.run(t.Context(), "wait", "widgets", "--timeout=2500ms")
-	want := widgets + " is paused: waiting for kube-migrator resume " + widgets + "\nerror: not finished within 2.5s: " + widgets + "\nTry: kube-migrator progress -w " + widgets + "\n"
+	want := widgets + " is paused: waiting for kube-migrator resume " + widgets +
+		"\nerror: not finished within 2.5s: " + widgets + "\nTry: kube-migrator progress -w " + widgets + "\n"
 	if code != exitWorkLeft || errors != want {
 		t.Errorf("timeout: exit code %d, %q, want %d, %q", code, errors, exitWorkLeft, want)
 	}
 	result = begin("wait", "widgets")
 	a.status(t, widgets, failedStatus(5))
-	if code, out, _ := result(); code != exitFailures || out != widgets+" failed: 1 object was refused\n  failed  default/w1: Rejected: no color\n" {
+	if code, out, _ := result(); code != exitFailures || out != widgets+
+		" failed: 1 object was refused\n  failed  default/w1: Rejected: no color\n" {
 		t.Errorf("failure: exit code %d, %q", code, out)
 	}
 	a.expect(t, exitDone, widgets+" requested (generation 6)\n", "request", "widgets")
 	result = begin("wait", "widgets")
 	time.Sleep(1500 * time.Millisecond)
 	a.expect(t, exitDone, widgets+" cancelled\n", "cancel", "widgets")
-	if code, _, errors := result(); code != exitUndetermined || !strings.HasSuffix(errors, "error: "+widgets+" is cancelled\nTry: kube-migrator request "+widgets+"\n") {
+	if code, _, errors := result(); code != exitUndetermined ||
+		!strings.HasSuffix(errors, "error: "+widgets+" is cancelled\nTry: kube-migrator request "+widgets+"\n") {
 		t.Errorf("cancelled: exit code %d, %q", code, errors)
 	}
 	a.expect(t, exitDone, widgets+" requested (generation 7)\n", "request", "widgets")
@@ -354,18 +385,22 @@ func (a *asked) waiting(t *testing.T) {
 	result = begin("wait", "widgets")
 	time.Sleep(1500 * time.Millisecond)
 	a.remove(t, "/"+widgets)
-	if code, _, errors := result(); code != exitUndetermined || !strings.HasSuffix(errors, "error: "+widgets+" was deleted\nTry: kube-migrator request "+widgets+"\n") {
+	if code, _, errors := result(); code != exitUndetermined ||
+		!strings.HasSuffix(errors, "error: "+widgets+" was deleted\nTry: kube-migrator request "+widgets+"\n") {
 		t.Errorf("deleted: exit code %d, %q", code, errors)
 	}
 }
 
-// recording plays a controller that records a success a moment later: neither wait nor progress -w ends before, so that progress does not answer that nothing is known.
+// recording plays a controller that records a success a moment later: neither wait nor progress -w ends before, so that
+// progress does not answer that nothing is known.
 func (a *asked) recording(t *testing.T, begin func(words ...string) (result func() (int, string, string))) {
 	hash := storageversion.Hash(schema.GroupVersionKind{Group: "demo.example.com", Version: "v1", Kind: "Widget"})
 	a.state(t, hash, v1alpha1.Unknown)
 	a.record(t, `{"status":{"requiredStartResourceVersion":"29","epoch":{"servers":["p1"]}}}`)
-	a.status(t, widgets, `{"run":{"generation":4,"startResourceVersion":"30"},"storageVersionHash":"`+hash+`","epoch":{"servers":["p1"]}}`)
-	commands := map[string]func() (int, string, string){"wait": begin("wait", "widgets"), "progress": begin("progress", "-w", "widgets")}
+	a.status(t, widgets, `{"run":{"generation":4,"startResourceVersion":"30"},"storageVersionHash":"`+hash+
+		`","epoch":{"servers":["p1"]}}`)
+	commands := map[string]func() (int, string, string){"wait": begin("wait", "widgets"),
+		"progress": begin("progress", "-w", "widgets")}
 	time.Sleep(1500 * time.Millisecond)
 	a.state(t, hash, hash)
 	for name, result := range commands {
@@ -381,7 +416,8 @@ func (a *asked) recording(t *testing.T, begin func(words ...string) (result func
 // record writes to the status of the StorageState of widgets.
 func (a *asked) record(t *testing.T, patch string) {
 	t.Helper()
-	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodPatch, statesPath+"/"+widgets+"/status", []byte(patch)); err != nil || status != http.StatusOK {
+	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodPatch, statesPath+"/"+widgets+"/status",
+		[]byte(patch)); err != nil || status != http.StatusOK {
 		t.Fatalf("%d, %v: %s", status, err, answer)
 	}
 }
@@ -397,10 +433,12 @@ func (a *asked) refusal(t *testing.T) {
 	const bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 	binding := `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"guest"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},
 		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"guest"}]}`
-	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodPost, bindings, []byte(binding)); err != nil || status != http.StatusCreated {
+	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodPost, bindings, []byte(binding)); err != nil ||
+		status != http.StatusCreated {
 		t.Fatalf("%d, %v: %s", status, err, answer)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) { // what the authorizer learns takes a moment
+	// what the authorizer learns takes a moment
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		if code, _, _ := guest.run(t.Context(), "progress", "widgets"); code != exitError {
 			break
 		}
@@ -423,11 +461,13 @@ func (a *asked) refusal(t *testing.T) {
 		}()
 	}
 	time.Sleep(1500 * time.Millisecond)
-	if status, _, err := a.Servers[0].Do(t.Context(), http.MethodDelete, bindings+"/guest", nil); err != nil || status != http.StatusOK {
+	if status, _, err := a.Servers[0].Do(t.Context(), http.MethodDelete, bindings+"/guest", nil); err != nil ||
+		status != http.StatusOK {
 		t.Fatalf("%d, %v", status, err)
 	}
 	for command, ended := range results {
-		if r := <-ended; r.code != exitError || !strings.Contains(r.errors, "forbidden") || !strings.Contains(r.errors, "\nTry: kubectl auth can-i --list\n") {
+		if r := <-ended; r.code != exitError || !strings.Contains(r.errors, "forbidden") ||
+			!strings.Contains(r.errors, "\nTry: kubectl auth can-i --list\n") {
 			t.Errorf("%s: exit code %d, %q", command, r.code, r.errors)
 		}
 	}
@@ -439,7 +479,8 @@ func (a *asked) outage(t *testing.T) {
 	var stdout, stderr lockedBuilder
 	code := make(chan int, 1)
 	go func() {
-		code <- Run(t.Context(), []string{"kube-migrator", "progress", "-w", "widgets", "--kubeconfig", a.kubeconfig}, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+		code <- Run(t.Context(), []string{"kube-migrator", "progress", "-w", "widgets", "--kubeconfig", a.kubeconfig},
+			Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
 	}()
 	until := func(what string, is func() bool) {
 		t.Helper()

@@ -91,8 +91,11 @@ func (f *retireFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&q.Version, "version", "", "The version to retire, such as v1alpha1")
 	flags.BoolVar(&q.Unserve, "unserve", false, "Set served: false for the version")
 	flags.BoolVar(&q.Remove, "remove", false, "Take the version out of spec.versions")
-	flags.BoolVar(&q.Rescue, "rescue", false, "Bring a version back that was removed too early, and retire and remove it again")
-	flags.StringVar(&f.schemaFrom, "schema-from", "", "CustomResourceDefinition whose schema of the version --rescue brings back; - is standard input (default: a schema that keeps every field)")
+	flags.BoolVar(&q.Rescue, "rescue", false,
+		"Bring a version back that was removed too early, and retire and remove it again")
+	flags.StringVar(&f.schemaFrom, "schema-from", "",
+		"CustomResourceDefinition whose schema of the version --rescue brings back; - is standard input (default: a "+
+			"schema that keeps every field)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "Show what would be done, and write nothing")
 	f.migrate.addSweep(flags)
 	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
@@ -129,7 +132,8 @@ type retirement struct {
 }
 
 // retire gathers, decides, does, and shows.
-func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, command *cobra.Command, f *retireFlags) error {
+func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
+	f *retireFlags) error {
 	f.question.Program = env.name
 	m, resources, err := env.prepare(ctx, command, &f.migrate)
 	if err != nil {
@@ -177,15 +181,20 @@ func (r *retirement) undefined(ctx context.Context) error {
 	name := crd.Name(r.resource.GroupResource)
 	_, err := crd.Get(ctx, r.client, name)
 	if apierrors.IsNotFound(err) {
-		return hinted(fmt.Errorf("%s is no custom resource: only a version of a CustomResourceDefinition can be retired", r.resource.GroupResource), r.env.name+" plan")
+		return hinted(fmt.Errorf(
+			"%s is no custom resource: only a version of a CustomResourceDefinition can be retired",
+			r.resource.GroupResource,
+		), r.env.name+" plan")
 	}
 	if err == nil {
 		err = errors.New("the list of all CRDs is needed")
 	}
-	return hinted(fmt.Errorf("read CustomResourceDefinition %s: %w", name, err), "kubectl auth can-i list customresourcedefinitions.apiextensions.k8s.io")
+	return hinted(fmt.Errorf("read CustomResourceDefinition %s: %w", name, err),
+		"kubectl auth can-i list customresourcedefinitions.apiextensions.k8s.io")
 }
 
-// permitted asks for all that the plan takes, before any of it is done. Who looks at a plan may be another than who carries it out.
+// permitted asks for all that the plan takes, before any of it is done. Who looks at a plan may be another than who
+// carries it out.
 func (r *retirement) permitted(ctx context.Context, plan retire.Plan) error {
 	err := access.Ask(ctx, r.client, plan.Permissions(r.facts.Definition))
 	switch lacking := (*access.ForbiddenError)(nil); {
@@ -215,7 +224,8 @@ func (r *retirement) show(code int) (err error) {
 }
 
 // do carries the plan out, and returns the exit code. An error is one that ended it before anything was begun.
-func (r *retirement) do(ctx context.Context, gentle <-chan struct{}, plan retire.Plan, schema map[string]any) (int, error) {
+func (r *retirement) do(ctx context.Context, gentle <-chan struct{}, plan retire.Plan,
+	schema map[string]any) (int, error) {
 	if err := r.remember(); err != nil {
 		return 0, err
 	}
@@ -287,22 +297,27 @@ func (r *retirement) settle(ctx context.Context, stopped func() error, generatio
 		epoch, err := servers.Epoch(ctx)
 		switch {
 		case err == nil && epoch.CRDGeneration > generation:
-			return fmt.Errorf("%w: its generation is %d, was %d", storedversions.ErrChanged, epoch.CRDGeneration, generation)
+			return fmt.Errorf("%w: its generation is %d, was %d", storedversions.ErrChanged,
+				epoch.CRDGeneration, generation)
 		case err == nil && epoch.CRDGeneration == generation && time.Since(epoch.Since) >= options.SettleTime:
 			if epoch.Evidence < options.MinEvidence {
-				return fmt.Errorf("%w: the evidence is %v, and %v is asked for", migrate.ErrNotProven, epoch.Evidence, options.MinEvidence)
+				return fmt.Errorf("%w: the evidence is %v, and %v is asked for", migrate.ErrNotProven,
+					epoch.Evidence, options.MinEvidence)
 			}
 			return nil
 		case time.Now().After(deadline) && err != nil:
-			return fmt.Errorf("%w: they do not all know generation %d of the CRD: %w", migrate.ErrNoAgreement, generation, err)
+			return fmt.Errorf("%w: they do not all know generation %d of the CRD: %w",
+				migrate.ErrNoAgreement, generation, err)
 		case time.Now().After(deadline):
-			return fmt.Errorf("%w: they have not all known generation %d of the CRD for %v without a break", migrate.ErrNoAgreement, generation, options.SettleTime)
+			return fmt.Errorf("%w: they have not all known generation %d of the CRD for %v without a break",
+				migrate.ErrNoAgreement, generation, options.SettleTime)
 		}
 		if err := stopped(); err != nil {
 			return err
 		}
 		if !said {
-			fmt.Fprintf(r.env.Err, "waiting until no request is under way that began before, at most %v\n", options.SettleTime)
+			fmt.Fprintf(r.env.Err, "waiting until no request is under way that began before, at most %v\n",
+				options.SettleTime)
 			said = true
 		}
 		select {

@@ -129,7 +129,8 @@ func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.
 	}
 	return &retire.Run{
 		Client: r.client, Question: r.flags.question, Definition: r.facts.Definition, Schema: schema,
-		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight, BytesPerSecond: options.MaxBytesPerSecond},
+		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight,
+			BytesPerSecond: options.MaxBytesPerSecond},
 		Migrate: func(ctx context.Context) (migrate.Epoch, error) {
 			report, err := r.migration.resource(ctx, gentle, r.resource)
 			report.Next = "" // ours goes on with everything

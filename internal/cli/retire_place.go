@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// begun is what this machine keeps of retirements: nothing in a cluster tells a version that was removed from one that was never there,
-// and the same command, given again, is to find the one done and to refuse the other.
+// begun is what this machine keeps of retirements: nothing in a cluster tells a version that was removed from one that
+// was never there, and the same command, given again, is to find the one done and to refuse the other.
 type begun struct {
 	// UID is that of the definition.
 	UID types.UID `json:"uid"`
@@ -21,8 +21,8 @@ type begun struct {
 	Versions []string `json:"versions"`
 }
 
-// lock keeps other processes of this machine from retiring a version of the same resource. A dry run only looks whether one does: it
-// writes nothing here either, and works where nothing can be written.
+// lock keeps other processes of this machine from retiring a version of the same resource. A dry run only looks whether
+// one does: it writes nothing here either, and works where nothing can be written.
 func (r *retirement) lock() (unlock func(), err error) {
 	name := "retire-" + r.resource.GroupResource.String()
 	if r.flags.dryRun {
@@ -35,7 +35,8 @@ func (r *retirement) lock() (unlock func(), err error) {
 		unlock, err = r.place.lock()
 	}
 	if errors.Is(err, errLocked) {
-		return nil, hintedCode(fmt.Errorf("another kube-migrator of this machine is retiring a version of %s", r.resource.GroupResource),
+		return nil, hintedCode(fmt.Errorf("another kube-migrator of this machine is retiring a version of %s",
+			r.resource.GroupResource),
 			r.env.name+" plan "+r.resource.GroupResource.String(), exitWorkLeft)
 	}
 	return unlock, err
@@ -63,7 +64,8 @@ func (r *retirement) remember() error {
 	if slices.Contains(r.facts.Begun, version) {
 		return nil
 	}
-	err := r.place.write(begun{UID: r.facts.Definition.Metadata.UID, Versions: append(slices.Clone(r.facts.Begun), version)})
+	err := r.place.write(begun{UID: r.facts.Definition.Metadata.UID,
+		Versions: append(slices.Clone(r.facts.Begun), version)})
 	if err != nil {
 		return fmt.Errorf("note what is begun: %w", err)
 	}

@@ -36,9 +36,11 @@ func retiring(t *testing.T, dir string, arguments ...string) *retirement {
 		t.Fatal(err)
 	}
 	flags := &retireFlags{}
-	r := &retirement{migration: &migration{env: env, command: command, flags: &flags.migrate, cluster: "c"}, flags: flags}
+	r := &retirement{migration: &migration{env: env, command: command, flags: &flags.migrate,
+		cluster: "c"}, flags: flags}
 	r.flags.migrate.dir, r.flags.dryRun = dir, slices.Contains(arguments, "--dry-run")
-	r.resource.GroupResource, r.resource.CRD = schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, &inventory.CRD{Name: "widgets.demo.example.com"}
+	r.resource.GroupResource, r.resource.CRD = schema.GroupResource{Group: "demo.example.com", Resource: "widgets"},
+		&inventory.CRD{Name: "widgets.demo.example.com"}
 	r.facts.Definition = new(crd.Definition)
 	r.facts.Definition.Metadata.Name, r.facts.Definition.Metadata.UID = "widgets.demo.example.com", "u"
 	return r
@@ -138,13 +140,17 @@ func TestWhatToTryWhereObjectsCannotBeListedDependsOnWhy(t *testing.T) {
 		scope string
 		want  string
 	}{
-		"forbidden":                          {apierrors.NewForbidden(widgets, "", nil), "Cluster", "kubectl auth can-i list widgets.demo.example.com"},
-		"forbidden in namespaces":            {apierrors.NewForbidden(widgets, "", nil), "Namespaced", "kubectl auth can-i list widgets.demo.example.com --all-namespaces"},
-		"an API server that does not answer": {apierrors.NewServiceUnavailable("x"), "Namespaced", "kube-migrator retire widgets.demo.example.com --dry-run=true --version=v1"},
+		"forbidden": {apierrors.NewForbidden(widgets, "", nil), "Cluster",
+			"kubectl auth can-i list widgets.demo.example.com"},
+		"forbidden in namespaces": {apierrors.NewForbidden(widgets, "", nil), "Namespaced",
+			"kubectl auth can-i list widgets.demo.example.com --all-namespaces"},
+		"an API server that does not answer": {apierrors.NewServiceUnavailable("x"), "Namespaced",
+			"kube-migrator retire widgets.demo.example.com --dry-run=true --version=v1"},
 	} {
 		r.facts.Definition.Spec.Scope = test.scope
 		known := (*userError)(nil)
-		if err := r.unlisted(fmt.Errorf("list: %w", test.err)); !errors.As(err, &known) || known.hint != test.want || known.code != exitError {
+		if err := r.unlisted(fmt.Errorf("list: %w", test.err)); !errors.As(err, &known) || known.hint != test.want ||
+			known.code != exitError {
 			t.Errorf("%s: %+v, want the hint %s", name, known, test.want)
 		}
 	}

@@ -32,9 +32,11 @@ type Streams struct {
 
 // environment is what every command needs.
 type environment struct {
-	// Streams show what is written to Out and Err as text and nothing else: names and messages are those of others (package printable).
+	// Streams show what is written to Out and Err as text and nothing else: names and messages are those of others
+	// (package printable).
 	Streams
-	// outTerminal and errTerminal are Out and Err where these are terminals, for what moves the cursor or has colors; else nil.
+	// outTerminal and errTerminal are Out and Err where these are terminals, for what moves the cursor or has colors;
+	// else nil.
 	outTerminal, errTerminal *os.File
 	// name is how the user called us: "kube-migrator", or "kubectl migrator" as a plugin.
 	name       string
@@ -45,7 +47,8 @@ type environment struct {
 // Run runs the command line args, whose first element is the program's own name, and returns the exit code.
 func Run(ctx context.Context, args []string, streams Streams) int {
 	env := &environment{
-		Streams:     Streams{In: streams.In, Out: printable.NewWriter(streams.Out), Err: printable.NewWriter(streams.Err)},
+		Streams: Streams{In: streams.In, Out: printable.NewWriter(streams.Out),
+			Err: printable.NewWriter(streams.Err)},
 		outTerminal: terminal(streams.Out), errTerminal: terminal(streams.Err), name: programName(args[0]),
 	}
 	root := newRoot(env)

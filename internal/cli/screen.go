@@ -17,7 +17,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// screen shows progress again and again: it paints over what it showed on a terminal, and elsewhere writes what has changed.
+// screen shows progress again and again: it paints over what it showed on a terminal, and elsewhere writes what has
+// changed.
 type screen struct {
 	env    *environment
 	output render.Format
@@ -66,8 +67,8 @@ func (env *environment) height() int {
 	return height
 }
 
-// workFirst puts what is at work before what waits and what has ended: on a terminal with fewer rows than resources it is what
-// one wants to see.
+// workFirst puts what is at work before what waits and what has ended: on a terminal with fewer rows than resources it
+// is what one wants to see.
 func workFirst(p render.Progress) render.Progress {
 	rank := func(r render.ProgressResource) int {
 		switch {
@@ -85,8 +86,8 @@ func workFirst(p render.Progress) render.Progress {
 	return p
 }
 
-// clip leaves lines out of the middle of a text until it can be painted over on a terminal of a height; the first lines and the
-// last one stay.
+// clip leaves lines out of the middle of a text until it can be painted over on a terminal of a height; the first lines
+// and the last one stay.
 func clip(text []byte, width, height int) []byte {
 	if height < 4 || rowsOf(text, width) < height {
 		return text
@@ -104,8 +105,8 @@ func clip(text []byte, width, height int) []byte {
 	return append(append(clipped, "…\n"...), last...)
 }
 
-// rowsOf is how many rows a text takes on a terminal that folds long lines. Escape sequences count as text: a sentence in
-// color is short enough for that not to matter.
+// rowsOf is how many rows a text takes on a terminal that folds long lines. Escape sequences count as text: a sentence
+// in color is short enough for that not to matter.
 func rowsOf(text []byte, width int) (rows int) {
 	for line := range bytes.Lines(text) {
 		rows += 1 + max(0, len(bytes.Runes(bytes.TrimRight(line, "\n")))-1)/max(width, 1)

@@ -35,7 +35,8 @@ func TestWhatIsPaintedOverFitsOnTheTerminal(t *testing.T) {
 		}
 	}
 	p := workFirst(render.Progress{Resources: []render.ProgressResource{
-		{Resource: "done"}, {Resource: "waits", Unfinished: true, Status: "Pending"}, {Resource: "failed", Run: upgrade.HasFailed}, {Resource: "runs", Unfinished: true, Status: "Running"},
+		{Resource: "done"}, {Resource: "waits", Unfinished: true, Status: "Pending"},
+		{Resource: "failed", Run: upgrade.HasFailed}, {Resource: "runs", Unfinished: true, Status: "Running"},
 	}})
 	for i, want := range []string{"runs", "failed", "waits", "done"} {
 		if got := p.Resources[i].Resource; got != want {

@@ -71,7 +71,8 @@ func newCancelCommand(env *environment) *cobra.Command {
 	note := "Nothing that was rewritten is undone. To ask again: " + env.name + " request RESOURCE"
 	cancel := steering{
 		act: cancelOne, note: note,
-		noteAll: note + "\nThe controller may still request migrations of other resources. To keep it from that: " + env.name + " pause --all",
+		noteAll: note + "\nThe controller may still request migrations of other resources. To keep it from that: " +
+			env.name + " pause --all",
 	}
 	return newSteeringCommand(env, cancel, &cobra.Command{
 		Use:   "cancel [RESOURCE…]",
@@ -131,7 +132,8 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 	var problems []error
 	var now []v1alpha1.StorageVersionMigration // what is as it was asked for
 	if len(words) == 0 && s.everything != nil {
-		// First: what the controller requests from now on it pauses itself, and what it has requested before is found below.
+		// First: what the controller requests from now on it pauses itself, and what it has requested before is found
+		// below.
 		if err := s.everything(ctx, q); err != nil {
 			problems = append(problems, q.explain(command.Name()+" what the controller requests later", err))
 		}

@@ -51,9 +51,12 @@ Running it again is safe. Exit codes: 0 done, or nothing to remove; 1 error; 130
 			})
 		},
 	}
-	command.Flags().BoolVar(&f.purge, "purge", false, "Remove the state as well: the CRDs with all their objects, and the namespace")
-	dryRunVar(command.Flags(), &f.dryRun, "show what would be removed", "let the API server check it and remove nothing")
-	durationVar(command.Flags(), &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond, "How long to wait for each object")
+	command.Flags().BoolVar(&f.purge, "purge", false,
+		"Remove the state as well: the CRDs with all their objects, and the namespace")
+	dryRunVar(command.Flags(), &f.dryRun, "show what would be removed",
+		"let the API server check it and remove nothing")
+	durationVar(command.Flags(), &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond,
+		"How long to wait for each object")
 	outputVar(command.Flags(), &f.output, render.Text, render.JSON, render.YAML)
 	return command
 }
@@ -90,7 +93,8 @@ func (env *environment) uninstall(ctx context.Context, command *cobra.Command, f
 		return env.explainInstall(ctx, command, "", err)
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(env.Err, "State stays: %s. To remove it as well:\n  %s --purge\n", strings.Join(left, ", "), command.CommandPath())
+		fmt.Fprintf(env.Err, "State stays: %s. To remove it as well:\n  %s --purge\n",
+			strings.Join(left, ", "), command.CommandPath())
 	}
 	return nil
 }

@@ -61,7 +61,8 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 				t.Errorf("line %d is %q, want a binding: they go first", n, line)
 			}
 		}
-		for _, word := range []string{"Deployment ", "Job kube-migrator/migrate-1", "Lease kube-migrator/kube-migrator-controller", "FlowSchema "} {
+		for _, word := range []string{"Deployment ", "Job kube-migrator/migrate-1",
+			"Lease kube-migrator/kube-migrator-controller", "FlowSchema "} {
 			if !strings.Contains(out, word) {
 				t.Errorf("%q was not removed:\n%s", word, out)
 			}
@@ -72,18 +73,23 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 		left := slices.Sorted(maps.Keys(i.installed()))
 		want := []string{
 			"/api/v1/namespaces /kube-migrator", planDefinitions + " /storagestates.migration.k8s.io",
-			planDefinitions + " /storageversionmigrations.migration.k8s.io", planDefinitions + " /storageversions.migration.k8s.io",
+			planDefinitions + " /storageversionmigrations.migration.k8s.io", planDefinitions +
+				" /storageversions.migration.k8s.io",
 		}
 		if diff := cmp.Diff(want, left); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
-		if err := i.client.Get().AbsPath("/apis/migration.k8s.io/v1alpha1/storageversionmigrations/secrets").Do(t.Context()).Error(); err != nil {
+		if err := i.client.Get().AbsPath(
+			"/apis/migration.k8s.io/v1alpha1/storageversionmigrations/secrets",
+		).Do(t.Context()).Error(); err != nil {
 			t.Errorf("the migration: %v", err)
 		}
 		if err := worker.Get().AbsPath("/api/v1/secrets").Do(t.Context()).Error(); err == nil {
 			t.Error("a worker's token still works")
 		}
-		if err := i.client.Get().AbsPath("/api/v1/namespaces/kube-migrator/pods/lingering").Do(t.Context()).Error(); err == nil {
+		if err := i.client.Get().AbsPath(
+			"/api/v1/namespaces/kube-migrator/pods/lingering",
+		).Do(t.Context()).Error(); err == nil {
 			t.Error("a pod is left")
 		}
 	})
@@ -96,7 +102,8 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 	})
 	t.Run("what the installation goes on from is still there", func(t *testing.T) {
 		i.t = t
-		if out, _ := i.run(exitDone, "install", "--wait=false"); outcomes(out)["unchanged"] != 4 || outcomes(out)["created"] != objects-4 {
+		if out, _ := i.run(exitDone, "install", "--wait=false"); outcomes(out)["unchanged"] != 4 ||
+			outcomes(out)["created"] != objects-4 {
 			t.Errorf("reports\n%s", out)
 		}
 	})
@@ -121,7 +128,8 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 		if out != "" || !strings.Contains(problem, "holds the PersistentVolumeClaim theirs") {
 			t.Errorf("stdout %q, stderr %q", out, problem)
 		}
-		if err := i.client.Patch(types.MergePatchType).AbsPath(claims, "theirs").Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(t.Context()).Error(); err != nil {
+		if err := i.client.Patch(types.MergePatchType).AbsPath(claims,
+			"theirs").Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(t.Context()).Error(); err != nil {
 			t.Fatal(err)
 		}
 		if err := i.client.Delete().AbsPath(claims, "theirs").Do(t.Context()).Error(); err != nil {
@@ -131,7 +139,8 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 	t.Run("without kube-controller-manager the wait ends with what is known", func(t *testing.T) {
 		i.t = t
 		_, problem := i.run(exitError, "uninstall", "--purge", "--timeout=3s")
-		if !strings.Contains(problem, "error: not within 3s: everything of the kind Namespace is deleted; at last: kube-migrator is being deleted") {
+		if !strings.Contains(problem, "error: not within 3s: everything of the kind Namespace is deleted; at last: "+
+			"kube-migrator is being deleted") {
 			t.Errorf("stderr %q", problem)
 		}
 	})
@@ -164,7 +173,8 @@ func (i *installer) startControllerManager() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manager := i.cluster.Command(t.Context(), binary, "--kubeconfig", i.kubeconfig, "--secure-port=0", "--leader-elect=false",
+	manager := i.cluster.Command(t.Context(), binary, "--kubeconfig", i.kubeconfig, "--secure-port=0",
+		"--leader-elect=false",
 		"--controllers=namespace-controller,garbage-collector-controller")
 	if err := manager.Start(); err != nil {
 		t.Fatal(err)

@@ -86,11 +86,14 @@ agree or the evidence is too weak, 4 some objects could not be rewritten or move
 }
 
 func (f *upgradeCRDFlags) add(flags *pflag.FlagSet) {
-	flags.StringSliceVarP(&f.files, "filename", "f", nil, "File or folder with CustomResourceDefinitions; - is standard input")
-	flags.StringVar(&f.manager, "field-manager", crdupgrade.DefaultFieldManager, "Field manager that owns what is applied")
+	flags.StringSliceVarP(&f.files, "filename", "f", nil,
+		"File or folder with CustomResourceDefinitions; - is standard input")
+	flags.StringVar(&f.manager, "field-manager", crdupgrade.DefaultFieldManager,
+		"Field manager that owns what is applied")
 	flags.BoolVar(&f.force, "force-conflicts", false, "Take fields from other field managers")
 	flags.BoolVar(&f.acceptLoss, "accept-field-loss", false, "Convert objects also where they may lose fields")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "Show the steps, let the API server check the first write, and change nothing")
+	flags.BoolVar(&f.dryRun, "dry-run", false,
+		"Show the steps, let the API server check the first write, and change nothing")
 	f.migrate.addSweep(flags)
 	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
@@ -117,7 +120,8 @@ type crdUpgrade struct {
 }
 
 // upgradeCRDs reads, plans, does, and shows.
-func (env *environment) upgradeCRDs(ctx context.Context, gentle <-chan struct{}, command *cobra.Command, f *upgradeCRDFlags) error {
+func (env *environment) upgradeCRDs(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
+	f *upgradeCRDFlags) error {
 	all, err := env.readUpgrades(command, f.files)
 	if err != nil {
 		return err
@@ -166,7 +170,8 @@ func (env *environment) readUpgrades(command *cobra.Command, files []string) ([]
 		}
 		same := func(u *crdupgrade.Upgrade) bool { return u.Next.Name() == next.Name() }
 		if i := slices.IndexFunc(all, same); i >= 0 {
-			return nil, usageError(command, fmt.Errorf("%s is in %s and in %s: give one of them", next.Name(), all[i].Next.From, next.From))
+			return nil, usageError(command, fmt.Errorf("%s is in %s and in %s: give one of them", next.Name(),
+				all[i].Next.From, next.From))
 		}
 		all = append(all, &crdupgrade.Upgrade{Next: next})
 	}
@@ -185,8 +190,9 @@ func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
 	return &crdupgrade.Run{
 		Applier:  crdupgrade.Applier{Client: u.client, FieldManager: u.flags.manager, Force: u.flags.force},
 		Question: crdupgrade.Question{Program: u.env.name, Again: u.again(), AcceptFieldLoss: u.flags.acceptLoss},
-		Limits:   pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight, BytesPerSecond: options.MaxBytesPerSecond},
-		Stopped:  stopped,
+		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight,
+			BytesPerSecond: options.MaxBytesPerSecond},
+		Stopped: stopped,
 		Migrate: func(ctx context.Context, live *crdupgrade.CRD) (migrate.Epoch, error) {
 			r := resourceOfCRD(live)
 			if err := u.alone(ctx, stopped, r); err != nil {
@@ -215,11 +221,15 @@ func (u *crdUpgrade) again() string {
 // resourceOfCRD is the resource that a CRD defines, as the inventory would show it once the API server serves it.
 func resourceOfCRD(live *crdupgrade.CRD) inventory.Resource {
 	return inventory.Resource{
-		GroupResource: live.Resource(), Kind: live.Spec.Names.Kind, Namespaced: live.Spec.Scope == "Namespaced", Origin: migrate.Custom,
-		StorageVersion: schema.GroupVersion{Group: live.Spec.Group, Version: live.StorageVersion()}, Endpoint: live.Endpoint(),
+		GroupResource: live.Resource(), Kind: live.Spec.Names.Kind, Namespaced: live.Spec.Scope == "Namespaced",
+		Origin:         migrate.Custom,
+		StorageVersion: schema.GroupVersion{Group: live.Spec.Group, Version: live.StorageVersion()},
+		Endpoint:       live.Endpoint(),
 		CRD: &inventory.CRD{
-			Name: live.Name(), UID: live.Metadata.UID, Generation: live.Metadata.Generation, StorageVersion: live.StorageVersion(),
-			StoredVersions: live.Status.StoredVersions, Versions: live.Versions(), Conversion: live.Spec.Conversion.Strategy,
+			Name: live.Name(), UID: live.Metadata.UID, Generation: live.Metadata.Generation,
+			StorageVersion: live.StorageVersion(),
+			StoredVersions: live.Status.StoredVersions, Versions: live.Versions(),
+			Conversion: live.Spec.Conversion.Strategy,
 		},
 	}
 }
@@ -227,7 +237,8 @@ func resourceOfCRD(live *crdupgrade.CRD) inventory.Resource {
 // noticed is how long the controller of an installation may take to ask for a migration after a CRD has changed.
 const noticed = 10 * time.Second
 
-// alone waits while somebody else migrates the resource, or is about to (I8): the controller of an installation follows every CRD.
+// alone waits while somebody else migrates the resource, or is about to (I8): the controller of an installation follows
+// every CRD.
 func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventory.Resource) error {
 	switch migrates, err := u.migrating(r.GroupResource); {
 	case err != nil:
@@ -279,8 +290,8 @@ func (u *crdUpgrade) recorded(ctx context.Context, r inventory.Resource) (bool, 
 	return err == nil, err
 }
 
-// wanted names the migrations of the resource that a controller carries out, or is to; none where no controller has written anything for so long
-// that perhaps none runs.
+// wanted names the migrations of the resource that a controller carries out, or is to; none where no controller has
+// written anything for so long that perhaps none runs.
 func (u *crdUpgrade) wanted(ctx context.Context, r inventory.Resource) (names []string, err error) {
 	q := &requests{env: u.env, client: u.client}
 	var list v1alpha1.StorageVersionMigrationList

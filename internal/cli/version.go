@@ -16,8 +16,8 @@ import (
 // version is set by the linker; a binary built without it says where it came from itself.
 var version string //nolint:gochecknoglobals // the linker can set nothing else
 
-// releaseImage is the image of a release with its registry, tag and digest. It is set by the linker where a release is built, after
-// its image; the binary inside the image cannot know the digest.
+// releaseImage is the image of a release with its registry, tag and digest. It is set by the linker where a release is
+// built, after its image; the binary inside the image cannot know the digest.
 var releaseImage string //nolint:gochecknoglobals // the linker can set nothing else
 
 // Build says which build this is, as `version -o json` prints it.
@@ -30,7 +30,8 @@ type Build struct {
 }
 
 func thisBuild() Build {
-	b := Build{Version: version, Image: releaseImage, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := Build{Version: version, Image: releaseImage, GoVersion: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if b.Version == "" {
 		b.Version = "(devel)"
 		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {

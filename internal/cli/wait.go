@@ -70,7 +70,8 @@ type awaited struct {
 	told string
 }
 
-func (env *environment) wait(ctx context.Context, command *cobra.Command, words []string, timeout time.Duration, output render.Format) error {
+func (env *environment) wait(ctx context.Context, command *cobra.Command, words []string, timeout time.Duration,
+	output render.Format) error {
 	q, err := env.requests()
 	if err != nil {
 		return err
@@ -97,7 +98,8 @@ func (env *environment) wait(ctx context.Context, command *cobra.Command, words 
 }
 
 // waitFor waits until all have succeeded, or one has failed.
-func (o *observer) waitFor(ctx context.Context, waiting []awaited, all []v1alpha1.StorageVersionMigration, timeout time.Duration, output render.Format) error {
+func (o *observer) waitFor(ctx context.Context, waiting []awaited, all []v1alpha1.StorageVersionMigration,
+	timeout time.Duration, output render.Format) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {
 		limited, cancel = context.WithTimeout(ctx, timeout)
@@ -117,8 +119,8 @@ func (o *observer) waitFor(ctx context.Context, waiting []awaited, all []v1alpha
 }
 
 const (
-	// recordPatience is how long the record of a success is waited for. A controller that is at work writes it within a second, or after the look that it
-	// takes at this moment.
+	// recordPatience is how long the record of a success is waited for. A controller that is at work writes it within a
+	// second, or after the look that it takes at this moment.
 	recordPatience = 30 * time.Second
 	// recordQuiet is how long that is done without a word.
 	recordQuiet = 3 * time.Second
@@ -127,10 +129,13 @@ const (
 	notRecorded  = "%s has succeeded, and its StorageState does not say so after %v: perhaps no controller runs\n"
 )
 
-// records reads the StorageStates, if a success is among what is waited for. Where they cannot be read none is waited for: the migrations have succeeded.
-func (o *observer) records(ctx context.Context, waiting []awaited, all []v1alpha1.StorageVersionMigration) map[schema.GroupResource]*v1alpha1.StorageStateStatus {
+// records reads the StorageStates, if a success is among what is waited for. Where they cannot be read none is waited
+// for: the migrations have succeeded.
+func (o *observer) records(ctx context.Context, waiting []awaited,
+	all []v1alpha1.StorageVersionMigration) map[schema.GroupResource]*v1alpha1.StorageStateStatus {
 	for i := range waiting {
-		if m := find(all, waiting[i].uid); m == nil || waiting[i].done || m.Status.CompletedGeneration < waiting[i].generation {
+		if m := find(all, waiting[i].uid); m == nil || waiting[i].done ||
+			m.Status.CompletedGeneration < waiting[i].generation {
 			continue
 		}
 		reading, cancel := context.WithTimeout(ctx, pollDeadline)
@@ -150,8 +155,10 @@ func find(all []v1alpha1.StorageVersionMigration, uid types.UID) *v1alpha1.Stora
 	return nil
 }
 
-// recordOf is the StorageState of a migration's resource, which may be recorded under the name of another group that serves the same objects; nil: there is none.
-func recordOf(m *v1alpha1.StorageVersionMigration, states map[schema.GroupResource]*v1alpha1.StorageStateStatus) *v1alpha1.StorageStateStatus {
+// recordOf is the StorageState of a migration's resource, which may be recorded under the name of another group that
+// serves the same objects; nil: there is none.
+func recordOf(m *v1alpha1.StorageVersionMigration,
+	states map[schema.GroupResource]*v1alpha1.StorageStateStatus) *v1alpha1.StorageStateStatus {
 	r := resourceOf(m)
 	if s := states[r]; s != nil {
 		return s
@@ -164,8 +171,10 @@ func recordOf(m *v1alpha1.StorageVersionMigration, states map[schema.GroupResour
 	return nil
 }
 
-// recorded reports whether nothing more is to be waited for after a success, and tells people what is waited for, or why it is not any more.
-func (w *awaited) recorded(env *environment, m *v1alpha1.StorageVersionMigration, s *v1alpha1.StorageStateStatus, now time.Time) bool {
+// recorded reports whether nothing more is to be waited for after a success, and tells people what is waited for, or
+// why it is not any more.
+func (w *awaited) recorded(env *environment, m *v1alpha1.StorageVersionMigration,
+	s *v1alpha1.StorageStateStatus, now time.Time) bool {
 	if w.succeeded.IsZero() {
 		w.succeeded = now
 	}
@@ -211,7 +220,8 @@ func (o *observer) again(ctx context.Context) ([]v1alpha1.StorageVersionMigratio
 	}
 }
 
-func timedOut(limited context.Context, env *environment, waiting []awaited, timeout time.Duration, output render.Format, err error) error {
+func timedOut(limited context.Context, env *environment, waiting []awaited, timeout time.Duration,
+	output render.Format, err error) error {
 	if !errors.Is(limited.Err(), context.DeadlineExceeded) {
 		return err
 	}
@@ -231,12 +241,14 @@ func timedOut(limited context.Context, env *environment, waiting []awaited, time
 	if len(left) == 0 {
 		return nil
 	}
-	return hintedCode(fmt.Errorf("not finished within %v: %s", timeout, few(left)), env.name+" progress -w "+strings.Join(left[:min(5, len(left))], " "), exitWorkLeft)
+	return hintedCode(fmt.Errorf("not finished within %v: %s", timeout, few(left)), env.name+" progress -w "+
+		strings.Join(left[:min(5, len(left))], " "), exitWorkLeft)
 }
 
 // check tells of what has ended since the last time; finished where nothing is left to wait for.
 func (env *environment) check(
-	waiting []awaited, all []v1alpha1.StorageVersionMigration, states map[schema.GroupResource]*v1alpha1.StorageStateStatus, now time.Time, output render.Format,
+	waiting []awaited, all []v1alpha1.StorageVersionMigration,
+	states map[schema.GroupResource]*v1alpha1.StorageStateStatus, now time.Time, output render.Format,
 ) (finished bool, err error) {
 	finished = true
 	for i := range waiting {
@@ -253,7 +265,8 @@ func (env *environment) check(
 			continue
 		}
 		if m == nil {
-			return false, hintedCode(fmt.Errorf("%s was deleted", w.name), env.name+" request "+w.name, exitUndetermined)
+			return false, hintedCode(fmt.Errorf("%s was deleted", w.name), env.name+" request "+
+				w.name, exitUndetermined)
 		}
 		w.last = *m
 		switch {
@@ -269,7 +282,8 @@ func (env *environment) check(
 		case holds(m, v1alpha1.Failed) && m.Status.Run.Generation >= w.generation:
 			return false, env.failed(m, output)
 		case m.Spec.State == v1alpha1.Cancelled:
-			return false, hintedCode(fmt.Errorf("%s is cancelled", w.name), env.name+" request "+w.name, exitUndetermined)
+			return false, hintedCode(fmt.Errorf("%s is cancelled", w.name), env.name+" request "+
+				w.name, exitUndetermined)
 		case m.Spec.State == v1alpha1.Paused && !w.toldPaused:
 			w.toldPaused = true
 			fmt.Fprintf(env.Err, "%s is paused: waiting for %s resume %s\n", w.name, env.name, w.name)

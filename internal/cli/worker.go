@@ -38,7 +38,8 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.options.Namespace, "namespace", "", "Namespace of the ConfigMaps")
-	flags.StringVar(&f.options.Roster, "roster", "", "Name of the ConfigMap in which the controller writes which run comes next")
+	flags.StringVar(&f.options.Roster, "roster", "",
+		"Name of the ConfigMap in which the controller writes which run comes next")
 	evidenceVar(flags, &f.options.MinEvidence)
 	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
 	addShutdownDelay(flags, &f.options.ShutdownDelay)
@@ -56,8 +57,8 @@ func (f *workerFlags) check(command *cobra.Command) error {
 	return nil
 }
 
-// work carries out runs until there are no more. Any other end is an error, so that the Job starts another pod: only a worker that has said that it takes
-// no run any more may complete the Job.
+// work carries out runs until there are no more. Any other end is an error, so that the Job starts another pod: only a
+// worker that has said that it takes no run any more may complete the Job.
 func (env *environment) work(ctx context.Context, gentle <-chan struct{}, f *workerFlags) error {
 	options := f.options
 	var err error
@@ -72,5 +73,6 @@ func (env *environment) work(ctx context.Context, gentle <-chan struct{}, f *wor
 	case errors.Is(err, worker.ErrStopped):
 		return exitCode(exitError) // the log says it
 	}
-	return hinted(err, "kubectl get configmaps --namespace="+quoted(options.Namespace)+" "+quoted(options.Roster)+" -o yaml")
+	return hinted(err, "kubectl get configmaps --namespace="+quoted(options.Namespace)+" "+
+		quoted(options.Roster)+" -o yaml")
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controller puts the controllers of an installation into one process: migration, which carries out migrations, and trigger,
-// which asks for them. They share the connection, the cache, the Lease and the fence, and know nothing of each other but the objects in
-// the cluster. It decides nothing.
+// Package controller puts the controllers of an installation into one process: migration, which carries out migrations,
+// and trigger, which asks for them. They share the connection, the cache, the Lease and the fence, and know nothing of
+// each other but the objects in the cluster. It decides nothing.
 package controller
 
 import (
@@ -25,7 +25,8 @@ type Options struct {
 
 // Run runs both until the context ends; see migration.Run.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
-	o.Trigger.Namespace, o.Trigger.MinEvidence, o.Trigger.Logger = o.Migration.Namespace, o.Migration.MinEvidence, o.Migration.Logger
+	o.Trigger.Namespace, o.Trigger.MinEvidence, o.Trigger.Logger = o.Migration.Namespace,
+		o.Migration.MinEvidence, o.Migration.Logger
 	if !o.Migration.InProcess {
 		o.Trigger.Worker = access.Account{Namespace: o.Migration.Namespace, Name: o.Migration.WorkerServiceAccount}
 	}

@@ -60,8 +60,8 @@ type Definition struct {
 	} `json:"status"`
 }
 
-// UnmarshalJSON refuses lists with more elements than an API server takes, before they are decoded: an element of two bytes takes
-// hundreds in memory (I6).
+// UnmarshalJSON refuses lists with more elements than an API server takes, before they are decoded: an element of two
+// bytes takes hundreds in memory (I6).
 func (d *Definition) UnmarshalJSON(raw []byte) error {
 	type list = bounded.List[json.RawMessage]
 	var lists struct {
@@ -127,7 +127,8 @@ func Each(ctx context.Context, client rest.Interface, f func(*Definition)) error
 	var pages bounded.Pages
 	for token := ""; ; {
 		var names []string
-		body, err := request(client).AbsPath(path).Param("limit", strconv.Itoa(pageSize)).Param("continue", token).Stream(ctx)
+		body, err := request(client).AbsPath(path).Param("limit",
+			strconv.Itoa(pageSize)).Param("continue", token).Stream(ctx)
 		if err != nil {
 			return fmt.Errorf("list CustomResourceDefinitions: %w", err)
 		}

@@ -15,13 +15,15 @@ import (
 func TestAPageOfDefinitionsIsDecodedWhereverItsFieldsStand(t *testing.T) {
 	const item = `{"metadata":{"name":"widgets.demo.example.com"},"spec":{"versions":[{"name":"v1","schema":{"a":[{}]}},{"name":"v2","storage":true}]}}`
 	for name, page := range map[string]string{
-		"metadata first":     `{"kind":"List","metadata":{"continue":"more"},"items":[` + item + `,` + item + `]}`,
-		"metadata last":      `{"items":[` + item + `,` + item + `],"metadata":{"continue":"more"},"extra":{"items":[1]}}`,
+		"metadata first": `{"kind":"List","metadata":{"continue":"more"},"items":[` + item + `,` + item + `]}`,
+		"metadata last": `{"items":[` + item + `,` + item +
+			`],"metadata":{"continue":"more"},"extra":{"items":[1]}}`,
 		"white space around": ` { "items" : [ ` + item + ` , ` + item + ` ] , "metadata" : {"continue":"more"} } `,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var versions []string
-			token, err := decodeList(strings.NewReader(page), func(d *Definition) { versions = append(versions, d.StorageVersion()) })
+			token, err := decodeList(strings.NewReader(page),
+				func(d *Definition) { versions = append(versions, d.StorageVersion()) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,10 +61,13 @@ func TestADefinitionIsEstablishedWhenItsConditionSaysSo(t *testing.T) {
 		want       bool
 		why        string
 	}{
-		"established":             {[]Condition{{Type: "NamesAccepted", Status: "True"}, {Type: "Established", Status: "True"}}, true, ""},
-		"no conditions yet":       {nil, false, "its condition Established is missing"},
-		"names not accepted":      {[]Condition{{Type: "Established", Status: "False", Message: "not all names are accepted"}}, false, "not all names are accepted"},
-		"established and leaving": {[]Condition{{Type: "Established", Status: "True"}, {Type: "Terminating", Status: "True", Message: "deleting"}}, false, "deleting"},
+		"established": {[]Condition{{Type: "NamesAccepted", Status: "True"},
+			{Type: "Established", Status: "True"}}, true, ""},
+		"no conditions yet": {nil, false, "its condition Established is missing"},
+		"names not accepted": {[]Condition{{Type: "Established", Status: "False",
+			Message: "not all names are accepted"}}, false, "not all names are accepted"},
+		"established and leaving": {[]Condition{{Type: "Established", Status: "True"},
+			{Type: "Terminating", Status: "True", Message: "deleting"}}, false, "deleting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := new(Definition)

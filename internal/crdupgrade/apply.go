@@ -43,8 +43,8 @@ type Applier struct {
 	DryRun bool
 }
 
-// apply applies an object in place of live, which is nil where the cluster has none. An apierrors conflict says that the CRD is not any
-// more what was read, a *Refusal that another field manager owns what would change.
+// apply applies an object in place of live, which is nil where the cluster has none. An apierrors conflict says that
+// the CRD is not any more what was read, a *Refusal that another field manager owns what would change.
 func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, again string) (*crd.Definition, error) {
 	if live != nil {
 		if err := a.adopt(ctx, live); err != nil {
@@ -80,8 +80,8 @@ func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, ag
 	return applied, nil
 }
 
-// explain turns a conflict of field managers into a refusal. A dry run has not adopted anything, so the conflicts with the field managers
-// that are to be adopted are none; nil where there are no others.
+// explain turns a conflict of field managers into a refusal. A dry run has not adopted anything, so the conflicts with
+// the field managers that are to be adopted are none; nil where there are no others.
 func (a Applier) explain(err error, again string) error {
 	var status apierrors.APIStatus
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) || !errors.As(err, &status) {
@@ -89,7 +89,8 @@ func (a Applier) explain(err error, again string) error {
 	}
 	var owners []string
 	for _, cause := range status.Status().Details.Causes {
-		adopted := a.DryRun && slices.ContainsFunc(a.adopted(), func(manager string) bool { return strings.Contains(cause.Message, strconv.Quote(manager)) })
+		adopted := a.DryRun && slices.ContainsFunc(a.adopted(),
+			func(manager string) bool { return strings.Contains(cause.Message, strconv.Quote(manager)) })
 		if cause.Type == metav1.CauseTypeFieldManagerConflict && !adopted {
 			owners = append(owners, cause.Message+": "+cause.Field)
 		}
@@ -98,7 +99,8 @@ func (a Applier) explain(err error, again string) error {
 		return errAdoptable
 	}
 	slices.Sort(owners)
-	return refuse(Conflict, again+" --force-conflicts", "other field managers own fields that would change: %s", strings.Join(slices.Compact(owners), "; "))
+	return refuse(Conflict, again+" --force-conflicts", "other field managers own fields that would change: %s",
+		strings.Join(slices.Compact(owners), "; "))
 }
 
 // errAdoptable says that a dry run conflicts only with what would be adopted.
@@ -106,14 +108,17 @@ var errAdoptable = errors.New("conflicts with field managers that are to be adop
 
 // adopted are the field managers whose fields become ours.
 func (a Applier) adopted() []string {
-	return slices.DeleteFunc([]string{clientSide, ownFieldManager}, func(manager string) bool { return manager == a.FieldManager })
+	return slices.DeleteFunc([]string{clientSide, ownFieldManager},
+		func(manager string) bool { return manager == a.FieldManager })
 }
 
 // adopt gives our field manager what `kubectl apply` on the client's side and kube-migrator's own writes own, as
-// `kubectl apply --server-side` does: an apply on the server's side would conflict with the one, and would not remove the other.
+// `kubectl apply --server-side` does: an apply on the server's side would conflict with the one, and would not remove
+// the other.
 func (a Applier) adopt(ctx context.Context, live *CRD) error {
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: live.Name(), ResourceVersion: live.Metadata.ResourceVersion, ManagedFields: slices.Clone(live.Metadata.ManagedFields),
+		Name: live.Name(), ResourceVersion: live.Metadata.ResourceVersion,
+		ManagedFields: slices.Clone(live.Metadata.ManagedFields),
 	}}
 	managers := sets.New(a.adopted()...)
 	owns := func(e metav1.ManagedFieldsEntry) bool {

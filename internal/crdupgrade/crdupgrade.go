@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crdupgrade takes a CustomResourceDefinition to its next release, also where that drops versions in which objects are stored.
+// Package crdupgrade takes a CustomResourceDefinition to its next release, also where that drops versions in which
+// objects are stored.
 //
-// It owns the order of the steps, the CRD that is applied in between, and the reasons to refuse. Its plan is a pure function of the CRD
-// in the cluster, the CRD of the file and what may be stored; Run computes it again after every step, so a run that died anywhere is
-// finished by the next. It never migrates (Run.Migrate does), and never reads more of an object than its metadata (I9).
+// It owns the order of the steps, the CRD that is applied in between, and the reasons to refuse. Its plan is a pure
+// function of the CRD in the cluster, the CRD of the file and what may be stored; Run computes it again after every
+// step, so a run that died anywhere is finished by the next. It never migrates (Run.Migrate does), and never reads more
+// of an object than its metadata (I9).
 //
 // Invariants:
 //   - A version leaves a CRD only after a proof, made by the same run, that nothing is stored in it (I2), and after no managedFields
@@ -71,8 +73,8 @@ func (c *CRD) Versions() []string {
 
 func (c *CRD) has(version string) bool { return slices.Contains(c.Versions(), version) }
 
-// Endpoint is the version at which objects are read and written: the storage version where that is served, else the first that is;
-// empty where the CRD serves none.
+// Endpoint is the version at which objects are read and written: the storage version where that is served, else the
+// first that is; empty where the CRD serves none.
 func (c *CRD) Endpoint() (endpoint string) {
 	for _, v := range c.Spec.Versions {
 		if v.Served && (endpoint == "" || v.Storage) {
@@ -149,13 +151,15 @@ type Reason string
 
 // The reasons.
 const (
-	Invalid         Reason = "Invalid"         // the file cannot be meant: no storage version, a webhook without an address
-	Terminating     Reason = "Terminating"     // the CRD in the cluster is being deleted
-	Stranded        Reason = "Stranded"        // objects may be stored in a version that neither CRD has
-	Unreadable      Reason = "Unreadable"      // the API server cannot list the objects
-	NothingInCommon Reason = "NothingInCommon" // no version is in both CRDs, so no release says how objects are converted
-	FieldLoss       Reason = "FieldLoss"       // objects would lose fields
-	Conflict        Reason = "Conflict"        // another field manager owns what is to be changed
+	// the file cannot be meant: no storage version, a webhook without an address
+	Invalid     Reason = "Invalid"
+	Terminating Reason = "Terminating" // the CRD in the cluster is being deleted
+	Stranded    Reason = "Stranded"    // objects may be stored in a version that neither CRD has
+	Unreadable  Reason = "Unreadable"  // the API server cannot list the objects
+	// no version is in both CRDs, so no release says how objects are converted
+	NothingInCommon Reason = "NothingInCommon"
+	FieldLoss       Reason = "FieldLoss" // objects would lose fields
+	Conflict        Reason = "Conflict"  // another field manager owns what is to be changed
 )
 
 // Refusal is why nothing, or nothing more, is done about a CRD.

@@ -18,7 +18,8 @@ func (q Question) Decide(next *CRD, f Facts) Plan {
 		return Plan{Steps: []Step{{Create, "create it with " + list(next.Versions())}}}
 	}
 	p := Plan{Keep: Keep(next, f), Losses: f.Found.Losses}
-	for _, rule := range []func(*CRD, Facts, Plan) *Refusal{q.terminating, q.stranded, q.unreadable, q.unserved, q.nothingInCommon, q.losing} {
+	for _, rule := range []func(*CRD, Facts, Plan) *Refusal{q.terminating, q.stranded, q.unreadable, q.unserved,
+		q.nothingInCommon, q.losing} {
 		if refusal := rule(next, f, p); refusal != nil {
 			p.Refusal = refusal
 			return p
@@ -28,8 +29,8 @@ func (q Question) Decide(next *CRD, f Facts) Plan {
 	return p
 }
 
-// Stored are the versions that objects may be stored in: status.storedVersions, which the API server keeps, and those of the StorageState;
-// where that records that there may be others, every version of the CRD.
+// Stored are the versions that objects may be stored in: status.storedVersions, which the API server keeps, and those
+// of the StorageState; where that records that there may be others, every version of the CRD.
 func (f Facts) Stored() []string {
 	stored := slices.Clone(f.Live.Status.StoredVersions)
 	more := slices.Clone(f.Recorded)
@@ -44,8 +45,9 @@ func (f Facts) Stored() []string {
 	return stored
 }
 
-// Keep are the versions that the CRD of the file does not have, and that the cluster's must have until nothing is stored in them and no
-// managedFields entry names them: once a version is gone, the API server refuses every server-side apply to an object with such an entry.
+// Keep are the versions that the CRD of the file does not have, and that the cluster's must have until nothing is
+// stored in them and no managedFields entry names them: once a version is gone, the API server refuses every
+// server-side apply to an object with such an entry.
 func Keep(next *CRD, f Facts) (keep []string) {
 	stored := f.Stored()
 	for _, v := range Removed(next, f.Live) {
@@ -61,8 +63,8 @@ func Removed(next, live *CRD) []string {
 	return slices.DeleteFunc(live.Versions(), next.has)
 }
 
-// losesWebhook reports whether the file takes a conversion webhook away while objects may be stored that need it, even if their version
-// stays.
+// losesWebhook reports whether the file takes a conversion webhook away while objects may be stored that need it, even
+// if their version stays.
 func losesWebhook(next *CRD, f Facts) bool {
 	return f.Live.manifest.Webhook && !next.manifest.Webhook && len(moving(next, f)) > 0
 }
@@ -91,18 +93,21 @@ func (q Question) unfit(next *CRD) *Refusal {
 func (q Question) terminating(_ *CRD, f Facts, _ Plan) *Refusal {
 	for _, c := range f.Live.Status.Conditions {
 		if c.Type == "Terminating" && c.Status == "True" {
-			return refuse(Terminating, "kubectl wait --for=delete customresourcedefinition "+f.Live.Name(), "the cluster is deleting it: %s", c.Message)
+			return refuse(Terminating, "kubectl wait --for=delete customresourcedefinition "+f.Live.Name(),
+				"the cluster is deleting it: %s", c.Message)
 		}
 	}
 	return nil
 }
 
-// stranded refuses where objects may be stored in a version that no CRD has: they cannot be read, so nothing can be proven.
+// stranded refuses where objects may be stored in a version that no CRD has: they cannot be read, so nothing can be
+// proven.
 func (q Question) stranded(next *CRD, f Facts, _ Plan) *Refusal {
 	for _, v := range f.Live.Status.StoredVersions {
 		if !f.Live.has(v) && !next.has(v) {
 			return refuse(Stranded, q.Program+" retire "+f.Live.Name()+" --version="+v+" --rescue",
-				"status.storedVersions names %s, which neither the cluster's CRD (%s) nor the file (%s) has: objects that are stored in it cannot be read",
+				"status.storedVersions names %s, which neither the cluster's CRD (%s) nor the file (%s) has: objects "+
+					"that are stored in it cannot be read",
 				v, list(f.Live.Versions()), list(next.Versions()))
 		}
 	}
@@ -122,15 +127,19 @@ func (q Question) unserved(next *CRD, f Facts, p Plan) *Refusal {
 	if next.Endpoint() != "" || len(p.Keep) == 0 && !losesWebhook(next, f) {
 		return nil
 	}
-	return refuse(Invalid, "kubectl diff --server-side -f "+file(next.From), "it serves no version, and objects have to be rewritten: nothing could read them")
+	return refuse(Invalid, "kubectl diff --server-side -f "+file(next.From),
+		"it serves no version, and objects have to be rewritten: nothing could read them")
 }
 
-// nothingInCommon refuses to convert objects between versions that no release has together: no author has said what becomes of them.
+// nothingInCommon refuses to convert objects between versions that no release has together: no author has said what
+// becomes of them.
 func (q Question) nothingInCommon(next *CRD, f Facts, p Plan) *Refusal {
-	if slices.ContainsFunc(next.Versions(), f.Live.has) || f.Found.Objects == 0 || next.manifest.Webhook || q.AcceptFieldLoss {
+	if slices.ContainsFunc(next.Versions(), f.Live.has) || f.Found.Objects == 0 ||
+		next.manifest.Webhook || q.AcceptFieldLoss {
 		return nil
 	}
-	return refuse(NothingInCommon, q.accepting(), "the cluster has %s, the file %s, and no conversion between them: only apiVersion would be changed; %s",
+	return refuse(NothingInCommon, q.accepting(),
+		"the cluster has %s, the file %s, and no conversion between them: only apiVersion would be changed; %s",
 		list(f.Live.Versions()), list(next.Versions()), lost(p.Losses, f.Found.Objects))
 }
 
@@ -139,7 +148,8 @@ func (q Question) losing(next *CRD, f Facts, p Plan) *Refusal {
 	if q.AcceptFieldLoss || !slices.ContainsFunc(p.Losses, func(l Loss) bool { return l.Objects+l.Possibly > 0 }) {
 		return nil
 	}
-	return refuse(FieldLoss, q.accepting(), "objects may be stored in %s and would be stored as %s without a conversion webhook; %s",
+	return refuse(FieldLoss, q.accepting(), "objects may be stored in %s and would be stored as %s without a "+
+		"conversion webhook; %s",
 		list(lossy(p.Losses)), next.StorageVersion(), lost(p.Losses, f.Found.Objects))
 }
 
@@ -163,14 +173,16 @@ func (q Question) steps(next *CRD, f Facts, p Plan) (steps []Step) {
 		steps = append(steps, Step{Intermediate, what})
 	}
 	if !f.Proven {
-		steps = append(steps, Step{Migrate, fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored", counted(f.Found.Objects), storage)})
+		steps = append(steps, Step{Migrate, fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored",
+			counted(f.Found.Objects), storage)})
 	}
 	if !f.Proven || !slices.Equal(f.Live.Status.StoredVersions, []string{storage}) {
 		steps = append(steps, Step{Prune, "reduce status.storedVersions to [" + storage + "]"})
 	}
 	for _, v := range p.Keep {
 		if n := f.Found.Naming[v]; n > 0 {
-			steps = append(steps, Step{Owned, fmt.Sprintf("move the managedFields entries of %s from %s to %s", counted(n), v, next.Endpoint())})
+			steps = append(steps, Step{Owned, fmt.Sprintf("move the managedFields entries of %s from %s to %s",
+				counted(n), v, next.Endpoint())})
 		}
 	}
 	return append(steps, apply)

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// crdOf makes a CRD from words such as "v1alpha1", "v1:served", "v2:served,storage" and "webhook"; "-color" takes a field from the
-// version before it, which otherwise has spec.color and spec.size.
+// crdOf makes a CRD from words such as "v1alpha1", "v1:served", "v2:served,storage" and "webhook"; "-color" takes a
+// field from the version before it, which otherwise has spec.color and spec.size.
 func crdOf(t *testing.T, words string) *CRD {
 	t.Helper()
 	var versions []map[string]any
@@ -22,7 +22,8 @@ func crdOf(t *testing.T, words string) *CRD {
 	for word := range strings.FieldsSeq(words) {
 		switch name, flags, _ := strings.Cut(word, ":"); {
 		case word == "webhook":
-			conversion = map[string]any{"strategy": "Webhook", "webhook": map[string]any{"clientConfig": map[string]any{"url": "https://convert"}}}
+			conversion = map[string]any{"strategy": "Webhook",
+				"webhook": map[string]any{"clientConfig": map[string]any{"url": "https://convert"}}}
 		case word == "lostwebhook":
 			conversion = map[string]any{"strategy": "Webhook"}
 		case word[0] == '-':
@@ -30,10 +31,13 @@ func crdOf(t *testing.T, words string) *CRD {
 		default:
 			text := map[string]any{"type": "string"}
 			versions = append(versions, map[string]any{
-				"name": name, "served": strings.Contains(flags, "served"), "storage": strings.Contains(flags, "storage"),
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{
-					"spec": map[string]any{"type": "object", "properties": map[string]any{"color": text, "size": text}},
-				}}},
+				"name": name, "served": strings.Contains(flags, "served"),
+				"storage": strings.Contains(flags, "storage"),
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+					"properties": map[string]any{
+						"spec": map[string]any{"type": "object",
+							"properties": map[string]any{"color": text, "size": text}},
+					}}},
 			})
 		}
 	}
@@ -41,7 +45,8 @@ func crdOf(t *testing.T, words string) *CRD {
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": "widgets.demo.example.com", "uid": "u", "resourceVersion": "7"},
 		"spec": map[string]any{
-			"group": "demo.example.com", "scope": "Namespaced", "names": map[string]any{"plural": "widgets", "kind": "Widget"},
+			"group": "demo.example.com", "scope": "Namespaced",
+			"names":    map[string]any{"plural": "widgets", "kind": "Widget"},
 			"versions": versions, "conversion": conversion,
 		},
 	})
@@ -83,7 +88,8 @@ func (s situation) plan(t *testing.T, next string) (Plan, *CRD, Facts) {
 			f.Found.Losses[i].Objects = s.color
 		}
 	}
-	q := Question{Program: "kube-migrator", Again: "kube-migrator upgrade-crd --filename=crds.yaml", AcceptFieldLoss: s.accept}
+	q := Question{Program: "kube-migrator", Again: "kube-migrator upgrade-crd --filename=crds.yaml",
+		AcceptFieldLoss: s.accept}
 	return q.Decide(file, f), file, f
 }
 
@@ -98,7 +104,8 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 	proven := func(f Facts) Facts { f.Proven = true; return f }
 	full := func(objects string) []string {
 		return []string{
-			"intermediate: apply it with v2, and keep v1, unserved", "migrate: rewrite " + objects + " as v2, and prove that nothing else is stored",
+			"intermediate: apply it with v2, and keep v1, unserved", "migrate: rewrite " + objects +
+				" as v2, and prove that nothing else is stored",
 			"prune: reduce status.storedVersions to [v2]", "apply: apply it with v2",
 		}
 	}
@@ -108,55 +115,97 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 		want []string
 		why  Reason
 	}{
-		"the cluster does not have it":                {situation{}, next, []string{"create: create it with v2"}, ""},
-		"nothing changes":                             {situation{live: both, stored: "v1 v2", objects: 3}, both, []string{"apply: apply it with v1, v2"}, ""},
-		"a version comes":                             {situation{live: old, stored: "v1", objects: 3}, old + " v2:served", []string{"apply: apply it with v1, v2"}, ""},
-		"the storage version moves":                   {situation{live: old, stored: "v1", objects: 3}, both, []string{"apply: apply it with v1, v2"}, ""},
-		"a version goes that nothing names":           {situation{live: both, stored: "v2", objects: 3}, next, []string{"apply: apply it with v2"}, ""},
-		"a stored version goes":                       {situation{live: both, stored: "v1 v2", objects: 3}, next, full("3 objects"), ""},
-		"a stored version goes without any object":    {situation{live: both, stored: "v1 v2"}, next, full("0 objects"), ""},
-		"the storage version goes, a new one stays":   {situation{live: "v1:served,storage v2:served", stored: "v1", objects: 1}, next, full("1 object"), ""},
-		"the StorageState remembers more":             {situation{live: both, stored: "v2", objects: 3, facts: Facts{Recorded: []string{"v1", "v2"}}}, next, full("3 objects"), ""},
-		"the StorageState does not know":              {situation{live: both, stored: "v2", objects: 3, facts: Facts{Unknown: true}}, next, full("3 objects"), ""},
-		"it does not know, and no version goes":       {situation{live: both, stored: "v2", objects: 3, facts: Facts{Unknown: true}}, both, []string{"apply: apply it with v1, v2"}, ""},
-		"it does not know what was proven":            {situation{live: halfIn, stored: "v2", objects: 3, facts: proven(Facts{Unknown: true})}, next, []string{"apply: apply it with v2"}, ""},
-		"the intermediate CRD is there":               {situation{live: halfIn, stored: "v1 v2", objects: 3}, next, full("3 objects")[1:], ""},
-		"the intermediate CRD still serves it":        {situation{live: "v2:served,storage v1:served", stored: "v1 v2", objects: 3}, next, full("3 objects"), ""},
-		"the intermediate CRD does not serve the new": {situation{live: "v2:storage v1", stored: "v1 v2", objects: 0, accept: true}, next, full("0 objects"), ""},
-		"it is proven":                                {situation{live: halfIn, stored: "v1 v2", objects: 3, facts: proven(Facts{})}, next, full("")[2:], ""},
-		"it is proven and pruned":                     {situation{live: halfIn, stored: "v2", objects: 3, facts: proven(Facts{})}, next, full("")[3:], ""},
-		"it is pruned, and managedFields name it": {situation{live: halfIn, stored: "v2", objects: 3, facts: proven(naming(2))}, next,
-			[]string{"managedFields: move the managedFields entries of 2 objects from v1 to v2", "apply: apply it with v2"}, ""},
+		"the cluster does not have it": {situation{}, next, []string{"create: create it with v2"}, ""},
+		"nothing changes": {situation{live: both, stored: "v1 v2", objects: 3}, both,
+			[]string{"apply: apply it with v1, v2"}, ""},
+		"a version comes": {situation{live: old, stored: "v1", objects: 3}, old +
+			" v2:served", []string{"apply: apply it with v1, v2"}, ""},
+		"the storage version moves": {situation{live: old, stored: "v1", objects: 3}, both,
+			[]string{"apply: apply it with v1, v2"}, ""},
+		"a version goes that nothing names": {situation{live: both, stored: "v2", objects: 3}, next,
+			[]string{"apply: apply it with v2"}, ""},
+		"a stored version goes": {situation{live: both, stored: "v1 v2", objects: 3}, next,
+			full("3 objects"), ""},
+		"a stored version goes without any object": {situation{live: both, stored: "v1 v2"}, next,
+			full("0 objects"), ""},
+		"the storage version goes, a new one stays": {situation{live: "v1:served,storage v2:served", stored: "v1",
+			objects: 1}, next, full("1 object"), ""},
+		"the StorageState remembers more": {situation{live: both, stored: "v2", objects: 3,
+			facts: Facts{Recorded: []string{"v1", "v2"}}}, next, full("3 objects"), ""},
+		"the StorageState does not know": {situation{live: both, stored: "v2", objects: 3,
+			facts: Facts{Unknown: true}}, next, full("3 objects"), ""},
+		"it does not know, and no version goes": {situation{live: both, stored: "v2", objects: 3,
+			facts: Facts{Unknown: true}}, both, []string{"apply: apply it with v1, v2"}, ""},
+		"it does not know what was proven": {situation{live: halfIn, stored: "v2", objects: 3,
+			facts: proven(Facts{Unknown: true})}, next, []string{"apply: apply it with v2"}, ""},
+		"the intermediate CRD is there": {situation{live: halfIn, stored: "v1 v2", objects: 3}, next,
+			full("3 objects")[1:], ""},
+		"the intermediate CRD still serves it": {situation{live: "v2:served,storage v1:served", stored: "v1 v2",
+			objects: 3}, next, full("3 objects"), ""},
+		"the intermediate CRD does not serve the new": {situation{live: "v2:storage v1", stored: "v1 v2", objects: 0,
+			accept: true}, next, full("0 objects"), ""},
+		"it is proven": {situation{live: halfIn, stored: "v1 v2", objects: 3, facts: proven(Facts{})},
+			next, full("")[2:], ""},
+		"it is proven and pruned": {situation{live: halfIn, stored: "v2", objects: 3, facts: proven(Facts{})},
+			next, full("")[3:], ""},
+		"it is pruned, and managedFields name it": {situation{live: halfIn, stored: "v2", objects: 3,
+			facts: proven(naming(2))}, next,
+			[]string{"managedFields: move the managedFields entries of 2 objects from v1 to v2",
+				"apply: apply it with v2"}, ""},
 		"managedFields alone name what goes": {situation{live: both, stored: "v2", objects: 3, facts: naming(2)}, next,
-			append(full("3 objects")[:3:3], "managedFields: move the managedFields entries of 2 objects from v1 to v2", "apply: apply it with v2"), ""},
-		"two stored versions go": {situation{live: "v0:served v1:served v2:served,storage", stored: "v0 v1 v2", objects: 3}, next,
-			append([]string{"intermediate: apply it with v2, and keep v0, v1, unserved"}, full("3 objects")[1:]...), ""},
-		"one goes of which the other stays": {situation{live: "v0:served v1:served v2:served,storage", stored: "v0 v1 v2", objects: 3}, both,
-			[]string{"intermediate: apply it with v1, v2, and keep v0, unserved", full("3 objects")[1], full("")[2], "apply: apply it with v1, v2"}, ""},
-		"the file brings a lost version back": {situation{live: next, stored: "v1 v2"}, both, []string{"apply: apply it with v1, v2"}, ""},
-		"the webhook goes, and its versions stay": {situation{live: both + " webhook", stored: "v1 v2", objects: 3}, both,
+			append(full("3 objects")[:3:3], "managedFields: move the managedFields entries of 2 objects from v1 to v2",
+				"apply: apply it with v2"), ""},
+		"two stored versions go": {situation{live: "v0:served v1:served v2:served,storage",
+			stored: "v0 v1 v2", objects: 3}, next,
+			append([]string{"intermediate: apply it with v2, and keep v0, v1, unserved"},
+				full("3 objects")[1:]...), ""},
+		"one goes of which the other stays": {situation{live: "v0:served v1:served v2:served,storage",
+			stored: "v0 v1 v2", objects: 3}, both,
+			[]string{"intermediate: apply it with v1, v2, and keep v0, unserved", full("3 objects")[1], full("")[2],
+				"apply: apply it with v1, v2"}, ""},
+		"the file brings a lost version back": {situation{live: next, stored: "v1 v2"}, both,
+			[]string{"apply: apply it with v1, v2"}, ""},
+		"the webhook goes, and its versions stay": {situation{live: both + " webhook",
+			stored: "v1 v2", objects: 3}, both,
 			[]string{full("3 objects")[1], full("")[2], "apply: apply it with v1, v2"}, ""},
-		"the webhook goes as the storage version moves": {situation{live: "v1:served,storage v2:served webhook", stored: "v1", objects: 3}, both,
-			[]string{"intermediate: apply it with v1, v2, with the conversion webhook that the cluster has", full("3 objects")[1], full("")[2], "apply: apply it with v1, v2"}, ""},
-		"the webhook goes, and it is proven": {situation{live: both, stored: "v2", objects: 3, facts: proven(Facts{})}, both, []string{"apply: apply it with v1, v2"}, ""},
-		"the webhook goes with the stored version": {situation{live: both + " -size webhook", stored: "v1 v2", objects: 3, color: 3}, next + " -color",
-			append([]string{"intermediate: apply it with v2, and keep v1, unserved, with the conversion webhook that the cluster has"}, full("3 objects")[1:]...), ""},
-		"nothing in common, and no object":          {situation{live: old, stored: "v1"}, next, full("0 objects"), ""},
-		"nothing in common, and a webhook":          {situation{live: old, stored: "v1", objects: 3, color: 3}, next + " -color webhook", full("3 objects"), ""},
-		"nothing in common":                         {situation{live: old, stored: "v1", objects: 3}, next, nil, NothingInCommon},
-		"nothing in common, accepted":               {situation{live: old, stored: "v1", objects: 3, color: 3, accept: true}, next + " -color", full("3 objects"), ""},
-		"objects lose a field":                      {situation{live: both, stored: "v1 v2", objects: 3, color: 2}, next + " -color", nil, FieldLoss},
-		"objects lose a field half way":             {situation{live: halfIn, stored: "v1 v2", objects: 3, color: 2}, next + " -color", nil, FieldLoss},
-		"objects lose a field, accepted":            {situation{live: both, stored: "v1 v2", objects: 3, color: 2, accept: true}, next + " -color", full("3 objects"), ""},
-		"no object has the field":                   {situation{live: both, stored: "v1 v2", objects: 3}, next + " -color", full("3 objects"), ""},
-		"a field goes as the storage version moves": {situation{live: old, stored: "v1", objects: 3, color: 2}, both + " -color", nil, FieldLoss},
-		"a field that moved before":                 {situation{live: both + " -color", stored: "v1 v2", objects: 3, color: 2}, both + " -color", []string{"apply: apply it with v1, v2"}, ""},
-		"no storage version":                        {situation{live: old, stored: "v1"}, "v1:served", nil, Invalid},
-		"two storage versions":                      {situation{live: old, stored: "v1"}, "v1:served,storage v2:storage", nil, Invalid},
-		"a webhook without an address":              {situation{live: old, stored: "v1"}, old + " lostwebhook", nil, Invalid},
-		"nothing is served and a version goes":      {situation{live: both, stored: "v1 v2"}, "v2:storage", nil, Invalid},
-		"a version that no CRD has is stored":       {situation{live: next, stored: "v1 v2"}, next, nil, Stranded},
-		"objects cannot be listed":                  {situation{live: both, stored: "v1 v2", facts: Facts{Unreadable: "no such version"}}, next, nil, Unreadable},
+		"the webhook goes as the storage version moves": {situation{live: "v1:served,storage v2:served webhook",
+			stored: "v1", objects: 3}, both,
+			[]string{"intermediate: apply it with v1, v2, with the conversion webhook that the cluster has",
+				full("3 objects")[1], full("")[2], "apply: apply it with v1, v2"}, ""},
+		"the webhook goes, and it is proven": {situation{live: both, stored: "v2", objects: 3, facts: proven(Facts{})},
+			both, []string{"apply: apply it with v1, v2"}, ""},
+		"the webhook goes with the stored version": {situation{live: both + " -size webhook", stored: "v1 v2",
+			objects: 3, color: 3}, next + " -color",
+			append([]string{"intermediate: apply it with v2, and keep v1, unserved, with the conversion webhook that " +
+				"the cluster has"}, full("3 objects")[1:]...), ""},
+		"nothing in common, and no object": {situation{live: old, stored: "v1"}, next, full("0 objects"), ""},
+		"nothing in common, and a webhook": {situation{live: old, stored: "v1", objects: 3, color: 3}, next +
+			" -color webhook", full("3 objects"), ""},
+		"nothing in common": {situation{live: old, stored: "v1", objects: 3},
+			next, nil, NothingInCommon},
+		"nothing in common, accepted": {situation{live: old, stored: "v1", objects: 3, color: 3,
+			accept: true}, next + " -color", full("3 objects"), ""},
+		"objects lose a field": {situation{live: both, stored: "v1 v2", objects: 3, color: 2},
+			next + " -color", nil, FieldLoss},
+		"objects lose a field half way": {situation{live: halfIn, stored: "v1 v2", objects: 3, color: 2},
+			next + " -color", nil, FieldLoss},
+		"objects lose a field, accepted": {situation{live: both, stored: "v1 v2", objects: 3, color: 2,
+			accept: true}, next + " -color", full("3 objects"), ""},
+		"no object has the field": {situation{live: both, stored: "v1 v2", objects: 3}, next +
+			" -color", full("3 objects"), ""},
+		"a field goes as the storage version moves": {situation{live: old, stored: "v1", objects: 3, color: 2}, both +
+			" -color", nil, FieldLoss},
+		"a field that moved before": {situation{live: both + " -color", stored: "v1 v2", objects: 3,
+			color: 2}, both + " -color", []string{"apply: apply it with v1, v2"}, ""},
+		"no storage version": {situation{live: old, stored: "v1"}, "v1:served", nil, Invalid},
+		"two storage versions": {situation{live: old, stored: "v1"},
+			"v1:served,storage v2:storage", nil, Invalid},
+		"a webhook without an address": {situation{live: old, stored: "v1"}, old +
+			" lostwebhook", nil, Invalid},
+		"nothing is served and a version goes": {situation{live: both, stored: "v1 v2"}, "v2:storage", nil, Invalid},
+		"a version that no CRD has is stored":  {situation{live: next, stored: "v1 v2"}, next, nil, Stranded},
+		"objects cannot be listed": {situation{live: both, stored: "v1 v2",
+			facts: Facts{Unreadable: "no such version"}}, next, nil, Unreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _, _ := test.plan(t, test.next)
@@ -184,19 +233,24 @@ func TestARefusalSaysWhatIsLostAndWhatHelps(t *testing.T) {
 		next string
 		want Refusal
 	}{
-		"nothing in common": {situation{live: "v1:served,storage", stored: "v1", objects: 3, color: 2}, "v2:served,storage -color", Refusal{
-			NothingInCommon,
-			"the cluster has v1, the file v2, and no conversion between them: only apiVersion would be changed; lost: spec.color of v1 (2 objects)",
-			"kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
-		}},
-		"nothing in common, nothing lost": {situation{live: "v1:served,storage", stored: "v1", objects: 1}, "v2:served,storage", Refusal{
-			NothingInCommon,
-			"the cluster has v1, the file v2, and no conversion between them: only apiVersion would be changed; 1 object would keep every field, if it means the same",
-			"kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
-		}},
+		"nothing in common": {situation{live: "v1:served,storage", stored: "v1", objects: 3, color: 2},
+			"v2:served,storage -color", Refusal{
+				NothingInCommon,
+				"the cluster has v1, the file v2, and no conversion between them: only apiVersion would be changed; " +
+					"lost: spec.color of v1 (2 objects)",
+				"kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
+			}},
+		"nothing in common, nothing lost": {situation{live: "v1:served,storage", stored: "v1", objects: 1},
+			"v2:served,storage", Refusal{
+				NothingInCommon,
+				"the cluster has v1, the file v2, and no conversion between them: only apiVersion would be changed; " +
+					"1 object would keep every field, if it means the same",
+				"kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
+			}},
 		"stranded": {situation{live: "v2:served,storage", stored: "v1 v2"}, "v2:served,storage", Refusal{
 			Stranded,
-			"status.storedVersions names v1, which neither the cluster's CRD (v2) nor the file (v2) has: objects that are stored in it cannot be read",
+			"status.storedVersions names v1, which neither the cluster's CRD (v2) nor the file (v2) has: objects " +
+				"that are stored in it cannot be read",
 			"kube-migrator retire widgets.demo.example.com --version=v1 --rescue",
 		}},
 	} {
@@ -211,7 +265,9 @@ func TestARefusalSaysWhatIsLostAndWhatHelps(t *testing.T) {
 
 func TestACRDThatIsBeingDeletedIsLeftAlone(t *testing.T) {
 	live := crdOf(t, "v1:served,storage")
-	if err := json.Unmarshal([]byte(`{"conditions":[{"type":"Terminating","status":"True","message":"instances remain"}]}`), &live.Status); err != nil {
+	if err := json.Unmarshal(
+		[]byte(`{"conditions":[{"type":"Terminating","status":"True","message":"instances remain"}]}`), &live.Status,
+	); err != nil {
 		t.Fatal(err)
 	}
 	got := Question{}.Decide(crdOf(t, "v1:served,storage"), Facts{Live: live})
@@ -231,10 +287,14 @@ func TestTheIntermediateCRDIsTheNewOneWithWhatIsStored(t *testing.T) {
 		want       []version
 		webhook    bool
 	}{
-		"a version that goes":          {"v1:served,storage v0:served", "v2:served,storage", []string{"v1"}, []version{{"v2", true, true}, {"v1", false, false}}, false},
-		"the webhook of the file":      {"v1:served,storage", "v2:served,storage webhook", []string{"v1"}, []version{{"v2", true, true}, {"v1", false, false}}, true},
-		"the webhook of the cluster":   {"v1:served,storage v2:served webhook", "v2:served,storage", []string{"v1"}, []version{{"v2", true, true}, {"v1", false, false}}, true},
-		"a webhook that does not know": {"v1:served,storage webhook", "v2:served,storage", []string{"v1"}, []version{{"v2", true, true}, {"v1", false, false}}, false},
+		"a version that goes": {"v1:served,storage v0:served", "v2:served,storage", []string{"v1"},
+			[]version{{"v2", true, true}, {"v1", false, false}}, false},
+		"the webhook of the file": {"v1:served,storage", "v2:served,storage webhook", []string{"v1"},
+			[]version{{"v2", true, true}, {"v1", false, false}}, true},
+		"the webhook of the cluster": {"v1:served,storage v2:served webhook", "v2:served,storage", []string{"v1"},
+			[]version{{"v2", true, true}, {"v1", false, false}}, true},
+		"a webhook that does not know": {"v1:served,storage webhook", "v2:served,storage", []string{"v1"},
+			[]version{{"v2", true, true}, {"v1", false, false}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next, live := crdOf(t, test.next), crdOf(t, test.live)
@@ -260,7 +320,8 @@ func TestTheIntermediateCRDIsTheNewOneWithWhatIsStored(t *testing.T) {
 			if webhook := got.Spec.Conversion.Strategy == "Webhook"; webhook != test.webhook {
 				t.Errorf("conversion by a webhook: %v, want %v", webhook, test.webhook)
 			}
-			if diff := cmp.Diff(map[string]any{"name": "widgets.demo.example.com", "uid": "u", "resourceVersion": "7"}, got.Metadata); diff != "" {
+			if diff := cmp.Diff(map[string]any{"name": "widgets.demo.example.com", "uid": "u", "resourceVersion": "7"},
+				got.Metadata); diff != "" {
 				t.Errorf("metadata (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, next.object); diff != "" {
@@ -293,9 +354,13 @@ func TestOnlyWhatAUserMeansIsApplied(t *testing.T) {
 	}
 	want := map[string]any{
 		"apiVersion": "a", "kind": "b",
-		"metadata": map[string]any{"name": "n", "labels": map[string]any{"a": "b"}, "annotations": map[string]any{"keep": "me"}},
+		"metadata": map[string]any{"name": "n", "labels": map[string]any{"a": "b"},
+			"annotations": map[string]any{"keep": "me"}},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreMapEntries(func(k string, _ any) bool { return k == "spec" })); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreMapEntries(func(k string,
+		_ any) bool {
+		return k == "spec"
+	})); diff != "" {
 		t.Errorf("applied (-want +got):\n%s", diff)
 	}
 }

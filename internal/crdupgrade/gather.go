@@ -65,7 +65,8 @@ func live(ctx context.Context, client rest.Interface, name string) (*CRD, error)
 	return Parse("", raw)
 }
 
-// recorded reads the StorageState. A cluster without the API has none, and a user who may not read it goes by status.storedVersions.
+// recorded reads the StorageState. A cluster without the API has none, and a user who may not read it goes by
+// status.storedVersions.
 func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) error {
 	path, err := apipath.Join(statesPath, next.Resource().String())
 	if err != nil {
@@ -94,7 +95,8 @@ func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) 
 	return nil
 }
 
-// look goes over the metadata of all objects. Just after a CRD was changed, the API server may not serve its versions yet.
+// look goes over the metadata of all objects. Just after a CRD was changed, the API server may not serve its versions
+// yet.
 func (f *Facts) look(ctx context.Context, client rest.Interface, losses []Loss) error {
 	objects := retire.Objects{Client: client, Definition: &f.Live.Definition, Endpoint: f.Live.Endpoint()}
 	if objects.Endpoint == "" {

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// intermediate reports whether the CRD in the cluster does what the one in between is for: it has the storage version of the file and
-// all its versions, and what goes is there and is not served.
+// intermediate reports whether the CRD in the cluster does what the one in between is for: it has the storage version
+// of the file and all its versions, and what goes is there and is not served.
 func intermediate(next, live *CRD, keep []string) bool {
 	if live.StorageVersion() != next.StorageVersion() {
 		return false
@@ -43,8 +43,9 @@ func between(next, live *CRD, keep []string) map[string]any {
 	return object
 }
 
-// conversionOf is the CRD whose conversion turns what is stored into the new storage version: the cluster's where it has a webhook that
-// knows that version, because a release that drops versions may have forgotten how to convert them; else the file's.
+// conversionOf is the CRD whose conversion turns what is stored into the new storage version: the cluster's where it
+// has a webhook that knows that version, because a release that drops versions may have forgotten how to convert them;
+// else the file's.
 func conversionOf(next, live *CRD) *CRD {
 	if live.manifest.Webhook && live.has(next.StorageVersion()) {
 		return live
@@ -55,8 +56,8 @@ func conversionOf(next, live *CRD) *CRD {
 // lastApplied is the annotation in which `kubectl apply` without --server-side keeps what it applied.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// applicable is an object as a server-side apply takes it: without status and without what an API server has written, and only for the
-// CRD that was read.
+// applicable is an object as a server-side apply takes it: without status and without what an API server has written,
+// and only for the CRD that was read.
 func applicable(object map[string]any, live *CRD) ([]byte, error) {
 	object = maps.Clone(object)
 	delete(object, "status")

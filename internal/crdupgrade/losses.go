@@ -14,15 +14,16 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// Loss is a field that the schema of a version has and that of the new storage version has not. Without a conversion webhook objects are
-// converted by changing their apiVersion, and the API server drops what the schema does not name.
+// Loss is a field that the schema of a version has and that of the new storage version has not. Without a conversion
+// webhook objects are converted by changing their apiVersion, and the API server drops what the schema does not name.
 type Loss struct {
 	Version string `json:"version"`
 	// Field is its path, such as spec.rules[].name.
 	Field string `json:"field"`
 	// Objects is how many have it, by their managedFields; values are not read (I9).
 	Objects int64 `json:"objects"`
-	// Possibly is how many others may have it: they have no managedFields, or these name a value as a whole that may contain it.
+	// Possibly is how many others may have it: they have no managedFields, or these name a value as a whole that may
+	// contain it.
 	Possibly int64 `json:"possibly,omitempty"`
 
 	path upgrade.Path

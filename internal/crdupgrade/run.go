@@ -34,7 +34,8 @@ type Run struct {
 	Applier  Applier
 	Question Question
 	Limits   pace.Limits
-	// Migrate rewrites every object of a CRD, and returns the epoch in which it is proven that all are stored in its storage version.
+	// Migrate rewrites every object of a CRD, and returns the epoch in which it is proven that all are stored in its
+	// storage version.
 	Migrate func(ctx context.Context, live *CRD) (migrate.Epoch, error)
 	// Stopped returns an error once nothing more is to be begun.
 	Stopped func() error
@@ -56,8 +57,8 @@ type Upgrade struct {
 	proof *migrate.Epoch
 }
 
-// Plan reads what the plans depend on, and makes them. With a server-side dry run of the first write, the API server says what it would
-// refuse. An error is that of the context.
+// Plan reads what the plans depend on, and makes them. With a server-side dry run of the first write, the API server
+// says what it would refuse. An error is that of the context.
 func (r *Run) Plan(ctx context.Context, all []*Upgrade) error {
 	for _, u := range all {
 		_, plan, err := r.plan(ctx, u)
@@ -92,7 +93,8 @@ func (r *Run) Check(ctx context.Context, u *Upgrade) {
 	}
 }
 
-// Do carries the plans out. What every CRD needs before its objects are migrated comes first, so that they all settle at once.
+// Do carries the plans out. What every CRD needs before its objects are migrated comes first, so that they all settle
+// at once.
 func (r *Run) Do(ctx context.Context, all []*Upgrade) {
 	for _, until := range []StepName{Migrate, ""} {
 		for _, u := range all {
@@ -154,7 +156,8 @@ func (r *Run) plan(ctx context.Context, u *Upgrade) (Facts, Plan, error) {
 	}
 	if facts.Live != nil && u.proof != nil {
 		m := facts.Live.Metadata
-		facts.Proven = u.proof.CRDUID == m.UID && u.proof.CRDGeneration == m.Generation && facts.Live.StorageVersion() == u.Next.StorageVersion()
+		facts.Proven = u.proof.CRDUID == m.UID && u.proof.CRDGeneration == m.Generation &&
+			facts.Live.StorageVersion() == u.Next.StorageVersion()
 	}
 	plan := r.Question.Decide(u.Next, facts)
 	if plan.Refusal != nil {
@@ -174,10 +177,12 @@ func (r *Run) step(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, er
 			return "", err
 		}
 		u.proof = &epoch
-		return fmt.Sprintf("every object is stored as %s, with evidence %s", f.Live.StorageVersion(), epoch.Evidence), nil
+		return fmt.Sprintf("every object is stored as %s, with evidence %s",
+			f.Live.StorageVersion(), epoch.Evidence), nil
 	case Prune:
 		result, err := storedversions.Prune(ctx, r.Applier.Client, storedversions.Proof{
-			Name: f.Live.Name(), UID: u.proof.CRDUID, Generation: u.proof.CRDGeneration, StorageVersion: f.Live.StorageVersion(),
+			Name: f.Live.Name(), UID: u.proof.CRDUID, Generation: u.proof.CRDGeneration,
+			StorageVersion: f.Live.StorageVersion(),
 		})
 		if err != nil {
 			return "", err
@@ -185,7 +190,8 @@ func (r *Run) step(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, er
 		if !result.Written {
 			return fmt.Sprintf("status.storedVersions is [%s]", strings.Join(result.After, " ")), nil
 		}
-		return fmt.Sprintf("status.storedVersions [%s] → [%s]", strings.Join(result.Before, " "), strings.Join(result.After, " ")), nil
+		return fmt.Sprintf("status.storedVersions [%s] → [%s]", strings.Join(result.Before, " "),
+			strings.Join(result.After, " ")), nil
 	case Owned:
 		return r.moveOwners(ctx, f, p)
 	}
@@ -247,7 +253,8 @@ func (r *Run) accepted(ctx context.Context, d *crd.Definition) error {
 
 // permissions are what the user needs to carry the plan out, to be asked for before any of it is.
 func (p Plan) permissions(next *CRD) (needed []access.Permission) {
-	crds := access.Permission{Resource: schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}}
+	crds := access.Permission{Resource: schema.GroupResource{Group: "apiextensions.k8s.io",
+		Resource: "customresourcedefinitions"}}
 	for _, verb := range []string{"get", "patch"} {
 		crds.Verb = verb
 		needed = append(needed, crds)
@@ -265,7 +272,8 @@ func (p Plan) permissions(next *CRD) (needed []access.Permission) {
 	}
 	if has(Migrate) || has(Owned) {
 		for _, verb := range []string{"list", "get", "patch"} {
-			needed = append(needed, access.Permission{Verb: verb, Resource: next.Resource(), Namespaced: next.Spec.Scope == "Namespaced"})
+			needed = append(needed, access.Permission{Verb: verb, Resource: next.Resource(),
+				Namespaced: next.Spec.Scope == "Namespaced"})
 		}
 	}
 	return needed

@@ -25,8 +25,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// A real cluster, with what a cluster has after years: two versions of a custom resource, three encodings, encrypted secrets,
-// updates, deletions and a compaction.
+// A real cluster, with what a cluster has after years: two versions of a custom resource, three encodings, encrypted
+// secrets, updates, deletions and a compaction.
 func TestAnAuditOfARealCluster(t *testing.T) {
 	c := testbed.New(t, testbed.Options{
 		EncryptionConfig: testbed.EncryptionConfig([]string{"secrets"}, "key1"),
@@ -78,7 +78,8 @@ func TestAnAuditOfARealCluster(t *testing.T) {
 			got[r.Resource] = r.APIVersion + " " + r.Kind
 		}
 		for resource, want := range map[string]string{
-			"namespaces": "v1 Namespace", "services": "v1 Service", "clusterroles.rbac.authorization.k8s.io": "rbac.authorization.k8s.io/v1 ClusterRole",
+			"namespaces": "v1 Namespace", "services": "v1 Service",
+			"clusterroles.rbac.authorization.k8s.io":         "rbac.authorization.k8s.io/v1 ClusterRole",
 			"customresourcedefinitions.apiextensions.k8s.io": "apiextensions.k8s.io/v1beta1 CustomResourceDefinition",
 			"apiservices.apiregistration.k8s.io":             "apiregistration.k8s.io/v1 APIService",
 			"priorityclasses.scheduling.k8s.io":              "scheduling.k8s.io/v1 PriorityClass",
@@ -106,9 +107,11 @@ func TestAnAuditOfARealCluster(t *testing.T) {
 	})
 	t.Run("https where etcd speaks http", func(t *testing.T) {
 		_, err := etcdaudit.Audit(t.Context(), etcdaudit.Live{
-			Endpoints: []string{strings.Replace(c.Etcd.Endpoint(), "http:", "https:", 1)}, Timeout: 300 * time.Millisecond,
+			Endpoints: []string{strings.Replace(c.Etcd.Endpoint(), "http:", "https:", 1)},
+			Timeout:   300 * time.Millisecond,
 		}, etcdaudit.Options{})
-		if unreachable := (*etcdaudit.UnreachableError)(nil); !errors.As(err, &unreachable) || !strings.Contains(fmt.Sprint(unreachable.Cause), "TLS") {
+		if unreachable := (*etcdaudit.UnreachableError)(nil); !errors.As(err, &unreachable) ||
+			!strings.Contains(fmt.Sprint(unreachable.Cause), "TLS") {
 			t.Errorf("got %v, want an error about TLS", err)
 		}
 	})
@@ -136,7 +139,8 @@ func TestAnEtcdThatIsNotThereIsAnErrorThatSaysWhy(t *testing.T) {
 		if err := test.prepare(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := etcdaudit.Audit(t.Context(), etcdaudit.Live{Endpoints: []string{address}, Timeout: 300 * time.Millisecond}, etcdaudit.Options{})
+		_, err := etcdaudit.Audit(t.Context(), etcdaudit.Live{Endpoints: []string{address},
+			Timeout: 300 * time.Millisecond}, etcdaudit.Options{})
 		if unreachable := (*etcdaudit.UnreachableError)(nil); !errors.As(err, &unreachable) {
 			t.Errorf("%s: got %v, want an UnreachableError", name, err)
 		}
@@ -176,7 +180,8 @@ func fill(t *testing.T, c *testbed.Cluster) {
 	must(t, c.DeleteRaw(ctx, old.Key(10)))
 	must(t, c.DeleteRaw(ctx, old.Key(11)))
 	must(t, c.BulkCreate(ctx, testbed.Bulk{Version: "v2", First: 11, Count: 1, Bytes: 300}))
-	must(t, c.PutRaw(ctx, "/registry/cbor.example.com/things/default/a", []byte("\xd9\xd9\xf7\xa2\x4aapiVersion\x53cbor.example.com/v1\x44kind\x45Thing")))
+	must(t, c.PutRaw(ctx, "/registry/cbor.example.com/things/default/a",
+		[]byte("\xd9\xd9\xf7\xa2\x4aapiVersion\x53cbor.example.com/v1\x44kind\x45Thing")))
 	must(t, c.PutRaw(ctx, "/registry/cbor.example.com/things/default/strange", []byte("not an object")))
 	must(t, c.DeleteRaw(ctx, "/registry/cbor.example.com/things/default/strange"))
 	must(t, c.PutRaw(ctx, "/registry/cbor.example.com/things/default/strange", []byte("still not an object")))
@@ -255,7 +260,8 @@ func readLarge(t *testing.T, c *testbed.Cluster, live etcdaudit.Live) {
 	}
 	want["/large/3"] = 0 // too large to be read at all
 	got := map[string]int{}
-	_, err = live.Each(t.Context(), "/large/", func(key, value []byte) error { got[string(key)] = len(value); return nil })
+	_, err = live.Each(t.Context(), "/large/",
+		func(key, value []byte) error { got[string(key)] = len(value); return nil })
 	must(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("bytes of values (-want +got):\n%s", diff)
@@ -277,7 +283,8 @@ func compareHeaps(t *testing.T, c *testbed.Cluster, live etcdaudit.Live) {
 		return peak, n
 	}
 	for _, b := range []testbed.Bulk{
-		{Group: "few.example.com", Count: 2_000}, {Group: "many.example.com", Count: 20_000}, {Group: "large.example.com", Count: 40, Bytes: 1 << 20},
+		{Group: "few.example.com", Count: 2_000}, {Group: "many.example.com", Count: 20_000},
+		{Group: "large.example.com", Count: 40, Bytes: 1 << 20},
 	} {
 		b.Kind, b.Plural, b.Version = "Thing", "things", "v1"
 		must(t, c.BulkCreate(context.Background(), b))

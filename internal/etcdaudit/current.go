@@ -16,13 +16,13 @@ import (
 // Current says which version of each resource is the current one.
 type Current struct {
 	Versions map[schema.GroupResource]schema.GroupVersion
-	// Complete says that Versions names every resource that exists, as an API server's answer does. Then nothing can be told
-	// of objects of other resources, and they count as undetermined; otherwise they are not asked about.
+	// Complete says that Versions names every resource that exists, as an API server's answer does. Then nothing can be
+	// told of objects of other resources, and they count as undetermined; otherwise they are not asked about.
 	Complete bool
 }
 
-// ParseCurrent reads the file that names current versions: a map, as YAML or JSON, from a resource with its group to a version, or to a
-// group and version where the resource is stored in another group's version:
+// ParseCurrent reads the file that names current versions: a map, as YAML or JSON, from a resource with its group to a
+// version, or to a group and version where the resource is stored in another group's version:
 //
 //	widgets.demo.example.com: v2
 //	secrets: v1
@@ -35,7 +35,8 @@ func ParseCurrent(data []byte) (*Current, error) {
 		return nil, fmt.Errorf("read current versions: want lines like \"widgets.demo.example.com: v2\": %w", err)
 	}
 	if len(file) == 0 {
-		return nil, errors.New("read current versions: the file names no resource, want lines like \"widgets.demo.example.com: v2\"")
+		return nil, errors.New("read current versions: the file names no resource, want lines like " +
+			"\"widgets.demo.example.com: v2\"")
 	}
 	current := &Current{Versions: make(map[schema.GroupResource]schema.GroupVersion, len(file))}
 	for name, text := range file {
@@ -45,7 +46,8 @@ func ParseCurrent(data []byte) (*Current, error) {
 			version = schema.GroupVersion{Group: group, Version: v}
 		}
 		if len(validation.IsDNS1123Label(resource.Resource)) > 0 {
-			return nil, fmt.Errorf("read current versions: %q is no resource, want one like widgets.demo.example.com", name)
+			return nil, fmt.Errorf("read current versions: %q is no resource, want one like widgets.demo.example.com",
+				name)
 		}
 		if len(validation.IsDNS1035Label(version.Version)) > 0 {
 			return nil, fmt.Errorf("read current versions: %q of %s is no version, want one like v2", text, name)

@@ -55,7 +55,8 @@ func TestParseCurrentRefuses(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	widgets := schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}
-	some := &Current{Versions: map[schema.GroupResource]schema.GroupVersion{widgets: {Group: "demo.example.com", Version: "v2"}}}
+	some := &Current{Versions: map[schema.GroupResource]schema.GroupVersion{widgets: {Group: "demo.example.com",
+		Version: "v2"}}}
 	all := &Current{Versions: some.Versions, Complete: true}
 	object := location{resource: widgets, name: "a", isObject: true}
 	gadget := location{resource: schema.GroupResource{Resource: "gadgets"}, name: "a", isObject: true}
@@ -66,11 +67,13 @@ func TestCompare(t *testing.T) {
 		envelope Envelope
 		want     Verdict
 	}{
-		"nothing is compared without current versions":     {nil, object, v1, NotCompared},
-		"another version is stale":                         {some, object, v1, IsStale},
-		"the same version of another group is stale":       {some, object, Envelope{APIVersion: "other.example.com/v2"}, IsStale},
-		"the current version is current":                   {some, object, v2, IsCurrent},
-		"an encrypted object is undetermined":              {some, object, Envelope{Encoding: Encrypted}, IsUndetermined},
+		"nothing is compared without current versions": {nil, object, v1, NotCompared},
+		"another version is stale":                     {some, object, v1, IsStale},
+		"the same version of another group is stale": {some, object,
+			Envelope{APIVersion: "other.example.com/v2"}, IsStale},
+		"the current version is current": {some, object, v2, IsCurrent},
+		"an encrypted object is undetermined": {some, object,
+			Envelope{Encoding: Encrypted}, IsUndetermined},
 		"a resource that was not asked about is left out":  {some, gadget, v1, NotCompared},
 		"a resource that should not exist is undetermined": {all, gadget, v1, IsUndetermined},
 		"what is no object is never stale":                 {all, location{resource: widgets}, v1, NoObject},

@@ -5,7 +5,8 @@
 // stored version, encoding and encryption key.
 //
 // It owns the reading of etcd. It never writes to etcd, never calls an API server, and never decodes, shows or keeps
-// more of a value than its envelope: the apiVersion and kind in front of it, or the name of the key that encrypted it (I9).
+// more of a value than its envelope: the apiVersion and kind in front of it, or the name of the key that encrypted it
+// (I9).
 //
 // Invariants:
 //   - only the newest revision of a key counts, and a deleted key does not;

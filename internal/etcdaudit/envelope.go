@@ -32,7 +32,8 @@ type Envelope struct {
 	KeyName    string // the name that the EncryptionConfiguration gives the key or, with kms, the plugin
 }
 
-// Sources: k8s.io/apimachinery/pkg/runtime/serializer/protobuf, .../serializer/cbor, k8s.io/apiserver/pkg/storage/value/encrypt.
+// Sources: k8s.io/apimachinery/pkg/runtime/serializer/protobuf, .../serializer/cbor,
+// k8s.io/apiserver/pkg/storage/value/encrypt.
 var (
 	protobufMagic  = []byte("k8s\x00")
 	encryptedMagic = []byte("k8s:enc:")

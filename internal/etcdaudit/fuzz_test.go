@@ -13,7 +13,8 @@ import (
 
 // Whatever a file holds, reading it ends with what is in it or an error that says what is wrong with it.
 func FuzzSnapshot(f *testing.F) {
-	for _, history := range []func(yield func(record) bool){someHistory, widgetHistory(200, 10), widgetHistory(2, 9000)} {
+	for _, history := range []func(yield func(record) bool){someHistory, widgetHistory(200, 10),
+		widgetHistory(2, 9000)} {
 		content, err := os.ReadFile(writeSnapshot(f, history))
 		if err != nil {
 			f.Fatal(err)

@@ -24,8 +24,8 @@ type layout struct {
 	root uint64
 }
 
-// A bbolt file begins with two meta pages, the newer valid one of which counts; numbers are in the machine's byte order.
-// Source: go.etcd.io/bbolt/internal/common, type Meta.
+// A bbolt file begins with two meta pages, the newer valid one of which counts; numbers are in the machine's byte
+// order. Source: go.etcd.io/bbolt/internal/common, type Meta.
 const (
 	boltMagic       = 0xED0CDAED
 	boltVersion     = 2
@@ -82,7 +82,8 @@ func parseMeta(raw []byte) (meta, bool) {
 	if pageBytes < minPageBytes || pageBytes > maxPageBytes || pages > plausiblePages {
 		return meta{}, false
 	}
-	return meta{pageBytes: pageBytes, pages: int64(pages), root: order.Uint64(raw[16:]), txn: order.Uint64(raw[48:])}, true
+	return meta{pageBytes: pageBytes, pages: int64(pages), root: order.Uint64(raw[16:]),
+		txn: order.Uint64(raw[48:])}, true
 }
 
 // trailerBytes is how long the checksum at the file's end is, 0 where there is none: pages are multiples of 512 bytes.
@@ -100,7 +101,8 @@ func (l layout) check() error {
 	case content < l.usedBytes:
 		return fmt.Errorf("%w: it has %d of %d bytes", ErrTruncated, content, l.usedBytes)
 	case content%l.pageBytes != 0:
-		return fmt.Errorf("%w: its last %d bytes are part of a page or of a checksum", ErrTruncated, content%l.pageBytes)
+		return fmt.Errorf("%w: its last %d bytes are part of a page or of a checksum",
+			ErrTruncated, content%l.pageBytes)
 	}
 	return nil
 }

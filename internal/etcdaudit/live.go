@@ -31,7 +31,8 @@ type Live struct {
 
 const (
 	defaultTimeout = 5 * time.Second
-	// maxAnswerBytes bounds the answer to one request, and so our memory: a larger one is refused by the client before it is read.
+	// maxAnswerBytes bounds the answer to one request, and so our memory: a larger one is refused by the client before
+	// it is read.
 	maxAnswerBytes = 4 << 20
 	// aimPageBytes is where pages stop growing.
 	aimPageBytes  = 1 << 20
@@ -91,8 +92,9 @@ func (r *reader) open(ctx context.Context, config clientv3.Config) error {
 	}
 	r.provenance = Provenance{
 		Endpoints: config.Endpoints,
-		ClusterID: strconv.FormatUint(response.Header.ClusterId, 16), MemberID: strconv.FormatUint(response.Header.MemberId, 16),
-		Revision: response.Header.Revision, FirstRevision: response.Header.Revision,
+		ClusterID: strconv.FormatUint(response.Header.ClusterId, 16),
+		MemberID:  strconv.FormatUint(response.Header.MemberId, 16),
+		Revision:  response.Header.Revision, FirstRevision: response.Header.Revision,
 	}
 	return nil
 }
@@ -150,7 +152,8 @@ func (r *reader) moveOn(ctx context.Context) error {
 
 // withoutValue visits the next key with no value, which is Unknown: its value is larger than a whole page may be.
 func (r *reader) withoutValue(ctx context.Context, visit func(key, value []byte) error) (more bool, err error) {
-	response, err := r.client.Get(ctx, r.from, clientv3.WithRange(r.end), clientv3.WithLimit(1), clientv3.WithKeysOnly(),
+	response, err := r.client.Get(ctx, r.from, clientv3.WithRange(r.end), clientv3.WithLimit(1),
+		clientv3.WithKeysOnly(),
 		clientv3.WithRev(r.provenance.Revision), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
 	if err != nil || len(response.Kvs) == 0 {
 		return false, fmt.Errorf("read the key of a large value from %q on: %w", r.from, err)
@@ -162,12 +165,14 @@ func (r *reader) withoutValue(ctx context.Context, visit func(key, value []byte)
 // sameCluster guards against endpoints of several clusters: requests are spread over them.
 func (r *reader) sameCluster(header *etcdserverpb.ResponseHeader) error {
 	if id := strconv.FormatUint(header.ClusterId, 16); id != r.provenance.ClusterID {
-		return fmt.Errorf("endpoints %v belong to different clusters, %s and %s", r.provenance.Endpoints, r.provenance.ClusterID, id)
+		return fmt.Errorf("endpoints %v belong to different clusters, %s and %s", r.provenance.Endpoints,
+			r.provenance.ClusterID, id)
 	}
 	return nil
 }
 
-// isTooLarge tells the client's own refusal of a large answer, which has no sentinel, from etcd's errors with the same code.
+// isTooLarge tells the client's own refusal of a large answer, which has no sentinel, from etcd's errors with the same
+// code.
 func isTooLarge(err error) bool { return strings.Contains(err.Error(), "larger than max") }
 
 func (l Live) config() (clientv3.Config, error) {

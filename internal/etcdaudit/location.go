@@ -18,10 +18,11 @@ type location struct {
 	isObject bool
 }
 
-// locate reads a key, without the prefix, of a value whose decoded group is given; decoded is false where the value hides it.
+// locate reads a key, without the prefix, of a value whose decoded group is given; decoded is false where the value
+// hides it.
 //
-// Where an object is stored says which resource it is, even when its own apiVersion names a group that it has moved away from
-// (an Ingress of extensions/v1beta1 is one of ingresses.networking.k8s.io). Only where the key does not name
+// Where an object is stored says which resource it is, even when its own apiVersion names a group that it has moved
+// away from (an Ingress of extensions/v1beta1 is one of ingresses.networking.k8s.io). Only where the key does not name
 // a group, because it is that of a built-in resource that is not in builtInGroups, the object's own group is taken.
 func locate(key, group string, decoded bool) location {
 	segments := strings.SplitN(key, "/", maxSegments)
@@ -98,9 +99,11 @@ var legacyNames = map[string]string{
 // builtInGroups maps built-in resources, whose keys do not name a group, to theirs: a value that is encrypted hides
 // it, and an old one may name a group that the resource has left.
 var builtInGroups = groups(map[string]string{
-	"": "configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes pods podtemplates " +
+	"": "configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes pods " +
+		"podtemplates " +
 		"replicationcontrollers resourcequotas secrets serviceaccounts services",
-	"admissionregistration.k8s.io": "mutatingadmissionpolicies mutatingadmissionpolicybindings mutatingwebhookconfigurations " +
+	"admissionregistration.k8s.io": "mutatingadmissionpolicies mutatingadmissionpolicybindings " +
+		"mutatingwebhookconfigurations " +
 		"validatingadmissionpolicies validatingadmissionpolicybindings validatingwebhookconfigurations",
 	"apps":                         "controllerrevisions daemonsets deployments replicasets statefulsets",
 	"autoscaling":                  "horizontalpodautoscalers",
@@ -114,10 +117,12 @@ var builtInGroups = groups(map[string]string{
 	"node.k8s.io":                  "runtimeclasses",
 	"policy":                       "poddisruptionbudgets podsecuritypolicies",
 	"rbac.authorization.k8s.io":    "clusterrolebindings clusterroles rolebindings roles",
-	"resource.k8s.io":              "deviceclasses devicetaintrules resourceclaims resourceclaimtemplates resourceslices",
-	"scheduling.k8s.io":            "priorityclasses",
-	"storage.k8s.io":               "csidrivers csinodes csistoragecapacities storageclasses volumeattachments volumeattributesclasses",
-	"storagemigration.k8s.io":      "storageversionmigrations",
+	"resource.k8s.io": "deviceclasses devicetaintrules resourceclaims resourceclaimtemplates " +
+		"resourceslices",
+	"scheduling.k8s.io": "priorityclasses",
+	"storage.k8s.io": "csidrivers csinodes csistoragecapacities storageclasses volumeattachments " +
+		"volumeattributesclasses",
+	"storagemigration.k8s.io": "storageversionmigrations",
 })
 
 func groups(resources map[string]string) map[string]string {

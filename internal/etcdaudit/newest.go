@@ -25,13 +25,15 @@ const tableSlots = 1 << 20
 // The problem: a snapshot holds revisions in the order in which they were written, so whether a revision is its
 // key's newest is known only after everything behind it has been read, and a set of all keys does not fit (I6).
 //
-// Walked newest first, the first revision of a key is the one that counts; to recognise the others it is enough to remember which keys
-// have been seen, as digests of fixed size. The table of digests never grows: where there are more revisions than it can hold keys, the
-// keys are divided by their digest into parts that fit, and the revisions are walked once for each part. A further walk reads the file
-// once more, and up to some 650,000 revisions one is enough. Peak memory is the table, whatever there is to read.
+// Walked newest first, the first revision of a key is the one that counts; to recognise the others it is enough to
+// remember which keys have been seen, as digests of fixed size. The table of digests never grows: where there are more
+// revisions than it can hold keys, the keys are divided by their digest into parts that fit, and the revisions are
+// walked once for each part. A further walk reads the file once more, and up to some 650,000 revisions one is enough.
+// Peak memory is the table, whatever there is to read.
 //
-// Rejected: an external sort of (key, revision) on disk needs one walk less beyond 1.3 million revisions, but leaves key digests of a
-// cluster in a temporary file and fails on machines without room for one; a Bloom filter would miscount.
+// Rejected: an external sort of (key, revision) on disk needs one walk less beyond 1.3 million revisions, but leaves
+// key digests of a cluster in a temporary file and fails on machines without room for one; a Bloom filter would
+// miscount.
 //
 // Two keys with the same 127-bit digest would be counted as one: for a hundred million keys the chance is below 1e-22.
 func newest(revisions, slots int, walk descend, visit func(key, value []byte) error) error {

@@ -13,7 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The reference is a map of all keys, which is what newest must do without. Tables of a few slots make it need many parts.
+// The reference is a map of all keys, which is what newest must do without. Tables of a few slots make it need many
+// parts.
 func TestNewestSaysWhatAMapOfAllKeysWouldSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		history := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) record {

@@ -15,13 +15,13 @@ import (
 
 // pages reads the B+ trees of a bbolt file.
 //
-// The problem: whoever wrote the file chose which page leads to which. bbolt follows them wherever they lead: a page that leads to
-// itself takes memory until there is none, and neither a context nor a limit ends that. Here every page of a walk is read at most once,
-// within a depth, with a bound on what is held of it, and the context is obeyed between any two. So a walk takes time in proportion to
-// the file's size, whatever it holds, and memory independent of it (I6).
+// The problem: whoever wrote the file chose which page leads to which. bbolt follows them wherever they lead: a page
+// that leads to itself takes memory until there is none, and neither a context nor a limit ends that. Here every page
+// of a walk is read at most once, within a depth, with a bound on what is held of it, and the context is obeyed between
+// any two. So a walk takes time in proportion to the file's size, whatever it holds, and memory independent of it (I6).
 //
-// Rejected: checking the pages before bbolt reads them, because two programs that read the same damaged file differently would make the
-// check worthless.
+// Rejected: checking the pages before bbolt reads them, because two programs that read the same damaged file
+// differently would make the check worthless.
 //
 // Invariants:
 //   - A walk visits the keys of a tree in descending order; anything else is ErrDamaged. The search for the newest revision of a key relies on it.
@@ -37,15 +37,16 @@ type pages struct {
 }
 
 const (
-	branchFlag, leafFlag              = 0x01, 0x02
-	branchElement, leafElement        = 16, 16
-	bucketElementFlag                 = 0x01
-	bucketHeaderBytes                 = 16
-	maxDepth                          = 32
-	maxKeyBytes                       = 1 << 15  // bbolt's own limit
-	maxValueBytes                     = 32 << 20 // etcd refuses requests of more than 1.5 MiB by default, and warns of limits beyond 10 MiB
-	maxBucketBytes                    = 1 << 16  // an inline bucket has at most a quarter of a page
-	noPage                     uint64 = 0
+	branchFlag, leafFlag       = 0x01, 0x02
+	branchElement, leafElement = 16, 16
+	bucketElementFlag          = 0x01
+	bucketHeaderBytes          = 16
+	maxDepth                   = 32
+	maxKeyBytes                = 1 << 15 // bbolt's own limit
+	// etcd refuses requests of more than 1.5 MiB by default, and warns of limits beyond 10 MiB
+	maxValueBytes         = 32 << 20
+	maxBucketBytes        = 1 << 16 // an inline bucket has at most a quarter of a page
+	noPage         uint64 = 0
 )
 
 // page is what the header of a page says.
@@ -103,7 +104,8 @@ func (p *pages) bucket(ctx context.Context, root uint64, name []byte, visit func
 		return true, p.descend(ctx, at, visit)
 	}
 	// A small bucket is one page within the value of its entry.
-	inline := &pages{file: bytes.NewReader(header[bucketHeaderBytes:]), pageBytes: int64(len(header) - bucketHeaderBytes), count: 1}
+	inline := &pages{file: bytes.NewReader(header[bucketHeaderBytes:]),
+		pageBytes: int64(len(header) - bucketHeaderBytes), count: 1}
 	return true, inline.descend(ctx, noPage, visit)
 }
 
@@ -140,7 +142,8 @@ func (w *walk) header(id uint64) (page, error) {
 	order := binary.NativeEndian
 	overflow := uint64(order.Uint32(raw[12:]))
 	if order.Uint64(raw[:]) != id || overflow >= w.count-id {
-		return page{}, fmt.Errorf("%w: page %d says that it is %d, of %d pages", ErrDamaged, id, order.Uint64(raw[:]), overflow+1)
+		return page{}, fmt.Errorf("%w: page %d says that it is %d, of %d pages", ErrDamaged, id,
+			order.Uint64(raw[:]), overflow+1)
 	}
 	for i := id; i <= id+overflow; i++ {
 		if w.seen[i/64]&(1<<(i%64)) != 0 {
@@ -185,7 +188,8 @@ func (w *walk) branch(id uint64, header page, depth int) error {
 	return nil
 }
 
-// leaf visits the elements of a page, the last one first. A page of usual size is read at once; of a larger one, the elements one by one.
+// leaf visits the elements of a page, the last one first. A page of usual size is read at once; of a larger one, the
+// elements one by one.
 func (w *walk) leaf(id uint64, header page) error {
 	at, whole := int64(id)*w.pageBytes, header.bytes <= maxPageBytes
 	need := int64(pageHeaderBytes + header.count*leafElement)
@@ -203,7 +207,8 @@ func (w *walk) leaf(id uint64, header page) error {
 		flags, keyBytes, valueBytes := order.Uint32(raw), int64(order.Uint32(raw[8:])), int64(order.Uint32(raw[12:]))
 		from := begin + int64(order.Uint32(raw[4:])) // counted from the element
 		if keyBytes > maxKeyBytes || valueBytes > maxValueBytes || from+keyBytes+valueBytes > header.bytes {
-			return fmt.Errorf("%w: page %d has an element of %d and %d bytes at %d", ErrDamaged, id, keyBytes, valueBytes, from)
+			return fmt.Errorf("%w: page %d has an element of %d and %d bytes at %d", ErrDamaged, id,
+				keyBytes, valueBytes, from)
 		}
 		var content []byte
 		if whole {
@@ -218,7 +223,8 @@ func (w *walk) leaf(id uint64, header page) error {
 			}
 			content = w.value
 		}
-		if err := w.entry(entry{key: content[:keyBytes], value: content[keyBytes:], bucket: flags&bucketElementFlag != 0}); err != nil {
+		if err := w.entry(entry{key: content[:keyBytes], value: content[keyBytes:],
+			bucket: flags&bucketElementFlag != 0}); err != nil {
 			return err
 		}
 	}

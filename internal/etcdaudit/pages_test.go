@@ -43,7 +43,8 @@ func (c *crafted) flags(id uint64) uint16 { return binary.NativeEndian.Uint16(c.
 // find returns the pages of a kind that the tree of keys has.
 func (c *crafted) find(flags uint16) (ids []uint64) {
 	for id := uint64(2); id < uint64(len(c.content)/craftedPage); id++ {
-		if p := c.page(id); c.flags(id) == flags && binary.NativeEndian.Uint64(p) == id && binary.NativeEndian.Uint16(p[10:]) > 1 {
+		if p := c.page(id); c.flags(id) == flags && binary.NativeEndian.Uint64(p) == id &&
+			binary.NativeEndian.Uint16(p[10:]) > 1 {
 			ids = append(ids, id)
 		}
 	}
@@ -101,7 +102,8 @@ func TestPagesThatLeadInCirclesEndTheReadInLittleMemory(t *testing.T) {
 			b := c.find(branchFlag)[0]
 			c.lead(b, 0, order.Uint64(c.page(b)[pageHeaderBytes+branchElement+8:]))
 		}, "two ways lead to page"},
-		"a page beyond the last one": {func(c *crafted) { c.lead(c.find(branchFlag)[0], 0, 1<<40) }, "leads to page 1099511627776 of"},
+		"a page beyond the last one": {func(c *crafted) { c.lead(c.find(branchFlag)[0], 0, 1<<40) },
+			"leads to page 1099511627776 of"},
 		"a page that says that it is another": {func(c *crafted) {
 			order.PutUint64(c.page(order.Uint64(c.page(c.find(branchFlag)[0])[pageHeaderBytes+8:])), 7777)
 		}, "says that it is 7777"},
@@ -114,9 +116,17 @@ func TestPagesThatLeadInCirclesEndTheReadInLittleMemory(t *testing.T) {
 		"a leaf whose element begins nowhere": {func(c *crafted) {
 			order.PutUint32(c.page(c.find(leafFlag)[0])[pageHeaderBytes+4:], 1<<32-1)
 		}, "has an element of"},
-		"a page with more elements than it has room for": {func(c *crafted) { order.PutUint16(c.page(c.find(leafFlag)[0])[10:], 1<<16-1) }, "has no room for its"},
-		"a page of no known kind":                        {func(c *crafted) { order.PutUint16(c.page(c.find(leafFlag)[0])[8:], 0x10) }, "of no known kind"},
-		"a branch without elements":                      {func(c *crafted) { order.PutUint16(c.page(c.find(branchFlag)[0])[10:], 0) }, "leads nowhere"},
+		"a page with more elements than it has room for": {
+			func(c *crafted) { order.PutUint16(c.page(c.find(leafFlag)[0])[10:], 1<<16-1) }, "has no room for its",
+		},
+		"a page of no known kind": {func(c *crafted) {
+			order.PutUint16(c.page(c.find(leafFlag)[0])[8:],
+				0x10)
+		}, "of no known kind"},
+		"a branch without elements": {func(c *crafted) {
+			order.PutUint16(c.page(c.find(branchFlag)[0])[10:],
+				0)
+		}, "leads nowhere"},
 		"keys that are not in order": {func(c *crafted) {
 			b := c.find(branchFlag)[0]
 			first, last := pageHeaderBytes+8, pageHeaderBytes+(int(order.Uint16(c.page(b)[10:]))-1)*branchElement+8
@@ -141,7 +151,8 @@ func TestPagesThatLeadInCirclesEndTheReadInLittleMemory(t *testing.T) {
 			test.change(c)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := Snapshot{Path: c.write(), slots: 1 << 10}.Each(t.Context(), "/", func([]byte, []byte) error { return nil })
+			_, err := Snapshot{Path: c.write(), slots: 1 << 10}.Each(t.Context(), "/",
+				func([]byte, []byte) error { return nil })
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v, want %v that says %q", err, ErrDamaged, test.says)
@@ -192,7 +203,8 @@ func TestThePagesHoldWhatBboltFindsInThem(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, seen := sha256.New(), 0
-			r := &database{pages: &pages{file: file, pageBytes: layout.pageBytes, count: uint64(layout.usedBytes / layout.pageBytes)}, root: layout.root}
+			r := &database{pages: &pages{file: file, pageBytes: layout.pageBytes,
+				count: uint64(layout.usedBytes / layout.pageBytes)}, root: layout.root}
 			if err := r.revisions(t.Context(), func(k, v []byte) error {
 				got.Write(k)
 				got.Write(v)
@@ -220,7 +232,8 @@ func TestTheContextIsObeyedBeforeTheFirstVisit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &database{pages: &pages{file: file, pageBytes: layout.pageBytes, count: uint64(layout.usedBytes / layout.pageBytes)}, root: layout.root}
+	r := &database{pages: &pages{file: file, pageBytes: layout.pageBytes,
+		count: uint64(layout.usedBytes / layout.pageBytes)}, root: layout.root}
 	seen := 0
 	err = r.revisions(ctx, func([]byte, []byte) error {
 		if seen++; seen == 1 {

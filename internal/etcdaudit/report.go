@@ -158,12 +158,15 @@ func cleanPrefix(prefix string) string {
 func count(counts map[rowKey]*sum, k rowKey, bytes int) {
 	s, ok := counts[k]
 	if !ok && (len(counts) >= maxRows || len(k.resource.Group)+len(k.resource.Resource) > maxResourceBytes) {
-		k = rowKey{resource: schema.GroupResource{Resource: otherResources}, envelope: Envelope{Encoding: Unknown}, verdict: k.verdict}
+		k = rowKey{resource: schema.GroupResource{Resource: otherResources},
+			envelope: Envelope{Encoding: Unknown}, verdict: k.verdict}
 		s, ok = counts[k]
 	}
 	if !ok {
 		s = new(sum)
-		k.resource = schema.GroupResource{Group: strings.Clone(k.resource.Group), Resource: strings.Clone(k.resource.Resource)} // not a part of the whole key
+		// not a part of the whole key
+		k.resource = schema.GroupResource{Group: strings.Clone(k.resource.Group),
+			Resource: strings.Clone(k.resource.Resource)}
 		counts[k] = s
 	}
 	s.objects++
@@ -174,7 +177,8 @@ func count(counts map[rowKey]*sum, k rowKey, bytes int) {
 func (r *Report) add(counts map[rowKey]*sum, current *Current) {
 	for k, s := range counts {
 		row := Row{
-			Resource: k.resource.String(), Kind: k.envelope.Kind, APIVersion: k.envelope.APIVersion, Encoding: k.envelope.Encoding,
+			Resource: k.resource.String(), Kind: k.envelope.Kind, APIVersion: k.envelope.APIVersion,
+			Encoding:           k.envelope.Encoding,
 			EncryptionProvider: k.envelope.Provider, EncryptionKey: k.envelope.KeyName, Verdict: k.verdict,
 			Objects: s.objects, Bytes: s.bytes,
 		}
@@ -187,7 +191,8 @@ func (r *Report) add(counts map[rowKey]*sum, current *Current) {
 		r.Totals.add(row)
 	}
 	slices.SortFunc(r.Rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind),
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.APIVersion, b.APIVersion),
+			cmp.Compare(a.Kind, b.Kind),
 			cmp.Compare(a.Encoding, b.Encoding), cmp.Compare(a.EncryptionProvider, b.EncryptionProvider),
 			cmp.Compare(a.EncryptionKey, b.EncryptionKey), cmp.Compare(a.Verdict, b.Verdict))
 	})
@@ -213,8 +218,8 @@ func (t *Totals) add(row Row) {
 	}
 }
 
-// Verdict is the answer for the whole: IsStale if any object is, else IsUndetermined if any object is, else NotCompared if no
-// object could be compared, else IsCurrent.
+// Verdict is the answer for the whole: IsStale if any object is, else IsUndetermined if any object is, else NotCompared
+// if no object could be compared, else IsCurrent.
 func (r *Report) Verdict() Verdict {
 	switch {
 	case r.Totals.Stale > 0:

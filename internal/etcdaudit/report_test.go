@@ -31,7 +31,8 @@ func TestAReportDoesNotGrowWithKeysThatAreNotThoseOfAnAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(report.Rows) > maxRows+5 || report.Totals.Objects != keys {
-		t.Errorf("%d rows for %d objects, want at most %d for %d", len(report.Rows), report.Totals.Objects, maxRows+5, keys)
+		t.Errorf("%d rows for %d objects, want at most %d for %d", len(report.Rows),
+			report.Totals.Objects, maxRows+5, keys)
 	}
 }
 
@@ -51,7 +52,8 @@ func TestTotalsAndVerdictFollowFromTheRows(t *testing.T) {
 		},
 		"one encrypted object keeps it open": {
 			"{widgets.demo.example.com: v2, secrets: v1}",
-			map[string]string{widgets + "b": v2, secrets + "c": "k8s:enc:aescbc:v1:k:x", "/registry/ranges/serviceips": "x"},
+			map[string]string{widgets + "b": v2, secrets + "c": "k8s:enc:aescbc:v1:k:x",
+				"/registry/ranges/serviceips": "x"},
 			Totals{Objects: 2, Bytes: 73, Current: 1, Undetermined: 1, NoObjects: 1}, IsUndetermined,
 		},
 		"all that was asked about is current": {
@@ -60,7 +62,8 @@ func TestTotalsAndVerdictFollowFromTheRows(t *testing.T) {
 			Totals{Objects: 2, Bytes: 73, Current: 1, NotCompared: 1}, IsCurrent,
 		},
 		"nothing that was asked about is there": {
-			"{gadgets: v2}", map[string]string{widgets + "b": v2}, Totals{Objects: 1, Bytes: 52, NotCompared: 1}, NotCompared,
+			"{gadgets: v2}", map[string]string{widgets + "b": v2},
+			Totals{Objects: 1, Bytes: 52, NotCompared: 1}, NotCompared,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,8 +36,9 @@ var (
 
 var errTableFull = errors.New("more keys than revisions")
 
-// Each reads the snapshot. It fails with ErrNoSnapshot, ErrTruncated, ErrDamaged or ErrMemberFile before the first visit if the file
-// cannot be trusted, and with ErrDamaged later on if it has no checksum and turns out to contradict itself.
+// Each reads the snapshot. It fails with ErrNoSnapshot, ErrTruncated, ErrDamaged or ErrMemberFile before the first
+// visit if the file cannot be trusted, and with ErrDamaged later on if it has no checksum and turns out to contradict
+// itself.
 func (s Snapshot) Each(ctx context.Context, prefix string, visit func(key, value []byte) error) (Provenance, error) {
 	if s.slots == 0 {
 		s.slots = tableSlots
@@ -54,7 +55,8 @@ func (s Snapshot) Each(ctx context.Context, prefix string, visit func(key, value
 	return provenance, nil
 }
 
-func (s Snapshot) read(ctx context.Context, file *os.File, prefix string, visit func(key, value []byte) error) (Provenance, error) {
+func (s Snapshot) read(ctx context.Context, file *os.File, prefix string, visit func(key,
+	value []byte) error) (Provenance, error) {
 	layout, provenance, err := s.check(ctx, file)
 	if err != nil {
 		return provenance, err
@@ -98,7 +100,8 @@ func (s Snapshot) check(ctx context.Context, file *os.File) (layout, Provenance,
 		return layout, Provenance{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
 	if isMemberFile(s.Path) {
-		return layout, Provenance{}, fmt.Errorf("%s is the %w, which lags behind what the member knows", s.Path, ErrMemberFile)
+		return layout, Provenance{}, fmt.Errorf("%s is the %w, which lags behind what the member knows", s.Path,
+			ErrMemberFile)
 	}
 	if err := layout.check(); err != nil {
 		return layout, Provenance{}, fmt.Errorf("%s: %w", s.Path, err)

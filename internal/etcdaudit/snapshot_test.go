@@ -289,7 +289,8 @@ func TestAPanicOfAVisitIsNotTakenForADamagedFile(t *testing.T) {
 			t.Errorf("recovered %v, want the visit's own panic", r)
 		}
 	}()
-	_, err := Snapshot{Path: writeSnapshot(t, someHistory)}.Each(t.Context(), "/", func([]byte, []byte) error { panic("mine") })
+	_, err := Snapshot{Path: writeSnapshot(t, someHistory)}.Each(t.Context(), "/",
+		func([]byte, []byte) error { panic("mine") })
 	t.Errorf("got %v, want a panic", err)
 }
 
@@ -329,10 +330,12 @@ func peakHeap(t *testing.T, path string) (peak uint64, objects int64) {
 
 func widgetHistory(n, bytesEach int) func(yield func(record) bool) {
 	return func(yield func(record) bool) {
-		value := append([]byte(`{"apiVersion":"demo.example.com/v1","kind":"Widget","spec":"`), bytes.Repeat([]byte("x"), bytesEach)...)
+		value := append([]byte(`{"apiVersion":"demo.example.com/v1","kind":"Widget","spec":"`),
+			bytes.Repeat([]byte("x"), bytesEach)...)
 		value = append(value, `"}`...)
 		for i := range n {
-			if !yield(record{key: []byte("/registry/demo.example.com/widgets/default/widget-" + strconv.Itoa(i)), value: value}) {
+			if !yield(record{key: []byte("/registry/demo.example.com/widgets/default/widget-" +
+				strconv.Itoa(i)), value: value}) {
 				return
 			}
 		}
@@ -340,14 +343,16 @@ func widgetHistory(n, bytesEach int) func(yield func(record) bool) {
 }
 
 func TestMemoryDoesNotGrowWithTheNumberOfKeysNorWithTheSizeOfValues(t *testing.T) {
-	few, manyKeys, largeValues := writeSnapshot(t, widgetHistory(8_000, 10)), writeSnapshot(t, widgetHistory(80_000, 10)), writeSnapshot(t, widgetHistory(8_000, 10_000))
+	few, manyKeys, largeValues := writeSnapshot(t, widgetHistory(8_000, 10)),
+		writeSnapshot(t, widgetHistory(80_000, 10)), writeSnapshot(t, widgetHistory(8_000, 10_000))
 	base, n := peakHeap(t, few)
 	if n != 8_000 {
 		t.Fatalf("%d stale objects, want 8000", n)
 	}
 	for name, path := range map[string]string{"10 times the keys": manyKeys, "100 times the bytes": largeValues} {
 		peak, _ := peakHeap(t, path)
-		if t.Logf("%s: live heap of at most %d KiB, with a tenth %d KiB", name, peak>>10, base>>10); peak > base+128<<10 {
+		if t.Logf("%s: live heap of at most %d KiB, with a tenth %d KiB", name, peak>>10,
+			base>>10); peak > base+128<<10 {
 			t.Errorf("%s: live heap of %d bytes, %d without", name, peak, base)
 		}
 	}

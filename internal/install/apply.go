@@ -61,13 +61,14 @@ type Change struct {
 type Installation struct {
 	Client rest.Interface
 	Mode   Mode
-	// Adopt takes over definitions of another installation, and uses a namespace that exists if TrustNamespace is set, too: whoever
-	// may create pods there gets the permissions of the worker. A namespace that was adopted once needs neither again.
+	// Adopt takes over definitions of another installation, and uses a namespace that exists if TrustNamespace is set,
+	// too: whoever may create pods there gets the permissions of the worker. A namespace that was adopted once needs
+	// neither again.
 	Adopt, TrustNamespace bool
 	// Timeout bounds each wait.
 	Timeout time.Duration
-	// Report is told of each change as it happens, Tell how the controller will differ from the one that is there, Progress what is
-	// waited for, Warn what the user has to know.
+	// Report is told of each change as it happens, Tell how the controller will differ from the one that is there,
+	// Progress what is waited for, Warn what the user has to know.
 	Report   func(Change)
 	Tell     func(string)
 	Progress func(string)
@@ -78,7 +79,8 @@ type Installation struct {
 }
 
 // Run applies the plan in its order. It may be repeated after any error. Errors to look for: *access.ForbiddenError,
-// *LeavingError, *ForeignError and *UntrustedNamespaceError before anything is written, *TimeoutError, else those of the API server.
+// *LeavingError, *ForeignError and *UntrustedNamespaceError before anything is written, *TimeoutError, else those of
+// the API server.
 func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructured) error {
 	if err := access.Ask(ctx, i.Client, i.permissions(plan)); err != nil {
 		return err
@@ -96,10 +98,12 @@ func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructure
 			if isPlanned(plan, "Deployment", c) {
 				continue // it becomes ours
 			}
-			i.Warn("Deployment " + c + " is a controller of kube-migrator that something else manages. Stop it: two would act at once.")
+			i.Warn("Deployment " + c + " is a controller of kube-migrator that something else manages. Stop it: two " +
+				"would act at once.")
 		}
 		for _, w := range found.Workloads {
-			i.Warn("Deployment " + w + " of the other installation still runs. Stop it: both would act on the same objects.")
+			i.Warn("Deployment " + w + " of the other installation still runs. Stop it: both would act on the same " +
+				"objects.")
 		}
 	}
 	if i.guest {
@@ -122,7 +126,8 @@ func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructure
 				return err
 			}
 			if replaced && i.Mode != Write {
-				i.Report(Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Outcome: Created, Note: "not checked: the older one is still there"})
+				i.Report(Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Outcome: Created,
+					Note: "not checked: the older one is still there"})
 				continue
 			}
 		}
@@ -146,8 +151,9 @@ func isPlanned(plan []*unstructured.Unstructured, kindName, name string) bool {
 	})
 }
 
-// asGuest is the plan for a namespace that is somebody else's: it is marked, and nothing else of it is ours. Our restrictions
-// would keep the owner's pods from being made anew, and our labels would let a purge delete what the owner has there.
+// asGuest is the plan for a namespace that is somebody else's: it is marked, and nothing else of it is ours. Our
+// restrictions would keep the owner's pods from being made anew, and our labels would let a purge delete what the owner
+// has there.
 func asGuest(plan []*unstructured.Unstructured) []*unstructured.Unstructured {
 	plan = slices.Clone(plan)
 	for n, o := range plan {
@@ -176,10 +182,12 @@ func (i *Installation) permissions(plan []*unstructured.Unstructured) []access.P
 			continue // applying it says so
 		}
 		for _, verb := range verbs {
-			needed = append(needed, access.Permission{Verb: verb, Namespace: o.GetNamespace(), Resource: k.GroupResource(), Namespaced: k.namespaced})
+			needed = append(needed, access.Permission{Verb: verb, Namespace: o.GetNamespace(),
+				Resource: k.GroupResource(), Namespaced: k.namespaced})
 		}
 	}
-	return append(needed, access.Permission{Verb: "list", Resource: kindNamed("Deployment").GroupResource(), Namespaced: true})
+	return append(needed, access.Permission{Verb: "list",
+		Resource: kindNamed("Deployment").GroupResource(), Namespaced: true})
 }
 
 // applyOne applies an object and reports what that did to it.
@@ -220,7 +228,8 @@ func (i *Installation) applyOne(ctx context.Context, o *unstructured.Unstructure
 }
 
 // patch applies an object on the server's side. Fields that others set, and we too, become ours.
-func (i *Installation) patch(ctx context.Context, k kind, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (i *Installation) patch(ctx context.Context, k kind,
+	o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	body, err := json.Marshal(o.Object)
 	if err != nil {
 		return nil, err
@@ -270,7 +279,8 @@ func wanted(o *unstructured.Unstructured) map[string]any {
 // established waits until the API server serves the definitions: the controller must find them when it starts.
 func (i *Installation) established(ctx context.Context, definitions []*unstructured.Unstructured) error {
 	for _, o := range definitions {
-		err := await(ctx, i.Timeout, "CustomResourceDefinition "+o.GetName()+" is established", i.Progress, func(ctx context.Context) (bool, string, error) {
+		err := await(ctx, i.Timeout, "CustomResourceDefinition "+o.GetName()+
+			" is established", i.Progress, func(ctx context.Context) (bool, string, error) {
 			d, err := crd.Get(ctx, i.Client, o.GetName())
 			if err != nil {
 				return false, "", err

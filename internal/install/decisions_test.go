@@ -33,11 +33,14 @@ func TestTheOwnerIsNamedAsWellAsObjectsTell(t *testing.T) {
 		want      string
 	}{
 		"OpenShift marks what a release includes": {
-			definition(nil, map[string]string{"include.release.openshift.io/self-managed-high-availability": "true", approvedAnnotation: "x"}, "cluster-version-operator"), nil,
+			definition(nil, map[string]string{"include.release.openshift.io/self-managed-high-availability": "true",
+				approvedAnnotation: "x"}, "cluster-version-operator"), nil,
 			"OpenShift's kube-storage-version-migrator (written by cluster-version-operator)",
 		},
 		"Helm names its release": {
-			definition(map[string]string{managedByLabel: "Helm"}, map[string]string{"meta.helm.sh/release-name": "migrator", "meta.helm.sh/release-namespace": "ops"}, "helm"), nil,
+			definition(map[string]string{managedByLabel: "Helm"},
+				map[string]string{"meta.helm.sh/release-name": "migrator",
+					"meta.helm.sh/release-namespace": "ops"}, "helm"), nil,
 			"the Helm release ops/migrator (written by helm)",
 		},
 		"an approved definition and a Deployment": {
@@ -58,13 +61,19 @@ func TestARolloutIsDoneWhenEveryNewReplicaIsAvailableAndNoOldOneIsLeft(t *testin
 		status appsv1.DeploymentStatus
 		want   string
 	}{
-		"nobody has looked":   {appsv1.DeploymentStatus{ObservedGeneration: 1}, "nothing has acted on it yet; kube-controller-manager does"},
-		"one is updated":      {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 1, AvailableReplicas: 2}, "1 of 2 replicas are updated"},
-		"an old one is left":  {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 2, AvailableReplicas: 3}, "1 old replicas have to go"},
-		"one is available":    {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1}, "1 of 2 replicas are available"},
-		"everything is there": {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}, ""},
+		"nobody has looked": {appsv1.DeploymentStatus{ObservedGeneration: 1},
+			"nothing has acted on it yet; kube-controller-manager does"},
+		"one is updated": {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 1,
+			AvailableReplicas: 2}, "1 of 2 replicas are updated"},
+		"an old one is left": {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 2,
+			AvailableReplicas: 3}, "1 old replicas have to go"},
+		"one is available": {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2,
+			AvailableReplicas: 1}, "1 of 2 replicas are available"},
+		"everything is there": {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2,
+			AvailableReplicas: 2}, ""},
 	} {
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}, Status: test.status}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2},
+			Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}, Status: test.status}
 		if done, state := rolledOut(d); state != test.want || done != (test.want == "") {
 			t.Errorf("%s: %v, %q, want %q", name, done, state, test.want)
 		}
@@ -73,16 +82,19 @@ func TestARolloutIsDoneWhenEveryNewReplicaIsAvailableAndNoOldOneIsLeft(t *testin
 
 func TestTroubleOfPodsIsToldInTheirOwnWords(t *testing.T) {
 	waiting := func(reason, message string) corev1.Pod {
-		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
-			{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}},
-		}}}
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+				{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason,
+					Message: message}}},
+			}}}
 	}
 	failing := &appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{
 		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "quota exceeded"},
 	}}}
-	pending := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
-		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available"},
-	}}}
+	pending := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available"},
+		}}}
 	for want, test := range map[string]struct {
 		d    *appsv1.Deployment
 		pods []corev1.Pod
@@ -106,7 +118,8 @@ func TestOtherMigratorsAreRecognizedByNameOrImage(t *testing.T) {
 		return d
 	}
 	got := foreignWorkloads([]appsv1.Deployment{
-		deployment("coredns", "coredns"), deployment("migrator", "registry/storage-version-migration-migrator:v1"), deployment("kube-storage-version-migrator", "x"),
+		deployment("coredns", "coredns"), deployment("migrator", "registry/storage-version-migration-migrator:v1"),
+		deployment("kube-storage-version-migrator", "x"),
 	})
 	if len(got) != 2 || got[0] != "kube-system/migrator" || got[1] != "kube-system/kube-storage-version-migrator" {
 		t.Errorf("recognized %q", got)
@@ -114,8 +127,10 @@ func TestOtherMigratorsAreRecognizedByNameOrImage(t *testing.T) {
 }
 
 func TestARefusalNamesEverythingThatIsForeign(t *testing.T) {
-	err := &ForeignError{Definitions: []string{"storageversionmigrations.migration.k8s.io"}, Namespaces: []string{"ops"}, Controllers: []string{"ci/c"}, Owner: "argocd"}
-	for _, name := range []string{"storageversionmigrations.migration.k8s.io", "the namespace ops", "Deployment ci/c", "the owner: argocd"} {
+	err := &ForeignError{Definitions: []string{"storageversionmigrations.migration.k8s.io"},
+		Namespaces: []string{"ops"}, Controllers: []string{"ci/c"}, Owner: "argocd"}
+	for _, name := range []string{"storageversionmigrations.migration.k8s.io", "the namespace ops",
+		"Deployment ci/c", "the owner: argocd"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%q does not name %s", err, name)
 		}
@@ -135,10 +150,14 @@ func TestAnUpgradeSaysHowTheControllerChanges(t *testing.T) {
 		live *appsv1.Deployment
 		want []string
 	}{
-		"nothing":                       {controller("b", "controller", "--namespace=b", "--worker-image=new", "--bootstrap=all"), nil},
-		"another image":                 {controller("b", "--worker-image=old", "--bootstrap=all"), []string{"the controller's --worker-image: old becomes new"}},
-		"a flag less":                   {controller("b", "--worker-image=new", "--bootstrap=all", "--exclude=a", "--exclude=b"), []string{"the controller's --exclude: a,b becomes none"}},
-		"another namespace and a flag":  {controller("a", "--namespace=a", "--worker-image=new"), []string{"the controller's namespace: a becomes b", "the controller's --bootstrap: none becomes all"}},
+		"nothing": {controller("b", "controller", "--namespace=b", "--worker-image=new",
+			"--bootstrap=all"), nil},
+		"another image": {controller("b", "--worker-image=old", "--bootstrap=all"),
+			[]string{"the controller's --worker-image: old becomes new"}},
+		"a flag less": {controller("b", "--worker-image=new", "--bootstrap=all", "--exclude=a",
+			"--exclude=b"), []string{"the controller's --exclude: a,b becomes none"}},
+		"another namespace and a flag": {controller("a", "--namespace=a", "--worker-image=new"),
+			[]string{"the controller's namespace: a becomes b", "the controller's --bootstrap: none becomes all"}},
 		"fewer replicas":                {three, []string{"the controller's replicas: 3 becomes 1"}},
 		"a Deployment that others made": {&appsv1.Deployment{}, nil},
 	} {

@@ -30,14 +30,19 @@ type ForeignError struct {
 func (e *ForeignError) Error() string {
 	var problems []string
 	if len(e.Definitions) > 0 {
-		problems = append(problems, fmt.Sprintf("CustomResourceDefinition %s exists and belongs to another installation", strings.Join(e.Definitions, ", ")))
+		problems = append(problems, fmt.Sprintf("CustomResourceDefinition %s exists and belongs to another "+
+			"installation", strings.Join(e.Definitions, ", ")))
 	}
 	if len(e.Namespaces) > 0 {
-		problems = append(problems, fmt.Sprintf("the namespace %s exists and was not made by kube-migrator, which needs one of its own: %s",
+		problems = append(problems, fmt.Sprintf("the namespace %s exists and was not made by kube-migrator, which "+
+			"needs one of its own: %s",
 			strings.Join(e.Namespaces, ", "), sharedPower))
 	}
 	if len(e.Controllers) > 0 {
-		problems = append(problems, fmt.Sprintf("Deployment %s is a controller of kube-migrator that something else manages", strings.Join(e.Controllers, ", ")))
+		problems = append(problems, fmt.Sprintf(
+			"Deployment %s is a controller of kube-migrator that something else manages",
+			strings.Join(e.Controllers, ", "),
+		))
 	}
 	return strings.Join(problems, "; and ") + "; the owner: " + e.Owner
 }
@@ -45,12 +50,13 @@ func (e *ForeignError) Error() string {
 // sharedPower is what the use of a namespace of others means.
 const sharedPower = "whoever may create pods in it, or edit the workloads there, gets the permissions of the worker"
 
-// UntrustedNamespaceError says that the user adopts a namespace of others, and has not said that they trust everyone who may write
-// there. Nothing was written.
+// UntrustedNamespaceError says that the user adopts a namespace of others, and has not said that they trust everyone
+// who may write there. Nothing was written.
 type UntrustedNamespaceError struct{ Namespace string }
 
 func (e *UntrustedNamespaceError) Error() string {
-	return fmt.Sprintf("the namespace %s belongs to others, and --adopt does not say that you trust them: %s", e.Namespace, sharedPower)
+	return fmt.Sprintf("the namespace %s belongs to others, and --adopt does not say that you trust them: %s",
+		e.Namespace, sharedPower)
 }
 
 // LeavingError says that something that the plan needs is being deleted. Nothing was written.
@@ -66,10 +72,11 @@ func (e *LeavingError) Error() string { return "the " + e.Kind + " " + e.Name + 
 const approvedAnnotation = "api-approved.kubernetes.io"
 
 // foreignNamespaces are where the other installations run their workloads.
-var foreignNamespaces = []string{metav1.NamespaceSystem, "openshift-kube-storage-version-migrator", "openshift-kube-storage-version-migrator-operator"}
+var foreignNamespaces = []string{metav1.NamespaceSystem, "openshift-kube-storage-version-migrator",
+	"openshift-kube-storage-version-migrator-operator"}
 
-// foreign looks for definitions, a namespace and controllers that have our names and are not ours. It notes whether the namespace
-// is somebody else's, taken before or not. The error is a *LeavingError, or about reading.
+// foreign looks for definitions, a namespace and controllers that have our names and are not ours. It notes whether the
+// namespace is somebody else's, taken before or not. The error is a *LeavingError, or about reading.
 func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstructured) (*ForeignError, error) {
 	found := &ForeignError{}
 	var objects, definitions []*unstructured.Unstructured
@@ -132,8 +139,8 @@ func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstruc
 	return found, nil
 }
 
-// foreignControllers returns the Deployments that are controllers of ours by their labels, and that somebody else manages, such as
-// Helm or Argo CD: deleting one would only make it come back.
+// foreignControllers returns the Deployments that are controllers of ours by their labels, and that somebody else
+// manages, such as Helm or Argo CD: deleting one would only make it come back.
 func (i *Installation) foreignControllers(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	var all unstructured.UnstructuredList
 	err := list(ctx, i.Client, kindNamed("Deployment"), "", controllers+","+managedByLabel+"!="+Name, "", &all)
@@ -186,7 +193,8 @@ func ownerOf(objects []*unstructured.Unstructured, workloads []string) string {
 			}
 		}
 	}
-	migrator := slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetAnnotations()[approvedAnnotation] != "" })
+	migrator := slices.ContainsFunc(objects,
+		func(o *unstructured.Unstructured) bool { return o.GetAnnotations()[approvedAnnotation] != "" })
 	if owner == "" && (migrator || len(workloads) > 0) {
 		owner = "kube-storage-version-migrator"
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// The ValidatingAdmissionPolicies of the guard. Each has one binding, of the same name. docs/guard.md says what they enforce, and
-// docs/adr/0016-the-guard.md why.
+// The ValidatingAdmissionPolicies of the guard. Each has one binding, of the same name. docs/guard.md says what they
+// enforce, and docs/adr/0016-the-guard.md why.
 const (
 	workerPolicy      = WorkerAccount          // what the worker may write: nothing but what stays the same
 	checkpointsPolicy = Name + "-checkpoints"  // who writes checkpoints and rosters
@@ -28,19 +28,19 @@ const (
 // laterRole is the ClusterRole in which the controller grants the worker what has come since the installation.
 const laterRole = WorkerAccount + "-later"
 
-// RecordVerb is the verb on storagestates.migration.k8s.io that lets others than the accounts of the installation write what only
-// these write: reports, and the status of our objects. Cluster administrators have every verb.
+// RecordVerb is the verb on storagestates.migration.k8s.io that lets others than the accounts of the installation write
+// what only these write: reports, and the status of our objects. Cluster administrators have every verb.
 const RecordVerb = "record"
 
-// probeExpiration is the lifetime, in seconds, of the token that install requests as the worker in a dry run. It is more than the
-// guard lets the worker have, so a refusal shows that the guard is in force.
+// probeExpiration is the lifetime, in seconds, of the token that install requests as the worker in a dry run. It is
+// more than the guard lets the worker have, so a refusal shows that the guard is in force.
 const (
 	probeExpiration    = 7200
 	longestTokenOfOurs = 3600
 )
 
-// policies of the guard, in the order in which they are written: that of the worker is the last, so that once it is in force on an
-// API server, the others are.
+// policies of the guard, in the order in which they are written: that of the worker is the last, so that once it is in
+// force on an API server, the others are.
 func (o Options) policies() []*admissionregistrationv1.ValidatingAdmissionPolicy {
 	return []*admissionregistrationv1.ValidatingAdmissionPolicy{
 		o.checkpoints(), o.status(), o.jobs(), o.grants(), o.unchanged(),
@@ -61,12 +61,13 @@ func (o Options) bindings() []*admissionregistrationv1.ValidatingAdmissionPolicy
 	return all
 }
 
-// unchanged lets the worker update what stays the same, its checkpoints and rosters, and request the token of the account that has
-// no permissions.
+// unchanged lets the worker update what stays the same, its checkpoints and rosters, and request the token of the
+// account that has no permissions.
 //
-// The comparison covers the whole object as admission leaves it, resourceVersion included. managedFields may lose entries of other API versions than that
-// of the request: the API server removes those whose version it does not know at this endpoint, such as one that was retired, or events.k8s.io/v1 in
-// an Event that is written as v1. Updates of subresources, such as status and scale, are compared alike. Where there is no old object, as with creations,
+// The comparison covers the whole object as admission leaves it, resourceVersion included. managedFields may lose
+// entries of other API versions than that of the request: the API server removes those whose version it does not know
+// at this endpoint, such as one that was retired, or events.k8s.io/v1 in an Event that is written as v1. Updates of
+// subresources, such as status and scale, are compared alike. Where there is no old object, as with creations,
 // deletions and connections, the request is refused by its operation.
 func (o Options) unchanged() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	token := all(
@@ -77,61 +78,71 @@ func (o Options) unchanged() *admissionregistrationv1.ValidatingAdmissionPolicy 
 	)
 	report := all(
 		isResource("", "configmaps"), "!has(request.subResource)", o.inNamespace(), ofAWorker("oldObject"),
-		kept("metadata.labels"), kept("metadata.annotations"), kept("metadata.ownerReferences"), kept("metadata.finalizers"), kept("immutable"),
+		kept("metadata.labels"), kept("metadata.annotations"), kept("metadata.ownerReferences"),
+		kept("metadata.finalizers"), kept("immutable"),
 	)
-	return policy(workerPolicy, when("worker", o.by(WorkerAccount)), resources("*", "*/*", admissionregistrationv1.OperationAll),
+	return policy(workerPolicy, when("worker", o.by(WorkerAccount)),
+		resources("*", "*/*", admissionregistrationv1.OperationAll),
 		decision{
 			rule: "request.operation == 'UPDATE' || " + token,
 			text: "the worker of kube-migrator may not create, delete or connect to anything",
 		},
 		decision{
 			rule: anyOf("request.operation != 'UPDATE'", "object == oldObject", fewerManagers, report),
-			text: migrate.GuardRefusal + ": a mutating webhook, a mutating admission policy or the API server itself adds to it, " +
+			text: migrate.GuardRefusal + ": a mutating webhook, a mutating admission policy or the API server itself " +
+				"adds to it, " +
 				"or the request is not an empty patch",
 			expression: fmt.Sprintf(`'%s: a mutating webhook, a mutating admission policy or the API server itself adds to it, `+
 				`or the request is not an empty patch; to accept that, migrate by hand: kube-migrator migrate ' + `+
-				`request.resource.resource + (request.resource.group == '' ? '' : '.' + request.resource.group)`, migrate.GuardRefusal),
+				`request.resource.resource + (request.resource.group == '' ? '' : '.' + request.resource.group)`,
+				migrate.GuardRefusal),
 		},
 	)
 }
 
-// checkpoints lets no one but the accounts of the installation, and those who may record, write the ConfigMaps of workers. Others
-// may not change what such a ConfigMap says, nor make another one into one. What the garbage collector does to owner references and
-// finalizers passes, and so does every deletion: without its ConfigMap a run starts over.
+// checkpoints lets no one but the accounts of the installation, and those who may record, write the ConfigMaps of
+// workers. Others may not change what such a ConfigMap says, nor make another one into one. What the garbage collector
+// does to owner references and finalizers passes, and so does every deletion: without its ConfigMap a run starts over.
 func (o Options) checkpoints() *admissionregistrationv1.ValidatingAdmissionPolicy {
-	same := all("request.operation == 'UPDATE'", kept("data"), kept("binaryData"), kept("metadata.labels"), kept("metadata.annotations"), kept("immutable"),
+	same := all("request.operation == 'UPDATE'", kept("data"), kept("binaryData"), kept("metadata.labels"),
+		kept("metadata.annotations"), kept("immutable"),
 		// An owner can be dropped, and not be claimed.
 		"(!has(object.metadata.ownerReferences) || has(oldObject.metadata.ownerReferences) && "+
 			"object.metadata.ownerReferences.all(o, oldObject.metadata.ownerReferences.exists(p, p.uid == o.uid)))",
 	)
 	return policy(checkpointsPolicy,
-		append(when("namespace", o.inNamespace()), when("worker", ofAWorker("object")+" || oldObject != null && "+ofAWorker("oldObject"))...),
+		append(when("namespace", o.inNamespace()),
+			when("worker", ofAWorker("object")+" || oldObject != null && "+ofAWorker("oldObject"))...),
 		resources("", "configmaps", admissionregistrationv1.Create, admissionregistrationv1.Update),
 		decision{
 			rule: anyOf(o.by(WorkerAccount), o.by(ControllerAccount), same, mayRecord),
-			text: "only the worker and the controller of kube-migrator write the reports of its runs; others need the verb " + RecordVerb +
+			text: "only the worker and the controller of kube-migrator write the reports of its runs; others need " +
+				"the verb " + RecordVerb +
 				" on storagestates.migration.k8s.io",
 		},
 	)
 }
 
-// status lets no one but the controller, and those who may record, change the status of StorageStates and StorageVersionMigrations.
+// status lets no one but the controller, and those who may record, change the status of StorageStates and
+// StorageVersionMigrations.
 func (o Options) status() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	return policy(statusPolicy, nil, append(
 		resources(migrationGroup, "storagestates/status", admissionregistrationv1.Update),
 		resources(migrationGroup, "storageversionmigrations/status", admissionregistrationv1.Update)...,
 	), decision{
 		rule: anyOf(o.by(ControllerAccount), "object == oldObject", mayRecord),
-		text: "only the controller of kube-migrator writes this status; others need the verb " + RecordVerb + " on storagestates.migration.k8s.io",
+		text: "only the controller of kube-migrator writes this status; others need the verb " + RecordVerb +
+			" on storagestates.migration.k8s.io",
 	})
 }
 
-// jobs lets the controller create Jobs that run the worker, and nothing else. A Job whose template stays as it is, such as that of
-// an older release, can be suspended, resumed and deleted.
+// jobs lets the controller create Jobs that run the worker, and nothing else. A Job whose template stays as it is, such
+// as that of an older release, can be suspended, resumed and deleted.
 func (o Options) jobs() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	const pod = "object.spec.template.spec"
 	var arguments []string
-	for _, flag := range []string{"--namespace=", "--roster=", "--min-evidence=", "--settle-time=", "--shutdown-delay="} {
+	for _, flag := range []string{"--namespace=", "--roster=", "--min-evidence=",
+		"--settle-time=", "--shutdown-delay="} {
 		arguments = append(arguments, "a.startsWith('"+flag+"')")
 	}
 	unset := func(fields ...string) string {
@@ -148,13 +159,16 @@ func (o Options) jobs() *admissionregistrationv1.ValidatingAdmissionPolicy {
 		"has("+pod+".serviceAccountName)", is(pod+".serviceAccountName", WorkerAccount),
 		unset("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"),
 		empty(pod+".initContainers"), empty(pod+".volumes"),
-		"size("+pod+".containers) == 1", is(c+".image", o.Image), empty(c+".command"), empty(c+".volumeMounts"), empty(c+".envFrom"),
+		"size("+pod+".containers) == 1", is(c+".image", o.Image), empty(c+".command"),
+		empty(c+".volumeMounts"), empty(c+".envFrom"),
 		"has("+c+".args) && size("+c+".args) > 0 && "+c+".args[0] == 'worker'",
 		c+".args.all(a, a == 'worker' || "+strings.Join(arguments, " || ")+")",
 		"(!has("+c+".env) || "+c+".env.all(e, e.name == 'GOMEMLIMIT'))",
-		"!has("+c+".lifecycle) && !has("+c+".livenessProbe) && !has("+c+".readinessProbe) && !has("+c+".startupProbe)", // they run commands
+		// they run commands
+		"!has("+c+".lifecycle) && !has("+c+".livenessProbe) && !has("+c+".readinessProbe) && !has("+c+".startupProbe)",
 		"(!has("+c+".ports) || "+c+".ports.all(p, !has(p.hostPort) || p.hostPort == 0))",
-		"has("+c+".securityContext) && has("+c+".securityContext.allowPrivilegeEscalation) && !"+c+".securityContext.allowPrivilegeEscalation",
+		"has("+c+".securityContext) && has("+c+".securityContext.allowPrivilegeEscalation) && !"+c+
+			".securityContext.allowPrivilegeEscalation",
 		"(!has("+c+".securityContext.privileged) || !"+c+".securityContext.privileged)",
 		"(!has("+c+".securityContext.capabilities) || "+empty(c+".securityContext.capabilities.add")+")",
 		"(!has("+pod+".securityContext) || !has("+pod+".securityContext.windowsOptions))",
@@ -164,52 +178,60 @@ func (o Options) jobs() *admissionregistrationv1.ValidatingAdmissionPolicy {
 		decision{
 			rule: anyOf(all("request.operation == 'UPDATE'", "object.spec.template == oldObject.spec.template"), valid),
 			text: fmt.Sprintf("the controller of kube-migrator may only create Jobs in the namespace %s that run the worker "+
-				"from the image %s as the ServiceAccount %s, without access to the node; where another image is meant, install it: "+
+				"from the image %s as the ServiceAccount %s, without access to the node; where another image is "+
+				"meant, install it: "+
 				"kube-migrator install --image=IMAGE", o.Namespace, o.Image, WorkerAccount),
 		},
 	)
 }
 
-// grants bounds what the controller may grant to the worker: to read and patch whole resources that it names, and none that policies
-// do not guard.
+// grants bounds what the controller may grant to the worker: to read and patch whole resources that it names, and none
+// that policies do not guard.
 func (o Options) grants() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	const each = "has(r.verbs) && r.verbs.all(v, v in ['get', 'list', 'patch']) && " +
 		"has(r.apiGroups) && r.apiGroups.all(g, g != '*' && g != 'admissionregistration.k8s.io') && " +
-		"has(r.resources) && r.resources.all(n, n != '*' && !n.contains('/')) && (!has(r.nonResourceURLs) || size(r.nonResourceURLs) == 0)"
+		"has(r.resources) && r.resources.all(n, n != '*' && !n.contains('/')) && (!has(r.nonResourceURLs) || " +
+		"size(r.nonResourceURLs) == 0)"
 	return policy(rolePolicy, when("controller", o.by(ControllerAccount)),
 		resources(rbacv1.GroupName, "*", admissionregistrationv1.OperationAll),
 		decision{
 			rule: all(
-				"request.operation == 'UPDATE'", isResource(rbacv1.GroupName, "clusterroles"), is("object.metadata.name", laterRole),
+				"request.operation == 'UPDATE'", isResource(rbacv1.GroupName, "clusterroles"),
+				is("object.metadata.name", laterRole),
 				"!has(object.aggregationRule)",
 				// A label could aggregate the role into others' roles.
 				kept("metadata.labels"), kept("metadata.annotations"),
 				"(!has(object.rules) || object.rules.all(r, "+each+"))",
 			),
-			text: "the controller of kube-migrator may only let its worker get, list and patch resources that the ClusterRole " +
+			text: "the controller of kube-migrator may only let its worker get, list and patch resources that the " +
+				"ClusterRole " +
 				laterRole + " names, and no admission policies",
 		},
 	)
 }
 
-// decision is one rule of a policy, and what a refused request is told; the text stands in for an expression that fails.
+// decision is one rule of a policy, and what a refused request is told; the text stands in for an expression that
+// fails.
 type decision struct{ rule, text, expression string }
 
 // policy is one that refuses where it cannot decide.
 func policy(
-	name string, conditions []admissionregistrationv1.MatchCondition, matched []admissionregistrationv1.NamedRuleWithOperations, rules ...decision,
+	name string, conditions []admissionregistrationv1.MatchCondition,
+	matched []admissionregistrationv1.NamedRuleWithOperations, rules ...decision,
 ) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	p := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: meta(componentInstall, "", name),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy:    new(admissionregistrationv1.Fail),
-			MatchConditions:  conditions,
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: matched, MatchPolicy: new(admissionregistrationv1.Equivalent)},
+			FailurePolicy:   new(admissionregistrationv1.Fail),
+			MatchConditions: conditions,
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: matched,
+				MatchPolicy: new(admissionregistrationv1.Equivalent)},
 		},
 	}
 	for _, v := range rules {
 		p.Spec.Validations = append(p.Spec.Validations, admissionregistrationv1.Validation{
-			Expression: v.rule, Message: v.text, MessageExpression: v.expression, Reason: new(metav1.StatusReasonForbidden),
+			Expression: v.rule, Message: v.text, MessageExpression: v.expression,
+			Reason: new(metav1.StatusReasonForbidden),
 		})
 	}
 	return p
@@ -223,13 +245,14 @@ func resources(group, resource string, operations ...admissionregistrationv1.Ope
 	return []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 		Operations: operations,
 		Rule: admissionregistrationv1.Rule{
-			APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}, Scope: new(admissionregistrationv1.AllScopes),
+			APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource},
+			Scope: new(admissionregistrationv1.AllScopes),
 		},
 	}}}
 }
 
-// The parts of expressions. Fields that may be absent are asked for first: reading an absent one is an error, and an error refuses
-// the request.
+// The parts of expressions. Fields that may be absent are asked for first: reading an absent one is an error, and an
+// error refuses the request.
 
 func all(parts ...string) string   { return "(" + strings.Join(parts, " && ") + ")" }
 func anyOf(parts ...string) string { return strings.Join(parts, " || ") }
@@ -254,25 +277,31 @@ func isSubresource(name string) string {
 
 // kept says that an update leaves a field of the object as it was.
 func kept(path string) string {
-	return fmt.Sprintf("has(object.%[1]s) == has(oldObject.%[1]s) && (!has(object.%[1]s) || object.%[1]s == oldObject.%[1]s)", path)
+	return fmt.Sprintf("has(object.%[1]s) == has(oldObject.%[1]s) && (!has(object.%[1]s) || object.%[1]s == "+
+		"oldObject.%[1]s)", path)
 }
 
 // ofAWorker says that a ConfigMap has the labels of a checkpoint or a roster. It is in parentheses.
 func ofAWorker(object string) string {
-	return fmt.Sprintf("(has(%[1]s.metadata.labels) && '%[2]s' in %[1]s.metadata.labels && %[1]s.metadata.labels['%[2]s'] == '%[3]s' && "+
-		"'%[4]s' in %[1]s.metadata.labels && %[1]s.metadata.labels['%[4]s'] == '%[5]s')", object, nameLabel, Name, componentLabel, componentWorker)
+	return fmt.Sprintf("(has(%[1]s.metadata.labels) && '%[2]s' in %[1]s.metadata.labels && "+
+		"%[1]s.metadata.labels['%[2]s'] == '%[3]s' && "+
+		"'%[4]s' in %[1]s.metadata.labels && %[1]s.metadata.labels['%[4]s'] == '%[5]s')", object, nameLabel, Name,
+		componentLabel, componentWorker)
 }
 
 // fewerManagers says that an update changes nothing but that managedFields loses entries of other API versions.
 var fewerManagers = all(
 	"object.all(k, k == 'metadata' || k in oldObject && object[k] == oldObject[k])", "oldObject.all(k, k in object)",
-	"object.metadata.all(k, k == 'managedFields' || k in oldObject.metadata && object.metadata[k] == oldObject.metadata[k])",
+	"object.metadata.all(k, k == 'managedFields' || k in oldObject.metadata && object.metadata[k] == "+
+		"oldObject.metadata[k])",
 	"oldObject.metadata.all(k, k == 'managedFields' || k in object.metadata)",
 	"has(oldObject.metadata.managedFields)",
-	"(!has(object.metadata.managedFields) || object.metadata.managedFields.all(m, m in oldObject.metadata.managedFields))",
+	"(!has(object.metadata.managedFields) || object.metadata.managedFields.all(m, m in "+
+		"oldObject.metadata.managedFields))",
 	"oldObject.metadata.managedFields.all(m, has(m.apiVersion) && m.apiVersion != object.apiVersion || "+
 		"has(object.metadata.managedFields) && m in object.metadata.managedFields)",
 )
 
 // mayRecord asks the API server's authorizer about the user of the request.
-var mayRecord = fmt.Sprintf("authorizer.group('%s').resource('storagestates').check('%s').allowed()", migrationGroup, RecordVerb)
+var mayRecord = fmt.Sprintf("authorizer.group('%s').resource('storagestates').check('%s').allowed()",
+	migrationGroup, RecordVerb)

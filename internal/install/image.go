@@ -12,16 +12,18 @@ func ImageWarning(image string) string {
 		return ""
 	}
 	if !isQualified(name) {
-		return "the image " + image + " names no registry and has no digest: each node decides which registry it comes from, " +
+		return "the image " + image + " names no registry and has no digest: each node decides which registry it " +
+			"comes from, " +
 			"and whoever can push it there decides what runs with the permissions of this installation. " +
 			"Use REGISTRY/" + name + "@sha256:DIGEST"
 	}
-	return "the image " + image + " has no digest: whoever can push it decides what runs with the permissions of this installation. " +
+	return "the image " + image + " has no digest: whoever can push it decides what runs with the permissions of " +
+		"this installation. " +
 		"Use " + name + "@sha256:DIGEST"
 }
 
-// isQualified reports whether a name begins with a registry: as container runtimes see it, with a host that has a dot or a port, or
-// with localhost.
+// isQualified reports whether a name begins with a registry: as container runtimes see it, with a host that has a dot
+// or a port, or with localhost.
 func isQualified(name string) bool {
 	host, _, found := strings.Cut(name, "/")
 	return found && (host == "localhost" || strings.ContainsAny(host, ".:"))

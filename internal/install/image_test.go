@@ -13,11 +13,12 @@ func TestAnImageWithoutADigestOrARegistryIsWarnedOf(t *testing.T) {
 	for image, want := range map[string]string{
 		"registry.example.com/kube-migrator:v1" + digest: "",
 		"kube-migrator" + digest:                         "",
-		"registry.example.com/kube-migrator:v1":          "this installation. Use registry.example.com/kube-migrator:v1@sha256:DIGEST",
-		"localhost/kube-migrator:devel":                  "has no digest: whoever",
-		"localhost:5000/kube-migrator":                   "has no digest: whoever",
-		"kube-migrator:v1":                               "names no registry and has no digest: each node decides",
-		"kube-migrator/kube-migrator:v1":                 "names no registry and has no digest: each node decides",
+		"registry.example.com/kube-migrator:v1": "this installation. Use " +
+			"registry.example.com/kube-migrator:v1@sha256:DIGEST",
+		"localhost/kube-migrator:devel":  "has no digest: whoever",
+		"localhost:5000/kube-migrator":   "has no digest: whoever",
+		"kube-migrator:v1":               "names no registry and has no digest: each node decides",
+		"kube-migrator/kube-migrator:v1": "names no registry and has no digest: each node decides",
 	} {
 		switch got := ImageWarning(image); {
 		case want == "" && got != "", !strings.Contains(got, want):

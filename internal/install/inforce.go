@@ -27,7 +27,8 @@ import (
 // Guardable reports whether the API server serves what the guard consists of: releases from 1.30 on do.
 func Guardable(ctx context.Context, client rest.Interface) (bool, error) {
 	var served metav1.APIResourceList
-	err := send(ctx, client.Get().AbsPath("/apis/admissionregistration.k8s.io/v1").SetHeader("Accept", anyJSON), &served)
+	err := send(ctx, client.Get().AbsPath("/apis/admissionregistration.k8s.io/v1").SetHeader("Accept", anyJSON),
+		&served)
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil
@@ -48,11 +49,13 @@ func guardKinds() []kind {
 }
 
 func isGuarded(plan []*unstructured.Unstructured) bool {
-	return slices.ContainsFunc(plan, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ValidatingAdmissionPolicy" })
+	return slices.ContainsFunc(
+		plan, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ValidatingAdmissionPolicy" },
+	)
 }
 
-// guard comes before the controller, which starts workers: it waits until the guard that the plan has is in force, or removes one
-// that the plan does not have.
+// guard comes before the controller, which starts workers: it waits until the guard that the plan has is in force, or
+// removes one that the plan does not have.
 func (i *Installation) guard(ctx context.Context, plan []*unstructured.Unstructured, namespace string) error {
 	switch {
 	case !isGuarded(plan):
@@ -68,7 +71,8 @@ func (i *Installation) unguard(ctx context.Context) error {
 	for _, k := range guardKinds() {
 		old, err := found(ctx, i.Client, k, "", ours)
 		if apierrors.IsForbidden(err) {
-			i.Warn("Whether a guard of an earlier installation is left is unknown: you may not list " + k.GroupResource().String() + ".")
+			i.Warn("Whether a guard of an earlier installation is left is unknown: you may not list " +
+				k.GroupResource().String() + ".")
 			return nil
 		}
 		if err != nil {
@@ -86,32 +90,37 @@ func (i *Installation) unguard(ctx context.Context) error {
 	return nil
 }
 
-// verifyGuard waits until an API server refuses what the guard forbids. An API server learns of a policy, and compiles it, a moment
-// after it was written: about a second. The probe is a token request of the worker, sent in a dry run by impersonating it. It needs
-// nothing but the role of the worker in the namespace of the installation, and the token would be for an account without
-// permissions. It is refused for its lifetime alone, by the policy that is written last.
+// verifyGuard waits until an API server refuses what the guard forbids. An API server learns of a policy, and compiles
+// it, a moment after it was written: about a second. The probe is a token request of the worker, sent in a dry run by
+// impersonating it. It needs nothing but the role of the worker in the namespace of the installation, and the token
+// would be for an account without permissions. It is refused for its lifetime alone, by the policy that is written
+// last.
 //
-// The probe shows this for the API server that answers it. Others follow within moments; the image has to be pulled and a pod to be
-// started before a worker sends its first request.
+// The probe shows this for the API server that answers it. Others follow within moments; the image has to be pulled and
+// a pod to be started before a worker sends its first request.
 func (i *Installation) verifyGuard(ctx context.Context, namespace string) error {
 	err := access.Ask(ctx, i.Client, []access.Permission{
-		{Verb: "impersonate", Namespace: namespace, Resource: kindNamed("ServiceAccount").GroupResource(), Namespaced: true},
+		{Verb: "impersonate", Namespace: namespace,
+			Resource: kindNamed("ServiceAccount").GroupResource(), Namespaced: true},
 	})
 	if forbidden := (*access.ForbiddenError)(nil); errors.As(err, &forbidden) {
-		i.Warn("Whether the guard is in force was not verified: " + forbidden.Error() + ". To verify it: " + forbidden.Try())
+		i.Warn("Whether the guard is in force was not verified: " + forbidden.Error() +
+			". To verify it: " + forbidden.Try())
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return await(ctx, i.Timeout, "the guard is in force (ValidatingAdmissionPolicy "+workerPolicy+")", i.Progress, func(ctx context.Context) (bool, string, error) {
+	return await(ctx, i.Timeout, "the guard is in force (ValidatingAdmissionPolicy "+workerPolicy+
+		")", i.Progress, func(ctx context.Context) (bool, string, error) {
 		return i.probe(ctx, namespace)
 	})
 }
 
 // probe asks once whether the guard is in force.
 func (i *Installation) probe(ctx context.Context, namespace string) (inForce bool, state string, err error) {
-	path, err := apipath.Object(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), namespace, agreement.DiscoveryAccount, "token")
+	path, err := apipath.Object(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), namespace,
+		agreement.DiscoveryAccount, "token")
 	if err != nil {
 		return false, "", err
 	}
@@ -122,7 +131,8 @@ func (i *Installation) probe(ctx context.Context, namespace string) (inForce boo
 	if err != nil {
 		return false, "", fmt.Errorf("encode token request: %w", err)
 	}
-	err = send(ctx, i.Client.Post().AbsPath(path).Param("dryRun", metav1.DryRunAll).SetHeader("Content-Type", anyJSON).SetHeader("Accept", anyJSON).
+	err = send(ctx, i.Client.Post().AbsPath(path).Param("dryRun", metav1.DryRunAll).SetHeader("Content-Type",
+		anyJSON).SetHeader("Accept", anyJSON).
 		SetHeader("Impersonate-User", "system:serviceaccount:"+namespace+":"+WorkerAccount).Body(body), nil)
 	status := apierrors.APIStatus(nil)
 	switch {
@@ -132,7 +142,8 @@ func (i *Installation) probe(ctx context.Context, namespace string) (inForce boo
 		return false, "", err
 	case strings.Contains(status.Status().Message, "ValidatingAdmissionPolicy '"+workerPolicy+"'"):
 		return true, "", nil
-	case status.Status().Code == http.StatusForbidden, status.Status().Code == http.StatusNotFound: // the role and the account are as new as the policy
+	case status.Status().Code == http.StatusForbidden,
+		status.Status().Code == http.StatusNotFound: // the role and the account are as new as the policy
 		return false, err.Error(), nil
 	}
 	return false, "", err

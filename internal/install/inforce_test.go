@@ -23,7 +23,8 @@ type answers func(*http.Request) (code int, body string)
 // RoundTrip implements http.RoundTripper.
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	code, body := a(r)
-	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
 func (a answers) client(t *testing.T) rest.Interface {
@@ -43,7 +44,8 @@ func TestTheGuardNeedsPoliciesAndBindingsOfTheFirstVersion(t *testing.T) {
 	}{
 		"both are served": {http.StatusOK, `{"resources":[{"name":"validatingadmissionpolicies"},{"name":"validatingadmissionpolicybindings"}]}`, true},
 		"before 1.30":     {http.StatusOK, `{"resources":[{"name":"validatingwebhookconfigurations"}]}`, false},
-		"no such version": {http.StatusNotFound, `{"kind":"Status","status":"Failure","reason":"NotFound","code":404}`, false},
+		"no such version": {http.StatusNotFound,
+			`{"kind":"Status","status":"Failure","reason":"NotFound","code":404}`, false},
 	} {
 		client := answers(func(*http.Request) (int, string) { return test.code, test.body }).client(t)
 		if got, err := Guardable(t.Context(), client); got != test.want || err != nil {
@@ -78,12 +80,14 @@ func TestInstallWaitsUntilTheGuardIsInForce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sent := 0
-				i := &Installation{Timeout: 10 * time.Second, Progress: func(string) {}, Warn: func(text string) { t.Error(text) }}
+				i := &Installation{Timeout: 10 * time.Second, Progress: func(string) {},
+					Warn: func(text string) { t.Error(text) }}
 				i.Client = answers(func(r *http.Request) (int, string) {
 					if strings.Contains(r.URL.Path, "accessreviews") {
 						return answered, `{"status":{"allowed":true}}`
 					}
-					if r.URL.Path != "/api/v1/namespaces/ns/serviceaccounts/kube-migrator-discovery/token" || r.URL.Query().Get("dryRun") != "All" ||
+					if r.URL.Path != "/api/v1/namespaces/ns/serviceaccounts/kube-migrator-discovery/token" ||
+						r.URL.Query().Get("dryRun") != "All" ||
 						r.Header.Get("Impersonate-User") != "system:serviceaccount:ns:kube-migrator-worker" {
 						t.Errorf("sent %s as %q", r.URL, r.Header.Get("Impersonate-User"))
 					}

@@ -55,9 +55,10 @@ func (o Options) scrapers() []networkingv1.NetworkPolicyPeer {
 	}}}}
 }
 
-// egress is where controllers and workers may connect to. Without EgressTo it is any address: no policy can name the API servers by
-// their Service, their addresses and ports are in no manifest and change, the agreement asks each API server at its own address,
-// those of aggregated API servers included, and network plugins differ in whether a block of addresses matches nodes and pods.
+// egress is where controllers and workers may connect to. Without EgressTo it is any address: no policy can name the
+// API servers by their Service, their addresses and ports are in no manifest and change, the agreement asks each API
+// server at its own address, those of aggregated API servers included, and network plugins differ in whether a block of
+// addresses matches nodes and pods.
 func (o Options) egress() []networkingv1.NetworkPolicyEgressRule {
 	rule := func(ports ...networkingv1.NetworkPolicyPort) networkingv1.NetworkPolicyEgressRule {
 		return networkingv1.NetworkPolicyEgressRule{Ports: ports}

@@ -42,7 +42,8 @@ func TestMetricsMayBeReachedFromTheNamespacesThatAreNamedAndProbesFromAnywhere(t
 		{[]string{"monitoring"}, []string{"monitoring"}},
 		{[]string{"ops", "monitoring", "ops"}, []string{"monitoring", "ops"}},
 	} {
-		policy := planned[networkingv1.NetworkPolicy](t, planOf(t, Options{MetricsFromNamespaces: test.from}), "NetworkPolicy")[0]
+		policy := planned[networkingv1.NetworkPolicy](t, planOf(t, Options{MetricsFromNamespaces: test.from}),
+			"NetworkPolicy")[0]
 		for _, rule := range policy.Spec.Ingress {
 			var got []string
 			for _, peer := range rule.From {

@@ -35,7 +35,8 @@ var kinds = []kind{
 	{gvk("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema"), "flowschemas", false},
 	{gvk("flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration"), "prioritylevelconfigurations", false},
 	// The guard goes when nothing is left that it holds back.
-	{gvk("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding"), "validatingadmissionpolicybindings", false},
+	{gvk("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding"),
+		"validatingadmissionpolicybindings", false},
 	{gvk("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy"), "validatingadmissionpolicies", false},
 	{gvk("", "v1", "ConfigMap"), "configmaps", true},
 	{gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "customresourcedefinitions", false},

@@ -4,11 +4,12 @@
 // Package install puts the controller of kube-migrator into a cluster, and takes it out again.
 //
 // It owns the manifests of an installation, the permissions in them, the order in which they are written and removed,
-// and the question whether what is in the cluster already is ours. What is to be written is a pure function of the options
-// and of the resources that may be migrated (Plan); writing, waiting and removing happen around it.
+// and the question whether what is in the cluster already is ours. What is to be written is a pure function of the
+// options and of the resources that may be migrated (Plan); writing, waiting and removing happen around it.
 //
 // It never reads objects of the resources that are migrated, and never deletes anything that does not carry our labels,
-// except what lives in a namespace that we made when that is purged, and a Deployment of our name that the user told us to adopt.
+// except what lives in a namespace that we made when that is purged, and a Deployment of our name that the user told us
+// to adopt.
 //
 // Invariants:
 //   - No rule has a wildcard in its verbs or names. A worker may get, list and patch what it migrates. Where the user
@@ -63,8 +64,8 @@ const (
 	componentLabel = "app.kubernetes.io/component"
 )
 
-// guestLabel marks a namespace that is somebody else's, and that the user told us to use. It has none of the other labels, so that
-// nothing of ours ever deletes it.
+// guestLabel marks a namespace that is somebody else's, and that the user told us to use. It has none of the other
+// labels, so that nothing of ours ever deletes it.
 const guestLabel = "migration.k8s.io/adopted-by"
 
 // The values of the component label.
@@ -121,16 +122,19 @@ type Options struct {
 	Workers Workers
 	// RecordOnly: the controller keeps StorageStates, and asks for no migration by itself.
 	RecordOnly bool
-	// DiscoveryPeriod is how often all API servers are asked what they store when nothing moves. 0: the controller's default.
+	// DiscoveryPeriod is how often all API servers are asked what they store when nothing moves. 0: the controller's
+	// default.
 	DiscoveryPeriod time.Duration
 	// Bootstrap is what the controller requests when it starts. Default: BootstrapAll.
 	Bootstrap Bootstrap
-	// Include and Exclude are patterns of full names of resources: what may be migrated. Default: everything, also what comes later.
+	// Include and Exclude are patterns of full names of resources: what may be migrated. Default: everything, also what
+	// comes later.
 	Include, Exclude []string
-	// Flags are those that the user gave, by name, with the text of their values. The next installation starts from them.
+	// Flags are those that the user gave, by name, with the text of their values. The next installation starts from
+	// them.
 	Flags map[string]string
-	// Guard: admission policies see to it that the worker changes nothing. It needs Workers: Jobs, and API servers that serve
-	// ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 (Guardable). Default: there is no guard.
+	// Guard: admission policies see to it that the worker changes nothing. It needs Workers: Jobs, and API servers that
+	// serve ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 (Guardable). Default: there is no guard.
 	Guard bool
 	// MinEvidence is the weakest evidence that proves anything. Default: migrate.Observed.
 	MinEvidence migrate.Evidence
@@ -139,18 +143,19 @@ type Options struct {
 	// ShutdownDelay is how long an API server that was told to end counts as serving where it cannot be asked. Default:
 	// agreement.DefaultShutdownDelay.
 	ShutdownDelay time.Duration
-	// Pace bounds the load of each migration that the controller requests by itself. Default: no further bounds than those of the API
-	// servers' own signals.
+	// Pace bounds the load of each migration that the controller requests by itself. Default: no further bounds than
+	// those of the API servers' own signals.
 	Pace v1alpha1.Pace
 	// MaxConcurrentMigrations bounds the sweeps at one time in the cluster. Default: 1.
 	MaxConcurrentMigrations int
-	// MetricsFromNamespaces are the namespaces whose pods may connect to the port of the metrics. Default: everyone may.
+	// MetricsFromNamespaces are the namespaces whose pods may connect to the port of the metrics. Default: everyone
+	// may.
 	MetricsFromNamespaces []string
-	// MetricsCertSecret is a Secret of the type kubernetes.io/tls in Namespace, with which metrics are served. Default: a
-	// certificate that the controller makes, which scrapers cannot verify.
+	// MetricsCertSecret is a Secret of the type kubernetes.io/tls in Namespace, with which metrics are served. Default:
+	// a certificate that the controller makes, which scrapers cannot verify.
 	MetricsCertSecret string
-	// EgressTo are the blocks of addresses that controllers and workers may connect to, in CIDR notation, each with ":" and a TCP
-	// port or with every port. Default: every address.
+	// EgressTo are the blocks of addresses that controllers and workers may connect to, in CIDR notation, each with ":"
+	// and a TCP port or with every port. Default: every address.
 	EgressTo []string
 }
 
@@ -193,15 +198,17 @@ func (o Options) All() bool { return len(o.Include)+len(o.Exclude) == 0 }
 // Otherwise the role is for everything.
 func (o Options) Names() bool { return !o.All() || o.Guard }
 
-// Extends reports whether the controller grants the worker the resources that come after the installation. A role that is
-// for everything includes them.
+// Extends reports whether the controller grants the worker the resources that come after the installation. A role that
+// is for everything includes them.
 func (o Options) Extends() bool { return o.All() && o.Guard }
 
 // reserved namespaces hold the cluster's own workloads: our restrictions must not be put on them.
 var reserved = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
 
 // image is a reference as container runtimes take it: a host, a path, a tag, a digest.
-var image = regexp.MustCompile(`^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
+var image = regexp.MustCompile(
+	`^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`,
+)
 
 // Check returns what is wrong with completed options, in the words of the flags.
 func (o Options) Check() error {
@@ -210,7 +217,8 @@ func (o Options) Check() error {
 	case len(problems) > 0:
 		return invalid("namespace", o.Namespace, "a DNS label: lower-case letters, digits and -, at most 63 of them")
 	case slices.Contains(reserved, o.Namespace):
-		return invalid("namespace", o.Namespace, "a namespace of its own, because that one holds the cluster's own workloads")
+		return invalid("namespace", o.Namespace,
+			"a namespace of its own, because that one holds the cluster's own workloads")
 	case !image.MatchString(o.Image):
 		return invalid("image", o.Image, "a reference such as registry.example.com/kube-migrator:v1.0.0")
 	case !slices.Contains(pullPolicies, o.ImagePullPolicy):
@@ -230,11 +238,13 @@ func (o Options) Check() error {
 	case o.ShutdownDelay < 0:
 		return invalid("shutdown-delay", o.ShutdownDelay, "a duration of 0s or more")
 	case o.Pace.MaxObjectsPerSecond < 0 || o.Pace.MaxObjectsPerSecond > v1alpha1.MostObjectsPerSecond:
-		return invalid("max-rate", o.Pace.MaxObjectsPerSecond, fmt.Sprintf("0 to %d objects per second", v1alpha1.MostObjectsPerSecond))
+		return invalid("max-rate", o.Pace.MaxObjectsPerSecond,
+			fmt.Sprintf("0 to %d objects per second", v1alpha1.MostObjectsPerSecond))
 	case o.Pace.MaxInFlight < 0 || o.Pace.MaxInFlight > v1alpha1.MostInFlight:
 		return invalid("max-in-flight", o.Pace.MaxInFlight, fmt.Sprintf("0 to %d requests", v1alpha1.MostInFlight))
 	case o.Pace.MaxBytesPerSecond < 0 || o.Pace.MaxBytesPerSecond > v1alpha1.MostBytesPerSecond:
-		return invalid("max-bandwidth", o.Pace.MaxBytesPerSecond, fmt.Sprintf("0 to %d bytes per second, such as 500k or 10Mi", int64(v1alpha1.MostBytesPerSecond)))
+		return invalid("max-bandwidth", o.Pace.MaxBytesPerSecond,
+			fmt.Sprintf("0 to %d bytes per second, such as 500k or 10Mi", int64(v1alpha1.MostBytesPerSecond)))
 	case o.MaxConcurrentMigrations < 1:
 		return invalid("max-concurrent-migrations", o.MaxConcurrentMigrations, "1 or more migrations")
 	case o.MetricsCertSecret != "" && len(validation.IsDNS1123Subdomain(o.MetricsCertSecret)) > 0:

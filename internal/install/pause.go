@@ -17,11 +17,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// pausedKey stands in the ConfigMap of the flags while everything is paused; its value is since when, in RFC 3339. install does not apply it, so that an upgrade
-// keeps it, and uninstall removes it with the ConfigMap. Workers cannot write there.
+// pausedKey stands in the ConfigMap of the flags while everything is paused; its value is since when, in RFC 3339.
+// install does not apply it, so that an upgrade keeps it, and uninstall removes it with the ConfigMap. Workers cannot
+// write there.
 const pausedKey = "paused"
 
-// Paused returns since when everything is paused, in RFC 3339: the controller then requests no migration. Empty: it is not.
+// Paused returns since when everything is paused, in RFC 3339: the controller then requests no migration. Empty: it is
+// not.
 func Paused(ctx context.Context, client rest.Interface) (since string, err error) {
 	o, err := read(ctx, client, kindNamed("ConfigMap"), metav1.NamespaceSystem, flagsName)
 	if err != nil || o == nil {
@@ -47,7 +49,8 @@ func Pause(ctx context.Context, client rest.Interface, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	created, err := object(k.Kind, &corev1.ConfigMap{ObjectMeta: meta(componentInstall, metav1.NamespaceSystem, flagsName), Data: map[string]string{pausedKey: since}})
+	created, err := object(k.Kind, &corev1.ConfigMap{ObjectMeta: meta(componentInstall, metav1.NamespaceSystem,
+		flagsName), Data: map[string]string{pausedKey: since}})
 	if err != nil {
 		return err
 	}
@@ -55,7 +58,8 @@ func Pause(ctx context.Context, client rest.Interface, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("create ConfigMap %s: %w", flagsName, err)
 	}
-	err = send(ctx, client.Post().AbsPath(path).Param("fieldManager", pauseManager).SetHeader("Content-Type", anyJSON).Body(body), nil)
+	err = send(ctx, client.Post().AbsPath(path).Param("fieldManager", pauseManager).SetHeader("Content-Type",
+		anyJSON).Body(body), nil)
 	if apierrors.IsAlreadyExists(err) { // somebody installs at this moment
 		return patchFlags(ctx, client, since)
 	}
@@ -86,5 +90,6 @@ func patchFlags(ctx context.Context, client rest.Interface, since any) error {
 	if err != nil {
 		return fmt.Errorf("patch ConfigMap %s: %w", flagsName, err)
 	}
-	return send(ctx, client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", pauseManager).Body(body), nil)
+	return send(ctx, client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager",
+		pauseManager).Body(body), nil)
 }

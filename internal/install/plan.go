@@ -20,9 +20,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// Included returns the resources that may be migrated, by name: those of the inventory that can be, and ours, which may not
-// be in the cluster yet. The same patterns give the same answer before and after the installation. The error is that of
-// inventory.Select.
+// Included returns the resources that may be migrated, by name: those of the inventory that can be, and ours, which may
+// not be in the cluster yet. The same patterns give the same answer before and after the installation. The error is
+// that of inventory.Select.
 func Included(all *inventory.Inventory, include, exclude []string) ([]schema.GroupResource, error) {
 	definitions, err := definitions()
 	if err != nil {
@@ -74,9 +74,9 @@ func knownPatterns(all *inventory.Inventory, patterns []string, own []schema.Gro
 	return known, nil
 }
 
-// Plan returns the objects of an installation in the order in which they are written: what others refer to comes first, the
-// controller comes last. Options are complete; resources are those that may be migrated, and read only where Options.Names holds.
-// It is pure.
+// Plan returns the objects of an installation in the order in which they are written: what others refer to comes first,
+// the controller comes last. Options are complete; resources are those that may be migrated, and read only where
+// Options.Names holds. It is pure.
 func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstructured, error) {
 	plan, err := definitions()
 	if err != nil {

@@ -56,9 +56,12 @@ func rulesOf(t *testing.T, plan []*unstructured.Unstructured, namespace, name st
 }
 
 func TestTheManifestsAreThoseOfTheGoldenFile(t *testing.T) {
-	plan := planOf(t, Options{Exclude: []string{"events"}, Guard: true}, schema.GroupResource{Resource: "secrets"}, widgets, schema.GroupResource{Resource: "configmaps"})
+	plan := planOf(t, Options{Exclude: []string{"events"}, Guard: true}, schema.GroupResource{Resource: "secrets"},
+		widgets, schema.GroupResource{Resource: "configmaps"})
 	// The definitions are files of their own already.
-	plan = slices.DeleteFunc(plan, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" })
+	plan = slices.DeleteFunc(
+		plan, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" },
+	)
 	got, err := YAML(plan)
 	if err != nil {
 		t.Fatal(err)
@@ -79,13 +82,15 @@ func TestTheManifestsAreThoseOfTheGoldenFile(t *testing.T) {
 }
 
 func TestNoRuleHasAWildcardWhereResourcesAreIncludedAndNoneRaisesItself(t *testing.T) {
-	for _, options := range []Options{{Workers: Jobs, Exclude: []string{"secrets"}}, {Workers: InProcess, Include: []string{"widgets.*"}}} {
+	for _, options := range []Options{{Workers: Jobs, Exclude: []string{"secrets"}},
+		{Workers: InProcess, Include: []string{"widgets.*"}}} {
 		for _, o := range planOf(t, options, widgets) {
 			if !strings.HasSuffix(o.GetKind(), "Role") {
 				continue
 			}
 			for _, r := range rulesOf(t, []*unstructured.Unstructured{o}, o.GetNamespace(), o.GetName()) {
-				for _, word := range slices.Concat(r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs) {
+				for _, word := range slices.Concat(r.Verbs, r.APIGroups, r.Resources,
+					r.ResourceNames, r.NonResourceURLs) {
 					if strings.Contains(word, "*") || word == "escalate" || word == "bind" || word == "impersonate" {
 						t.Errorf("%s %s grants %q: %+v", o.GetKind(), o.GetName(), word, r)
 					}
@@ -102,7 +107,8 @@ func TestNoRuleHasAWildcardWhereResourcesAreIncludedAndNoneRaisesItself(t *testi
 }
 
 func TestAWorkerMayGetListAndPatchWhatIsIncludedAndNothingElse(t *testing.T) {
-	plan := planOf(t, Options{Exclude: []string{"events"}}, widgets, schema.GroupResource{Resource: "secrets"}, schema.GroupResource{Group: "demo.example.com", Resource: "gadgets"})
+	plan := planOf(t, Options{Exclude: []string{"events"}}, widgets, schema.GroupResource{Resource: "secrets"},
+		schema.GroupResource{Group: "demo.example.com", Resource: "gadgets"})
 	got := rulesOf(t, plan, "", WorkerAccount)
 	want := append([]rbacv1.PolicyRule{
 		rule("", on("secrets"), "get", "list", "patch"),
@@ -116,7 +122,8 @@ func TestAWorkerMayGetListAndPatchWhatIsIncludedAndNothingElse(t *testing.T) {
 			t.Errorf("beside what is included a worker may do more than read: %+v", r)
 		}
 	}
-	controller := slices.Concat(rulesOf(t, plan, "", ControllerAccount), rulesOf(t, plan, DefaultNamespace, ControllerAccount))
+	controller := slices.Concat(rulesOf(t, plan, "", ControllerAccount),
+		rulesOf(t, plan, DefaultNamespace, ControllerAccount))
 	for _, r := range controller {
 		if (slices.Contains(r.Resources, "secrets") || slices.Contains(r.Resources, "widgets")) &&
 			!(slices.Equal(r.Verbs, []string{"list"}) && slices.Equal(r.ResourceNames, []string{inventory.NoObject})) {
@@ -128,7 +135,8 @@ func TestAWorkerMayGetListAndPatchWhatIsIncludedAndNothingElse(t *testing.T) {
 func TestWithTheGuardTheRolesNameEveryResourceAndNoneThatPoliciesDoNotGuard(t *testing.T) {
 	policies := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}
 	webhooks := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}
-	for name, options := range map[string]Options{"everything": {Guard: true}, "what is included": {Guard: true, Include: []string{"*"}}} {
+	for name, options := range map[string]Options{"everything": {Guard: true},
+		"what is included": {Guard: true, Include: []string{"*"}}} {
 		plan := planOf(t, options, widgets, policies, webhooks)
 		want := append([]rbacv1.PolicyRule{
 			rule("admissionregistration.k8s.io", on("mutatingwebhookconfigurations"), "get", "list", "patch"),
@@ -138,7 +146,8 @@ func TestWithTheGuardTheRolesNameEveryResourceAndNoneThatPoliciesDoNotGuard(t *t
 			t.Errorf("%s: rules of the worker (-want +got):\n%s", name, diff)
 		}
 		extends := slices.ContainsFunc(rulesOf(t, plan, "", ControllerAccount), func(r rbacv1.PolicyRule) bool {
-			return slices.Contains(r.Verbs, "escalate") && slices.Equal(r.Resources, on("clusterroles")) && slices.Equal(r.ResourceNames, []string{laterRole})
+			return slices.Contains(r.Verbs, "escalate") && slices.Equal(r.Resources, on("clusterroles")) &&
+				slices.Equal(r.ResourceNames, []string{laterRole})
 		})
 		if want := name == "everything"; extends != want {
 			t.Errorf("%s: the controller may extend the role of the worker: %t, want %t", name, extends, want)
@@ -187,7 +196,8 @@ func TestEachPolicyOfTheGuardIsBoundAndRefusesWhatItCannotDecide(t *testing.T) {
 func TestWithoutTheGuardAWorkerMayGetListAndPatchEverythingAndTheControllerReadsNothing(t *testing.T) {
 	plan := planOf(t, Options{}, widgets)
 	everything := []string{"*"}
-	want := append([]rbacv1.PolicyRule{{APIGroups: everything, Resources: everything, Verbs: []string{"get", "list", "patch"}}}, workerRules...)
+	want := append([]rbacv1.PolicyRule{{APIGroups: everything, Resources: everything,
+		Verbs: []string{"get", "list", "patch"}}}, workerRules...)
 	if diff := cmp.Diff(want, rulesOf(t, plan, "", WorkerAccount)); diff != "" {
 		t.Errorf("rules of the worker (-want +got):\n%s", diff)
 	}
@@ -196,7 +206,8 @@ func TestWithoutTheGuardAWorkerMayGetListAndPatchEverythingAndTheControllerReads
 			continue
 		}
 		for _, r := range rulesOf(t, []*unstructured.Unstructured{o}, o.GetNamespace(), o.GetName()) {
-			compares := slices.Equal(r.Verbs, []string{"list"}) && slices.Equal(r.ResourceNames, []string{inventory.NoObject})
+			compares := slices.Equal(r.Verbs, []string{"list"}) &&
+				slices.Equal(r.ResourceNames, []string{inventory.NoObject})
 			if slices.Contains(slices.Concat(r.APIGroups, r.Resources, r.Verbs), "*") && !compares {
 				t.Errorf("%s %s has a wildcard: %+v", o.GetKind(), o.GetName(), r)
 			}
@@ -223,7 +234,8 @@ func TestTheControllerUpdatesConfigMapsInItsNamespaceAlone(t *testing.T) {
 	for _, workers := range []Workers{Jobs, InProcess} {
 		plan := planOf(t, Options{Workers: workers}, widgets)
 		updates := func(r rbacv1.PolicyRule) bool {
-			return slices.Contains(r.Resources, "configmaps") && (slices.Contains(r.Verbs, "update") || slices.Contains(r.Verbs, "patch"))
+			return slices.Contains(r.Resources, "configmaps") &&
+				(slices.Contains(r.Verbs, "update") || slices.Contains(r.Verbs, "patch"))
 		}
 		if !slices.ContainsFunc(rulesOf(t, plan, DefaultNamespace, ControllerAccount), updates) {
 			t.Errorf("with --workers=%s the controller may not update ConfigMaps in its namespace", workers)
@@ -270,21 +282,29 @@ func TestIncludedIsTheSameBeforeAndAfterTheInstallation(t *testing.T) {
 		want             []string
 	}{
 		"everything that can be migrated": {want: []string{
-			"secrets", "widgets.demo.example.com", "storagestates.migration.k8s.io", "storageversionmigrations.migration.k8s.io", "storageversions.migration.k8s.io",
+			"secrets", "widgets.demo.example.com", "storagestates.migration.k8s.io",
+			"storageversionmigrations.migration.k8s.io", "storageversions.migration.k8s.io",
 		}},
-		"an exclude pattern narrows":     {exclude: []string{"*.migration.k8s.io", "secrets"}, want: []string{"widgets.demo.example.com"}},
-		"an include pattern narrows":     {include: []string{"*.demo.example.com"}, want: []string{"widgets.demo.example.com"}},
-		"ours can be named before":       {include: []string{"storagestates.*"}, want: []string{"storagestates.migration.k8s.io"}},
-		"an exclude pattern wins":        {include: []string{"secrets", "widgets.*"}, exclude: []string{"secrets"}, want: []string{"widgets.demo.example.com"}},
+		"an exclude pattern narrows": {exclude: []string{"*.migration.k8s.io", "secrets"},
+			want: []string{"widgets.demo.example.com"}},
+		"an include pattern narrows": {include: []string{"*.demo.example.com"},
+			want: []string{"widgets.demo.example.com"}},
+		"ours can be named before": {include: []string{"storagestates.*"},
+			want: []string{"storagestates.migration.k8s.io"}},
+		"an exclude pattern wins": {include: []string{"secrets", "widgets.*"}, exclude: []string{"secrets"},
+			want: []string{"widgets.demo.example.com"}},
 		"what cannot be migrated is not": {include: []string{"bindings", "secrets"}, want: []string{"secrets"}},
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := &inventory.Inventory{Resources: []inventory.Resource{
-				resource("secrets", nil), resource("widgets.demo.example.com", nil), resource("bindings", &inventory.Problem{Reason: inventory.NotPersisted}),
+				resource("secrets", nil), resource("widgets.demo.example.com", nil),
+				resource("bindings", &inventory.Problem{Reason: inventory.NotPersisted}),
 			}}
-			after := &inventory.Inventory{Resources: append(slices.Clone(before.Resources), resource("storagestates.migration.k8s.io", nil),
-				resource("storageversionmigrations.migration.k8s.io", nil), resource("storageversions.migration.k8s.io", nil))}
+			after := &inventory.Inventory{Resources: append(slices.Clone(before.Resources),
+				resource("storagestates.migration.k8s.io", nil),
+				resource("storageversionmigrations.migration.k8s.io", nil),
+				resource("storageversions.migration.k8s.io", nil))}
 			for when, all := range map[string]*inventory.Inventory{"before": before, "after": after} {
 				included, err := Included(all, test.include, test.exclude)
 				if err != nil {
@@ -307,10 +327,13 @@ func TestIncludedIsTheSameBeforeAndAfterTheInstallation(t *testing.T) {
 
 func TestTheControllerIsToldTheBoundsOfTheLoad(t *testing.T) {
 	arguments := func(o Options) string { return strings.Join(o.Complete().arguments(), " ") + " " }
-	if got := arguments(Options{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 50, MaxInFlight: 4, MaxBytesPerSecond: 500_000}}); !strings.Contains(got, " --max-rate=50 --max-in-flight=4 --max-bandwidth=500000 ") {
+	if got := arguments(Options{Pace: v1alpha1.Pace{MaxObjectsPerSecond: 50, MaxInFlight: 4,
+		MaxBytesPerSecond: 500_000}}); !strings.Contains(got,
+		" --max-rate=50 --max-in-flight=4 --max-bandwidth=500000 ") {
 		t.Errorf("the arguments are %s", got)
 	}
-	if got := arguments(Options{}); strings.Contains(got, "--max-rate") || strings.Contains(got, "--max-in-flight") || strings.Contains(got, "--max-bandwidth") {
+	if got := arguments(Options{}); strings.Contains(got, "--max-rate") || strings.Contains(got, "--max-in-flight") ||
+		strings.Contains(got, "--max-bandwidth") {
 		t.Errorf("without bounds the arguments are %s", got)
 	}
 }
@@ -335,9 +358,12 @@ func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 		"\"Ops\" for --metrics-from-namespace: use names":              func(o *Options) { o.MetricsFromNamespaces = []string{"a", "Ops"} },
 		"for --metrics-cert-secret: use the name of a Secret":          func(o *Options) { o.MetricsCertSecret = "a/b" },
 		"\"10.0.0.1/8\" for --egress-to: use blocks":                   func(o *Options) { o.EgressTo = []string{"10.0.0.1/8"} },
-		"\"10.0.0.1\" for --egress-to: use blocks":                     func(o *Options) { o.EgressTo = []string{"::/0", "10.0.0.1"} },
-		"\"10.0.0.0/8:0\" for --egress-to: use blocks":                 func(o *Options) { o.EgressTo = []string{"10.0.0.0/8:0"} },
-		"the guard needs workers of their own":                         func(o *Options) { o.Guard, o.Workers = true, InProcess },
+		"\"10.0.0.1\" for --egress-to: use blocks": func(o *Options) {
+			o.EgressTo = []string{"::/0",
+				"10.0.0.1"}
+		},
+		"\"10.0.0.0/8:0\" for --egress-to: use blocks": func(o *Options) { o.EgressTo = []string{"10.0.0.0/8:0"} },
+		"the guard needs workers of their own":         func(o *Options) { o.Guard, o.Workers = true, InProcess },
 	} {
 		o := Options{Image: "kube-migrator:v1"}
 		o = o.Complete()
@@ -347,7 +373,8 @@ func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 		}
 	}
 	for _, image := range []string{
-		"kube-migrator", "kube-migrator:v1.0.0", "localhost:5000/kube-migrator:v1", "ghcr.io/kube-migrator/kube-migrator:v1",
+		"kube-migrator", "kube-migrator:v1.0.0", "localhost:5000/kube-migrator:v1",
+		"ghcr.io/kube-migrator/kube-migrator:v1",
 		"registry.example.com/a/b_c/d@sha256:" + strings.Repeat("0", 64),
 	} {
 		if err := (Options{Image: image}).Complete().Check(); err != nil {

@@ -20,9 +20,9 @@ import (
 // migrationGroup is the group of our own definitions.
 var migrationGroup = v1alpha1.SchemeGroupVersion.Group
 
-// migratedRules let the worker do its work on what is migrated: one rule for everything, or one per group, in alphabetical
-// order. RBAC cannot deny, and its wildcards include the policies of the guard and get on nodes/proxy, with which kubelets
-// run commands. So with the guard the rules name resources.
+// migratedRules let the worker do its work on what is migrated: one rule for everything, or one per group, in
+// alphabetical order. RBAC cannot deny, and its wildcards include the policies of the guard and get on nodes/proxy,
+// with which kubelets run commands. So with the guard the rules name resources.
 func (o Options) migratedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
 	verbs := []string{"get", "list", "patch"}
 	if !o.Names() {
@@ -56,8 +56,10 @@ func on(resources ...string) []string { return resources }
 var inventoryRules = []rbacv1.PolicyRule{
 	rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list"),
 	rule("apiregistration.k8s.io", on("apiservices"), "get", "list"),
-	rule("discovery.k8s.io", on("endpointslices"), "list"), // of kube-apiservers, and of the services behind APIServices, wherever they are
-	// Where API servers publish what they store. Worker and controller see the same, or their epochs would not be the same.
+	// of kube-apiservers, and of the services behind APIServices, wherever they are
+	rule("discovery.k8s.io", on("endpointslices"), "list"),
+	// Where API servers publish what they store. Worker and controller see the same, or their epochs would not be the
+	// same.
 	rule("internal.apiserver.k8s.io", on("storageversions"), "get", "list"),
 	rule(migrationGroup, on("storageversions"), "get", "list"),
 }
@@ -73,14 +75,16 @@ var workerNamespaceRules = []rbacv1.PolicyRule{
 	discoveryTokens(),
 }
 
-// discoveryTokens lets somebody be known to aggregated API servers without showing them a token that is good for anything.
+// discoveryTokens lets somebody be known to aggregated API servers without showing them a token that is good for
+// anything.
 func discoveryTokens() rbacv1.PolicyRule {
 	tokens := rule("", on("serviceaccounts/token"), "create")
 	tokens.ResourceNames = []string{agreement.DiscoveryAccount}
 	return tokens
 }
 
-// comparedRules let the controller ask how far collections have come, and read no object of them: it may list one name alone.
+// comparedRules let the controller ask how far collections have come, and read no object of them: it may list one name
+// alone.
 func (o Options) comparedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
 	o.Guard = false // it is not for the controller, which patches none of them
 	rules := o.migratedRules(resources)
@@ -106,7 +110,8 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 		rule("internal.apiserver.k8s.io", on("storageversions"), "get", "list", "watch"),
 		rule("storagemigration.k8s.io", on("storageversionmigrations"), "list"),
 		rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list", "watch"),
-		rule("apiextensions.k8s.io", on("customresourcedefinitions/status"), "patch"), // prunes storedVersions after proof (I2)
+		// prunes storedVersions after proof (I2)
+		rule("apiextensions.k8s.io", on("customresourcedefinitions/status"), "patch"),
 		rule("apiregistration.k8s.io", on("apiservices"), "get", "list", "watch"),
 		rule("discovery.k8s.io", on("endpointslices"), "list"),
 		rule("events.k8s.io", on("events"), "create", "patch"),
@@ -117,8 +122,8 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 	}
 }
 
-// controllerNamespaceRules are what the controller needs in the namespace of the installation. It updates ConfigMaps to give workers their next run, and to
-// end a run whose worker is not heard of any more.
+// controllerNamespaceRules are what the controller needs in the namespace of the installation. It updates ConfigMaps to
+// give workers their next run, and to end a run whose worker is not heard of any more.
 func controllerNamespaceRules() []rbacv1.PolicyRule {
 	lease := rule("coordination.k8s.io", on("leases"), "get", "update")
 	lease.ResourceNames = []string{Controller}
@@ -132,8 +137,8 @@ func controllerNamespaceRules() []rbacv1.PolicyRule {
 	}
 }
 
-// extendRules let the controller grant the worker what comes after the installation, in one ClusterRole. A policy of the guard bounds what
-// that is (Options.grants): without the guard there is no need for it.
+// extendRules let the controller grant the worker what comes after the installation, in one ClusterRole. A policy of
+// the guard bounds what that is (Options.grants): without the guard there is no need for it.
 func (o Options) extendRules() []rbacv1.PolicyRule {
 	if !o.Extends() {
 		return nil
@@ -143,7 +148,8 @@ func (o Options) extendRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{extend}
 }
 
-// later is the ClusterRole that the controller extends. install does not apply its rules then, so that another install keeps them.
+// later is the ClusterRole that the controller extends. install does not apply its rules then, so that another install
+// keeps them.
 func (o Options) later() *rbacv1.ClusterRole {
 	role := &rbacv1.ClusterRole{ObjectMeta: meta(componentWorker, "", laterRole)}
 	if !o.Extends() {
@@ -166,23 +172,27 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 		return &rbacv1.ClusterRole{ObjectMeta: meta(component, "", name), Rules: rules}
 	}
 	clusterBinding := func(component, name string, subject rbacv1.Subject) runtime.Object {
-		return &rbacv1.ClusterRoleBinding{ObjectMeta: meta(component, "", name), RoleRef: roleRef("ClusterRole", name), Subjects: []rbacv1.Subject{subject}}
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: meta(component, "", name), RoleRef: roleRef("ClusterRole", name),
+			Subjects: []rbacv1.Subject{subject}}
 	}
 	role := func(component, namespace, name string, rules ...rbacv1.PolicyRule) runtime.Object {
 		return &rbacv1.Role{ObjectMeta: meta(component, namespace, name), Rules: rules}
 	}
 	binding := func(component, namespace, name string, subjects ...rbacv1.Subject) runtime.Object {
-		return &rbacv1.RoleBinding{ObjectMeta: meta(component, namespace, name), RoleRef: roleRef("Role", name), Subjects: subjects}
+		return &rbacv1.RoleBinding{ObjectMeta: meta(component, namespace, name),
+			RoleRef: roleRef("Role", name), Subjects: subjects}
 	}
 	const system, public = metav1.NamespaceSystem, metav1.NamespaceDefault
 	paused := rule("", on("configmaps"), "get") // whether everything is paused
 	paused.ResourceNames = []string{flagsName}
 	return map[string][]runtime.Object{
 		"ClusterRole": {
-			clusterRole(componentController, ControllerAccount, slices.Concat(controllerRules(o.Namespace), o.comparedRules(resources), o.extendRules())),
+			clusterRole(componentController, ControllerAccount,
+				slices.Concat(controllerRules(o.Namespace), o.comparedRules(resources), o.extendRules())),
 			clusterRole(componentWorker, WorkerAccount, append(o.migratedRules(resources), workerRules...)),
 			o.later(),
-			clusterRole(componentController, metricsReader, metricsRules), // for whoever scrapes: bound by the administrator
+			// for whoever scrapes: bound by the administrator
+			clusterRole(componentController, metricsReader, metricsRules),
 		},
 		"ClusterRoleBinding": {
 			clusterBinding(componentController, ControllerAccount, controller),
@@ -192,10 +202,13 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 		"Role": {
 			role(componentController, o.Namespace, ControllerAccount, controllerNamespaceRules()...),
 			role(componentWorker, o.Namespace, WorkerAccount, workerNamespaceRules...),
-			// The agreement lists: names cannot restrict that. The controller also waits for API servers to come and go.
+			// The agreement lists: names cannot restrict that. The controller also waits for API servers to come and
+			// go.
 			role(componentInstall, system, agreementRole, rule("coordination.k8s.io", on("leases"), "list")),
-			role(componentController, system, ControllerAccount, rule("coordination.k8s.io", on("leases"), "list", "watch"), paused),
-			role(componentController, public, ControllerAccount, rule("discovery.k8s.io", on("endpointslices"), "watch")),
+			role(componentController, system, ControllerAccount,
+				rule("coordination.k8s.io", on("leases"), "list", "watch"), paused),
+			role(componentController, public, ControllerAccount,
+				rule("discovery.k8s.io", on("endpointslices"), "watch")),
 		},
 		"RoleBinding": {
 			binding(componentController, o.Namespace, ControllerAccount, controller),

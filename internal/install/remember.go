@@ -26,11 +26,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// flagsName is the ConfigMap in kube-system that remembers the flags of the last installation. It is there and not in the namespace of the
-// installation, because workers may update ConfigMaps in that one, and because a later installation has to find out the namespace first.
+// flagsName is the ConfigMap in kube-system that remembers the flags of the last installation. It is there and not in
+// the namespace of the installation, because workers may update ConfigMaps in that one, and because a later
+// installation has to find out the namespace first.
 const flagsName = Name + "-flags"
 
-// flagsKey is where the flags are: one text, because of a map that somebody else applied as well no entry could ever be forgotten.
+// flagsKey is where the flags are: one text, because of a map that somebody else applied as well no entry could ever be
+// forgotten.
 const flagsKey = "flags.yaml"
 
 // memory is the object that remembers the flags.
@@ -43,17 +45,19 @@ func (o Options) memory() (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write flags: %w", err)
 	}
-	return &corev1.ConfigMap{ObjectMeta: meta(componentInstall, metav1.NamespaceSystem, flagsName), Data: map[string]string{flagsKey: string(text)}}, nil
+	return &corev1.ConfigMap{ObjectMeta: meta(componentInstall, metav1.NamespaceSystem, flagsName),
+		Data: map[string]string{flagsKey: string(text)}}, nil
 }
 
-// Remembered returns the flags of the last installation, by name, with the text of their values; none where there was none. The error
-// may be a *access.ForbiddenError.
+// Remembered returns the flags of the last installation, by name, with the text of their values; none where there was
+// none. The error may be a *access.ForbiddenError.
 func Remembered(ctx context.Context, client rest.Interface) (map[string]string, error) {
 	k := kindNamed("ConfigMap")
 	o, err := read(ctx, client, k, metav1.NamespaceSystem, flagsName)
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil, &access.ForbiddenError{Permission: access.Permission{Verb: "get", Namespace: metav1.NamespaceSystem, Resource: k.GroupResource(), Namespaced: true}}
+		return nil, &access.ForbiddenError{Permission: access.Permission{Verb: "get", Namespace: metav1.NamespaceSystem,
+			Resource: k.GroupResource(), Namespaced: true}}
 	case err != nil || o == nil:
 		return nil, err
 	}
@@ -65,9 +69,10 @@ func Remembered(ctx context.Context, client rest.Interface) (map[string]string, 
 	return flags, nil
 }
 
-// Kept returns resources of some groups that workers may migrate already, and that the patterns still include. An installation
-// that cannot see a group now must not take away what was granted of it: nobody asked for that.
-func Kept(ctx context.Context, client rest.Interface, groups, include, exclude []string) ([]schema.GroupResource, error) {
+// Kept returns resources of some groups that workers may migrate already, and that the patterns still include. An
+// installation that cannot see a group now must not take away what was granted of it: nobody asked for that.
+func Kept(ctx context.Context, client rest.Interface, groups, include,
+	exclude []string) ([]schema.GroupResource, error) {
 	o, err := read(ctx, client, kindNamed("ClusterRole"), "", WorkerAccount)
 	if err != nil || o == nil {
 		return nil, err
@@ -83,7 +88,8 @@ func Kept(ctx context.Context, client rest.Interface, groups, include, exclude [
 		}
 		for _, name := range r.Resources {
 			resource := schema.GroupResource{Group: r.APIGroups[0], Resource: name}
-			if (len(include) == 0 || inventory.Matches(include, resource.String())) && !inventory.Matches(exclude, resource.String()) {
+			if (len(include) == 0 || inventory.Matches(include, resource.String())) &&
+				!inventory.Matches(exclude, resource.String()) {
 				kept = append(kept, resource)
 			}
 		}
@@ -98,7 +104,8 @@ func (i *Installation) tellChanges(ctx context.Context, next *unstructured.Unstr
 		return err
 	}
 	var all appsv1.DeploymentList
-	if err := list(ctx, i.Client, kindNamed("Deployment"), "", controllers+","+managedByLabel+"="+Name, "", &all); err != nil {
+	if err := list(ctx, i.Client, kindNamed("Deployment"), "", controllers+","+managedByLabel+"="+Name,
+		"", &all); err != nil {
 		return err
 	}
 	for n := range all.Items {
@@ -109,7 +116,8 @@ func (i *Installation) tellChanges(ctx context.Context, next *unstructured.Unstr
 	return nil
 }
 
-// changes says what becomes of a controller: its namespace, replicas and arguments, of which its image is one. It is pure.
+// changes says what becomes of a controller: its namespace, replicas and arguments, of which its image is one. It is
+// pure.
 func changes(live, planned *appsv1.Deployment) []string {
 	before, after := argumentsOf(live), argumentsOf(planned)
 	if before == nil {
@@ -123,7 +131,8 @@ func changes(live, planned *appsv1.Deployment) []string {
 	}
 	add("namespace", live.Namespace, planned.Namespace)
 	add("replicas", replicasOf(live), replicasOf(planned))
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(after))...)))) {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(before)),
+		slices.Collect(maps.Keys(after))...)))) {
 		if name != "--namespace" { // said above
 			add(name, cmp.Or(strings.Join(before[name], ","), "none"), cmp.Or(strings.Join(after[name], ","), "none"))
 		}

@@ -53,7 +53,8 @@ func send(ctx context.Context, request *rest.Request, into any) error {
 }
 
 // read returns an object, nil where it does not exist.
-func read(ctx context.Context, client rest.Interface, k kind, namespace, name string) (*unstructured.Unstructured, error) {
+func read(ctx context.Context, client rest.Interface, k kind, namespace,
+	name string) (*unstructured.Unstructured, error) {
 	path, err := k.path(namespace, name)
 	if err != nil {
 		return nil, fmt.Errorf("get %s: %w", k.Kind, err)
@@ -69,19 +70,22 @@ func read(ctx context.Context, client rest.Interface, k kind, namespace, name st
 	return o, nil
 }
 
-// list decodes a collection into a list type; one that the API server does not serve is empty. Fields and labels are selectors.
+// list decodes a collection into a list type; one that the API server does not serve is empty. Fields and labels are
+// selectors.
 func list(ctx context.Context, client rest.Interface, k kind, namespace, labels, fields string, into any) error {
 	return listAs(ctx, client, k, namespace, labels, fields, anyJSON, into)
 }
 
 // found returns the metadata of the objects that a selector finds.
-func found(ctx context.Context, client rest.Interface, k kind, namespace, labels string) ([]metav1.PartialObjectMetadata, error) {
+func found(ctx context.Context, client rest.Interface, k kind, namespace,
+	labels string) ([]metav1.PartialObjectMetadata, error) {
 	var l metav1.PartialObjectMetadataList
 	err := listAs(ctx, client, k, namespace, labels, "", metadataJSON, &l)
 	return l.Items, err
 }
 
-func listAs(ctx context.Context, client rest.Interface, k kind, namespace, labels, fields, accept string, into any) error {
+func listAs(ctx context.Context, client rest.Interface, k kind, namespace, labels, fields,
+	accept string, into any) error {
 	path, err := k.path(namespace, "")
 	if err != nil {
 		return fmt.Errorf("list %s: %w", k.GroupResource(), err)
@@ -101,7 +105,8 @@ func listAs(ctx context.Context, client rest.Interface, k kind, namespace, label
 
 // remove deletes an object; what it owns is deleted in the background. It reports whether there was one. An empty UID
 // stands for whichever object has the name; a negative grace for the object's own.
-func remove(ctx context.Context, client rest.Interface, k kind, namespace, name string, uid types.UID, grace int64, dryRun bool) (bool, error) {
+func remove(ctx context.Context, client rest.Interface, k kind, namespace, name string, uid types.UID, grace int64,
+	dryRun bool) (bool, error) {
 	options := metav1.DeleteOptions{
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 		PropagationPolicy: new(metav1.DeletePropagationBackground),

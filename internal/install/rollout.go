@@ -38,7 +38,8 @@ func (i *Installation) Rollout(ctx context.Context, namespace string) error {
 			return true, state, nil
 		}
 		var running corev1.PodList
-		if err := list(ctx, i.Client, pods, namespace, metav1.FormatLabelSelector(d.Spec.Selector), "", &running); err != nil {
+		if err := list(ctx, i.Client, pods, namespace, metav1.FormatLabelSelector(d.Spec.Selector), "",
+			&running); err != nil {
 			return false, "", err
 		}
 		if why := trouble(d, running.Items); why != "" {
@@ -106,9 +107,9 @@ func trouble(d *appsv1.Deployment, running []corev1.Pod) string {
 	return ""
 }
 
-// removeOlder deletes Deployments that we manage and that the one to be applied does not take the place of by itself: those with another
-// name or in another namespace, of which two would act at once (I8), and one with another selector, which cannot be changed.
-// It reports whether the latter was there.
+// removeOlder deletes Deployments that we manage and that the one to be applied does not take the place of by itself:
+// those with another name or in another namespace, of which two would act at once (I8), and one with another selector,
+// which cannot be changed. It reports whether the latter was there.
 func (i *Installation) removeOlder(ctx context.Context, next *unstructured.Unstructured) (replaced bool, err error) {
 	planned, err := deploymentOf(next)
 	if err != nil {
@@ -145,7 +146,8 @@ func (i *Installation) removeDeployment(ctx context.Context, d *appsv1.Deploymen
 	k := kindNamed("Deployment")
 	if i.Mode != DryRunClient {
 		if err := access.Ask(ctx, i.Client, []access.Permission{
-			{Verb: "delete", Namespace: d.Namespace, Resource: k.GroupResource()}, {Verb: "list", Namespace: d.Namespace, Resource: pods.GroupResource()},
+			{Verb: "delete", Namespace: d.Namespace, Resource: k.GroupResource()},
+			{Verb: "list", Namespace: d.Namespace, Resource: pods.GroupResource()},
 		}); err != nil {
 			return err
 		}
@@ -157,7 +159,8 @@ func (i *Installation) removeDeployment(ctx context.Context, d *appsv1.Deploymen
 	if i.Mode != Write {
 		return nil
 	}
-	return await(ctx, i.Timeout, "the older controller "+d.Namespace+"/"+d.Name+" has ended", i.Progress, func(ctx context.Context) (bool, string, error) {
+	return await(ctx, i.Timeout, "the older controller "+d.Namespace+"/"+d.Name+
+		" has ended", i.Progress, func(ctx context.Context) (bool, string, error) {
 		now, err := i.readDeployment(ctx, d.Namespace, d.Name)
 		if err != nil || now != nil && now.UID == d.UID {
 			return false, "the Deployment is being deleted", err

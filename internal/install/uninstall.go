@@ -43,8 +43,9 @@ type Removal struct {
 	namespaces []string
 }
 
-// Run removes what there is. It may be repeated after any error, and where nothing is left it does nothing. Errors to look
-// for: *access.ForbiddenError and ErrInUse before anything is removed, *TimeoutError, else those of the API server.
+// Run removes what there is. It may be repeated after any error, and where nothing is left it does nothing. Errors to
+// look for: *access.ForbiddenError and ErrInUse before anything is removed, *TimeoutError, else those of the API
+// server.
 func (r *Removal) Run(ctx context.Context) error {
 	if err := access.Ask(ctx, r.Client, r.permissions()); err != nil {
 		return err
@@ -58,12 +59,15 @@ func (r *Removal) Run(ctx context.Context) error {
 		r.all("ServiceAccount"), r.pods, // without the account no pod is made anew
 		r.checkpoints,
 		r.lease,
-		r.all("ClusterRole"), r.all("Role"), r.all("PodDisruptionBudget"), r.all("NetworkPolicy"), r.all("FlowSchema"), r.all("PriorityLevelConfiguration"),
+		r.all("ClusterRole"), r.all("Role"), r.all("PodDisruptionBudget"), r.all("NetworkPolicy"), r.all("FlowSchema"),
+		r.all("PriorityLevelConfiguration"),
 		r.memory, r.stopped,
-		r.all("ValidatingAdmissionPolicyBinding"), r.all("ValidatingAdmissionPolicy"), // no worker is left that they hold back
+		// no worker is left that they hold back
+		r.all("ValidatingAdmissionPolicyBinding"), r.all("ValidatingAdmissionPolicy"),
 	}
 	if r.Purge {
-		steps = append(steps, r.all("CustomResourceDefinition"), r.gone("CustomResourceDefinition"), r.leave, r.all("Namespace"), r.gone("Namespace"))
+		steps = append(steps, r.all("CustomResourceDefinition"), r.gone("CustomResourceDefinition"), r.leave,
+			r.all("Namespace"), r.gone("Namespace"))
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -96,14 +100,16 @@ func (r *Removal) permissions() []access.Permission {
 	var needed []access.Permission
 	if r.Purge {
 		for _, k := range used {
-			needed = append(needed, access.Permission{Verb: "list", Resource: k.GroupResource(), Namespaced: k.namespaced})
+			needed = append(needed, access.Permission{Verb: "list", Resource: k.GroupResource(),
+				Namespaced: k.namespaced})
 		}
 	}
 	for _, k := range append(slices.Clone(kinds), pods, jobs, leases) {
 		for _, verb := range verbs {
 			state := k.Kind == "CustomResourceDefinition" || k.Kind == "Namespace"
 			if !state || r.Purge || verb == "list" {
-				needed = append(needed, access.Permission{Verb: verb, Resource: k.GroupResource(), Namespaced: k.namespaced})
+				needed = append(needed, access.Permission{Verb: verb, Resource: k.GroupResource(),
+					Namespaced: k.namespaced})
 			}
 		}
 	}
@@ -137,8 +143,8 @@ func (r *Removal) findNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// used are kinds that somebody else's use of a namespace shows in, beside pods: workloads that have no pod now, and what a deletion
-// would lose for ever.
+// used are kinds that somebody else's use of a namespace shows in, beside pods: workloads that have no pod now, and
+// what a deletion would lose for ever.
 var used = []kind{
 	kindNamed("Deployment"),
 	{gvk("apps", "v1", "StatefulSet"), "statefulsets", true},
@@ -163,7 +169,8 @@ func (r *Removal) unused(ctx context.Context, namespace string) error {
 			return err
 		}
 		if len(others) > 0 {
-			return fmt.Errorf("%w: %s holds the %s %s, which is not of kube-migrator", ErrInUse, namespace, k.Kind, others[0].Name)
+			return fmt.Errorf("%w: %s holds the %s %s, which is not of kube-migrator", ErrInUse, namespace,
+				k.Kind, others[0].Name)
 		}
 	}
 	return nil
@@ -294,7 +301,8 @@ func (r *Removal) lease(ctx context.Context) error {
 		if o == nil {
 			continue
 		}
-		if err := r.remove(ctx, leases, metav1.ObjectMeta{Namespace: namespace, Name: Controller, UID: o.GetUID()}, -1); err != nil {
+		if err := r.remove(ctx, leases, metav1.ObjectMeta{Namespace: namespace, Name: Controller,
+			UID: o.GetUID()}, -1); err != nil {
 			return err
 		}
 	}
@@ -308,7 +316,8 @@ func (r *Removal) memory(ctx context.Context) error {
 	if err != nil || o == nil || o.GetLabels()[managedByLabel] != Name {
 		return err
 	}
-	return r.remove(ctx, k, metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: flagsName, UID: o.GetUID(), DeletionTimestamp: o.GetDeletionTimestamp()}, -1)
+	return r.remove(ctx, k, metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: flagsName, UID: o.GetUID(),
+		DeletionTimestamp: o.GetDeletionTimestamp()}, -1)
 }
 
 // remove deletes one object and reports it. One that is being deleted already is not worth a word.
@@ -331,7 +340,8 @@ func (r *Removal) stopped(ctx context.Context) error {
 	if r.Mode != Write {
 		return nil
 	}
-	return await(ctx, r.Timeout, "all pods of kube-migrator have ended", r.Progress, func(ctx context.Context) (bool, string, error) {
+	return await(ctx, r.Timeout, "all pods of kube-migrator have ended", r.Progress, func(ctx context.Context) (bool,
+		string, error) {
 		left, err := r.running(ctx)
 		if err != nil || len(left) == 0 {
 			return err == nil, "", err
@@ -353,7 +363,8 @@ func (r *Removal) gone(name string) func(context.Context) error {
 		if r.Mode != Write {
 			return nil
 		}
-		return await(ctx, r.Timeout, "everything of the kind "+name+" is deleted", r.Progress, func(ctx context.Context) (bool, string, error) {
+		return await(ctx, r.Timeout, "everything of the kind "+name+
+			" is deleted", r.Progress, func(ctx context.Context) (bool, string, error) {
 			k := kindNamed(name)
 			left, err := found(ctx, r.Client, k, "", ours)
 			if err != nil || len(left) == 0 {
@@ -381,14 +392,16 @@ func terminating(o *unstructured.Unstructured) string {
 	for _, c := range conditions {
 		condition, _ := c.(map[string]any)
 		status, message := condition["status"], condition["message"]
-		if name, _ := condition["type"].(string); status == "True" && message != nil && (name == "Terminating" || strings.HasPrefix(name, "Namespace")) {
+		if name, _ := condition["type"].(string); status == "True" && message != nil &&
+			(name == "Terminating" || strings.HasPrefix(name, "Namespace")) {
 			words = append(words, fmt.Sprint(message))
 		}
 	}
 	if len(words) == 0 && len(o.GetFinalizers()) > 0 {
 		return "it has the finalizers " + strings.Join(o.GetFinalizers(), ", ")
 	}
-	if phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); len(words) == 0 && phase == "Terminating" {
+	if phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); len(words) == 0 &&
+		phase == "Terminating" {
 		return "kube-controller-manager has to empty it"
 	}
 	return strings.Join(words, "; ")

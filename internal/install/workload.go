@@ -18,14 +18,16 @@ import (
 const (
 	metricsPort = 8443
 	healthPort  = 8081
-	// memoryLimit is that of the container. goMemoryLimit is 90 % of it: from there on Go's garbage collector works harder rather than
-	// let the kernel end the process (https://go.dev/doc/gc-guide#Memory_limit). The rest is for what Go does not count.
+	// memoryLimit is that of the container. goMemoryLimit is 90 % of it: from there on Go's garbage collector works
+	// harder rather than let the kernel end the process (https://go.dev/doc/gc-guide#Memory_limit). The rest is for
+	// what Go does not count.
 	memoryLimit   = "256Mi"
 	goMemoryLimit = "230MiB"
 	// anybody is the user of the container: no image needs to define it.
 	anybody = 65532
-	// podSecurityVersion pins what the restricted level demands: an upgrade of the cluster does not change whether our pods are
-	// admitted. It is that of the newest release that is tested; an API server that is older takes the newest that it knows.
+	// podSecurityVersion pins what the restricted level demands: an upgrade of the cluster does not change whether our
+	// pods are admitted. It is that of the newest release that is tested; an API server that is older takes the newest
+	// that it knows.
 	podSecurityVersion = "v1.37"
 	// metricsCertDir is where the controller finds the certificate of Options.MetricsCertSecret.
 	metricsCertDir = "/etc/kube-migrator/metrics"
@@ -44,7 +46,8 @@ func (o Options) namespace() *corev1.Namespace {
 // automountServiceAccountToken.
 func (o Options) serviceAccounts() []*corev1.ServiceAccount {
 	account := func(component, name string) *corev1.ServiceAccount {
-		return &corev1.ServiceAccount{ObjectMeta: meta(component, o.Namespace, name), AutomountServiceAccountToken: new(false)}
+		return &corev1.ServiceAccount{ObjectMeta: meta(component, o.Namespace, name),
+			AutomountServiceAccountToken: new(false)}
 	}
 	return []*corev1.ServiceAccount{
 		account(componentController, ControllerAccount),
@@ -73,9 +76,10 @@ func (o Options) deployment() *appsv1.Deployment {
 // (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
 func (o Options) pod() corev1.PodSpec {
 	return corev1.PodSpec{
-		ServiceAccountName:            ControllerAccount,
-		AutomountServiceAccountToken:  new(true),
-		EnableServiceLinks:            new(false), // Services of the namespace would become variables of the environment
+		ServiceAccountName:           ControllerAccount,
+		AutomountServiceAccountToken: new(true),
+		// Services of the namespace would become variables of the environment
+		EnableServiceLinks:            new(false),
 		TerminationGracePeriodSeconds: new(int64(30)),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: new(true), RunAsUser: new(int64(anybody)), RunAsGroup: new(int64(anybody)),
@@ -91,7 +95,8 @@ func (o Options) pod() corev1.PodSpec {
 	}
 }
 
-// volumes of the controller's pod: the certificate for metrics, where there is one. The pod does not start before the Secret exists.
+// volumes of the controller's pod: the certificate for metrics, where there is one. The pod does not start before the
+// Secret exists.
 func (o Options) volumes() []corev1.Volume {
 	if o.MetricsCertSecret == "" {
 		return nil
@@ -110,7 +115,8 @@ func (o Options) volumeMounts() []corev1.VolumeMount {
 func (o Options) container() corev1.Container {
 	probe := func(path string) *corev1.Probe {
 		return &corev1.Probe{
-			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}},
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
+				Port: intstr.FromString("health")}},
 			PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 3,
 		}
 	}
@@ -123,8 +129,9 @@ func (o Options) container() corev1.Container {
 		LivenessProbe: probe("/healthz"), ReadinessProbe: probe("/readyz"),
 		// No limit on CPU: it would make a busy controller late for its Lease.
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memoryLimit)},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"),
+				corev1.ResourceMemory: resource.MustParse("64Mi")},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memoryLimit)},
 		},
 		Env:          []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: goMemoryLimit}},
 		VolumeMounts: o.volumeMounts(),
@@ -146,8 +153,8 @@ func (o Options) disruptionBudget() *policyv1.PodDisruptionBudget {
 	}
 }
 
-// priorityLevel gives sweeps a modest share of the API server of their own (I7): they cannot crowd others out, and in an
-// idle cluster they borrow. Half of the share is lent while no sweep runs.
+// priorityLevel gives sweeps a modest share of the API server of their own (I7): they cannot crowd others out, and in
+// an idle cluster they borrow. Half of the share is lent while no sweep runs.
 func priorityLevel() *flowcontrolv1.PriorityLevelConfiguration {
 	return &flowcontrolv1.PriorityLevelConfiguration{
 		ObjectMeta: meta(componentInstall, "", Name),
@@ -165,9 +172,9 @@ func priorityLevel() *flowcontrolv1.PriorityLevelConfiguration {
 	}
 }
 
-// flowSchema leads whoever runs sweeps to the priority level: after the API server's own schemas for leader election, nodes
-// and kube-system, before the one for all ServiceAccounts. Only a sweep's verbs are meant: a controller that sweeps must
-// not wait behind itself to renew its Lease.
+// flowSchema leads whoever runs sweeps to the priority level: after the API server's own schemas for leader election,
+// nodes and kube-system, before the one for all ServiceAccounts. Only a sweep's verbs are meant: a controller that
+// sweeps must not wait behind itself to renew its Lease.
 func (o Options) flowSchema() *flowcontrolv1.FlowSchema {
 	account := WorkerAccount
 	if o.Workers == InProcess {
@@ -178,14 +185,17 @@ func (o Options) flowSchema() *flowcontrolv1.FlowSchema {
 		Spec: flowcontrolv1.FlowSchemaSpec{
 			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: Name},
 			MatchingPrecedence:         1000,
-			DistinguisherMethod:        &flowcontrolv1.FlowDistinguisherMethod{Type: flowcontrolv1.FlowDistinguisherMethodByUserType},
+			DistinguisherMethod: &flowcontrolv1.FlowDistinguisherMethod{
+				Type: flowcontrolv1.FlowDistinguisherMethodByUserType,
+			},
 			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
 				Subjects: []flowcontrolv1.Subject{{
 					Kind:           flowcontrolv1.SubjectKindServiceAccount,
 					ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: o.Namespace, Name: account},
 				}},
 				ResourceRules: []flowcontrolv1.ResourcePolicyRule{{
-					Verbs: []string{"get", "list", "patch"}, APIGroups: []string{flowcontrolv1.APIGroupAll}, Resources: []string{flowcontrolv1.ResourceAll},
+					Verbs: []string{"get", "list", "patch"}, APIGroups: []string{flowcontrolv1.APIGroupAll},
+					Resources:    []string{flowcontrolv1.ResourceAll},
 					ClusterScope: true, Namespaces: []string{flowcontrolv1.NamespaceEvery},
 				}},
 			}},

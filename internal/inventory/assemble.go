@@ -62,7 +62,8 @@ func served(f *facts) *found {
 // serve adds a version; the first one, which is the preferred one, describes the resource.
 func (r *Resource) serve(f *facts, gv schema.GroupVersion, listed metav1.APIResource) {
 	if len(r.Versions) == 0 {
-		r.Kind, r.Singular, r.ShortNames, r.Namespaced = listed.Kind, strings.ToLower(listed.SingularName), listed.ShortNames, listed.Namespaced
+		r.Kind, r.Singular, r.ShortNames, r.Namespaced = listed.Kind, strings.ToLower(listed.SingularName),
+			listed.ShortNames, listed.Namespaced
 		if s, ok := f.services[gv]; ok {
 			r.Origin, r.Service = migrate.Aggregated, s.service
 		} else if f.definitionsKnown {
@@ -156,8 +157,8 @@ func problem(r *Resource) *Problem {
 	return nil
 }
 
-// candidatesOf returns the function that finds the version a resource's hash stands for: versions of its own group first,
-// then those of groups that serve a resource of the same plural or kind, then of any group.
+// candidatesOf returns the function that finds the version a resource's hash stands for: versions of its own group
+// first, then those of groups that serve a resource of the same plural or kind, then of any group.
 func candidatesOf(f *facts, all []*Resource) func(*Resource) schema.GroupVersion {
 	versions := map[string][]string{} // served or defined, by group
 	kin := map[string][]string{}      // groups by plural and by kind
@@ -205,7 +206,8 @@ var usualVersions = func() (names []string) {
 
 // share joins resources that are stored once: same plural, same hash, in several groups. The group of the storage
 // version names them; where that is unknown, or does not serve them in a way that can be migrated, the first does.
-// Cohabitation: https://github.com/kubernetes/kubernetes/blob/master/pkg/kubeapiserver/default_storage_factory_builder.go
+// Cohabitation:
+// https://github.com/kubernetes/kubernetes/blob/master/pkg/kubeapiserver/default_storage_factory_builder.go
 func share(all []*Resource) *Inventory {
 	type storage struct{ plural, hash string }
 	of := map[storage][]*Resource{}

@@ -38,7 +38,8 @@ func factsOf(listings ...listing) *facts {
 		if f.resources[gv] == nil {
 			f.groups[i].Versions = append(f.groups[i].Versions, metav1.GroupVersionForDiscovery{Version: gv.Version})
 		}
-		r := metav1.APIResource{Name: l.plural, SingularName: strings.ToLower(l.kind), Kind: l.kind, Verbs: strings.Split(l.verbs, ",")}
+		r := metav1.APIResource{Name: l.plural, SingularName: strings.ToLower(l.kind), Kind: l.kind,
+			Verbs: strings.Split(l.verbs, ",")}
 		if l.stored != "" {
 			stored, _ := schema.ParseGroupVersion(l.stored)
 			r.StorageVersionHash = storageversion.Hash(stored.WithKind(l.kind))
@@ -109,7 +110,8 @@ func TestStorageAndEndpointFollowFromDiscovery(t *testing.T) {
 		"what cannot be migrated says why": {
 			[]listing{
 				{"a.io/v1", "reviews", "R", "", "create"}, {"a.io/v1", "metrics", "M", "", "get,list"},
-				{"a.io/v1", "blind", "B", "a.io/v1", "create,patch"}, {"a.io/v1", "fixed", "F", "a.io/v1", "create,list"},
+				{"a.io/v1", "blind", "B", "a.io/v1", "create,patch"},
+				{"a.io/v1", "fixed", "F", "a.io/v1", "create,list"},
 			},
 			[]string{
 				"reviews.a.io stored as  at  NotPersisted", "metrics.a.io stored as  at  NotPersisted",
@@ -130,14 +132,16 @@ func TestStorageAndEndpointFollowFromDiscovery(t *testing.T) {
 }
 
 func TestTheOriginOfAResourceIsWhatServesIt(t *testing.T) {
-	f := factsOf(listing{"v1", "pods", "Pod", "v1", allVerbs}, listing{"c.io/v1", "cs", "C", "c.io/v1", allVerbs}, listing{"a.io/v1", "as", "A", "", allVerbs})
+	f := factsOf(listing{"v1", "pods", "Pod", "v1", allVerbs}, listing{"c.io/v1", "cs", "C", "c.io/v1", allVerbs},
+		listing{"a.io/v1", "as", "A", "", allVerbs})
 	f.services = map[schema.GroupVersion]apiService{{Group: "a.io", Version: "v1"}: {name: "v1.a.io", service: "ns/a"}}
 	f.definitions = []definition{
 		{GroupResource: schema.GroupResource{Group: "c.io", Resource: "cs"}, Kind: "C", Served: true},
 		{GroupResource: schema.GroupResource{Group: "a.io", Resource: "as"}, Kind: "A", Served: true},
 	}
 	inv := assemble(f)
-	for name, want := range map[string]migrate.Origin{"pods": migrate.BuiltIn, "cs.c.io": migrate.Custom, "as.a.io": migrate.Aggregated} {
+	for name, want := range map[string]migrate.Origin{"pods": migrate.BuiltIn, "cs.c.io": migrate.Custom,
+		"as.a.io": migrate.Aggregated} {
 		r, err := inv.Find(name)
 		if err != nil || r.Origin != want {
 			t.Errorf("%s: origin %q, %v, want %q", name, r.Origin, err, want)
@@ -155,13 +159,17 @@ func TestTheOriginOfAResourceIsWhatServesIt(t *testing.T) {
 
 func TestADefinitionThatDiscoveryDoesNotShowNamesTheFailure(t *testing.T) {
 	f := factsOf()
-	f.definitions = []definition{{GroupResource: schema.GroupResource{Group: "c.io", Resource: "cs"}, Kind: "C", Served: true, CRD: CRD{StorageVersion: "v1"}}}
-	f.failures = []Failure{{What: "c.io/v1", Group: "c.io", Reason: "boom"}, {What: "d.io/v1", Group: "d.io", Reason: "other"}}
+	f.definitions = []definition{{GroupResource: schema.GroupResource{Group: "c.io", Resource: "cs"}, Kind: "C",
+		Served: true, CRD: CRD{StorageVersion: "v1"}}}
+	f.failures = []Failure{{What: "c.io/v1", Group: "c.io", Reason: "boom"},
+		{What: "d.io/v1", Group: "d.io", Reason: "other"}}
 	r := assemble(f).Resources[0]
-	if r.Problem == nil || r.Problem.Reason != NotDiscovered || !strings.Contains(r.Problem.Message, "boom") || strings.Contains(r.Problem.Message, "other") {
+	if r.Problem == nil || r.Problem.Reason != NotDiscovered || !strings.Contains(r.Problem.Message, "boom") ||
+		strings.Contains(r.Problem.Message, "other") {
 		t.Errorf("problem %+v", r.Problem)
 	}
-	if want := storageversion.Hash(schema.GroupVersionKind{Group: "c.io", Version: "v1", Kind: "C"}); r.StorageVersionHash != want {
+	if want := storageversion.Hash(schema.GroupVersionKind{Group: "c.io", Version: "v1",
+		Kind: "C"}); r.StorageVersionHash != want {
 		t.Errorf("hash %q, want %q", r.StorageVersionHash, want)
 	}
 }
@@ -169,15 +177,19 @@ func TestADefinitionThatDiscoveryDoesNotShowNamesTheFailure(t *testing.T) {
 func TestFailuresAreInTheOrderOfDiscoveryAndNameTheServer(t *testing.T) {
 	f := &facts{
 		groups: []metav1.APIGroup{
-			preferredFirst(metav1.APIGroup{Name: "b.io", PreferredVersion: metav1.GroupVersionForDiscovery{Version: "v1"},
-				Versions: []metav1.GroupVersionForDiscovery{{Version: "v2"}, {Version: "v1"}, {Version: "v0"}}}),
+			preferredFirst(metav1.APIGroup{Name: "b.io",
+				PreferredVersion: metav1.GroupVersionForDiscovery{Version: "v1"},
+				Versions: []metav1.GroupVersionForDiscovery{{Version: "v2"},
+					{Version: "v1"}, {Version: "v0"}}}),
 			{Name: "a.io", Versions: []metav1.GroupVersionForDiscovery{{Version: "v1"}}},
 		},
-		services: map[schema.GroupVersion]apiService{{Group: "a.io", Version: "v1"}: {name: "v1.a.io", service: "ns/a", unavailable: "no endpoints"}},
+		services: map[schema.GroupVersion]apiService{{Group: "a.io", Version: "v1"}: {name: "v1.a.io", service: "ns/a",
+			unavailable: "no endpoints"}},
 	}
 	failed := document{err: errors.New("boom")}
 	f.add(map[schema.GroupVersion]document{
-		{Group: "b.io", Version: "v2"}: failed, {Group: "b.io", Version: "v1"}: failed, {Group: "b.io", Version: "v0"}: {},
+		{Group: "b.io", Version: "v2"}: failed, {Group: "b.io", Version: "v1"}: failed,
+		{Group: "b.io", Version: "v0"}: {},
 		{Group: "a.io", Version: "v1"}: failed,
 	})
 	want := []string{
@@ -203,14 +215,19 @@ func TestWithoutAHashTheStorageVersionIsTheDeclaredOne(t *testing.T) {
 		origin   migrate.Origin
 		want     string
 	}{
-		"a built-in resource":              {"", declares(kubernetesDeclares, "v1"), migrate.BuiltIn, "as.a.io stored as v1 at v1"},
-		"an aggregated resource":           {"", declares(weDeclare, "v1"), migrate.Aggregated, "as.a.io stored as v1 at v1"},
-		"what discovery shows comes first": {"a.io/v2", declares(kubernetesDeclares, "v1"), migrate.BuiltIn, "as.a.io stored as v2 at v2"},
-		"an API that is for other servers": {"", declares(weDeclare, "v1"), migrate.BuiltIn, "as.a.io stored as  at v2 NoStorageVersionHash"},
-		"nothing is declared":              {"", nil, migrate.BuiltIn, "as.a.io stored as  at v2 NoStorageVersionHash"},
+		"a built-in resource": {"", declares(kubernetesDeclares, "v1"), migrate.BuiltIn,
+			"as.a.io stored as v1 at v1"},
+		"an aggregated resource": {"", declares(weDeclare, "v1"), migrate.Aggregated,
+			"as.a.io stored as v1 at v1"},
+		"what discovery shows comes first": {"a.io/v2", declares(kubernetesDeclares, "v1"), migrate.BuiltIn,
+			"as.a.io stored as v2 at v2"},
+		"an API that is for other servers": {"", declares(weDeclare, "v1"), migrate.BuiltIn,
+			"as.a.io stored as  at v2 NoStorageVersionHash"},
+		"nothing is declared": {"", nil, migrate.BuiltIn, "as.a.io stored as  at v2 NoStorageVersionHash"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := factsOf(listing{"a.io/v2", "as", "A", test.hash, allVerbs}, listing{"a.io/v1", "as", "A", test.hash, allVerbs})
+			f := factsOf(listing{"a.io/v2", "as", "A", test.hash, allVerbs},
+				listing{"a.io/v1", "as", "A", test.hash, allVerbs})
 			f.declared = test.declared
 			if test.origin == migrate.Aggregated {
 				f.services = map[schema.GroupVersion]apiService{{Group: "a.io", Version: "v2"}: {service: "a/b"}}
@@ -219,7 +236,8 @@ func TestWithoutAHashTheStorageVersionIsTheDeclaredOne(t *testing.T) {
 			if diff := cmp.Diff(test.want, summary(r)); diff != "" {
 				t.Errorf("the resource (-want +got):\n%s", diff)
 			}
-			if want := storageversion.Hash(r.StorageVersion.WithKind("A")); r.StorageVersion.Version != "" && r.StorageVersionHash != want {
+			if want := storageversion.Hash(r.StorageVersion.WithKind("A")); r.StorageVersion.Version != "" &&
+				r.StorageVersionHash != want {
 				t.Errorf("the hash is %q, want %q", r.StorageVersionHash, want)
 			}
 		})
@@ -240,8 +258,12 @@ func TestWhatAStorageVersionObjectDeclares(t *testing.T) {
 			`{"metadata": {"name": "a.io.as"}, "status": {"storageVersions": [{"encodingVersion": "a.io/v1"}, {"encodingVersion": "a.io/v2"}]}}`,
 			schema.GroupResource{Group: "a.io", Resource: "as"}, schema.GroupVersion{},
 		},
-		"no server":         {`{"metadata": {"name": "a.io.as"}}`, schema.GroupResource{Group: "a.io", Resource: "as"}, schema.GroupVersion{}},
-		"no version at all": {`{"metadata": {"name": "as"}, "status": {"storageVersions": [{"encodingVersion": "a/b/c"}]}}`, schema.GroupResource{Resource: "as"}, schema.GroupVersion{}},
+		"no server": {`{"metadata": {"name": "a.io.as"}}`, schema.GroupResource{Group: "a.io", Resource: "as"},
+			schema.GroupVersion{}},
+		"no version at all": {
+			`{"metadata": {"name": "as"}, "status": {"storageVersions": [{"encodingVersion": "a/b/c"}]}}`,
+			schema.GroupResource{Resource: "as"}, schema.GroupVersion{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var v storageVersion

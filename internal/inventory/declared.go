@@ -15,18 +15,20 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// The APIs in which API servers publish what they store: that of kube-apiserver, for built-in resources, and ours, for aggregated ones.
+// The APIs in which API servers publish what they store: that of kube-apiserver, for built-in resources, and ours, for
+// aggregated ones.
 const (
 	kubernetesDeclares = "internal.apiserver.k8s.io"
 	weDeclare          = "migration.k8s.io"
 )
 
-// declarations are the storage versions that StorageVersion objects tell of one voice, by API and then by resource. They name the storage
-// version of a resource whose discovery shows no hash. Which servers live, and whether all of them publish, is agreement's to say.
+// declarations are the storage versions that StorageVersion objects tell of one voice, by API and then by resource.
+// They name the storage version of a resource whose discovery shows no hash. Which servers live, and whether all of
+// them publish, is agreement's to say.
 type declarations map[string]map[schema.GroupResource]schema.GroupVersion
 
-// readDeclarations reads them where their APIs are served. They are optional: without them a resource has no storage version, which is
-// what it had.
+// readDeclarations reads them where their APIs are served. They are optional: without them a resource has no storage
+// version, which is what it had.
 func readDeclarations(ctx context.Context, client rest.Interface, served func(group string) bool) declarations {
 	all := declarations{}
 	for _, api := range []string{kubernetesDeclares, weDeclare} {
@@ -64,7 +66,8 @@ type encoding struct {
 	Version string `json:"encodingVersion"`
 }
 
-// resource is what the object is about, by its name: group.resource, with core for the core group. No plural name has a dot.
+// resource is what the object is about, by its name: group.resource, with core for the core group. No plural name has a
+// dot.
 func (v storageVersion) resource() schema.GroupResource {
 	i := strings.LastIndexByte(v.Metadata.Name, '.')
 	r := schema.GroupResource{Group: v.Metadata.Name[:max(i, 0)], Resource: v.Metadata.Name[i+1:]}

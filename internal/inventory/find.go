@@ -151,7 +151,10 @@ func (inv *Inventory) notFound(arg string) error {
 		e.Near = append(e.Near, n.name)
 	}
 	for _, f := range inv.Failures {
-		if slices.ContainsFunc(parse(arg), func(a argument) bool { return f.Group != "" && (a.anyGroup || f.Group == a.group) }) {
+		if slices.ContainsFunc(parse(arg), func(a argument) bool {
+			return f.Group != "" &&
+				(a.anyGroup || f.Group == a.group)
+		}) {
 			e.Failures = append(e.Failures, f)
 		}
 	}
@@ -204,10 +207,10 @@ func editDistance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// Select returns the resources, also those with a Problem, that any include pattern matches, or all of them, without those
-// that any exclude pattern matches; in the order of the inventory. A pattern is a glob over full names ("secrets",
-// "*.demo.example.com"); a resource of shared storage is matched by each of its names. A malformed pattern is an
-// error, and so is an include pattern that matches nothing: it is a misspelt name.
+// Select returns the resources, also those with a Problem, that any include pattern matches, or all of them, without
+// those that any exclude pattern matches; in the order of the inventory. A pattern is a glob over full names
+// ("secrets", "*.demo.example.com"); a resource of shared storage is matched by each of its names. A malformed pattern
+// is an error, and so is an include pattern that matches nothing: it is a misspelt name.
 func (inv *Inventory) Select(all bool, include, exclude []string) ([]Resource, error) {
 	chosen := make([]bool, len(inv.Resources))
 	for i := range chosen {
@@ -243,8 +246,8 @@ func (inv *Inventory) Select(all bool, include, exclude []string) ([]Resource, e
 	return selected, nil
 }
 
-// Matches reports whether one of the patterns, as path.Match has them, matches one of a resource's full names. A pattern that cannot
-// be read matches nothing.
+// Matches reports whether one of the patterns, as path.Match has them, matches one of a resource's full names. A
+// pattern that cannot be read matches nothing.
 func Matches(patterns []string, names ...string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		return slices.ContainsFunc(names, func(name string) bool {

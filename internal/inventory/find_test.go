@@ -128,14 +128,19 @@ func TestPatternsSelectResources(t *testing.T) {
 		include, exclude []string
 		want             []string
 	}{
-		"nothing asked for is nothing":                    {},
-		"all but the excluded":                            {all: true, exclude: []string{"*.example.com"}, want: []string{"events", "secrets", "deployments.apps"}},
-		"included only":                                   {include: []string{"widgets.*"}, want: []string{"widgets.demo.example.com", "widgets.other.example.com"}},
-		"exclusion wins":                                  {include: []string{"widgets.*"}, exclude: []string{"*.demo.example.com"}, want: []string{"widgets.other.example.com"}},
-		"a full name has no other group":                  {include: []string{"secrets"}, want: []string{"secrets"}},
-		"shared storage goes by any of its names":         {all: true, exclude: []string{"*.example.com", "events.events.k8s.io"}, want: []string{"secrets", "deployments.apps"}},
-		"an exclusion that matches nothing is no mistake": {include: []string{"secrets"}, exclude: []string{"nothing"}, want: []string{"secrets"}},
-		"case does not matter":                            {include: []string{"Secrets"}, want: []string{"secrets"}},
+		"nothing asked for is nothing": {},
+		"all but the excluded": {all: true, exclude: []string{"*.example.com"},
+			want: []string{"events", "secrets", "deployments.apps"}},
+		"included only": {include: []string{"widgets.*"},
+			want: []string{"widgets.demo.example.com", "widgets.other.example.com"}},
+		"exclusion wins": {include: []string{"widgets.*"},
+			exclude: []string{"*.demo.example.com"}, want: []string{"widgets.other.example.com"}},
+		"a full name has no other group": {include: []string{"secrets"}, want: []string{"secrets"}},
+		"shared storage goes by any of its names": {all: true,
+			exclude: []string{"*.example.com", "events.events.k8s.io"}, want: []string{"secrets", "deployments.apps"}},
+		"an exclusion that matches nothing is no mistake": {include: []string{"secrets"}, exclude: []string{"nothing"},
+			want: []string{"secrets"}},
+		"case does not matter": {include: []string{"Secrets"}, want: []string{"secrets"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			selected, err := inv.Select(test.all, test.include, test.exclude)
@@ -151,7 +156,8 @@ func TestPatternsSelectResources(t *testing.T) {
 
 func TestAPatternThatCannotBeMeantIsAnError(t *testing.T) {
 	missing := (*NotFoundError)(nil)
-	if _, err := demo().Select(false, []string{"secrts"}, nil); !errors.As(err, &missing) || !cmp.Equal(missing.Near, []string{"secrets", "deploys.other.example.com"}) {
+	if _, err := demo().Select(false, []string{"secrts"}, nil); !errors.As(err, &missing) ||
+		!cmp.Equal(missing.Near, []string{"secrets", "deploys.other.example.com"}) {
 		t.Errorf("an include pattern that matches nothing: %v", err)
 	}
 	for _, patterns := range [][2][]string{{{"["}, nil}, {nil, {"["}}} {

@@ -34,8 +34,12 @@ func TestAHostileGroupIsAFailureAndTheOthersAreRead(t *testing.T) {
 		"of many empty elements": {func(w http.ResponseWriter) {
 			fmt.Fprint(w, `{"resources":[{}`+strings.Repeat(",{}", 100_000)+`]}`)
 		}, bounded.ErrTooLarge.Error()},
-		"with a resource that leads elsewhere": {func(w http.ResponseWriter) { fmt.Fprint(w, `{"resources":[`+good+`,{"name":".."}]}`) }, migrate.ErrUntrustedAnswer.Error()},
-		"with an escaped resource":             {func(w http.ResponseWriter) { fmt.Fprint(w, `{"resources":[{"name":"a%2fb"}]}`) }, migrate.ErrUntrustedAnswer.Error()},
+		"with a resource that leads elsewhere": {func(w http.ResponseWriter) {
+			fmt.Fprint(w, `{"resources":[`+good+
+				`,{"name":".."}]}`)
+		}, migrate.ErrUntrustedAnswer.Error()},
+		"with an escaped resource": {func(w http.ResponseWriter) { fmt.Fprint(w, `{"resources":[{"name":"a%2fb"}]}`) },
+			migrate.ErrUntrustedAnswer.Error()},
 		"a failure without end": {func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusForbidden)
 			for _, err := fmt.Fprint(w, `{"message":"`); err == nil; _, err = fmt.Fprint(w, strings.Repeat("x", 1000)) {
@@ -55,7 +59,8 @@ func TestAHostileGroupIsAFailureAndTheOthersAreRead(t *testing.T) {
 					fmt.Fprint(w, `{"resources":[`+good+`]}`)
 				case "/apis/bad.example.com/v1":
 					tt.document(w)
-				case "/apis/apiregistration.k8s.io/v1/apiservices", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions":
+				case "/apis/apiregistration.k8s.io/v1/apiservices",
+					"/apis/apiextensions.k8s.io/v1/customresourcedefinitions":
 					fmt.Fprint(w, `{"items":[]}`)
 				default:
 					t.Errorf("%s was asked for", r.URL)
@@ -74,17 +79,20 @@ func TestAHostileGroupIsAFailureAndTheOthersAreRead(t *testing.T) {
 			}
 			runtime.ReadMemStats(&after)
 			t.Logf("%d bytes were written, %d were allocated", written.Load(), after.TotalAlloc-before.TotalAlloc)
-			if len(inv.Resources) != 1 || inv.Resources[0].Resource != "gadgets" || inv.Resources[0].Group != "good.example.com" {
+			if len(inv.Resources) != 1 || inv.Resources[0].Resource != "gadgets" ||
+				inv.Resources[0].Group != "good.example.com" {
 				t.Errorf("resources %+v, want the one of the group that can be believed", inv.Resources)
 			}
 			bad := 0
 			for _, f := range inv.Failures {
-				if f.Group == "bad.example.com" && f.Unusable != (name == "a failure without end") && strings.Contains(f.Reason, tt.want) {
+				if f.Group == "bad.example.com" && f.Unusable != (name == "a failure without end") &&
+					strings.Contains(f.Reason, tt.want) {
 					bad++
 				}
 			}
 			if bad != 1 || len(inv.Failures) != 2 {
-				t.Errorf("failures %+v, want %q about bad.example.com/v1, and the group that is none", inv.Failures, tt.want)
+				t.Errorf("failures %+v, want %q about bad.example.com/v1, and the group that is none", inv.Failures,
+					tt.want)
 			}
 		})
 	}

@@ -58,8 +58,8 @@ type Resource struct {
 	Versions []Version
 	// Aliases are the endpoints of other groups that serve the same stored objects.
 	Aliases []schema.GroupVersionResource
-	// StorageVersionHash is what discovery shows. Where it shows none, and a definition or a StorageVersion tells the storage
-	// version, it is computed from that.
+	// StorageVersionHash is what discovery shows. Where it shows none, and a definition or a StorageVersion tells the
+	// storage version, it is computed from that.
 	StorageVersionHash string
 	// StorageVersion is the group and version whose hash that is; zero where no candidate has it.
 	StorageVersion schema.GroupVersion

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Nearest returns the names that may have been meant by what a user typed, at most three, the likeliest first. Of a name
-// with dots, what stands before the first one is enough.
+// Nearest returns the names that may have been meant by what a user typed, at most three, the likeliest first. Of a
+// name with dots, what stands before the first one is enough.
 func Nearest(typed string, names []string) []string {
 	type near struct {
 		name     string
@@ -24,7 +24,10 @@ func Nearest(typed string, names []string) []string {
 			all = append(all, near{name, d})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b near) int { return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name)) })
+	slices.SortStableFunc(all, func(a, b near) int {
+		return cmp.Or(cmp.Compare(a.distance, b.distance),
+			cmp.Compare(a.name, b.name))
+	})
 	var nearby []string
 	for _, n := range all[:min(nearest, len(all))] {
 		nearby = append(nearby, n.name)

@@ -69,11 +69,12 @@ func claim(stale []string) string {
 	return "stored versions claim " + strings.Join(stale, ", ") + " too"
 }
 
-// NoObject is a name that no object is expected to have. A list of it alone (metadata.name as a field selector) tells how far a collection has come to an
-// account that may list this name, and no other: it can read no object with that.
+// NoObject is a name that no object is expected to have. A list of it alone (metadata.name as a field selector) tells
+// how far a collection has come to an account that may list this name, and no other: it can read no object with that.
 const NoObject = "kube-migrator-no-object"
 
-// maxCountBytes bounds the page that Count reads. A server that ignores the limit of one object answers with all of them.
+// maxCountBytes bounds the page that Count reads. A server that ignores the limit of one object answers with all of
+// them.
 const maxCountBytes = 4 << 20
 
 // Objects is how many objects a resource has.
@@ -92,8 +93,9 @@ func Count(ctx context.Context, client rest.Interface, r Resource) (Objects, err
 	if err != nil {
 		return Objects{}, fmt.Errorf("count %s: %w", r.GroupResource, err)
 	}
-	raw, err := bounded.Read(bounded.WithLimit(ctx, maxCountBytes), client.Get().AbsPath(path).Param("limit", "1").MaxRetries(documentRetries).
-		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"))
+	raw, err := bounded.Read(bounded.WithLimit(ctx, maxCountBytes),
+		client.Get().AbsPath(path).Param("limit", "1").MaxRetries(documentRetries).
+			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"))
 	if err != nil {
 		return Objects{}, err
 	}

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// ByRisk returns the resources in the order in which they are worth migrating; the argument is not changed: what can be migrated before what cannot, then by Risk, then by
-// name, so that the order is always the same.
+// ByRisk returns the resources in the order in which they are worth migrating; the argument is not changed: what can be
+// migrated before what cannot, then by Risk, then by name, so that the order is always the same.
 func ByRisk(resources []Resource) []Resource {
 	sorted := slices.Clone(resources)
 	slices.SortStableFunc(sorted, func(a, b Resource) int {
@@ -27,13 +27,15 @@ func ByRisk(resources []Resource) []Resource {
 // MostRisk is the greatest Risk.
 const MostRisk = 23
 
-// Risk tells how soon a version that may be stored is likely to be removed, from 0 to MostRisk. The rule, most important first:
-//  1. custom resources whose storedVersions claim a version that is no longer served: only the definition still
-//     keeps it readable;
-//  2. custom resources whose storedVersions claim any version besides the storage version;
-//  3. by the least stable version that is served, claimed or stored, alpha before beta before the rest: those are
-//     removed first;
-//  4. resources whose preferred served version is not the storage version: one of the two is on its way out.
+// Risk tells how soon a version that may be stored is likely to be removed, from 0 to MostRisk. The rule, most
+// important first: 1. custom resources whose storedVersions claim a version that is no longer served: only the
+// definition still
+//
+//	   keeps it readable;
+//	2. custom resources whose storedVersions claim any version besides the storage version;
+//	3. by the least stable version that is served, claimed or stored, alpha before beta before the rest: those are
+//	   removed first;
+//	4. resources whose preferred served version is not the storage version: one of the two is on its way out.
 func (r Resource) Risk() int {
 	stale := r.Stale()
 	unserved := slices.ContainsFunc(stale, func(version string) bool { return !r.serves(version) })
@@ -44,7 +46,8 @@ func (r Resource) Risk() int {
 	for _, version := range stale {
 		stability = min(stability, stageOf(version))
 	}
-	preferredElsewhere := len(r.Versions) > 0 && r.StorageVersion.Version != "" && r.Versions[0].Name != r.StorageVersion.Version
+	preferredElsewhere := len(r.Versions) > 0 && r.StorageVersion.Version != "" &&
+		r.Versions[0].Name != r.StorageVersion.Version
 	return 12*rank(unserved) + 6*rank(len(stale) > 0) + 2*int(stable-stability) + rank(preferredElsewhere)
 }
 
@@ -64,7 +67,8 @@ func (r Resource) Stale() []string {
 	if r.CRD == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(r.CRD.StoredVersions), func(version string) bool { return version == r.CRD.StorageVersion })
+	return slices.DeleteFunc(slices.Clone(r.CRD.StoredVersions),
+		func(version string) bool { return version == r.CRD.StorageVersion })
 }
 
 // stage is how far a version is on its way to being stable.

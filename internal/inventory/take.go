@@ -68,8 +68,8 @@ const (
 	definitionsOf = "CustomResourceDefinitions"
 )
 
-// OriginsKnown returns why Origin, CRD and Service of resources may be missing or wrong; nil where they can be relied on. Names and versions
-// can be relied on anyway.
+// OriginsKnown returns why Origin, CRD and Service of resources may be missing or wrong; nil where they can be relied
+// on. Names and versions can be relied on anyway.
 func (inv *Inventory) OriginsKnown() error {
 	for _, f := range inv.Failures {
 		if f.What == services || f.What == definitionsOf {
@@ -169,7 +169,8 @@ func readGroups(ctx context.Context, client rest.Interface) ([]metav1.APIGroup, 
 	default:
 		group := metav1.APIGroup{}
 		for _, version := range core.Versions {
-			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: version, Version: version})
+			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: version,
+				Version: version})
 		}
 		groups = append(groups, group)
 	}
@@ -207,7 +208,8 @@ type document struct {
 	err       error
 }
 
-func readDocuments(ctx context.Context, client rest.Interface, groups []metav1.APIGroup) map[schema.GroupVersion]document {
+func readDocuments(ctx context.Context, client rest.Interface,
+	groups []metav1.APIGroup) map[schema.GroupVersion]document {
 	var (
 		wait      errgroup.Group
 		mu        sync.Mutex
@@ -230,8 +232,8 @@ func readDocuments(ctx context.Context, client rest.Interface, groups []metav1.A
 	return documents
 }
 
-// readDocument reads the resources of a group and version. A server that lists one whose name cannot be a part of a path is not believed
-// in anything else that it lists (I3); subresources are not used.
+// readDocument reads the resources of a group and version. A server that lists one whose name cannot be a part of a
+// path is not believed in anything else that it lists (I3); subresources are not used.
 func readDocument(ctx context.Context, client rest.Interface, gv schema.GroupVersion) ([]metav1.APIResource, error) {
 	path, err := apipath.GroupVersion(gv)
 	if err != nil {
@@ -258,7 +260,8 @@ func readDocument(ctx context.Context, client rest.Interface, gv schema.GroupVer
 func read(ctx context.Context, client rest.Interface, into any, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()
-	raw, err := bounded.Read(ctx, client.Get().AbsPath(path).SetHeader("Accept", "application/json").MaxRetries(documentRetries))
+	raw, err := bounded.Read(ctx, client.Get().AbsPath(path).SetHeader("Accept",
+		"application/json").MaxRetries(documentRetries))
 	if err != nil {
 		return err
 	}
@@ -289,7 +292,8 @@ func readAPIServices(ctx context.Context, client rest.Interface) (map[schema.Gro
 			} `json:"status"`
 		}] `json:"items"`
 	}
-	if err := read(ctx, client, &list, "/apis/apiregistration.k8s.io/v1/apiservices"); err != nil && !apierrors.IsNotFound(err) {
+	if err := read(ctx, client, &list, "/apis/apiregistration.k8s.io/v1/apiservices"); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return nil, err
 	}
 	services := map[schema.GroupVersion]apiService{}
@@ -322,7 +326,8 @@ func define(d *crd.Definition) definition {
 	kept := definition{
 		CRD: CRD{
 			Name: d.Metadata.Name, UID: d.Metadata.UID, Generation: d.Metadata.Generation,
-			StorageVersion: d.StorageVersion(), StoredVersions: d.Status.StoredVersions, Conversion: d.Spec.Conversion.Strategy,
+			StorageVersion: d.StorageVersion(), StoredVersions: d.Status.StoredVersions,
+			Conversion: d.Spec.Conversion.Strategy,
 		},
 		GroupResource: schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural},
 		Kind:          d.Spec.Names.Kind, Singular: d.Spec.Names.Singular, ShortNames: d.Spec.Names.ShortNames,

@@ -22,7 +22,9 @@ import (
 )
 
 func TestTheInventoryOfARealCluster(t *testing.T) {
-	cluster := testbed.New(t, testbed.Options{Flags: []string{"--runtime-config=admissionregistration.k8s.io/v1beta1=true"}})
+	cluster := testbed.New(
+		t, testbed.Options{Flags: []string{"--runtime-config=admissionregistration.k8s.io/v1beta1=true"}},
+	)
 	client, err := migrate.NewClient(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -36,15 +38,18 @@ func TestTheInventoryOfARealCluster(t *testing.T) {
 	// Two definitions want one short name: the second is not accepted.
 	create(t, client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition("widgetsets", "Widget",
 		`{"name":"v1","served":true,"storage":true,%[1]s}`))
-	create(t, client, "/apis/apiregistration.k8s.io/v1/apiservices", `{"metadata":{"name":"v1.down.example.com"},"spec":{
+	create(t, client, "/apis/apiregistration.k8s.io/v1/apiservices",
+		`{"metadata":{"name":"v1.down.example.com"},"spec":{
 		"group":"down.example.com","version":"v1","groupPriorityMinimum":1000,"versionPriority":10,"insecureSkipTLSVerify":true,
 		"service":{"namespace":"elsewhere","name":"down"}}}`)
 	for i := range 3 {
-		create(t, client, "/apis/demo.example.com/v2/namespaces/default/widgets", fmt.Sprintf(`{"apiVersion":"demo.example.com/v2","kind":"Widget","metadata":{"name":"w%d"}}`, i))
+		create(t, client, "/apis/demo.example.com/v2/namespaces/default/widgets",
+			fmt.Sprintf(`{"apiVersion":"demo.example.com/v2","kind":"Widget","metadata":{"name":"w%d"}}`, i))
 	}
 	inv := take(t, client, func(inv *inventory.Inventory) bool {
 		set, err := inv.Find("widgetsets.demo.example.com")
-		return err == nil && set.CRD != nil && len(inv.Failures) > 0 && strings.Contains(inv.Failures[0].Reason, "elsewhere")
+		return err == nil && set.CRD != nil && len(inv.Failures) > 0 &&
+			strings.Contains(inv.Failures[0].Reason, "elsewhere")
 	})
 
 	t.Run("every built-in resource that can be migrated tells its storage version", func(t *testing.T) {
@@ -78,7 +83,8 @@ func TestTheInventoryOfARealCluster(t *testing.T) {
 			"horizontalpodautoscalers.autoscaling":                   "v2 qwQve8ut294= v2 true",
 		} {
 			r := find(t, inv, name)
-			if got := fmt.Sprint(r.Storage(), " ", r.StorageVersionHash, " ", r.Endpoint, " ", r.Namespaced); got != want {
+			if got := fmt.Sprint(r.Storage(), " ", r.StorageVersionHash, " ", r.Endpoint, " ",
+				r.Namespaced); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
@@ -117,7 +123,8 @@ func TestTheInventoryOfARealCluster(t *testing.T) {
 	})
 	t.Run("a custom resource in two versions", func(t *testing.T) {
 		r := find(t, inv, "widgets")
-		want := &inventory.CRD{Name: "widgets.demo.example.com", Generation: 1, StorageVersion: "v2", StoredVersions: []string{"v2"}, Versions: []string{"v2", "v1"}, Conversion: "None"}
+		want := &inventory.CRD{Name: "widgets.demo.example.com", Generation: 1, StorageVersion: "v2",
+			StoredVersions: []string{"v2"}, Versions: []string{"v2", "v1"}, Conversion: "None"}
 		if r.CRD == nil || r.CRD.UID == "" {
 			t.Fatalf("definition: %+v", r.CRD)
 		}
@@ -131,7 +138,8 @@ func TestTheInventoryOfARealCluster(t *testing.T) {
 	})
 	t.Run("a custom resource whose storage version is not served is migrated at another version", func(t *testing.T) {
 		r := find(t, inv, "gadgets")
-		if r.Storage() != "v2" || r.Endpoint != "v1" || r.StorageVersionHash != hash("demo.example.com/v2", "Gadget") || r.Problem != nil {
+		if r.Storage() != "v2" || r.Endpoint != "v1" ||
+			r.StorageVersionHash != hash("demo.example.com/v2", "Gadget") || r.Problem != nil {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -140,7 +148,8 @@ func TestTheInventoryOfARealCluster(t *testing.T) {
 			t.Fatalf("failures: %+v", inv.Failures)
 		}
 		f := inv.Failures[0]
-		if f.What != "down.example.com/v1" || f.APIService != "v1.down.example.com" || f.Service != "elsewhere/down" || !strings.Contains(f.Reason, "not present") {
+		if f.What != "down.example.com/v1" || f.APIService != "v1.down.example.com" || f.Service != "elsewhere/down" ||
+			!strings.Contains(f.Reason, "not present") {
 			t.Errorf("%+v", f)
 		}
 		var missing *inventory.NotFoundError
@@ -196,7 +205,8 @@ func create(t *testing.T, client rest.Interface, path, body string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		err := client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(ctx).Error()
+		err := client.Post().AbsPath(path).SetHeader("Content-Type",
+			"application/json").Body([]byte(body)).Do(ctx).Error()
 		if err == nil {
 			return
 		}

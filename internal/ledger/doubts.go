@@ -35,7 +35,8 @@ func soundDoubts() []doubt {
 	}
 }
 
-// restored: etcd holds older objects than it did, and what was recorded since they were written may be gone with the rest.
+// restored: etcd holds older objects than it did, and what was recorded since they were written may be gone with the
+// rest.
 func restored(_ State, l Look) string {
 	if l.Restored {
 		return wentBack
@@ -60,13 +61,14 @@ func witnessRestored(s State, l Look) string {
 }
 
 const (
-	// mostWritesPerSecond is far more than any etcd writes; mostWritesAtOnce is for clocks that differ, and looks at the same moment. A bump
-	// (etcdutl snapshot restore --bump-revision) is 1,000,000,000 in etcd's documentation.
+	// mostWritesPerSecond is far more than any etcd writes; mostWritesAtOnce is for clocks that differ, and looks at
+	// the same moment. A bump (etcdutl snapshot restore --bump-revision) is 1,000,000,000 in etcd's documentation.
 	mostWritesPerSecond = 100_000
 	mostWritesAtOnce    = 10_000_000
 )
 
-// bumped: the revision has risen by more than can be written in that time. It is bumped where etcd is restored, so that watches notice.
+// bumped: the revision has risen by more than can be written in that time. It is bumped where etcd is restored, so that
+// watches notice.
 func bumped(s State, l Look) string {
 	before, now := s.Collection.ResourceVersion, l.Collection.ResourceVersion
 	if !l.Revisions || before == 0 || now <= before {
@@ -108,7 +110,8 @@ func generationsMissed(s State, l Look) string {
 	return ""
 }
 
-// missed reports whether there was a generation between the recorded look and this one of which nobody knows the storage version.
+// missed reports whether there was a generation between the recorded look and this one of which nobody knows the
+// storage version.
 func missed(s State, l Look) bool {
 	if s.Definition == nil || l.Definition == nil || s.Definition.UID != l.Definition.UID {
 		return true
@@ -126,9 +129,10 @@ func missed(s State, l Look) bool {
 	return false
 }
 
-// cameSilent: a process that does not answer may be writing anything, or have died after it did: its Lease counts as fresh for a
-// minute. Waiting for the end of the Lease would leave out for that long what it wrote. It is a doubt once, so that a server that never can be asked
-// does not void every run for ever; who looks may well ask again for some seconds before it tells of a silent server.
+// cameSilent: a process that does not answer may be writing anything, or have died after it did: its Lease counts as
+// fresh for a minute. Waiting for the end of the Lease would leave out for that long what it wrote. It is a doubt once,
+// so that a server that never can be asked does not void every run for ever; who looks may well ask again for some
+// seconds before it tells of a silent server.
 func cameSilent(s State, l Look) string {
 	for _, server := range l.Servers {
 		if server.Answered {
@@ -141,23 +145,24 @@ func cameSilent(s State, l Look) string {
 	return ""
 }
 
-// cameBack: a process that was suspended for longer than its Lease has not read the definition's generations meanwhile, and may have written in
-// the version of any of them before it caught up. Discovery may have caught up earlier, so what it shows does not tell. A built-in
-// resource it writes in the version that it shows.
+// cameBack: a process that was suspended for longer than its Lease has not read the definition's generations meanwhile,
+// and may have written in the version of any of them before it caught up. Discovery may have caught up earlier, so what
+// it shows does not tell. A built-in resource it writes in the version that it shows.
 func cameBack(s State, l Look) string {
 	if l.Definition == nil {
 		return ""
 	}
 	for _, server := range l.Servers {
 		if _, known := find(s.Servers, server.process()); server.CameBack && !known {
-			return "API server " + server.ID + " was suspended for longer than its Lease and came back: it may have written an older version"
+			return "API server " + server.ID + " was suspended for longer than its Lease and came back: it may have " +
+				"written an older version"
 		}
 	}
 	return ""
 }
 
-// goneSilent: a process that never answered may have written anything to its end, and after the doubt of its beginning was cleared by a
-// run that was content with weaker evidence.
+// goneSilent: a process that never answered may have written anything to its end, and after the doubt of its beginning
+// was cleared by a run that was content with weaker evidence.
 func goneSilent(s State, l Look) string {
 	for _, server := range s.Servers {
 		if server.Answered {
@@ -181,22 +186,25 @@ func passedSilent(s State, l Look) string {
 	return ""
 }
 
-// replacedUnseen: a process has one version of a built-in resource for all its life, so this is another process under the same
-// name, as servers have them that take over the Lease of the one before. How many there were in between nobody knows.
+// replacedUnseen: a process has one version of a built-in resource for all its life, so this is another process under
+// the same name, as servers have them that take over the Lease of the one before. How many there were in between nobody
+// knows.
 func replacedUnseen(s State, l Look) string {
 	if s.Definition != nil || l.Definition != nil {
 		return ""
 	}
 	for _, server := range l.Servers {
-		if known, ok := find(s.Servers, server.process()); ok && known.Hash != "" && server.Hash != "" && known.Hash != server.Hash {
+		if known, ok := find(s.Servers, server.process()); ok && known.Hash != "" && server.Hash != "" &&
+			known.Hash != server.Hash {
 			return "API server " + server.ID + " shows another version than before: it was replaced unseen"
 		}
 	}
 	return ""
 }
 
-// moreDecodable: what no one could read, and so no one could rewrite, can be read now, after a downgrade for instance. A server that has just
-// come does not declare at once what it can decode; until its epoch has settled that is not news.
+// moreDecodable: what no one could read, and so no one could rewrite, can be read now, after a downgrade for instance.
+// A server that has just come does not declare at once what it can decode; until its epoch has settled that is not
+// news.
 func moreDecodable(s State, l Look) string {
 	if s.OnlyDecodable && l.Epoch != nil && l.Settled && !l.OnlyDecodable {
 		return "no migration has proven what is stored, and API servers may be able to decode more than one version now"
@@ -204,14 +212,16 @@ func moreDecodable(s State, l Look) string {
 	return ""
 }
 
-// unwatched: without a watch nothing is known of the time between two looks, except where the same processes live still and none has
-// left a trace. However long that was: identities do not come back, and traces do not go in time to matter.
+// unwatched: without a watch nothing is known of the time between two looks, except where the same processes live still
+// and none has left a trace. However long that was: identities do not come back, and traces do not go in time to
+// matter.
 func unwatched(s State, l Look) string {
 	if l.Continuous {
 		return ""
 	}
 	const why = "nobody watched the API servers: they may have been replaced more than once"
-	if len(s.Servers) != len(l.Servers) || len(l.Traces) == 0 || slices.Contains(l.Traces, Untraced) || slices.Contains(s.Traces, Untraced) {
+	if len(s.Servers) != len(l.Servers) || len(l.Traces) == 0 || slices.Contains(l.Traces, Untraced) ||
+		slices.Contains(s.Traces, Untraced) {
 		return why
 	}
 	for _, server := range l.Servers {

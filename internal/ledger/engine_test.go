@@ -15,8 +15,8 @@ func (w *world) engine() {
 	}
 }
 
-// sweep takes the run's next step, as the package migrate does: wait for an epoch, settle, read the baseline, rewrite object by object,
-// confirm. It knows of the epoch only what its looks show.
+// sweep takes the run's next step, as the package migrate does: wait for an epoch, settle, read the baseline, rewrite
+// object by object, confirm. It knows of the epoch only what its looks show.
 func (w *world) sweep(r *run) {
 	if r.sweeping && r.next < objects && (w.now+r.next)%4 != 0 {
 		w.sweepOne(r)

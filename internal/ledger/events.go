@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// First decides about a resource that has no State: it is new, or somebody deleted the State to have everything found out anew.
-// What is stored may be anything, and no run that began before proves otherwise.
+// First decides about a resource that has no State: it is new, or somebody deleted the State to have everything found
+// out anew. What is stored may be anything, and no run that began before proves otherwise.
 func First(l Look) Decision { return sound().first(l) }
 
 // Looked decides after a look at a resource whose recorded State is s.
@@ -22,9 +22,9 @@ func Returned(s State, l Look) Decision {
 	return sound().looked(s, l)
 }
 
-// Told decides after somebody heard, without a look, that servers are told to write a version. It only adds: the hash is recorded
-// before anything can come of it, and an epoch of another hash is over, so that no proof about it trims what was added, or was there already. The
-// next look sees the rest.
+// Told decides after somebody heard, without a look, that servers are told to write a version. It only adds: the hash
+// is recorded before anything can come of it, and an epoch of another hash is over, so that no proof about it trims
+// what was added, or was there already. The next look sees the rest.
 func Told(s State, hash string) Decision {
 	known := slices.Contains(s.Persisted, hash) && (s.Epoch == nil || s.Epoch.Hash == hash)
 	if len(s.Persisted) == 0 || hash == "" || known {
@@ -35,13 +35,14 @@ func Told(s State, hash string) Decision {
 	return Decision{State: s}
 }
 
-// Finished decides after runs succeeded, without another look. s is the record of this process's own look: one that has just come back looks first.
-// c is the collection, read after the proofs were. A proof that is refused may count after the next look, which sees the epoch that the run has
-// seen, and records it as a doubt if etcd was restored.
+// Finished decides after runs succeeded, without another look. s is the record of this process's own look: one that has
+// just come back looks first. c is the collection, read after the proofs were. A proof that is refused may count after
+// the next look, which sees the epoch that the run has seen, and records it as a doubt if etcd was restored.
 func Finished(s State, proofs []Proof, c Collection) Decision { return sound().finished(s, proofs, c) }
 
-// FinishedByHand decides after a run that no StorageVersionMigration asked for, in a process that records no looks. before is the record as it was
-// read before the run started, s as it is now, c the collection, read after the run. What s does not know yet the next look adds to what is decided here.
+// FinishedByHand decides after a run that no StorageVersionMigration asked for, in a process that records no looks.
+// before is the record as it was read before the run started, s as it is now, c the collection, read after the run.
+// What s does not know yet the next look adds to what is decided here.
 func FinishedByHand(before, s State, p Proof, c Collection) Decision {
 	return sound().byHand(before, s, p, c)
 }
@@ -58,16 +59,19 @@ type rules struct {
 	fence func(s State, l Look) uint64
 	// refusal is why a proof does not allow to trim the State; empty: it does.
 	refusal func(s State, p Proof) string
-	// uncompared is why a proof does not trim, although nothing else speaks against it, with the collection as it was read; empty: it does.
+	// uncompared is why a proof does not trim, although nothing else speaks against it, with the collection as it was
+	// read; empty: it does.
 	uncompared func(s State, p Proof, c Collection) string
 	// shown is what a server that does not answer now is known to write.
 	shown func(s State, l Look) []Server
-	// overtaken is why a run counts for nothing that was started while the record was before, and ended while it is s; empty: it may count.
+	// overtaken is why a run counts for nothing that was started while the record was before, and ended while it is s;
+	// empty: it may count.
 	overtaken func(before, s State) string
 }
 
 func sound() rules {
-	return rules{doubts: soundDoubts(), written: written, join: join, fence: fence, refusal: refusal, uncompared: uncompared, shown: shown, overtaken: overtaken}
+	return rules{doubts: soundDoubts(), written: written, join: join, fence: fence, refusal: refusal,
+		uncompared: uncompared, shown: shown, overtaken: overtaken}
 }
 
 func (r rules) first(l Look) Decision {
@@ -98,10 +102,11 @@ func (r rules) looked(s State, l Look) Decision {
 	}
 	before := len(s.Persisted)
 	s.Persisted = r.join(s.Persisted, written)
-	// One hash, and nothing new: then all writers wrote the same as before, and a run that has begun has nothing to fear from
-	// them. This is what lets a migration live through a rolling restart.
-	// A moment in the future is one of another etcd.
-	if len(written) > 1 || len(s.Persisted) != before || d.Doubt != "" || s.After == 0 || l.Moment != 0 && l.Moment < s.After {
+	// One hash, and nothing new: then all writers wrote the same as before, and a run that has begun has nothing to
+	// fear from them. This is what lets a migration live through a rolling restart. A moment in the future is one of
+	// another etcd.
+	if len(written) > 1 || len(s.Persisted) != before || d.Doubt != "" || s.After == 0 ||
+		l.Moment != 0 && l.Moment < s.After {
 		s.After = r.fence(s, l)
 	}
 	return r.conclude(s, l, d)
@@ -142,8 +147,9 @@ func (l Look) proofs() []Proof {
 	return proofs
 }
 
-// awaited reports whether nothing is to be asked for, because a migration that there is will prove what s asks for, or somebody does not want one.
-// Our own is repeated until it succeeds, and says what somebody wants where it exists; another one that failed may have been asked for in a way that cannot succeed.
+// awaited reports whether nothing is to be asked for, because a migration that there is will prove what s asks for, or
+// somebody does not want one. Our own is repeated until it succeeds, and says what somebody wants where it exists;
+// another one that failed may have been asked for in a way that cannot succeed.
 func (l Look) awaited(s State) bool {
 	if l.Own.exists() && (l.Own.Held || l.Own.pending(s)) {
 		return true
@@ -188,8 +194,8 @@ func (r rules) byHand(before, s State, p Proof, c Collection) Decision {
 	return r.finished(s, []Proof{p}, c)
 }
 
-// overtaken: moments tell nothing to a process that may have lived through the restore of their etcd. That nothing else is required than
-// before the run does.
+// overtaken: moments tell nothing to a process that may have lived through the restore of their etcd. That nothing else
+// is required than before the run does.
 func overtaken(before, s State) string {
 	switch {
 	case before.After == 0:
@@ -200,11 +206,13 @@ func overtaken(before, s State) string {
 	return ""
 }
 
-// decodable reports whether nothing has to be rewritten although nothing is proven: the versions that may be stored are the one that all
-// servers write and others that no one can name, and no server can decode any of these. A migration would come to nothing: it lists and
-// patches through the same servers. Where a version has a name, somebody has written it, and people should learn that it cannot be read.
+// decodable reports whether nothing has to be rewritten although nothing is proven: the versions that may be stored are
+// the one that all servers write and others that no one can name, and no server can decode any of these. A migration
+// would come to nothing: it lists and patches through the same servers. Where a version has a name, somebody has
+// written it, and people should learn that it cannot be read.
 func decodable(s State, l Look) bool {
-	return s.Epoch != nil && l.OnlyDecodable && !slices.ContainsFunc(s.Persisted, func(hash string) bool { return hash != Unknown && hash != s.Epoch.Hash })
+	return s.Epoch != nil && l.OnlyDecodable &&
+		!slices.ContainsFunc(s.Persisted, func(hash string) bool { return hash != Unknown && hash != s.Epoch.Hash })
 }
 
 // refusal holds I2. Everything that may have been written in another version was so before the run started (After), and
@@ -228,13 +236,15 @@ func refusal(s State, p Proof) string {
 const TooEarly = "the run may have started before something else was written"
 
 // NotCompared refuses a proof that counts as soon as the collection is compared.
-const NotCompared = "the collection could not be read, or its resourceVersion is not a number: whether its etcd was restored is unknown"
+const NotCompared = "the collection could not be read, or its resourceVersion is not a number: whether its etcd was " +
+	"restored is unknown"
 
 const wentBack = "etcd went backwards: it was restored from a backup"
 
-// uncompared holds I2 for resources whose etcd is restored alone, which changes no record. A State that shrinks records the position
-// that the collection had after the run: whatever is restored later lies before it, unless everything was rewritten already. The position
-// of an earlier look would not do: a backup that was made in the middle of the run is newer than that.
+// uncompared holds I2 for resources whose etcd is restored alone, which changes no record. A State that shrinks records
+// the position that the collection had after the run: whatever is restored later lies before it, unless everything was
+// rewritten already. The position of an earlier look would not do: a backup that was made in the middle of the run is
+// newer than that.
 func uncompared(s State, p Proof, c Collection) string {
 	switch {
 	case c.ResourceVersion == 0:
@@ -245,14 +255,16 @@ func uncompared(s State, p Proof, c Collection) string {
 	return ""
 }
 
-// fence: every run that starts later reads a greater moment than the one that was read after the look, because the record is written in between. Where
-// that is not known, no run counts until it is.
+// fence: every run that starts later reads a greater moment than the one that was read after the look, because the
+// record is written in between. Where that is not known, no run counts until it is.
 func fence(_ State, l Look) uint64 { return l.Moment }
 
-// written names what the servers of both looks write, and what definitions between them told servers to write. A server that was
-// replaced counts: it wrote until it was gone. The definition of the recorded look counts too, since a server may have been behind.
+// written names what the servers of both looks write, and what definitions between them told servers to write. A server
+// that was replaced counts: it wrote until it was gone. The definition of the recorded look counts too, since a server
+// may have been behind.
 //
-// Where generations of the definition were missed, status.storedVersions names their storage versions unless somebody removed them.
+// Where generations of the definition were missed, status.storedVersions names their storage versions unless somebody
+// removed them.
 func written(s State, l Look) []string {
 	var hashes []string
 	add := func(hash string) {
@@ -301,8 +313,8 @@ func join(persisted, hashes []string) []string {
 	return joined
 }
 
-// shown fills in what a server that did not answer this time showed before. It is the same process, so it writes the same; what else a
-// definition may have told it to write is named by written.
+// shown fills in what a server that did not answer this time showed before. It is the same process, so it writes the
+// same; what else a definition may have told it to write is named by written.
 func shown(s State, l Look) []Server {
 	servers := slices.Clone(l.Servers)
 	for i, server := range servers {
@@ -326,7 +338,8 @@ func agreed(l Look) *Epoch {
 	return l.Epoch
 }
 
-// current: a look from which nothing was learnt changes nothing. A server that has never answered may write any version.
+// current: a look from which nothing was learnt changes nothing. A server that has never answered may write any
+// version.
 func current(s State, l Look) string {
 	if s.Epoch != nil {
 		return s.Epoch.Hash
@@ -353,8 +366,8 @@ func disagree(servers []Server) bool {
 	return false
 }
 
-// vanished: the definition is gone, and with it, after its finalizer, the objects; or every server has answered and none serves the resource.
-// Where a State is forgotten too early nothing is lost: the next one begins with Unknown.
+// vanished: the definition is gone, and with it, after its finalizer, the objects; or every server has answered and
+// none serves the resource. Where a State is forgotten too early nothing is lost: the next one begins with Unknown.
 func vanished(s State, l Look) bool {
 	if l.Definition != nil {
 		return false

@@ -15,8 +15,8 @@ import (
 // quiet is how long an undisturbed cluster may take until everything is migrated: it is far more than it needs.
 const quiet = 150
 
-// calmDown lets everything be well: one server, that answers, a controller, and nobody who changes anything. Then everything
-// is migrated at last, and known to be.
+// calmDown lets everything be well: one server, that answers, a controller, and nobody who changes anything. Then
+// everything is migrated at last, and known to be.
 func (w *world) calmDown() {
 	last := -1
 	for host := range hosts {
@@ -48,7 +48,8 @@ func (w *world) calmDown() {
 		w.tick()
 		w.checkTruth()
 		if w.trace != nil && i%10 == 0 {
-			w.trace("%3d calm: %v, recorded %+v, generation %d, completed %d, run %+v", w.now, w.stands(), w.record, w.generation, w.completed, w.run)
+			w.trace("%3d calm: %v, recorded %+v, generation %d, completed %d, run %+v", w.now, w.stands(), w.record,
+				w.generation, w.completed, w.run)
 		}
 	}
 	if w.broken != "" {
@@ -97,7 +98,8 @@ func (w *world) stands() []string {
 	}
 	for i, p := range w.procs[:w.n] {
 		if p.listed || p.alive {
-			all = append(all, fmt.Sprintf("p%d:%s alive=%v listed=%v answers=%v draining=%v suspended=%v", i, hashes[w.written(&p)], p.alive, p.listed, p.answers && !p.isolated, p.draining, p.suspended))
+			all = append(all, fmt.Sprintf("p%d:%s alive=%v listed=%v answers=%v draining=%v suspended=%v", i,
+				hashes[w.written(&p)], p.alive, p.listed, p.answers && !p.isolated, p.draining, p.suspended))
 		}
 	}
 	return all
@@ -127,7 +129,8 @@ func tales() *rapid.Generator[tale] {
 	never := rapid.SliceOfN(rapid.SampledFrom([]bool{false, true, true}), sorts, sorts)
 	return rapid.Custom(func(t *rapid.T) tale {
 		about := rapid.SampledFrom(subjects).Draw(t, "theme")
-		story := tale{kind: rapid.SampledFrom([]kind{builtIn, ownEtcd, custom, aggregated}).Draw(t, "kind"), servers: rapid.IntRange(1, 2).Draw(t, "servers")}
+		story := tale{kind: rapid.SampledFrom([]kind{builtIn, ownEtcd, custom, aggregated}).Draw(t, "kind"),
+			servers: rapid.IntRange(1, 2).Draw(t, "servers")}
 		story.blind = rapid.Bool().Draw(t, "may not list")
 		if len(about.moves) > 0 {
 			story.silent, story.never = about.silent, make([]bool, sorts)
@@ -143,12 +146,13 @@ func tales() *rapid.Generator[tale] {
 	})
 }
 
-// TestNoHistoryBreaksAnInvariant checks I1 and I2 after every step of histories of a cluster. Repeat a failure with the -rapid.seed
-// that it prints, and look further with -rapid.checks.
+// TestNoHistoryBreaksAnInvariant checks I1 and I2 after every step of histories of a cluster. Repeat a failure with the
+// -rapid.seed that it prints, and look further with -rapid.checks.
 func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 	given := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for name, value := range map[string]string{"rapid.checks": fmt.Sprint(histories), "rapid.seed": fmt.Sprint(historySeed)} {
+	for name, value := range map[string]string{"rapid.checks": fmt.Sprint(histories),
+		"rapid.seed": fmt.Sprint(historySeed)} {
 		if given[name] {
 			continue
 		}
@@ -174,7 +178,8 @@ func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 			trimmed++
 		}
 	})
-	t.Logf("%d histories in %v: %d trims in %d of them, %d doubts", played, time.Since(began).Round(time.Millisecond), trims, trimmed, doubts)
+	t.Logf("%d histories in %v: %d trims in %d of them, %d doubts", played, time.Since(began).Round(time.Millisecond),
+		trims, trimmed, doubts)
 	if trimmed < played/20 || doubts < played/5 {
 		t.Errorf("the histories hardly do anything: %d of %d trim, %d doubts", trimmed, played, doubts)
 	}

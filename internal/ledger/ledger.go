@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ledger decides what is recorded of how one resource is stored, and when a migration is asked for. It owns
-// persistedStorageVersionHashes: nothing else computes them. It is pure: no clock, no I/O, values in and values out, and
-// what it returns shares no memory with what it was given that anybody would change.
+// persistedStorageVersionHashes: nothing else computes them. It is pure: no clock, no I/O, values in and values out,
+// and what it returns shares no memory with what it was given that anybody would change.
 //
-// One function per event: First (a resource without a State), Looked (somebody looked at the API servers), Returned (the same
-// when nobody watched since), Told (a definition tells servers what to write), Finished (a migration succeeded). A resource that is gone
-// is one that a look finds gone.
+// One function per event: First (a resource without a State), Looked (somebody looked at the API servers), Returned
+// (the same when nobody watched since), Told (a definition tells servers what to write), Finished (a migration
+// succeeded). A resource that is gone is one that a look finds gone.
 //
 // Invariants:
 //   - I1. After a decision is recorded, everything that was written up to the beginning of its look is in Persisted, or
@@ -19,16 +19,18 @@
 //   - A State is written before anything that follows from it is asked for. A process that dies in between leaves a
 //     State whose After is above the start of every run, and the next look asks again.
 //
-// How it works: between two recorded looks, somebody wrote something. written names every hash that may have been: what the servers
-// of both looks show and the storage versions of all generations of the definition between them. A doubt is a reason why there may be more
-// than those; then Unknown joins. If all that may have been written is one hash, nothing has happened, whoever was restarted. Otherwise
-// After rises to the present moment: a run that started before may have passed the objects already that
-// were written then, and its own looks may have seen the same epoch before and after. Epochs of {a, b}, then {a, b, c}, then {a, b} are
-// equal, and so are those of a definition's generation 3 while a server lags behind. Only a run that started later has
-// seen everything, so its start, and not its epoch alone, says which run proves something.
+// How it works: between two recorded looks, somebody wrote something. written names every hash that may have been: what
+// the servers of both looks show and the storage versions of all generations of the definition between them. A doubt is
+// a reason why there may be more than those; then Unknown joins. If all that may have been written is one hash, nothing
+// has happened, whoever was restarted. Otherwise After rises to the present moment: a run that started before may have
+// passed the objects already that were written then, and its own looks may have seen the same epoch before and after.
+// Epochs of {a, b}, then {a, b, c}, then {a, b} are equal, and so are those of a definition's generation 3 while a
+// server lags behind. Only a run that started later has seen everything, so its start, and not its epoch alone, says
+// which run proves something.
 //
-// A moment is a resourceVersion of the etcd that holds StorageStates and StorageVersionMigrations. It orders the reading of a record and
-// the start of a run in whatever process, so it does not matter who asked for a run, or whether a StorageVersionMigration did.
+// A moment is a resourceVersion of the etcd that holds StorageStates and StorageVersionMigrations. It orders the
+// reading of a record and the start of a run in whatever process, so it does not matter who asked for a run, or whether
+// a StorageVersionMigration did.
 //
 // Two rules are stricter than what a short description of them says:
 //   - A recorded epoch that is still the present one does not by itself say that nothing has happened while nobody watched: a server may have
@@ -93,10 +95,11 @@ type State struct {
 	Definition *Definition
 	// Collection is the resource's collection, as it was read last.
 	Collection Collection
-	// After is the moment after which a run must have started for its proof to count: others may have started before something
-	// that they did not see. Where it is lost (0), no run so far proves anything.
+	// After is the moment after which a run must have started for its proof to count: others may have started before
+	// something that they did not see. Where it is lost (0), no run so far proves anything.
 	After uint64
-	// OnlyDecodable: that Persisted is one hash was not proven; every API server declared that it could decode no other version.
+	// OnlyDecodable: that Persisted is one hash was not proven; every API server declared that it could decode no other
+	// version.
 	OnlyDecodable bool
 }
 
@@ -109,13 +112,15 @@ func (s State) Migrated() bool {
 type Server struct {
 	// ID names the server for people: its Lease's name, or its address.
 	ID string
-	// Process identifies the process, and never comes back: the holder of its Lease. Where it is empty the ID stands for it.
+	// Process identifies the process, and never comes back: the holder of its Lease. Where it is empty the ID stands
+	// for it.
 	Process string
 	// Hash is the storageVersionHash that it shows. Empty: it did not answer, or does not serve the resource.
 	Hash string
 	// Answered is whether it answered: now, in a Look; ever, in a State.
 	Answered bool
-	// CameBack says that its Lease had expired at the recorded look and is renewed again: the process was suspended. Meaningless in a State.
+	// CameBack says that its Lease had expired at the recorded look and is renewed again: the process was suspended.
+	// Meaningless in a State.
 	CameBack bool
 }
 
@@ -126,17 +131,18 @@ func (s Server) process() string {
 	return s.ID
 }
 
-// Collection is how far the etcd of a resource has come. Resources may have an etcd of their own (kube-apiserver's --etcd-servers-overrides), which
-// is restored alone: only their own collection shows that.
+// Collection is how far the etcd of a resource has come. Resources may have an etcd of their own (kube-apiserver's
+// --etcd-servers-overrides), which is restored alone: only their own collection shows that.
 type Collection struct {
-	// ResourceVersion is that of the collection, read from etcd and not from a cache; 0: it was not read, or cannot be compared.
+	// ResourceVersion is that of the collection, read from etcd and not from a cache; 0: it was not read, or cannot be
+	// compared.
 	ResourceVersion uint64
 	// Witness is an object of the collection; zero: there is none, or none was read.
 	Witness Witness
 }
 
-// Witness is one object as it was at one moment. The same object with a lesser resourceVersion shows that etcd was restored, also where etcd's
-// revision was bumped or has caught up since.
+// Witness is one object as it was at one moment. The same object with a lesser resourceVersion shows that etcd was
+// restored, also where etcd's revision was bumped or has caught up since.
 type Witness struct {
 	UID             types.UID
 	ResourceVersion uint64
@@ -162,9 +168,11 @@ type Epoch struct {
 	Generation int64
 }
 
-// Same reports whether a and b may be one epoch. Epochs that are not the same are two; ones that are may have been interrupted.
+// Same reports whether a and b may be one epoch. Epochs that are not the same are two; ones that are may have been
+// interrupted.
 func (e Epoch) Same(other Epoch) bool {
-	return e.Hash == other.Hash && e.UID == other.UID && e.Generation == other.Generation && slices.Equal(e.Processes, other.Processes)
+	return e.Hash == other.Hash && e.UID == other.UID && e.Generation == other.Generation &&
+		slices.Equal(e.Processes, other.Processes)
 }
 
 // Look is what one look at the API servers saw, and what is known of the time since the recorded look began.
@@ -177,35 +185,41 @@ type Look struct {
 	Epoch *Epoch
 	// Definition is the CustomResourceDefinition; nil for a resource that has none, or none any more.
 	Definition *Definition
-	// Traces are what processes leave behind that lasts longer than they do: one string for the generation of each EndpointSlice of
-	// the resource's API servers (with its UID), one for each Lease that is no longer renewed (holder and time of the last renewal). A
-	// process that was there and is not cannot but add one. Empty, or with Untraced among them: processes may have left none.
+	// Traces are what processes leave behind that lasts longer than they do: one string for the generation of each
+	// EndpointSlice of the resource's API servers (with its UID), one for each Lease that is no longer renewed (holder
+	// and time of the last renewal). A process that was there and is not cannot but add one. Empty, or with Untraced
+	// among them: processes may have left none.
 	Traces []string
-	// Collection is the resource's collection. It has to be read after Migrations were: a proof trims only under a resourceVersion that the
-	// run had reached (see refusal).
+	// Collection is the resource's collection. It has to be read after Migrations were: a proof trims only under a
+	// resourceVersion that the run had reached (see refusal).
 	Collection Collection
-	// Revisions says that resourceVersions are revisions of an etcd, as those of kube-apiservers are. Aggregated API servers may count otherwise.
+	// Revisions says that resourceVersions are revisions of an etcd, as those of kube-apiservers are. Aggregated API
+	// servers may count otherwise.
 	Revisions bool
 	// Restored says that etcd went backwards since the recorded look, as somebody saw who was there all the time.
 	Restored bool
 
-	// OnlyDecodable: every server that can write declares that it can decode no version but that of the epoch, each of them for itself.
+	// OnlyDecodable: every server that can write declares that it can decode no version but that of the epoch, each of
+	// them for itself.
 	OnlyDecodable bool
 	// Settled: the epoch has lasted for so long that no one else can be writing.
 	Settled bool
 
-	// Continuous says that Leases, endpoints and definitions were watched without a gap since the recorded look began, so that Passed and
-	// Definitions are complete. A watch that goes on from a resourceVersion has no gap; one that lists anew has.
+	// Continuous says that Leases, endpoints and definitions were watched without a gap since the recorded look began,
+	// so that Passed and Definitions are complete. A watch that goes on from a resourceVersion has no gap; one that
+	// lists anew has.
 	Continuous bool
-	// Passed are the processes that were seen since the recorded look began and are gone. Each is reported until a look that does so is recorded.
+	// Passed are the processes that were seen since the recorded look began and are gone. Each is reported until a look
+	// that does so is recorded.
 	Passed []string
 	// Definitions are the generations of the CustomResourceDefinition that were seen since the recorded look began.
 	Definitions []Definition
 
-	// Moment is the moment after the look ended: whatever the look saw came before. It must not come from a cache that may be behind.
-	// 0: not known.
+	// Moment is the moment after the look ended: whatever the look saw came before. It must not come from a cache that
+	// may be behind. 0: not known.
 	Moment uint64
-	// Own is the migration of the resource that is ours to raise, Others are all others, as they were after the look ended.
+	// Own is the migration of the resource that is ours to raise, Others are all others, as they were after the look
+	// ended.
 	Own    Migration
 	Others []Migration
 	// Names are the readable versions of hashes: "v1". Hashes without one stand for themselves.
@@ -235,7 +249,8 @@ func (m Migration) pending(s State) bool {
 	return m.Generation > m.Completed && (!m.Started || s.After > 0 && m.Start > s.After)
 }
 
-// Proof is what a run that succeeded proves: in this epoch, after it settled, every object was rewritten in its hash or found in it.
+// Proof is what a run that succeeded proves: in this epoch, after it settled, every object was rewritten in its hash or
+// found in it.
 type Proof struct {
 	// Start is the moment that was read before the run, its checkpoint included, was started; 0: not known.
 	Start uint64

@@ -80,7 +80,8 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 		doubt     bool
 	}{
 		"without a record anything may be stored": {
-			look: look("a", "h1"), persisted: []string{Unknown, "h1"}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			look: look("a", "h1"), persisted: []string{Unknown, "h1"}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"without a record and without agreement nothing is asked for yet": {
 			look: look("a", "h1", "b", "h2"), persisted: []string{Unknown, "h1", "h2"}, current: Unknown, doubt: true,
@@ -92,139 +93,184 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			state: settled, look: look("a", "h1", "c", "h1"), persisted: []string{"h1"}, current: "h1",
 		},
 		"a server with another version is recorded": {
-			state: settled, look: look("a", "h1", "b", "h1", "c", "h2"), persisted: []string{"h1", "h2"}, current: Unknown,
+			state: settled, look: look("a", "h1", "b", "h1", "c", "h2"),
+			persisted: []string{"h1", "h2"}, current: Unknown,
 		},
 		"a new storage version is recorded and asked for": {
-			state: settled, look: look("c", "h2"), persisted: []string{"h1", "h2"}, current: "h2", request: 5, reason: "storage version changed v1 → v2",
+			state: settled, look: look("c", "h2"), persisted: []string{"h1", "h2"}, current: "h2", request: 5,
+			reason: "storage version changed v1 → v2",
 		},
 		"a run that has begun does not do for what changed since": {
-			state: settled, look: look("c", "h2").with(running), persisted: []string{"h1", "h2"}, current: "h2", request: 6, reason: "storage version changed v1 → v2",
+			state: settled, look: look("c", "h2").with(running), persisted: []string{"h1", "h2"}, current: "h2",
+			request: 6, reason: "storage version changed v1 → v2",
 		},
 		"a return to a version that was recorded before": {
-			state: Looked(settled, look("c", "h2")).State, look: look("d", "h1"), persisted: []string{"h1", "h2"}, current: "h1", request: 5,
+			state: Looked(settled, look("c", "h2")).State, look: look("d", "h1"), persisted: []string{"h1", "h2"},
+			current: "h1", request: 5,
 			reason: "objects may be stored in v2, the storage version is v1",
 		},
 		"a server that does not answer is what it was": {
 			state: settled, look: look("a", "h1", "b", "?"), persisted: []string{"h1"}, current: "h1",
 		},
 		"a new server that does not answer may write anything": {
-			state: settled, look: look("a", "h1", "b", "h1", "c", "?"), persisted: []string{"h1", Unknown}, current: Unknown, doubt: true,
+			state: settled, look: look("a", "h1", "b", "h1", "c", "?"), persisted: []string{"h1", Unknown},
+			current: Unknown, doubt: true,
 		},
 		"a new server that still does not answer is no new doubt": {
-			state: Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State, look: look("a", "h1", "b", "h1", "c", "?"),
+			state:     Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State,
+			look:      look("a", "h1", "b", "h1", "c", "?"),
 			persisted: []string{"h1", Unknown}, current: Unknown,
 		},
 		"a new server that answers at last with what all show": {
-			state: Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State, look: look("a", "h1", "b", "h1", "c", "h1"),
+			state:     Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State,
+			look:      look("a", "h1", "b", "h1", "c", "h1"),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known",
 		},
 		"a server that goes without ever having answered": {
 			state: Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State, look: look("a", "h1", "b", "h1"),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"a server that came and went between two looks": {
 			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Passed = []string{"c"} }),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"a server that had answered and went": {
-			state: settled, look: look("a", "h1").with(func(l *Look) { l.Passed = []string{"b"} }), persisted: []string{"h1"}, current: "h1",
+			state: settled, look: look("a", "h1").with(func(l *Look) { l.Passed = []string{"b"} }),
+			persisted: []string{"h1"}, current: "h1",
 		},
 		"a process that shows another version of a built-in resource is another process": {
-			state: settled, look: look("a", "h1", "b", "h2"), persisted: []string{"h1", "h2", Unknown}, current: Unknown, doubt: true,
+			state: settled, look: look("a", "h1", "b", "h2"), persisted: []string{"h1", "h2", Unknown},
+			current: Unknown, doubt: true,
 		},
 		"nobody watched, and the same servers live and left no trace": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous = false; l.Begun = noon.Add(30 * time.Minute) }),
+			state: settled, look: look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Continuous = false; l.Begun = noon.Add(30 * time.Minute) }),
 			persisted: []string{"h1"}, current: "h1",
 		},
 		"nobody watched, and the same servers live, but another left a trace": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous = false; l.Traces = []string{"endpoints/3"} }),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			state: settled, look: look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Continuous = false; l.Traces = []string{"endpoints/3"} }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"nobody watched, and traces cannot be read": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous, l.Traces = false, nil }),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			state: settled, look: look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Continuous, l.Traces = false, nil }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"nobody watched for a moment, and a server was restarted": {
 			state: settled, look: look("a", "h1", "c", "h1").with(func(l *Look) { l.Continuous = false }),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"a definition that was changed once": {
-			state: custom, look: look("a", "h2").custom(2, "h2"), persisted: []string{"h1", "h2"}, current: "h2", request: 5, reason: "storage version changed v1 → v2",
+			state: custom, look: look("a", "h2").custom(2, "h2"), persisted: []string{"h1", "h2"}, current: "h2",
+			request: 5, reason: "storage version changed v1 → v2",
 		},
 		"a definition that was changed without changing the storage version": {
 			state: custom, look: look("a", "h1").custom(2, "h1"), persisted: []string{"h1"}, current: "h1",
 		},
 		"there and back, seen": {
-			state: custom, look: look("a", "h1").custom(3, "h1").with(func(l *Look) { l.Definitions = []Definition{{UID: "uid", Generation: 2, Hash: "h2"}} }),
-			persisted: []string{"h1", "h2"}, current: "h1", request: 5, reason: "objects may be stored in v2, the storage version is v1",
+			state: custom, look: look("a", "h1").custom(3,
+				"h1").with(func(l *Look) { l.Definitions = []Definition{{UID: "uid", Generation: 2, Hash: "h2"}} }),
+			persisted: []string{"h1", "h2"}, current: "h1", request: 5,
+			reason: "objects may be stored in v2, the storage version is v1",
 		},
 		"there and back, unseen": {
 			state: custom, look: look("a", "h1").custom(3, "h1", "h1", "h2"),
-			persisted: []string{"h1", "h2", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			persisted: []string{"h1", "h2", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"a definition that was created anew": {
 			state: custom, look: look("a", "h1").custom(1, "h1").with(func(l *Look) { l.Definition.UID = "another" }),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"a definition whose generation went backwards": {
 			state: recorded(look("a", "h1").custom(7, "h1")), look: look("a", "h1").custom(6, "h1"),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"a built-in resource that became a custom one": {
 			state: settled, look: look("a", "h1", "b", "h1").custom(1, "h1"),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"nobody watched, and processes may have left no trace": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous = false; l.Traces = append(l.Traces, Untraced) }),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			state: settled, look: look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Continuous = false; l.Traces = append(l.Traces, Untraced) }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"nobody watched, and before that processes may have left no trace": {
-			state: recorded(look("a", "h1", "b", "h1").with(func(l *Look) { l.Traces = append(l.Traces, Untraced) })),
-			look:  look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous = false }), persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			state: recorded(look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Traces = append(l.Traces, Untraced) })),
+			look:      look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous = false }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
 			reason: "what is stored is not known", doubt: true,
 		},
 		"a suspended process that came back may have been behind with the definition": {
-			state: custom, look: look("a", "h1", "b", "h1").custom(1, "h1").with(func(l *Look) { l.Servers[1].CameBack = true }),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			state: custom, look: look("a", "h1", "b",
+				"h1").custom(1, "h1").with(func(l *Look) { l.Servers[1].CameBack = true }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"a suspended process that came back writes a built-in resource as it shows": {
-			state: recorded(look("a", "h1")), look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Servers[1].CameBack = true }),
+			state: recorded(look("a", "h1")), look: look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Servers[1].CameBack = true }),
 			persisted: []string{"h1"}, current: "h1",
 		},
 		"a collection that was not read is no older": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Collection = Collection{} }), persisted: []string{"h1"}, current: "h1",
+			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Collection = Collection{} }),
+			persisted: []string{"h1"}, current: "h1",
 		},
 		"an object that went backwards while the collection did not": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Collection.ResourceVersion, l.Collection.Witness.ResourceVersion = 200, 39 }),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			state: settled, look: look("a", "h1", "b",
+				"h1").with(func(l *Look) {
+				l.Collection.ResourceVersion,
+					l.Collection.Witness.ResourceVersion = 200, 39
+			}),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"another object that is older": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Collection.Witness = Witness{UID: "another", ResourceVersion: 7} }),
+			state: settled, look: look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Collection.Witness = Witness{UID: "another", ResourceVersion: 7} }),
 			persisted: []string{"h1"}, current: "h1",
 		},
 		"a revision that rose by more than can be written": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Begun = noon.Add(10 * time.Minute); l.Collection.ResourceVersion = 1e9 }),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			state: settled, look: look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Begun = noon.Add(10 * time.Minute); l.Collection.ResourceVersion = 1e9 }),
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 		"a revision that rose by as much as a busy etcd writes": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Begun = noon.Add(10 * time.Minute); l.Collection.ResourceVersion = 3e7 }),
+			state: settled, look: look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Begun = noon.Add(10 * time.Minute); l.Collection.ResourceVersion = 3e7 }),
 			persisted: []string{"h1"}, current: "h1",
 		},
 		"a revision that rose much while this machine's clock went back": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Begun = noon.Add(-time.Hour); l.Collection.ResourceVersion = 5e6 }),
+			state: settled, look: look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Begun = noon.Add(-time.Hour); l.Collection.ResourceVersion = 5e6 }),
 			persisted: []string{"h1"}, current: "h1",
 		},
 		"resourceVersions that are no revisions may leap": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Revisions = false; l.Collection.ResourceVersion = 1e18 }),
+			state: settled, look: look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Revisions = false; l.Collection.ResourceVersion = 1e18 }),
 			persisted: []string{"h1"}, current: "h1",
 		},
 		"an epoch whose hash a server does not show is no agreement": {
-			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Servers[1].Process, l.Servers[1].Hash = "c", "h2" }),
+			state: settled, look: look("a", "h1", "b",
+				"h1").with(func(l *Look) { l.Servers[1].Process, l.Servers[1].Hash = "c", "h2" }),
 			persisted: []string{"h1", "h2"}, current: Unknown,
 		},
 		"a collection that went backwards": {
 			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Collection.ResourceVersion = 99 }),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known", doubt: true,
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
+			reason: "what is stored is not known", doubt: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +279,8 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			if diff := cmp.Diff(test.persisted, d.State.Persisted); diff != "" {
 				t.Errorf("persisted (-want +got):\n%s", diff)
 			}
-			if d.State.Current != test.current || d.Request != test.request || d.Reason != test.reason || (d.Doubt != "") != test.doubt {
+			if d.State.Current != test.current || d.Request != test.request || d.Reason != test.reason ||
+				(d.Doubt != "") != test.doubt {
 				t.Errorf("current %q, request %d because %q, doubt %q; want %q, %d, %q, %v",
 					d.State.Current, d.Request, d.Reason, d.Doubt, test.current, test.request, test.reason, test.doubt)
 			}
@@ -267,16 +314,28 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 		want    []string
 		refused string
 	}{
-		"no migration":                      {state: s, want: []string{"h1", "h2"}},
-		"the one that was asked for":        {state: s, proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h2"}},
-		"one that started later":            {state: s, proof: &Proof{Start: 9000, Epoch: epoch}, want: []string{"h2"}},
-		"one that may have started before":  {state: s, proof: &Proof{Start: 2000, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the run may have started before something else was written"},
-		"one to another version":            {state: s, proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Hash = "h1" })}, want: []string{"h1", "h2"}, refused: "the run was about another version"},
-		"one with other servers":            {state: s, proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Processes = []string{"c"} })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
-		"one with another definition":       {state: s, proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.UID = "uid" })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
-		"one with another generation":       {state: s, proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Generation = 2 })}, want: []string{"h1", "h2"}, refused: "the epoch of the run is over"},
-		"any, while API servers disagree":   {state: disagreeing, proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the API servers do not agree now"},
-		"any, where it is lost which count": {state: func() State { l := s; l.After = 0; return l }(), proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h1", "h2"}, refused: "the run may have started before something else was written"},
+		"no migration":               {state: s, want: []string{"h1", "h2"}},
+		"the one that was asked for": {state: s, proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h2"}},
+		"one that started later":     {state: s, proof: &Proof{Start: 9000, Epoch: epoch}, want: []string{"h2"}},
+		"one that may have started before": {state: s, proof: &Proof{Start: 2000, Epoch: epoch},
+			want: []string{"h1", "h2"}, refused: "the run may have started before something else was written"},
+		"one to another version": {state: s,
+			proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Hash = "h1" })}, want: []string{"h1", "h2"},
+			refused: "the run was about another version"},
+		"one with other servers": {state: s,
+			proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Processes = []string{"c"} })},
+			want:  []string{"h1", "h2"}, refused: "the epoch of the run is over"},
+		"one with another definition": {state: s,
+			proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.UID = "uid" })}, want: []string{"h1", "h2"},
+			refused: "the epoch of the run is over"},
+		"one with another generation": {state: s,
+			proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Generation = 2 })}, want: []string{"h1", "h2"},
+			refused: "the epoch of the run is over"},
+		"any, while API servers disagree": {state: disagreeing, proof: &Proof{Start: 2001, Epoch: epoch},
+			want: []string{"h1", "h2"}, refused: "the API servers do not agree now"},
+		"any, where it is lost which count": {state: func() State { l := s; l.After = 0; return l }(),
+			proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h1", "h2"},
+			refused: "the run may have started before something else was written"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var proofs []Proof
@@ -294,8 +353,8 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 	}
 }
 
-// A StorageState that shrinks has to record a position that the collection had after the run: a backup made in the middle of it would
-// otherwise not be older than what is recorded.
+// A StorageState that shrinks has to record a position that the collection had after the run: a backup made in the
+// middle of it would otherwise not be older than what is recorded.
 func TestAProofTrimsOnlyUnderAFreshPosition(t *testing.T) {
 	s := Looked(recorded(look("a", "h1")), look("b", "h2")).State // asks for generation 5
 	m := Migration{Generation: 5, Completed: 5, Proof: &Proof{Start: 2001, Epoch: *s.Epoch, Baseline: 150}}
@@ -304,12 +363,13 @@ func TestAProofTrimsOnlyUnderAFreshPosition(t *testing.T) {
 		collection Collection
 		refused    string
 	}{
-		"read after the run":                   {fresh, ""},
-		"without objects":                      {Collection{ResourceVersion: 300}, ""},
-		"not read":                             {Collection{}, NotCompared},
-		"older than what is recorded":          {Collection{ResourceVersion: 99}, wentBack},
-		"older than what the run began with":   {Collection{ResourceVersion: 149}, wentBack},
-		"with an object that is older than it": {Collection{ResourceVersion: 300, Witness: Witness{UID: "w", ResourceVersion: 39}}, wentBack},
+		"read after the run":                 {fresh, ""},
+		"without objects":                    {Collection{ResourceVersion: 300}, ""},
+		"not read":                           {Collection{}, NotCompared},
+		"older than what is recorded":        {Collection{ResourceVersion: 99}, wentBack},
+		"older than what the run began with": {Collection{ResourceVersion: 149}, wentBack},
+		"with an object that is older than it": {Collection{ResourceVersion: 300,
+			Witness: Witness{UID: "w", ResourceVersion: 39}}, wentBack},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Finished(s, []Proof{*m.Proof}, test.collection)
@@ -323,7 +383,8 @@ func TestAProofTrimsOnlyUnderAFreshPosition(t *testing.T) {
 		})
 	}
 	seen := look("b", "h2").with(func(l *Look) { l.Own, l.Collection = m, Collection{} })
-	if d := Looked(s, seen); d.Refused != NotCompared || d.Request != 0 || len(d.State.Persisted) != 2 || d.State.Collection != s.Collection {
+	if d := Looked(s, seen); d.Refused != NotCompared || d.Request != 0 || len(d.State.Persisted) != 2 ||
+		d.State.Collection != s.Collection {
 		t.Errorf("a look that could not read the collection decides %+v; another run would not help", d)
 	}
 	seen.Collection = fresh
@@ -342,29 +403,43 @@ func TestWhatIsAskedForAgain(t *testing.T) {
 		others []Migration
 		want   int64
 	}{
-		"the request was lost":                            {own: ours, want: 5},
-		"there is no migration":                           {want: 1},
-		"it waits for its turn":                           {own: Migration{Generation: 5, Completed: 4}},
-		"it runs, or failed and will be repeated":         {own: Migration{Generation: 5, Completed: 4, Started: true, Start: late, Failed: true}},
-		"it runs since before something else was written": {own: Migration{Generation: 5, Completed: 4, Started: true, Start: early}, want: 6},
-		"it runs, and when it started is not known":       {own: Migration{Generation: 5, Completed: 4, Started: true}, want: 6},
-		"somebody asked for more":                         {own: Migration{Generation: 7, Completed: 4}},
-		"it succeeded and its proof does not count":       {own: Migration{Generation: 5, Completed: 5, Proof: elsewhere}, want: 6},
-		"it succeeded and its proof counts":               {own: Migration{Generation: 5, Completed: 5, Proof: &Proof{Start: late, Epoch: *s.Epoch}}},
-		"a run of more succeeded before it was lowered":   {own: Migration{Generation: 3, Completed: 8, Proof: elsewhere}, want: 9},
-		"it is cancelled":                                 {own: Migration{Generation: 5, Completed: 4, Held: true}},
-		"it was cancelled after it had succeeded":         {own: Migration{Generation: 4, Completed: 4, Held: true}},
+		"the request was lost":  {own: ours, want: 5},
+		"there is no migration": {want: 1},
+		"it waits for its turn": {own: Migration{Generation: 5, Completed: 4}},
+		"it runs, or failed and will be repeated": {own: Migration{Generation: 5, Completed: 4, Started: true,
+			Start: late, Failed: true}},
+		"it runs since before something else was written": {own: Migration{Generation: 5, Completed: 4, Started: true,
+			Start: early}, want: 6},
+		"it runs, and when it started is not known": {own: Migration{Generation: 5, Completed: 4,
+			Started: true}, want: 6},
+		"somebody asked for more": {own: Migration{Generation: 7, Completed: 4}},
+		"it succeeded and its proof does not count": {own: Migration{Generation: 5, Completed: 5,
+			Proof: elsewhere}, want: 6},
+		"it succeeded and its proof counts": {own: Migration{Generation: 5, Completed: 5,
+			Proof: &Proof{Start: late, Epoch: *s.Epoch}}},
+		"a run of more succeeded before it was lowered": {own: Migration{Generation: 3, Completed: 8,
+			Proof: elsewhere}, want: 9},
+		"it is cancelled":                         {own: Migration{Generation: 5, Completed: 4, Held: true}},
+		"it was cancelled after it had succeeded": {own: Migration{Generation: 4, Completed: 4, Held: true}},
 
-		"another one will prove it":                           {own: ours, others: []Migration{theirs}},
-		"another one is at work that will":                    {others: []Migration{{Generation: 1, Started: true, Start: late}}},
-		"another one is at work that proves nothing":          {own: ours, others: []Migration{{Generation: 1, Started: true, Start: early}}, want: 5},
-		"another one failed":                                  {own: ours, others: []Migration{{Generation: 1, Started: true, Start: late, Failed: true}}, want: 5},
-		"another one succeeded, and its proof counts":         {own: ours, others: []Migration{{Generation: 1, Completed: 1, Proof: &Proof{Start: late, Epoch: *s.Epoch}}}},
-		"another one succeeded, and its proof does not count": {own: ours, others: []Migration{{Generation: 1, Completed: 1, Proof: elsewhere}}, want: 5},
-		"another one succeeded without a proof":               {others: []Migration{{Generation: 1, Completed: 1}}, want: 1},
-		"one of two others will prove it":                     {others: []Migration{{Generation: 1, Completed: 1}, theirs}},
-		"another one is paused, and there is none of ours":    {others: []Migration{{Generation: 1, Held: true}}},
-		"another one is paused, and ours is not":              {own: ours, others: []Migration{{Generation: 1, Held: true}}, want: 5},
+		"another one will prove it": {own: ours, others: []Migration{theirs}},
+		"another one is at work that will": {others: []Migration{{Generation: 1,
+			Started: true, Start: late}}},
+		"another one is at work that proves nothing": {own: ours,
+			others: []Migration{{Generation: 1, Started: true, Start: early}}, want: 5},
+		"another one failed": {own: ours,
+			others: []Migration{{Generation: 1, Started: true, Start: late, Failed: true}}, want: 5},
+		"another one succeeded, and its proof counts": {own: ours,
+			others: []Migration{{Generation: 1, Completed: 1, Proof: &Proof{Start: late, Epoch: *s.Epoch}}}},
+		"another one succeeded, and its proof does not count": {own: ours,
+			others: []Migration{{Generation: 1, Completed: 1, Proof: elsewhere}}, want: 5},
+		"another one succeeded without a proof": {others: []Migration{{Generation: 1,
+			Completed: 1}}, want: 1},
+		"one of two others will prove it": {others: []Migration{{Generation: 1,
+			Completed: 1}, theirs}},
+		"another one is paused, and there is none of ours": {others: []Migration{{Generation: 1, Held: true}}},
+		"another one is paused, and ours is not": {own: ours,
+			others: []Migration{{Generation: 1, Held: true}}, want: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Looked(s, look("b", "h2").with(func(l *Look) { l.Own, l.Others = test.own, test.others }))
@@ -388,16 +463,28 @@ func TestARunByHandCountsWhereNothingElseIsRequiredSince(t *testing.T) {
 			before: before, s: Looked(before, look("b", "h2").with(func(l *Look) { l.Moment = 3000 })).State,
 		},
 		"something was recorded meanwhile": {
-			before: before, s: Looked(before, look("b", "h2").with(func(l *Look) { l.Passed, l.Moment = []string{"c"}, 3000 })).State,
+			before: before, s: Looked(before, look("b", "h2").with(func(l *Look) {
+				l.Passed,
+					l.Moment = []string{"c"}, 3000
+			})).State,
 			refused: "something else may have been written since the run started",
 		},
 		"the record went back with its etcd": {
-			before: before, s: func() State { s := before; s.After = 1500; return s }(), refused: "something else may have been written since the run started",
+			before: before, s: func() State { s := before; s.After = 1500; return s }(),
+			refused: "something else may have been written since the run started",
 		},
-		"there was no record":         {s: before, refused: "nothing was recorded when the run started"},
-		"its epoch is not recorded":   {before: before, s: func() State { s := before; s.Epoch = &Epoch{Hash: "h2"}; return s }(), refused: "the epoch of the run is over"},
-		"nothing is to be proven":     {s: recorded(look("b", "h2"))},
-		"what was declared is proven": {before: before, s: func() State { s := recorded(look("b", "h2")); s.After, s.OnlyDecodable = before.After, true; return s }()},
+		"there was no record": {s: before, refused: "nothing was recorded when the run started"},
+		"its epoch is not recorded": {before: before,
+			s:       func() State { s := before; s.Epoch = &Epoch{Hash: "h2"}; return s }(),
+			refused: "the epoch of the run is over"},
+		"nothing is to be proven": {s: recorded(look("b", "h2"))},
+		"what was declared is proven": {before: before,
+			s: func() State {
+				s := recorded(look("b", "h2"))
+				s.After,
+					s.OnlyDecodable = before.After, true
+				return s
+			}()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := FinishedByHand(test.before, test.s, proof, now)
@@ -534,10 +621,12 @@ func TestNothingIsRewrittenWhereServersCanDecodeOneVersionOnly(t *testing.T) {
 			look: fresh.with(func(l *Look) { l.OnlyDecodable = true }), persisted: []string{Unknown, "h1"}, doubt: true,
 		},
 		"where one server can decode more, a migration is needed": {
-			look: fresh.with(func(l *Look) { l.Settled = true }), persisted: []string{Unknown, "h1"}, request: 5, doubt: true,
+			look: fresh.with(func(l *Look) { l.Settled = true }), persisted: []string{Unknown, "h1"},
+			request: 5, doubt: true,
 		},
 		"a version that somebody wrote stays, and a migration is asked for": {
-			state: recorded(look("c", "h2", "d", "h2")), look: fresh.with(only), persisted: []string{"h2", "h1"}, request: 5,
+			state: recorded(look("c", "h2", "d", "h2")), look: fresh.with(only),
+			persisted: []string{"h2", "h1"}, request: 5,
 		},
 		"while servers disagree nothing is assumed": {
 			look: look("a", "h1", "b", "h2").with(only), persisted: []string{Unknown, "h1", "h2"}, doubt: true,
@@ -547,12 +636,15 @@ func TestNothingIsRewrittenWhereServersCanDecodeOneVersionOnly(t *testing.T) {
 			state: assumed, look: look("a", "h1", "c", "h1"), persisted: []string{"h1"}, assumed: true,
 		},
 		"after a downgrade more can be decoded: what is stored is not known": {
-			state: assumed, look: look("a", "h1", "c", "h1").with(func(l *Look) { l.Settled = true }), persisted: []string{"h1", Unknown}, request: 5, doubt: true,
+			state: assumed, look: look("a", "h1", "c", "h1").with(func(l *Look) { l.Settled = true }),
+			persisted: []string{"h1", Unknown}, request: 5, doubt: true,
 		},
 		"after a downgrade to another version that is known, too": {
-			state: assumed, look: look("c", "h0").with(func(l *Look) { l.Settled = true }), persisted: []string{"h1", "h0", Unknown}, request: 5, doubt: true,
+			state: assumed, look: look("c", "h0").with(func(l *Look) { l.Settled = true }),
+			persisted: []string{"h1", "h0", Unknown}, request: 5, doubt: true,
 		},
-		"a migration that succeeds nevertheless is a proof": {state: assumed, look: fresh.with(only).with(proof), persisted: []string{"h1"}},
+		"a migration that succeeds nevertheless is a proof": {state: assumed, look: fresh.with(only).with(proof),
+			persisted: []string{"h1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Looked(test.state, test.look)
@@ -560,7 +652,8 @@ func TestNothingIsRewrittenWhereServersCanDecodeOneVersionOnly(t *testing.T) {
 				t.Errorf("persisted (-want +got):\n%s", diff)
 			}
 			if d.State.OnlyDecodable != test.assumed || d.Request != test.request || (d.Doubt != "") != test.doubt {
-				t.Errorf("assumed %t, request %d, doubt %q; want %t, %d, doubt %t", d.State.OnlyDecodable, d.Request, d.Doubt, test.assumed, test.request, test.doubt)
+				t.Errorf("assumed %t, request %d, doubt %q; want %t, %d, doubt %t", d.State.OnlyDecodable, d.Request,
+					d.Doubt, test.assumed, test.request, test.doubt)
 			}
 		})
 	}

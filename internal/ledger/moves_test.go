@@ -270,8 +270,11 @@ func (w *world) restore(how int) {
 	if !w.hasBackup || w.n+hosts > mostProcs || own && !separate {
 		return
 	}
-	// One that has caught up is known by the witness alone, by a look before that is written again: see the package comment.
-	if old, known := w.backup.first(), w.record.Collection.Witness; how == ownHasCaughtUp && !(old.exists && known.UID == types.UID(objectUIDs[old.uid%len(objectUIDs)]) && uint64(old.rv) < known.ResourceVersion) {
+	// One that has caught up is known by the witness alone, by a look before that is written again: see the package
+	// comment.
+	if old, known := w.backup.first(), w.record.Collection.Witness; how == ownHasCaughtUp &&
+		!(old.exists && known.UID == types.UID(objectUIDs[old.uid%len(objectUIDs)]) &&
+			uint64(old.rv) < known.ResourceVersion) {
 		how = ownBack
 	}
 	var again [hosts]bool

@@ -55,7 +55,8 @@ var mutants = map[string]func(r *rules){
 	"traces are trusted where processes leave none": func(r *rules) {
 		replace(r, "nobody watched", func(s State, l Look) string {
 			traced := func(trace string) bool { return trace == Untraced }
-			s.Traces, l.Traces = slices.DeleteFunc(slices.Clone(s.Traces), traced), slices.DeleteFunc(slices.Clone(l.Traces), traced)
+			s.Traces, l.Traces = slices.DeleteFunc(slices.Clone(s.Traces), traced),
+				slices.DeleteFunc(slices.Clone(l.Traces), traced)
 			return unwatched(s, l)
 		})
 	},
@@ -91,7 +92,8 @@ var mutants = map[string]func(r *rules){
 	"agreement ends what is unknown": func(r *rules) {
 		r.join = func(persisted, hashes []string) []string {
 			if len(hashes) == 1 {
-				persisted = slices.DeleteFunc(slices.Clone(persisted), func(hash string) bool { return hash == Unknown })
+				persisted = slices.DeleteFunc(slices.Clone(persisted),
+					func(hash string) bool { return hash == Unknown })
 			}
 			return join(persisted, hashes)
 		}

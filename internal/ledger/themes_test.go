@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// theme is what a history is about, beside what else happens in it: some things matter only in an order that chance seldom finds.
+// theme is what a history is about, beside what else happens in it: some things matter only in an order that chance
+// seldom finds.
 type theme struct {
 	kinds  []kind
 	silent bool
@@ -23,22 +24,36 @@ func themes() []theme {
 	return []theme{
 		{},
 		{separate, false, []string{"all goes well", "backup", "upgrade all", "all goes well", own, "all goes well"}},
-		{separate, false, []string{"all goes well", "backup", "upgrade all", "all goes well", fmt.Sprint("restore ", ownBumped), "all goes well"}},
-		{separate, false, []string{"all goes well", "backup", "upgrade all", "all goes well", fmt.Sprint("restore ", ownHasCaughtUp), "all goes well"}},
-		{separate, false, []string{"upgrade all 2", "trigger goes on", "engine goes on", "backup", "engine goes on", "engine goes on 2", "finish", own, "all goes well"}},
-		{separate, false, []string{"upgrade all 2", "trigger goes on", "trigger", "engine goes on", "backup", "engine goes on", "engine goes on 2", "finish", "finish", own, "all goes well"}},
+		{separate, false, []string{"all goes well", "backup", "upgrade all", "all goes well",
+			fmt.Sprint("restore ", ownBumped), "all goes well"}},
+		{separate, false, []string{"all goes well", "backup", "upgrade all", "all goes well",
+			fmt.Sprint("restore ", ownHasCaughtUp), "all goes well"}},
+		{separate, false, []string{"upgrade all 2", "trigger goes on", "engine goes on", "backup", "engine goes on",
+			"engine goes on 2", "finish", own, "all goes well"}},
+		{separate, false, []string{"upgrade all 2", "trigger goes on", "trigger", "engine goes on", "backup",
+			"engine goes on", "engine goes on 2", "finish", "finish", own, "all goes well"}},
 		{separate, false, []string{
-			"all goes well", "backup", "upgrade all 2", "write by the newest", "trigger goes on", "upgrade all 1", "trigger goes on", fmt.Sprint("restore ", mainBumped), "all goes well",
+			"all goes well", "backup", "upgrade all 2", "write by the newest", "trigger goes on", "upgrade all 1",
+			"trigger goes on", fmt.Sprint("restore ", mainBumped), "all goes well",
 		}},
-		{[]kind{aggregated}, false, []string{"all goes well", "backup", "upgrade all", "all goes well", own, "all goes well"}},
+		{[]kind{aggregated}, false, []string{"all goes well", "backup", "upgrade all", "all goes well",
+			own, "all goes well"}},
 		{alone, false, []string{"upgrade", "backup", "trigger goes on", "restore", "trigger goes on", "all goes well"}},
-		{alone, false, []string{"all goes well", "backup", "upgrade all", "all goes well", fmt.Sprint("restore ", mainBumped), "all goes well"}},
-		{[]kind{custom}, false, []string{"suspend", "trigger goes on", "flip", "all goes well", "all goes well", "resume, and show what is not written yet", "all goes well"}},
-		{[]kind{custom}, false, []string{"trigger dies", "flip there and back", "prune storedVersions", "trigger starts", "all goes well"}},
-		{[]kind{builtIn, ownEtcd}, true, []string{"trigger dies", "upgrade", "write by the newest", "stop the newest", "trigger starts", "all goes well"}},
-		{[]kind{aggregated}, false, []string{"upgrade", "write by the newest", "stop the newest", "trigger goes on", "all goes well"}},
-		{[]kind{builtIn, ownEtcd, custom}, false, []string{"surge", "write by one that ends or was suspended", "all goes well", "surge", "write by one that ends or was suspended", "all goes well"}},
-		{nil, false, []string{"user asks", "upgrade", "engine goes on", "engine goes on", "trigger goes on", "write by the newest", "stop the newest", "all goes well"}},
+		{alone, false, []string{"all goes well", "backup", "upgrade all", "all goes well",
+			fmt.Sprint("restore ", mainBumped), "all goes well"}},
+		{[]kind{custom}, false, []string{"suspend", "trigger goes on", "flip", "all goes well", "all goes well",
+			"resume, and show what is not written yet", "all goes well"}},
+		{[]kind{custom}, false, []string{"trigger dies", "flip there and back", "prune storedVersions",
+			"trigger starts", "all goes well"}},
+		{[]kind{builtIn, ownEtcd}, true, []string{"trigger dies", "upgrade", "write by the newest", "stop the newest",
+			"trigger starts", "all goes well"}},
+		{[]kind{aggregated}, false, []string{"upgrade", "write by the newest", "stop the newest",
+			"trigger goes on", "all goes well"}},
+		{[]kind{builtIn, ownEtcd, custom}, false,
+			[]string{"surge", "write by one that ends or was suspended", "all goes well", "surge",
+				"write by one that ends or was suspended", "all goes well"}},
+		{nil, false, []string{"user asks", "upgrade", "engine goes on", "engine goes on", "trigger goes on",
+			"write by the newest", "stop the newest", "all goes well"}},
 	}
 }
 

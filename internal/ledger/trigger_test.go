@@ -42,7 +42,8 @@ func (w *world) servers() uint64 {
 	return all
 }
 
-// compare reads the collection, if that is due; the migration has been read before. A proof that waits for it is in no hurry here.
+// compare reads the collection, if that is due; the migration has been read before. A proof that waits for it is in no
+// hurry here.
 func (w *world) compare() Collection {
 	due := w.kind == custom || w.kind == aggregated || w.compared != w.servers() || w.now%3 == 0
 	if !due {
@@ -52,7 +53,8 @@ func (w *world) compare() Collection {
 }
 
 func (w *world) takeLook() {
-	l := Look{Begun: at(w.now), Continuous: w.kind != aggregated && w.watchSince <= w.begun, Restored: w.sawRestore, Revisions: w.kind != aggregated}
+	l := Look{Begun: at(w.now), Continuous: w.kind != aggregated && w.watchSince <= w.begun, Restored: w.sawRestore,
+		Revisions: w.kind != aggregated}
 	for i := range w.n {
 		p := &w.procs[i]
 		if p.listed || p.alive && p.draining && p.asked && p.answers {
@@ -94,11 +96,13 @@ func (w *world) takeLook() {
 
 // expired reports whether the record has the trace of a Lease that the process did not renew.
 func (w *world) expired(i int) bool {
-	return slices.ContainsFunc(leaseTraces[i*16:i*16+16], func(trace string) bool { return slices.Contains(w.record.Traces, trace) })
+	return slices.ContainsFunc(leaseTraces[i*16:i*16+16],
+		func(trace string) bool { return slices.Contains(w.record.Traces, trace) })
 }
 
 func (w *world) migration() Migration {
-	m := Migration{Generation: w.generation, Completed: w.completed, Started: w.run.active && w.run.gen == w.generation, Start: uint64(w.run.start)}
+	m := Migration{Generation: w.generation, Completed: w.completed, Started: w.run.active && w.run.gen == w.generation,
+		Start: uint64(w.run.start)}
 	if w.hasProof {
 		p := w.proof.proof()
 		m.Proof = &p
@@ -222,9 +226,9 @@ func (w *world) checkTrim(s State, begun, hash int, proof *proven) {
 	}
 }
 
-// checkTruth is I1. It speaks of what was written before the recorded look began, by servers that were gone by then or live
-// now: of what was written and came to its end since then no one can know, and the heartbeat says so. Of a process that was suspended, no
-// look knows that began before it renewed its Lease.
+// checkTruth is I1. It speaks of what was written before the recorded look began, by servers that were gone by then or
+// live now: of what was written and came to its end since then no one can know, and the heartbeat says so. Of a process
+// that was suspended, no look knows that began before it renewed its Lease.
 func (w *world) checkTruth() {
 	if len(w.record.Persisted) == 0 || w.restoredAt >= w.begun || slices.Contains(w.record.Persisted, Unknown) {
 		return
@@ -232,13 +236,15 @@ func (w *world) checkTruth() {
 	for i := range w.objects {
 		o := &w.objects[i]
 		by := &w.procs[o.by]
-		if !o.exists || slices.Contains(w.record.Persisted, hashes[o.hash]) || o.at >= w.begun || !by.alive && by.died >= w.begun || w.shown(o.hash) {
+		if !o.exists || slices.Contains(w.record.Persisted, hashes[o.hash]) || o.at >= w.begun || !by.alive &&
+			by.died >= w.begun || w.shown(o.hash) {
 			continue
 		}
 		if by.resumed > 0 && o.at >= by.resumed && (by.back || w.begun <= by.relisted) {
 			continue
 		}
-		w.broken = fmt.Sprintf("I1: object %d is stored in %s, recorded is %v, and no server shows it", i, hashes[o.hash], w.record.Persisted)
+		w.broken = fmt.Sprintf("I1: object %d is stored in %s, recorded is %v, and no server shows it", i,
+			hashes[o.hash], w.record.Persisted)
 	}
 }
 

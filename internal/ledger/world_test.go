@@ -104,7 +104,8 @@ type etcd struct {
 	rv, uid int
 }
 
-// stored is everything that is stored. The objects of some kinds are in an etcd of their own, the rest always in the main one.
+// stored is everything that is stored. The objects of some kinds are in an etcd of their own, the rest always in the
+// main one.
 type stored struct {
 	etcd
 	mainRV     int // what changes the record counts
@@ -168,7 +169,8 @@ type world struct {
 
 // begin is a cluster in which everything is in v1 and proven to be.
 func (w *world) begin(r rules, t tale) {
-	*w = world{rules: r, kind: t.kind, silent: t.silent && t.kind != aggregated, blind: t.blind, now: 10, trace: w.trace}
+	*w = world{rules: r, kind: t.kind, silent: t.silent && t.kind != aggregated, blind: t.blind,
+		now: 10, trace: w.trace}
 	w.gens[1], w.gen, w.crd = 1, 1, 1
 	w.versions[1] = true
 	for i := range w.lastWriter {
@@ -199,7 +201,8 @@ func (w *world) begin(r rules, t tale) {
 
 func (w *world) start(host, hash int, joins bool) *proc {
 	p := &w.procs[w.n]
-	*p = proc{host: host, hash: hash, writes: w.gen, shows: w.gen, started: w.now, alive: true, joins: joins || w.kind == aggregated}
+	*p = proc{host: host, hash: hash, writes: w.gen, shows: w.gen, started: w.now, alive: true,
+		joins: joins || w.kind == aggregated}
 	w.n++
 	return p
 }
@@ -267,7 +270,8 @@ func (w *world) resume(i int) {
 	}
 }
 
-// goOn: one that wrote after it was suspended has renewed its Lease by now: see the package comment for those that have not.
+// goOn: one that wrote after it was suspended has renewed its Lease by now: see the package comment for those that have
+// not.
 func (w *world) goOn(i int) {
 	if p := &w.procs[i]; p.back && p.wroteBack {
 		w.relist(i)

@@ -13,11 +13,14 @@ import (
 // A file has objects with a version and a kind, or is refused with its name, in memory in proportion to its bytes.
 func FuzzObjects(f *testing.F) {
 	for _, text := range []string{
-		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n---\n# nothing\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod}\n",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n---\n# nothing\n---\napiVersion: v1\nkind: " +
+			"List\nitems:\n- {apiVersion: v1, kind: Pod}\n",
 		`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"a"}}]}{"apiVersion":"v1","kind":"Secret"}`,
-		"%YAML 1.2\n---\na: 1\n...\nNOTES:\nhello\n", "\xef\xbb\xbf--- {apiVersion: v1, kind: Pod}", "a: &a [x,x,x]\nb: &b [*a,*a,*a]\nc: [*b,*b,*b]\n",
+		"%YAML 1.2\n---\na: 1\n...\nNOTES:\nhello\n", "\xef\xbb\xbf--- {apiVersion: v1, kind: Pod}",
+		"a: &a [x,x,x]\nb: &b [*a,*a,*a]\nc: [*b,*b,*b]\n",
 		strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, 300) + strings.Repeat("]}", 300),
-		`{"apiVersion":"v1","kind":"` + strings.Repeat("List", 300) + `","items":[` + strings.TrimSuffix(strings.Repeat("{},", 2000), ",") + `]}`,
+		`{"apiVersion":"v1","kind":"` + strings.Repeat("List", 300) + `","items":[` +
+			strings.TrimSuffix(strings.Repeat("{},", 2000), ",") + `]}`,
 		strings.Repeat("#\n%YAML 1.2\n", 2000),
 	} {
 		f.Add([]byte(text))

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest takes files apart that people apply to clusters: YAML with any number of documents, JSON, lists of objects,
-// and what kustomize and Helm print.
+// Package manifest takes files apart that people apply to clusters: YAML with any number of documents, JSON, lists of
+// objects, and what kustomize and Helm print.
 //
-// It owns what counts as a document, and how one is named in an error. It never reads a file, and knows nothing of what an
-// object means.
+// It owns what counts as a document, and how one is named in an error. It never reads a file, and knows nothing of what
+// an object means.
 package manifest
 
 import (
@@ -30,8 +30,9 @@ type Object struct {
 	JSON []byte
 }
 
-// Objects returns the objects of a file, those of lists one by one, in their order. What is no object but may stand between them
-// (comments, Helm's header and notes, maps without apiVersion and kind) is left out. An error names the file and the document.
+// Objects returns the objects of a file, those of lists one by one, in their order. What is no object but may stand
+// between them (comments, Helm's header and notes, maps without apiVersion and kind) is left out. An error names the
+// file and the document.
 func Objects(file string, data []byte) ([]Object, error) {
 	documents, err := split(data)
 	if err != nil {
@@ -120,7 +121,8 @@ var (
 // split takes a file apart into documents that hold more than comments.
 func split(data []byte) (documents [][]byte, err error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '{' && !separator.Match(data) && firstValue(trimmed) != nil {
+	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '{' && !separator.Match(data) &&
+		firstValue(trimmed) != nil {
 		return splitJSON(trimmed)
 	}
 	var document bytes.Buffer

@@ -14,10 +14,11 @@ const (
 	forgetting = 1.0 / 16
 )
 
-// bandwidth is a bucket of bytes that fills at a rate, up to a burst's worth. How much a request carries is known when it has ended: it is
-// charged what is expected when it starts, and the rest when it ends. So the bucket may be in debt, and the next request waits until the
-// debt is paid: an answer larger than the burst is carried too, and over time the rate holds. The rejected alternative, to
-// wait until there is room for the whole answer, would never send what is larger than the bucket. Not safe for concurrent use.
+// bandwidth is a bucket of bytes that fills at a rate, up to a burst's worth. How much a request carries is known when
+// it has ended: it is charged what is expected when it starts, and the rest when it ends. So the bucket may be in debt,
+// and the next request waits until the debt is paid: an answer larger than the burst is carried too, and over time the
+// rate holds. The rejected alternative, to wait until there is room for the whole answer, would never send what is
+// larger than the bucket. Not safe for concurrent use.
 type bandwidth struct {
 	rate     float64 // bytes per second; 0: no bound
 	level    float64 // bytes; below 0 is debt

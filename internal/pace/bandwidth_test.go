@@ -88,8 +88,8 @@ func TestWithoutABandwidthNothingWaits(t *testing.T) {
 	})
 }
 
-// Over any interval at most that much is carried: what the interval may have, a second's burst, and what the requests in flight at its end turn
-// out to have beyond what was expected of them, which one debt makes good.
+// Over any interval at most that much is carried: what the interval may have, a second's burst, and what the requests
+// in flight at its end turn out to have beyond what was expected of them, which one debt makes good.
 func TestNoIntervalCarriesMoreThanItsBandwidth(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		limit := rapid.Int64Range(1_000, 10_000_000).Draw(r, "limit")

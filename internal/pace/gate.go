@@ -11,13 +11,15 @@ import (
 	"time"
 )
 
-// longestClosed bounds how long one answer closes a Gate. What is behind an API server may ask for any time, such as an hour
-// for one aggregated API, and a Gate is closed for everything. An API server's own priority and fairness asks for 32 s at most.
+// longestClosed bounds how long one answer closes a Gate. What is behind an API server may ask for any time, such as an
+// hour for one aggregated API, and a Gate is closed for everything. An API server's own priority and fairness asks for
+// 32 s at most.
 const longestClosed = time.Minute
 
 // Gate holds requests back while a server asks for it: after an answer 429 or 503 with Retry-After, nothing that goes
-// through the same Gate is sent until that time is over, or longestClosed (I7). What must not be late, such as the renewal of a
-// Lease, has to go another way, or be bounded by HeldUntil. Safe for concurrent use; the zero value is open.
+// through the same Gate is sent until that time is over, or longestClosed (I7). What must not be late, such as the
+// renewal of a Lease, has to go another way, or be bounded by HeldUntil. Safe for concurrent use; the zero value is
+// open.
 type Gate struct {
 	mu          sync.Mutex
 	closedUntil time.Time
@@ -52,9 +54,9 @@ func (g *Gate) isClosed() bool {
 // heldUntil is the key of the moment up to which a closed Gate holds the requests of a context.
 type heldUntil struct{}
 
-// HeldUntil returns a context whose requests a closed Gate holds until a moment at most, and not at all where that has passed: for the few
-// small requests that cannot wait for as long as a server may ask for, such as the looks that keep a pass valid. The caller sees to
-// it that they are rare (I7).
+// HeldUntil returns a context whose requests a closed Gate holds until a moment at most, and not at all where that has
+// passed: for the few small requests that cannot wait for as long as a server may ask for, such as the looks that keep
+// a pass valid. The caller sees to it that they are rare (I7).
 func HeldUntil(ctx context.Context, latest time.Time) context.Context {
 	return context.WithValue(ctx, heldUntil{}, latest)
 }
@@ -91,9 +93,11 @@ func (t *gated) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	response, err := t.next.RoundTrip(request)
-	if err == nil && (response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable) {
+	if err == nil && (response.StatusCode == http.StatusTooManyRequests ||
+		response.StatusCode == http.StatusServiceUnavailable) {
 		if seconds, parseErr := strconv.Atoi(response.Header.Get("Retry-After")); parseErr == nil && seconds > 0 {
-			t.gate.close(time.Duration(min(seconds, int(longestClosed/time.Second))) * time.Second) // a greater one could overflow
+			// a greater one could overflow
+			t.gate.close(time.Duration(min(seconds, int(longestClosed/time.Second))) * time.Second)
 		}
 	}
 	return response, err

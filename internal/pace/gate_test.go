@@ -35,7 +35,8 @@ func TestTheGateIsClosedForEveryoneDuringRetryAfter(t *testing.T) {
 				var sent []time.Time
 				next := roundTripper(func(*http.Request) (*http.Response, error) {
 					sent = append(sent, time.Now())
-					return &http.Response{StatusCode: test.status, Header: http.Header{"Retry-After": {test.retryAfter}}}, nil
+					return &http.Response{StatusCode: test.status,
+						Header: http.Header{"Retry-After": {test.retryAfter}}}, nil
 				})
 				one, other := gate.Wrap(next), gate.Wrap(next)
 				request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://example.com", nil)
@@ -74,10 +75,12 @@ func TestARequestThatCannotWaitIsHeldUntilItsMomentAndClosesTheGate(t *testing.T
 		var gate Gate
 		gate.close(10 * time.Second)
 		client := gate.Wrap(roundTripper(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"20"}}}, nil
+			return &http.Response{StatusCode: http.StatusTooManyRequests,
+				Header: http.Header{"Retry-After": {"20"}}}, nil
 		}))
 		begin := time.Now()
-		request, _ := http.NewRequestWithContext(HeldUntil(t.Context(), begin.Add(4*time.Second)), http.MethodGet, "https://example.com", nil)
+		request, _ := http.NewRequestWithContext(HeldUntil(t.Context(), begin.Add(4*time.Second)), http.MethodGet,
+			"https://example.com", nil)
 		if _, err := client.RoundTrip(request); err != nil || time.Since(begin) != 4*time.Second {
 			t.Errorf("sent after %v (%v), want 4 s", time.Since(begin), err)
 		}

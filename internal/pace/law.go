@@ -58,7 +58,8 @@ type law struct {
 }
 
 func newLaw(most int, now time.Time) *law {
-	return &law{most: most, limit: 1, rate: math.Inf(1), probing: true, resume: min(2, most), starting: true, windowStart: now}
+	return &law{most: most, limit: 1, rate: math.Inf(1), probing: true, resume: min(2, most),
+		starting: true, windowStart: now}
 }
 
 // observe takes in one finished request.

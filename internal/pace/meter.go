@@ -11,20 +11,22 @@ import (
 	"sync/atomic"
 )
 
-// meter counts the bytes of bodies, of requests and of answers, as they go over the wire: a compressed answer counts as it is compressed.
-// Headers and what connections add (HTTP/2 frames, TLS) are not counted. Safe for concurrent use.
+// meter counts the bytes of bodies, of requests and of answers, as they go over the wire: a compressed answer counts as
+// it is compressed. Headers and what connections add (HTTP/2 frames, TLS) are not counted. Safe for concurrent use.
 type meter struct{ bytes atomic.Int64 }
 
 type meterKey struct{}
 
-// Count returns a context whose requests, sent through a Metered transport, are counted as the slot's until it is released.
+// Count returns a context whose requests, sent through a Metered transport, are counted as the slot's until it is
+// released.
 func (s Slot) Count(ctx context.Context) context.Context {
 	return context.WithValue(ctx, meterKey{}, s.meter)
 }
 
-// Metered returns a wrapper for transports that counts what the context of a request asks to count (Slot.Count). It asks for compressed
-// answers itself, and decompresses them, because http.Transport hides how much it received; plain says that no answer may be compressed, as
-// rest.Config.DisableCompression does. Other requests are left as they are. Wrapping twice is harmless.
+// Metered returns a wrapper for transports that counts what the context of a request asks to count (Slot.Count). It
+// asks for compressed answers itself, and decompresses them, because http.Transport hides how much it received; plain
+// says that no answer may be compressed, as rest.Config.DisableCompression does. Other requests are left as they are.
+// Wrapping twice is harmless.
 func Metered(plain bool) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper { return &metered{next: next, plain: plain} }
 }

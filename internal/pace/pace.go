@@ -25,8 +25,8 @@ type Limits struct {
 	ObjectsPerSecond float64
 	// InFlight bounds how many requests are in flight. 0 means DefaultInFlight.
 	InFlight int
-	// BytesPerSecond bounds what the requests and their answers carry together, as Slot.Count counts it. A second's worth may come
-	// at once. 0 means no bound.
+	// BytesPerSecond bounds what the requests and their answers carry together, as Slot.Count counts it. A second's
+	// worth may come at once. 0 means no bound.
 	BytesPerSecond int64
 }
 
@@ -76,7 +76,8 @@ func New(limits Limits) *Pacer {
 		limits.InFlight = DefaultInFlight
 	}
 	now := time.Now()
-	p := &Pacer{limits: limits, bytes: newBandwidth(limits.BytesPerSecond, now), law: newLaw(limits.InFlight, now), changed: make(chan struct{})}
+	p := &Pacer{limits: limits, bytes: newBandwidth(limits.BytesPerSecond, now), law: newLaw(limits.InFlight, now),
+		changed: make(chan struct{})}
 	p.bucket = rate.NewLimiter(p.allowed(), 1)
 	return p
 }
@@ -201,8 +202,8 @@ func (p *Pacer) allowed() rate.Limit {
 	return rate.Limit(allowed)
 }
 
-// WaitWhilePaused waits until the server's Retry-After is over. For the requests that are not paced, such as the looks of
-// a sweep that waits for an agreement. The only error is that of the context.
+// WaitWhilePaused waits until the server's Retry-After is over. For the requests that are not paced, such as the looks
+// of a sweep that waits for an agreement. The only error is that of the context.
 func (p *Pacer) WaitWhilePaused(ctx context.Context) error { return p.gate.Wait(ctx) }
 
 // Paused reports whether the server's Retry-After is not over.

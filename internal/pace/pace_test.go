@@ -142,7 +142,8 @@ func TestNothingStartsDuringRetryAfterAndTheRateIsLowered(t *testing.T) {
 		}
 		after := p.Stats()
 		if after.InFlightLimit != before.InFlightLimit/2 {
-			t.Errorf("in-flight limit %d → %d, want it halved once for one overload", before.InFlightLimit, after.InFlightLimit)
+			t.Errorf("in-flight limit %d → %d, want it halved once for one overload",
+				before.InFlightLimit, after.InFlightLimit)
 		}
 		if after.RateLimit >= before.RateLimit || after.Throttles != 8 || after.Paused != 3*time.Second {
 			t.Errorf("stats after throttling = %+v (before %+v)", after, before)

@@ -36,8 +36,10 @@ var foreign = []struct {
 	except []string
 }{
 	{
-		pattern: regexp.MustCompile(`(?:^|[^\w.~}/-])/(?:root|home/\w+|Users/\w+|work(?:space|spaces)?|builds|tmp/[\w.-]+)/[\w.-]*`),
-		reason:  "a path of one machine; say it relative to the repository, or make it configurable",
+		pattern: regexp.MustCompile(
+			`(?:^|[^\w.~}/-])/(?:root|home/\w+|Users/\w+|work(?:space|spaces)?|builds|tmp/[\w.-]+)/[\w.-]*`,
+		),
+		reason: "a path of one machine; say it relative to the repository, or make it configurable",
 	},
 	{
 		pattern: regexp.MustCompile(`\b[\w.-]+\.(?:corp|internal|intra|intranet|lan|local)(?::\d+)?/`),
@@ -194,7 +196,8 @@ func read(t *testing.T, path string) []byte {
 
 func parse(t *testing.T, path string) *ast.File {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), path, read(t, path), parser.PackageClauseOnly|parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), path, read(t, path),
+		parser.PackageClauseOnly|parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}

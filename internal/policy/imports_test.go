@@ -21,43 +21,61 @@ const module = "github.com/kube-migrator/kube-migrator"
 // downwards only: cmd → cli → what decides and does → what reads. A new package gets a line here, and one that
 // disappears loses it.
 var allowed = map[string][]string{
-	"bench":                         {"internal/testbed", "migrate"},
-	"cmd/kube-migrator":             {"internal/cli"},
-	"agreement":                     {"internal/bounded", "internal/apipath", "internal/crd", "migrate", "storageversion"},
-	"api/v1alpha1":                  nil,
-	"config":                        nil,
-	"internal/access":               nil,
-	"internal/bounded":              nil,
-	"internal/apipath":              nil,
-	"internal/apicli":               {"internal/apimigration/convert", "internal/apimigration/crd", "internal/apimigration/move", "internal/apimigration/project", "internal/apimigration/split", "internal/apimigration/stages", "internal/manifest", "internal/printable"},
+	"bench":             {"internal/testbed", "migrate"},
+	"cmd/kube-migrator": {"internal/cli"},
+	"agreement": {"internal/bounded", "internal/apipath", "internal/crd",
+		"migrate", "storageversion"},
+	"api/v1alpha1":     nil,
+	"config":           nil,
+	"internal/access":  nil,
+	"internal/bounded": nil,
+	"internal/apipath": nil,
+	"internal/apicli": {"internal/apimigration/convert", "internal/apimigration/crd",
+		"internal/apimigration/move", "internal/apimigration/project", "internal/apimigration/split",
+		"internal/apimigration/stages", "internal/manifest", "internal/printable"},
 	"internal/apimigration/convert": {"internal/apimigration/project"},
 	"internal/apimigration/crd":     nil,
 	"cmd/api-migrator":              {"internal/apicli"},
-	"internal/apimigration/move":    {"internal/apimigration/crd", "internal/apimigration/project", "internal/apimigration/split"},
+	"internal/apimigration/move": {"internal/apimigration/crd", "internal/apimigration/project",
+		"internal/apimigration/split"},
 	"internal/apimigration/project": nil,
 	"internal/apimigration/split":   {"internal/apimigration/project"},
 	"internal/apimigration/stages":  {"internal/apimigration/crd", "internal/apimigration/project"},
 	"internal/cli": {
-		"agreement", "api/v1alpha1", "internal/access", "internal/bounded", "internal/apipath", "internal/cli/render", "internal/controller", "internal/controller/migration", "internal/controller/trigger", "internal/crd", "internal/crdupgrade", "internal/etcdaudit", "internal/install", "internal/inventory", "internal/manifest", "internal/pace", "internal/printable", "internal/retire", "internal/storedversions", "internal/upgrade", "internal/worker", "migrate",
+		"agreement", "api/v1alpha1", "internal/access", "internal/bounded", "internal/apipath", "internal/cli/render",
+		"internal/controller", "internal/controller/migration", "internal/controller/trigger", "internal/crd",
+		"internal/crdupgrade", "internal/etcdaudit", "internal/install", "internal/inventory", "internal/manifest",
+		"internal/pace", "internal/printable", "internal/retire", "internal/storedversions", "internal/upgrade",
+		"internal/worker", "migrate",
 	},
-	"internal/cli/cmd/cli-reference":       {"internal/cli"},
-	"internal/cli/cmd/release-page":        {"internal/cli/render", "internal/upgrade"},
-	"internal/cli/render":                  {"api/v1alpha1", "internal/crdupgrade", "internal/etcdaudit", "internal/inventory", "internal/retire", "internal/upgrade", "migrate"},
-	"internal/controller":                  {"internal/access", "internal/controller/migration", "internal/controller/trigger"},
-	"internal/controller/trigger":          {"agreement", "api/v1alpha1", "internal/access", "internal/bounded", "internal/apipath", "internal/crd", "internal/inventory", "internal/ledger", "internal/printable", "migrate", "storageversion"},
-	"internal/controller/migration":        {"agreement", "api/v1alpha1", "internal/bounded", "internal/controller/scrape", "internal/inventory", "internal/storedversions", "internal/worker", "migrate"},
-	"internal/controller/scrape":           {"migrate"},
-	"internal/crd":                         {"internal/bounded", "internal/apipath"},
-	"internal/crdupgrade":                  {"api/v1alpha1", "internal/access", "internal/apipath", "internal/bounded", "internal/crd", "internal/pace", "internal/retire", "internal/storedversions", "internal/upgrade", "migrate", "storageversion"},
-	"internal/etcdaudit":                   nil,
-	"internal/install":                     {"agreement", "api/v1alpha1", "config", "internal/access", "internal/apipath", "internal/crd", "internal/inventory", "migrate"},
-	"internal/inventory":                   {"internal/bounded", "internal/apipath", "internal/crd", "migrate", "storageversion"},
-	"internal/ledger":                      nil,
-	"internal/manifest":                    nil,
-	"internal/pace":                        nil,
-	"internal/printable":                   nil,
-	"internal/policy":                      nil,
-	"internal/retire":                      {"internal/access", "internal/bounded", "internal/apipath", "internal/crd", "internal/pace", "internal/storedversions", "migrate"},
+	"internal/cli/cmd/cli-reference": {"internal/cli"},
+	"internal/cli/cmd/release-page":  {"internal/cli/render", "internal/upgrade"},
+	"internal/cli/render": {"api/v1alpha1", "internal/crdupgrade", "internal/etcdaudit",
+		"internal/inventory", "internal/retire", "internal/upgrade", "migrate"},
+	"internal/controller": {"internal/access", "internal/controller/migration",
+		"internal/controller/trigger"},
+	"internal/controller/trigger": {"agreement", "api/v1alpha1", "internal/access", "internal/bounded",
+		"internal/apipath", "internal/crd", "internal/inventory", "internal/ledger", "internal/printable",
+		"migrate", "storageversion"},
+	"internal/controller/migration": {"agreement", "api/v1alpha1", "internal/bounded",
+		"internal/controller/scrape", "internal/inventory", "internal/storedversions", "internal/worker", "migrate"},
+	"internal/controller/scrape": {"migrate"},
+	"internal/crd":               {"internal/bounded", "internal/apipath"},
+	"internal/crdupgrade": {"api/v1alpha1", "internal/access", "internal/apipath", "internal/bounded",
+		"internal/crd", "internal/pace", "internal/retire", "internal/storedversions", "internal/upgrade",
+		"migrate", "storageversion"},
+	"internal/etcdaudit": nil,
+	"internal/install": {"agreement", "api/v1alpha1", "config", "internal/access",
+		"internal/apipath", "internal/crd", "internal/inventory", "migrate"},
+	"internal/inventory": {"internal/bounded", "internal/apipath", "internal/crd",
+		"migrate", "storageversion"},
+	"internal/ledger":    nil,
+	"internal/manifest":  nil,
+	"internal/pace":      nil,
+	"internal/printable": nil,
+	"internal/policy":    nil,
+	"internal/retire": {"internal/access", "internal/bounded", "internal/apipath", "internal/crd",
+		"internal/pace", "internal/storedversions", "migrate"},
 	"internal/storedversions":              {"internal/apipath", "internal/crd", "migrate"},
 	"internal/testbed":                     nil,
 	"internal/testbed/cmd/testbed-build":   {"internal/testbed"},
@@ -65,15 +83,16 @@ var allowed = map[string][]string{
 	"internal/testbed/cmd/testbed-pause":   nil,
 	"internal/upgrade":                     {"api/v1alpha1", "storageversion"},
 	"internal/upgrade/cmd/decodable":       {"internal/inventory", "internal/testbed", "internal/upgrade", "migrate"},
-	"internal/worker":                      {"agreement", "api/v1alpha1", "internal/bounded", "internal/apipath", "internal/inventory", "internal/pace", "migrate"},
-	"migrate":                              {"internal/bounded", "internal/apipath", "internal/crd", "internal/pace"},
-	"storageversion":                       {"internal/apipath", "internal/bounded"},
-	"test/chaos":                           nil, // the tag "chaos" keeps its tests from go list
-	"test/chaos/judge":                     {"internal/testbed"},
-	"test/chaos/plan":                      nil,
-	"test/demo":                            {"internal/cli/render", "internal/etcdaudit", "internal/testbed"},
-	"test/e2e":                             {"internal/testbed"},
-	"test/node":                            nil, // the tag "node" keeps its tests from go list
+	"internal/worker": {"agreement", "api/v1alpha1", "internal/bounded", "internal/apipath",
+		"internal/inventory", "internal/pace", "migrate"},
+	"migrate":          {"internal/bounded", "internal/apipath", "internal/crd", "internal/pace"},
+	"storageversion":   {"internal/apipath", "internal/bounded"},
+	"test/chaos":       nil, // the tag "chaos" keeps its tests from go list
+	"test/chaos/judge": {"internal/testbed"},
+	"test/chaos/plan":  nil,
+	"test/demo":        {"internal/cli/render", "internal/etcdaudit", "internal/testbed"},
+	"test/e2e":         {"internal/testbed"},
+	"test/node":        nil, // the tag "node" keeps its tests from go list
 
 	"internal/apimigration/convert/preserve": nil, // its source is copied into projects
 }
@@ -83,13 +102,15 @@ var forbidden = []rule{
 	{
 		prefix: "k8s.io/client-go/kubernetes",
 		within: []string{"internal/controller", "internal/testbed", "test"},
-		reason: "typed clients cost memory, and only controllers need theirs; send absolute paths through a rest.Interface",
+		reason: "typed clients cost memory, and only controllers need theirs; send absolute paths through a " +
+			"rest.Interface",
 	},
 	{
 		prefix:   "k8s.io/apiserver",
 		within:   []string{"cmd/api-migrator"},
 		binaries: true,
-		reason:   "the code of a whole API server costs 15 MiB of memory; controller-runtime's filter for metrics would bring it",
+		reason: "the code of a whole API server costs 15 MiB of memory; controller-runtime's filter for metrics " +
+			"would bring it",
 	},
 	{
 		prefix:   "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation",
@@ -188,13 +209,16 @@ func TestEveryForbiddenImportNamesSomethingReal(t *testing.T) {
 		t.Fatalf("read go.mod: %v", err)
 	}
 	for _, r := range forbidden {
-		required := slices.ContainsFunc(requirements.Require, func(m struct{ Path string }) bool { return below(r.prefix, m.Path) || below(m.Path, r.prefix) })
+		required := slices.ContainsFunc(requirements.Require,
+			func(m struct{ Path string }) bool { return below(r.prefix, m.Path) || below(m.Path, r.prefix) })
 		switch {
 		case r.notRequired && required:
-			t.Errorf("go.mod requires the module of %s now: remove notRequired from its rule and name a package of it", r.prefix)
+			t.Errorf("go.mod requires the module of %s now: remove notRequired from its rule and name a package of it",
+				r.prefix)
 		case !r.notRequired && !required:
 			t.Errorf("go.mod does not require a module of %s: the rule forbids nothing", r.prefix)
-		case slices.ContainsFunc(requirements.Require, func(m struct{ Path string }) bool { return m.Path == r.prefix }):
+		case slices.ContainsFunc(requirements.Require,
+			func(m struct{ Path string }) bool { return m.Path == r.prefix }):
 			// a whole module, which need not have a package of its own name
 		case !r.notRequired:
 			if out, err := inRoot("go", "list", "-find", r.prefix).CombinedOutput(); err != nil {
@@ -222,7 +246,8 @@ func TestImportTableNoticesEveryKindOfProblem(t *testing.T) {
 }
 
 func TestForbiddenImportsAreFoundDirectlyAndThroughOthers(t *testing.T) {
-	rules := []rule{{prefix: "example.com/heavy", within: []string{"cmd/heavy", "internal/testbed"}, binaries: true, reason: "heavy"}}
+	rules := []rule{{prefix: "example.com/heavy", within: []string{"cmd/heavy", "internal/testbed"},
+		binaries: true, reason: "heavy"}}
 	packages := []listed{
 		{ImportPath: module + "/cmd/heavy", Deps: []string{"example.com/heavy/inner"}},
 		{ImportPath: module + "/cmd/tool", Deps: []string{"example.com/light", "example.com/heavy/inner"}},
@@ -247,7 +272,8 @@ func importProblems(packages []listed, table map[string][]string) []string {
 		delete(gone, pkg.name())
 		permitted, ok := table[pkg.name()]
 		if !ok {
-			problems = append(problems, pkg.name()+" is not in the table of allowed imports: add it, with what it may import")
+			problems = append(problems, pkg.name()+" is not in the table of allowed imports: add it, with what it "+
+				"may import")
 			continue
 		}
 		for _, path := range pkg.Imports {
@@ -273,7 +299,8 @@ func forbiddenProblems(packages []listed, rules []rule) []string {
 					problems = append(problems, pkg.name()+" imports "+path+": "+r.reason)
 				}
 			}
-			if i := slices.IndexFunc(pkg.Deps, r.covers); i >= 0 && r.binaries && below(pkg.name(), "cmd") && !r.permits(pkg.name()) {
+			if i := slices.IndexFunc(pkg.Deps, r.covers); i >= 0 && r.binaries && below(pkg.name(), "cmd") &&
+				!r.permits(pkg.name()) {
 				problems = append(problems, pkg.name()+" is linked with "+pkg.Deps[i]+": "+r.reason)
 			}
 		}

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// callers of methods by name, through reflection. Where the linker sees one that is used, it keeps every exported method of every type: for
-// the types of Kubernetes' APIs those are 10 MiB. text/template is not among them: cobra imports it, and the linker drops it, because none
-// of our commands has a template.
+// callers of methods by name, through reflection. Where the linker sees one that is used, it keeps every exported
+// method of every type: for the types of Kubernetes' APIs those are 10 MiB. text/template is not among them: cobra
+// imports it, and the linker drops it, because none of our commands has a template.
 var callers = []string{"golang.org/x/net/trace", "html/template"}
 
 func TestTheLinkerMayDropMethodsFromTheReleasedBinary(t *testing.T) {
@@ -34,11 +34,14 @@ func TestTheLinkerMayDropMethodsFromTheReleasedBinary(t *testing.T) {
 		}
 	}
 	if builds < 4 {
-		t.Errorf("the Makefile has %d lines that build a released binary, want those of both binaries, of the image and of the release", builds)
+		t.Errorf("the Makefile has %d lines that build a released binary, want those of both binaries, of the image "+
+			"and of the release", builds)
 	}
-	for dependency := range strings.Lines(string(command(t, "go", "list", "-deps", "-tags", string(tags[1]), "./cmd/kube-migrator"))) {
+	for dependency := range strings.Lines(string(command(t, "go", "list", "-deps", "-tags", string(tags[1]),
+		"./cmd/kube-migrator"))) {
 		if dependency = strings.TrimSpace(dependency); slices.Contains(callers, dependency) {
-			t.Errorf("kube-migrator depends on %s, which calls methods by name: the binary grows by a quarter", dependency)
+			t.Errorf("kube-migrator depends on %s, which calls methods by name: the binary grows by a quarter",
+				dependency)
 		}
 	}
 }

@@ -14,17 +14,19 @@ import (
 	"testing"
 )
 
-// rest.Request joins several segments and resolves "..", so that a name of a server could lead anywhere. A path comes in one piece: a
-// constant, or what internal/apipath has made (I3).
+// rest.Request joins several segments and resolves "..", so that a name of a server could lead anywhere. A path comes
+// in one piece: a constant, or what internal/apipath has made (I3).
 func TestRequestPathsComeInOnePiece(t *testing.T) {
 	calls := 0
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == "testdata" || path != root && strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".."):
+		case entry.IsDir() && (entry.Name() == "testdata" || path != root &&
+			strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".."):
 			return fs.SkipDir
-		case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(filepath.ToSlash(path), "/bench/"):
+		case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.Contains(filepath.ToSlash(path), "/bench/"):
 			return nil
 		}
 		files := token.NewFileSet()

@@ -45,7 +45,11 @@ func TestDocumentsUseTheWordsOfTheField(t *testing.T) {
 	pattern := regexp.MustCompile(`(?i)\b(?:` + strings.Join(words, "|") + `)\b`)
 	documents := 0
 	for _, name := range files(t, ".md") {
-		if name == "CONTRIBUTING.md" || strings.Contains(name, "/testdata/") || slices.ContainsFunc(generatedDocuments, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		if name == "CONTRIBUTING.md" || strings.Contains(name, "/testdata/") ||
+			slices.ContainsFunc(generatedDocuments, func(prefix string) bool {
+				return strings.HasPrefix(name,
+					prefix)
+			}) {
 			continue
 		}
 		documents++

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package printable keeps text that others chose, such as names, messages of webhooks and answers of API servers, from doing anything to a
-// terminal but being shown: escape sequences move the cursor, change what was written before, and on some terminals type commands.
+// Package printable keeps text that others chose, such as names, messages of webhooks and answers of API servers, from
+// doing anything to a terminal but being shown: escape sequences move the cursor, change what was written before, and
+// on some terminals type commands.
 package printable
 
 import (
@@ -16,8 +17,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns text in which every character that a terminal would not just show is escaped as in JSON: ESC becomes \u001b. Line feeds and
-// tabs stay, and so JSON stays JSON. A byte that is not of UTF-8 becomes \x and two digits.
+// Text returns text in which every character that a terminal would not just show is escaped as in JSON: ESC becomes
+// \u001b. Line feeds and tabs stay, and so JSON stays JSON. A byte that is not of UTF-8 becomes \x and two digits.
 func Text(text string) string {
 	if !strings.ContainsFunc(text, escaped) && utf8.ValidString(text) {
 		return text
@@ -44,7 +45,8 @@ func Text(text string) string {
 // colors are the sequences with which verdicts are shown in a color.
 var colors = regexp.MustCompile("\x1b\\[(0|31|32|33)m")
 
-// Colored is Text, but leaves red, green, yellow and the end of a color in place: they change nothing but how the same text looks.
+// Colored is Text, but leaves red, green, yellow and the end of a color in place: they change nothing but how the same
+// text looks.
 func Colored(text string) string {
 	var b strings.Builder
 	last := 0
@@ -57,7 +59,8 @@ func Colored(text string) string {
 	return b.String()
 }
 
-// escaped tells of control characters, and of those that change the direction or the looks of others, that they are not printed.
+// escaped tells of control characters, and of those that change the direction or the looks of others, that they are not
+// printed.
 func escaped(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
 
 // writer passes on what Text makes of what is written.

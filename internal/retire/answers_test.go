@@ -51,7 +51,8 @@ func (f answers) client(t *testing.T) rest.Interface {
 }
 
 func failure(code int, reason string) map[string]any {
-	return map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": reason}
+	return map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code,
+		"reason": reason, "message": reason}
 }
 
 // one is a list of one object, in whose managedFields v1 is named.
@@ -62,7 +63,8 @@ func one() map[string]any {
 func object() map[string]any {
 	return map[string]any{"metadata": map[string]any{
 		"name": "w", "namespace": "default", "uid": "u", "resourceVersion": "7", "managedFields": []any{
-			map[string]any{"manager": "alice", "operation": "Update", "apiVersion": oldVersion, "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{}}},
+			map[string]any{"manager": "alice", "operation": "Update", "apiVersion": oldVersion,
+				"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{}}},
 		},
 	}}
 }
@@ -81,8 +83,12 @@ func TestOnlyWhatIsStoredMakesObjectsUnreadable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client := answers(func(*http.Request, string) (int, any) { return test.code, failure(test.code, "Any") }).client(t)
-				objects := retire.Objects{Client: client, Definition: facts("v1 v2", "v1", "v2/served/storage").Definition, Endpoint: "v2"}
+				client := answers(func(*http.Request, string) (int, any) {
+					return test.code,
+						failure(test.code, "Any")
+				}).client(t)
+				objects := retire.Objects{Client: client,
+					Definition: facts("v1 v2", "v1", "v2/served/storage").Definition, Endpoint: "v2"}
 				_, _, err := objects.Look(t.Context(), "v1")
 				if got := errors.Is(err, retire.ErrUnreadable); err == nil || got != test.want {
 					t.Errorf("%v: unreadable is %v, want %v", err, got, test.want)
@@ -96,7 +102,8 @@ func TestOnlyWhatIsStoredMakesObjectsUnreadable(t *testing.T) {
 func alone(t *testing.T, client rest.Interface, schema map[string]any, step retire.StepName) (string, error) {
 	t.Helper()
 	run := &retire.Run{
-		Client: client, Question: retire.Question{Version: "v1", Rescue: true}, Definition: facts("v1 v2", "v1", "v2/served/storage").Definition, Schema: schema,
+		Client: client, Question: retire.Question{Version: "v1", Rescue: true},
+		Definition: facts("v1 v2", "v1", "v2/served/storage").Definition, Schema: schema,
 		Stopped: func() error { return nil }, Tell: func(retire.Step) {},
 		Settle: func(context.Context, int64) error { return nil },
 	}
@@ -140,7 +147,8 @@ func TestAnObjectThatIsDeletedBetweenReadAndWriteIsNoFailure(t *testing.T) {
 }
 
 func TestTheSchemaOfARescueThatWasBegunIsTheOneThatIsGiven(t *testing.T) {
-	schema := map[string]any{"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}, "subresources": map[string]any{"status": map[string]any{}}}
+	schema := map[string]any{"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}},
+		"subresources": map[string]any{"status": map[string]any{}}}
 	for name, test := range map[string]struct {
 		schema map[string]any
 		served bool
@@ -182,7 +190,8 @@ func TestTheSchemaOfARescueThatWasBegunIsTheOneThatIsGiven(t *testing.T) {
 			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}
-			if refusal := (*retire.Refusal)(nil); errors.As(err, &refusal) && refusal.Try != "kubectl get customresourcedefinition widgets.demo.example.com -o yaml" {
+			if refusal := (*retire.Refusal)(nil); errors.As(err, &refusal) &&
+				refusal.Try != "kubectl get customresourcedefinition widgets.demo.example.com -o yaml" {
 				t.Errorf("Try: %s; want what shows the whole definition", refusal.Try)
 			}
 		})

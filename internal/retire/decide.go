@@ -15,14 +15,16 @@ import (
 func (q Question) Decide(f Facts) (Plan, error) {
 	d := f.Definition
 	for _, rule := range []func(Facts) *Refusal{
-		q.established, q.known, q.notStorage, q.rescuable, q.notLast, q.nothingElseStored, q.readable, q.unserved, q.alone,
+		q.established, q.known, q.notStorage, q.rescuable, q.notLast, q.nothingElseStored,
+		q.readable, q.unserved, q.alone,
 	} {
 		if refusal := rule(f); refusal != nil {
 			return Plan{}, refusal
 		}
 	}
 	if !has(d, q.Version) && f.Unreadable == "" && !q.named(f) {
-		return Plan{Steps: []Step{{Remove, Done, fmt.Sprintf("%s is not in spec.versions (%s), and nothing names it", q.Version, names(d))}}}, nil
+		return Plan{Steps: []Step{{Remove, Done,
+			fmt.Sprintf("%s is not in spec.versions (%s), and nothing names it", q.Version, names(d))}}}, nil
 	}
 	return Plan{Steps: q.steps(f)}, nil
 }
@@ -30,13 +32,14 @@ func (q Question) Decide(f Facts) (Plan, error) {
 func (q Question) established(f Facts) *Refusal {
 	d := f.Definition
 	if ok, why := d.Established(); !ok {
-		return refuse(NotEstablished, "kubectl describe customresourcedefinition "+d.Metadata.Name, "%s is not established: %s", d.Metadata.Name, why)
+		return refuse(NotEstablished, "kubectl describe customresourcedefinition "+d.Metadata.Name,
+			"%s is not established: %s", d.Metadata.Name, why)
 	}
 	return nil
 }
 
-// known refuses a version that the definition does not have, unless it is to be gone from there and was there once: nothing in the
-// cluster tells a version that was removed from one that was misspelt.
+// known refuses a version that the definition does not have, unless it is to be gone from there and was there once:
+// nothing in the cluster tells a version that was removed from one that was misspelt.
 func (q Question) known(f Facts) *Refusal {
 	d := f.Definition
 	traces := q.named(f) || strandedBy(d, f.Unreadable) == q.Version
@@ -44,7 +47,8 @@ func (q Question) known(f Facts) *Refusal {
 	case has(d, q.Version), q.Rescue && (traces || f.Unreadable != ""):
 		return nil
 	case traces:
-		return refuse(Unreadable, q.command(d, q.Version, "--rescue"), "%s does not have %s any more, but there are traces of it: %s",
+		return refuse(Unreadable, q.command(d, q.Version, "--rescue"),
+			"%s does not have %s any more, but there are traces of it: %s",
 			d.Metadata.Name, q.Version, q.traces(f))
 	case q.removes() && f.Unreadable == "" && slices.Contains(f.Begun, q.Version):
 		return nil
@@ -85,7 +89,8 @@ func (q Question) notStorage(f Facts) *Refusal {
 	if d.StorageVersion() != q.Version || len(d.Spec.Versions) == 1 {
 		return nil
 	}
-	return refuse(StorageVersion, moveStorage(d, q.Version), "%s is the storage version of %s: every object is written in it", q.Version, d.Metadata.Name)
+	return refuse(StorageVersion, moveStorage(d, q.Version),
+		"%s is the storage version of %s: every object is written in it", q.Version, d.Metadata.Name)
 }
 
 // moveStorage is the command that makes another version the storage version: the first other one that is served.
@@ -101,16 +106,20 @@ func moveStorage(d *crd.Definition, version string) string {
 		d.Metadata.Name, from, version, to, d.Spec.Versions[to].Name, from, to)
 }
 
-// rescuable refuses to rescue a version that is still there: a rescue ends with its removal. One that a rescue has brought back is
-// known by status.storedVersions, which the rescue claims, by objects that cannot be read yet, or by what this machine has begun.
+// rescuable refuses to rescue a version that is still there: a rescue ends with its removal. One that a rescue has
+// brought back is known by status.storedVersions, which the rescue claims, by objects that cannot be read yet, or by
+// what this machine has begun.
 func (q Question) rescuable(f Facts) *Refusal {
 	d := f.Definition
-	broughtBack := f.Unreadable != "" || slices.Contains(d.Status.StoredVersions, q.Version) || slices.Contains(f.Begun, q.Version)
+	broughtBack := f.Unreadable != "" || slices.Contains(d.Status.StoredVersions, q.Version) ||
+		slices.Contains(f.Begun, q.Version)
 	switch {
 	case q.Rescue && d.Served(q.Version):
-		return refuse(NotStranded, q.command(d, q.Version), "%s serves %s: it was not removed, and there is nothing to rescue", d.Metadata.Name, q.Version)
+		return refuse(NotStranded, q.command(d, q.Version),
+			"%s serves %s: it was not removed, and there is nothing to rescue", d.Metadata.Name, q.Version)
 	case q.Rescue && has(d, q.Version) && !broughtBack:
-		return refuse(NotStranded, q.command(d, q.Version, "--remove"), "%s of %s was not removed: it is there, unserved", q.Version, d.Metadata.Name)
+		return refuse(NotStranded, q.command(d, q.Version, "--remove"),
+			"%s of %s was not removed: it is there, unserved", q.Version, d.Metadata.Name)
 	}
 	return nil
 }
@@ -119,19 +128,21 @@ func (q Question) notLast(f Facts) *Refusal {
 	d := f.Definition
 	if len(d.Spec.Versions) == 1 && has(d, q.Version) {
 		return refuse(OnlyVersion, "kubectl edit customresourcedefinition "+d.Metadata.Name,
-			"%s is the only version of %s: add the one that takes its place, and make it the storage version", q.Version, d.Metadata.Name)
+			"%s is the only version of %s: add the one that takes its place, and make it the storage version",
+			q.Version, d.Metadata.Name)
 	}
 	return nil
 }
 
-// nothingElseStored refuses while another version may be stored that nobody can read: a migration would find objects that it
-// cannot list, and storedVersions would be pruned of the only hint at them.
+// nothingElseStored refuses while another version may be stored that nobody can read: a migration would find objects
+// that it cannot list, and storedVersions would be pruned of the only hint at them.
 func (q Question) nothingElseStored(f Facts) *Refusal {
 	d := f.Definition
 	for _, stored := range d.Status.StoredVersions {
 		if stored != q.Version && !has(d, stored) {
 			return refuse(StoredUnknown, q.command(d, stored, "--rescue"),
-				"status.storedVersions of %s names %s, which is not in spec.versions: objects that are stored in it cannot be read", d.Metadata.Name, stored)
+				"status.storedVersions of %s names %s, which is not in spec.versions: objects that are stored in it "+
+					"cannot be read", d.Metadata.Name, stored)
 		}
 	}
 	return nil
@@ -141,7 +152,8 @@ func (q Question) nothingElseStored(f Facts) *Refusal {
 func (q Question) readable(f Facts) *Refusal {
 	d := f.Definition
 	stranded := strandedBy(d, f.Unreadable)
-	if f.Unreadable == "" || q.Rescue && (stranded == q.Version || stranded == "" && slices.Contains(d.Status.StoredVersions, q.Version)) {
+	if f.Unreadable == "" || q.Rescue && (stranded == q.Version || stranded == "" &&
+		slices.Contains(d.Status.StoredVersions, q.Version)) {
 		return nil
 	}
 	try := "kubectl get customresourcedefinition " + d.Metadata.Name + " -o jsonpath='{.spec.conversion}'"
@@ -151,9 +163,13 @@ func (q Question) readable(f Facts) *Refusal {
 	return refuse(Unreadable, try, "objects of %s cannot be read: %s", d.Metadata.Name, f.Unreadable)
 }
 
-// strandedBy is the version of the group that a message of the API server names and the definition does not have; empty for none.
+// strandedBy is the version of the group that a message of the API server names and the definition does not have; empty
+// for none.
 func strandedBy(d *crd.Definition, message string) string {
-	for word := range strings.FieldsFuncSeq(message, func(r rune) bool { return strings.ContainsRune(" \t\n\",;()[]{}", r) }) {
+	for word := range strings.FieldsFuncSeq(message, func(r rune) bool {
+		return strings.ContainsRune(" \t\n\",;()[]{}",
+			r)
+	}) {
 		version, ok := strings.CutPrefix(strings.TrimRight(word, ".:'"), d.Spec.Group+"/")
 		if version, _, _ = strings.Cut(version, "/"); ok && version != "" && !has(d, strings.TrimRight(version, ",:")) {
 			return strings.TrimRight(version, ",:")
@@ -169,7 +185,8 @@ func (q Question) unserved(f Facts) *Refusal {
 	switch {
 	case q.Remove && !q.Unserve && d.Served(q.Version):
 		return refuse(StillServed, q.command(d, q.Version, "--unserve", "--remove"),
-			"%s still serves %s: its clients would get 404 at the moment of the removal, and their writes could name it until then", d.Metadata.Name, q.Version)
+			"%s still serves %s: its clients would get 404 at the moment of the removal, and their writes could name "+
+				"it until then", d.Metadata.Name, q.Version)
 	case !another && (q.Unserve || q.removes()):
 		return refuse(NothingServed, "kubectl edit customresourcedefinition "+d.Metadata.Name,
 			"%s serves no version but %s: nobody could read the objects any more", d.Metadata.Name, q.Version)
@@ -186,7 +203,8 @@ func (q Question) alone(f Facts) *Refusal {
 	if f.Running[0] == ThisMachine {
 		try = q.command(d, q.Version, q.flags()...)
 	}
-	return refuse(MigrationRuns, try, "%s is being migrated by %s: two migrations of one resource at once are one too many",
+	return refuse(MigrationRuns, try, "%s is being migrated by %s: two migrations of one resource at once are one "+
+		"too many",
 		d.Metadata.Name, strings.Join(f.Running, ", "))
 }
 
@@ -199,7 +217,8 @@ func (q Question) steps(f Facts) []Step {
 	storage := d.StorageVersion()
 	var steps []Step
 	if q.Rescue {
-		restore := Step{Restore, Todo, fmt.Sprintf("add %s to spec.versions, unserved, and to status.storedVersions", q.Version)}
+		restore := Step{Restore, Todo, fmt.Sprintf("add %s to spec.versions, unserved, and to status.storedVersions",
+			q.Version)}
 		if has(d, q.Version) && slices.Contains(d.Status.StoredVersions, q.Version) {
 			restore.State, restore.What = Done, q.Version+" is in spec.versions, unserved"
 		}
@@ -209,8 +228,10 @@ func (q Question) steps(f Facts) []Step {
 	if f.Unreadable != "" {
 		objects = "all objects"
 	}
-	steps = append(steps, Step{Migrate, Todo, fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored", objects, storage)})
-	prune := Step{Prune, Todo, fmt.Sprintf("reduce status.storedVersions [%s] to [%s]", strings.Join(d.Status.StoredVersions, " "), storage)}
+	steps = append(steps, Step{Migrate, Todo,
+		fmt.Sprintf("rewrite %s as %s, and prove that nothing else is stored", objects, storage)})
+	prune := Step{Prune, Todo, fmt.Sprintf("reduce status.storedVersions [%s] to [%s]",
+		strings.Join(d.Status.StoredVersions, " "), storage)}
 	switch {
 	case q.Rescue:
 		prune.What = "reduce status.storedVersions to [" + storage + "]"
@@ -223,7 +244,8 @@ func (q Question) steps(f Facts) []Step {
 func (q Question) ownedStep(f Facts) Step {
 	switch {
 	case f.Unreadable != "":
-		return Step{Owned, Todo, "move the managedFields entries that name " + q.Version + " to " + moveTo(f.Definition, q.Version)}
+		return Step{Owned, Todo, "move the managedFields entries that name " + q.Version + " to " +
+			moveTo(f.Definition, q.Version)}
 	case f.Owners.Objects == 0:
 		return Step{Owned, Done, "no managedFields entry names " + q.Version}
 	}
@@ -307,8 +329,8 @@ func names(d *crd.Definition) string {
 	return strings.Join(all, ", ")
 }
 
-// Endpoint is the version at which objects are read and written while another one is retired: the storage version where that is
-// served, else another one that is, else, where nothing is to be unserved, the one itself.
+// Endpoint is the version at which objects are read and written while another one is retired: the storage version where
+// that is served, else another one that is, else, where nothing is to be unserved, the one itself.
 func Endpoint(d *crd.Definition, retired string) string {
 	endpoint := retired
 	for _, v := range d.Spec.Versions {

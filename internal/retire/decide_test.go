@@ -26,13 +26,16 @@ var update = flag.Bool("update", false, "write the golden files")
 // facts are those of a definition whose versions are given as "name", "name/served", "name/served/storage".
 func facts(stored string, versions ...string) retire.Facts {
 	d := new(crd.Definition)
-	d.Metadata.Name, d.Metadata.UID, d.Spec.Group, d.Spec.Names.Plural = "widgets.demo.example.com", "uid", "demo.example.com", "widgets"
+	d.Metadata.Name, d.Metadata.UID, d.Spec.Group, d.Spec.Names.Plural = "widgets.demo.example.com", "uid",
+		"demo.example.com", "widgets"
 	d.Spec.Scope = "Namespaced"
 	d.Status.Conditions = []crd.Condition{{Type: "Established", Status: "True"}}
 	d.Status.StoredVersions = strings.Fields(stored)
 	for _, v := range versions {
 		name, rest, _ := strings.Cut(v, "/")
-		d.Spec.Versions = append(d.Spec.Versions, crd.Version{Name: name, Served: strings.Contains(rest, "served"), Storage: strings.Contains(rest, "storage")})
+		d.Spec.Versions = append(d.Spec.Versions,
+			crd.Version{Name: name, Served: strings.Contains(rest, "served"),
+				Storage: strings.Contains(rest, "storage")})
 	}
 	return retire.Facts{Definition: d, Objects: 20}
 }
@@ -53,46 +56,81 @@ var situations = map[string]struct {
 	"the old version is retired": {
 		retire.Question{Version: "v1", Unserve: true, Remove: true},
 		with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
-			f.Owners = retire.Owners{Objects: 3, Managers: []retire.Manager{{Name: "kubectl", Operation: "Apply", Objects: 3}}}
+			f.Owners = retire.Owners{Objects: 3, Managers: []retire.Manager{{Name: "kubectl",
+				Operation: "Apply", Objects: 3}}}
 		}), "",
 	},
-	"nothing but storing is changed without flags": {retire.Question{Version: "v1"}, facts("v2", "v1/served", "v2/served/storage"), ""},
-	"a version that is not served is removed":      {retire.Question{Version: "v1", Remove: true}, facts("v2", "v1", "v2/served/storage"), ""},
+	"nothing but storing is changed without flags": {retire.Question{Version: "v1"},
+		facts("v2", "v1/served", "v2/served/storage"), ""},
+	"a version that is not served is removed": {retire.Question{Version: "v1", Remove: true},
+		facts("v2", "v1", "v2/served/storage"), ""},
 	"a version that was removed by us is found done": {
-		retire.Question{Version: "v1", Remove: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v0", "v1"} }), "",
+		retire.Question{Version: "v1", Remove: true},
+		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v0", "v1"} }), "",
 	},
-	"a version that was never there is not found removed":                   {retire.Question{Version: "v9", Remove: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v1"} }), retire.UnknownVersion},
-	"a stranded version is rescued":                                         {retire.Question{Version: "v1", Rescue: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), ""},
-	"a rescue goes on":                                                      {retire.Question{Version: "v1", Rescue: true}, facts("v2 v1", "v2/served/storage", "v1"), ""},
-	"a rescue that ended is found done":                                     {retire.Question{Version: "v1", Rescue: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v1"} }), ""},
-	"a version that was never there needs no rescue":                        {retire.Question{Version: "v9", Rescue: true}, facts("v2", "v2/served/storage"), retire.UnknownVersion},
-	"a version that was never there is not rescued while a webhook is down": {retire.Question{Version: "v9", Rescue: true}, with(facts("v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = "conversion webhook failed" }), retire.Unreadable},
-	"the storage version":                                                   {retire.Question{Version: "v2", Unserve: true}, facts("v1 v2", "v1/served", "v2/served/storage"), retire.StorageVersion},
-	"the only version":                                                      {retire.Question{Version: "v1"}, facts("v1", "v1/served/storage"), retire.OnlyVersion},
-	"a version that the definition does not have":                           {retire.Question{Version: "v9"}, facts("v2", "v1/served", "v2/served/storage"), retire.UnknownVersion},
-	"another version is stored that nobody can read":                        {retire.Question{Version: "v1"}, facts("v0 v1 v2", "v1/served", "v2/served/storage"), retire.StoredUnknown},
-	"removed while it is served":                                            {retire.Question{Version: "v1", Remove: true}, facts("v1 v2", "v1/served", "v2/served/storage"), retire.StillServed},
-	"no other version is served":                                            {retire.Question{Version: "v1", Unserve: true}, facts("v1 v2", "v1/served", "v2/storage"), retire.NothingServed},
-	"somebody else migrates":                                                {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Running = []string{"storageversionmigration.migration.k8s.io/w"} }), retire.MigrationRuns},
-	"another process of this machine migrates":                              {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Running = []string{retire.ThisMachine} }), retire.MigrationRuns},
-	"objects cannot be read":                                                {retire.Question{Version: "v2"}, with(facts("v3", "v2/served", "v3/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable},
-	"a conversion webhook does not answer":                                  {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = "conversion webhook for demo.example.com/v2, Kind=Widget failed" }), retire.Unreadable},
-	"objects are stranded by the version that is gone":                      {retire.Question{Version: "v1", Remove: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable},
-	"managedFields name the version that is gone":                           {retire.Question{Version: "v1", Remove: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Owners.Objects = 1 }), retire.Unreadable},
-	"a version that was never removed is not removed by a rescue":           {retire.Question{Version: "v1", Rescue: true}, facts("v2", "v1", "v2/served/storage"), retire.NotStranded},
+	"a version that was never there is not found removed": {retire.Question{Version: "v9",
+		Remove: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v1"} }),
+		retire.UnknownVersion},
+	"a stranded version is rescued": {retire.Question{Version: "v1",
+		Rescue: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), ""},
+	"a rescue goes on": {retire.Question{Version: "v1",
+		Rescue: true}, facts("v2 v1", "v2/served/storage", "v1"), ""},
+	"a rescue that ended is found done": {retire.Question{Version: "v1",
+		Rescue: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v1"} }), ""},
+	"a version that was never there needs no rescue": {retire.Question{Version: "v9",
+		Rescue: true}, facts("v2", "v2/served/storage"), retire.UnknownVersion},
+	"a version that was never there is not rescued while a webhook is down": {retire.Question{Version: "v9",
+		Rescue: true}, with(facts("v2", "v1/served", "v2/served/storage"),
+		func(f *retire.Facts) { f.Unreadable = "conversion webhook failed" }), retire.Unreadable},
+	"the storage version": {retire.Question{Version: "v2", Unserve: true},
+		facts("v1 v2", "v1/served", "v2/served/storage"), retire.StorageVersion},
+	"the only version": {retire.Question{Version: "v1"}, facts("v1", "v1/served/storage"), retire.OnlyVersion},
+	"a version that the definition does not have": {retire.Question{Version: "v9"},
+		facts("v2", "v1/served", "v2/served/storage"), retire.UnknownVersion},
+	"another version is stored that nobody can read": {retire.Question{Version: "v1"},
+		facts("v0 v1 v2", "v1/served", "v2/served/storage"), retire.StoredUnknown},
+	"removed while it is served": {retire.Question{Version: "v1", Remove: true},
+		facts("v1 v2", "v1/served", "v2/served/storage"), retire.StillServed},
+	"no other version is served": {retire.Question{Version: "v1", Unserve: true},
+		facts("v1 v2", "v1/served", "v2/storage"), retire.NothingServed},
+	"somebody else migrates": {retire.Question{Version: "v1"},
+		with(facts("v1 v2", "v1/served", "v2/served/storage"),
+			func(f *retire.Facts) { f.Running = []string{"storageversionmigration.migration.k8s.io/w"} }),
+		retire.MigrationRuns},
+	"another process of this machine migrates": {retire.Question{Version: "v1"},
+		with(facts("v1 v2", "v1/served", "v2/served/storage"),
+			func(f *retire.Facts) { f.Running = []string{retire.ThisMachine} }), retire.MigrationRuns},
+	"objects cannot be read": {retire.Question{Version: "v2"},
+		with(facts("v3", "v2/served", "v3/served/storage"),
+			func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable},
+	"a conversion webhook does not answer": {retire.Question{Version: "v1"},
+		with(facts("v1 v2", "v1/served", "v2/served/storage"),
+			func(f *retire.Facts) { f.Unreadable = "conversion webhook for demo.example.com/v2, Kind=Widget failed" }),
+		retire.Unreadable},
+	"objects are stranded by the version that is gone": {retire.Question{Version: "v1", Remove: true},
+		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable},
+	"managedFields name the version that is gone": {retire.Question{Version: "v1", Remove: true},
+		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Owners.Objects = 1 }), retire.Unreadable},
+	"a version that was never removed is not removed by a rescue": {retire.Question{Version: "v1", Rescue: true},
+		facts("v2", "v1", "v2/served/storage"), retire.NotStranded},
 	"a rescue that we began goes on after storedVersions was pruned": {
-		retire.Question{Version: "v1", Rescue: true}, with(facts("v2", "v1", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v1"} }), "",
+		retire.Question{Version: "v1", Rescue: true},
+		with(facts("v2", "v1", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v1"} }), "",
 	},
 	"another process of this machine migrates what is to be removed": {
 		retire.Question{Version: "v1", Unserve: true, Remove: true},
-		with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) { f.Running = []string{retire.ThisMachine} }), retire.MigrationRuns,
+		with(facts("v1 v2", "v1/served", "v2/served/storage"),
+			func(f *retire.Facts) { f.Running = []string{retire.ThisMachine} }), retire.MigrationRuns,
 	},
-	"a version that is served needs no rescue": {retire.Question{Version: "v1", Rescue: true}, facts("v2", "v1/served", "v2/served/storage"), retire.NotStranded},
+	"a version that is served needs no rescue": {retire.Question{Version: "v1", Rescue: true},
+		facts("v2", "v1/served", "v2/served/storage"), retire.NotStranded},
 	"another version is to be rescued than the one that is missing": {
-		retire.Question{Version: "v9", Rescue: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable,
+		retire.Question{Version: "v9", Rescue: true},
+		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable,
 	},
 	"the definition is being deleted": {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
-		f.Definition.Status.Conditions = []crd.Condition{{Type: "Terminating", Status: "True", Message: "CustomResource deletion is in progress"}}
+		f.Definition.Status.Conditions = []crd.Condition{{Type: "Terminating", Status: "True",
+			Message: "CustomResource deletion is in progress"}}
 	}), retire.NotEstablished},
 }
 

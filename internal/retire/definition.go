@@ -33,8 +33,8 @@ type operation struct {
 // edit is what a write to a definition does: nil operations where nothing is to be done.
 type edit func(live *crd.Definition) ([]operation, error)
 
-// write lets an edit judge the definition as it is, and writes under the condition that it is still that one. The resourceVersion
-// that the patch sets is the precondition: the API server answers 409 where it is another one.
+// write lets an edit judge the definition as it is, and writes under the condition that it is still that one. The
+// resourceVersion that the patch sets is the precondition: the API server answers 409 where it is another one.
 func write(ctx context.Context, client rest.Interface, d *crd.Definition, subresource string, f edit) error {
 	var conflict error
 	for range attempts {
@@ -67,7 +67,8 @@ func write(ctx context.Context, client rest.Interface, d *crd.Definition, subres
 		if err != nil {
 			return fmt.Errorf("write definition: %w", err)
 		}
-		// Where the answer is lost the patch is sent again: if the first one was heard, the second one is not, and the next read shows it.
+		// Where the answer is lost the patch is sent again: if the first one was heard, the second one is not, and the
+		// next read shows it.
 		err = patiently(ctx, func() error {
 			return client.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", fieldManager).
 				SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(body).Do(ctx).Error()
@@ -93,15 +94,16 @@ func read(ctx context.Context, client rest.Interface, name string) (d *crd.Defin
 	return d, err
 }
 
-// stale reports whether the definition has moved since it was read: a test of the patch then failed for that reason, which the API
-// server calls invalid.
+// stale reports whether the definition has moved since it was read: a test of the patch then failed for that reason,
+// which the API server calls invalid.
 func stale(ctx context.Context, client rest.Interface, read *crd.Definition) bool {
 	live, err := crd.Get(ctx, client, read.Metadata.Name)
 	return err == nil && live.Metadata.ResourceVersion != read.Metadata.ResourceVersion
 }
 
 func changed(d *crd.Definition, how string) error {
-	return refuse(Changed, "kubectl get customresourcedefinition "+d.Metadata.Name+" -o yaml", "the definition %s has changed meanwhile: %s", d.Metadata.Name, how)
+	return refuse(Changed, "kubectl get customresourcedefinition "+d.Metadata.Name+" -o yaml",
+		"the definition %s has changed meanwhile: %s", d.Metadata.Name, how)
 }
 
 // unserve is the edit that sets served: false.
@@ -120,8 +122,8 @@ func (q Question) unserve(live *crd.Definition) ([]operation, error) {
 	return []operation{{"test", at + "/name", q.Version}, {"replace", at + "/served", false}}, nil
 }
 
-// remove is the edit that takes the version out of spec.versions, if its generation is still the one in which the last look found
-// nothing that names it: in between the version may have been served again, and written at.
+// remove is the edit that takes the version out of spec.versions, if its generation is still the one in which the last
+// look found nothing that names it: in between the version may have been served again, and written at.
 func (q Question) remove(generation int64) edit {
 	return func(live *crd.Definition) ([]operation, error) {
 		i := index(live, q.Version)
@@ -142,8 +144,8 @@ func (q Question) remove(generation int64) edit {
 	}
 }
 
-// unstored refuses where objects may have been written in the version since it was proven that none is stored in it: the API server
-// adds a version to status.storedVersions in the very write that makes it the storage version.
+// unstored refuses where objects may have been written in the version since it was proven that none is stored in it:
+// the API server adds a version to status.storedVersions in the very write that makes it the storage version.
 func (q Question) unstored(live *crd.Definition) error {
 	switch {
 	case live.StorageVersion() == q.Version:
@@ -154,14 +156,16 @@ func (q Question) unstored(live *crd.Definition) error {
 	return nil
 }
 
-// keepsAll is the schema of a version of which no other is known: whatever is stored in it is read, and reaches the conversion whole.
-// Any other schema would drop the fields that it does not name, such as those that a webhook makes new ones of.
+// keepsAll is the schema of a version of which no other is known: whatever is stored in it is read, and reaches the
+// conversion whole. Any other schema would drop the fields that it does not name, such as those that a webhook makes
+// new ones of.
 func keepsAll() map[string]any {
-	return map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+	return map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+		"x-kubernetes-preserve-unknown-fields": true}}
 }
 
-// restore is the edit that brings the version back, unserved, with a schema; nil for one that keeps everything. Where a rescue that
-// was interrupted has brought it back already, it gets the schema that is given now.
+// restore is the edit that brings the version back, unserved, with a schema; nil for one that keeps everything. Where a
+// rescue that was interrupted has brought it back already, it gets the schema that is given now.
 func (q Question) restore(schema map[string]any) edit {
 	return func(live *crd.Definition) ([]operation, error) {
 		i := index(live, q.Version)
@@ -175,7 +179,8 @@ func (q Question) restore(schema map[string]any) edit {
 			operations := []operation{{"test", at + "/name", q.Version}}
 			for _, field := range []string{"schema", "subresources"} {
 				if schema[field] != nil {
-					operations = append(operations, operation{"add", at + "/" + field, schema[field]}) // in place of the one there
+					// in place of the one there
+					operations = append(operations, operation{"add", at + "/" + field, schema[field]})
 				}
 			}
 			return operations, nil
@@ -190,8 +195,8 @@ func (q Question) restore(schema map[string]any) edit {
 	}
 }
 
-// claim is the edit of the status that says that objects may be stored in the version, for everybody else to know while they are
-// rescued (I1).
+// claim is the edit of the status that says that objects may be stored in the version, for everybody else to know while
+// they are rescued (I1).
 func (q Question) claim(live *crd.Definition) ([]operation, error) {
 	if slices.Contains(live.Status.StoredVersions, q.Version) {
 		return nil, nil

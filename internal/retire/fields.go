@@ -16,16 +16,17 @@ import (
 // fieldManager names us where an API server asks who writes. A write of managedFields alone owns nothing.
 const fieldManager = "kube-migrator"
 
-// seeded is what the one entry owns of an object that would be left without any: an annotation that it does not have. The API server
-// drops an entry that owns nothing.
+// seeded is what the one entry owns of an object that would be left without any: an annotation that it does not have.
+// The API server drops an entry that owns nothing.
 const seeded = `{"f:metadata":{"f:annotations":{"f:migration.k8s.io/retired":{}}}}`
 
-// Moved returns managedFields in which no entry names the apiVersion from any more: each such entry is renamed to the apiVersion
-// to, or joined with the entry that its manager has there already, because two entries of one identity are one to the API server.
-// An entry that owns nothing goes. Where none would be left there is a new one that owns nothing but keeps the API server from
-// taking the object for one that was never tracked, and giving all its fields to the manager "before-first-apply".
-// changed is false where no entry names from. It is pure; entries are not changed.
-func Moved(entries []metav1.ManagedFieldsEntry, from, to string) (moved []metav1.ManagedFieldsEntry, changed bool, err error) {
+// Moved returns managedFields in which no entry names the apiVersion from any more: each such entry is renamed to the
+// apiVersion to, or joined with the entry that its manager has there already, because two entries of one identity are
+// one to the API server. An entry that owns nothing goes. Where none would be left there is a new one that owns nothing
+// but keeps the API server from taking the object for one that was never tracked, and giving all its fields to the
+// manager "before-first-apply". changed is false where no entry names from. It is pure; entries are not changed.
+func Moved(entries []metav1.ManagedFieldsEntry, from,
+	to string) (moved []metav1.ManagedFieldsEntry, changed bool, err error) {
 	if !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return e.APIVersion == from }) {
 		return entries, false, nil
 	}
@@ -53,12 +54,14 @@ func Moved(entries []metav1.ManagedFieldsEntry, from, to string) (moved []metav1
 }
 
 func ownsNothing(e metav1.ManagedFieldsEntry) bool {
-	return e.FieldsV1 == nil || slices.Contains([]string{"", "{}", "null"}, strings.TrimSpace(e.FieldsV1.GetRawString()))
+	return e.FieldsV1 == nil || slices.Contains([]string{"", "{}", "null"},
+		strings.TrimSpace(e.FieldsV1.GetRawString()))
 }
 
 // sameManager reports whether the API server takes two entries for one.
 func sameManager(a, b metav1.ManagedFieldsEntry) bool {
-	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource && a.APIVersion == b.APIVersion
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource &&
+		a.APIVersion == b.APIVersion
 }
 
 // join is an entry that owns what either owns, since the later of both.

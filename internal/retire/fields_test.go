@@ -31,7 +31,8 @@ func entry(t interface{ Fatalf(string, ...any) }, words string) metav1.ManagedFi
 	}
 	blank := func(s string) string { return strings.TrimPrefix(s, "-") }
 	e := metav1.ManagedFieldsEntry{
-		Manager: w[0], Operation: metav1.ManagedFieldsOperationType(w[1]), APIVersion: "demo.example.com/" + w[2], Subresource: blank(w[3]), FieldsType: "FieldsV1",
+		Manager: w[0], Operation: metav1.ManagedFieldsOperationType(w[1]), APIVersion: "demo.example.com/" + w[2],
+		Subresource: blank(w[3]), FieldsType: "FieldsV1",
 	}
 	if w[4] != "-" {
 		e.FieldsV1 = metav1.NewFieldsV1(w[4])
@@ -46,7 +47,8 @@ func show(entries []metav1.ManagedFieldsEntry) []string {
 		if e.FieldsV1 != nil {
 			fields = e.FieldsV1.GetRawString()
 		}
-		shown = append(shown, fmt.Sprintf("%s %s %s -%s %s", e.Manager, e.Operation, strings.TrimPrefix(e.APIVersion, "demo.example.com/"), e.Subresource, fields))
+		shown = append(shown, fmt.Sprintf("%s %s %s -%s %s", e.Manager, e.Operation,
+			strings.TrimPrefix(e.APIVersion, "demo.example.com/"), e.Subresource, fields))
 	}
 	return shown
 }
@@ -54,7 +56,8 @@ func show(entries []metav1.ManagedFieldsEntry) []string {
 func TestEntriesMoveWithTheirOwners(t *testing.T) {
 	for name, test := range map[string]struct{ entries, want []string }{
 		"entries of other versions stay as they are": {[]string{`a Apply v2 - {"f:spec":{}}`}, nil},
-		"an entry is renamed":                        {[]string{`a Apply v1 - {"f:spec":{}}`}, []string{`a Apply v2 - {"f:spec":{}}`}},
+		"an entry is renamed": {[]string{`a Apply v1 - {"f:spec":{}}`},
+			[]string{`a Apply v2 - {"f:spec":{}}`}},
 		"other managers keep theirs, in their order": {
 			[]string{`b Update v2 - {"f:x":{}}`, `a Apply v1 - {"f:spec":{}}`},
 			[]string{`b Update v2 - {"f:x":{}}`, `a Apply v2 - {"f:spec":{}}`},
@@ -63,10 +66,14 @@ func TestEntriesMoveWithTheirOwners(t *testing.T) {
 			[]string{`a Update v1 - {"f:spec":{"f:color":{}}}`, `a Update v2 - {"f:spec":{"f:size":{}}}`},
 			[]string{`a Update v2 - {"f:spec":{"f:color":{},"f:size":{}}}`},
 		},
-		"applying and updating are two":    {[]string{`a Apply v1 - {"f:x":{}}`, `a Update v2 - {"f:y":{}}`}, []string{`a Apply v2 - {"f:x":{}}`, `a Update v2 - {"f:y":{}}`}},
-		"a subresource is another":         {[]string{`a Update v1 -status {"f:x":{}}`, `a Update v2 - {"f:y":{}}`}, []string{`a Update v2 -status {"f:x":{}}`, `a Update v2 - {"f:y":{}}`}},
-		"an entry that owns nothing goes":  {[]string{`a Update v1 - {}`, `b Update v2 - {"f:y":{}}`}, []string{`b Update v2 - {"f:y":{}}`}},
-		"where none is left one is seeded": {[]string{`a Update v1 - {}`, `b Apply v1 - -`}, []string{`kube-migrator Update v2 - {"f:metadata":{"f:annotations":{"f:migration.k8s.io/retired":{}}}}`}},
+		"applying and updating are two": {[]string{`a Apply v1 - {"f:x":{}}`, `a Update v2 - {"f:y":{}}`},
+			[]string{`a Apply v2 - {"f:x":{}}`, `a Update v2 - {"f:y":{}}`}},
+		"a subresource is another": {[]string{`a Update v1 -status {"f:x":{}}`, `a Update v2 - {"f:y":{}}`},
+			[]string{`a Update v2 -status {"f:x":{}}`, `a Update v2 - {"f:y":{}}`}},
+		"an entry that owns nothing goes": {[]string{`a Update v1 - {}`, `b Update v2 - {"f:y":{}}`},
+			[]string{`b Update v2 - {"f:y":{}}`}},
+		"where none is left one is seeded": {[]string{`a Update v1 - {}`, `b Apply v1 - -`},
+			[]string{`kube-migrator Update v2 - {"f:metadata":{"f:annotations":{"f:migration.k8s.io/retired":{}}}}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var entries []metav1.ManagedFieldsEntry
@@ -99,9 +106,12 @@ func TestWhateverTheEntriesEachManagerOwnsWhatItOwned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var entries []metav1.ManagedFieldsEntry
 		for range rapid.IntRange(1, 8).Draw(t, "entries") {
-			fields := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 1, 4, rapid.ID[string]).Draw(t, "fields")
-			e := entry(t, fmt.Sprintf(`%s %s %s -%s {"f:%s":{}}`, rapid.SampledFrom([]string{"kubectl", "helm"}).Draw(t, "manager"),
-				rapid.SampledFrom([]string{"Apply", "Update"}).Draw(t, "operation"), rapid.SampledFrom([]string{"v1", "v2", "v3"}).Draw(t, "version"),
+			fields := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 1, 4,
+				rapid.ID[string]).Draw(t, "fields")
+			e := entry(t, fmt.Sprintf(`%s %s %s -%s {"f:%s":{}}`,
+				rapid.SampledFrom([]string{"kubectl", "helm"}).Draw(t, "manager"),
+				rapid.SampledFrom([]string{"Apply", "Update"}).Draw(t, "operation"),
+				rapid.SampledFrom([]string{"v1", "v2", "v3"}).Draw(t, "version"),
 				rapid.SampledFrom([]string{"", "status"}).Draw(t, "subresource"), strings.Join(fields, `":{},"f:`)))
 			entries = append(entries, e)
 		}
@@ -119,7 +129,8 @@ func TestWhateverTheEntriesEachManagerOwnsWhatItOwned(t *testing.T) {
 		if diff := cmp.Diff(ownedBy(t, before), ownedBy(t, moved)); diff != "" {
 			t.Fatalf("owners (-before +after):\n%s", diff)
 		}
-		if again, changed, err := retire.Moved(moved, oldVersion, newVersion); changed || err != nil || len(again) != len(moved) {
+		if again, changed, err := retire.Moved(moved, oldVersion, newVersion); changed || err != nil ||
+			len(again) != len(moved) {
 			t.Fatalf("the second time: %v, %v, %v", show(again), changed, err)
 		}
 	})

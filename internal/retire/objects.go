@@ -32,7 +32,8 @@ const (
 	pageSize = 100
 	// maxExpirations bounds how often the list's continue token may expire.
 	maxExpirations = 1000
-	// transient bounds how long one request is repeated while the API server does not answer or refuses because of load.
+	// transient bounds how long one request is repeated while the API server does not answer or refuses because of
+	// load.
 	transient = 2 * time.Minute
 )
 
@@ -45,19 +46,20 @@ type Objects struct {
 }
 
 func (o Objects) resource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: o.Definition.Spec.Group, Version: o.Endpoint, Resource: o.Definition.Spec.Names.Plural}
+	return schema.GroupVersionResource{Group: o.Definition.Spec.Group, Version: o.Endpoint,
+		Resource: o.Definition.Spec.Names.Plural}
 }
 
 func (o Objects) path(m *metav1.ObjectMeta) (string, error) {
 	return apipath.Object(o.resource(), m.Namespace, m.Name)
 }
 
-// ErrUnreadable wraps what an API server says of a list that it cannot give because of what it finds stored: 500. An API server that
-// is not there, not ready or too slow says nothing about what is stored.
+// ErrUnreadable wraps what an API server says of a list that it cannot give because of what it finds stored: 500. An
+// API server that is not there, not ready or too slow says nothing about what is stored.
 var ErrUnreadable = errors.New("the objects cannot be listed")
 
-// Look counts the objects, and who owns fields of them in a version. It reads every page, so one object that the API server
-// cannot read is enough for ErrUnreadable.
+// Look counts the objects, and who owns fields of them in a version. It reads every page, so one object that the API
+// server cannot read is enough for ErrUnreadable.
 func (o Objects) Look(ctx context.Context, version string) (count int64, owners Owners, err error) {
 	apiVersion := o.Definition.Spec.Group + "/" + version
 	managers := map[Manager]int64{}
@@ -85,13 +87,14 @@ func (o Objects) Look(ctx context.Context, version string) (count int64, owners 
 		owners.Managers = append(owners.Managers, m)
 	}
 	slices.SortFunc(owners.Managers, func(a, b Manager) int {
-		return cmp.Or(cmp.Compare(b.Objects, a.Objects), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Operation, b.Operation))
+		return cmp.Or(cmp.Compare(b.Objects, a.Objects), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.Operation, b.Operation))
 	})
 	return count, owners, err
 }
 
-// Each calls f with every page. A continue token that has expired comes with one that goes on from the same key; where it does not,
-// the list begins anew, so f may see an object twice.
+// Each calls f with every page. A continue token that has expired comes with one that goes on from the same key; where
+// it does not, the list begins anew, so f may see an object twice.
 func (o Objects) Each(ctx context.Context, f func([]metav1.PartialObjectMetadata) error) error {
 	path, err := apipath.Collection(o.resource(), "")
 	if err != nil {
@@ -111,7 +114,8 @@ func (o Objects) Each(ctx context.Context, f func([]metav1.PartialObjectMetadata
 		case errors.As(err, &status) && status.Status().Code == http.StatusGone:
 			token = status.Status().Continue
 			if expirations++; expirations > maxExpirations {
-				return fmt.Errorf("list %s: its continue tokens expired %d times: %w", o.Definition.Metadata.Name, expirations, err)
+				return fmt.Errorf("list %s: its continue tokens expired %d times: %w",
+					o.Definition.Metadata.Name, expirations, err)
 			}
 			if token == "" {
 				pages = bounded.Pages{}
@@ -154,7 +158,8 @@ func (o Objects) read(ctx context.Context, m *metav1.ObjectMeta) (*metav1.Object
 		return get(ctx, o.Client.Get().AbsPath(path), "PartialObjectMetadata", &object)
 	})
 	if err == nil && (object.Name != m.Name || object.Namespace != m.Namespace) {
-		return nil, fmt.Errorf("%w: it was asked for %s and answered about %q", migrate.ErrUntrustedAnswer, key(m), key(&object.ObjectMeta))
+		return nil, fmt.Errorf("%w: it was asked for %s and answered about %q", migrate.ErrUntrustedAnswer, key(m),
+			key(&object.ObjectMeta))
 	}
 	return &object.ObjectMeta, err
 }
@@ -170,8 +175,8 @@ func get(ctx context.Context, request *rest.Request, as string, into any) error 
 	return nil
 }
 
-// patiently repeats what fails for reasons that pass: no answer, load, an API server that is just starting. An answer of 500 is
-// repeated a few times only: it is also what an object is answered with that cannot be read.
+// patiently repeats what fails for reasons that pass: no answer, load, an API server that is just starting. An answer
+// of 500 is repeated a few times only: it is also what an object is answered with that cannot be read.
 func patiently(ctx context.Context, f func() error) error {
 	const fewTimes = 3
 	deadline := time.Now().Add(transient)
@@ -183,7 +188,8 @@ func patiently(ctx context.Context, f func() error) error {
 		var status apierrors.APIStatus
 		if errors.As(err, &status) {
 			switch code := status.Status().Code; {
-			case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
+			case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable,
+				code == http.StatusGatewayTimeout:
 				if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 					delay = max(delay, time.Duration(seconds)*time.Second)
 				}

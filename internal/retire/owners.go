@@ -105,12 +105,12 @@ func (m *mover) move(ctx context.Context, meta *metav1.ObjectMeta) (moved bool, 
 	return false, fmt.Errorf("others wrote it %d times in a row", attempts)
 }
 
-// errUnwritable says that an object was there a moment ago, and was not found when it was written. Once, it was deleted in between;
-// every time, it can be read and not written.
+// errUnwritable says that an object was there a moment ago, and was not found when it was written. Once, it was deleted
+// in between; every time, it can be read and not written.
 var errUnwritable = errors.New("it is stored, but cannot be written; its namespace may be gone")
 
-// try sends one write, for the object as it is now if fresh is set. It reads when its turn has come and not before, or others would
-// be ahead for sure.
+// try sends one write, for the object as it is now if fresh is set. It reads when its turn has come and not before, or
+// others would be ahead for sure.
 func (m *mover) try(ctx context.Context, meta *metav1.ObjectMeta, fresh bool) (moved bool, err error) {
 	slot, err := m.pacer.Acquire(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 )
 
-// Permissions are what the user needs to carry the plan out, to be asked for before any of it is: a permission that is missing at
-// the last step would show after every object was rewritten.
+// Permissions are what the user needs to carry the plan out, to be asked for before any of it is: a permission that is
+// missing at the last step would show after every object was rewritten.
 func (p Plan) Permissions(d *crd.Definition) []access.Permission {
 	if p.finished() {
 		return nil
@@ -22,7 +22,8 @@ func (p Plan) Permissions(d *crd.Definition) []access.Permission {
 	definitions := schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 	var needed []access.Permission
 	for _, verb := range []string{"list", "get", "patch"} {
-		needed = append(needed, access.Permission{Verb: verb, Resource: objects, Namespaced: d.Spec.Scope == "Namespaced"})
+		needed = append(needed, access.Permission{Verb: verb, Resource: objects,
+			Namespaced: d.Spec.Scope == "Namespaced"})
 	}
 	needed = append(needed, access.Permission{Verb: "get", Resource: definitions})
 	if p.has(Todo, Restore, Prune) {

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package retire takes a version of a custom resource out of a cluster: no object is stored in it, no managedFields entry names
-// it, and then it is not served, and is not in its definition any more.
+// Package retire takes a version of a custom resource out of a cluster: no object is stored in it, no managedFields
+// entry names it, and then it is not served, and is not in its definition any more.
 //
-// It owns the order of the steps, the reasons why a version may not be retired, and the writes to spec.versions. Its plan is a
-// pure function over a Question and Facts. It never migrates (Run.Migrate does), and never reads more of an object than its
-// metadata (I9).
+// It owns the order of the steps, the reasons why a version may not be retired, and the writes to spec.versions. Its
+// plan is a pure function over a Question and Facts. It never migrates (Run.Migrate does), and never reads more of an
+// object than its metadata (I9).
 //
 // Invariants:
 //   - A version leaves a definition only after a proof, made by the same run, that nothing is stored in it (I2).
@@ -31,7 +31,8 @@ type Question struct {
 	Version string
 	// Unserve sets served: false, Remove takes the version out of spec.versions.
 	Unserve, Remove bool
-	// Rescue brings the version back, unserved, for objects that cannot be read without it, and removes it again at the end.
+	// Rescue brings the version back, unserved, for objects that cannot be read without it, and removes it again at the
+	// end.
 	Rescue bool
 }
 

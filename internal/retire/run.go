@@ -28,10 +28,11 @@ type Run struct {
 	// Schema is the entry of spec.versions whose schema a restored version gets; nil for one that keeps every field.
 	Schema map[string]any
 	Limits pace.Limits
-	// Migrate rewrites every object, and returns the epoch in which it is proven that all are stored in the storage version.
+	// Migrate rewrites every object, and returns the epoch in which it is proven that all are stored in the storage
+	// version.
 	Migrate func(ctx context.Context) (migrate.Epoch, error)
-	// Settle returns once every API server has known a generation of the definition for so long that no request is under way
-	// that began before.
+	// Settle returns once every API server has known a generation of the definition for so long that no request is
+	// under way that began before.
 	Settle func(ctx context.Context, generation int64) error
 	// Stopped returns an error once nothing more is to be begun.
 	Stopped func() error
@@ -42,8 +43,8 @@ type Run struct {
 	epoch migrate.Epoch // of the proof
 }
 
-// Do carries the plan out, and returns its steps as they are then. The steps that were done stay done with every error, and the
-// same command goes on from there.
+// Do carries the plan out, and returns its steps as they are then. The steps that were done stay done with every error,
+// and the same command goes on from there.
 func (r *Run) Do(ctx context.Context, plan Plan) ([]Step, error) {
 	r.pacer = pace.New(r.Limits)
 	steps := slices.Clone(plan.Steps)
@@ -67,8 +68,8 @@ func (r *Run) Do(ctx context.Context, plan Plan) ([]Step, error) {
 	return steps, nil
 }
 
-// step carries out one step, and says what was done; empty where nobody asked for it. Migrating is never taken for done: what was
-// found is no proof.
+// step carries out one step, and says what was done; empty where nobody asked for it. Migrating is never taken for
+// done: what was found is no proof.
 func (r *Run) step(ctx context.Context, s Step) (what string, err error) {
 	if s.State == NotAsked {
 		return "", nil
@@ -80,7 +81,8 @@ func (r *Run) step(ctx context.Context, s Step) (what string, err error) {
 		if r.epoch, err = r.Migrate(ctx); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("every object is stored as %s, with evidence %s", r.Definition.StorageVersion(), r.epoch.Evidence), nil
+		return fmt.Sprintf("every object is stored as %s, with evidence %s",
+			r.Definition.StorageVersion(), r.epoch.Evidence), nil
 	case Prune:
 		return r.prune(ctx)
 	case Owned:
@@ -119,7 +121,8 @@ func (r *Run) restore(ctx context.Context) (string, error) {
 
 func (r *Run) prune(ctx context.Context) (string, error) {
 	result, err := storedversions.Prune(ctx, r.Client, storedversions.Proof{
-		Name: r.Definition.Metadata.Name, UID: r.epoch.CRDUID, Generation: r.epoch.CRDGeneration, StorageVersion: r.Definition.StorageVersion(),
+		Name: r.Definition.Metadata.Name, UID: r.epoch.CRDUID, Generation: r.epoch.CRDGeneration,
+		StorageVersion: r.Definition.StorageVersion(),
 	})
 	if err != nil {
 		return "", err
@@ -127,18 +130,19 @@ func (r *Run) prune(ctx context.Context) (string, error) {
 	if !result.Written {
 		return fmt.Sprintf("status.storedVersions is [%s]", strings.Join(result.After, " ")), nil
 	}
-	return fmt.Sprintf("status.storedVersions [%s] → [%s]", strings.Join(result.Before, " "), strings.Join(result.After, " ")), nil
+	return fmt.Sprintf("status.storedVersions [%s] → [%s]", strings.Join(result.Before, " "),
+		strings.Join(result.After, " ")), nil
 }
 
-// MoveOwners is the step Owned alone, for a caller that has proven that nothing is stored in the version and that no request is under way
-// that writes it. It says what was done.
+// MoveOwners is the step Owned alone, for a caller that has proven that nothing is stored in the version and that no
+// request is under way that writes it. It says what was done.
 func (r *Run) MoveOwners(ctx context.Context) (string, error) {
 	r.pacer = pace.New(r.Limits)
 	return r.moveOwners(ctx)
 }
 
-// moveOwners moves managedFields entries until a pass finds none to move. While the version is served its clients may add new
-// ones for ever: then a few passes are enough, and what comes later is found once it is not served any more.
+// moveOwners moves managedFields entries until a pass finds none to move. While the version is served its clients may
+// add new ones for ever: then a few passes are enough, and what comes later is found once it is not served any more.
 func (r *Run) moveOwners(ctx context.Context) (string, error) {
 	const passes = 3
 	var all int64
@@ -152,12 +156,15 @@ func (r *Run) moveOwners(ctx context.Context) (string, error) {
 		case moved == 0 && all == 0:
 			return "no managedFields entry names " + r.Question.Version, nil
 		case moved == 0:
-			return fmt.Sprintf("the entries of %d objects were moved to %s, with their owners", all, moveTo(r.Definition, r.Question.Version)), nil
+			return fmt.Sprintf("the entries of %d objects were moved to %s, with their owners", all,
+				moveTo(r.Definition, r.Question.Version)), nil
 		case pass < passes:
 		case r.Definition.Served(r.Question.Version):
-			return fmt.Sprintf("the entries of %d objects were moved to %s; clients still write %s", all, moveTo(r.Definition, r.Question.Version), r.Question.Version), nil
+			return fmt.Sprintf("the entries of %d objects were moved to %s; clients still write %s", all,
+				moveTo(r.Definition, r.Question.Version), r.Question.Version), nil
 		default:
-			return "", fmt.Errorf("%w: after %d passes objects still get entries that name %s", ErrNotMoved, pass, r.Question.Version)
+			return "", fmt.Errorf("%w: after %d passes objects still get entries that name %s", ErrNotMoved,
+				pass, r.Question.Version)
 		}
 	}
 }
@@ -179,7 +186,8 @@ func (r *Run) objects() Objects {
 	return Objects{Client: r.Client, Definition: r.Definition, Endpoint: Endpoint(r.Definition, r.Question.Version)}
 }
 
-// unserve sets served: false, waits until no request that began before is under way, and moves what such requests have written.
+// unserve sets served: false, waits until no request that began before is under way, and moves what such requests have
+// written.
 func (r *Run) unserve(ctx context.Context) (string, error) {
 	was := r.Definition.Served(r.Question.Version)
 	if err := write(ctx, r.Client, r.Definition, "", r.Question.unserve); err != nil {

@@ -91,7 +91,8 @@ func Prune(ctx context.Context, client rest.Interface, proof Proof) (Result, err
 			return Result{}, fmt.Errorf("prune stored versions of %s: %w", proof.Name, err)
 		}
 	}
-	return Result{}, fmt.Errorf("prune stored versions of %s: it changed %d times in a row: %w", proof.Name, attempts, conflict)
+	return Result{}, fmt.Errorf("prune stored versions of %s: it changed %d times in a row: %w",
+		proof.Name, attempts, conflict)
 }
 
 // decide returns the stored versions to write, nil if they are there already, or why nothing may be written. Pure.
@@ -102,7 +103,8 @@ func decide(live *crd.Definition, proof Proof) (next []string, err error) {
 	case live.Metadata.UID != proof.UID:
 		return nil, fmt.Errorf("%w: its UID is %s, was %s", ErrChanged, live.Metadata.UID, proof.UID)
 	case live.Metadata.Generation != proof.Generation:
-		return nil, fmt.Errorf("%w: its generation is %d, was %d", ErrChanged, live.Metadata.Generation, proof.Generation)
+		return nil, fmt.Errorf("%w: its generation is %d, was %d", ErrChanged,
+			live.Metadata.Generation, proof.Generation)
 	case storage != proof.StorageVersion:
 		return nil, fmt.Errorf("%w: its storage version is %q, was %q", ErrChanged, storage, proof.StorageVersion)
 	case slices.Equal(live.Status.StoredVersions, []string{storage}):

@@ -159,7 +159,8 @@ func (b *bench) moved(t *testing.T, plural string) storedversions.Proof {
 	const version = `"schema":{"openAPIV3Schema":{"type":"object"}}`
 	body := fmt.Sprintf(`{"metadata":{"name":"%s"},"spec":{"group":"demo.example.com","scope":"Namespaced","names":{"plural":"%s","kind":"%sKind"},
 		"versions":[{"name":"v1","served":true,"storage":true,%s},{"name":"v2","served":true,"storage":false,%s}]}}`, name, plural, plural, version, version)
-	if err := b.direct.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error(); err != nil {
+	if err := b.direct.Post().AbsPath(path).SetHeader("Content-Type",
+		"application/json").Body([]byte(body)).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	b.until(t, name, func(d *crd.Definition) bool { ok, _ := d.Established(); return ok })
@@ -168,7 +169,8 @@ func (b *bench) moved(t *testing.T, plural string) storedversions.Proof {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return storedversions.Proof{Name: name, UID: d.Metadata.UID, Generation: d.Metadata.Generation, StorageVersion: "v2"}
+	return storedversions.Proof{Name: name, UID: d.Metadata.UID,
+		Generation: d.Metadata.Generation, StorageVersion: "v2"}
 }
 
 // storage is a JSON patch that moves the storage version.

@@ -40,17 +40,27 @@ func TestStoredVersionsArePrunedOnlyUnderTheirProof(t *testing.T) {
 		changed bool
 		fails   bool
 	}{
-		"an old version is pruned":                       {live: live("", 3, "v2", "v1", "v2"), proof: proof, want: []string{"v2"}},
-		"the order does not matter":                      {live: live("", 3, "v2", "v2", "v1"), proof: proof, want: []string{"v2"}},
-		"what is pruned already is left alone":           {live: live("", 3, "v2", "v2"), proof: proof},
-		"another object of the same name is not touched": {live: live("b", 3, "v2", "v1", "v2"), proof: proof, changed: true, fails: true},
-		"a spec that was written since is not touched":   {live: live("", 4, "v2", "v1", "v2"), proof: proof, changed: true, fails: true},
-		"a storage version that moved is not touched":    {live: live("", 3, "v3", "v1", "v2", "v3"), proof: proof, changed: true, fails: true},
-		"a definition without a storage version":         {live: live("", 3, "", "v1", "v2"), proof: proof, changed: true, fails: true},
-		"a proof without a name proves nothing":          {live: live("", 3, "v2", "v1", "v2"), proof: without(func(p *Proof) { p.Name = "" }), fails: true},
-		"a proof without a UID proves nothing":           {live: live("", 3, "v2", "v1", "v2"), proof: without(func(p *Proof) { p.UID = "" }), fails: true},
-		"a proof without a generation proves nothing":    {live: live("", 0, "v2", "v1", "v2"), proof: without(func(p *Proof) { p.Generation = 0 }), fails: true},
-		"a proof without a version proves nothing":       {live: live("", 3, "", "v1"), proof: without(func(p *Proof) { p.StorageVersion = "" }), fails: true},
+		"an old version is pruned": {live: live("", 3, "v2", "v1", "v2"),
+			proof: proof, want: []string{"v2"}},
+		"the order does not matter": {live: live("", 3, "v2", "v2", "v1"),
+			proof: proof, want: []string{"v2"}},
+		"what is pruned already is left alone": {live: live("", 3, "v2", "v2"), proof: proof},
+		"another object of the same name is not touched": {live: live("b", 3, "v2", "v1", "v2"), proof: proof,
+			changed: true, fails: true},
+		"a spec that was written since is not touched": {live: live("", 4, "v2", "v1", "v2"), proof: proof,
+			changed: true, fails: true},
+		"a storage version that moved is not touched": {live: live("", 3, "v3", "v1", "v2", "v3"), proof: proof,
+			changed: true, fails: true},
+		"a definition without a storage version": {live: live("", 3, "", "v1", "v2"), proof: proof,
+			changed: true, fails: true},
+		"a proof without a name proves nothing": {live: live("", 3, "v2", "v1", "v2"),
+			proof: without(func(p *Proof) { p.Name = "" }), fails: true},
+		"a proof without a UID proves nothing": {live: live("", 3, "v2", "v1", "v2"),
+			proof: without(func(p *Proof) { p.UID = "" }), fails: true},
+		"a proof without a generation proves nothing": {live: live("", 0, "v2", "v1", "v2"),
+			proof: without(func(p *Proof) { p.Generation = 0 }), fails: true},
+		"a proof without a version proves nothing": {live: live("", 3, "", "v1"),
+			proof: without(func(p *Proof) { p.StorageVersion = "" }), fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next, err := decide(test.live, test.proof)
@@ -68,15 +78,18 @@ func TestWhateverIsLiveOnlyTheProvenStorageVersionIsEverWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		version := rapid.SampledFrom([]string{"", "v1", "v2", "v3"})
 		generation := rapid.Int64Range(0, 2)
-		proof := Proof{Name: "n", UID: "uid-a", Generation: generation.Draw(t, "proven generation"), StorageVersion: version.Draw(t, "proven")}
-		d := live(rapid.SampledFrom([]string{"", "b"}).Draw(t, "uid"), generation.Draw(t, "generation"), version.Draw(t, "storage"),
+		proof := Proof{Name: "n", UID: "uid-a", Generation: generation.Draw(t, "proven generation"),
+			StorageVersion: version.Draw(t, "proven")}
+		d := live(rapid.SampledFrom([]string{"", "b"}).Draw(t, "uid"), generation.Draw(t, "generation"),
+			version.Draw(t, "storage"),
 			rapid.SliceOf(version).Draw(t, "stored")...)
 		next, err := decide(d, proof)
 		if next == nil {
 			return
 		}
 		if err != nil || proof.StorageVersion == "" || !cmp.Equal(next, []string{proof.StorageVersion}) ||
-			d.StorageVersion() != proof.StorageVersion || d.Metadata.UID != proof.UID || d.Metadata.Generation != proof.Generation {
+			d.StorageVersion() != proof.StorageVersion || d.Metadata.UID != proof.UID ||
+			d.Metadata.Generation != proof.Generation {
 			t.Fatalf("decide(%+v, %+v) = %v, %v", d, proof, next, err)
 		}
 	})

@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// Backup copies the member's data as of one moment, as a snapshot of its disk would, and returns the copy's folder. It belongs to the cluster.
+// Backup copies the member's data as of one moment, as a snapshot of its disk would, and returns the copy's folder. It
+// belongs to the cluster.
 func (e *Etcd) Backup() (string, error) {
 	if !e.Running() {
 		return "", fmt.Errorf("back up etcd: it does not run")
@@ -38,8 +39,8 @@ func (c *Cluster) Restore(ctx context.Context, backup string) error {
 	return c.RestoreBumped(ctx, backup, 0)
 }
 
-// RestoreBumped is Restore with an etcd whose revision has caught up with a given one before any API server is started, as
-// `etcdutl snapshot restore --bump-revision` does it: resourceVersions do not go backwards, only objects do.
+// RestoreBumped is Restore with an etcd whose revision has caught up with a given one before any API server is started,
+// as `etcdutl snapshot restore --bump-revision` does it: resourceVersions do not go backwards, only objects do.
 func (c *Cluster) RestoreBumped(ctx context.Context, backup string, revision int64) error {
 	for _, s := range c.Servers {
 		s.Kill()
@@ -58,8 +59,8 @@ func (c *Cluster) RestoreBumped(ctx context.Context, backup string, revision int
 	return nil
 }
 
-// RestoreOwn puts the etcd of Options.OwnEtcd alone back to a backup, lets it catch up with a revision (0: it does not), and restarts the API
-// servers one after another: nothing else in the cluster is interrupted.
+// RestoreOwn puts the etcd of Options.OwnEtcd alone back to a backup, lets it catch up with a revision (0: it does
+// not), and restarts the API servers one after another: nothing else in the cluster is interrupted.
 func (c *Cluster) RestoreOwn(ctx context.Context, backup string, revision int64) error {
 	if err := c.OwnEtcd.restore(ctx, backup); err != nil {
 		return err

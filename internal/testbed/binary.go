@@ -43,7 +43,8 @@ func Releases() []Release {
 	return []Release{V130, V131, V132, V133, V134, V135, V136, V137}
 }
 
-// Etcd returns the release whose etcd a cluster of this release runs on: its own, or that of V137 where it pins kube-apiserver alone.
+// Etcd returns the release whose etcd a cluster of this release runs on: its own, or that of V137 where it pins
+// kube-apiserver alone.
 func (r Release) Etcd() Release {
 	switch r {
 	case V130, V131, V132, V133, V134, V135:
@@ -65,14 +66,15 @@ type command struct {
 }
 
 var commands = map[string]command{
-	"etcd":                    {"go.etcd.io/etcd/server/v3", "about 1 minute once, seconds afterwards"},
-	"etcdctl":                 {"go.etcd.io/etcd/etcdctl/v3", "less than 1 minute once, seconds afterwards"},
-	"kube-apiserver":          {"k8s.io/kubernetes/cmd/kube-apiserver", "about 8 minutes once, seconds afterwards"},
-	"kube-controller-manager": {"k8s.io/kubernetes/cmd/kube-controller-manager", "about 3 minutes once, seconds afterwards"},
-	"kube-scheduler":          {"k8s.io/kubernetes/cmd/kube-scheduler", "about 3 minutes once, seconds afterwards"},
-	"kubelet":                 {"k8s.io/kubernetes/cmd/kubelet", "about 3 minutes once, seconds afterwards"},
-	"kube-proxy":              {"k8s.io/kubernetes/cmd/kube-proxy", "about 1 minute once, seconds afterwards"},
-	"kubectl":                 {"k8s.io/kubernetes/cmd/kubectl", "about 1 minute once, seconds afterwards"},
+	"etcd":           {"go.etcd.io/etcd/server/v3", "about 1 minute once, seconds afterwards"},
+	"etcdctl":        {"go.etcd.io/etcd/etcdctl/v3", "less than 1 minute once, seconds afterwards"},
+	"kube-apiserver": {"k8s.io/kubernetes/cmd/kube-apiserver", "about 8 minutes once, seconds afterwards"},
+	"kube-controller-manager": {"k8s.io/kubernetes/cmd/kube-controller-manager",
+		"about 3 minutes once, seconds afterwards"},
+	"kube-scheduler": {"k8s.io/kubernetes/cmd/kube-scheduler", "about 3 minutes once, seconds afterwards"},
+	"kubelet":        {"k8s.io/kubernetes/cmd/kubelet", "about 3 minutes once, seconds afterwards"},
+	"kube-proxy":     {"k8s.io/kubernetes/cmd/kube-proxy", "about 1 minute once, seconds afterwards"},
+	"kubectl":        {"k8s.io/kubernetes/cmd/kubectl", "about 1 minute once, seconds afterwards"},
 }
 
 // majorMinor returns "1.37" for "v1.37.0".
@@ -84,9 +86,9 @@ func (r Release) majorMinor() (string, error) {
 	return parts[0] + "." + parts[1], nil
 }
 
-// Binary returns the path of a release's binary and builds it first where the cache does not hold it, or holds one that was built
-// from another go.mod. Processes that ask for the same binary at the same time build it once. A build writes a line to progress
-// before it begins, one every 15 seconds, and one when it is done.
+// Binary returns the path of a release's binary and builds it first where the cache does not hold it, or holds one that
+// was built from another go.mod. Processes that ask for the same binary at the same time build it once. A build writes
+// a line to progress before it begins, one every 15 seconds, and one when it is done.
 func Binary(ctx context.Context, release Release, name string, progress io.Writer) (string, error) {
 	b, err := newBuild(release, name)
 	if err != nil {
@@ -109,7 +111,8 @@ func Binary(ctx context.Context, release Release, name string, progress io.Write
 	begin := time.Now()
 	compiled := new(compilation)
 	stop := repeat(sayEvery, func() {
-		fmt.Fprintf(progress, "building %s %s: %s, %d packages compiled\n", name, release, time.Since(begin).Round(time.Second), compiled.packages.Load())
+		fmt.Fprintf(progress, "building %s %s: %s, %d packages compiled\n", name, release,
+			time.Since(begin).Round(time.Second), compiled.packages.Load())
 	})
 	err = b.run(ctx, compiled)
 	stop()
@@ -141,7 +144,8 @@ func repeat(period time.Duration, f func()) (stop func()) {
 	return func() { close(end); <-ended }
 }
 
-// compilation takes in what "go build -v" prints: it counts the packages that were compiled, and keeps the rest, which says what is wrong.
+// compilation takes in what "go build -v" prints: it counts the packages that were compiled, and keeps the rest, which
+// says what is wrong.
 type compilation struct {
 	packages atomic.Int64
 	line     []byte

@@ -85,7 +85,8 @@ func TestBinaryIsRebuiltWhenThePinnedModulesChange(t *testing.T) {
 			write(t, filepath.Join(pinned, "go.mod"), "module go.etcd.io/etcd/server/v3\n\ngo 1.26\n\n// changed\n")
 		}, true},
 		{"another checksum in go.sum", func() {
-			write(t, filepath.Join(pinned, "go.sum"), "example.com/x v1.0.0 h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n")
+			write(t, filepath.Join(pinned, "go.sum"),
+				"example.com/x v1.0.0 h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n")
 		}, true},
 		{"still nothing", func() {}, false},
 	} {
@@ -118,19 +119,22 @@ func TestBinarySaysHowFarItsBuildIs(t *testing.T) {
 	if _, err := Binary(t.Context(), V137, "etcd", &progress); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Split(progress.String(), "\n"); len(lines) < 4 || !strings.HasSuffix(lines[1], "s, 0 packages compiled") {
+	if lines := strings.Split(progress.String(), "\n"); len(lines) < 4 ||
+		!strings.HasSuffix(lines[1], "s, 0 packages compiled") {
 		t.Errorf("progress does not go on:\n%s", &progress)
 	}
 }
 
 func TestACompilationCountsPackagesAndKeepsWhatIsWrong(t *testing.T) {
 	c := new(compilation)
-	for _, part := range []string{"k8s.io/api/co", "re/v1\ninternal/abi\n# example.com/", "x\nx.go:3:1: undefined: y\n", "main\n"} {
+	for _, part := range []string{"k8s.io/api/co", "re/v1\ninternal/abi\n# example.com/",
+		"x\nx.go:3:1: undefined: y\n", "main\n"} {
 		if _, err := c.Write([]byte(part)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, want := c.rest.String(), "# example.com/x\nx.go:3:1: undefined: y\n"; got != want || c.packages.Load() != 3 {
+	if got, want := c.rest.String(), "# example.com/x\nx.go:3:1: undefined: y\n"; got != want ||
+		c.packages.Load() != 3 {
 		t.Errorf("%d packages, and %q; want 3, and %q", c.packages.Load(), got, want)
 	}
 }
@@ -157,7 +161,8 @@ func TestEachReleaseIsPinnedByTheFolderOfItsMinorVersion(t *testing.T) {
 			t.Errorf("testbed/v%s/go.mod does not require k8s.io/kubernetes %s", minor, release)
 		}
 		if pins := strings.Contains(string(raw), "go.etcd.io/etcd/server/v3\n"); pins != (release.Etcd() == release) {
-			t.Errorf("%s runs on the etcd of %s, and testbed/v%s/go.mod has a tool line for etcd: %t", release, release.Etcd(), minor, pins)
+			t.Errorf("%s runs on the etcd of %s, and testbed/v%s/go.mod has a tool line for etcd: %t", release,
+				release.Etcd(), minor, pins)
 		}
 	}
 }

@@ -20,7 +20,8 @@ import (
 
 // Bulk describes many custom objects. The zero value of everything but Count describes widgets.
 type Bulk struct {
-	// Group, Version, Kind, Plural say what the objects are and the version they are stored in. Default: v1 of the widgets.
+	// Group, Version, Kind, Plural say what the objects are and the version they are stored in. Default: v1 of the
+	// widgets.
 	Group, Version, Kind, Plural string
 	// Namespace is theirs; it need not exist. Default: "default". ClusterScoped objects have none.
 	Namespace     string
@@ -29,7 +30,8 @@ type Bulk struct {
 	Prefix string
 	// First is the number of the first object, Count how many there are.
 	First, Count int
-	// Bytes is the size of one value in etcd; one that is too small for the rest leaves the payload empty. Default: 1024.
+	// Bytes is the size of one value in etcd; one that is too small for the rest leaves the payload empty. Default:
+	// 1024.
 	Bytes int
 	// Labels are on every object.
 	Labels map[string]string
@@ -88,8 +90,8 @@ func (b *Bulk) defaults() {
 	}
 }
 
-// BulkCreate writes objects into etcd as an API server would have, but past it and so many times faster. Unlike there, objects of one
-// transaction have the same resourceVersion.
+// BulkCreate writes objects into etcd as an API server would have, but past it and so many times faster. Unlike there,
+// objects of one transaction have the same resourceVersion.
 func (c *Cluster) BulkCreate(ctx context.Context, b Bulk) error {
 	b.defaults()
 	perTxn := max(1, min(bulkTxnKeys, bulkTxnBytes/b.Bytes))
@@ -112,8 +114,8 @@ func (c *Cluster) BulkCreate(ctx context.Context, b Bulk) error {
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("create %d %s: %w", b.Count, b.Plural, err)
 	}
-	// The objects of one transaction share a revision. A watch cache that has seen the first of them takes itself to be as new as the
-	// last transaction; one more revision makes it wait for all.
+	// The objects of one transaction share a revision. A watch cache that has seen the first of them takes itself to be
+	// as new as the last transaction; one more revision makes it wait for all.
 	return c.PutRaw(ctx, "/testbed/bulk", []byte(b.folder()))
 }
 

@@ -21,7 +21,8 @@ import (
 )
 
 // serverNames are the names that every serving certificate is valid for, with the loopback addresses.
-var serverNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+var serverNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+	"kubernetes.default.svc.cluster.local"}
 
 // kubeletClient is the name of the pair that API servers show to kubelets.
 const kubeletClient = "apiserver-kubelet-client"
@@ -54,7 +55,8 @@ func newAuthority(name string) (*authority, error) {
 }
 
 func template(name string) *x509.Certificate {
-	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64)) // never fails: crypto/rand ends the program instead
+	// never fails: crypto/rand ends the program instead
+	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name},
@@ -78,8 +80,8 @@ func (a *authority) serving(name string, addresses []net.IP, names ...string) (*
 	return a.sign(t)
 }
 
-// ServingCertificate makes a certificate for a server of a test that is reached by a DNS name, such as an aggregated API server behind the Service
-// "name.namespace.svc", and the certificate authority, in PEM, that signed it.
+// ServingCertificate makes a certificate for a server of a test that is reached by a DNS name, such as an aggregated
+// API server behind the Service "name.namespace.svc", and the certificate authority, in PEM, that signed it.
 func ServingCertificate(name string) (certificate tls.Certificate, ca []byte, err error) {
 	a, err := newAuthority("testbed-" + name)
 	if err != nil {
@@ -180,7 +182,8 @@ func (c *Cluster) writeKeys(addresses []net.IP) error {
 	if err := kubelet.write(c.dir, kubeletClient); err != nil {
 		return err
 	}
-	for name, raw := range map[string][]byte{"ca.crt": c.ca.pem, "front-proxy-ca.crt": proxyCA.pem, "sa.key": serviceAccount} {
+	for name, raw := range map[string][]byte{"ca.crt": c.ca.pem, "front-proxy-ca.crt": proxyCA.pem,
+		"sa.key": serviceAccount} {
 		if err := os.WriteFile(filepath.Join(c.dir, name), raw, 0o600); err != nil {
 			return err
 		}

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testbed runs real Kubernetes control planes on this machine: etcd and kube-apiservers that are built from pinned Go modules,
-// a proxy between client and server that injects faults, and what tests need beside: raw etcd values, objects in bulk, snapshots.
+// Package testbed runs real Kubernetes control planes on this machine: etcd and kube-apiservers that are built from
+// pinned Go modules, a proxy between client and server that injects faults, and what tests need beside: raw etcd
+// values, objects in bulk, snapshots.
 //
-// It owns every process that it starts, and everything that knows how a Kubernetes binary is built and started. It is for tests, the
-// demo and the benchmarks; nothing of kube-migrator itself imports it. It runs on Linux only.
+// It owns every process that it starts, and everything that knows how a Kubernetes binary is built and started. It is
+// for tests, the demo and the benchmarks; nothing of kube-migrator itself imports it. It runs on Linux only.
 //
 // It holds that
 //   - no process outlives the one that started it, even when that one is killed;
@@ -47,7 +48,8 @@ const keepEnv = "KUBE_MIGRATOR_TESTBED_KEEP"
 
 // Options describe a cluster. The zero value is one API server of release V137.
 type Options struct {
-	// Release is that of every API server that does not name its own, and determines etcd (Release.Etcd). Default: V137.
+	// Release is that of every API server that does not name its own, and determines etcd (Release.Etcd). Default:
+	// V137.
 	Release Release
 	// Servers are the API servers. Default: one with nothing special.
 	Servers []ServerOptions
@@ -55,18 +57,22 @@ type Options struct {
 	Flags []string
 	// EtcdFlags are flags of etcd in the same sense.
 	EtcdFlags []string
-	// OwnEtcd are resources ("group/resource", "/configmaps" for the core group) that are stored in a second etcd, Cluster.OwnEtcd. Default: none.
+	// OwnEtcd are resources ("group/resource", "/configmaps" for the core group) that are stored in a second etcd,
+	// Cluster.OwnEtcd. Default: none.
 	OwnEtcd []string
 	// Fsync makes etcd durable against a crash of the machine. Off, because killing a process loses nothing.
 	Fsync bool
-	// Isolated puts the cluster into a network namespace of its own, where API server i has the address 192.0.2.10+i and a host name of
-	// its own: so each has its own identity Lease, and the EndpointSlice default/kubernetes lists them all. For root only.
+	// Isolated puts the cluster into a network namespace of its own, where API server i has the address 192.0.2.10+i
+	// and a host name of its own: so each has its own identity Lease, and the EndpointSlice default/kubernetes lists
+	// them all. For root only.
 	Isolated bool
-	// Node makes the cluster fit for a node (NewNode): Isolated, with pods' ServiceAccounts, and API servers that reach a kubelet.
+	// Node makes the cluster fit for a node (NewNode): Isolated, with pods' ServiceAccounts, and API servers that reach
+	// a kubelet.
 	Node bool
 	// Users are users beside Admin; they have no rights but those that RBAC gives them.
 	Users []User
-	// EncryptionConfig is the content of the file for --encryption-provider-config; empty for no such flag. See EncryptionConfig.
+	// EncryptionConfig is the content of the file for --encryption-provider-config; empty for no such flag. See
+	// EncryptionConfig.
 	EncryptionConfig string
 	// ExtraIPs are further addresses that the serving certificates are valid for.
 	ExtraIPs []net.IP
@@ -116,8 +122,8 @@ type Cluster struct {
 	stops []func()
 }
 
-// New starts a cluster for a test and stops it when the test ends, after CheckInvariants. A cluster that does not start fails the test
-// at once. Where the test failed and KUBE_MIGRATOR_TESTBED_KEEP is set, its folder is kept and named.
+// New starts a cluster for a test and stops it when the test ends, after CheckInvariants. A cluster that does not start
+// fails the test at once. Where the test failed and KUBE_MIGRATOR_TESTBED_KEEP is set, its folder is kept and named.
 func New(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	c, err := Start(t.Context(), options)
@@ -325,7 +331,8 @@ func (c *Cluster) Config() *rest.Config { return c.Servers[0].Config() }
 func (c *Cluster) ConfigAs(user string) *rest.Config { return c.Servers[0].ConfigAs(user) }
 
 func (c *Cluster) config(url, user string) *rest.Config {
-	config := &rest.Config{Host: url, BearerToken: c.tokens[user], QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.pem}}
+	config := &rest.Config{Host: url, BearerToken: c.tokens[user], QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.pem}}
 	if c.ns != nil {
 		config.Dial = c.DialContext
 	}
@@ -374,7 +381,8 @@ func (c *Cluster) writeTokens() error {
 	w := csv.NewWriter(file)
 	for _, user := range append([]User{{Name: Admin, Groups: []string{"system:masters"}}}, c.options.Users...) {
 		c.tokens[user.Name] = rand.Text()
-		if err := w.Write([]string{c.tokens[user.Name], user.Name, user.Name, strings.Join(user.Groups, ",")}); err != nil {
+		if err := w.Write([]string{c.tokens[user.Name], user.Name, user.Name,
+			strings.Join(user.Groups, ",")}); err != nil {
 			return err
 		}
 	}

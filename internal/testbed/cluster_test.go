@@ -36,7 +36,8 @@ func TestClusterServesItsUsersAndSurvivesCrashes(t *testing.T) {
 	if err := list(t, c.Config(), namespaces); err != nil {
 		t.Errorf("the administrator: %v", err)
 	}
-	if err := list(t, c.ConfigAs("jane"), namespaces); err == nil || !strings.Contains(err.Error(), `User "jane" cannot list resource "namespaces"`) {
+	if err := list(t, c.ConfigAs("jane"), namespaces); err == nil ||
+		!strings.Contains(err.Error(), `User "jane" cannot list resource "namespaces"`) {
 		t.Errorf("a user without rights gets %v, want to be recognized and forbidden", err)
 	}
 
@@ -48,7 +49,8 @@ func TestClusterServesItsUsersAndSurvivesCrashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := c.Command(ctx, kubectl, "--kubeconfig", kubeconfig, "create", "namespace", "survivor", "-o", "name").CombinedOutput()
+	out, err := c.Command(ctx, kubectl, "--kubeconfig", kubeconfig, "create", "namespace", "survivor", "-o",
+		"name").CombinedOutput()
 	if err != nil || string(out) != "namespace/survivor\n" {
 		t.Fatalf("kubectl says %q (%v)", out, err)
 	}
@@ -65,7 +67,8 @@ func TestClusterServesItsUsersAndSurvivesCrashes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if server.URL() != url || server.PID() == pid {
-		t.Errorf("after the restart: %s with process %d, before: %s with process %d", server.URL(), server.PID(), url, pid)
+		t.Errorf("after the restart: %s with process %d, before: %s with process %d", server.URL(),
+			server.PID(), url, pid)
 	}
 	c.Etcd.Kill()
 	if err := c.Etcd.Start(ctx); err != nil {
@@ -74,10 +77,13 @@ func TestClusterServesItsUsersAndSurvivesCrashes(t *testing.T) {
 	if _, err := c.Raw(ctx, "/registry/namespaces/survivor"); err != nil {
 		t.Errorf("etcd after a crash: %v", err)
 	}
-	if err := server.RestartWith(ctx, ServerOptions{Flags: []string{"--storage-media-type=application/json"}}); err != nil {
+	if err := server.RestartWith(
+		ctx, ServerOptions{Flags: []string{"--storage-media-type=application/json"}},
+	); err != nil {
 		t.Fatal(err)
 	}
-	if status, answer, err := server.Do(ctx, http.MethodPatch, "/api/v1/namespaces/survivor", []byte(`{}`)); err != nil || status != http.StatusOK {
+	if status, answer, err := server.Do(ctx, http.MethodPatch, "/api/v1/namespaces/survivor",
+		[]byte(`{}`)); err != nil || status != http.StatusOK {
 		t.Fatalf("patch: %d %s (%v)", status, answer, err)
 	}
 	if raw, err := c.Raw(ctx, "/registry/namespaces/survivor"); err != nil || !strings.HasPrefix(string(raw), "{") {
@@ -137,8 +143,10 @@ func TestSecretsAreEncryptedWithTheFirstKey(t *testing.T) {
 
 func TestMergedFlags(t *testing.T) {
 	for name, test := range map[string]struct{ lists, want [][]string }{
-		"a later list replaces by name":      {[][]string{{"--a=1", "--b=2"}, {"--a=3"}}, [][]string{{"--b=2", "--a=3"}}},
-		"one list may repeat a flag":         {[][]string{{"--a=1"}, {"--a=2", "--a=3"}}, [][]string{{"--a=2", "--a=3"}}},
+		"a later list replaces by name": {[][]string{{"--a=1", "--b=2"}, {"--a=3"}},
+			[][]string{{"--b=2", "--a=3"}}},
+		"one list may repeat a flag": {[][]string{{"--a=1"}, {"--a=2", "--a=3"}},
+			[][]string{{"--a=2", "--a=3"}}},
 		"a hyphen takes a flag away":         {[][]string{{"--a=1", "--b"}, {"--b-"}}, [][]string{{"--a=1"}}},
 		"a longer name is another flag":      {[][]string{{"--ab=1"}, {"--a=2"}}, [][]string{{"--ab=1", "--a=2"}}},
 		"a flag without a value is replaced": {[][]string{{"--a"}, {"--a=false"}}, [][]string{{"--a=false"}}},

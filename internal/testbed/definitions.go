@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// InstallDefinitions creates the CustomResourceDefinitions of a file system, one in each YAML file wherever it lies, and
-// waits until every running server serves them.
+// InstallDefinitions creates the CustomResourceDefinitions of a file system, one in each YAML file wherever it lies,
+// and waits until every running server serves them.
 func (c *Cluster) InstallDefinitions(ctx context.Context, files fs.FS) error {
 	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" {
@@ -68,7 +68,8 @@ func (c *Cluster) installDefinition(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// DefineThings creates n CustomResourceDefinitions, each with a group of its own, whose schemas are as large as is said.
+// DefineThings creates n CustomResourceDefinitions, each with a group of its own, whose schemas are as large as is
+// said.
 func (c *Cluster) DefineThings(ctx context.Context, n, schemaBytes int) error {
 	const inFlight = 4
 	tasks, ctx := errgroup.WithContext(ctx)
@@ -78,10 +79,13 @@ func (c *Cluster) DefineThings(ctx context.Context, n, schemaBytes int) error {
 			group := fmt.Sprintf("g%03d.example.com", i)
 			schema := map[string]any{"type": "object", "description": strings.Repeat("x", schemaBytes)}
 			body, err := json.Marshal(map[string]any{
-				"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things." + group},
+				"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+				"metadata": map[string]any{"name": "things." + group},
 				"spec": map[string]any{
-					"group": group, "scope": "Namespaced", "names": map[string]any{"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
-					"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": schema}}},
+					"group": group, "scope": "Namespaced", "names": map[string]any{"plural": "things",
+						"singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+					"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
+						"schema": map[string]any{"openAPIV3Schema": schema}}},
 				},
 			})
 			if err != nil {

@@ -15,8 +15,8 @@ import (
 // encryptionFile holds the encryption configuration, in the cluster's folder.
 const encryptionFile = "encryption.yaml"
 
-// EncryptionConfig returns a configuration for Options.EncryptionConfig that encrypts resources with AES-CBC: writes use the first
-// key, reads try all, and what is not encrypted can be read. A key follows from its name.
+// EncryptionConfig returns a configuration for Options.EncryptionConfig that encrypts resources with AES-CBC: writes
+// use the first key, reads try all, and what is not encrypted can be read. A key follows from its name.
 func EncryptionConfig(resources []string, keyNames ...string) string {
 	type key struct {
 		Name   string `json:"name"`
@@ -41,8 +41,8 @@ func EncryptionConfig(resources []string, keyNames ...string) string {
 	return string(raw)
 }
 
-// SetEncryptionConfig replaces the encryption configuration. Servers follow when they are restarted. Only for clusters that were
-// started with one.
+// SetEncryptionConfig replaces the encryption configuration. Servers follow when they are restarted. Only for clusters
+// that were started with one.
 func (c *Cluster) SetEncryptionConfig(config string) error {
 	if c.options.EncryptionConfig == "" {
 		return errors.New("set encryption configuration: the cluster was started without one")

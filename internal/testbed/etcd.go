@@ -29,10 +29,12 @@ type Etcd struct {
 	process *process
 }
 
-// Where the etcds listen in a network namespace of the cluster's own: that of all resources, and that of Options.OwnEtcd.
+// Where the etcds listen in a network namespace of the cluster's own: that of all resources, and that of
+// Options.OwnEtcd.
 var etcdPorts, ownEtcdPorts = [2]int{2379, 2380}, [2]int{2381, 2382}
 
-// Endpoint returns the URL for clients. In an isolated cluster it is reached from inside only (Cluster.Command, Cluster.DialContext).
+// Endpoint returns the URL for clients. In an isolated cluster it is reached from inside only (Cluster.Command,
+// Cluster.DialContext).
 func (e *Etcd) Endpoint() string { return e.url(0) }
 
 // DataDir returns the folder of the member's data.
@@ -75,7 +77,8 @@ func (e *Etcd) Start(ctx context.Context) error {
 	flags := []string{
 		"--name=default", "--data-dir=" + e.DataDir(), "--log-level=warn",
 		"--listen-client-urls=" + e.url(0), "--advertise-client-urls=" + e.url(0),
-		"--listen-peer-urls=" + e.url(1), "--initial-advertise-peer-urls=" + e.url(1), "--initial-cluster=default=" + e.url(1),
+		"--listen-peer-urls=" + e.url(1), "--initial-advertise-peer-urls=" + e.url(1),
+		"--initial-cluster=default=" + e.url(1),
 		"--socket-reuse-port=true", "--quota-backend-bytes=8589934592",
 	}
 	if !e.cluster.options.Fsync {
@@ -132,7 +135,8 @@ func (e *Etcd) connect() (err error) {
 		Endpoints:          []string{e.url(0)},
 		MaxCallSendMsgSize: 64 << 20,
 		MaxCallRecvMsgSize: 64 << 20,
-		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context,
+			address string) (net.Conn, error) {
 			return e.cluster.DialContext(ctx, "tcp", address)
 		})},
 	})

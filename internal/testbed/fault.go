@@ -44,8 +44,8 @@ func Overtaken(first ...func()) Fault {
 	}}
 }
 
-// ResetBefore resets the connection, with all other requests on it, before the server has seen the request. The functions are called
-// first: killing the client there is dying before a write.
+// ResetBefore resets the connection, with all other requests on it, before the server has seen the request. The
+// functions are called first: killing the client there is dying before a write.
 func ResetBefore(first ...func()) Fault {
 	return Fault{Name: "reset before", apply: func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 		call(first)
@@ -53,8 +53,8 @@ func ResetBefore(first ...func()) Fault {
 	}}
 }
 
-// ResetAfter resets the connection after the server has answered, so that the client cannot know what was done. The functions are
-// called in between: killing the client there is dying after a write.
+// ResetAfter resets the connection after the server has answered, so that the client cannot know what was done. The
+// functions are called in between: killing the client there is dying after a write.
 func ResetAfter(between ...func()) Fault {
 	return Fault{Name: "reset after", apply: func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
 		next.ServeHTTP(discard{http.Header{}}, r)
@@ -71,7 +71,8 @@ func call(all []func()) {
 
 // TooManyRequests answers 429 with a Retry-After of whole seconds; 0 leaves it out.
 func TooManyRequests(retryAfter time.Duration) Fault {
-	fault := refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many requests, please try again later")
+	fault := refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
+		"too many requests, please try again later")
 	return withRetryAfter(fault, retryAfter)
 }
 
@@ -82,12 +83,13 @@ func InternalError() Fault {
 
 // Unavailable answers 503, with a Retry-After of whole seconds; 0 leaves it out.
 func Unavailable(retryAfter time.Duration) Fault {
-	fault := refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the server is currently unable to handle the request")
+	fault := refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+		"the server is currently unable to handle the request")
 	return withRetryAfter(fault, retryAfter)
 }
 
-// Expired answers 410 to requests for the next page of a list. withToken adds, as API servers do, a continue token that goes on after
-// the same key in the present state.
+// Expired answers 410 to requests for the next page of a list. withToken adds, as API servers do, a continue token that
+// goes on after the same key in the present state.
 func Expired(withToken bool) Fault {
 	return Fault{Name: "410", only: NextPage, apply: func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		status := failure(http.StatusGone, metav1.StatusReasonExpired, "The provided continue parameter is too old")
@@ -100,7 +102,8 @@ func Expired(withToken bool) Fault {
 
 // CutWatch breaks off a watch after a while, in the middle of the stream.
 func CutWatch(after time.Duration) Fault {
-	return Fault{Name: "cut watch", only: Watch, apply: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	return Fault{Name: "cut watch", only: Watch, apply: func(w http.ResponseWriter,
+		r *http.Request, next http.Handler) {
 		ctx, cancel := context.WithTimeout(r.Context(), after)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
@@ -162,7 +165,8 @@ func answer(w http.ResponseWriter, status *metav1.Status) {
 	_ = json.NewEncoder(w).Encode(status) // the client is gone if this fails
 }
 
-// renewed turns a continue token into one that goes on after the same key without asking for the same state: resourceVersion -1.
+// renewed turns a continue token into one that goes on after the same key without asking for the same state:
+// resourceVersion -1.
 func renewed(token string) string {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {

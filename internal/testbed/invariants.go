@@ -55,11 +55,11 @@ func (d *definition) storage() string {
 	return ""
 }
 
-// CheckInvariants compares, as of one moment, what etcd holds with what every CustomResourceDefinition claims: status.storedVersions
-// names every version that an object is stored in (I1), and is never empty nor without the storage version (I2); where it has a StorageState,
-// that accounts for every object together with the storage version, which the API servers show (I1). Encrypted objects
-// cannot be looked into. It needs no API server, and starts etcd if a test has left it stopped.
-// The error names every violation.
+// CheckInvariants compares, as of one moment, what etcd holds with what every CustomResourceDefinition claims:
+// status.storedVersions names every version that an object is stored in (I1), and is never empty nor without the
+// storage version (I2); where it has a StorageState, that accounts for every object together with the storage version,
+// which the API servers show (I1). Encrypted objects cannot be looked into. It needs no API server, and starts etcd if
+// a test has left it stopped. The error names every violation.
 func (c *Cluster) CheckInvariants(ctx context.Context) error {
 	if !c.Etcd.Running() {
 		if err := c.Etcd.Start(ctx); err != nil {
@@ -88,7 +88,8 @@ func (c *Cluster) CheckInvariants(ctx context.Context) error {
 	}
 	for _, d := range definitions {
 		held := map[string]int{}
-		_, err := c.eachRaw(ctx, d.prefix(), revision, func(_ string, value []byte, _ int64) { held[storedVersion(value)]++ })
+		_, err := c.eachRaw(ctx, d.prefix(), revision,
+			func(_ string, value []byte, _ int64) { held[storedVersion(value)]++ })
 		if err != nil {
 			return fmt.Errorf("check invariants: %w", err)
 		}
@@ -96,7 +97,8 @@ func (c *Cluster) CheckInvariants(ctx context.Context) error {
 		if claimed, ok := states[d.kind().Name()]; ok {
 			truth := Truth{Held: held, Claimed: claimed, kind: d.kind()}
 			for _, version := range truth.Uncovered(d.kind().Hash(d.storage())) {
-				violations = append(violations, fmt.Errorf("I1 violated: %s: etcd holds %d objects as %s, the StorageState claims %v",
+				violations = append(violations, fmt.Errorf("I1 violated: %s: etcd holds %d objects as %s, the "+
+					"StorageState claims %v",
 					d.Metadata.Name, held[version], version, claimed))
 			}
 		}
@@ -113,7 +115,8 @@ func violationsOf(d *definition, held map[string]int) []error {
 	}
 	for _, v := range d.Spec.Versions {
 		if v.Storage && !slices.Contains(claimed, v.Name) {
-			violations = append(violations, fmt.Errorf("I2 violated: %s: status.storedVersions %v lacks the storage version %s",
+			violations = append(violations, fmt.Errorf("I2 violated: %s: status.storedVersions %v lacks the storage "+
+				"version %s",
 				d.Metadata.Name, claimed, v.Name))
 		}
 	}
@@ -123,7 +126,8 @@ func violationsOf(d *definition, held map[string]int) []error {
 		}
 		version, ok := strings.CutPrefix(stored, d.Spec.Group+"/")
 		if !ok || !slices.Contains(claimed, version) {
-			violations = append(violations, fmt.Errorf("I1 violated: %s: etcd holds %d objects as %s, status.storedVersions is %v",
+			violations = append(violations, fmt.Errorf("I1 violated: %s: etcd holds %d objects as %s, "+
+				"status.storedVersions is %v",
 				d.Metadata.Name, held[stored], stored, claimed))
 		}
 	}

@@ -36,7 +36,8 @@ func TestIsolatedServersHaveIdentitiesOfTheirOwnAndDisagree(t *testing.T) {
 		t.Errorf("storage version hashes (-want +got):\n%s", diff)
 	}
 
-	raw, err := c.request(ctx, http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=apiserver.kubernetes.io/identity=kube-apiserver", nil)
+	raw, err := c.request(ctx, http.MethodGet,
+		"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=apiserver.kubernetes.io/identity=kube-apiserver", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,8 @@ func TestLoadBalancerTakesTurnsAndPassesOverTheDead(t *testing.T) {
 			twice := func() {
 				t.Helper()
 				for range 2 { // each with a new connection
-					request, err := http.NewRequestWithContext(ctx, http.MethodGet, balancer.URL()+"/apis/apps/v1/controllerrevisions", nil)
+					request, err := http.NewRequestWithContext(ctx, http.MethodGet, balancer.URL()+
+						"/apis/apps/v1/controllerrevisions", nil)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -133,7 +135,8 @@ func TestLoadBalancerTakesTurnsAndPassesOverTheDead(t *testing.T) {
 			}
 			c.Servers[0].Kill()
 			twice()
-			out, err := c.Command(ctx, kubectl, "--kubeconfig", kubeconfig, "get", "namespace", "default", "-o", "name").CombinedOutput()
+			out, err := c.Command(ctx, kubectl, "--kubeconfig", kubeconfig, "get", "namespace", "default", "-o",
+				"name").CombinedOutput()
 			if err != nil {
 				t.Errorf("a command with the load balancer's kubeconfig: %v: %s", err, out)
 			}
@@ -141,7 +144,8 @@ func TestLoadBalancerTakesTurnsAndPassesOverTheDead(t *testing.T) {
 	}
 }
 
-// hasListed tells from a server's metrics whether it has answered a list of controller revisions, which no server asks itself for, through the load balancer.
+// hasListed tells from a server's metrics whether it has answered a list of controller revisions, which no server asks
+// itself for, through the load balancer.
 func hasListed(t *testing.T, s *Server) bool {
 	t.Helper()
 	_, metrics, err := s.Do(t.Context(), http.MethodGet, "/metrics", nil)
@@ -149,7 +153,8 @@ func hasListed(t *testing.T, s *Server) bool {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(metrics)) {
-		if strings.HasPrefix(line, "apiserver_request_total{") && strings.Contains(line, `resource="controllerrevisions"`) &&
+		if strings.HasPrefix(line, "apiserver_request_total{") &&
+			strings.Contains(line, `resource="controllerrevisions"`) &&
 			strings.Contains(line, `verb="LIST"`) {
 			return true
 		}

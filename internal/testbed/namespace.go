@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace is a network namespace of a cluster's own, and of a node its machine's (machineNamespaces) with it. It exists as long as the file
-// is open or a process lives in it. The nil namespace is the one that this process is in.
+// namespace is a network namespace of a cluster's own, and of a node its machine's (machineNamespaces) with it. It
+// exists as long as the file is open or a process lives in it. The nil namespace is the one that this process is in.
 type namespace struct {
 	file    *os.File
 	machine []*os.File // of a node's first process, in the order of machineNamespaces; nil for those of this process
@@ -63,7 +63,8 @@ func newNamespace(addresses []string) (*namespace, error) {
 	err := onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			if errors.Is(err, unix.EPERM) {
-				return errors.New("forbidden: an isolated cluster needs root or a user namespace\nTry: unshare --user --map-root-user go test ./...")
+				return errors.New("forbidden: an isolated cluster needs root or a user namespace\nTry: unshare " +
+					"--user --map-root-user go test ./...")
 			}
 			return err
 		}
@@ -83,7 +84,8 @@ func newNamespace(addresses []string) (*namespace, error) {
 	return ns, nil
 }
 
-// loopback gives the addresses to the loopback device of the thread's network namespace, each under a label of its own, and activates it.
+// loopback gives the addresses to the loopback device of the thread's network namespace, each under a label of its own,
+// and activates it.
 func loopback(addresses []string) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -102,7 +104,8 @@ func loopback(addresses []string) error {
 	}
 	for i, address := range addresses {
 		label := fmt.Sprintf("lo:%d", i)
-		if err := errors.Join(set(label, unix.SIOCSIFADDR, net.ParseIP(address)), set(label, unix.SIOCSIFNETMASK, net.IPv4bcast)); err != nil {
+		if err := errors.Join(set(label, unix.SIOCSIFADDR, net.ParseIP(address)),
+			set(label, unix.SIOCSIFNETMASK, net.IPv4bcast)); err != nil {
 			return fmt.Errorf("give the loopback device %s: %w", address, err)
 		}
 	}
@@ -127,8 +130,8 @@ func onThread(f func() error) error {
 	return <-result
 }
 
-// enter moves the calling thread, which must be locked and never reused, into the namespace and, if a host name is given, into a UTS
-// namespace of its own.
+// enter moves the calling thread, which must be locked and never reused, into the namespace and, if a host name is
+// given, into a UTS namespace of its own.
 func (ns *namespace) enter(hostname string) error {
 	if ns == nil {
 		return nil
@@ -212,8 +215,9 @@ func (ns *namespace) close() {
 	}
 }
 
-// reservation holds a loopback port for a process that listens with SO_REUSEPORT, so that nobody else gets the port before it has
-// started or while it restarts. The holder does not listen: while the process is down, connections are refused.
+// reservation holds a loopback port for a process that listens with SO_REUSEPORT, so that nobody else gets the port
+// before it has started or while it restarts. The holder does not listen: while the process is down, connections are
+// refused.
 type reservation struct {
 	fd   int
 	port int

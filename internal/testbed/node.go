@@ -34,9 +34,9 @@ const NodeName = "node-0"
 // nodeBinaries are what a node runs of Kubernetes.
 var nodeBinaries = []string{"kubelet", "kube-proxy", "kube-controller-manager", "kube-scheduler"}
 
-// Node is a whole node: kubelet, containerd and kube-proxy in a PID and a mount namespace of their own, and kube-controller-manager and
-// kube-scheduler beside them. Pods have addresses, reach Services and hold ServiceAccount tokens; there is no DNS and no registry: their
-// images are imported (ImportImage), and their names are never "latest".
+// Node is a whole node: kubelet, containerd and kube-proxy in a PID and a mount namespace of their own, and
+// kube-controller-manager and kube-scheduler beside them. Pods have addresses, reach Services and hold ServiceAccount
+// tokens; there is no DNS and no registry: their images are imported (ImportImage), and their names are never "latest".
 type Node struct {
 	cluster   *Cluster
 	dir       string
@@ -47,8 +47,8 @@ type Node struct {
 	stop      sync.Once
 }
 
-// NewNode starts a node of a cluster that was made with Options.Node and waits until it is Ready. It ends with the test, before the
-// cluster. A node that does not start fails the test at once.
+// NewNode starts a node of a cluster that was made with Options.Node and waits until it is Ready. It ends with the
+// test, before the cluster. A node that does not start fails the test at once.
 func NewNode(t testing.TB, c *Cluster) *Node {
 	t.Helper()
 	n, err := StartNode(t.Context(), c)
@@ -59,7 +59,8 @@ func NewNode(t testing.TB, c *Cluster) *Node {
 	return n
 }
 
-// StartNode starts the node of a cluster. The context bounds the start alone; the node runs until Stop, or until the cluster stops.
+// StartNode starts the node of a cluster. The context bounds the start alone; the node runs until Stop, or until the
+// cluster stops.
 func StartNode(ctx context.Context, c *Cluster) (*Node, error) {
 	if !c.options.Node {
 		return nil, errors.New("start node: the cluster was made without Options.Node")
@@ -120,7 +121,8 @@ func (n *Node) Stop() {
 	})
 }
 
-// Log returns the path of the log of kubelet, containerd, kube-proxy, kube-controller-manager, kube-scheduler or machine.
+// Log returns the path of the log of kubelet, containerd, kube-proxy, kube-controller-manager, kube-scheduler or
+// machine.
 func (n *Node) Log(component string) string { return filepath.Join(n.cluster.dir, component+".log") }
 
 // Logs returns the last lines of every log and of every container, for the output of a test that failed.
@@ -144,7 +146,8 @@ func (n *Node) Logs() string {
 	return out.String()
 }
 
-// ImportImage gives the node the image of an OCI tar, such as `make image` writes. Pods name it as it was named when it was packed.
+// ImportImage gives the node the image of an OCI tar, such as `make image` writes. Pods name it as it was named when it
+// was packed.
 func (n *Node) ImportImage(ctx context.Context, path string) error {
 	out, err := n.ns.command(ctx, "ctr", "--namespace", "k8s.io", "images", "import", path).CombinedOutput()
 	if err != nil {
@@ -172,7 +175,8 @@ func (n *Node) startControllers() error {
 	file := func(name string) string { return filepath.Join(n.cluster.dir, name) }
 	for name, flags := range map[string][]string{
 		"kube-controller-manager": {
-			"--service-account-private-key-file=" + file("sa.key"), "--root-ca-file=" + file("ca.crt"), "--cluster-cidr=" + podRange,
+			"--service-account-private-key-file=" + file("sa.key"), "--root-ca-file=" + file("ca.crt"),
+			"--cluster-cidr=" + podRange,
 		},
 		"kube-scheduler": nil,
 	} {

@@ -18,8 +18,8 @@ const containerdSocket = "/run/containerd/containerd.sock"
 // pauseImage is the image of the container that holds a pod's network.
 const pauseImage = "kube-migrator/testbed-pause:1"
 
-// containerdConfig: its data is in the cluster's folder, everything else in /run. restrict_oom_score_adj does without CAP_SYS_RESOURCE,
-// which virtual machines of continuous integration may lack.
+// containerdConfig: its data is in the cluster's folder, everything else in /run. restrict_oom_score_adj does without
+// CAP_SYS_RESOURCE, which virtual machines of continuous integration may lack.
 const containerdConfig = `version = 2
 root = %q
 [plugins."io.containerd.grpc.v1.cri"]
@@ -50,7 +50,8 @@ func (n *Node) startContainerd(ctx context.Context) error {
 	config := filepath.Join(n.dir, "containerd.toml")
 	for path, content := range map[string]string{
 		filepath.Join(network, "testbed.conflist"): fmt.Sprintf(cniConfig, podRange),
-		config: fmt.Sprintf(containerdConfig, filepath.Join(n.dir, "containerd"), "docker.io/"+pauseImage, cniFolder(), network),
+		config: fmt.Sprintf(containerdConfig, filepath.Join(n.dir, "containerd"), "docker.io/"+
+			pauseImage, cniFolder(), network),
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			return err
@@ -86,7 +87,8 @@ func packImage(ctx context.Context, name, binary, output string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join(root, "tools"), "run", "./image", "--name", name, "--output", output, "linux/"+runtime.GOARCH+"="+binary)
+	cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join(root, "tools"), "run", "./image", "--name", name,
+		"--output", output, "linux/"+runtime.GOARCH+"="+binary)
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("pack image %s: %w\n%s", name, err, lastLines(out, logTailLines))

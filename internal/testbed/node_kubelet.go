@@ -36,7 +36,8 @@ func (n *Node) startKubelet() error {
 	return err
 }
 
-// kubeletConfig leaves the machine's own cgroups, memory and disk alone: it gives pods no cgroups beside those of their containers, and a full disk evicts nobody.
+// kubeletConfig leaves the machine's own cgroups, memory and disk alone: it gives pods no cgroups beside those of their
+// containers, and a full disk evicts nobody.
 func (n *Node) kubeletConfig() map[string]any {
 	return map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -64,7 +65,8 @@ func (n *Node) kubeletConfig() map[string]any {
 		"imageGCHighThresholdPercent": 100,
 		"imageGCLowThresholdPercent":  99,
 		"evictionHard": map[string]string{
-			"memory.available": "1Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%",
+			"memory.available": "1Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%",
+			"imagefs.inodesFree": "0%",
 		},
 	}
 }

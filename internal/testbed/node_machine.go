@@ -18,10 +18,12 @@ import (
 
 // What a node needs of Debian, and in which folders distributions put the plugins of its network.
 var (
-	nodeTools    = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "nft", "conntrack", "nsenter", "unshare", "mount"}
+	nodeTools = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "nft", "conntrack",
+		"nsenter", "unshare", "mount"}
 	cniFolders   = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 	cniPlugins   = []string{"ptp", "host-local", "loopback"}
-	nodePackages = "apt-get install -y --no-install-recommends containerd runc containernetworking-plugins nftables conntrack"
+	nodePackages = "apt-get install -y --no-install-recommends containerd runc containernetworking-plugins nftables " +
+		"conntrack"
 )
 
 // checkNodeTools tells what is missing, and how to get it.
@@ -54,10 +56,11 @@ func cniFolder() string {
 
 // machineScript sets up what the node sees, then leaves its place to the first process of the PID namespace.
 //
-// /run is empty, and what is written below /var/lib and /var/log stays in it, so that nothing of containerd, kubelet and the network's
-// plugins reaches the host, and nothing of the host's is in their way. A kubelet sets six parameters of the kernel for the whole machine;
-// here it finds them set, in files that cover the real ones. The root of every hierarchy of cgroups is a cgroup of the node's, which a
-// cgroup namespace makes true for runc too: a kubelet that leaves resources alone (kubeletConfig) cannot be told where to put pods.
+// /run is empty, and what is written below /var/lib and /var/log stays in it, so that nothing of containerd, kubelet
+// and the network's plugins reaches the host, and nothing of the host's is in their way. A kubelet sets six parameters
+// of the kernel for the whole machine; here it finds them set, in files that cover the real ones. The root of every
+// hierarchy of cgroups is a cgroup of the node's, which a cgroup namespace makes true for runc too: a kubelet that
+// leaves resources alone (kubeletConfig) cannot be told where to put pods.
 const machineScript = `
 mount --make-rprivate /
 mount -t proc none /proc
@@ -118,8 +121,10 @@ func (n *Node) startMachine(ctx context.Context) error {
 		}
 	}
 	log := n.Log("machine")
-	// It has to outlive this process for the moment that it takes to remove the cgroups, so it is asked to end, not killed.
-	machine, err := launchUntil(syscall.SIGTERM, n.cluster.ns, "", "machine", log, n.built("testbed-machine"), n.cgroup(),
+	// It has to outlive this process for the moment that it takes to remove the cgroups, so it is asked to end, not
+	// killed.
+	machine, err := launchUntil(syscall.SIGTERM, n.cluster.ns, "", "machine", log,
+		n.built("testbed-machine"), n.cgroup(),
 		"sh", "-euc", machineScript, "machine", n.built("testbed-pause"), nodeIP, serviceRange, n.cgroup())
 	if err != nil {
 		return err
@@ -157,7 +162,8 @@ func (n *Node) build(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", n.built(name), "./internal/testbed/cmd/"+name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", n.built(name),
+		"./internal/testbed/cmd/"+name)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

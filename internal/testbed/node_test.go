@@ -14,7 +14,8 @@ func TestMissingToolsOfANodeAreNamedWithTheirPackages(t *testing.T) {
 	if err == nil {
 		t.Fatal("nothing is missing")
 	}
-	for _, want := range []string{"containerd, ", "runc, ", "\nTry: apt-get install -y --no-install-recommends containerd runc "} {
+	for _, want := range []string{"containerd, ", "runc, ",
+		"\nTry: apt-get install -y --no-install-recommends containerd runc "} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not say %q", err, want)
 		}

@@ -49,7 +49,8 @@ func TestBulkObjectsAreWhatAnAPIServerWouldHaveStored(t *testing.T) {
 		t.Errorf("stored versions (-want +got):\n%s", diff)
 	}
 
-	// An empty patch in the same version must be recognized as no change: then every byte is as the API server would write it.
+	// An empty patch in the same version must be recognized as no change: then every byte is as the API server would
+	// write it.
 	const name = "/apis/demo.example.com/v1/namespaces/default/widgets/widget-0000007"
 	before, err := c.Raw(ctx, bulk.Key(7))
 	if err != nil {
@@ -175,14 +176,16 @@ func TestSnapshotComparesProtobufObjects(t *testing.T) {
 	if len(before) == 0 || before[prefix+"default"].Opaque || before[prefix+"default"].UID == "" {
 		t.Fatalf("snapshot is %+v", before)
 	}
-	if _, err := c.request(ctx, http.MethodPatch, "/api/v1/namespaces/default", []byte(`{"metadata":{"labels":{"a":"b"}}}`)); err != nil {
+	if _, err := c.request(ctx, http.MethodPatch, "/api/v1/namespaces/default",
+		[]byte(`{"metadata":{"labels":{"a":"b"}}}`)); err != nil {
 		t.Fatal(err)
 	}
 	after, err := c.Snapshot(ctx, prefix)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"managedFields", "content"}, before.Diff(after).Changed[prefix+"default"]); diff != "" {
+	if diff := cmp.Diff([]string{"managedFields", "content"},
+		before.Diff(after).Changed[prefix+"default"]); diff != "" {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
 	stored, err := c.StoredVersions(ctx, prefix)
@@ -232,8 +235,10 @@ func TestInvariantsAreSeenToBeViolated(t *testing.T) {
 		want   []string
 	}{
 		{[]any{"v1", "v2"}, nil},
-		{[]any{"v2"}, []string{"I1 violated: widgets.demo.example.com: etcd holds 3 objects as demo.example.com/v1, status.storedVersions is [v2]"}},
-		{[]any{"v1"}, []string{"I2 violated: widgets.demo.example.com: status.storedVersions [v1] lacks the storage version v2"}},
+		{[]any{"v2"}, []string{"I1 violated: widgets.demo.example.com: etcd holds 3 objects as demo.example.com/v1, " +
+			"status.storedVersions is [v2]"}},
+		{[]any{"v1"}, []string{"I2 violated: widgets.demo.example.com: status.storedVersions [v1] lacks the storage " +
+			"version v2"}},
 	} {
 		_, err := c.EditDefinitionStatus(ctx, WidgetDefinition, func(d map[string]any) {
 			d["status"].(map[string]any)["storedVersions"] = step.stored
@@ -263,7 +268,8 @@ func TestEmptyStoredVersionsViolateI2(t *testing.T) {
 
 func TestStoredVersionOfEveryEncoding(t *testing.T) {
 	for name, test := range map[string]struct{ value, want string }{
-		"JSON":                                {`{"kind":"A","metadata":{"apiVersion":"no"},"apiVersion":"g/v1"}`, "g/v1"},
+		"JSON": {`{"kind":"A","metadata":{"apiVersion":"no"},"apiVersion":"g/v1"}`,
+			"g/v1"},
 		"JSON without a version":              {`{"kind":"A"}`, "unknown"},
 		"CBOR":                                {"\xd9\xd9\xf7\xa1\x4aapiVersion\x44g/v2", "g/v2"},
 		"protobuf":                            {"k8s\x00\x0a\x08\x0a\x02v1\x12\x02Po", "v1"},

@@ -30,7 +30,8 @@ type StartError struct {
 	Process string
 	// Reason is ErrExitedEarly, ErrNotReady, or the error of the context that ended the wait.
 	Reason error
-	// Detail is the exit status of a process that exited, and the last answer to the question whether it is ready otherwise.
+	// Detail is the exit status of a process that exited, and the last answer to the question whether it is ready
+	// otherwise.
 	Detail string
 	// LogTail holds the last lines of the log.
 	LogTail string
@@ -42,14 +43,15 @@ func (e *StartError) Error() string {
 
 func (e *StartError) Unwrap() error { return e.Reason }
 
-// garbage makes the processes collect their garbage less often than by default: a sixth less CPU for somewhat more memory.
+// garbage makes the processes collect their garbage less often than by default: a sixth less CPU for somewhat more
+// memory.
 const garbage = "GOGC=300"
 
 // logTailLines is how much of a log an error shows.
 const logTailLines = 25
 
-// process is a child that does not outlive this process, however this process ends: the kernel kills it when the thread that started
-// it ends (PR_SET_PDEATHSIG), and that thread is kept until the child has exited.
+// process is a child that does not outlive this process, however this process ends: the kernel kills it when the thread
+// that started it ends (PR_SET_PDEATHSIG), and that thread is kept until the child has exited.
 type process struct {
 	name string
 	log  string
@@ -58,7 +60,8 @@ type process struct {
 	exit string
 }
 
-// launch starts a command in a namespace (nil for this process's own) under a host name ("" to keep it), appending its output to a log.
+// launch starts a command in a namespace (nil for this process's own) under a host name ("" to keep it), appending its
+// output to a log.
 func launch(ns *namespace, hostname, name, log, path string, args ...string) (*process, error) {
 	death := syscall.SIGKILL
 	if ns.hasProcesses() {
@@ -68,7 +71,8 @@ func launch(ns *namespace, hostname, name, log, path string, args ...string) (*p
 }
 
 // launchUntil is launch with another signal that the child gets when this process ends.
-func launchUntil(death syscall.Signal, ns *namespace, hostname, name, log, path string, args ...string) (*process, error) {
+func launchUntil(death syscall.Signal, ns *namespace, hostname, name, log, path string,
+	args ...string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
@@ -87,7 +91,8 @@ func launchUntil(death syscall.Signal, ns *namespace, hostname, name, log, path 
 	return p, nil
 }
 
-// run is the child's own thread. It is never unlocked: it ends with this goroutine, after the child, and takes its namespaces with it.
+// run is the child's own thread. It is never unlocked: it ends with this goroutine, after the child, and takes its
+// namespaces with it.
 func (p *process) run(ns *namespace, hostname string, started chan<- error) {
 	runtime.LockOSThread()
 	err := ns.enter(hostname)
@@ -123,7 +128,8 @@ func (p *process) kill() {
 	}
 }
 
-// terminate asks the process to end and waits for it; when the context ends first, it is killed and the context's error returned.
+// terminate asks the process to end and waits for it; when the context ends first, it is killed and the context's error
+// returned.
 func (p *process) terminate(ctx context.Context) error {
 	if !p.running() {
 		return nil
@@ -146,8 +152,8 @@ func (p *process) tail() string {
 	return lastLines(raw, logTailLines)
 }
 
-// await asks again and again whether the process is ready, until it is, it has exited, or the time is over. ready is given a context
-// that bounds one question.
+// await asks again and again whether the process is ready, until it is, it has exited, or the time is over. ready is
+// given a context that bounds one question.
 func (p *process) await(ctx context.Context, limit time.Duration, ready func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

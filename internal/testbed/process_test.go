@@ -123,7 +123,8 @@ func TestStartErrorTellsWhatWentWrong(t *testing.T) {
 			"kill -9 $$", time.Minute, ErrExitedEarly, []string{"signal: killed"},
 		},
 		"a process that runs without becoming ready is told with the last answer": {
-			"echo starting; exec sleep 100", 200 * time.Millisecond, ErrNotReady, []string{"200ms", "no answer yet", "starting"},
+			"echo starting; exec sleep 100", 200 * time.Millisecond, ErrNotReady,
+			[]string{"200ms", "no answer yet", "starting"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

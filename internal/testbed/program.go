@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Program is a process that a test starts where the cluster is, such as a controller. It ends with this process at the latest, however that ends. It is
-// safe for concurrent use.
+// Program is a process that a test starts where the cluster is, such as a controller. It ends with this process at the
+// latest, however that ends. It is safe for concurrent use.
 type Program struct{ process *process }
 
 // ProgramOptions describe a Program.
@@ -25,7 +25,8 @@ type ProgramOptions struct {
 	Args []string
 	// Env is added to the environment of this process.
 	Env []string
-	// Group is the group ID of the process, by which a packet filter can tell its connections from others. 0: that of this process.
+	// Group is the group ID of the process, by which a packet filter can tell its connections from others. 0: that of
+	// this process.
 	Group int
 }
 
@@ -42,7 +43,8 @@ func (c *Cluster) Launch(o ProgramOptions) (*Program, error) {
 	p.cmd.Env = append(os.Environ(), o.Env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if o.Group != 0 {
-		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(o.Group), NoSetGroups: true}
+		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(os.Getuid()),
+			Gid: uint32(o.Group), NoSetGroups: true}
 	}
 	started := make(chan error, 1)
 	go p.run(c.ns, "", started)

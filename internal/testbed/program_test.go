@@ -16,7 +16,8 @@ func TestAProgramTellsHowItHasEnded(t *testing.T) {
 	c := &Cluster{dir: t.TempDir()}
 	launch := func(script string) *Program {
 		t.Helper()
-		p, err := c.Launch(ProgramOptions{Name: "program", Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"WORD=hello"}})
+		p, err := c.Launch(ProgramOptions{Name: "program", Path: "/bin/sh", Args: []string{"-c", script},
+			Env: []string{"WORD=hello"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +81,8 @@ func TestReadValue(t *testing.T) {
 			t.Errorf("%s: differences %v, want %q (%v)", name, v.Differences(other.Object), c.want, err)
 		}
 	}
-	if v, err := ReadValue([]byte("k8s:enc:aescbc:v1:key1:x")); err != nil || !v.Opaque || v.Version != "enc:aescbc:v1:key1" {
+	if v, err := ReadValue([]byte("k8s:enc:aescbc:v1:key1:x")); err != nil || !v.Opaque ||
+		v.Version != "enc:aescbc:v1:key1" {
 		t.Errorf("an encrypted value is %+v, %v", v, err)
 	}
 }

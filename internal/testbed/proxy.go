@@ -29,8 +29,8 @@ import (
 // seedEnv repeats a run of NewProxy.
 const seedEnv = "KUBE_MIGRATOR_TESTBED_SEED"
 
-// Proxy stands between a client and one API server, speaks HTTP/1.1 and HTTP/2 with TLS on both sides, injects the faults of its rules
-// and records every request. It is safe for concurrent use.
+// Proxy stands between a client and one API server, speaks HTTP/1.1 and HTTP/2 with TLS on both sides, injects the
+// faults of its rules and records every request. It is safe for concurrent use.
 type Proxy struct {
 	cluster *Cluster
 	web     *WebServer
@@ -67,7 +67,8 @@ type activeRule struct {
 
 // Record is one request that has come to the proxy.
 type Record struct {
-	// Begin is when the request's header had been read, End when its answer was given; End is zero as long as it is not.
+	// Begin is when the request's header had been read, End when its answer was given; End is zero as long as it is
+	// not.
 	Begin, End time.Time
 	Method     string
 	Path       string
@@ -82,7 +83,8 @@ type Record struct {
 	RequestBytes, ResponseBytes int64
 }
 
-// NewProxy starts a proxy in front of the first server for a test. Where the test fails, it logs the seed and how to use it again.
+// NewProxy starts a proxy in front of the first server for a test. Where the test fails, it logs the seed and how to
+// use it again.
 func NewProxy(t testing.TB, c *Cluster) *Proxy {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -119,7 +121,8 @@ func (c *Cluster) StartProxy(seed uint64) (*Proxy, error) {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "https", p.target.Load().Host(), ""
 		},
-		// A server that cannot be reached is a connection that breaks, not an answer; a client that gave up has other requests on it.
+		// A server that cannot be reached is a connection that breaks, not an answer; a client that gave up has other
+		// requests on it.
 		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, _ error) {
 			if r.Context().Err() != nil {
 				panic(http.ErrAbortHandler)
@@ -195,8 +198,8 @@ func (p *Proxy) Forget() {
 // WireBytes returns how many bytes the proxy has received from clients and sent to them, with headers and TLS.
 func (p *Proxy) WireBytes() (received, sent int64) { return p.received.Load(), p.sent.Load() }
 
-// DuringRetryAfter returns the requests that came while an earlier answer's Retry-After forbade it. slack is for requests that crossed
-// that answer on the wire, and for clocks: it is left out at both ends.
+// DuringRetryAfter returns the requests that came while an earlier answer's Retry-After forbade it. slack is for
+// requests that crossed that answer on the wire, and for clocks: it is left out at both ends.
 func (p *Proxy) DuringRetryAfter(slack time.Duration) []Record {
 	return duringRetryAfter(p.Records(), slack)
 }
@@ -205,7 +208,8 @@ func duringRetryAfter(records []Record, slack time.Duration) []Record {
 	var early []Record
 	for _, r := range records {
 		if slices.ContainsFunc(records, func(other Record) bool {
-			return other.RetryAfter > 0 && r.Begin.After(other.End.Add(slack)) && r.Begin.Before(other.End.Add(other.RetryAfter-slack))
+			return other.RetryAfter > 0 && r.Begin.After(other.End.Add(slack)) &&
+				r.Begin.Before(other.End.Add(other.RetryAfter-slack))
 		}) {
 			early = append(early, r)
 		}

@@ -93,7 +93,8 @@ func TestProxyInjectsFaultsAndRecordsWhatCame(t *testing.T) {
 		t.Fatalf("records are %+v, want one", records)
 	}
 	r := records[0]
-	if r.Method != http.MethodPatch || r.Path != widgetZero || r.Status != 200 || r.RequestBytes != 2 || r.ResponseBytes == 0 || r.End.Before(r.Begin) {
+	if r.Method != http.MethodPatch || r.Path != widgetZero || r.Status != 200 || r.RequestBytes != 2 ||
+		r.ResponseBytes == 0 || r.End.Before(r.Begin) {
 		t.Errorf("record is %+v", r)
 	}
 	if in, out := p.proxy.WireBytes(); in < 100 || out < r.ResponseBytes {
@@ -139,8 +140,10 @@ func TestProxyResetsConnections(t *testing.T) {
 	} {
 		p.rules(Rule{Fault: test.fault, Match: Method(http.MethodPatch)})
 		label := fmt.Sprintf(`{"metadata":{"labels":{"reaches":"%t"}}}`, test.reaches)
-		// The kernel reports a reset once: where the client's writer happened to get it, its reader sees the end of the stream.
-		if _, err := p.send(http.MethodPatch, widgetZero, label); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		// The kernel reports a reset once: where the client's writer happened to get it, its reader sees the end of the
+		// stream.
+		if _, err := p.send(http.MethodPatch, widgetZero, label); !errors.Is(err, syscall.ECONNRESET) &&
+			!errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%s: error is %v, want a connection that broke", name, err)
 		}
 		if r := p.proxy.Records()[0]; r.Status != 0 {
@@ -175,7 +178,8 @@ func TestProxyToldToRetryLaterKnowsWhoDidNotWait(t *testing.T) {
 	if err := p.patch(); err != nil { // client-go waits
 		t.Error(err)
 	}
-	if records := p.proxy.Records(); len(records) != 2 || records[0].RetryAfter != time.Second || records[1].Status != http.StatusOK {
+	if records := p.proxy.Records(); len(records) != 2 || records[0].RetryAfter != time.Second ||
+		records[1].Status != http.StatusOK {
 		t.Errorf("records are %+v, want a 429 and a 200", records)
 	}
 	if early := p.proxy.DuringRetryAfter(5 * time.Millisecond); len(early) != 0 {
@@ -204,7 +208,8 @@ func TestProxyExpiresContinueTokens(t *testing.T) {
 				if !withToken {
 					break
 				}
-				if raw, err := base64.RawURLEncoding.DecodeString(options.Continue); err != nil || !strings.Contains(string(raw), `"rv":-1`) {
+				if raw, err := base64.RawURLEncoding.DecodeString(options.Continue); err != nil ||
+					!strings.Contains(string(raw), `"rv":-1`) {
 					t.Errorf("%s: the token is %s (%v), want one for the present state", name, raw, err)
 				}
 				continue
@@ -238,7 +243,8 @@ func TestProxyCutsWatches(t *testing.T) {
 	defer response.Body.Close()
 	events, err := io.ReadAll(response.Body)
 	if err == nil || strings.Count(string(events), `"ADDED"`) != 3 || time.Since(begin) > 10*time.Second {
-		t.Errorf("the watch gave %d bytes and ended with %v after %s, want 3 events and a cut", len(events), err, time.Since(begin))
+		t.Errorf("the watch gave %d bytes and ended with %v after %s, want 3 events and a cut", len(events),
+			err, time.Since(begin))
 	}
 	response, err = p.send(http.MethodGet, "/apis/demo.example.com/v1/widgets", "")
 	if err != nil {
@@ -267,7 +273,8 @@ func TestProxyDoesNotPunishOthersWhenAClientGivesUp(t *testing.T) {
 		t.Error("the request was not given up")
 	}
 	p.rules()
-	if _, err := p.client.Patch(t.Context(), "widget-0000000", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := p.client.Patch(t.Context(), "widget-0000000", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// Both events arrive on the watch, which shares the connection.
@@ -320,7 +327,8 @@ func TestRulesSelectRequests(t *testing.T) {
 	if half != choices(t, 7, Rule{Probability: 0.5}) {
 		t.Error("the same seed does not choose the same requests")
 	}
-	if half == choices(t, 8, Rule{Probability: 0.5}) || strings.Count(half, "x") == 0 || strings.Count(half, "x") == 10 {
+	if half == choices(t, 8, Rule{Probability: 0.5}) || strings.Count(half, "x") == 0 ||
+		strings.Count(half, "x") == 10 {
 		t.Errorf("half of them: %s", half)
 	}
 }

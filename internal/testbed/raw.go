@@ -47,9 +47,10 @@ func (c *Cluster) DeleteRaw(ctx context.Context, key string) error {
 	return nil
 }
 
-// EachRaw calls f with every key that begins with prefix, in order and as of one moment. It reads in pages, so memory does not grow
-// with the number of keys. The value is f's only until it returns.
-func (c *Cluster) EachRaw(ctx context.Context, prefix string, f func(key string, value []byte, modRevision int64)) error {
+// EachRaw calls f with every key that begins with prefix, in order and as of one moment. It reads in pages, so memory
+// does not grow with the number of keys. The value is f's only until it returns.
+func (c *Cluster) EachRaw(ctx context.Context, prefix string, f func(key string, value []byte,
+	modRevision int64)) error {
 	_, err := c.eachRaw(ctx, prefix, 0, f)
 	return err
 }
@@ -62,7 +63,8 @@ const (
 )
 
 // eachRaw is EachRaw as of a revision, 0 for the newest; it returns the revision.
-func (c *Cluster) eachRaw(ctx context.Context, prefix string, revision int64, f func(string, []byte, int64)) (int64, error) {
+func (c *Cluster) eachRaw(ctx context.Context, prefix string, revision int64, f func(string, []byte,
+	int64)) (int64, error) {
 	end := clientv3.GetPrefixRangeEnd(prefix)
 	limit := int64(firstPageKeys)
 	for from := prefix; ; {
@@ -87,8 +89,9 @@ func (c *Cluster) eachRaw(ctx context.Context, prefix string, revision int64, f 
 	}
 }
 
-// StoredVersions counts the objects below a prefix by how they are stored: their apiVersion, such as "demo.example.com/v1"; for
-// encrypted ones the prefix that names provider and key, such as "enc:aescbc:v1:key1"; and "unknown" for anything else.
+// StoredVersions counts the objects below a prefix by how they are stored: their apiVersion, such as
+// "demo.example.com/v1"; for encrypted ones the prefix that names provider and key, such as "enc:aescbc:v1:key1"; and
+// "unknown" for anything else.
 func (c *Cluster) StoredVersions(ctx context.Context, prefix string) (map[string]int, error) {
 	versions := map[string]int{}
 	err := c.EachRaw(ctx, prefix, func(_ string, value []byte, _ int64) { versions[storedVersion(value)]++ })
@@ -157,7 +160,8 @@ func jsonVersion(value []byte) string {
 	return ""
 }
 
-// encryptionOf turns "k8s:enc:aescbc:v1:key1:…" into "enc:aescbc:v1:key1". KMS v2 puts no key there, but a plug-in's name.
+// encryptionOf turns "k8s:enc:aescbc:v1:key1:…" into "enc:aescbc:v1:key1". KMS v2 puts no key there, but a plug-in's
+// name.
 func encryptionOf(value []byte) string {
 	parts := strings.SplitN(string(value[:min(len(value), 300)]), ":", 6)
 	if len(parts) < 6 {

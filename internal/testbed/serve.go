@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// listen listens on a loopback port, which in an isolated cluster is open both inside and outside: one address for the test, for
-// commands and for API servers.
+// listen listens on a loopback port, which in an isolated cluster is open both inside and outside: one address for the
+// test, for commands and for API servers.
 func (c *Cluster) listen() ([]net.Listener, error) {
 	outside, err := new(net.ListenConfig).Listen(c.lifetime, "tcp", "127.0.0.1:0")
 	if err != nil || c.ns == nil {
@@ -33,8 +33,8 @@ func (c *Cluster) listen() ([]net.Listener, error) {
 	return []net.Listener{outside, inside}, nil
 }
 
-// Listen listens on an address of the cluster's own network namespace, as a pod would: for isolated clusters only. An API server's address
-// (Server.Address) is one. Port 0 picks any.
+// Listen listens on an address of the cluster's own network namespace, as a pod would: for isolated clusters only. An
+// API server's address (Server.Address) is one. Port 0 picks any.
 func (c *Cluster) Listen(ctx context.Context, address string) (net.Listener, error) {
 	if c.ns == nil {
 		return nil, errors.New("listen: the cluster is not isolated")

@@ -95,7 +95,8 @@ func (s *Server) Kill() { s.process.kill() }
 // Stop ends the server in an orderly way.
 func (s *Server) Stop(ctx context.Context) error { return s.process.terminate(ctx) }
 
-// Signal sends a signal and does not wait for what comes of it: SIGTERM begins an orderly end, SIGSTOP suspends, SIGCONT resumes.
+// Signal sends a signal and does not wait for what comes of it: SIGTERM begins an orderly end, SIGSTOP suspends,
+// SIGCONT resumes.
 func (s *Server) Signal(signal syscall.Signal) error {
 	if !s.Running() {
 		return fmt.Errorf("send %v to %s: it does not run", signal, s.name())
@@ -134,7 +135,8 @@ func (s *Server) baseFlags() []string {
 		"--client-ca-file=" + file("ca.crt"), "--token-auth-file=" + file("tokens.csv"), "--authorization-mode=RBAC",
 		"--service-account-key-file=" + file("sa.key"), "--service-account-signing-key-file=" + file("sa.key"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--disable-admission-plugins=ServiceAccount",
-		"--requestheader-client-ca-file=" + file("front-proxy-ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-client-ca-file=" + file("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + file("front-proxy.crt"), "--proxy-client-key-file=" + file("front-proxy.key"),
@@ -188,8 +190,8 @@ func (s *Server) ready(ctx context.Context) error {
 	return nil
 }
 
-// mergeFlags joins lists of flags. A flag in a later list takes the place of those of the same name in earlier ones; within one list
-// a flag may be repeated. "--name-" removes a flag of the earlier lists.
+// mergeFlags joins lists of flags. A flag in a later list takes the place of those of the same name in earlier ones;
+// within one list a flag may be repeated. "--name-" removes a flag of the earlier lists.
 func mergeFlags(lists ...[]string) []string {
 	var merged []string
 	for _, list := range lists {

@@ -29,10 +29,11 @@ type Object struct {
 	Generation int64
 	// ManagedFields is the digest of metadata.managedFields.
 	ManagedFields [8]byte
-	// Content is the digest of everything else, except apiVersion and metadata.resourceVersion. It compares encodings: the same content
-	// as JSON and as protobuf, or in versions with other fields, has other digests.
+	// Content is the digest of everything else, except apiVersion and metadata.resourceVersion. It compares encodings:
+	// the same content as JSON and as protobuf, or in versions with other fields, has other digests.
 	Content [8]byte
-	// Opaque: the value could not be decoded, because it is encrypted for instance. Nothing but its existence is compared.
+	// Opaque: the value could not be decoded, because it is encrypted for instance. Nothing but its existence is
+	// compared.
 	Opaque bool
 }
 

@@ -59,10 +59,12 @@ type Truth struct {
 	Migrated bool
 	// Heartbeat is when the recorded look began, in whole seconds: the record is complete up to then.
 	Heartbeat time.Time
-	// Generation and UID are those of the CustomResourceDefinition at the look that is recorded; zero where there is none.
+	// Generation and UID are those of the CustomResourceDefinition at the look that is recorded; zero where there is
+	// none.
 	Generation int64
 	UID        types.UID
-	// Stored are the apiVersions that status.storedVersions of the CustomResourceDefinition names; nil where there is none.
+	// Stored are the apiVersions that status.storedVersions of the CustomResourceDefinition names; nil where there is
+	// none.
 	Stored []string
 
 	kind Kind
@@ -79,7 +81,8 @@ func (t Truth) Uncovered(shown ...string) []string {
 	return t.outside(slices.Concat(t.Claimed, shown))
 }
 
-// outside returns the apiVersions of objects whose hash is none of the given ones, sorted. Encrypted objects cannot be looked into.
+// outside returns the apiVersions of objects whose hash is none of the given ones, sorted. Encrypted objects cannot be
+// looked into.
 func (t Truth) outside(hashes []string) (versions []string) {
 	for _, version := range slices.Sorted(maps.Keys(t.Held)) {
 		if !strings.HasPrefix(version, "enc:") && !slices.Contains(hashes, t.kind.Hash(version)) {
@@ -89,9 +92,9 @@ func (t Truth) outside(hashes []string) (versions []string) {
 	return versions
 }
 
-// Violations says in which ways the records are wrong. The given hashes are those that something may have written of which the trigger cannot know
-// yet: they excuse an object, unless the StorageState itself says that API servers write them. Then they have been seen, and a version
-// that was seen is recorded before anything else is done about it.
+// Violations says in which ways the records are wrong. The given hashes are those that something may have written of
+// which the trigger cannot know yet: they excuse an object, unless the StorageState itself says that API servers write
+// them. Then they have been seen, and a version that was seen is recorded before anything else is done about it.
 //
 //   - I1: everything that etcd holds is claimed or excused, or Unknown is claimed. What API servers are recorded as writing is claimed.
 //   - I2: where Migrated is True, the current version is the only one claimed, and etcd holds no other that is not excused.
@@ -108,30 +111,34 @@ func (t Truth) Violations(unseen ...string) (violations []string) {
 	}
 	for _, hash := range t.Seen {
 		if !slices.Contains(t.Claimed, hash) && !slices.Contains(t.Claimed, unknownHash) {
-			violation("I1 violated: API servers are recorded as writing %s, persistedStorageVersionHashes are %v", hash, t.Claimed)
+			violation("I1 violated: API servers are recorded as writing %s, persistedStorageVersionHashes are %v", hash,
+				t.Claimed)
 		}
 	}
 	if t.Migrated {
 		if !slices.Equal(t.Claimed, []string{t.Current}) {
-			violation("I2 violated: Migrated is True, and persistedStorageVersionHashes are %v, currentStorageVersionHash %s", t.Claimed, t.Current)
+			violation("I2 violated: Migrated is True, and persistedStorageVersionHashes are %v, "+
+				"currentStorageVersionHash %s", t.Claimed, t.Current)
 		}
 		for _, version := range t.outside(append(excused, t.Current)) {
-			violation("I2 violated: Migrated is True, and etcd holds %d objects as %s, currentStorageVersionHash is %s, excused are %v",
+			violation("I2 violated: Migrated is True, and etcd holds %d objects as %s, currentStorageVersionHash is "+
+				"%s, excused are %v",
 				t.Held[version], version, t.Current, excused)
 		}
 	}
 	if t.Stored != nil {
 		for _, version := range slices.Sorted(maps.Keys(t.Held)) {
 			if !strings.HasPrefix(version, "enc:") && !slices.Contains(t.Stored, version) {
-				violation("I2 violated: etcd holds %d objects as %s, status.storedVersions names %v", t.Held[version], version, t.Stored)
+				violation("I2 violated: etcd holds %d objects as %s, status.storedVersions names %v",
+					t.Held[version], version, t.Stored)
 			}
 		}
 	}
 	return violations
 }
 
-// Truth reads everything past the API servers, at one revision of etcd: what is compared is what was true at one moment, however
-// long reading takes.
+// Truth reads everything past the API servers, at one revision of etcd: what is compared is what was true at one
+// moment, however long reading takes.
 func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
 	t := NewTruth(k)
 	state, err := c.Etcd.client.Get(ctx, "/registry/migration.k8s.io/storagestates/"+k.Name())
@@ -153,7 +160,8 @@ func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
 			return t, err
 		}
 	}
-	_, err = c.eachRaw(ctx, k.Prefix, t.Revision, func(_ string, value []byte, _ int64) { t.Held[storedVersion(value)]++ })
+	_, err = c.eachRaw(ctx, k.Prefix, t.Revision,
+		func(_ string, value []byte, _ int64) { t.Held[storedVersion(value)]++ })
 	return t, err
 }
 

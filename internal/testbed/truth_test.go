@@ -22,7 +22,8 @@ func TestUncoveredIsWhatNobodyAccountsFor(t *testing.T) {
 		"one is missing":          {claimed: []string{v1, v3}, want: []string{"demo.example.com/v2"}},
 		"shown, but not what was": {shown: []string{v2}, want: []string{"demo.example.com/v1"}},
 	} {
-		if got := (Truth{Held: held, Claimed: c.claimed, kind: kind}).Uncovered(c.shown...); !slices.Equal(got, c.want) {
+		if got := (Truth{Held: held, Claimed: c.claimed,
+			kind: kind}).Uncovered(c.shown...); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -43,7 +44,8 @@ func TestEveryWayInWhichARecordCanBeWrongIsNamed(t *testing.T) {
 		want   []string // how each violation begins
 	}{
 		"everything is accounted for": {
-			truth: Truth{Held: map[string]int{v1: 1, v2: 2}, Claimed: hashes(v1, v2), Seen: hashes(v2), Current: kind.Hash(v2), Stored: []string{v1, v2}},
+			truth: Truth{Held: map[string]int{v1: 1, v2: 2}, Claimed: hashes(v1, v2), Seen: hashes(v2),
+				Current: kind.Hash(v2), Stored: []string{v1, v2}},
 		},
 		"a version that nothing accounts for": {
 			truth: Truth{Held: map[string]int{v1: 1, v2: 2}, Claimed: hashes(v2)},
@@ -53,34 +55,43 @@ func TestEveryWayInWhichARecordCanBeWrongIsNamed(t *testing.T) {
 			truth: Truth{Held: map[string]int{v1: 1, v2: 2}, Claimed: hashes(v1), Seen: hashes(v1)}, unseen: hashes(v2),
 		},
 		"a version of a server that the trigger has seen": {
-			truth: Truth{Held: map[string]int{v1: 1, v2: 2}, Claimed: hashes(v1), Seen: hashes(v1, v2)}, unseen: hashes(v2),
-			want: []string{"I1 violated: etcd holds 2 objects as " + v2, "I1 violated: API servers are recorded as writing " + kind.Hash(v2)},
+			truth: Truth{Held: map[string]int{v1: 1, v2: 2}, Claimed: hashes(v1),
+				Seen: hashes(v1, v2)}, unseen: hashes(v2),
+			want: []string{"I1 violated: etcd holds 2 objects as " + v2,
+				"I1 violated: API servers are recorded as writing " + kind.Hash(v2)},
 		},
 		"nobody can name what is stored": {
-			truth: Truth{Held: map[string]int{v1: 1}, Claimed: []string{unknownHash}, Seen: hashes(v2), Stored: []string{v1}},
+			truth: Truth{Held: map[string]int{v1: 1}, Claimed: []string{unknownHash},
+				Seen: hashes(v2), Stored: []string{v1}},
 		},
 		"migrated, and so it is": {
-			truth: Truth{Held: map[string]int{v2: 1}, Claimed: hashes(v2), Seen: hashes(v2), Current: kind.Hash(v2), Migrated: true},
+			truth: Truth{Held: map[string]int{v2: 1}, Claimed: hashes(v2), Seen: hashes(v2),
+				Current: kind.Hash(v2), Migrated: true},
 		},
 		"migrated, and a new server writes another version": {
-			truth: Truth{Held: map[string]int{v2: 1, v3: 1}, Claimed: hashes(v2), Seen: hashes(v2), Current: kind.Hash(v2), Migrated: true}, unseen: hashes(v3),
+			truth: Truth{Held: map[string]int{v2: 1, v3: 1}, Claimed: hashes(v2), Seen: hashes(v2),
+				Current: kind.Hash(v2), Migrated: true}, unseen: hashes(v3),
 		},
 		"migrated, and it is not": {
-			truth: Truth{Held: map[string]int{v1: 4, v2: 1}, Claimed: hashes(v1, v2), Current: kind.Hash(v2), Migrated: true},
+			truth: Truth{Held: map[string]int{v1: 4, v2: 1}, Claimed: hashes(v1, v2),
+				Current: kind.Hash(v2), Migrated: true},
 			want: []string{
-				"I2 violated: Migrated is True, and persistedStorageVersionHashes are", "I2 violated: Migrated is True, and etcd holds 4 objects as " + v1,
+				"I2 violated: Migrated is True, and persistedStorageVersionHashes are",
+				"I2 violated: Migrated is True, and etcd holds 4 objects as " + v1,
 			},
 		},
 		"migrated, and anything may be stored": {
-			truth: Truth{Held: map[string]int{v2: 1}, Claimed: append(hashes(v2), unknownHash), Current: kind.Hash(v2), Migrated: true},
-			want:  []string{"I2 violated: Migrated is True, and persistedStorageVersionHashes are"},
+			truth: Truth{Held: map[string]int{v2: 1}, Claimed: append(hashes(v2), unknownHash),
+				Current: kind.Hash(v2), Migrated: true},
+			want: []string{"I2 violated: Migrated is True, and persistedStorageVersionHashes are"},
 		},
 		"storedVersions lacks a version": {
 			truth: Truth{Held: map[string]int{v1: 1, v2: 1}, Claimed: hashes(v1, v2), Stored: []string{v2}},
 			want:  []string{"I2 violated: etcd holds 1 objects as " + v1 + ", status.storedVersions"},
 		},
 		"what is encrypted cannot be looked into": {
-			truth: Truth{Held: map[string]int{"enc:aescbc:v1:key1": 1}, Claimed: hashes(v2), Current: kind.Hash(v2), Migrated: true, Stored: []string{v2}},
+			truth: Truth{Held: map[string]int{"enc:aescbc:v1:key1": 1}, Claimed: hashes(v2), Current: kind.Hash(v2),
+				Migrated: true, Stored: []string{v2}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

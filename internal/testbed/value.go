@@ -41,6 +41,6 @@ func ReadValue(raw []byte) (Value, error) {
 	return v, err
 }
 
-// Differences names what is not the same about an object that has been stored again: "uid", "generation", "managedFields", "content". None of it may
-// come of a sweep (I3). Opaque values are not compared.
+// Differences names what is not the same about an object that has been stored again: "uid", "generation",
+// "managedFields", "content". None of it may come of a sweep (I3). Opaque values are not compared.
 func (o Object) Differences(now Object) []string { return o.changes(now) }

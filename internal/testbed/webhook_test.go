@@ -34,13 +34,16 @@ func TestConversionWebhookIsCalledAndCanDie(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(answer), `"apiVersion":"demo.example.com/v2","kind":"Widget",`); n != 3 || calls.Load() == 0 {
+	if n := strings.Count(string(answer), `"apiVersion":"demo.example.com/v2","kind":"Widget",`); n != 3 ||
+		calls.Load() == 0 {
 		t.Errorf("%d objects in v2 after %d calls, want 3:\n%s", n, calls.Load(), answer)
 	}
 	webhook.Close()
 	// Not a list: the watch cache holds what has been converted before.
-	status, answer, err := c.Servers[0].Do(ctx, http.MethodPatch, "/apis/demo.example.com/v2/namespaces/default/widgets/widget-0000000", []byte("{}"))
-	if err != nil || status != http.StatusInternalServerError || !strings.Contains(string(answer), "conversion webhook") {
+	status, answer, err := c.Servers[0].Do(ctx, http.MethodPatch,
+		"/apis/demo.example.com/v2/namespaces/default/widgets/widget-0000000", []byte("{}"))
+	if err != nil || status != http.StatusInternalServerError ||
+		!strings.Contains(string(answer), "conversion webhook") {
 		t.Errorf("with the webhook dead: %d %s (%v)", status, answer, err)
 	}
 }

@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// The demo resource: namespaced, with the versions v1 and v2, whose spec has color (string), size (integer) and payload (string).
+// The demo resource: namespaced, with the versions v1 and v2, whose spec has color (string), size (integer) and payload
+// (string).
 const (
 	WidgetGroup      = "demo.example.com"
 	WidgetDefinition = "widgets." + WidgetGroup
@@ -34,7 +35,8 @@ type Widgets struct {
 	Storage string
 	// Served are the versions that are served. Default: both.
 	Served []string
-	// ConversionURL is the URL of a conversion webhook, verified with the cluster's CA (see Cluster.Serve). Empty: no conversion.
+	// ConversionURL is the URL of a conversion webhook, verified with the cluster's CA (see Cluster.Serve). Empty: no
+	// conversion.
 	ConversionURL string
 	// Spec are schemas of further fields of spec, or other ones for color, size and payload, in both versions.
 	Spec map[string]any
@@ -66,7 +68,8 @@ func (c *Cluster) InstallWidgets(ctx context.Context, w Widgets) error {
 
 func (w *Widgets) definition(ca []byte) map[string]any {
 	fields := map[string]any{
-		"color": map[string]any{"type": "string"}, "size": map[string]any{"type": "integer"}, "payload": map[string]any{"type": "string"},
+		"color": map[string]any{"type": "string"}, "size": map[string]any{"type": "integer"},
+		"payload": map[string]any{"type": "string"},
 	}
 	maps.Copy(fields, w.Spec)
 	var versions []any
@@ -74,27 +77,31 @@ func (w *Widgets) definition(ca []byte) map[string]any {
 		versions = append(versions, map[string]any{
 			"name": name, "served": slices.Contains(w.Served, name), "storage": name == w.Storage,
 			"schema": map[string]any{"openAPIV3Schema": map[string]any{
-				"type": "object", "properties": map[string]any{"spec": map[string]any{"type": "object", "properties": fields}},
+				"type": "object", "properties": map[string]any{"spec": map[string]any{"type": "object",
+					"properties": fields}},
 			}},
 		})
 	}
 	conversion := map[string]any{"strategy": "None"}
 	if w.ConversionURL != "" {
 		conversion = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
-			"clientConfig": map[string]any{"url": w.ConversionURL, "caBundle": ca}, "conversionReviewVersions": []string{"v1"},
+			"clientConfig":             map[string]any{"url": w.ConversionURL, "caBundle": ca},
+			"conversionReviewVersions": []string{"v1"},
 		}}
 	}
 	return map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": WidgetDefinition},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": WidgetDefinition},
 		"spec": map[string]any{
 			"group": WidgetGroup, "scope": "Namespaced", "versions": versions, "conversion": conversion,
-			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget",
+				"listKind": "WidgetList"},
 		},
 	}
 }
 
-// MoveStorage marks another version of a CustomResourceDefinition as the storage version, and waits until discovery of every running
-// server shows it. Writes may follow a moment later.
+// MoveStorage marks another version of a CustomResourceDefinition as the storage version, and waits until discovery of
+// every running server shows it. Writes may follow a moment later.
 func (c *Cluster) MoveStorage(ctx context.Context, name, version string) error {
 	definition, err := c.EditDefinition(ctx, name, func(definition map[string]any) {
 		for _, v := range definition["spec"].(map[string]any)["versions"].([]any) {
@@ -169,7 +176,8 @@ func (c *Cluster) everywhere(ctx context.Context, path string, will func(answer 
 				break
 			}
 			if ended := pause(ctx, 20*time.Millisecond); ended != nil {
-				return fmt.Errorf("GET %s at %s: last answer %d %s: %w", path, s.name(), status, answer, errors.Join(ended, err))
+				return fmt.Errorf("GET %s at %s: last answer %d %s: %w", path, s.name(), status, answer,
+					errors.Join(ended, err))
 			}
 		}
 	}

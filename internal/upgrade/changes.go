@@ -12,23 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// Change is what a release changes for one built-in resource, compared with the release before: the version that it is stored in,
-// or the versions that can be decoded. A resource that is new, and a version that is new, change nothing of what is stored.
+// Change is what a release changes for one built-in resource, compared with the release before: the version that it is
+// stored in, or the versions that can be decoded. A resource that is new, and a version that is new, change nothing of
+// what is stored.
 type Change struct {
 	// Release makes the change; Since is the known release before it: "1.31", "1.30".
 	Release string `json:"release"`
 	Since   string `json:"since"`
 	// Resource is resource.group: "endpointslices.discovery.k8s.io".
 	Resource string `json:"resource"`
-	// Before and After are the versions that the two releases store the resource in; After is empty where Release does not have the resource.
+	// Before and After are the versions that the two releases store the resource in; After is empty where Release does
+	// not have the resource.
 	Before string `json:"before"`
 	After  string `json:"after,omitempty"`
-	// Lost are the versions that Release cannot decode any more. Objects that are stored in one have to be migrated before the upgrade.
+	// Lost are the versions that Release cannot decode any more. Objects that are stored in one have to be migrated
+	// before the upgrade.
 	Lost []string `json:"lost,omitempty"`
 }
 
-// Changes returns what all known releases up to target change, in the order of releases and then of resources. The target is a release
-// that ReleaseTable knows, in its first form: "1.34".
+// Changes returns what all known releases up to target change, in the order of releases and then of resources. The
+// target is a release that ReleaseTable knows, in its first form: "1.34".
 func Changes(target string) []Change { return changes(tables(), target) }
 
 func changes(all map[string]Table, target string) []Change {
@@ -37,7 +40,8 @@ func changes(all map[string]Table, target string) []Change {
 	for i := 1; i < len(known) && compareReleases(known[i], target) <= 0; i++ {
 		before, after := all[known[i-1]], all[known[i]]
 		for _, r := range resourcesOf(before) {
-			change := Change{Release: known[i], Since: known[i-1], Resource: r.String(), Before: before.Decodable[r].Versions[0].String()}
+			change := Change{Release: known[i], Since: known[i-1], Resource: r.String(),
+				Before: before.Decodable[r].Versions[0].String()}
 			now, has := after.Decodable[r]
 			if has {
 				change.After = now.Versions[0].String()
@@ -91,14 +95,16 @@ func compareReleases(a, b string) int {
 	return 0
 }
 
-// KnownRange names the releases that Known returns, for people: "1.30 to 1.37". A release that is missing in between is left out of it.
+// KnownRange names the releases that Known returns, for people: "1.30 to 1.37". A release that is missing in between is
+// left out of it.
 func KnownRange() string { return ranges(Known()) }
 
 func ranges(known []string) string {
 	var named []string
 	for i := 0; i < len(known); {
 		last := i
-		for last+1 < len(known) && version.MustParseGeneric(known[last+1]).Minor() == version.MustParseGeneric(known[last]).Minor()+1 {
+		for last+1 < len(known) && version.MustParseGeneric(known[last+
+			1]).Minor() == version.MustParseGeneric(known[last]).Minor()+1 {
 			last++
 		}
 		if last > i+1 {

@@ -14,8 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// NewTable makes a table of what servers say of themselves: the list of their StorageVersions (internal.apiserver.k8s.io), as JSON, and
-// the kinds that discovery shows. Where several servers speak, what all of them can decode counts. A resource without a kind is left out.
+// NewTable makes a table of what servers say of themselves: the list of their StorageVersions
+// (internal.apiserver.k8s.io), as JSON, and the kinds that discovery shows. Where several servers speak, what all of
+// them can decode counts. A resource without a kind is left out.
 func NewTable(release string, list []byte, kinds map[schema.GroupResource]string) (Table, error) {
 	var declared struct {
 		Items []struct {
@@ -60,7 +61,8 @@ func NewTable(release string, list []byte, kinds map[schema.GroupResource]string
 		}
 		written := servers[0].EncodingVersion
 		slices.SortFunc(d.Versions, func(a, b schema.GroupVersion) int {
-			return cmp.Or(cmp.Compare(rank(a, written), rank(b, written)), cmp.Compare(a.Group, b.Group), -version.CompareKubeAwareVersionStrings(a.Version, b.Version))
+			return cmp.Or(cmp.Compare(rank(a, written), rank(b, written)), cmp.Compare(a.Group, b.Group),
+				-version.CompareKubeAwareVersionStrings(a.Version, b.Version))
 		})
 		if d.Kind != "" && len(d.Versions) > 0 {
 			table.Decodable[resource] = d

@@ -16,8 +16,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// Manifest is a CustomResourceDefinition that somebody wants to apply, or the live one, with what decides whether stored objects stay
-// readable.
+// Manifest is a CustomResourceDefinition that somebody wants to apply, or the live one, with what decides whether
+// stored objects stay readable.
 type Manifest struct {
 	// From names the file and document; empty for the live one.
 	From           string
@@ -90,13 +90,15 @@ func ParseManifest(raw []byte) (Manifest, error) {
 	}
 	for _, v := range d.Spec.Versions {
 		v.Schema.OpenAPI.Preserve = v.Schema.OpenAPI.Preserve || d.Spec.PreserveUnknownFields
-		m.Versions = append(m.Versions, ManifestVersion{Name: v.Name, Served: v.Served, Storage: v.Storage, Schema: v.Schema.OpenAPI})
+		m.Versions = append(m.Versions, ManifestVersion{Name: v.Name, Served: v.Served, Storage: v.Storage,
+			Schema: v.Schema.OpenAPI})
 	}
 	switch {
 	case d.APIVersion != "apiextensions.k8s.io/v1":
 		return m, fmt.Errorf("CustomResourceDefinition %s is of %s, want apiextensions.k8s.io/v1", m.Name, d.APIVersion)
 	case m.Name == "" || m.Group == "" || m.Plural == "" || m.Kind == "":
-		return m, errors.New("the CustomResourceDefinition lacks one of metadata.name, spec.group, spec.names.plural and spec.names.kind")
+		return m, errors.New("the CustomResourceDefinition lacks one of metadata.name, spec.group, spec.names.plural " +
+			"and spec.names.kind")
 	case m.Name != m.Plural+"."+m.Group:
 		return m, fmt.Errorf("CustomResourceDefinition %s should be named %s.%s", m.Name, m.Plural, m.Group)
 	case len(m.Versions) == 0:
@@ -141,8 +143,8 @@ func (m Manifest) definition() *Definition {
 	return d
 }
 
-// JudgeDefinition decides whether applying a definition would strand stored objects. live is the definition that the cluster has; nil where
-// it has none, and then nothing is stored.
+// JudgeDefinition decides whether applying a definition would strand stored objects. live is the definition that the
+// cluster has; nil where it has none, and then nothing is stored.
 func (q Question) JudgeDefinition(proposed Manifest, live *Manifest, f Facts) Finding {
 	finding := Finding{Resource: proposed.Resource().String(), From: proposed.From}
 	edit := q.Program + " upgrade-crd -f " + file(proposed.From)
@@ -173,11 +175,13 @@ func (q Question) JudgeDefinition(proposed Manifest, live *Manifest, f Facts) Fi
 	case len(gone) > 0:
 		finding.Stranded = names(gone)
 		if slices.Contains(finding.Stranded, live.storage()) {
-			return finding.is(Unsafe, stillStored(gone, source, proposed)+"; keep "+live.storage()+" until everything is migrated to another version", edit)
+			return finding.is(Unsafe, stillStored(gone, source, proposed)+"; keep "+live.storage()+
+				" until everything is migrated to another version", edit)
 		}
 		return q.migrated(f, finding, Unsafe, stillStored(gone, source, proposed))
 	case disagree != "" && len(removed) > 0:
-		return finding.is(Unsafe, removes(removed)+disagree, "kubectl describe storagestates.migration.k8s.io "+finding.Resource)
+		return finding.is(Unsafe, removes(removed)+disagree,
+			"kubectl describe storagestates.migration.k8s.io "+finding.Resource)
 	case doubt != "" && len(removed) > 0:
 		return q.migrated(f, finding, Undetermined, removes(removed)+doubt)
 	case live.Webhook && !proposed.Webhook && len(proposed.Versions) > 1:
@@ -185,7 +189,8 @@ func (q Question) JudgeDefinition(proposed Manifest, live *Manifest, f Facts) Fi
 	case lost != "":
 		return finding.is(Unsafe, lost, edit)
 	case live.storage() != "" && live.storage() != proposed.storage():
-		return finding.is(Safe, fmt.Sprintf("every stored version stays readable; the storage version moves from %s to %s, so migrate afterwards",
+		return finding.is(Safe, fmt.Sprintf("every stored version stays readable; the storage version moves from %s "+
+			"to %s, so migrate afterwards",
 			live.storage(), proposed.storage()), q.migrate(finding.Resource))
 	}
 	return finding.is(Safe, "every stored version stays readable", "")

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// definitionOf writes a manifest: each version is name, "s" where it is served and "*" where it is stored, then its schema of spec;
-// conversion is empty or JSON.
+// definitionOf writes a manifest: each version is name, "s" where it is served and "*" where it is stored, then its
+// schema of spec; conversion is empty or JSON.
 func definitionOf(t *testing.T, conversion string, versions ...[3]string) Manifest {
 	t.Helper()
 	var list []string
@@ -65,37 +65,69 @@ func TestApplyingADefinitionMustNotStrandWhatIsStored(t *testing.T) {
 		want     verdict
 		stranded []string
 	}{
-		"it is new":                         {bare, of1("", v1), nil, Facts{}, verdict{Safe, "the cluster does not have it yet: nothing is stored", "", ByNothing}, nil},
-		"nothing changes":                   {bare, of1("", v1Served, v2), both, Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
-		"a version comes":                   {bare, of1("", v1, v2Served), claims(of1("", v1), "v1"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
-		"a stored version goes":             {bare, of1("", v2), both, Facts{}, verdict{Unsafe, "status.storedVersions says that objects are stored as v1" + only, migrate, ByStoredVersions}, []string{"v1"}},
-		"a version goes that is not stored": {bare, of1("", v2), claims(of1("", v1Served, v2), "v2"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
-		"storedVersions forgot it, the StorageState did not": {question(), of1("", v2), claims(of1("", v1Served, v2), "v2"), widgets("v1", "v2"),
-			verdict{Unsafe, "the StorageState or status.storedVersions says that objects may be stored as v1" + only, request, ByStorageState}, []string{"v1"}},
-		"a version goes, and the StorageState says Unknown": {question(), of1("", v2), claims(of1("", v1Served, v2), "v2"), widgets("Unknown", "v2"),
-			verdict{Undetermined, "it removes v1, and its StorageState says Unknown: objects may be stored in versions that no one knows", request, ByStorageState}, nil},
-		"no version goes, and the StorageState says Unknown": {question(), of1("", v1Served, v2), both, widgets("Unknown", "v2"), verdict{Safe, "every stored version stays readable", "", ByStorageState}, nil},
+		"it is new": {bare, of1("", v1), nil, Facts{},
+			verdict{Safe, "the cluster does not have it yet: nothing is stored", "", ByNothing}, nil},
+		"nothing changes": {bare, of1("", v1Served, v2), both, Facts{},
+			verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"a version comes": {bare, of1("", v1, v2Served), claims(of1("", v1), "v1"), Facts{},
+			verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"a stored version goes": {bare, of1("", v2), both, Facts{},
+			verdict{Unsafe, "status.storedVersions says that objects are stored as v1" + only, migrate,
+				ByStoredVersions}, []string{"v1"}},
+		"a version goes that is not stored": {bare, of1("", v2), claims(of1("", v1Served, v2), "v2"), Facts{},
+			verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"storedVersions forgot it, the StorageState did not": {question(), of1("", v2),
+			claims(of1("", v1Served, v2), "v2"), widgets("v1", "v2"),
+			verdict{Unsafe, "the StorageState or status.storedVersions says that objects may be stored as v1" + only,
+				request, ByStorageState}, []string{"v1"}},
+		"a version goes, and the StorageState says Unknown": {question(), of1("", v2),
+			claims(of1("", v1Served, v2), "v2"), widgets("Unknown", "v2"),
+			verdict{Undetermined, "it removes v1, and its StorageState says Unknown: objects may be stored in " +
+				"versions that no one knows", request, ByStorageState}, nil},
+		"no version goes, and the StorageState says Unknown": {question(), of1("", v1Served, v2), both,
+			widgets("Unknown", "v2"), verdict{Safe, "every stored version stays readable", "", ByStorageState}, nil},
 		"the storage version goes": {bare, of1("", v2), claims(of1("", v1, v2Served), "v1"), Facts{},
-			verdict{Unsafe, "status.storedVersions says that objects are stored as v1" + only + "; keep v1 until everything is migrated to another version", diff, ByStoredVersions}, []string{"v1"}},
+			verdict{Unsafe, "status.storedVersions says that objects are stored as v1" + only +
+				"; keep v1 until everything is migrated to another version", diff, ByStoredVersions}, []string{"v1"}},
 		"the storage version moves": {bare, of1("", v1Served, v2), claims(of1("", v1, v2Served), "v1"), Facts{},
-			verdict{Safe, "every stored version stays readable; the storage version moves from v1 to v2, so migrate afterwards", migrate, ByStoredVersions}, nil},
-		"no storage version":           {bare, of1("", v1Served), both, Facts{}, verdict{Unsafe, "it does not mark exactly one version as the storage version", diff, ByNothing}, nil},
-		"two storage versions":         {bare, of1("", v1, v2), both, Facts{}, verdict{Unsafe, "it does not mark exactly one version as the storage version", diff, ByNothing}, nil},
-		"a webhook without an address": {bare, of1(`{"strategy":"Webhook"}`, v1), both, Facts{}, verdict{Unsafe, "its conversion is by a webhook that it does not name", diff, ByNothing}, nil},
+			verdict{Safe, "every stored version stays readable; the storage version moves from v1 to v2, so migrate " +
+				"afterwards", migrate, ByStoredVersions}, nil},
+		"no storage version": {bare, of1("", v1Served), both, Facts{},
+			verdict{Unsafe, "it does not mark exactly one version as the storage version", diff, ByNothing}, nil},
+		"two storage versions": {bare, of1("", v1, v2), both, Facts{},
+			verdict{Unsafe, "it does not mark exactly one version as the storage version", diff, ByNothing}, nil},
+		"a webhook without an address": {bare, of1(`{"strategy":"Webhook"}`, v1), both, Facts{},
+			verdict{Unsafe, "its conversion is by a webhook that it does not name", diff, ByNothing}, nil},
 		"the webhook goes": {bare, of1("", v1Served, v2), claims(of1(webhook, v1Served, v2), "v2"), Facts{},
-			verdict{Unsafe, "it takes the conversion webhook away, and has several versions", diff, ByStoredVersions}, nil},
-		"the webhook goes with the other versions": {bare, of1("", v2), claims(of1(webhook, v1Served, v2), "v2"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
-		"a version with other fields comes without a webhook": {bare, of1("", [3]string{"v1", "s", color}, [3]string{"v2", "s*", hue}), claims(of1("", v1), "v1"), Facts{},
-			verdict{Unsafe, "it has no conversion webhook, and spec.color of v1 does not fit v2: objects stored as v1 lose it", diff, ByStoredVersions}, nil},
-		"the same with a webhook":          {bare, of1(webhook, [3]string{"v1", "s*", color}, [3]string{"v2", "s", hue}), claims(of1("", v1), "v1"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
-		"a version with more fields comes": {bare, of1("", [3]string{"v1", "s*", color}, [3]string{"v2", "s", colors}), claims(of1("", v1), "v1"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
-		"fields that were lost before":     {bare, of1("", [3]string{"v1", "s", color}, [3]string{"v2", "s*", hue}), claims(of1("", [3]string{"v1", "s", color}, [3]string{"v2", "s*", hue}), "v1", "v2"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
-		"a version that nobody serves":     {bare, of1("", [3]string{"v1", "s*", color}, [3]string{"v2", "", hue}), claims(of1("", v1), "v1"), Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
-		"etcd holds what the records forgot": {inEtcd, of1("", v2), claims(of1("", v1Served, v2), "v2"), func() Facts { f := widgets("v2"); f.Held = []Held{held("v1", 3), held("v2", 1)}; return f }(),
+			verdict{Unsafe, "it takes the conversion webhook away, and has several versions", diff,
+				ByStoredVersions}, nil},
+		"the webhook goes with the other versions": {bare, of1("", v2), claims(of1(webhook, v1Served, v2), "v2"),
+			Facts{}, verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"a version with other fields comes without a webhook": {bare, of1("", [3]string{"v1", "s", color},
+			[3]string{"v2", "s*", hue}), claims(of1("", v1), "v1"), Facts{},
+			verdict{Unsafe, "it has no conversion webhook, and spec.color of v1 does not fit v2: objects stored as " +
+				"v1 lose it", diff, ByStoredVersions}, nil},
+		"the same with a webhook": {bare, of1(webhook, [3]string{"v1", "s*", color},
+			[3]string{"v2", "s", hue}), claims(of1("", v1), "v1"), Facts{},
+			verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"a version with more fields comes": {bare, of1("", [3]string{"v1", "s*", color}, [3]string{"v2", "s", colors}),
+			claims(of1("", v1), "v1"), Facts{}, verdict{Safe, "every stored version stays readable", "",
+				ByStoredVersions}, nil},
+		"fields that were lost before": {bare, of1("", [3]string{"v1", "s", color}, [3]string{"v2", "s*", hue}),
+			claims(of1("", [3]string{"v1", "s", color}, [3]string{"v2", "s*", hue}), "v1", "v2"), Facts{},
+			verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
+		"a version that nobody serves": {bare, of1("", [3]string{"v1", "s*", color}, [3]string{"v2", "", hue}),
+			claims(of1("", v1), "v1"), Facts{}, verdict{Safe, "every stored version stays readable", "",
+				ByStoredVersions}, nil},
+		"etcd holds what the records forgot": {inEtcd, of1("", v2), claims(of1("", v1Served, v2), "v2"),
+			func() Facts { f := widgets("v2"); f.Held = []Held{held("v1", 3), held("v2", 1)}; return f }(),
 			verdict{Unsafe, "etcd holds 3 objects as v1, which it does not have", request, ByEtcd}, []string{"v1"}},
-		"etcd holds less than the records claim": {inEtcd, of1("", v2), both, func() Facts { f := widgets("v1", "v2"); f.Held = []Held{held("v2", 1)}; return f }(),
+		"etcd holds less than the records claim": {inEtcd, of1("", v2), both,
+			func() Facts { f := widgets("v1", "v2"); f.Held = []Held{held("v2", 1)}; return f }(),
 			verdict{Safe, "every stored version stays readable", "", ByEtcd}, nil},
-		"etcd holds objects of a definition that is gone": {inEtcd, of1("", v2), nil, Facts{Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Held: []Held{held("v1", 1)}},
+		"etcd holds objects of a definition that is gone": {inEtcd, of1("", v2), nil,
+			Facts{Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"},
+				Held: []Held{held("v1", 1)}},
 			verdict{Unsafe, "etcd holds 1 object as v1, which it does not have", request, ByEtcd}, []string{"v1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,8 +202,11 @@ func TestWhatEveryObjectHasIsNeverLost(t *testing.T) {
 
 func TestADefinitionThatIsNoneIsRefused(t *testing.T) {
 	for name, test := range map[string]struct{ raw, want string }{
-		"an old API":     {`{"apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"a.b.c"}}`, "CustomResourceDefinition a.b.c is of apiextensions.k8s.io/v1beta1, want apiextensions.k8s.io/v1"},
-		"no group":       {`{"apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"a.b.c"}}`, "the CustomResourceDefinition lacks one of metadata.name, spec.group, spec.names.plural and spec.names.kind"},
+		"an old API": {`{"apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"a.b.c"}}`,
+			"CustomResourceDefinition a.b.c is of apiextensions.k8s.io/v1beta1, want apiextensions.k8s.io/v1"},
+		"no group": {`{"apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"a.b.c"}}`,
+			"the CustomResourceDefinition lacks one of metadata.name, spec.group, spec.names.plural and " +
+				"spec.names.kind"},
 		"a wrong name":   {`{"apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"a"},"spec":{"group":"b.c","names":{"plural":"as","kind":"A"}}}`, "CustomResourceDefinition a should be named as.b.c"},
 		"no version":     {`{"apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"as.b.c"},"spec":{"group":"b.c","names":{"plural":"as","kind":"A"}}}`, "CustomResourceDefinition as.b.c has no spec.versions"},
 		"a type is off":  {`{"spec":{"versions":{}}}`, "read CustomResourceDefinition: json: "},

@@ -18,12 +18,13 @@ type Question struct {
 	// Program is what the user calls us, for commands to try.
 	Program string
 	Now     time.Time
-	// MaxAge is how old the heartbeat of a StorageState may be. 0: as old as it can become while a controller renews it every
-	// heartbeatPeriodSeconds.
+	// MaxAge is how old the heartbeat of a StorageState may be. 0: as old as it can become while a controller renews it
+	// every heartbeatPeriodSeconds.
 	MaxAge time.Duration
 	// AnyAge believes a StorageState however old it is.
 	AnyAge bool
-	// Installed: the cluster serves StorageStates. Where it does not, storedVersions and empty collections say what can be said.
+	// Installed: the cluster serves StorageStates. Where it does not, storedVersions and empty collections say what can
+	// be said.
 	Installed bool
 	// Target is who is to decode what is stored; nil for the API servers of now, whose present versions are wanted.
 	Target *Target
@@ -59,8 +60,8 @@ type Facts struct {
 	CurrentHash string
 	// State is the StorageState's status; nil where there is none.
 	State *v1alpha1.StorageStateStatus
-	// Migrations are the StorageVersionMigrations of the resource, under any of its names. They say what is being done; only the
-	// StorageState says what a success has proven.
+	// Migrations are the StorageVersionMigrations of the resource, under any of its names. They say what is being done;
+	// only the StorageState says what a success has proven.
 	Migrations []v1alpha1.StorageVersionMigration
 	// Empty: the API server counted no object.
 	Empty bool

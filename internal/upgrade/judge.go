@@ -26,7 +26,8 @@ type basis struct {
 	unsure string
 }
 
-// Judge decides for one resource. What is known to be wrong is Unsafe, also where more is unknown; what is unknown is Undetermined.
+// Judge decides for one resource. What is known to be wrong is Unsafe, also where more is unknown; what is unknown is
+// Undetermined.
 func (q Question) Judge(f Facts) Finding {
 	finding := Finding{Resource: f.Resource.String(), Current: f.current()}
 	if m := f.Migration(); m != nil {
@@ -62,7 +63,8 @@ func (q Question) Judge(f Facts) Finding {
 	case f.CurrentHash == "":
 		return finding.is(Undetermined, "its API server does not show in which version it stores it", q.snapshot(f))
 	case b.unsure != "":
-		return finding.is(Undetermined, b.unsure, "kubectl get pods --all-namespaces -l app.kubernetes.io/name=kube-migrator")
+		return finding.is(Undetermined, b.unsure,
+			"kubectl get pods --all-namespaces -l app.kubernetes.io/name=kube-migrator")
 	}
 	return finding.is(Safe, q.safe(f, b), "")
 }
@@ -72,8 +74,8 @@ func (f Finding) is(v Verdict, why, next string) Finding {
 	return f
 }
 
-// basis chooses the strongest of what is known: what etcd holds, then the StorageState, then, where no StorageState can be
-// expected, the definition's storedVersions, then that there are no objects.
+// basis chooses the strongest of what is known: what etcd holds, then the StorageState, then, where no StorageState can
+// be expected, the definition's storedVersions, then that there are no objects.
 func (q Question) basis(f Facts) basis {
 	opaque := slices.ContainsFunc(f.Held, func(h Held) bool { return h.Opaque })
 	switch {
@@ -97,8 +99,8 @@ func (f Facts) withCurrent(all []stored) []stored {
 	return add(all, f.named(f.CurrentHash, ""))
 }
 
-// byEtcd takes what etcd holds for the whole truth about the past. What is being written now is another matter: of that the
-// StorageState tells, while it is fresh.
+// byEtcd takes what etcd holds for the whole truth about the past. What is being written now is another matter: of that
+// the StorageState tells, while it is fresh.
 func (q Question) byEtcd(f Facts) basis {
 	b := basis{source: ByEtcd}
 	for _, h := range f.Held {
@@ -161,7 +163,8 @@ func (f Facts) withServers(all []stored) []stored {
 	return all
 }
 
-// disagreement says that the API servers write different versions, or why it is unknown whether they do; both are empty where they agree.
+// disagreement says that the API servers write different versions, or why it is unknown whether they do; both are empty
+// where they agree.
 func (f Facts) disagreement() (disagree, doubt string) {
 	var shown []stored
 	for _, server := range f.withServers(nil) {
@@ -169,11 +172,13 @@ func (f Facts) disagreement() (disagree, doubt string) {
 	}
 	message := ""
 	equal := condition(f.State.Conditions, v1alpha1.AllEncodingVersionsEqual)
-	if evidence, _ := weakEvidence(f.State); equal != nil && equal.Status != metav1.ConditionTrue && evidence == "" { // else migrated says so
+	// else migrated says so
+	if evidence, _ := weakEvidence(f.State); equal != nil && equal.Status != metav1.ConditionTrue && evidence == "" {
 		message = behind(equal.Message)
 	}
 	switch {
-	case equal != nil && equal.Status == metav1.ConditionFalse, f.State.CurrentStorageVersionHash == v1alpha1.Unknown && len(shown) > 1:
+	case equal != nil && equal.Status == metav1.ConditionFalse,
+		f.State.CurrentStorageVersionHash == v1alpha1.Unknown && len(shown) > 1:
 		return "the API servers disagree" + message, ""
 	case f.State.CurrentStorageVersionHash == v1alpha1.Unknown:
 		return "", "its StorageState does not say that the API servers agree on a version" + message
@@ -184,8 +189,8 @@ func (f Facts) disagreement() (disagree, doubt string) {
 // lateness is what a heartbeat may be late by: how long it takes to ask all API servers, and to write what they say.
 const lateness = 2 * time.Minute
 
-// maxAge is how old the heartbeat of a StorageState can become while a controller renews it: a heartbeat that is younger than half a period is
-// not renewed, and the next look is a period later.
+// maxAge is how old the heartbeat of a StorageState can become while a controller renews it: a heartbeat that is
+// younger than half a period is not renewed, and the next look is a period later.
 func (q Question) maxAge(status *v1alpha1.StorageStateStatus) time.Duration {
 	if q.MaxAge != 0 {
 		return q.MaxAge
@@ -207,7 +212,8 @@ func (q Question) outdated(f Facts) string {
 	case status.LastHeartbeatTime.IsZero():
 		return "its StorageState does not say when the API servers were last asked"
 	case age > q.maxAge(status):
-		return fmt.Sprintf("its StorageState was last renewed %s ago, and at most %s was expected: what happened since is unknown", minutes(age), minutes(q.maxAge(status)))
+		return fmt.Sprintf("its StorageState was last renewed %s ago, and at most %s was expected: what happened "+
+			"since is unknown", minutes(age), minutes(q.maxAge(status)))
 	case recorded != nil && f.Definition != nil && f.Definition.UID != "" &&
 		(recorded.UID != f.Definition.UID || recorded.Generation != f.Definition.Generation):
 		return "its CustomResourceDefinition has changed since the StorageState was renewed"
@@ -227,7 +233,8 @@ func minutes(d time.Duration) string {
 func (q Question) withoutRecord(f Facts, finding Finding) Finding {
 	switch {
 	case q.Etcd:
-		return q.migrated(f, finding, Undetermined, "etcd holds objects that are encrypted or cannot be decoded, and no StorageState says in which version")
+		return q.migrated(f, finding, Undetermined,
+			"etcd holds objects that are encrypted or cannot be decoded, and no StorageState says in which version")
 	case f.Gone:
 		return q.gone(f, finding)
 	case f.Unfit != "":
@@ -283,8 +290,9 @@ func (q Question) why(f Facts, b basis, bad []stored) string {
 		}
 	} else {
 		what = map[Source]string{
-			ByStorageState: "its StorageState says that objects may be stored as ", ByStoredVersions: "its CustomResourceDefinition claims that objects are stored as ",
-			ByCount: "it is written as ",
+			ByStorageState:   "its StorageState says that objects may be stored as ",
+			ByStoredVersions: "its CustomResourceDefinition claims that objects are stored as ",
+			ByCount:          "it is written as ",
 		}[b.source] + what
 	}
 	switch {
@@ -311,7 +319,8 @@ func objects(all []stored) (n int64) {
 	return n
 }
 
-// unsafe answers where versions are stored, or written, that cannot be decoded. Migrating helps, unless what is written now is itself the problem.
+// unsafe answers where versions are stored, or written, that cannot be decoded. Migrating helps, unless what is written
+// now is itself the problem.
 func (q Question) unsafe(f Facts, finding Finding, b basis, bad []stored) Finding {
 	current := slices.ContainsFunc(bad, func(s stored) bool { return s.hash == f.CurrentHash })
 	switch why := q.why(f, b, bad); {

@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Files are the tables of what each release can decode, one file each: "releases/v1.36.txt". `make decodable` writes them.
+// Files are the tables of what each release can decode, one file each: "releases/v1.36.txt". `make decodable` writes
+// them.
 //
 //go:embed releases/*.txt
 var Files embed.FS
@@ -60,8 +61,8 @@ func Known() []string { return inOrder(tables()) }
 
 var releaseForm = regexp.MustCompile(`^v?([0-9]+\.[0-9]+)(\..*|[-+].*)?$`)
 
-// ReleaseTable returns the table of a release, written as "1.36", "v1.36" or "v1.36.3"; minor is its first form. Not ok where the
-// table of that release is not known; an error where it is no release.
+// ReleaseTable returns the table of a release, written as "1.36", "v1.36" or "v1.36.3"; minor is its first form. Not ok
+// where the table of that release is not known; an error where it is no release.
 func ReleaseTable(release string) (table Table, minor string, ok bool, err error) {
 	parts := releaseForm.FindStringSubmatch(release)
 	if parts == nil {
@@ -108,8 +109,10 @@ func ParseTable(raw []byte) (Table, error) {
 // Bytes writes the table as ParseTable reads it, a line for each resource.
 func (t Table) Bytes() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s%s can decode, as its own StorageVersion objects say while every API and alpha feature is enabled.\n", tableHead, t.Release)
-	b.WriteString("# Written by `make decodable`. Resource, kind, versions; the first version is the one that it writes.\n")
+	fmt.Fprintf(&b, "%s%s can decode, as its own StorageVersion objects say while every API and alpha feature is "+
+		"enabled.\n", tableHead, t.Release)
+	b.WriteString("# Written by `make decodable`. Resource, kind, versions; the first version is the one that it " +
+		"writes.\n")
 	for _, r := range resourcesOf(t) {
 		b.WriteString(r.String() + " " + t.Decodable[r].Kind)
 		for _, gv := range t.Decodable[r].Versions {

@@ -49,8 +49,9 @@ func RunOf(m *v1alpha1.StorageVersionMigration) Run {
 	return AtWork
 }
 
-// Migration returns the StorageVersionMigration that counts for the resource: one that is not finished, else one that has succeeded with
-// the version that is written now, else the newest; nil where there is none. Of several that are alike the newest counts.
+// Migration returns the StorageVersionMigration that counts for the resource: one that is not finished, else one that
+// has succeeded with the version that is written now, else the newest; nil where there is none. Of several that are
+// alike the newest counts.
 func (f Facts) Migration() *v1alpha1.StorageVersionMigration {
 	rank := func(m *v1alpha1.StorageVersionMigration) int {
 		switch run := RunOf(m); {
@@ -69,32 +70,39 @@ func (f Facts) Migration() *v1alpha1.StorageVersionMigration {
 		return nil
 	}
 	return slices.MinFunc(all, func(a, b *v1alpha1.StorageVersionMigration) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+			cmp.Compare(a.Name, b.Name))
 	})
 }
 
-// migrated answers where a migration helps: it names the command that requests one, or what became of the one that was requested.
+// migrated answers where a migration helps: it names the command that requests one, or what became of the one that was
+// requested.
 func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Finding {
 	m := f.Migration()
 	if isByHand(f.State) {
-		return finding.is(v, why+"; its migration is left to an administrator, because no admission policy can guard it against a worker",
+		return finding.is(v, why+"; its migration is left to an administrator, because no admission policy can guard "+
+			"it against a worker",
 			q.Program+" migrate "+finding.Resource)
 	}
 	if forbidden(f.State) && finding.Run != AtWork {
-		return finding.is(v, why+"; it cannot be migrated: the worker's permissions do not cover it", q.Program+" install")
+		return finding.is(v, why+"; it cannot be migrated: the worker's permissions do not cover it", q.Program+
+			" install")
 	}
 	if evidence, message := weakEvidence(f.State); evidence != "" && finding.Run != AtWork {
-		return finding.is(v, why+"; a migration could not be proven"+behind(message), q.Program+" install --min-evidence="+evidence)
+		return finding.is(v, why+"; a migration could not be proven"+behind(message), q.Program+
+			" install --min-evidence="+evidence)
 	}
 	switch finding.Run {
 	case NotBegun:
 		return finding.is(v, why+"; its migration has not begun", q.Program+" wait "+m.Name)
 	case AtWork:
-		return finding.is(v, why+"; its migration is not finished"+behind(messageOf(m, v1alpha1.Reconciling)), q.Program+" wait "+m.Name)
+		return finding.is(v, why+"; its migration is not finished"+behind(messageOf(m, v1alpha1.Reconciling)),
+			q.Program+" wait "+m.Name)
 	case Paused:
 		return finding.is(v, why+"; its migration is paused", q.Program+" resume "+m.Name)
 	case HasFailed:
-		return finding.is(v, why+"; its migration failed"+behind(cmp.Or(messageOf(m, v1alpha1.Failed), m.Status.Summary)),
+		return finding.is(v, why+"; its migration failed"+
+			behind(cmp.Or(messageOf(m, v1alpha1.Failed), m.Status.Summary)),
 			"kubectl describe storageversionmigrations.migration.k8s.io "+m.Name)
 	case WasCancelled:
 		why += "; its migration was cancelled"
@@ -112,7 +120,8 @@ func forbidden(s *v1alpha1.StorageStateStatus) bool {
 	return c != nil && c.Status == metav1.ConditionFalse
 }
 
-// weakEvidence returns the evidence about the API servers, as the value of a flag, where it is too weak to prove a migration, and what the controller says about it.
+// weakEvidence returns the evidence about the API servers, as the value of a flag, where it is too weak to prove a
+// migration, and what the controller says about it.
 func weakEvidence(s *v1alpha1.StorageStateStatus) (evidence, message string) {
 	if s == nil {
 		return "", ""

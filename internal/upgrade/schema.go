@@ -38,7 +38,8 @@ func (a *Additional) UnmarshalJSON(raw []byte) error {
 // topLevel fields are kept whatever a schema says.
 var topLevel = []string{"apiVersion", "kind", "metadata"}
 
-// Path leads to a field of an object: names of fields, Each for the items of a list, and Any for fields that a schema does not name.
+// Path leads to a field of an object: names of fields, Each for the items of a list, and Any for fields that a schema
+// does not name.
 type Path []string
 
 // Steps of a Path that are not names of fields.
@@ -57,8 +58,8 @@ func (p Path) String() string {
 
 func (p Path) to(step string) Path { return append(slices.Clone(p), step) }
 
-// Lost are the fields of s that an API server with the schema to drops or refuses: those that are not there, or have another type. A
-// field below one of them is not named again.
+// Lost are the fields of s that an API server with the schema to drops or refuses: those that are not there, or have
+// another type. A field below one of them is not named again.
 func (s Schema) Lost(to Schema) []Path { return s.lost(to, nil) }
 
 func (s Schema) lost(to Schema, path Path) (lost []Path) {

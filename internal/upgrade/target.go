@@ -39,7 +39,8 @@ func (t *Target) decodes(f Facts, hash string) bool {
 		return d != nil && d.defines(hash)
 	}
 	known := t.Table.Decodable[f.Resource]
-	return slices.ContainsFunc(known.Versions, func(gv schema.GroupVersion) bool { return storageversion.Hash(gv.WithKind(known.Kind)) == hash })
+	return slices.ContainsFunc(known.Versions,
+		func(gv schema.GroupVersion) bool { return storageversion.Hash(gv.WithKind(known.Kind)) == hash })
 }
 
 // cannot ends the sentence that begins with versions which the target cannot decode.

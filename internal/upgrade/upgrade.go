@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upgrade decides whether an upgrade, a downgrade or a new CustomResourceDefinition is safe: whether those who will
-// read what is stored can decode it.
+// Package upgrade decides whether an upgrade, a downgrade or a new CustomResourceDefinition is safe: whether those who
+// will read what is stored can decode it.
 //
-// It owns the rules, and the table of what each Kubernetes release can decode. It is pure: values in, verdicts with their
-// reasons out. It never reads a cluster, a file or etcd.
+// It owns the rules, and the table of what each Kubernetes release can decode. It is pure: values in, verdicts with
+// their reasons out. It never reads a cluster, a file or etcd.
 //
 // Invariants:
 //   - versions are compared by their hashes; names are for people;
@@ -58,14 +58,15 @@ type Finding struct {
 	Next string `json:"next,omitempty"`
 	// Source is what the verdict rests on.
 	Source Source `json:"source,omitempty"`
-	// Stored are the versions that may be stored: "v1", or group/version of another group, a hash where it is that of no known
-	// version, or "Unknown".
+	// Stored are the versions that may be stored: "v1", or group/version of another group, a hash where it is that of
+	// no known version, or "Unknown".
 	Stored []string `json:"stored,omitempty"`
 	// Current is the version that the API servers write now.
 	Current string `json:"current,omitempty"`
 	// Stranded are those of Stored that could not be decoded.
 	Stranded []string `json:"stranded,omitempty"`
-	// Migration is the name of the StorageVersionMigration that counts; empty where there is none. Run is how far it is.
+	// Migration is the name of the StorageVersionMigration that counts; empty where there is none. Run is how far it
+	// is.
 	Migration string `json:"migration,omitempty"`
 	Run       Run    `json:"run,omitempty"`
 	// From names the file and document of a CustomResourceDefinition that was asked about.
@@ -124,7 +125,8 @@ func (q Question) Report(facts []Facts, s Scope) Report {
 
 // Conclude puts findings together. The worst decides: unsafe, then undetermined, then safe.
 func (q Question) Conclude(findings []Finding, understated []Understatement, s Scope) Report {
-	r := Report{Target: q.targetName(), Findings: slices.Clone(findings), Understated: understated, NotLookedAt: s.NotLookedAt, Excluded: s.Excluded}
+	r := Report{Target: q.targetName(), Findings: slices.Clone(findings), Understated: understated,
+		NotLookedAt: s.NotLookedAt, Excluded: s.Excluded}
 	if r.Findings == nil {
 		r.Findings = []Finding{}
 	}
@@ -140,7 +142,8 @@ func (q Question) Conclude(findings []Finding, understated []Understatement, s S
 	case len(unknown) > 0:
 		r.Verdict, r.Sentence = Undetermined, q.whether()+" cannot be determined for "+few(unknown)+"."
 	case len(s.NotLookedAt) > 0:
-		r.Verdict, r.Sentence = Undetermined, q.whether()+" cannot be determined: a part of the cluster could not be read."
+		r.Verdict, r.Sentence = Undetermined, q.whether()+
+			" cannot be determined: a part of the cluster could not be read."
 	default:
 		what := "everything"
 		if s.Named {

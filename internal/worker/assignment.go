@@ -51,11 +51,13 @@ func (r *run) assignment(ctx context.Context) (assignment, error) {
 	r.servedAgain()
 	switch {
 	case m.UID != r.UID:
-		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s was deleted and created anew", ErrOutdated, r.Migration)
+		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s was deleted and created anew",
+			ErrOutdated, r.Migration)
 	case m.DeletionTimestamp != nil:
 		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s is being deleted", ErrOutdated, r.Migration)
 	case m.Spec.Generation != r.Generation:
-		return assignment{}, fmt.Errorf("%w: generation %d of %s is asked for, not %d", ErrOutdated, m.Spec.Generation, r.Migration, r.Generation)
+		return assignment{}, fmt.Errorf("%w: generation %d of %s is asked for, not %d", ErrOutdated, m.Spec.Generation,
+			r.Migration, r.Generation)
 	}
 	if m.Spec.State == v1alpha1.Cancelled {
 		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s is cancelled", ErrOutdated, r.Migration)
@@ -110,8 +112,8 @@ func (r *run) whileIdle(ctx context.Context, d time.Duration) (assignment, error
 	}
 }
 
-// options are those of the sweep. The first attempt gives its turn away where the epoch has to settle for long. The next one waits: when an epoch began may be known only by
-// watching it, and then each attempt sees it begin.
+// options are those of the sweep. The first attempt gives its turn away where the epoch has to settle for long. The
+// next one waits: when an epoch began may be known only by watching it, and then each attempt sees it begin.
 func (r *run) options(a assignment) migrate.Options {
 	patience := r.waits.settle
 	if r.Attempt > 1 {
@@ -119,8 +121,9 @@ func (r *run) options(a assignment) migrate.Options {
 	}
 	return migrate.Options{
 		SettlePatience:      patience,
-		MaxObjectsPerSecond: float64(a.pace.MaxObjectsPerSecond), MaxInFlight: int(a.pace.MaxInFlight), MaxBytesPerSecond: a.pace.MaxBytesPerSecond,
-		SettleTime: r.SettleTime, MinEvidence: r.MinEvidence, Resume: true, Checkpoints: r.place, Logger: r.log,
+		MaxObjectsPerSecond: float64(a.pace.MaxObjectsPerSecond), MaxInFlight: int(a.pace.MaxInFlight),
+		MaxBytesPerSecond: a.pace.MaxBytesPerSecond,
+		SettleTime:        r.SettleTime, MinEvidence: r.MinEvidence, Resume: true, Checkpoints: r.place, Logger: r.log,
 	}
 }
 

@@ -31,7 +31,8 @@ func zipped(f *testing.F, text string) []byte {
 
 // What the ConfigMap of a run holds as its checkpoint is one, or none, and takes no more memory than a worker has (I6).
 func FuzzPackedCheckpoint(f *testing.F) {
-	whole, err := packed(&migrate.Checkpoint{Version: 2, Resource: "widgets.demo.example.com", Failures: []migrate.Failure{{Name: "a"}}})
+	whole, err := packed(&migrate.Checkpoint{Version: 2, Resource: "widgets.demo.example.com",
+		Failures: []migrate.Failure{{Name: "a"}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -61,9 +62,11 @@ func FuzzPackedCheckpoint(f *testing.F) {
 	})
 }
 
-// What the ConfigMap of a run or a roster says is read, or refused, and a run that is given up has an outcome in any case.
+// What the ConfigMap of a run or a roster says is read, or refused, and a run that is given up has an outcome in any
+// case.
 func FuzzReport(f *testing.F) {
-	f.Add(`{"generation":2,"attempt":1,"phase":"Rewriting","counts":{"rewritten":3},"outcome":{"verdict":"Proven"}}`, `{"number":1,"migration":"a","uid":"u","configMap":"c","resource":"widgets"}`, `{"done":1}`)
+	f.Add(`{"generation":2,"attempt":1,"phase":"Rewriting","counts":{"rewritten":3},"outcome":{"verdict":"Proven"}}`,
+		`{"number":1,"migration":"a","uid":"u","configMap":"c","resource":"widgets"}`, `{"done":1}`)
 	f.Add(`{"failures":[`+strings.TrimSuffix(strings.Repeat("{},", 100_000), ",")+`]}`, `{}`, `{"done":-1}`)
 	f.Add(`{"objectsPerSecond":1e400}`, `null`, `[]`)
 	f.Fuzz(func(t *testing.T, report, task, worker string) {

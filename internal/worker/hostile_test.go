@@ -12,8 +12,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// A run that ends with one of these has an outcome at once, so the turn passes to another migration; without one the worker would try
-// for a quarter of an hour.
+// A run that ends with one of these has an outcome at once, so the turn passes to another migration; without one the
+// worker would try for a quarter of an hour.
 func TestWhatAHostileServerDoesEndsTheRun(t *testing.T) {
 	for _, tt := range []struct {
 		err  error

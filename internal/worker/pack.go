@@ -19,15 +19,15 @@ import (
 const (
 	// maxBytes bounds what is in the ConfigMap: the API server takes 1 MiB.
 	maxBytes = 900 << 10
-	// maxUnpacked bounds what a checkpoint may unpack to (I6): several times what a sweep writes. A larger one of an older release is
-	// none, which costs the work of a pass.
+	// maxUnpacked bounds what a checkpoint may unpack to (I6): several times what a sweep writes. A larger one of an
+	// older release is none, which costs the work of a pass.
 	maxUnpacked = 8 << 20
 )
 
 var errTooLarge = errors.New("the checkpoint is too large for a ConfigMap")
 
-// pack encodes a checkpoint in at most limit bytes. Where that needs it, failures are left out from the end and counted:
-// who resumes from it begins a new pass, because it does not know every object that failed.
+// pack encodes a checkpoint in at most limit bytes. Where that needs it, failures are left out from the end and
+// counted: who resumes from it begins a new pass, because it does not know every object that failed.
 func pack(c *migrate.Checkpoint, limit int) ([]byte, error) {
 	packed, err := packed(c)
 	if err != nil || len(packed) <= limit {
@@ -90,8 +90,8 @@ func unpack(raw []byte) (*migrate.Checkpoint, error) {
 	return c, nil
 }
 
-// countElements refuses a checkpoint whose lists have more elements than a sweep writes, before they are decoded: an element of two
-// bytes takes hundreds in memory, so that maxUnpacked bounds nothing by itself (I6).
+// countElements refuses a checkpoint whose lists have more elements than a sweep writes, before they are decoded: an
+// element of two bytes takes hundreds in memory, so that maxUnpacked bounds nothing by itself (I6).
 func countElements(text []byte) error {
 	type list = bounded.List[json.RawMessage]
 	var lists struct {

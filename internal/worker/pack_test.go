@@ -25,7 +25,8 @@ func failing(n, bytes int) *migrate.Checkpoint {
 		for message.Len() < bytes {
 			message.WriteString(rand.Text())
 		}
-		c.Failures = append(c.Failures, migrate.Failure{Name: fmt.Sprint("o", i), Reason: migrate.Rejected, Message: message.String()})
+		c.Failures = append(c.Failures, migrate.Failure{Name: fmt.Sprint("o", i), Reason: migrate.Rejected,
+			Message: message.String()})
 	}
 	return c
 }
@@ -101,7 +102,8 @@ func TestThePresentRateIsThatOfTheLastSeconds(t *testing.T) {
 	var m speed
 	begin := time.Now()
 	rate := func(second int, phase migrate.Phase, done int64) float64 {
-		return m.at(begin.Add(time.Duration(second)*time.Second), migrate.Progress{Phase: phase, Counts: migrate.Counts{Rewritten: done}})
+		return m.at(begin.Add(time.Duration(second)*time.Second),
+			migrate.Progress{Phase: phase, Counts: migrate.Counts{Rewritten: done}})
 	}
 	for second := range 10 {
 		rate(second, migrate.Rewriting, int64(100*second))

@@ -41,9 +41,9 @@ func ReadReport(cm *corev1.ConfigMap) (*Report, error) {
 	return report, nil
 }
 
-// GiveUp writes the outcome Broken of a run into its worker's ConfigMap, unless an outcome is there. It is the one thing that somebody else
-// writes: a worker that is alive after all finds at its next write, ten seconds later at most, that another has taken over, and ends; one that
-// begins finds that the run has ended (I8). The checkpoint stays.
+// GiveUp writes the outcome Broken of a run into its worker's ConfigMap, unless an outcome is there. It is the one
+// thing that somebody else writes: a worker that is alive after all finds at its next write, ten seconds later at most,
+// that another has taken over, and ends; one that begins finds that the run has ended (I8). The checkpoint stays.
 func GiveUp(cm *corev1.ConfigMap, generation, attempt int64, why string, now time.Time) error {
 	report, err := ReadReport(cm)
 	if err != nil || report == nil {
@@ -68,9 +68,9 @@ func Seed(from *corev1.ConfigMap) map[string][]byte {
 // place is the ConfigMap. It implements migrate.Checkpoints; safe for concurrent use.
 //
 // Each write carries the resourceVersion that this worker wrote or read last. A write that fails because of it was
-// preceded by another: our own, whose answer was lost, or that of somebody else. Which one the content tells: mine holds the
-// digests of everything that was sent since the last answer. A report holds the time to the nanosecond, so no two
-// workers send the same.
+// preceded by another: our own, whose answer was lost, or that of somebody else. Which one the content tells: mine
+// holds the digests of everything that was sent since the last answer. A report holds the time to the nanosecond, so no
+// two workers send the same.
 type place struct {
 	configMap
 	life       context.Context // nothing is written once it has ended
@@ -201,7 +201,8 @@ const (
 	longestWait = 2 * time.Second
 )
 
-// Save implements migrate.Checkpoints. It tries as long as the context allows: a checkpoint that is not saved ends the sweep.
+// Save implements migrate.Checkpoints. It tries as long as the context allows: a checkpoint that is not saved ends the
+// sweep.
 func (p *place) Save(ctx context.Context, c *migrate.Checkpoint) error {
 	kept := *c
 	p.mu.Lock()

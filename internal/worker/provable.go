@@ -14,8 +14,9 @@ import (
 // leastEvidence is the weakest evidence that proves anything.
 func (r *run) leastEvidence() migrate.Evidence { return cmp.Or(r.MinEvidence, migrate.Observed) }
 
-// provable looks, before an attempt repeats a sweep that was complete and proved nothing for want of evidence, whether it could prove more this
-// time. If not, the attempt ends here: the same patches again would change nothing (I7). The error is a *problem then.
+// provable looks, before an attempt repeats a sweep that was complete and proved nothing for want of evidence, whether
+// it could prove more this time. If not, the attempt ends here: the same patches again would change nothing (I7). The
+// error is a *problem then.
 func (s *sweeping) provable(ctx context.Context, servers *agreement.Resource) error {
 	if s.run.Attempt <= 1 {
 		return nil
@@ -38,8 +39,9 @@ func (s *sweeping) provable(ctx context.Context, servers *agreement.Resource) er
 	return &problem{NotProven, notProven(c.Counts.Done(), now.Evidence, s.run.leastEvidence(), explanation.Reason)}
 }
 
-// pointless reports whether a sweep in the present epoch would repeat the one that c tells of, with as little proof. Another epoch is
-// reason enough to sweep: since then anything may have been written. Pure.
+// pointless reports whether a sweep in the present epoch would repeat the one that c tells of, with as little proof.
+// Another epoch is reason enough to sweep: since then anything may have been written. Pure.
 func pointless(c *migrate.Checkpoint, now migrate.Epoch, least migrate.Evidence) bool {
-	return c != nil && c.Complete && c.Counts.Failed == 0 && c.Epoch.Evidence < least && now.Evidence < least && c.Epoch.Same(now)
+	return c != nil && c.Complete && c.Counts.Failed == 0 && c.Epoch.Evidence < least &&
+		now.Evidence < least && c.Epoch.Same(now)
 }

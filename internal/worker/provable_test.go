@@ -46,21 +46,25 @@ func TestPointless(t *testing.T) {
 	}
 }
 
-// A cluster whose API servers cannot be asked one by one stays one. Every object again, every few hours, would prove nothing either (I7).
+// A cluster whose API servers cannot be asked one by one stays one. Every object again, every few hours, would prove
+// nothing either (I7).
 func TestASweepThatProvedNothingIsNotRepeatedWithoutBetterEvidence(t *testing.T) {
 	l := &lab{Cluster: testbed.New(t, testbed.Options{}), t: t}
 	l.installDefinitions()
 	const n = 5
 	for i := range n {
 		l.do(http.MethodPost, "/api/v1/namespaces/default/podtemplates", corev1.PodTemplate{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodTemplate"}, ObjectMeta: metav1.ObjectMeta{Name: "template-" + string(rune('a'+i))},
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PodTemplate"},
+			ObjectMeta: metav1.ObjectMeta{Name: "template-" + string(rune('a'+i))},
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c",
+				Image: "i"}}}},
 		}, nil)
 	}
 	var made v1alpha1.StorageVersionMigration
 	l.do(http.MethodPost, migrationsPath, map[string]any{
-		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration", "metadata": map[string]any{"name": "widgets"},
-		"spec": map[string]any{"resource": map[string]any{"resource": "podtemplates"}},
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
+		"metadata": map[string]any{"name": "widgets"},
+		"spec":     map[string]any{"resource": map[string]any{"resource": "podtemplates"}},
 	}, &made)
 	l.uid = made.UID
 	p := testbed.NewProxy(t, l.Cluster)
@@ -69,7 +73,8 @@ func TestASweepThatProvedNothingIsNotRepeatedWithoutBetterEvidence(t *testing.T)
 		l.create(name, seed)
 		o := l.options(p)
 		o.Attempt, o.ConfigMap = number, name
-		o.Config.TLSClientConfig.Insecure, o.Config.TLSClientConfig.CAData, o.Config.TLSClientConfig.CAFile = true, nil, ""
+		o.Config.TLSClientConfig.Insecure, o.Config.TLSClientConfig.CAData, o.Config.TLSClientConfig.CAFile = true, nil,
+			""
 		must(t, l.start(o).wait())
 		written := 0
 		for _, r := range p.Records() {
@@ -95,7 +100,8 @@ func TestASweepThatProvedNothingIsNotRepeatedWithoutBetterEvidence(t *testing.T)
 		t.Error("the third attempt would not know")
 	}
 	for _, o := range []*Outcome{first.Outcome, second.Outcome} {
-		for _, part := range []string{"all 5 objects", "the evidence is Sampled (", "Observed is asked for", "--min-evidence=sampled"} {
+		for _, part := range []string{"all 5 objects", "the evidence is Sampled (", "Observed is asked for",
+			"--min-evidence=sampled"} {
 			if !strings.Contains(o.Message, part) {
 				t.Errorf("%q does not say %q", o.Message, part)
 			}

@@ -24,7 +24,8 @@ const (
 	NoAgreement Verdict = "NoAgreement"
 	// StorageVersionMoved: the storage version is no longer the one that the run began with.
 	StorageVersionMoved Verdict = "StorageVersionMoved"
-	// Unsettled: the API servers have not agreed for long enough, and the run gives its turn away meanwhile; Outcome.Left says for how long.
+	// Unsettled: the API servers have not agreed for long enough, and the run gives its turn away meanwhile;
+	// Outcome.Left says for how long.
 	Unsettled Verdict = "Unsettled"
 	// Forbidden: a permission is missing; the message says which verb on what.
 	Forbidden Verdict = "Forbidden"
@@ -34,7 +35,8 @@ const (
 	ResourceGone Verdict = "ResourceGone"
 	// Untrusted: the resource's API server answered what cannot be true, or has no end; nothing that it said counts.
 	Untrusted Verdict = "UntrustedAnswer"
-	// NoProgress: no object was accounted for within the engine's StallTimeout; the next attempt goes on from the checkpoint.
+	// NoProgress: no object was accounted for within the engine's StallTimeout; the next attempt goes on from the
+	// checkpoint.
 	NoProgress Verdict = "NoProgress"
 	// Broken: the worker itself failed again and again; the message says on what.
 	Broken Verdict = "Broken"

@@ -18,7 +18,10 @@ import (
 // another look may tell otherwise. Pure.
 func choose(all *inventory.Inventory, asked v1alpha1.GroupVersionResource) (inventory.Resource, error) {
 	name := schema.GroupResource{Group: asked.Group, Resource: asked.Resource}
-	i := slices.IndexFunc(all.Resources, func(r inventory.Resource) bool { return slices.Contains(r.Names(), name.String()) })
+	i := slices.IndexFunc(all.Resources, func(r inventory.Resource) bool {
+		return slices.Contains(r.Names(),
+			name.String())
+	})
 	unread := unreadOf(all, asked.Group)
 	switch {
 	case i < 0 && unread != "":
@@ -44,8 +47,9 @@ func choose(all *inventory.Inventory, asked v1alpha1.GroupVersionResource) (inve
 	if unread != "" {
 		return inventory.Resource{}, fmt.Errorf("look for version %s of %s: %s", asked.Version, name, unread)
 	}
-	return inventory.Resource{}, &problem{NotReady, fmt.Sprintf("%s is not served at version %s, only at %s; leave the version empty to have one chosen",
-		name, asked.Version, strings.Join(served(r), ", "))}
+	return inventory.Resource{}, &problem{NotReady,
+		fmt.Sprintf("%s is not served at version %s, only at %s; leave the version empty to have one chosen",
+			name, asked.Version, strings.Join(served(r), ", "))}
 }
 
 func served(r inventory.Resource) []string {
@@ -56,7 +60,8 @@ func served(r inventory.Resource) []string {
 	return versions
 }
 
-// unreadOf names the parts of the inventory that may hold resources of the group and could not be read; "" where there are none.
+// unreadOf names the parts of the inventory that may hold resources of the group and could not be read; "" where there
+// are none.
 func unreadOf(all *inventory.Inventory, group string) string {
 	var parts []string
 	for _, f := range all.Failures {

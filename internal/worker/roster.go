@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What the ConfigMap of a roster holds. Each key has one writer; both write under the resourceVersion that they have read.
+// What the ConfigMap of a roster holds. Each key has one writer; both write under the resourceVersion that they have
+// read.
 const (
 	taskKey   = "task"   // JSON of Task, of the controller
 	workerKey = "worker" // JSON of workerState, of the worker
@@ -21,9 +22,11 @@ const (
 
 // Task is one run that a worker is given.
 type Task struct {
-	// Number counts the tasks of one roster from 1. A run that is given again, because its worker ended it without an outcome, has another number.
+	// Number counts the tasks of one roster from 1. A run that is given again, because its worker ended it without an
+	// outcome, has another number.
 	Number int64 `json:"number"`
-	// Migration and UID name the StorageVersionMigration, Generation is its spec.generation; Attempt counts the runs of the generation.
+	// Migration and UID name the StorageVersionMigration, Generation is its spec.generation; Attempt counts the runs of
+	// the generation.
 	Migration  string    `json:"migration"`
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation"`
@@ -40,7 +43,8 @@ type Task struct {
 
 // workerState is what the worker says of itself.
 type workerState struct {
-	// Process names the process that works: the newest pod of the Job. Another one that still lives writes nothing more.
+	// Process names the process that works: the newest pod of the Job. Another one that still lives writes nothing
+	// more.
 	Process string `json:"process,omitempty"`
 	// Done is the number of the last task that the worker has ended: it writes nothing more for it.
 	Done int64 `json:"done,omitempty"`
@@ -48,9 +52,9 @@ type workerState struct {
 	Closed bool `json:"closed,omitempty"`
 }
 
-// Roster is the ConfigMap through which the controller gives the worker of one Job one run after the other. A task is given only while the worker is
-// idle, and the roster is closed only while it is idle. Each such write carries the resourceVersion that was read, so a task that is given and an
-// end cannot cross.
+// Roster is the ConfigMap through which the controller gives the worker of one Job one run after the other. A task is
+// given only while the worker is idle, and the roster is closed only while it is idle. Each such write carries the
+// resourceVersion that was read, so a task that is given and an end cannot cross.
 type Roster struct {
 	Task Task
 	workerState
@@ -69,7 +73,8 @@ func ReadRoster(cm *corev1.ConfigMap) (Roster, error) {
 	if err := json.Unmarshal([]byte(raw), &r.Task); err != nil {
 		return r, fmt.Errorf("decode task in ConfigMap %s: %w", cm.Name, err)
 	}
-	if r.Task.Number <= 0 || r.Task.ConfigMap == "" || r.Task.Migration == "" || r.Task.UID == "" || r.Task.Resource == "" {
+	if r.Task.Number <= 0 || r.Task.ConfigMap == "" || r.Task.Migration == "" || r.Task.UID == "" ||
+		r.Task.Resource == "" {
 		return r, fmt.Errorf("read roster %s: its task is incomplete", cm.Name)
 	}
 	if raw, ok := cm.Data[workerKey]; ok {
@@ -83,8 +88,9 @@ func ReadRoster(cm *corev1.ConfigMap) (Roster, error) {
 // Idle reports whether the worker has ended its last task: nothing is written for that any more.
 func (r Roster) Idle() bool { return r.Done >= r.Task.Number }
 
-// Give writes the next task into the ConfigMap of a roster, or the first one into an empty ConfigMap. The caller sends it under the resourceVersion
-// that it has read. The error is ErrBusy where the worker has not ended its last task, or takes none any more.
+// Give writes the next task into the ConfigMap of a roster, or the first one into an empty ConfigMap. The caller sends
+// it under the resourceVersion that it has read. The error is ErrBusy where the worker has not ended its last task, or
+// takes none any more.
 func Give(cm *corev1.ConfigMap, t Task) error {
 	t.Number = 1
 	if _, begun := cm.Data[taskKey]; begun {

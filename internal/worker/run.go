@@ -82,7 +82,8 @@ type timing struct {
 }
 
 var defaultTiming = timing{
-	look: 500 * time.Millisecond, settle: 5 * time.Second, idle: 150 * time.Millisecond, report: time.Second, heartbeat: 10 * time.Second, appear: 2 * time.Minute,
+	look: 500 * time.Millisecond, settle: 5 * time.Second, idle: 150 * time.Millisecond, report: time.Second,
+	heartbeat: 10 * time.Second, appear: 2 * time.Minute,
 	pause: time.Second, halt: 4 * time.Second, end: 8 * time.Second,
 	backoff: time.Second, most: 30 * time.Second, patience: 15 * time.Minute, doubt: 5 * time.Second,
 }
@@ -103,7 +104,8 @@ type run struct {
 }
 
 // Run carries out the run, and returns nil once its outcome is written, now or by an earlier worker. Otherwise the
-// error is ErrOutdated, ErrStopped, that of the context, or tells why the run could not begin or its outcome not be written.
+// error is ErrOutdated, ErrStopped, that of the context, or tells why the run could not begin or its outcome not be
+// written.
 func Run(ctx context.Context, o Options) error { return runWith(ctx, o, defaultTiming) }
 
 func runWith(ctx context.Context, o Options, t timing) error {
@@ -186,7 +188,8 @@ func (r *run) run(ctx context.Context) error {
 			stuck, last, backoff = time.Now(), done, 0
 		}
 		if time.Since(stuck) > r.waits.patience {
-			return r.conclude(ctx, s, &Outcome{Verdict: Broken, Message: sentence(fmt.Errorf("no progress for %v: %w", r.waits.patience, err))})
+			return r.conclude(ctx, s, &Outcome{Verdict: Broken,
+				Message: sentence(fmt.Errorf("no progress for %v: %w", r.waits.patience, err))})
 		}
 		backoff = min(max(r.waits.backoff, 2*backoff), r.waits.most)
 		r.log.Warn("The sweep ended early and goes on in a moment", "error", sentence(err), "wait", backoff)

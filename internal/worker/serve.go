@@ -20,7 +20,8 @@ import (
 
 // ServeOptions say where a worker finds its runs.
 type ServeOptions struct {
-	// Options are those of every run. Which run it is, the roster says: Migration, UID, Generation, Attempt and ConfigMap are not read.
+	// Options are those of every run. Which run it is, the roster says: Migration, UID, Generation, Attempt and
+	// ConfigMap are not read.
 	Options
 	// Roster is the name of the ConfigMap, in Namespace, that the controller writes tasks into.
 	Roster string
@@ -40,10 +41,11 @@ type server struct {
 	log     *slog.Logger
 }
 
-// Serve carries out the runs that a roster gives, one after the other, and returns nil once it has closed the roster because no other came. Each run is
-// one of Run, with clients and looks of its own: no run rests on what another one has seen. Otherwise the error is ErrOutdated where
-// another process has taken the roster over or it is gone, ErrStopped, that of the context, or tells why a run could not begin or its outcome not be
-// written. The task stays, and another worker goes on with it.
+// Serve carries out the runs that a roster gives, one after the other, and returns nil once it has closed the roster
+// because no other came. Each run is one of Run, with clients and looks of its own: no run rests on what another one
+// has seen. Otherwise the error is ErrOutdated where another process has taken the roster over or it is gone,
+// ErrStopped, that of the context, or tells why a run could not begin or its outcome not be written. The task stays,
+// and another worker goes on with it.
 func Serve(ctx context.Context, o ServeOptions) error { return serveWith(ctx, o, defaultTiming) }
 
 func serveWith(ctx context.Context, o ServeOptions, t timing) error {
@@ -85,8 +87,9 @@ func (s *server) open(ctx context.Context) (Roster, error) {
 	})
 }
 
-// carryOut carries out one run. One that asks for nothing any more, or was taken over, is done: this process writes nothing for it. That counts only as long
-// as the roster is ours, and a process that takes a run over takes the roster first.
+// carryOut carries out one run. One that asks for nothing any more, or was taken over, is done: this process writes
+// nothing for it. That counts only as long as the roster is ours, and a process that takes a run over takes the roster
+// first.
 func (s *server) carryOut(ctx context.Context, t Task) error {
 	o := s.Options
 	o.Migration, o.UID, o.Generation, o.Attempt, o.ConfigMap = t.Migration, t.UID, t.Generation, t.Attempt, t.ConfigMap
@@ -149,9 +152,9 @@ func (s *server) mine(object *corev1.ConfigMap) (Roster, error) {
 	return r, err
 }
 
-// update changes the state of the worker under the resourceVersion that it has read, and returns the roster as it is then. What cannot be read or
-// written is tried again for a while. A write whose answer was lost is found by the next look. opening: the roster may not be there yet, and
-// is another's until it is written.
+// update changes the state of the worker under the resourceVersion that it has read, and returns the roster as it is
+// then. What cannot be read or written is tried again for a while. A write whose answer was lost is found by the next
+// look. opening: the roster may not be there yet, and is another's until it is written.
 func (s *server) update(ctx context.Context, patience time.Duration, opening bool, change func(*Roster) (changed bool)) (Roster, error) {
 	deadline, backoff := time.Now().Add(patience), s.waits.idle
 	for {

@@ -22,7 +22,8 @@ import (
 // employ makes a roster, as the controller does, with its first task.
 func (l *lab) employ(roster string, t Task) {
 	l.t.Helper()
-	cm := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: roster}}
+	cm := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: roster}}
 	must(l.t, Give(cm, t))
 	l.do(http.MethodPost, configMapsPath, cm, nil)
 }
@@ -89,7 +90,8 @@ func TestAWorkerServes(t *testing.T) {
 		p.SetRules(testbed.Rule{
 			Fault: testbed.Overtaken(func() { closings++; l.give("first", third) }), Times: 1,
 			Match: func(r *http.Request) bool {
-				return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/configmaps/first") && l.roster("first").Done == 2
+				return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/configmaps/first") &&
+					l.roster("first").Done == 2
 			},
 		})
 		l.employ("first", l.task(1))

@@ -13,7 +13,8 @@ import (
 // maxText bounds a message, in characters.
 const maxText = 1024
 
-// report is what there is to tell now. Before the sweep has read its checkpoint the numbers are those of the report before.
+// report is what there is to tell now. Before the sweep has read its checkpoint the numbers are those of the report
+// before.
 func (s *sweeping) report() *Report {
 	report := s.before
 	report.Updated = time.Now()

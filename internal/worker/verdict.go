@@ -16,8 +16,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// judge says what the end of the sweep means for the run: it is over with an outcome, or goes on where there is none. An error
-// is ErrOutdated, ErrStopped, that of the context, or one that may pass.
+// judge says what the end of the sweep means for the run: it is over with an outcome, or goes on where there is none.
+// An error is ErrOutdated, ErrStopped, that of the context, or one that may pass.
 func (s *sweeping) judge(ctx context.Context, err error) (*Outcome, error) {
 	switch reason := s.why(); {
 	case errors.Is(err, ErrOutdated):
@@ -121,7 +121,8 @@ func forbidden(err error, r schema.GroupResource) string {
 	if !inventory.ExemptFromPolicies(r) {
 		return sentence(err)
 	}
-	return cut(sentence(err) + "; no admission policy can guard this resource, so an administrator migrates it: kube-migrator migrate " + r.String())
+	return cut(sentence(err) + "; no admission policy can guard this resource, so an administrator migrates it: " +
+		"kube-migrator migrate " + r.String())
 }
 
 // weakness says why the evidence is not stronger, "" where that is not known.
@@ -141,12 +142,14 @@ func notProven(done int64, evidence, least migrate.Evidence, why string) string 
 	if why != "" {
 		why = " (" + strings.Join(strings.Fields(why), " ") + ")"
 	}
-	text := fmt.Sprintf("all %d objects were rewritten, but that nothing is left is not proven: the evidence is %v%s, and %v is asked for",
+	text := fmt.Sprintf("all %d objects were rewritten, but that nothing is left is not proven: the evidence is "+
+		"%v%s, and %v is asked for",
 		done, evidence, why, least)
 	if evidence == 0 {
 		return text
 	}
-	return text + "; to take weaker evidence: kube-migrator install --min-evidence=" + strings.ToLower(evidence.String())
+	return text + "; to take weaker evidence: kube-migrator install --min-evidence=" +
+		strings.ToLower(evidence.String())
 }
 
 // moved names the versions that the storage version moved between, as far as they are known.
@@ -156,7 +159,8 @@ func (s *sweeping) moved(ctx context.Context) string {
 		return ""
 	}
 	now, err := choose(all, s.asked.resource)
-	if err != nil || now.Storage() == "" || s.resource.Storage() == "" || now.StorageVersionHash == s.resource.StorageVersionHash {
+	if err != nil || now.Storage() == "" || s.resource.Storage() == "" ||
+		now.StorageVersionHash == s.resource.StorageVersionHash {
 		return ""
 	}
 	return fmt.Sprintf(": from %s to %s", s.resource.Storage(), now.Storage())

@@ -16,7 +16,8 @@ func TestWhatWorkersMayNotMigrateOnPurposeNamesTheWayOut(t *testing.T) {
 	err := fmt.Errorf("%w: you may not patch it", migrate.ErrForbidden)
 	for name, want := range map[string]string{
 		"widgets.demo.example.com": "not permitted: you may not patch it",
-		"validatingadmissionpolicies.admissionregistration.k8s.io": "not permitted: you may not patch it; no admission policy can guard this resource, so an administrator migrates it: " +
+		"validatingadmissionpolicies.admissionregistration.k8s.io": "not permitted: you may not patch it; no " +
+			"admission policy can guard this resource, so an administrator migrates it: " +
 			"kube-migrator migrate validatingadmissionpolicies.admissionregistration.k8s.io",
 	} {
 		if got := forbidden(err, schema.ParseGroupResource(name)); got != want {

@@ -42,8 +42,8 @@ type lab struct {
 	n   int // widgets
 }
 
-// newLab makes a cluster that stores n widgets as v1 while their storage version is v2, and a StorageVersionMigration for
-// them named "widgets".
+// newLab makes a cluster that stores n widgets as v1 while their storage version is v2, and a StorageVersionMigration
+// for them named "widgets".
 func newLab(t *testing.T, n int, o testbed.Options, w testbed.Widgets, spec map[string]any) *lab {
 	t.Helper()
 	l := &lab{Cluster: testbed.New(t, o), t: t, n: n}
@@ -268,14 +268,17 @@ func patches(p *testbed.Proxy) int {
 
 func TestARunIsProvenAndItsReportSaysWhatHappened(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"continueToken": "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJ6In0"})
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{},
+		map[string]any{"continueToken": "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJ6In0"})
 	l.create("run", nil)
 	must(t, l.start(l.options(nil)).wait())
 	report := l.proven("run")
-	if report.Counts.Rewritten != widgets || report.StorageVersion != "v2" || report.Baseline == 0 || report.Epoch.Hash == "" {
+	if report.Counts.Rewritten != widgets || report.StorageVersion != "v2" || report.Baseline == 0 ||
+		report.Epoch.Hash == "" {
 		t.Errorf("report %+v, want all rewritten to v2, with epoch and baseline", report)
 	}
-	if report.Generation != 1 || report.Attempt != 1 || report.Started.IsZero() || report.Updated.Before(report.Started) {
+	if report.Generation != 1 || report.Attempt != 1 || report.Started.IsZero() ||
+		report.Updated.Before(report.Started) {
 		t.Errorf("report %+v, want that of generation 1, attempt 1", report)
 	}
 	cm := l.configMap("run")
@@ -305,7 +308,8 @@ func TestARunIsProvenAndItsReportSaysWhatHappened(t *testing.T) {
 
 func TestAPausedRunWritesNothingAndGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{},
+		map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
 	l.create("run", nil)
 	p := testbed.NewProxy(t, l.Cluster)
 	w := l.start(l.options(p))
@@ -316,7 +320,8 @@ func TestAPausedRunWritesNothingAndGoesOnWhereItWas(t *testing.T) {
 	l.patch(`{"state":"Active","pace":{"maxObjectsPerSecond":0}}`)
 	must(t, w.wait())
 	if report := l.proven("run"); before == 0 || report.Restarts != 0 {
-		t.Errorf("%d objects were done when the run was paused, %d passes restarted; want it to go on", before, report.Restarts)
+		t.Errorf("%d objects were done when the run was paused, %d passes restarted; want it to go on",
+			before, report.Restarts)
 	}
 	if n := patches(p); n > widgets+500 {
 		t.Errorf("%d patches for %d objects, want at most a page more", n, widgets)
@@ -324,7 +329,8 @@ func TestAPausedRunWritesNothingAndGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestAChangedPaceIsObeyedWithinTheRun(t *testing.T) {
-	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 10}})
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{},
+		map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 10}})
 	l.create("run", nil)
 	p := testbed.NewProxy(t, l.Cluster)
 	w := l.start(l.options(p))
@@ -340,13 +346,17 @@ func TestAChangedPaceIsObeyedWithinTheRun(t *testing.T) {
 func TestARunThatIsNobodysAnyMoreWritesNothing(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*lab){
-		"the generation was raised":                           func(l *lab) { l.patch(`{"generation":2}`) },
-		"the StorageVersionMigration was deleted":             func(l *lab) { l.do(http.MethodDelete, migrationsPath+"/widgets", nil, nil) },
+		"the generation was raised": func(l *lab) { l.patch(`{"generation":2}`) },
+		"the StorageVersionMigration was deleted": func(l *lab) {
+			l.do(http.MethodDelete, migrationsPath+
+				"/widgets", nil, nil)
+		},
 		"the StorageVersionMigrations are not served anymore": func(l *lab) { l.deleteDefinition() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 100}})
+			l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{},
+				map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 100}})
 			l.create("run", nil)
 			w := l.start(l.options(nil))
 			l.midway("run")
@@ -380,7 +390,8 @@ func (l *lab) deleteDefinition() {
 
 func TestASecondWorkerTakesTheRunOver(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{},
+		map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
 	l.create("run", nil)
 	first := l.start(l.options(nil))
 	l.midway("run")
@@ -393,7 +404,8 @@ func TestASecondWorkerTakesTheRunOver(t *testing.T) {
 }
 
 func TestAStoppedWorkerLeavesThePlaceToTheNextOne(t *testing.T) {
-	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{},
+		map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
 	p := testbed.NewProxy(t, l.Cluster)
 	stop := make(chan struct{})
 	o := l.options(p)
@@ -420,15 +432,18 @@ func TestARejectedObjectIsNamedInTheOutcome(t *testing.T) {
 	const n = 300
 	l := newLab(t, n, testbed.Options{}, testbed.Widgets{}, nil)
 	// A label that was accepted long ago; unlike the schema, labels are validated also where nothing has changed.
-	must(t, l.BulkCreate(t.Context(), testbed.Bulk{First: 7, Count: 1, Labels: map[string]string{"tier": "not valid!"}}))
+	must(t, l.BulkCreate(t.Context(), testbed.Bulk{First: 7, Count: 1,
+		Labels: map[string]string{"tier": "not valid!"}}))
 	l.create("run", nil)
 	must(t, l.start(l.options(nil)).wait())
 	report := l.report("run")
 	if report.Outcome == nil || report.Outcome.Verdict != ObjectsFailed ||
-		!strings.HasPrefix(report.Outcome.Message, "1 of 300 objects could not be rewritten, the first: default/widget-0000007: Rejected: ") {
+		!strings.HasPrefix(report.Outcome.Message,
+			"1 of 300 objects could not be rewritten, the first: default/widget-0000007: Rejected: ") {
 		t.Errorf("outcome %+v, want that widget-0000007 was rejected", report.Outcome)
 	}
-	if len(report.Failures) != 1 || report.Failures[0].Name != "widget-0000007" || report.Counts.Failed != 1 || report.Counts.Done() != n {
+	if len(report.Failures) != 1 || report.Failures[0].Name != "widget-0000007" || report.Counts.Failed != 1 ||
+		report.Counts.Done() != n {
 		t.Errorf("failures %+v, counts %+v; want one of %d", report.Failures, report.Counts, n)
 	}
 }
@@ -439,10 +454,13 @@ func TestAMissingPermissionIsNamedInTheOutcome(t *testing.T) {
 	l.create("run", nil)
 	l.do(http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterroles", map[string]any{
 		"metadata": map[string]any{"name": "weak"}, "rules": []any{
-			map[string]any{"apiGroups": []string{"migration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io", "discovery.k8s.io"},
+			map[string]any{"apiGroups": []string{"migration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io",
+				"coordination.k8s.io", "discovery.k8s.io"},
 				"resources": []string{"*"}, "verbs": []string{"get", "list"}},
-			map[string]any{"apiGroups": []string{""}, "resources": []string{"configmaps"}, "verbs": []string{"get", "update"}},
-			map[string]any{"apiGroups": []string{testbed.WidgetGroup}, "resources": []string{"widgets"}, "verbs": []string{"get", "list"}},
+			map[string]any{"apiGroups": []string{""}, "resources": []string{"configmaps"},
+				"verbs": []string{"get", "update"}},
+			map[string]any{"apiGroups": []string{testbed.WidgetGroup}, "resources": []string{"widgets"},
+				"verbs": []string{"get", "list"}},
 		},
 	}, nil)
 	o := l.options(nil)
@@ -450,12 +468,14 @@ func TestAMissingPermissionIsNamedInTheOutcome(t *testing.T) {
 	w := l.start(o)
 	time.Sleep(time.Second) // in which it may read nothing at all
 	l.do(http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", map[string]any{
-		"metadata": map[string]any{"name": "weak"}, "roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "weak"},
+		"metadata": map[string]any{"name": "weak"},
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "weak"},
 		"subjects": []any{map[string]any{"kind": "User", "name": "weak", "apiGroup": "rbac.authorization.k8s.io"}},
 	}, nil)
 	must(t, w.wait())
 	outcome := l.report("run").Outcome
-	if outcome == nil || outcome.Verdict != Forbidden || !strings.Contains(outcome.Message, "patch widgets.demo.example.com") {
+	if outcome == nil || outcome.Verdict != Forbidden ||
+		!strings.Contains(outcome.Message, "patch widgets.demo.example.com") {
 		t.Errorf("outcome %+v, want that patching widgets is forbidden", outcome)
 	}
 }
@@ -468,11 +488,15 @@ func TestWhatCannotBeMigratedIsToldApart(t *testing.T) {
 		verdict  Verdict
 		text     string
 	}{
-		"no such resource": {map[string]any{"group": testbed.WidgetGroup, "resource": "gadgets"}, ResourceGone, "serves no resource gadgets.demo.example.com"},
-		"a kind instead":   {map[string]any{"group": testbed.WidgetGroup, "resource": "widget"}, ResourceGone, "serves no resource widget.demo.example.com"},
-		"no such version":  {map[string]any{"group": testbed.WidgetGroup, "resource": "widgets", "version": "v3"}, NotReady, "not served at version v3, only at v2, v1"},
-		"an older version": {map[string]any{"group": testbed.WidgetGroup, "resource": "widgets", "version": "v1"}, Proven, "all 10 objects"},
-		"no objects":       {map[string]any{"resource": "bindings"}, NotReady, "cannot be migrated"},
+		"no such resource": {map[string]any{"group": testbed.WidgetGroup, "resource": "gadgets"}, ResourceGone,
+			"serves no resource gadgets.demo.example.com"},
+		"a kind instead": {map[string]any{"group": testbed.WidgetGroup, "resource": "widget"}, ResourceGone,
+			"serves no resource widget.demo.example.com"},
+		"no such version": {map[string]any{"group": testbed.WidgetGroup, "resource": "widgets", "version": "v3"},
+			NotReady, "not served at version v3, only at v2, v1"},
+		"an older version": {map[string]any{"group": testbed.WidgetGroup, "resource": "widgets", "version": "v1"},
+			Proven, "all 10 objects"},
+		"no objects": {map[string]any{"resource": "bindings"}, NotReady, "cannot be migrated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := strings.ReplaceAll(name, " ", "-")
@@ -485,7 +509,8 @@ func TestWhatCannotBeMigratedIsToldApart(t *testing.T) {
 			o := l.options(nil)
 			o.Migration, o.UID, o.ConfigMap = id, made.UID, id
 			must(t, l.start(o).wait())
-			if got := l.report(id).Outcome; got == nil || got.Verdict != c.verdict || !strings.Contains(got.Message, c.text) {
+			if got := l.report(id).Outcome; got == nil || got.Verdict != c.verdict ||
+				!strings.Contains(got.Message, c.text) {
 				t.Errorf("outcome %+v, want %s, %q", got, c.verdict, c.text)
 			}
 		})
@@ -494,7 +519,8 @@ func TestWhatCannotBeMigratedIsToldApart(t *testing.T) {
 
 func TestARunSurvivesTheRestartOfTheAPIServer(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{},
+		map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
 	l.create("run", nil)
 	w := l.start(l.options(nil))
 	l.midway("run")
@@ -507,14 +533,16 @@ func TestARunSurvivesTheRestartOfTheAPIServer(t *testing.T) {
 
 func TestAStorageVersionThatMovesEndsTheRun(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{},
+		map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 200}})
 	l.create("run", nil)
 	w := l.start(l.options(nil))
 	l.midway("run")
 	must(t, l.MoveStorage(t.Context(), testbed.WidgetDefinition, "v1"))
 	must(t, w.wait())
 	outcome := l.report("run").Outcome
-	if outcome == nil || outcome.Verdict != StorageVersionMoved || !strings.HasSuffix(outcome.Message, ": from v2 to v1") {
+	if outcome == nil || outcome.Verdict != StorageVersionMoved ||
+		!strings.HasSuffix(outcome.Message, ": from v2 to v1") {
 		t.Errorf("outcome %+v, want that it moved from v2 to v1", outcome)
 	}
 }
@@ -545,12 +573,14 @@ func TestAnAnswerThatIsLostIsNotTakenForAnotherWorker(t *testing.T) {
 
 func TestAChangeOfTheConfigMapsMetadataIsNotTakenForAnotherWorker(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{}, map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 400}})
+	l := newLab(t, widgets, testbed.Options{}, testbed.Widgets{},
+		map[string]any{"pace": map[string]any{"maxObjectsPerSecond": 400}})
 	l.create("run", nil)
 	w := l.start(l.options(nil))
 	for i := range 3 {
 		l.eventually("the next part is done", func() bool { return l.report("run").Counts.Done() >= int64(200*(i+1)) })
-		l.do(http.MethodPatch, configMapsPath+"/run", json.RawMessage(fmt.Sprintf(`{"metadata":{"labels":{"touched":"t%d"}}}`, i)), nil)
+		l.do(http.MethodPatch, configMapsPath+"/run",
+			json.RawMessage(fmt.Sprintf(`{"metadata":{"labels":{"touched":"t%d"}}}`, i)), nil)
 	}
 	must(t, w.wait())
 	l.proven("run")

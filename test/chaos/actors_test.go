@@ -24,8 +24,8 @@ import (
 // productGroup is the group ID of controllers and workers, by which the packet filter knows their connections.
 const productGroup = 4242
 
-// line is the way of one process of kube-migrator to the API servers: a proxy that injects faults, sends each request to one of the servers, and notes what a
-// worker does.
+// line is the way of one process of kube-migrator to the API servers: a proxy that injects faults, sends each request
+// to one of the servers, and notes what a worker does.
 type line struct {
 	lab   *lab
 	proxy *testbed.Proxy
@@ -137,8 +137,10 @@ func (c *controller) supervise(ctx context.Context) {
 		program, err := l.cluster.Launch(testbed.ProgramOptions{
 			Name: "controller", Path: binary, Group: productGroup, Env: []string{"KUBECONFIG=" + kubeconfig},
 			Args: []string{
-				"controller", "--workers=jobs", "--worker-image=example.com/kube-migrator:chaos", settleTime, "--retry-after=2s", "--lease-duration=10s",
-				"--metrics-bind-address=0", "--health-probe-bind-address=0", "--discovery-period=20s", "--max-concurrent-migrations=2",
+				"controller", "--workers=jobs", "--worker-image=example.com/kube-migrator:chaos", settleTime,
+				"--retry-after=2s", "--lease-duration=10s",
+				"--metrics-bind-address=0", "--health-probe-bind-address=0", "--discovery-period=20s",
+				"--max-concurrent-migrations=2",
 				"--include=" + widgets.Name(), "--include=" + bindings.Name(),
 			},
 		})
@@ -295,7 +297,8 @@ func (l *lab) convert(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(map[string]any{ //nolint:errcheck // the API server is gone if this fails
 		"apiVersion": review.APIVersion, "kind": review.Kind, "response": map[string]any{
-			"uid": review.Request.UID, "convertedObjects": review.Request.Objects, "result": map[string]any{"status": "Success"},
+			"uid": review.Request.UID, "convertedObjects": review.Request.Objects,
+			"result": map[string]any{"status": "Success"},
 		},
 	})
 }

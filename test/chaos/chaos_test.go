@@ -29,8 +29,8 @@ const (
 	keepEnv   = "KUBE_MIGRATOR_TESTBED_KEEP"
 )
 
-// convergence is how long everything may take to come to rest once faults have ceased. A migration that failed is repeated after a time that doubles with every
-// failure, so this depends on how long faults lasted.
+// convergence is how long everything may take to come to rest once faults have ceased. A migration that failed is
+// repeated after a time that doubles with every failure, so this depends on how long faults lasted.
 const convergence = 6 * time.Minute
 
 // binary is the kube-migrator that runs, built from this tree.
@@ -46,7 +46,8 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
 	binary = filepath.Join(dir, "kube-migrator")
-	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-o", binary, "../../cmd/kube-migrator").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-o", binary,
+		"../../cmd/kube-migrator").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build kube-migrator: %v\n%s", err, out)
 		return 1
 	}
@@ -64,7 +65,8 @@ func TestChaos(t *testing.T) {
 	t.Cleanup(func() {
 		l.summarize()
 		if t.Failed() {
-			fmt.Printf("chaos: to inject the same faults: make chaos %s=%d %s=%v %s=%s\n", seedEnv, p.Seed, timeEnv, duration, faultsEnv, os.Getenv(faultsEnv))
+			fmt.Printf("chaos: to inject the same faults: make chaos %s=%d %s=%v %s=%s\n", seedEnv, p.Seed, timeEnv,
+				duration, faultsEnv, os.Getenv(faultsEnv))
 		}
 	})
 

@@ -22,7 +22,8 @@ import (
 
 const definitionPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + testbed.WidgetDefinition
 
-// The sets of the packet filter: addresses of etcd that are cut off from their API server, and of API servers that controllers and workers do not reach.
+// The sets of the packet filter: addresses of etcd that are cut off from their API server, and of API servers that
+// controllers and workers do not reach.
 const (
 	etcdSet   = "etcd_cut"
 	serverSet = "server_cut"
@@ -49,7 +50,8 @@ func (l *lab) nft(commands string) error {
 	command := l.cluster.Command(context.Background(), "nft", "-f", "-")
 	command.Stdin = strings.NewReader(commands)
 	if out, err := command.CombinedOutput(); err != nil {
-		return errors.Join(fmt.Errorf("set up the packet filter: %w: %s", err, out), errors.New("chaos needs root and nft (apt-get install nftables)"))
+		return errors.Join(fmt.Errorf("set up the packet filter: %w: %s", err, out),
+			errors.New("chaos needs root and nft (apt-get install nftables)"))
 	}
 	return nil
 }
@@ -116,8 +118,8 @@ func (l *lab) moveStorage(ctx context.Context, s plan.Step) {
 	wait(ctx, s.Hold)
 }
 
-// recreate deletes the CustomResourceDefinition of the widgets and makes it again. Writers pause meanwhile: an API server that has not yet noticed the
-// deletion would store objects that no one deletes.
+// recreate deletes the CustomResourceDefinition of the widgets and makes it again. Writers pause meanwhile: an API
+// server that has not yet noticed the deletion would store objects that no one deletes.
 func (l *lab) recreate(ctx context.Context, s plan.Step) {
 	l.definition.Lock()
 	defer l.definition.Unlock()
@@ -139,7 +141,8 @@ func (l *lab) recreate(ctx context.Context, s plan.Step) {
 		v.(map[string]any)["storage"] = i == s.Edition%len(versions)
 	}
 	l.insist(lasting, http.MethodPost, strings.TrimSuffix(definitionPath, "/"+testbed.WidgetDefinition), map[string]any{
-		"apiVersion": d["apiVersion"], "kind": d["kind"], "spec": d["spec"], "metadata": map[string]any{"name": testbed.WidgetDefinition},
+		"apiVersion": d["apiVersion"], "kind": d["kind"], "spec": d["spec"],
+		"metadata": map[string]any{"name": testbed.WidgetDefinition},
 	})
 	l.populate(lasting, "default", 40)
 }
@@ -168,10 +171,12 @@ func (l *lab) dropNamespace(ctx context.Context, s plan.Step) {
 	wait(ctx, s.Hold)
 	l.insist(lasting, http.MethodDelete, collection(widgets, doomed(l.namespace)), nil)
 	l.insist(lasting, http.MethodPut, path+"/finalize", map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": doomed(l.namespace)}, "spec": map[string]any{},
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": doomed(l.namespace)},
+		"spec": map[string]any{},
 	})
 	l.intents.cleared(below)
 	l.namespace++
-	l.insist(lasting, http.MethodPost, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": doomed(l.namespace)}})
+	l.insist(lasting, http.MethodPost, "/api/v1/namespaces",
+		map[string]any{"metadata": map[string]any{"name": doomed(l.namespace)}})
 	l.populate(lasting, doomed(l.namespace), 12)
 }

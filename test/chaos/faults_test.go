@@ -19,7 +19,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/test/chaos/plan"
 )
 
-// trouble injects faults until the context ends: heavy ones in waves, light ones all the time. All faults are over when it returns.
+// trouble injects faults until the context ends: heavy ones in waves, light ones all the time. All faults are over when
+// it returns.
 func (l *lab) trouble(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -40,7 +41,8 @@ func (l *lab) trouble(ctx context.Context) {
 		l.judging.Lock()
 		c := l.judge.Counts
 		l.judging.Unlock()
-		l.note("wave %d is over: %d looks, %d trims, %d successes; calm for %v", n, c.Looks, c.Trims, c.Successes, w.Calm.Round(time.Second))
+		l.note("wave %d is over: %d looks, %d trims, %d successes; calm for %v", n, c.Looks, c.Trims, c.Successes,
+			w.Calm.Round(time.Second))
 		wait(ctx, w.Calm)
 	}
 }
@@ -60,7 +62,8 @@ func (l *lab) wave(ctx context.Context, w plan.Wave, backup string) {
 	}
 }
 
-// heavy carries out one fault of a wave and waits until it is over. It is over in any case: the end of the context shortens it.
+// heavy carries out one fault of a wave and waits until it is over. It is over in any case: the end of the context
+// shortens it.
 func (l *lab) heavy(ctx context.Context, s plan.Step, backup string) {
 	if s.Kind == plan.Restore || s.Kind == plan.RestoreBumped {
 		l.restore(ctx, s, backup)
@@ -139,7 +142,8 @@ func (l *lab) replace(ctx context.Context, s *server, step plan.Step) {
 	l.revive(lasting, s)
 }
 
-// revive starts a server in its edition, and sends clients there once it has its identity Lease: no load balancer would do so before.
+// revive starts a server in its edition, and sends clients there once it has its identity Lease: no load balancer would
+// do so before.
 func (l *lab) revive(ctx context.Context, s *server) {
 	l.begins(s)
 	if err := s.RestartWith(ctx, editions[s.edition].options(s.index)); err != nil {
@@ -165,7 +169,8 @@ func (l *lab) await(ctx context.Context, s *server) {
 	}
 }
 
-// rotateKey has secrets encrypted with the next key, which every server can read already, and asks for a migration once every server writes it.
+// rotateKey has secrets encrypted with the next key, which every server can read already, and asks for a migration once
+// every server writes it.
 func (l *lab) rotateKey(ctx context.Context, s plan.Step) {
 	l.note("%v", s)
 	l.count(s.Kind)
@@ -178,8 +183,10 @@ func (l *lab) rotateKey(ctx context.Context, s plan.Step) {
 		wait(ctx, s.Hold)
 	}
 	l.insist(l.life, http.MethodPost, migrationsPath, map[string]any{
-		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration", "metadata": map[string]any{"name": "secrets-" + judge.KeyName(l.key)},
-		"spec": map[string]any{"resource": map[string]string{"resource": "secrets"}, "reason": judge.Rotation(l.key)},
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
+		"metadata": map[string]any{"name": "secrets-" + judge.KeyName(l.key)},
+		"spec": map[string]any{"resource": map[string]string{"resource": "secrets"},
+			"reason": judge.Rotation(l.key)},
 	})
 }
 
@@ -208,8 +215,8 @@ func (l *lab) backup(ctx context.Context) string {
 	return folder
 }
 
-// restore puts etcd back to the backup while nothing else is done to the cluster. Workers end with it, as on nodes that are started anew: a restored
-// etcd knows of other Jobs than those that run.
+// restore puts etcd back to the backup while nothing else is done to the cluster. Workers end with it, as on nodes that
+// are started anew: a restored etcd knows of other Jobs than those that run.
 func (l *lab) restore(ctx context.Context, s plan.Step, backup string) {
 	l.whole.Lock()
 	defer l.whole.Unlock()
@@ -360,7 +367,8 @@ func (l *lab) rage(ctx context.Context, s plan.Step) {
 	var rules []testbed.Rule
 	switch s.Kind {
 	case plan.Slow:
-		rules = []testbed.Rule{some(testbed.Latency(100*time.Millisecond), 0.5), some(testbed.Latency(2*time.Second), 0.05)}
+		rules = []testbed.Rule{some(testbed.Latency(100*time.Millisecond), 0.5),
+			some(testbed.Latency(2*time.Second), 0.05)}
 	case plan.Throttled:
 		rules = []testbed.Rule{some(testbed.TooManyRequests(0), 0.3), some(testbed.TooManyRequests(time.Second), 0.1)}
 	case plan.Unavailable:
@@ -368,7 +376,8 @@ func (l *lab) rage(ctx context.Context, s plan.Step) {
 	case plan.Expired:
 		rules = []testbed.Rule{some(testbed.Expired(true), 0.5), some(testbed.Expired(false), 0.3)}
 	case plan.Reset:
-		rules = []testbed.Rule{some(testbed.ResetBefore(), 0.05), some(testbed.ResetAfter(), 0.05), some(testbed.CutWatch(300*time.Millisecond), 0.5)}
+		rules = []testbed.Rule{some(testbed.ResetBefore(), 0.05), some(testbed.ResetAfter(), 0.05),
+			some(testbed.CutWatch(300*time.Millisecond), 0.5)}
 	case plan.Unreachable:
 		rules = []testbed.Rule{{Fault: testbed.ResetBefore()}}
 	}

@@ -19,8 +19,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// keeper does what kube-controller-manager and a kubelet do for Jobs: it runs the worker of each Job as a process, one at a time, starts another when one
-// fails, says in the Job's status what it has done, lets a Job go when its worker has ended, and collects garbage.
+// keeper does what kube-controller-manager and a kubelet do for Jobs: it runs the worker of each Job as a process, one
+// at a time, starts another when one fails, says in the Job's status what it has done, lets a Job go when its worker
+// has ended, and collects garbage.
 type keeper struct {
 	lab *lab
 
@@ -86,7 +87,8 @@ type condition struct {
 }
 
 func (j *job) is(name string) bool {
-	return slices.ContainsFunc(j.Status.Conditions, func(c condition) bool { return c.Type == name && c.Status == "True" })
+	return slices.ContainsFunc(j.Status.Conditions,
+		func(c condition) bool { return c.Type == name && c.Status == "True" })
 }
 
 // keep does all this until the context ends, and then ends all workers.
@@ -144,22 +146,29 @@ func (k *keeper) see(ctx context.Context, j *job) {
 	switch {
 	case j.Metadata.DeletionTimestamp != nil:
 		if k.end(w); w.program == nil {
-			k.lab.ask(ctx, http.MethodDelete, configMapsPath+"/"+j.Metadata.Name+"-roster", nil)                                          //nolint:errcheck // again next time
-			k.lab.ask(ctx, http.MethodPatch, jobsPath+"/"+j.Metadata.Name, map[string]any{"metadata": map[string]any{"finalizers": nil}}) //nolint:errcheck // again next time
+			k.lab.ask(ctx, http.MethodDelete, configMapsPath+"/"+j.Metadata.Name+"-roster", //nolint:errcheck // again next time
+				nil)
+			k.lab.ask(ctx, http.MethodPatch, jobsPath+"/"+j.Metadata.Name, //nolint:errcheck // again next time
+				map[string]any{"metadata": map[string]any{"finalizers": nil}})
 		}
 	case j.is("Complete"), j.is("Failed"):
 	case succeeded && !j.Spec.Suspend:
 		k.status(ctx, j, map[string]any{
-			"active": 0, "ready": 0, "terminating": 0, "succeeded": 1, "failed": w.failed, "completionTime": now, "startTime": cmp.Or(j.Status.StartTime, now),
+			"active": 0, "ready": 0, "terminating": 0, "succeeded": 1, "failed": w.failed, "completionTime": now,
+			"startTime": cmp.Or(j.Status.StartTime, now),
 			"conditions": append(j.Status.Conditions,
-				condition{Type: "SuccessCriteriaMet", Status: "True", LastProbeTime: now, LastTransitionTime: now, Reason: "CompletionsReached"},
-				condition{Type: "Complete", Status: "True", LastProbeTime: now, LastTransitionTime: now, Reason: "CompletionsReached"}),
+				condition{Type: "SuccessCriteriaMet", Status: "True", LastProbeTime: now, LastTransitionTime: now,
+					Reason: "CompletionsReached"},
+				condition{Type: "Complete", Status: "True", LastProbeTime: now, LastTransitionTime: now,
+					Reason: "CompletionsReached"}),
 		})
 	case j.Spec.Suspend:
 		if k.end(w); w.program == nil && !j.is("Suspended") {
 			others := slices.DeleteFunc(j.Status.Conditions, func(c condition) bool { return c.Type == "Suspended" })
-			k.status(ctx, j, map[string]any{"active": 0, "ready": 0, "terminating": 0, "failed": w.failed, "startTime": nil, "conditions": append(others,
-				condition{Type: "Suspended", Status: "True", LastProbeTime: now, LastTransitionTime: now, Reason: "JobSuspended"})})
+			k.status(ctx, j, map[string]any{"active": 0, "ready": 0, "terminating": 0, "failed": w.failed,
+				"startTime": nil, "conditions": append(others,
+					condition{Type: "Suspended", Status: "True", LastProbeTime: now, LastTransitionTime: now,
+						Reason: "JobSuspended"})})
 		}
 	case ended:
 		w.failed++
@@ -170,10 +179,13 @@ func (k *keeper) see(ctx context.Context, j *job) {
 			return
 		}
 		if k.launch(w, j); j.Status.Active != 1 || ended {
-			status := map[string]any{"active": 1, "ready": 1, "terminating": 0, "failed": w.failed, "startTime": cmp.Or(j.Status.StartTime, now)}
+			status := map[string]any{"active": 1, "ready": 1, "terminating": 0, "failed": w.failed,
+				"startTime": cmp.Or(j.Status.StartTime, now)}
 			if j.is("Suspended") {
-				others := slices.DeleteFunc(j.Status.Conditions, func(c condition) bool { return c.Type == "Suspended" })
-				status["conditions"] = append(others, condition{Type: "Suspended", Status: "False", LastProbeTime: now, LastTransitionTime: now, Reason: "JobResumed"})
+				others := slices.DeleteFunc(j.Status.Conditions,
+					func(c condition) bool { return c.Type == "Suspended" })
+				status["conditions"] = append(others, condition{Type: "Suspended", Status: "False", LastProbeTime: now,
+					LastTransitionTime: now, Reason: "JobResumed"})
 			}
 			k.status(ctx, j, status)
 		}
@@ -181,7 +193,8 @@ func (k *keeper) see(ctx context.Context, j *job) {
 }
 
 func (k *keeper) status(ctx context.Context, j *job, status map[string]any) {
-	code, answer, err := k.lab.ask(ctx, http.MethodPatch, jobsPath+"/"+j.Metadata.Name+"/status", map[string]any{"status": status})
+	code, answer, err := k.lab.ask(ctx, http.MethodPatch, jobsPath+"/"+j.Metadata.Name+"/status",
+		map[string]any{"status": status})
 	if err == nil && code == http.StatusUnprocessableEntity {
 		k.lab.note("the status of Job %s is refused: %s", j.Metadata.Name, answer)
 	}
@@ -203,7 +216,8 @@ func (k *keeper) launch(w *worker, j *job) {
 	w.name, w.line, w.ending = name, n, false
 	n.worker.Store(&name)
 	w.program, err = k.lab.cluster.Launch(testbed.ProgramOptions{
-		Name: "worker", Path: binary, Args: j.Spec.Template.Spec.Containers[0].Args, Group: productGroup, Env: []string{"KUBECONFIG=" + kubeconfig},
+		Name: "worker", Path: binary, Args: j.Spec.Template.Spec.Containers[0].Args, Group: productGroup,
+		Env: []string{"KUBECONFIG=" + kubeconfig},
 	})
 	if err != nil {
 		k.lab.t.Errorf("start worker: %v", err)
@@ -255,7 +269,8 @@ func (k *keeper) present() (programs []*testbed.Program) {
 // collect deletes the ConfigMaps whose owners are gone.
 func (k *keeper) collect(ctx context.Context) {
 	var owned, jobs, migrations struct{ Items []job }
-	if !k.list(ctx, configMapsPath, &owned) || !k.list(ctx, jobsPath, &jobs) || !k.list(ctx, migrationsPath, &migrations) {
+	if !k.list(ctx, configMapsPath, &owned) || !k.list(ctx, jobsPath, &jobs) ||
+		!k.list(ctx, migrationsPath, &migrations) {
 		return
 	}
 	alive := map[string]bool{}
@@ -263,10 +278,12 @@ func (k *keeper) collect(ctx context.Context) {
 		alive[o.Metadata.UID] = true
 	}
 	for _, c := range owned.Items {
-		gone := len(c.Metadata.Owners) > 0 && !slices.ContainsFunc(c.Metadata.Owners, func(o ownedBy) bool { return alive[o.UID] })
+		gone := len(c.Metadata.Owners) > 0 && !slices.ContainsFunc(c.Metadata.Owners,
+			func(o ownedBy) bool { return alive[o.UID] })
 		if gone {
 			body := map[string]any{"preconditions": map[string]string{"uid": c.Metadata.UID}}
-			k.lab.ask(ctx, http.MethodDelete, configMapsPath+"/"+c.Metadata.Name, body) //nolint:errcheck // again next time
+			k.lab.ask(ctx, http.MethodDelete, configMapsPath+"/"+c.Metadata.Name, //nolint:errcheck // again next time
+				body)
 		}
 	}
 }

@@ -34,14 +34,15 @@ const (
 	static = 150
 )
 
-// What is migrated: a custom resource, which is stored as its CustomResourceDefinition says, and a built-in one, which kube-apiserver 1.36 stores as v1beta1 and
-// 1.37 as v1.
+// What is migrated: a custom resource, which is stored as its CustomResourceDefinition says, and a built-in one, which
+// kube-apiserver 1.36 stores as v1beta1 and 1.37 as v1.
 var (
 	widgets = testbed.Kind{
 		Group: testbed.WidgetGroup, Version: "v1", Kind: "Widget", Plural: "widgets", Prefix: testbed.WidgetsPrefix,
 	}
 	bindings = testbed.Kind{
-		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding", Plural: "mutatingadmissionpolicybindings",
+		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding",
+		Plural: "mutatingadmissionpolicybindings",
 		Prefix: "/registry/mutatingadmissionpolicybindings/",
 	}
 	// secrets are encrypted, with one key after the other. They are not migrated without being asked for.
@@ -67,14 +68,15 @@ var editions = []edition{
 	{release: testbed.V136, stores: "admissionregistration.k8s.io/v1beta1", flags: []string{shutdownDelay}},
 }
 
-// Requests last no longer than a quarter of a minute, also those of a server that drains. What rests on it has to be told: the settle time is twice the request
-// timeout, and a shutdown delay has to be within it.
+// Requests last no longer than a quarter of a minute, also those of a server that drains. What rests on it has to be
+// told: the settle time is twice the request timeout, and a shutdown delay has to be within it.
 const (
 	requestTimeout = "--request-timeout=5s"
 	settleTime     = "--settle-time=10s"
 )
 
-// encryption is a configuration that encrypts secrets with one of the keys, and reads all that there ever were: also those of a backup, and the next one.
+// encryption is a configuration that encrypts secrets with one of the keys, and reads all that there ever were: also
+// those of a backup, and the next one.
 func encryption(key int) string {
 	names := []string{judge.KeyName(key), judge.KeyName(key + 1)}
 	for older := key - 1; older > 0; older-- {
@@ -87,7 +89,8 @@ func encryption(key int) string {
 func etcdAddress(i int) string { return fmt.Sprintf("127.0.0.%d", 11+i) }
 
 func (e edition) options(i int) testbed.ServerOptions {
-	return testbed.ServerOptions{Release: e.release, Flags: append([]string{"--etcd-servers=http://" + etcdAddress(i) + ":2379"}, e.flags...)}
+	return testbed.ServerOptions{Release: e.release,
+		Flags: append([]string{"--etcd-servers=http://" + etcdAddress(i) + ":2379"}, e.flags...)}
 }
 
 // lab is a cluster with everything that runs in it.
@@ -96,7 +99,8 @@ type lab struct {
 	cluster *testbed.Cluster
 	plan    plan.Plan
 	servers []*server
-	// whole is held for reading by those who do something to one API server or etcd, and for writing by those who restore everything.
+	// whole is held for reading by those who do something to one API server or etcd, and for writing by those who
+	// restore everything.
 	whole sync.RWMutex
 	// etcd is held by the one who does something to etcd.
 	etcd sync.Mutex
@@ -210,8 +214,10 @@ func (l *lab) prepare() {
 	// Workers are administrators here, and the controller asks what their account may do.
 	l.insist(ctx, http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", map[string]any{
 		"metadata": map[string]any{"name": "worker"},
-		"roleRef":  map[string]string{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-		"subjects": []map[string]string{{"kind": "ServiceAccount", "namespace": installation, "name": "kube-migrator-worker"}},
+		"roleRef": map[string]string{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+			"name": "cluster-admin"},
+		"subjects": []map[string]string{{"kind": "ServiceAccount", "namespace": installation,
+			"name": "kube-migrator-worker"}},
 	})
 }
 
@@ -255,7 +261,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 // note tells people, and the log, what is done.
 func (l *lab) note(format string, arguments ...any) {
-	line := fmt.Sprintf("%s %7.1fs %s", time.Now().Format("15:04:05.000"), time.Since(l.began).Seconds(), fmt.Sprintf(format, arguments...))
+	line := fmt.Sprintf("%s %7.1fs %s", time.Now().Format("15:04:05.000"), time.Since(l.began).Seconds(),
+		fmt.Sprintf(format, arguments...))
 	fmt.Fprintln(l.log, line)
 	fmt.Println(line)
 }
@@ -300,8 +307,10 @@ func (l *lab) summarize() {
 	}
 	if l.judge != nil {
 		c := l.judge.Counts
-		fmt.Printf("chaos: %d objects at the end, %d changes of objects, of which %d re-encoded only\n", l.judge.Objects(), c.Changes, c.Rewritten)
-		fmt.Printf("chaos: %d looks (%d without Unknown, %d migrated, %d with two versions in etcd), %d trims, %d successes, %d patches of workers in %d parts\n",
+		fmt.Printf("chaos: %d objects at the end, %d changes of objects, of which %d re-encoded only\n",
+			l.judge.Objects(), c.Changes, c.Rewritten)
+		fmt.Printf("chaos: %d looks (%d without Unknown, %d migrated, %d with two versions in etcd), %d trims, %d "+
+			"successes, %d patches of workers in %d parts\n",
 			c.Looks, c.Telling, c.Migrated, c.Mixed, c.Trims, c.Successes, l.turns.Patches, l.turns.Parts)
 	}
 	fmt.Printf("chaos: %d requests of controllers and workers met a fault\n", l.requests)
@@ -331,7 +340,8 @@ func (l *lab) ask(ctx context.Context, method, path string, body any) (status in
 	return l.askServer(ctx, s, method, path, body)
 }
 
-func (l *lab) askServer(ctx context.Context, s *server, method, path string, body any) (status int, answer []byte, err error) {
+func (l *lab) askServer(ctx context.Context, s *server, method, path string,
+	body any) (status int, answer []byte, err error) {
 	var raw []byte
 	if body != nil {
 		if raw, err = json.Marshal(body); err != nil {
@@ -349,7 +359,8 @@ func (l *lab) insist(ctx context.Context, method, path string, body any) {
 		status, answer, err := l.ask(ctx, method, path, body)
 		switch {
 		case err == nil && status/100 == 2,
-			err == nil && method == http.MethodPost && status == http.StatusConflict, // it was there: an earlier try had its effect
+			// it was there: an earlier try had its effect
+			err == nil && method == http.MethodPost && status == http.StatusConflict,
 			err == nil && method != http.MethodPost && status == http.StatusNotFound: // a restored etcd may not know it
 			return
 		case err == nil && status == http.StatusUnprocessableEntity, err == nil && status == http.StatusBadRequest:

@@ -16,7 +16,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/test/chaos/judge"
 )
 
-// watching is a watch of etcd whose changes go to the judge. It is stopped before etcd is restored, and another one is begun afterwards.
+// watching is a watch of etcd whose changes go to the judge. It is stopped before etcd is restored, and another one is
+// begun afterwards.
 type watching struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -64,7 +65,8 @@ func (l *lab) follow(ctx context.Context) error {
 	l.judging.Lock()
 	l.violate(l.judge.Begin(held)...)
 	l.judging.Unlock()
-	for answer := range client.Watch(clientv3.WithRequireLeader(ctx), "/registry/", clientv3.WithPrefix(), clientv3.WithRev(revision+1)) {
+	for answer := range client.Watch(clientv3.WithRequireLeader(ctx), "/registry/", clientv3.WithPrefix(),
+		clientv3.WithRev(revision+1)) {
 		if err := answer.Err(); err != nil {
 			return err
 		}
@@ -82,7 +84,8 @@ func (l *lab) prefixes() []string {
 	return all
 }
 
-// show gives the judge the changes of each revision at once. One answer never ends within a revision, because the watch does not ask for fragments.
+// show gives the judge the changes of each revision at once. One answer never ends within a revision, because the watch
+// does not ask for fragments.
 func (l *lab) show(events []*clientv3.Event) {
 	l.judging.Lock()
 	defer l.judging.Unlock()

@@ -66,7 +66,8 @@ func (i *intents) clear(prefix string) {
 	i.mu.Unlock()
 }
 
-// cleared takes back what clear announced. The last deletions may be on their way to the judge, who is behind etcd by some milliseconds.
+// cleared takes back what clear announced. The last deletions may be on their way to the judge, who is behind etcd by
+// some milliseconds.
 func (i *intents) cleared(prefix string) {
 	time.AfterFunc(5*time.Second, func() {
 		i.mu.Lock()

@@ -39,12 +39,13 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// demoCommand returns the demo with few objects and with a folder for temporary files of its own, which is expected to be empty, and in
-// no process's arguments, when it has ended.
+// demoCommand returns the demo with few objects and with a folder for temporary files of its own, which is expected to
+// be empty, and in no process's arguments, when it has ended.
 func demoCommand(t *testing.T) (*exec.Cmd, func()) {
 	t.Helper()
 	folder := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), demo, "--binary="+migrator, "--widgets=120", "--policies=5", "--settle-time=1s")
+	cmd := exec.CommandContext(t.Context(), demo, "--binary="+migrator, "--widgets=120",
+		"--policies=5", "--settle-time=1s")
 	cmd.Env = append(os.Environ(), "TMPDIR="+folder, "NO_COLOR=1")
 	return cmd, func() {
 		t.Helper()
@@ -89,15 +90,19 @@ func TestTheDemoProvesAMigrationTwiceInARowAndLeavesNothing(t *testing.T) {
 		prose := strings.Join(strings.Fields(string(out)), " ") // lines are wrapped, columns padded
 		for _, want := range []string{
 			"widgets.demo.example.com v1 120 0 widgets.demo.example.com v2 0 120",
-			"mutatingadmissionpolicies.admissionregistration.k8s.io v1beta1 5 0 mutatingadmissionpolicies.admissionregistration.k8s.io v1 0 5",
-			"objects in old versions - 125 0 objects whose version cannot be told - 0 0 storedVersions that widgets claim - [v1 v2] [v2]",
+			"mutatingadmissionpolicies.admissionregistration.k8s.io v1beta1 5 0 " +
+				"mutatingadmissionpolicies.admissionregistration.k8s.io v1 0 5",
+			"objects in old versions - 125 0 objects whose version cannot be told - 0 0 storedVersions that widgets " +
+				"claim - [v1 v2] [v2]",
 		} {
 			if !strings.Contains(prose, want) {
 				t.Errorf("the table does not say %q:\n%s", want, out)
 			}
 		}
-		if want := "Proven: etcd held 125 objects in old versions (120 widgets as v1, 5 mutatingadmissionpolicies as v1beta1) and now holds none; " +
-			"all 125 are still there with the same UID, generation, managedFields and content; and all 120 widgets are read without v1."; !strings.HasSuffix(prose, want) {
+		if want := "Proven: etcd held 125 objects in old versions (120 widgets as v1, 5 mutatingadmissionpolicies as " +
+			"v1beta1) and now holds none; " +
+			"all 125 are still there with the same UID, generation, managedFields and content; and all 120 widgets " +
+			"are read without v1."; !strings.HasSuffix(prose, want) {
 			t.Errorf("the demo does not end with %q:\n%s", want, out)
 		}
 	}
@@ -131,14 +136,16 @@ func TestADemoWhoseMigrationDoesNothingSaysThatNothingIsProven(t *testing.T) {
 	t.Parallel()
 	cmd, wantNothingLeft := demoCommand(t)
 	liar := filepath.Join(t.TempDir(), "liar")
-	script := "#!/bin/sh\nif [ $1 = migrate ]; then echo 'everything was migrated'; else exec " + migrator + " \"$@\"; fi\n"
+	script := "#!/bin/sh\nif [ $1 = migrate ]; then echo 'everything was migrated'; else exec " +
+		migrator + " \"$@\"; fi\n"
 	if err := os.WriteFile(liar, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Args[1] = "--binary=" + liar
 	out, err := cmd.CombinedOutput()
 	prose := strings.Join(strings.Fields(string(out)), " ")
-	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(prose, "NOT proven: etcd still holds 125 objects in old versions") ||
+	if code := cmd.ProcessState.ExitCode(); code != 1 ||
+		!strings.Contains(prose, "NOT proven: etcd still holds 125 objects in old versions") ||
 		strings.Contains(prose, "Proven:") {
 		t.Errorf("exit code %d (%v), want 1 and what is not proven:\n%s", code, err, out)
 	}
@@ -149,7 +156,8 @@ func TestADemoWithoutABinarySaysSoAtOnce(t *testing.T) {
 	cmd, wantNothingLeft := demoCommand(t)
 	cmd.Args[1] = "--binary=" + migrator + "-of-another-name"
 	out, err := cmd.CombinedOutput()
-	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.HasSuffix(string(out), "Try: make build\n") || strings.Contains(string(out), "1. ") {
+	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.HasSuffix(string(out), "Try: make build\n") ||
+		strings.Contains(string(out), "1. ") {
 		t.Errorf("exit code %d (%v), want 1 and a hint before the first chapter:\n%s", code, err, out)
 	}
 	wantNothingLeft()

@@ -41,7 +41,10 @@ func (l *look) stored(resource, apiVersion string) int64 {
 
 // of counts the objects of a resource, in a verdict or (empty) in all.
 func (l *look) of(resource string, verdict etcdaudit.Verdict) int64 {
-	return l.count(func(r etcdaudit.Row) bool { return r.Resource == resource && (verdict == "" || r.Verdict == verdict) })
+	return l.count(func(r etcdaudit.Row) bool {
+		return r.Resource == resource &&
+			(verdict == "" || r.Verdict == verdict)
+	})
 }
 
 // versions returns the versions in which objects of a resource were stored before or after, in order.
@@ -67,7 +70,8 @@ func (e *evidence) sideBySide(w io.Writer) error {
 			return cmp.Compare(e.before.stored(resource, b), e.before.stored(resource, a))
 		})
 		for _, version := range versions {
-			add(resource, version[strings.LastIndex(version, "/")+1:], e.before.stored(resource, version), e.after.stored(resource, version))
+			add(resource, version[strings.LastIndex(version, "/")+1:], e.before.stored(resource, version),
+				e.after.stored(resource, version))
 		}
 	}
 	b, a := e.before.report.Totals, e.after.report.Totals
@@ -78,8 +82,10 @@ func (e *evidence) sideBySide(w io.Writer) error {
 	add("objects in old versions", "", b.Stale, a.Stale)
 	add("objects whose version cannot be told", "", b.Undetermined+b.NotCompared, a.Undetermined+a.NotCompared)
 	rows = append(rows,
-		[]string{"storedVersions that widgets claim", "", fmt.Sprint(e.before.storedVersions), fmt.Sprint(e.after.storedVersions)},
-		[]string{"read at revision of etcd", "", fmt.Sprint(e.before.report.Source.Revision), fmt.Sprint(e.after.report.Source.Revision)},
+		[]string{"storedVersions that widgets claim", "", fmt.Sprint(e.before.storedVersions),
+			fmt.Sprint(e.after.storedVersions)},
+		[]string{"read at revision of etcd", "", fmt.Sprint(e.before.report.Source.Revision),
+			fmt.Sprint(e.after.report.Source.Revision)},
 	)
 	return render.Tabulate(w, []string{"IN ETCD", "STORED AS", "BEFORE", "AFTER"}, rows)
 }
@@ -91,28 +97,33 @@ func (e *evidence) judge() (problems []string) {
 		problem("etcd still holds %s objects in old versions", render.Count(n))
 	}
 	for _, resource := range migrated {
-		before, after, current := e.before.of(resource, ""), e.after.of(resource, ""), e.after.of(resource, etcdaudit.IsCurrent)
+		before, after, current := e.before.of(resource, ""), e.after.of(resource, ""),
+			e.after.of(resource, etcdaudit.IsCurrent)
 		if e.before.of(resource, etcdaudit.IsStale) == 0 {
 			problem("before the migration no object of %s was in an old version, so it shows nothing", resource)
 		}
 		if current != after {
-			problem("only %s of %s objects of %s are known to be in the current version", render.Count(current), render.Count(after), resource)
+			problem("only %s of %s objects of %s are known to be in the current version", render.Count(current),
+				render.Count(after), resource)
 		}
 		if before != after {
 			problem("%s had %s objects before and %s after", resource, render.Count(before), render.Count(after))
 		}
 		if len(e.before.objects[resource]) != int(before) {
-			problem("the audit counts %s objects of %s, but %d were compared", render.Count(before), resource, len(e.before.objects[resource]))
+			problem("the audit counts %s objects of %s, but %d were compared", render.Count(before), resource,
+				len(e.before.objects[resource]))
 		}
 		if changes := e.before.objects[resource].Diff(e.after.objects[resource]); !changes.None() {
-			problem("of %s %d objects were created, %d deleted, %d changed", resource, len(changes.Created), len(changes.Deleted), len(changes.Changed))
+			problem("of %s %d objects were created, %d deleted, %d changed", resource, len(changes.Created),
+				len(changes.Deleted), len(changes.Changed))
 		}
 	}
 	if !slices.Equal(e.after.storedVersions, []string{"v2"}) {
 		problem("the definition of widgets claims that %v are stored", e.after.storedVersions)
 	}
 	if n := e.after.of(widgets, ""); n != int64(e.listed) {
-		problem("etcd holds %s widgets, but without v1 kubectl lists %s", render.Count(n), render.Count(int64(e.listed)))
+		problem("etcd holds %s widgets, but without v1 kubectl lists %s", render.Count(n),
+			render.Count(int64(e.listed)))
 	}
 	return problems
 }
@@ -124,7 +135,8 @@ func (e *evidence) sentence() string {
 		name, _, _ := strings.Cut(resource, ".")
 		for _, row := range e.before.report.Rows {
 			if row.Resource == resource && row.Verdict == etcdaudit.IsStale {
-				parts = append(parts, fmt.Sprintf("%s %s as %s", render.Count(row.Objects), name, row.APIVersion[strings.LastIndex(row.APIVersion, "/")+1:]))
+				parts = append(parts, fmt.Sprintf("%s %s as %s", render.Count(row.Objects), name,
+					row.APIVersion[strings.LastIndex(row.APIVersion, "/")+1:]))
 			}
 		}
 	}

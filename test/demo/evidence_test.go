@@ -49,12 +49,14 @@ func complete() *evidence {
 	}
 	return &evidence{
 		before: look{
-			report: report(10, row(policies, policyV1beta1, etcdaudit.IsStale, 1), row("secrets", "v1", etcdaudit.IsCurrent, 7),
+			report: report(10, row(policies, policyV1beta1, etcdaudit.IsStale, 1),
+				row("secrets", "v1", etcdaudit.IsCurrent, 7),
 				row(widgets, widgetV1, etcdaudit.IsStale, 2)),
 			storedVersions: []string{"v1", "v2"}, objects: objects(),
 		},
 		after: look{
-			report: report(20, row(policies, policyV1, etcdaudit.IsCurrent, 1), row("secrets", "v1", etcdaudit.IsCurrent, 7),
+			report: report(20, row(policies, policyV1, etcdaudit.IsCurrent, 1),
+				row("secrets", "v1", etcdaudit.IsCurrent, 7),
 				row(widgets, widgetV2, etcdaudit.IsCurrent, 2)),
 			storedVersions: []string{"v2"}, objects: objects(),
 		},
@@ -67,8 +69,10 @@ func TestACompleteMigrationIsProven(t *testing.T) {
 	if problems := e.judge(); len(problems) > 0 {
 		t.Errorf("problems: %q, want none", problems)
 	}
-	want := "Proven: etcd held 3 objects in old versions (2 widgets as v1, 1 mutatingadmissionpolicies as v1beta1) and now holds none; " +
-		"all 3 are still there with the same UID, generation, managedFields and content; and all 2 widgets are read without v1."
+	want := "Proven: etcd held 3 objects in old versions (2 widgets as v1, 1 mutatingadmissionpolicies as v1beta1) " +
+		"and now holds none; " +
+		"all 3 are still there with the same UID, generation, managedFields and content; and all 2 widgets are read " +
+		"without v1."
 	if diff := cmp.Diff(want, e.sentence()); diff != "" {
 		t.Errorf("sentence (-want +got):\n%s", diff)
 	}
@@ -98,11 +102,13 @@ func TestNothingIsProvenWhere(t *testing.T) {
 			}, "only 1 of 2 objects of widgets.demo.example.com are known to be in the current version",
 		},
 		"nothing was old to begin with": {
-			func(e *evidence) { e.before.report = e.after.report }, "before the migration no object of widgets.demo.example.com was in an old version",
+			func(e *evidence) { e.before.report = e.after.report }, "before the migration no object of " +
+				"widgets.demo.example.com was in an old version",
 		},
 		"an object is gone": {
 			func(e *evidence) {
-				e.after.report = report(20, row(policies, policyV1, etcdaudit.IsCurrent, 1), row(widgets, widgetV2, etcdaudit.IsCurrent, 1))
+				e.after.report = report(20, row(policies, policyV1, etcdaudit.IsCurrent, 1),
+					row(widgets, widgetV2, etcdaudit.IsCurrent, 1))
 			}, "widgets.demo.example.com had 2 objects before and 1 after",
 		},
 		"an object was changed": {

@@ -45,7 +45,8 @@ type story struct {
 }
 
 func (s *story) tell(ctx context.Context) error {
-	for _, chapter := range []func(context.Context) error{s.past, s.upgrade, s.lookBefore, s.migrate, s.lookAfter, s.removeOldVersion} {
+	for _, chapter := range []func(context.Context) error{s.past, s.upgrade, s.lookBefore, s.migrate,
+		s.lookAfter, s.removeOldVersion} {
 		if err := chapter(ctx); err != nil {
 			return err
 		}
@@ -55,14 +56,16 @@ func (s *story) tell(ctx context.Context) error {
 
 // past fills the cluster.
 func (s *story) past(ctx context.Context) error {
-	s.say(fmt.Sprintf("\nThe cluster has a custom resource, widgets, with the versions v1 (storage version) and v2, and %s objects of it,\nstored as v1.", render.Count(int64(s.size.widgets))))
+	s.say(fmt.Sprintf("\nThe cluster has a custom resource, widgets, with the versions v1 (storage version) and v2, "+
+		"and %s objects of it,\nstored as v1.", render.Count(int64(s.size.widgets))))
 	if err := s.cluster.InstallWidgets(ctx, testbed.Widgets{}); err != nil {
 		return err
 	}
 	if err := s.cluster.BulkCreate(ctx, testbed.Bulk{Count: s.size.widgets}); err != nil {
 		return err
 	}
-	s.say(fmt.Sprintf("And it has %d MutatingAdmissionPolicies, a built-in resource, which this API server stores as v1beta1:", s.size.policies))
+	s.say(fmt.Sprintf("And it has %d MutatingAdmissionPolicies, a built-in resource, which this API server stores as "+
+		"v1beta1:", s.size.policies))
 	raw, err := json.Marshal(policyList(s.size.policies))
 	if err != nil {
 		return err
@@ -70,7 +73,8 @@ func (s *story) past(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(s.dir, "policies.json"), raw, 0o600); err != nil {
 		return fmt.Errorf("write policies: %w", err)
 	}
-	_, err = s.run(ctx, command{line: []string{"kubectl", "create", "-f", "policies.json"}, shown: first(2), rest: " like these"})
+	_, err = s.run(ctx, command{line: []string{"kubectl", "create", "-f", "policies.json"},
+		shown: first(2), rest: " like these"})
 	return err
 }
 
@@ -88,8 +92,10 @@ func policyList(n int) map[string]any {
 					"operations": []string{"CREATE"}, "resources": []string{"things"},
 				}}},
 				"mutations": []any{map[string]any{
-					"patchType":          "ApplyConfiguration",
-					"applyConfiguration": map[string]any{"expression": `Object{metadata: Object.metadata{labels: {"seen": "yes"}}}`},
+					"patchType": "ApplyConfiguration",
+					"applyConfiguration": map[string]any{
+						"expression": `Object{metadata: Object.metadata{labels: {"seen": "yes"}}}`,
+					},
 				}},
 			},
 		})
@@ -127,18 +133,21 @@ func (s *story) lookBefore(ctx context.Context) error {
 	s.chapter("What needs to be migrated?")
 	s.say("plan asks the API server, and changes nothing:")
 	if _, err := s.run(ctx, command{
-		line: []string{"kube-migrator", "plan", "widgets", "mutatingadmissionpolicies"}, exit: 2, why: "a migration is needed",
+		line: []string{"kube-migrator", "plan", "widgets", "mutatingadmissionpolicies"}, exit: 2,
+		why: "a migration is needed",
 	}); err != nil {
 		return err
 	}
 	s.say("\nOnly definitions of custom resources record what is stored. audit reads etcd itself, past the API server:")
 	if _, err := s.run(ctx, command{
 		line: s.audit(), exit: 2, why: "objects are stale",
-		shown: func(i int, line string) bool { return i == 0 || strings.HasSuffix(line, "stale\n") }, rest: ", none of them stale",
+		shown: func(i int, line string) bool { return i == 0 || strings.HasSuffix(line, "stale\n") },
+		rest:  ", none of them stale",
 	}); err != nil {
 		return err
 	}
-	s.say("\nThe upgrade has rewritten nothing. The same again as JSON, for the comparison at the end, and what the definition claims:")
+	s.say("\nThe upgrade has rewritten nothing. The same again as JSON, for the comparison at the end, and what the " +
+		"definition claims:")
 	return s.look(ctx, &s.seen.before, "before.json")
 }
 
@@ -155,7 +164,8 @@ func (s *story) look(ctx context.Context, into *look, file string) error {
 	if err := json.Unmarshal(raw, &into.report); err != nil {
 		return fmt.Errorf("decode audit: %w", err)
 	}
-	raw, err = s.run(ctx, command{line: []string{"kubectl", "get", "crd", widgets, "-o", "jsonpath={.status.storedVersions}"}, shown: all})
+	raw, err = s.run(ctx, command{line: []string{"kubectl", "get", "crd", widgets, "-o",
+		"jsonpath={.status.storedVersions}"}, shown: all})
 	if err != nil {
 		return err
 	}
@@ -178,7 +188,8 @@ func (s *story) migrate(ctx context.Context) error {
 --settle-time is how long the API servers must have agreed on a version before anything is concluded. The default of 2 minutes
 covers requests that were under way when the version changed. Here is one API server that nobody else uses: ` + s.size.settleTime.String() + ` will do.`)
 	_, err := s.run(ctx, command{line: []string{
-		"kube-migrator", "migrate", "widgets", "mutatingadmissionpolicies", "--verify", "--settle-time=" + s.size.settleTime.String(), "--reason", "upgrade",
+		"kube-migrator", "migrate", "widgets", "mutatingadmissionpolicies", "--verify", "--settle-time=" +
+			s.size.settleTime.String(), "--reason", "upgrade",
 	}})
 	return err
 }
@@ -199,7 +210,8 @@ func (s *story) removeOldVersion(ctx context.Context) error {
 		return err
 	}
 	listed, err := s.run(ctx, command{
-		line: []string{"kubectl", "get", "widgets.v2.demo.example.com", "-A", "-o", "name"}, shown: first(2), rest: " like these", anyExit: true,
+		line: []string{"kubectl", "get", "widgets.v2.demo.example.com", "-A", "-o", "name"}, shown: first(2),
+		rest: " like these", anyExit: true,
 	})
 	s.seen.listed = strings.Count(string(listed), "\n")
 	return err

@@ -50,8 +50,8 @@ func newTerminal(ctx context.Context, out, err *os.File, binary string) (*termin
 	return t, nil
 }
 
-// enter makes commands run as an administrator of the cluster would run them, with everything that they keep (checkpoints, caches)
-// in the cluster's folder.
+// enter makes commands run as an administrator of the cluster would run them, with everything that they keep
+// (checkpoints, caches) in the cluster's folder.
 func (t *terminal) enter(cluster *testbed.Cluster) error {
 	kubeconfig, err := cluster.Kubeconfig()
 	if err != nil {
@@ -67,7 +67,8 @@ func (t *terminal) enter(cluster *testbed.Cluster) error {
 		return fmt.Errorf("copy kube-migrator: %w", err)
 	}
 	t.migrator = nil
-	t.env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+t.dir, "XDG_STATE_HOME="+t.dir, "KUBECACHEDIR="+t.dir)
+	t.env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+t.dir, "XDG_STATE_HOME="+
+		t.dir, "KUBECACHEDIR="+t.dir)
 	t.say("\n$ export KUBECONFIG=" + kubeconfig)
 	return nil
 }
@@ -98,8 +99,8 @@ type command struct {
 	into string
 }
 
-// run shows a command, runs it and shows what it says. It returns the standard output of a command with shown or into. An unexpected
-// exit code is an error.
+// run shows a command, runs it and shows what it says. It returns the standard output of a command with shown or into.
+// An unexpected exit code is an error.
 func (t *terminal) run(ctx context.Context, c command) ([]byte, error) {
 	text := quote(c.line)
 	if c.into != "" {
@@ -108,7 +109,8 @@ func (t *terminal) run(ctx context.Context, c command) ([]byte, error) {
 	fmt.Fprintf(t.out, "\n$ %s\n", text)
 	process := exec.CommandContext(ctx, t.programs[c.line[0]], c.line[1:]...)
 	process.Dir, process.Env = t.dir, t.env
-	// Own group: Ctrl-C reaches the demo alone, which then ends its child. The child ends with the demo even if that is killed.
+	// Own group: Ctrl-C reaches the demo alone, which then ends its child. The child ends with the demo even if that is
+	// killed.
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	process.WaitDelay = 5 * time.Second
 	var stdout, stderr bytes.Buffer

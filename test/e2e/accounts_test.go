@@ -14,12 +14,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// asServiceAccount writes a kubeconfig of an installed ServiceAccount, so that its generated permissions are those that count.
+// asServiceAccount writes a kubeconfig of an installed ServiceAccount, so that its generated permissions are those that
+// count.
 func asServiceAccount(t *testing.T, cluster *testbed.Cluster, name string) string {
 	t.Helper()
 	var token authenticationv1.TokenRequest
 	decode(t, do(t, cluster, http.MethodPost, "/api/v1/namespaces/"+installation+"/serviceaccounts/"+name+"/token",
-		map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{}}), &token)
+		map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+			"spec": map[string]any{}}), &token)
 	admin, err := cluster.Kubeconfig()
 	if err != nil {
 		t.Fatal(err)

@@ -50,17 +50,19 @@ func labeller(t *testing.T, cluster *testbed.Cluster, suffix string) (calls *ato
 	if err != nil {
 		t.Fatal(err)
 	}
-	do(t, cluster, http.MethodPost, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", map[string]any{
-		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-		"metadata": map[string]any{"name": "labeller"},
-		"webhooks": []any{map[string]any{
-			"name": "labeller.example.com", "sideEffects": "None", "admissionReviewVersions": []string{"v1"},
-			"clientConfig": map[string]any{"url": server.URL + "/label", "caBundle": cluster.CA()},
-			"rules": []any{map[string]any{
-				"apiGroups": []string{testbed.WidgetGroup}, "apiVersions": []string{"*"}, "resources": []string{"widgets"}, "operations": []string{"UPDATE"},
+	do(t, cluster, http.MethodPost, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+		map[string]any{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+			"metadata": map[string]any{"name": "labeller"},
+			"webhooks": []any{map[string]any{
+				"name": "labeller.example.com", "sideEffects": "None", "admissionReviewVersions": []string{"v1"},
+				"clientConfig": map[string]any{"url": server.URL + "/label", "caBundle": cluster.CA()},
+				"rules": []any{map[string]any{
+					"apiGroups": []string{testbed.WidgetGroup}, "apiVersions": []string{"*"},
+					"resources": []string{"widgets"}, "operations": []string{"UPDATE"},
+				}},
 			}},
-		}},
-	})
+		})
 	eventually(t, "the webhook labels", func() bool {
 		status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPatch,
 			"/apis/"+v2+"/namespaces/default/widgets/widget-0000007?dryRun=All", []byte("{}"))
@@ -69,8 +71,8 @@ func labeller(t *testing.T, cluster *testbed.Cluster, suffix string) (calls *ato
 	return calls
 }
 
-// The API server runs admission on the object in its watch cache, finds other bytes in etcd, and begins again: twice for each stale object. What
-// admission changes on its own account is reported, also where no generation moves (I3).
+// The API server runs admission on the object in its watch cache, finds other bytes in etcd, and begins again: twice
+// for each stale object. What admission changes on its own account is reported, also where no generation moves (I3).
 func TestAdmissionRunsTwiceForAStaleObjectAndItsChangesAreReported(t *testing.T) {
 	t.Parallel()
 	const n, labelled = 100, 10

@@ -19,9 +19,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// authorTools puts what the author of an operator has beside kube-migrator, where cli.shell finds it: api-migrator and kubectl.
+// authorTools puts what the author of an operator has beside kube-migrator, where cli.shell finds it: api-migrator and
+// kubectl.
 var authorTools = sync.OnceValue(func() error {
-	build := exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(binary), "api-migrator"), "../../cmd/api-migrator")
+	build := exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(binary), "api-migrator"),
+		"../../cmd/api-migrator")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build api-migrator: %w\n%s", err, out)
 	}
@@ -40,7 +42,8 @@ func newAuthor(t *testing.T, cluster *testbed.Cluster) *author {
 	if err = errors.Join(err, authorTools()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(kubectl, filepath.Join(filepath.Dir(binary), "kubectl")); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Symlink(kubectl, filepath.Join(filepath.Dir(binary), "kubectl")); err != nil &&
+		!errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
 	a := &author{cli: newCLI(t, cluster), project: t.TempDir()}
@@ -64,7 +67,8 @@ const (
 // installOld puts the definition into the cluster as users have it: brought to v1, with the one version v1.
 func (a *author) installOld() {
 	a.t.Helper()
-	a.shell(0, `cp "$PROJECT/`+configManifest+`" "$NEXT/old.yaml" && cd "$NEXT" && api-migrator crd upgrade --name keep old.yaml && kubectl apply -f old.yaml`)
+	a.shell(0, `cp "$PROJECT/`+configManifest+
+		`" "$NEXT/old.yaml" && cd "$NEXT" && api-migrator crd upgrade --name keep old.yaml && kubectl apply -f old.yaml`)
 	getWhenReady(a.t, a.cluster, configs("v1")+"?limit=1", &struct{}{})
 }
 
@@ -89,8 +93,10 @@ func (a *author) fill(n int) {
 	for i := range n {
 		name := fmt.Sprintf("c-%03d", i)
 		a.write("alice", name, map[string]any{"spec": map[string]any{"targetNamespace": "ns-" + name, "size": i}})
-		a.write("bob", name, map[string]any{"spec": map[string]any{"packages": "p-" + name, "targetNamespace": "ns-" + name, "size": i}})
-		do(a.t, a.cluster, http.MethodPatch, configs("v1")+"/"+name, map[string]any{"metadata": map[string]any{"labels": map[string]any{"carol": name}}})
+		a.write("bob", name, map[string]any{"spec": map[string]any{"packages": "p-" + name,
+			"targetNamespace": "ns-" + name, "size": i}})
+		do(a.t, a.cluster, http.MethodPatch, configs("v1")+"/"+name,
+			map[string]any{"metadata": map[string]any{"labels": map[string]any{"carol": name}}})
 	}
 }
 
@@ -101,8 +107,10 @@ func (a *author) write(manager, name string, fields map[string]any) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	fields["apiVersion"], fields["kind"], fields["metadata"] = configsV1, "CatalogSourceConfig", map[string]any{"name": name}
-	if err := client.Patch(types.ApplyPatchType).AbsPath(configs("v1"), name).Param("fieldManager", manager).Body(mustJSON(fields)).Do(a.t.Context()).Error(); err != nil {
+	fields["apiVersion"], fields["kind"], fields["metadata"] = configsV1, "CatalogSourceConfig",
+		map[string]any{"name": name}
+	if err := client.Patch(types.ApplyPatchType).AbsPath(configs("v1"), name).Param("fieldManager",
+		manager).Body(mustJSON(fields)).Do(a.t.Context()).Error(); err != nil {
 		a.t.Fatalf("%s applies %v: %v", manager, fields, err)
 	}
 }

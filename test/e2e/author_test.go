@@ -42,7 +42,8 @@ func TestAKindMovesToANewVersionInTheProjectAndInTheCluster(t *testing.T) {
 	if diff := cmp.Diff(before, user.contents("v2")); diff != "" {
 		t.Errorf("objects afterwards (-before +now):\n%s", diff)
 	}
-	if status, _, err := user.cluster.Servers[0].Do(t.Context(), http.MethodGet, configs("v1"), nil); err != nil || status != http.StatusNotFound {
+	if status, _, err := user.cluster.Servers[0].Do(t.Context(), http.MethodGet, configs("v1"), nil); err != nil ||
+		status != http.StatusNotFound {
 		t.Errorf("GET at v1: %d, %v; want it not to be found", status, err)
 	}
 }

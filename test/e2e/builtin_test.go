@@ -46,23 +46,29 @@ func TestDeviceAndVolumeAttributesClassesMoveToV1(t *testing.T) {
 	t.Parallel()
 	testBuiltIn(t, testbed.V136, "--min-compatibility-version=1.33",
 		builtIn{
-			argument: "deviceclasses", path: "/apis/resource.k8s.io/v1/deviceclasses", prefix: "/registry/deviceclasses/",
-			apiVersion: "resource.k8s.io/v1", kind: "DeviceClass", old: "resource.k8s.io/v1beta2", current: "resource.k8s.io/v1",
+			argument: "deviceclasses", path: "/apis/resource.k8s.io/v1/deviceclasses",
+			prefix:     "/registry/deviceclasses/",
+			apiVersion: "resource.k8s.io/v1", kind: "DeviceClass", old: "resource.k8s.io/v1beta2",
+			current: "resource.k8s.io/v1",
 			fields: map[string]any{"spec": map[string]any{"selectors": []any{
 				map[string]any{"cel": map[string]any{"expression": `device.driver == "gpu.example.com"`}},
 			}}},
 		},
 		builtIn{
-			argument: "volumeattributesclasses", path: "/apis/storage.k8s.io/v1/volumeattributesclasses", prefix: "/registry/volumeattributesclasses/",
-			apiVersion: "storage.k8s.io/v1", kind: "VolumeAttributesClass", old: "storage.k8s.io/v1beta1", current: "storage.k8s.io/v1",
-			fields: map[string]any{"driverName": "disk.example.com", "parameters": map[string]string{"iops": "4000"}},
+			argument: "volumeattributesclasses", path: "/apis/storage.k8s.io/v1/volumeattributesclasses",
+			prefix:     "/registry/volumeattributesclasses/",
+			apiVersion: "storage.k8s.io/v1", kind: "VolumeAttributesClass", old: "storage.k8s.io/v1beta1",
+			current: "storage.k8s.io/v1",
+			fields:  map[string]any{"driverName": "disk.example.com", "parameters": map[string]string{"iops": "4000"}},
 		})
 }
 
-// testBuiltIn creates objects under an API server that a flag holds back, takes the flag away, which is an upgrade, and migrates.
+// testBuiltIn creates objects under an API server that a flag holds back, takes the flag away, which is an upgrade, and
+// migrates.
 func testBuiltIn(t *testing.T, release testbed.Release, heldBack string, types ...builtIn) {
 	const n = 30
-	cluster := testbed.New(t, testbed.Options{Release: release, Servers: []testbed.ServerOptions{{Flags: []string{heldBack}}}})
+	cluster := testbed.New(t, testbed.Options{Release: release,
+		Servers: []testbed.ServerOptions{{Flags: []string{heldBack}}}})
 	for _, b := range types {
 		create(t, cluster, b.path, b.apiVersion, b.kind, "old", n, b.fields)
 		wantStored(t, cluster, b.prefix, map[string]int{b.old: n})

@@ -25,8 +25,8 @@ const (
 	installation = "kube-migrator"
 	widgetsName  = "widgets." + testbed.WidgetGroup
 
-	// patience is how long a test waits for what has to happen. It is a guard against hanging, and no requirement: tests run
-	// beside each other, and a sweep beside busy API servers is slow on purpose.
+	// patience is how long a test waits for what has to happen. It is a guard against hanging, and no requirement:
+	// tests run beside each other, and a sweep beside busy API servers is slow on purpose.
 	patience = 5 * time.Minute
 )
 
@@ -48,7 +48,8 @@ func newControlled(t *testing.T, cluster *testbed.Cluster) *controlled {
 	if err := cluster.InstallDefinitions(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
 	}
-	do(t, cluster, http.MethodPost, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": installation}})
+	do(t, cluster, http.MethodPost, "/api/v1/namespaces",
+		map[string]any{"metadata": map[string]any{"name": installation}})
 	return c
 }
 
@@ -99,7 +100,8 @@ func (c *controlled) launch(arguments ...string) *process {
 	}
 	defer out.Close()
 	arguments = append([]string{
-		"controller", "--workers=in-process", "--auto-trigger=false", "--settle-time=1s", "--retry-after=2s", "--lease-duration=10s",
+		"controller", "--workers=in-process", "--auto-trigger=false", "--settle-time=1s", "--retry-after=2s",
+		"--lease-duration=10s",
 		"--metrics-bind-address=0", "--health-probe-bind-address=0",
 	}, arguments...)
 	p := &process{Cmd: c.cluster.Command(context.WithoutCancel(c.Context()), binary, arguments...), log: log}
@@ -156,7 +158,8 @@ func (c *controlled) ask(spec v1alpha1.StorageVersionMigrationSpec) {
 		name += "." + spec.Resource.Group
 	}
 	do(c.T, c.cluster, http.MethodPost, migrations, map[string]any{
-		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration", "metadata": map[string]any{"name": name}, "spec": spec,
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
+		"metadata": map[string]any{"name": name}, "spec": spec,
 	})
 }
 

@@ -33,16 +33,20 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 		}
 	}
 	address := "https://" + metrics + "/metrics"
-	for who, want := range map[string]int{"": http.StatusUnauthorized, "a token that nobody has": http.StatusUnauthorized, cluster.Servers[0].ConfigAs(user).BearerToken: http.StatusForbidden} {
+	for who, want := range map[string]int{"": http.StatusUnauthorized,
+		"a token that nobody has":                     http.StatusUnauthorized,
+		cluster.Servers[0].ConfigAs(user).BearerToken: http.StatusForbidden} {
 		if code, body := fetch(t, address, who); code != want || strings.Contains(body, "kube_migrator") {
 			t.Errorf("with token %q: %d %.200s, want %d", who, code, body, want)
 		}
 	}
 	var body string
-	eventually(t, "the administrator reads that the migration has ended", func() bool { // which the status tells a moment earlier
+	// which the status tells a moment earlier
+	eventually(t, "the administrator reads that the migration has ended", func() bool {
 		var code int
 		code, body = fetch(t, address, cluster.Servers[0].Config().BearerToken)
-		return code == http.StatusOK && strings.Contains(body, `storage_migrator_core_migrator_migrations{resource="`+widgetsName+`",status="Succeeded"} 1`) &&
+		return code == http.StatusOK && strings.Contains(body, `storage_migrator_core_migrator_migrations{resource="`+
+			widgetsName+`",status="Succeeded"} 1`) &&
 			strings.Contains(body, `kube_migrator_objects{resource="`+widgetsName+`",state="rewritten"} 100`)
 	})
 	for _, line := range []string{
@@ -69,7 +73,8 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	}
 }
 
-// wantUnimpressed floods the metrics with bearer tokens of a MiB, which once took as much memory each as the controller may have together.
+// wantUnimpressed floods the metrics with bearer tokens of a MiB, which once took as much memory each as the controller
+// may have together.
 func wantUnimpressed(t *testing.T, pid int, address string) {
 	t.Helper()
 	peak := func() int64 {
@@ -91,7 +96,8 @@ func wantUnimpressed(t *testing.T, pid int, address string) {
 			request.Header.Set("Authorization", "Bearer "+token)
 			transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 			defer transport.CloseIdleConnections()
-			if response, err := transport.RoundTrip(request); err == nil { // else the controller closed it while it was being sent
+			// else the controller closed it while it was being sent
+			if response, err := transport.RoundTrip(request); err == nil {
 				response.Body.Close()
 			}
 		})

@@ -26,7 +26,8 @@ func TestAControllerMigratesWhatIsAskedFor(t *testing.T) {
 	before := snapshot(t, c.cluster, testbed.WidgetsPrefix)
 	p := c.controller()
 	// As kube-storage-version-migrator writes it, with a token that would skip everything.
-	do(t, c.cluster, http.MethodPost, migrations, json.RawMessage(`{"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
+	do(t, c.cluster, http.MethodPost, migrations,
+		json.RawMessage(`{"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
 		"metadata": {"name": "`+widgetsName+`"}, "spec": {"resource": {"group": "`+testbed.WidgetGroup+`", "version": "v1", "resource": "widgets"},
 		"continueToken": "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJ6eiJ9"}}`))
 	m := c.until(widgetsName, "succeeded", inPhase(v1alpha1.PhaseSucceeded))
@@ -39,7 +40,8 @@ func TestAControllerMigratesWhatIsAskedFor(t *testing.T) {
 		t.Errorf("the migration changed objects (I3): %+v", changes)
 	}
 	s := m.Status
-	if s.Progress.Done != n || s.Progress.Rewritten != n || s.Progress.Total != n || !s.Progress.TotalIsExact || s.Progress.Failed != 0 {
+	if s.Progress.Done != n || s.Progress.Rewritten != n || s.Progress.Total != n || !s.Progress.TotalIsExact ||
+		s.Progress.Failed != 0 {
 		t.Errorf("progress is %+v", s.Progress)
 	}
 	if s.CompletedGeneration != 1 || s.Run.Generation != 1 || s.StorageVersion != "v2" || s.StorageVersionHash == "" {
@@ -58,7 +60,8 @@ func TestAControllerMigratesWhatIsAskedFor(t *testing.T) {
 
 	t.Run("and again when the generation is raised", func(t *testing.T) {
 		c.change(widgetsName, `{"spec": {"generation": 2}}`)
-		m := c.until(widgetsName, "succeeded again", func(m *v1alpha1.StorageVersionMigration) bool { return m.Status.CompletedGeneration == 2 })
+		m := c.until(widgetsName, "succeeded again",
+			func(m *v1alpha1.StorageVersionMigration) bool { return m.Status.CompletedGeneration == 2 })
 		if p := m.Status.Progress; p.Current != n || p.Rewritten != 0 {
 			t.Errorf("the second run: %+v, want all current", p)
 		}
@@ -77,7 +80,8 @@ func (c *controlled) checkpoints() []string {
 			} `json:"metadata"`
 		} `json:"items"`
 	}
-	get(c.T, c.cluster, "/api/v1/namespaces/"+installation+"/configmaps?labelSelector=app.kubernetes.io/component%3Dworker", &list)
+	get(c.T, c.cluster, "/api/v1/namespaces/"+installation+
+		"/configmaps?labelSelector=app.kubernetes.io/component%3Dworker", &list)
 	var names []string
 	for _, item := range list.Items {
 		names = append(names, item.Metadata.Name)
@@ -89,12 +93,18 @@ func TestTwentyResourcesAreMigratedOneAfterAnother(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, testbed.New(t, testbed.Options{}))
 	resources := []v1alpha1.GroupVersionResource{
-		{Resource: "configmaps"}, {Resource: "secrets"}, {Resource: "services"}, {Resource: "endpoints"}, {Resource: "pods"},
-		{Resource: "serviceaccounts"}, {Resource: "namespaces"}, {Resource: "limitranges"}, {Resource: "resourcequotas"}, {Resource: "podtemplates"},
-		{Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "daemonsets"}, {Group: "apps", Resource: "statefulsets"},
-		{Group: "batch", Resource: "jobs"}, {Group: "batch", Resource: "cronjobs"}, {Group: "policy", Resource: "poddisruptionbudgets"},
-		{Group: "rbac.authorization.k8s.io", Resource: "roles"}, {Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
-		{Group: "storage.k8s.io", Resource: "storageclasses"}, {Group: "scheduling.k8s.io", Resource: "priorityclasses"},
+		{Resource: "configmaps"}, {Resource: "secrets"}, {Resource: "services"},
+		{Resource: "endpoints"}, {Resource: "pods"},
+		{Resource: "serviceaccounts"}, {Resource: "namespaces"}, {Resource: "limitranges"},
+		{Resource: "resourcequotas"}, {Resource: "podtemplates"},
+		{Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "daemonsets"},
+		{Group: "apps", Resource: "statefulsets"},
+		{Group: "batch", Resource: "jobs"}, {Group: "batch", Resource: "cronjobs"},
+		{Group: "policy", Resource: "poddisruptionbudgets"},
+		{Group: "rbac.authorization.k8s.io", Resource: "roles"},
+		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
+		{Group: "storage.k8s.io", Resource: "storageclasses"},
+		{Group: "scheduling.k8s.io", Resource: "priorityclasses"},
 	}
 	for _, r := range resources {
 		c.ask(v1alpha1.StorageVersionMigrationSpec{Resource: r})
@@ -267,7 +277,8 @@ func signal(t *testing.T, p *process, s syscall.Signal) {
 
 // leader is who holds the Lease.
 func (c *controlled) leader() string {
-	status, answer, err := c.cluster.Servers[0].Do(c.Context(), http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/"+installation+"/leases/kube-migrator-controller", nil)
+	status, answer, err := c.cluster.Servers[0].Do(c.Context(), http.MethodGet,
+		"/apis/coordination.k8s.io/v1/namespaces/"+installation+"/leases/kube-migrator-controller", nil)
 	if err != nil || status != http.StatusOK {
 		return ""
 	}
@@ -363,8 +374,10 @@ func TestAMissingPermissionIsNamedAndOthersGoOn(t *testing.T) {
 	c := newControlled(t, cluster)
 	allow(t, cluster, user, []any{
 		rule("", "configmaps", "get", "list", "watch", "create", "update", "delete", "patch"),
-		rule("migration.k8s.io", "*", "*"), rule("coordination.k8s.io", "leases", "*"), rule("events.k8s.io", "events", "create", "patch"),
-		rule("apiextensions.k8s.io", "*", "get", "list", "patch"), rule("apiregistration.k8s.io", "apiservices", "get", "list"),
+		rule("migration.k8s.io", "*", "*"), rule("coordination.k8s.io", "leases", "*"),
+		rule("events.k8s.io", "events", "create", "patch"),
+		rule("apiextensions.k8s.io", "*", "get", "list", "patch"),
+		rule("apiregistration.k8s.io", "apiservices", "get", "list"),
 		rule("discovery.k8s.io", "endpointslices", "get", "list"), rule("", "namespaces", "get"),
 		rule(testbed.WidgetGroup, "widgets", "get", "list"),
 	})
@@ -378,7 +391,9 @@ func TestAMissingPermissionIsNamedAndOthersGoOn(t *testing.T) {
 	c.ask(v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Resource: "configmaps"}})
 	for _, name := range []string{widgetsName, "configmaps"} { // nothing starts beside what cannot be seen (I8)
 		c.until(name, "blocked by the unseen", func(m *v1alpha1.StorageVersionMigration) bool {
-			return m.Status.State == v1alpha1.PhaseWaiting && strings.Contains(m.Status.Summary, "cannot list resource \"storageversionmigrations\" in API group \"storagemigration.k8s.io\"")
+			return m.Status.State == v1alpha1.PhaseWaiting &&
+				strings.Contains(m.Status.Summary, "cannot list resource \"storageversionmigrations\" in API group "+
+					"\"storagemigration.k8s.io\"")
 		})
 	}
 	allow(t, cluster, user+"-sees", []any{rule("storagemigration.k8s.io", "storageversionmigrations", "list")}, user)
@@ -405,14 +420,16 @@ func TestAMissingPermissionIsNamedAndOthersGoOn(t *testing.T) {
 }
 
 func rule(group, resource string, verbs ...string) map[string]any {
-	return map[string]any{"apiGroups": []string{group}, "resources": []string{resource, resource + "/status"}, "verbs": verbs}
+	return map[string]any{"apiGroups": []string{group},
+		"resources": []string{resource, resource + "/status"}, "verbs": verbs}
 }
 
 // allow gives a user (the role's name, if none is named) what the rules say, in the whole cluster.
 func allow(t *testing.T, cluster *testbed.Cluster, name string, rules []any, user ...string) {
 	t.Helper()
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
-	do(t, cluster, http.MethodPost, rbac+"clusterroles", map[string]any{"metadata": map[string]any{"name": name}, "rules": rules})
+	do(t, cluster, http.MethodPost, rbac+"clusterroles",
+		map[string]any{"metadata": map[string]any{"name": name}, "rules": rules})
 	who := append(user, name)[0]
 	do(t, cluster, http.MethodPost, rbac+"clusterrolebindings", map[string]any{
 		"metadata": map[string]any{"name": name},
@@ -426,7 +443,8 @@ func TestAFailureStaysReadableUntilItIsMended(t *testing.T) {
 	const n = 200
 	c := newControlled(t, testbed.New(t, testbed.Options{}))
 	installStale(t, c.cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
-	do(t, c.cluster, http.MethodPost, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", json.RawMessage(`{
+	do(t, c.cluster, http.MethodPost, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+		json.RawMessage(`{
 		"metadata": {"name": "no-seven"}, "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [{"apiGroups": ["`+testbed.WidgetGroup+`"],
 		"apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["widgets"]}]},
 		"validations": [{"expression": "object.metadata.name != 'widget-0000007'", "message": "seven is refused"}]}}`))
@@ -436,7 +454,8 @@ func TestAFailureStaysReadableUntilItIsMended(t *testing.T) {
 	c.controller("--retry-after=4s")
 	c.ask(v1alpha1.StorageVersionMigrationSpec{})
 	m := c.until(widgetsName, "failed", inPhase(v1alpha1.PhaseFailed))
-	if len(m.Status.Failures) != 1 || m.Status.Failures[0].Name != "widget-0000007" || !strings.Contains(m.Status.Failures[0].Message, "seven is refused") {
+	if len(m.Status.Failures) != 1 || m.Status.Failures[0].Name != "widget-0000007" ||
+		!strings.Contains(m.Status.Failures[0].Message, "seven is refused") {
 		t.Fatalf("failures are %+v", m.Status.Failures)
 	}
 	if m.Status.Progress.Failed != 1 || m.Status.Progress.Done != n || m.Status.CompletedGeneration != 0 {
@@ -467,7 +486,8 @@ func TestAFailureStaysReadableUntilItIsMended(t *testing.T) {
 func (c *controlled) refuses(name string) {
 	c.Helper()
 	eventually(c.T, "the policy is in force", func() bool {
-		status, _, err := c.cluster.Servers[0].Do(c.Context(), http.MethodPatch, "/apis/"+testbed.WidgetGroup+"/v2/namespaces/default/widgets/"+name+"?dryRun=All", []byte(`{}`))
+		status, _, err := c.cluster.Servers[0].Do(c.Context(), http.MethodPatch, "/apis/"+testbed.WidgetGroup+
+			"/v2/namespaces/default/widgets/"+name+"?dryRun=All", []byte(`{}`))
 		return err == nil && status == http.StatusUnprocessableEntity
 	})
 }
@@ -476,7 +496,9 @@ func TestAnInTreeMigrationOfTheSameResourceIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 50, testbed.Widgets{}))
 	const inTree = "/apis/storagemigration.k8s.io/v1/storageversionmigrations"
-	do(t, c.cluster, http.MethodPost, inTree, json.RawMessage(`{"metadata": {"name": "theirs"}, "spec": {"resource": {"group": "`+testbed.WidgetGroup+`", "resource": "widgets"}}}`))
+	do(t, c.cluster, http.MethodPost, inTree,
+		json.RawMessage(`{"metadata": {"name": "theirs"}, "spec": {"resource": {"group": "`+testbed.WidgetGroup+
+			`", "resource": "widgets"}}}`))
 	c.controller()
 	c.ask(v1alpha1.StorageVersionMigrationSpec{})
 	m := c.until(widgetsName, "waiting", inPhase(v1alpha1.PhaseWaiting))
@@ -493,10 +515,12 @@ func TestAnInTreeMigrationOfTheSameResourceIsWaitedFor(t *testing.T) {
 func TestAtStartUpEveryResourceIsAskedFor(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, testbed.New(t, testbed.Options{}))
-	c.controller("--auto-trigger", "--bootstrap=all", "--exclude=*.rbac.authorization.k8s.io", "--max-concurrent-migrations=8")
+	c.controller("--auto-trigger", "--bootstrap=all", "--exclude=*.rbac.authorization.k8s.io",
+		"--max-concurrent-migrations=8")
 	c.until("configmaps", "asked for", func(*v1alpha1.StorageVersionMigration) bool { return true })
 	m := c.until("storageclasses.storage.k8s.io", "succeeded", inPhase(v1alpha1.PhaseSucceeded))
-	if len(m.OwnerReferences) != 1 || m.OwnerReferences[0].Kind != "Namespace" || m.OwnerReferences[0].Name != installation || m.Spec.Reason == "" {
+	if len(m.OwnerReferences) != 1 || m.OwnerReferences[0].Kind != "Namespace" ||
+		m.OwnerReferences[0].Name != installation || m.Spec.Reason == "" {
 		t.Errorf("made as %+v for %q", m.OwnerReferences, m.Spec.Reason)
 	}
 	var list v1alpha1.StorageVersionMigrationList

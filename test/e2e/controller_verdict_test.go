@@ -22,8 +22,8 @@ import (
 
 const checkpoints = "/api/v1/namespaces/" + installation + "/configmaps/"
 
-// A run proves something about its own epoch only: the controller compares before it concludes (I2). No kubelet is here, so
-// that the test is the worker.
+// A run proves something about its own epoch only: the controller compares before it concludes (I2). No kubelet is
+// here, so that the test is the worker.
 func TestARunOfAnotherEpochProvesNothing(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 3, testbed.Widgets{}))
@@ -43,7 +43,8 @@ func TestARunOfAnotherEpochProvesNothing(t *testing.T) {
 		status, _, err := c.cluster.Servers[0].Do(t.Context(), http.MethodGet, checkpoints+run(2), nil)
 		return err == nil && status == http.StatusOK
 	})
-	if m, err = c.read(widgetsName); err != nil || m.Status.CompletedGeneration != 0 || m.Status.State == v1alpha1.PhaseSucceeded {
+	if m, err = c.read(widgetsName); err != nil || m.Status.CompletedGeneration != 0 ||
+		m.Status.State == v1alpha1.PhaseSucceeded {
 		t.Errorf("the status is %+v, %v", m.Status, err)
 	}
 	if claimed := storedVersions(t, c.cluster); !slices.Equal(claimed, []string{"v1", "v2"}) {
@@ -51,7 +52,8 @@ func TestARunOfAnotherEpochProvesNothing(t *testing.T) {
 	}
 
 	for i := range 3 { // what the worker would have done
-		do(t, c.cluster, http.MethodPatch, fmt.Sprintf("/apis/%s/v2/namespaces/default/widgets/widget-%07d", testbed.WidgetGroup, i), map[string]any{})
+		do(t, c.cluster, http.MethodPatch, fmt.Sprintf("/apis/%s/v2/namespaces/default/widgets/widget-%07d",
+			testbed.WidgetGroup, i), map[string]any{})
 	}
 	c.prove(run(2), 2, present)
 	c.until(widgetsName, "succeeded", inPhase(v1alpha1.PhaseSucceeded))
@@ -60,7 +62,8 @@ func TestARunOfAnotherEpochProvesNothing(t *testing.T) {
 	}
 }
 
-// A worker that has ended gives its turn away. What comes after it, because it proves nothing, waits until the turn is free again (I8).
+// A worker that has ended gives its turn away. What comes after it, because it proves nothing, waits until the turn is
+// free again (I8).
 func TestTheAttemptAfterARunOfAnotherEpochWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 3, testbed.Widgets{}))
@@ -95,20 +98,24 @@ func TestTheAttemptAfterARunOfAnotherEpochWaitsForItsTurn(t *testing.T) {
 	eventually(t, "a second attempt", func() bool { return slices.Contains(c.checkpoints(), run(2)) })
 }
 
-// An image that cannot be pulled keeps the turn, and is told. Once workers have another one the run is replaced, and goes on from its checkpoint.
+// An image that cannot be pulled keeps the turn, and is told. Once workers have another one the run is replaced, and
+// goes on from its checkpoint.
 func TestAWorkerThatNeverCameIsReplacedOnceItsImageIsChanged(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 3, testbed.Widgets{}))
 	started := func(image string) *process {
-		return c.controller("--workers=jobs", "--worker-image="+image, "--worker-service-account=default", "--retry-after=1h")
+		return c.controller("--workers=jobs", "--worker-image="+image,
+			"--worker-service-account=default", "--retry-after=1h")
 	}
 	first := started("example.com/wrong")
 	c.ask(v1alpha1.StorageVersionMigrationSpec{})
 	m := c.until(widgetsName, "told", func(m *v1alpha1.StorageVersionMigration) bool {
-		return strings.Contains(m.Status.Summary, "No word from the worker for 30s") && strings.Contains(m.Status.Summary, "has no pod")
+		return strings.Contains(m.Status.Summary, "No word from the worker for 30s") &&
+			strings.Contains(m.Status.Summary, "has no pod")
 	})
 	run := func(attempt int) string { return fmt.Sprintf("migrate-%.8s-1-%d", m.UID, attempt) }
-	do(t, c.cluster, http.MethodPatch, checkpoints+run(1), map[string]any{"binaryData": map[string]any{"checkpoint": "eHg="}})
+	do(t, c.cluster, http.MethodPatch, checkpoints+run(1),
+		map[string]any{"binaryData": map[string]any{"checkpoint": "eHg="}})
 	c.end(first)
 
 	started("example.com/right")
@@ -118,7 +125,8 @@ func TestAWorkerThatNeverCameIsReplacedOnceItsImageIsChanged(t *testing.T) {
 			Annotations map[string]string `json:"annotations"`
 		} `json:"metadata"`
 	}
-	getWhenReady(t, c.cluster, "/apis/batch/v1/namespaces/"+installation+"/jobs/"+run(2), &job) // it comes after its checkpoint
+	// it comes after its checkpoint
+	getWhenReady(t, c.cluster, "/apis/batch/v1/namespaces/"+installation+"/jobs/"+run(2), &job)
 	if worker := job.Metadata.Annotations["migration.k8s.io/worker"]; worker != "example.com/right default" {
 		t.Errorf("the second attempt's worker is %q", worker)
 	}
@@ -136,7 +144,8 @@ func (c *controlled) withoutFinalizers(path string) {
 	eventually(c.T, path+" is deleted", func() bool {
 		status, answer, err := c.cluster.Servers[0].Do(c.Context(), http.MethodGet, path, nil)
 		if err == nil && status == http.StatusOK && strings.Contains(string(answer), "deletionTimestamp") {
-			status, _, err = c.cluster.Servers[0].Do(c.Context(), http.MethodPatch, path, []byte(`{"metadata": {"finalizers": null}}`))
+			status, _, err = c.cluster.Servers[0].Do(c.Context(), http.MethodPatch, path,
+				[]byte(`{"metadata": {"finalizers": null}}`))
 		}
 		return err == nil && status == http.StatusNotFound
 	})
@@ -174,8 +183,10 @@ func (c *controlled) prove(name string, attempt int64, epoch migrate.Epoch) {
 	c.Helper()
 	now := time.Now()
 	report, err := json.Marshal(worker.Report{
-		Generation: 1, Attempt: attempt, Phase: migrate.Done, Total: 3, Listed: true, Counts: migrate.Counts{Rewritten: 3},
-		StorageVersion: "v2", Epoch: epoch, Baseline: 1, Started: now, Updated: now, Outcome: &worker.Outcome{Verdict: worker.Proven, Ended: now},
+		Generation: 1, Attempt: attempt, Phase: migrate.Done, Total: 3, Listed: true,
+		Counts:         migrate.Counts{Rewritten: 3},
+		StorageVersion: "v2", Epoch: epoch, Baseline: 1, Started: now, Updated: now,
+		Outcome: &worker.Outcome{Verdict: worker.Proven, Ended: now},
 	})
 	if err != nil {
 		c.Fatal(err)

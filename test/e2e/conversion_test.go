@@ -101,7 +101,8 @@ func TestAConversionWebhookThatIsDownIsNamedAndNothingIsWritten(t *testing.T) {
 	}
 }
 
-// converter is a conversion webhook whose versions differ in nothing but their name, and in what move moves. While it is down it refuses.
+// converter is a conversion webhook whose versions differ in nothing but their name, and in what move moves. While it
+// is down it refuses.
 type converter struct {
 	web   *testbed.WebServer
 	calls atomic.Int64
@@ -147,7 +148,8 @@ func (c *converter) convert(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
 		"response": map[string]any{
-			"uid": review.Request.UID, "result": map[string]any{"status": "Success"}, "convertedObjects": review.Request.Objects,
+			"uid": review.Request.UID, "result": map[string]any{"status": "Success"},
+			"convertedObjects": review.Request.Objects,
 		},
 	}) // the API server is gone if this fails
 }

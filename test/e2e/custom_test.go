@@ -38,7 +38,8 @@ func TestCustomResourcesMoveFromV1ToV2(t *testing.T) {
 	if diff := cmp.Diff(migrate.Counts{Rewritten: n}, got.Result.Counts); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
-	if !slices.Equal(got.StoredVersionsBefore, []string{"v1", "v2"}) || !slices.Equal(got.StoredVersionsAfter, []string{"v2"}) {
+	if !slices.Equal(got.StoredVersionsBefore, []string{"v1", "v2"}) ||
+		!slices.Equal(got.StoredVersionsAfter, []string{"v2"}) {
 		t.Errorf("storedVersions %v → %v, want [v1 v2] → [v2]", got.StoredVersionsBefore, got.StoredVersionsAfter)
 	}
 

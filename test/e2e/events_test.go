@@ -21,11 +21,13 @@ func TestEventsOfTwoGroupsAreOneResourceAndMigratedOnce(t *testing.T) {
 		"involvedObject": map[string]any{"kind": "Pod", "namespace": "tested", "name": "web"},
 		"reason":         "Tested", "message": "an event of the core group", "type": "Normal",
 	})
-	create(t, cluster, "/apis/events.k8s.io/v1/namespaces/tested/events", "events.k8s.io/v1", "Event", "other", n, map[string]any{
-		"eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "example.com/test", "reportingInstance": "test-0",
-		"regarding": map[string]any{"kind": "Pod", "namespace": "tested", "name": "web"},
-		"reason":    "Tested", "action": "Test", "note": "an event of events.k8s.io", "type": "Normal",
-	})
+	create(t, cluster, "/apis/events.k8s.io/v1/namespaces/tested/events", "events.k8s.io/v1", "Event",
+		"other", n, map[string]any{
+			"eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "example.com/test",
+			"reportingInstance": "test-0",
+			"regarding":         map[string]any{"kind": "Pod", "namespace": "tested", "name": "web"},
+			"reason":            "Tested", "action": "Test", "note": "an event of events.k8s.io", "type": "Normal",
+		})
 	user, proxy := throughProxy(t, cluster)
 	ofTheServer := func() (total int64) { // a slow one writes events of its own
 		for _, count := range stored(t, cluster, all) {
@@ -49,8 +51,10 @@ func TestEventsOfTwoGroupsAreOneResourceAndMigratedOnce(t *testing.T) {
 
 			wantStored(t, cluster, prefix, map[string]int{"v1": 2 * n})
 			counts := got.Result.Counts
-			if more := counts.Done() - 2*n; counts.Rewritten < n || counts.Current < n || more < before || more > ofTheServer() {
-				t.Errorf("counts %+v for %d events in the old version, %d in the current one, and %d of the API server", counts, n, n, before)
+			if more := counts.Done() - 2*n; counts.Rewritten < n || counts.Current < n ||
+				more < before || more > ofTheServer() {
+				t.Errorf("counts %+v for %d events in the old version, %d in the current one, and %d of the API server",
+					counts, n, n, before)
 			}
 			if got.Resource != "events" || got.StorageVersion != "v1" {
 				t.Errorf("migrated %s to %s, want events to v1", got.Resource, got.StorageVersion)

@@ -46,11 +46,15 @@ func (c *cli) refused(args ...string) (what, try string) {
 	return strings.TrimPrefix(lines[0], "error: "), strings.TrimPrefix(lines[1], "Try: ")
 }
 
-// revisions maps every key below a prefix to the revision that wrote it: nothing can be written without one of them moving.
+// revisions maps every key below a prefix to the revision that wrote it: nothing can be written without one of them
+// moving.
 func revisions(t *testing.T, cluster *testbed.Cluster, prefix string) map[string]int64 {
 	t.Helper()
 	all := map[string]int64{}
-	if err := cluster.EachRaw(t.Context(), prefix, func(key string, _ []byte, revision int64) { all[key] = revision }); err != nil {
+	if err := cluster.EachRaw(t.Context(), prefix, func(key string, _ []byte,
+		revision int64) {
+		all[key] = revision
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -110,7 +114,8 @@ func (c *cli) shell(code int, line string) output {
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); command.ProcessState == nil || command.ProcessState.ExitCode() != code {
-		c.t.Fatalf("%s: %v, want exit code %d\nstdout:\n%s\nstderr:\n%s", line, err, code, stdout.String(), stderr.String())
+		c.t.Fatalf("%s: %v, want exit code %d\nstdout:\n%s\nstderr:\n%s", line, err, code,
+			stdout.String(), stderr.String())
 	}
 	return output{code: code, stdout: stdout.String(), stderr: stderr.String()}
 }

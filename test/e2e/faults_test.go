@@ -44,7 +44,8 @@ func TestTwentyKillsRepeatAtMostAPageEach(t *testing.T) {
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	before := snapshot(t, cluster, testbed.WidgetsPrefix)
 	user, proxy := throughProxy(t, cluster)
-	arguments := []string{"migrate", "widgets", "--resume", "--settle-time=1s", "--page-size=" + strconv.Itoa(page), "--max-rate=200", "-o", "json"}
+	arguments := []string{"migrate", "widgets", "--resume", "--settle-time=1s", "--page-size=" + strconv.Itoa(page),
+		"--max-rate=200", "-o", "json"}
 
 	killed, known := 0, map[string]bool{}
 	for killed < kills {
@@ -69,7 +70,8 @@ func TestTwentyKillsRepeatAtMostAPageEach(t *testing.T) {
 			known[r.Path] = true
 		}
 		if again > page {
-			t.Fatalf("run %d sent %d objects that earlier ones had sent, want at most a page of %d (I5)", killed, again, page)
+			t.Fatalf("run %d sent %d objects that earlier ones had sent, want at most a page of %d (I5)", killed, again,
+				page)
 		}
 		if claimed := storedVersions(t, cluster); !slices.Equal(claimed, []string{"v1", "v2"}) {
 			t.Fatalf("storedVersions = %v after kill %d: pruned before the proof (I2)", claimed, killed)
@@ -87,7 +89,8 @@ func TestTwentyKillsRepeatAtMostAPageEach(t *testing.T) {
 	}
 	t.Logf("%d kills, %d objects rewritten again", kills, repeated)
 	if repeated > kills*page {
-		t.Errorf("%d objects were rewritten again, want at most a page of %d for each of %d kills (I5)", repeated, page, kills)
+		t.Errorf("%d objects were rewritten again, want at most a page of %d for each of %d kills (I5)", repeated, page,
+			kills)
 	}
 	if len(times) != n || got.Result.Total != n || got.Result.Accounted() != n || !got.Result.Proven {
 		t.Errorf("%d of %d objects rewritten; result %+v", len(times), n, got.Result)
@@ -128,12 +131,14 @@ func TestASweepCompletesThroughFaults(t *testing.T) {
 		t.Errorf("not every kind of fault was met: %v", faults)
 	}
 	if got.Result.Accounted() < n || got.Result.Counts.Retried == 0 || got.Result.Throttled < 3 || !got.Result.Proven {
-		t.Errorf("result = %+v, want %d objects accounted for, retries, and at least 3 throttled requests", got.Result, n)
+		t.Errorf("result = %+v, want %d objects accounted for, retries, and at least 3 throttled requests", got.Result,
+			n)
 	}
 	wantRespected(t, proxy)
 }
 
-// retryAfter is what refusals ask for, crossing the time in which a refusal may reach the client, however busy the machine is.
+// retryAfter is what refusals ask for, crossing the time in which a refusal may reach the client, however busy the
+// machine is.
 const retryAfter, crossing = 3 * time.Second, time.Second
 
 // wantRespected fails if a request was sent while the server had asked for none (I7).
@@ -161,12 +166,15 @@ func TestTooManyRequestsLowersTheRate(t *testing.T) {
 	if refused < 0 {
 		t.Fatal("nothing was refused")
 	}
-	resumed := slices.IndexFunc(sent, func(r testbed.Record) bool { return r.Begin.After(sent[refused].End.Add(crossing)) })
+	resumed := slices.IndexFunc(
+		sent, func(r testbed.Record) bool { return r.Begin.After(sent[refused].End.Add(crossing)) },
+	)
 	if resumed < 0 {
 		t.Fatal("nothing was sent after Retry-After")
 	}
 	before := inFlight(sent[max(0, refused-100):refused])
-	// As many as were in flight before would start at once; what was lowered is not raised again before as many have ended.
+	// As many as were in flight before would start at once; what was lowered is not raised again before as many have
+	// ended.
 	after := inFlight(sent[resumed:min(len(sent), resumed+before)])
 	t.Logf("%d requests in flight before 429, %d after Retry-After", before, after)
 	if after > max(1, before*3/4) {
@@ -216,12 +224,14 @@ func TestNothingIsLostOrCreatedWhileOthersWrite(t *testing.T) {
 			case 0:
 				name := fmt.Sprintf("new-%d", i)
 				change(t, cluster, http.MethodPost, path, http.StatusCreated, map[string]any{
-					"apiVersion": v2, "kind": "Widget", "metadata": map[string]any{"name": name}, "spec": map[string]any{"color": "new"},
+					"apiVersion": v2, "kind": "Widget", "metadata": map[string]any{"name": name},
+					"spec": map[string]any{"color": "new"},
 				})
 				expected[name] = "new"
 			case 1:
 				if !deleted[old] {
-					change(t, cluster, http.MethodPatch, path+"/"+old, http.StatusOK, map[string]any{"spec": map[string]any{"color": fmt.Sprint(i)}})
+					change(t, cluster, http.MethodPatch, path+"/"+old, http.StatusOK,
+						map[string]any{"spec": map[string]any{"color": fmt.Sprint(i)}})
 					expected[old] = fmt.Sprint(i)
 				}
 			case 2:

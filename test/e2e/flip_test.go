@@ -14,7 +14,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// A storage version that flips while a migration runs: what was rewritten before may have been stored in the old version since.
+// A storage version that flips while a migration runs: what was rewritten before may have been stored in the old
+// version since.
 func TestAStorageVersionThatFlipsBackIsNeverTakenForSuccess(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{})
@@ -37,7 +38,8 @@ func TestAStorageVersionThatFlipsBackIsNeverTakenForSuccess(t *testing.T) {
 const flipObjects = 500
 
 // halfway begins a migration of widgets that are stored as v1, and returns when some of them are rewritten.
-func halfway(t *testing.T, cluster *testbed.Cluster, flags ...string) (user *cli, proxy *testbed.Proxy, running *flipping) {
+func halfway(t *testing.T, cluster *testbed.Cluster,
+	flags ...string) (user *cli, proxy *testbed.Proxy, running *flipping) {
 	t.Helper()
 	moveStorage(t, cluster, "v1")
 	if err := cluster.BulkCreate(t.Context(), testbed.Bulk{Count: flipObjects}); err != nil {
@@ -47,7 +49,8 @@ func halfway(t *testing.T, cluster *testbed.Cluster, flags ...string) (user *cli
 	user, proxy = throughProxy(t, cluster)
 	args := []string{"migrate", "widgets", "--max-rate=100", "--page-size=25", "-o", "json"}
 	command, wait := user.start(append(args, flags...)...)
-	eventually(t, "some widgets are rewritten", func() bool { return stored(t, cluster, testbed.WidgetsPrefix)[v2] >= 50 })
+	eventually(t, "some widgets are rewritten",
+		func() bool { return stored(t, cluster, testbed.WidgetsPrefix)[v2] >= 50 })
 	return user, proxy, &flipping{wait: wait, interrupt: func() { interrupt(t, command.Process) }}
 }
 
@@ -108,7 +111,8 @@ func flipAndInterrupt(t *testing.T, cluster *testbed.Cluster) {
 	time.Sleep(settle / 2)
 	for _, r := range patches(proxy) {
 		if r.Begin.After(flipped.Add(settle / 4)) {
-			t.Fatalf("%v after the flip it sent %s %s: nothing may be begun before the settle time is over", r.Begin.Sub(flipped), r.Method, r.Path)
+			t.Fatalf("%v after the flip it sent %s %s: nothing may be begun before the settle time is over",
+				r.Begin.Sub(flipped), r.Method, r.Path)
 		}
 	}
 	run.interrupt()
@@ -141,7 +145,8 @@ func unseen(t *testing.T, proxy *testbed.Proxy, f func()) {
 		Match: func(r *http.Request) bool { return isLook(r.Method, r.URL.Path) },
 	})
 	eventually(t, "the looks that were begun before are over", func() bool {
-		return !slices.ContainsFunc(proxy.Records(), func(r testbed.Record) bool { return r.End.IsZero() && isLook(r.Method, r.Path) })
+		return !slices.ContainsFunc(proxy.Records(),
+			func(r testbed.Record) bool { return r.End.IsZero() && isLook(r.Method, r.Path) })
 	})
 	f()
 	proxy.SetRules()

@@ -15,7 +15,8 @@ import (
 func TestTheGuardHoldsOnEveryRelease(t *testing.T) {
 	for _, release := range testbed.Releases() {
 		t.Run(string(release), func(t *testing.T) {
-			g := newGuarded(t, testbed.Options{Release: release, Users: []testbed.User{{Name: "forger"}}, Flags: []string{"--allow-privileged"}})
+			g := newGuarded(t, testbed.Options{Release: release, Users: []testbed.User{{Name: "forger"}},
+				Flags: []string{"--allow-privileged"}})
 			t.Run("the worker changes nothing", func(t *testing.T) { g.in(t).tryTheWorker() })
 			t.Run("the worker rewrites everything", func(t *testing.T) { g.in(t).rewriteEverything() })
 			t.Run("no one else writes reports and records", func(t *testing.T) { g.in(t).forge() })

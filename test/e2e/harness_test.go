@@ -36,7 +36,8 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
 	binary = filepath.Join(dir, "kube-migrator")
-	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-o", binary, "../../cmd/kube-migrator").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-o", binary,
+		"../../cmd/kube-migrator").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build kube-migrator: %v\n%s", err, out)
 		return 1
 	}
@@ -63,7 +64,8 @@ func newCLI(t *testing.T, cluster *testbed.Cluster) *cli {
 
 func newCLIWith(t *testing.T, cluster *testbed.Cluster, kubeconfig string) *cli {
 	state := t.TempDir()
-	return &cli{t: t, cluster: cluster, state: state, env: append(os.Environ(), "KUBECONFIG="+kubeconfig, "XDG_STATE_HOME="+state)}
+	return &cli{t: t, cluster: cluster, state: state,
+		env: append(os.Environ(), "KUBECONFIG="+kubeconfig, "XDG_STATE_HOME="+state)}
 }
 
 // output is what a command left.
@@ -106,7 +108,8 @@ func (c *cli) run(code int, args ...string) output {
 	_, wait := c.start(args...)
 	out := wait()
 	if out.code != code {
-		c.t.Fatalf("kube-migrator %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), out.code, code, out.stdout, out.stderr)
+		c.t.Fatalf("kube-migrator %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "),
+			out.code, code, out.stdout, out.stderr)
 	}
 	return out
 }
@@ -240,8 +243,8 @@ const (
 	v2 = testbed.WidgetGroup + "/v2"
 )
 
-// eventually waits until a condition holds. It asks seldom where asking is expensive, as it is to read thousands of objects, and leaves
-// the machine to what it waits for.
+// eventually waits until a condition holds. It asks seldom where asking is expensive, as it is to read thousands of
+// objects, and leaves the machine to what it waits for.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

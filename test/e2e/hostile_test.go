@@ -20,8 +20,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// The groups of a hostile aggregated API server: one lists objects with impossible names, one from the second list on, and one has a
-// discovery document without an end.
+// The groups of a hostile aggregated API server: one lists objects with impossible names, one from the second list on,
+// and one has a discovery document without an end.
 const (
 	namesGroup   = "names.example.com"
 	laterGroup   = "later.example.com"
@@ -59,7 +59,8 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"%s/v1","resources":[{"name":"flunders","singularName":"flunder",`+
-			`"namespaced":true,"kind":"Flunder","verbs":["get","list","patch"],"storageVersionHash":%q}]}`, group, group)
+			`"namespaced":true,"kind":"Flunder","verbs":["get","list","patch"],"storageVersionHash":%q}]}`, group,
+			group)
 	case "/v1/flunders":
 		names := impossible
 		if group == laterGroup && r.URL.Query().Get("limit") == "1" {
@@ -79,7 +80,8 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *hostile) writeEndless(w http.ResponseWriter) {
 	text := `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"` + endlessGroup + `/v1","resources":[`
 	for i := 0; ; i++ {
-		n, err := fmt.Fprintf(w, `%s{"name":"r%d","namespaced":true,"kind":"R%d","verbs":["get","list","patch"]}`, text, i, i)
+		n, err := fmt.Fprintf(w, `%s{"name":"r%d","namespaced":true,"kind":"R%d","verbs":["get","list","patch"]}`, text,
+			i, i)
 		h.written.Add(int64(n))
 		if err != nil {
 			return
@@ -120,20 +122,24 @@ func newHostile(t *testing.T, cluster *testbed.Cluster) *hostile {
 	h.server.StartTLS()
 	t.Cleanup(h.server.Close)
 	post(t, cluster, "/api/v1/namespaces/default/services", map[string]any{
-		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "flunders"}, "spec": map[string]any{"type": "ExternalName", "externalName": "localhost"},
+		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "flunders"},
+		"spec": map[string]any{"type": "ExternalName", "externalName": "localhost"},
 	})
 	for _, group := range []string{namesGroup, laterGroup, endlessGroup} {
 		post(t, cluster, "/apis/apiregistration.k8s.io/v1/apiservices", map[string]any{
-			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1." + group},
+			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+			"metadata": map[string]any{"name": "v1." + group},
 			"spec": map[string]any{
 				"group": group, "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10, "caBundle": h.ca,
-				"service": map[string]any{"namespace": "default", "name": "flunders", "port": h.server.Listener.Addr().(*net.TCPAddr).Port},
+				"service": map[string]any{"namespace": "default", "name": "flunders",
+					"port": h.server.Listener.Addr().(*net.TCPAddr).Port},
 			},
 		})
 	}
 	for _, group := range []string{namesGroup, laterGroup, endlessGroup} {
 		eventually(t, "the APIService of "+group+" is available", func() bool {
-			_, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodGet, "/apis/apiregistration.k8s.io/v1/apiservices/v1."+group, nil)
+			_, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodGet,
+				"/apis/apiregistration.k8s.io/v1/apiservices/v1."+group, nil)
 			return err == nil && strings.Contains(string(answer), `"type":"Available","status":"True"`)
 		})
 	}
@@ -146,7 +152,8 @@ func post(t *testing.T, cluster *testbed.Cluster, path string, object map[string
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPost, path, body); err != nil || status != http.StatusCreated {
+	if status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodPost, path, body); err != nil ||
+		status != http.StatusCreated {
 		t.Fatalf("create at %s: %d %s %v", path, status, answer, err)
 	}
 }
@@ -171,19 +178,24 @@ func TestAHostileAPIServerLeadsNoRequestAwayAndCannotFillTheMemory(t *testing.T)
 		lines := strings.Split(strings.TrimSpace(text), "\n")
 		last := lines[max(0, len(lines)-2):]
 		_, address, _ := strings.Cut(proxy.URL(), "://")
-		if len(last) < 2 || !strings.HasPrefix(last[0], wrong+"untrusted answer of the API server of flunders."+group+", asked at "+address+": ") ||
-			!strings.HasPrefix(last[1], next+"kube-migrator migrate flunders."+group) || strings.Contains(out.stderr, "request.go") {
-			t.Errorf("%s: the error is not two lines that name resource and server:\n%s\n%s", group, out.stdout, out.stderr)
+		if len(last) < 2 || !strings.HasPrefix(last[0], wrong+"untrusted answer of the API server of flunders."+group+
+			", asked at "+address+": ") ||
+			!strings.HasPrefix(last[1], next+"kube-migrator migrate flunders."+group) ||
+			strings.Contains(out.stderr, "request.go") {
+			t.Errorf("%s: the error is not two lines that name resource and server:\n%s\n%s", group,
+				out.stdout, out.stderr)
 		}
 		for _, r := range proxy.Records() {
 			within := strings.HasPrefix(r.Path, "/apis/"+group+"/v1/namespaces/d/flunders/")
-			if strings.Contains(r.Path, "secrets") || strings.Contains(r.Path, "proxy") || strings.Contains(r.Path, "..") || r.Method == http.MethodPatch && !within {
+			if strings.Contains(r.Path, "secrets") || strings.Contains(r.Path, "proxy") ||
+				strings.Contains(r.Path, "..") || r.Method == http.MethodPatch && !within {
 				t.Errorf("%s: %s %s was sent (I3)", group, r.Method, r.Path)
 			}
 		}
 	}
 	h.mu.Lock()
-	strange := slices.DeleteFunc(slices.Clone(h.changes), func(c string) bool { return strings.HasSuffix(c, "/v1/namespaces/d/flunders/a") })
+	strange := slices.DeleteFunc(slices.Clone(h.changes),
+		func(c string) bool { return strings.HasSuffix(c, "/v1/namespaces/d/flunders/a") })
 	h.mu.Unlock()
 	if len(strange) > 0 {
 		t.Errorf("the hostile API server was sent %q", strange)
@@ -192,8 +204,11 @@ func TestAHostileAPIServerLeadsNoRequestAwayAndCannotFillTheMemory(t *testing.T)
 	const mayBeRead, mayBeInUse = 64 << 20, 256 << 20 // the document of 2 MiB, and what lies in buffers on the way
 	command, wait := user.start("plan")
 	out := wait()
-	if !strings.Contains(out.stdout+out.stderr, endlessGroup+"/v1") || !strings.Contains(out.stdout+out.stderr, "whose answer cannot be used: answer too large") || strings.Contains(out.stderr, "request.go") {
-		t.Errorf("exit code %d, and nothing says which document is too large:\n%s\n%s", out.code, out.stdout, out.stderr)
+	if !strings.Contains(out.stdout+out.stderr, endlessGroup+"/v1") ||
+		!strings.Contains(out.stdout+out.stderr, "whose answer cannot be used: answer too large") ||
+		strings.Contains(out.stderr, "request.go") {
+		t.Errorf("exit code %d, and nothing says which document is too large:\n%s\n%s", out.code,
+			out.stdout, out.stderr)
 	}
 	if out.code == 0 {
 		t.Errorf("plan says that it is complete:\n%s\n%s", out.stdout, out.stderr)
@@ -201,6 +216,7 @@ func TestAHostileAPIServerLeadsNoRequestAwayAndCannotFillTheMemory(t *testing.T)
 	inUse := command.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 	t.Logf("plan: %d bytes of the endless document were written, %d bytes were in use at most", h.written.Load(), inUse)
 	if h.written.Load() == 0 || h.written.Load() > mayBeRead || inUse > mayBeInUse {
-		t.Errorf("%d bytes written and %d in use, want at most %d and %d (I6)", h.written.Load(), inUse, mayBeRead, mayBeInUse)
+		t.Errorf("%d bytes written and %d in use, want at most %d and %d (I6)", h.written.Load(),
+			inUse, mayBeRead, mayBeInUse)
 	}
 }

@@ -21,8 +21,10 @@ func TestAnInterruptFinishesWhatIsInFlightAndThePrintedCommandGoesOn(t *testing.
 	const n, page = 1500, 100
 	cluster := staleWidgets(t, n, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)
-	command, wait := user.start("migrate", "widgets", "--settle-time=1s", "--max-rate=200", "--page-size=100", "-o", "json")
-	eventually(t, "two pages are rewritten", func() bool { return stored(t, cluster, testbed.WidgetsPrefix)[v2] > 2*page })
+	command, wait := user.start("migrate", "widgets", "--settle-time=1s", "--max-rate=200",
+		"--page-size=100", "-o", "json")
+	eventually(t, "two pages are rewritten",
+		func() bool { return stored(t, cluster, testbed.WidgetsPrefix)[v2] > 2*page })
 	interrupt(t, command.Process)
 
 	out := wait()

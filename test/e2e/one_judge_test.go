@@ -45,7 +45,8 @@ func TestCheckAndProgressAnswerAlike(t *testing.T) {
 	}
 	both := func(what string, code int, words ...string) answer {
 		t.Helper()
-		check, progress := ask(code, append([]string{"check"}, words...)...), ask(code, append([]string{"progress"}, words...)...)
+		check, progress := ask(code, append([]string{"check"}, words...)...),
+			ask(code, append([]string{"progress"}, words...)...)
 		if diff := cmp.Diff(check, progress); diff != "" {
 			t.Errorf("%s (-check +progress):\n%s", what, diff)
 		}
@@ -56,7 +57,8 @@ func TestCheckAndProgressAnswerAlike(t *testing.T) {
 	p := c.triggering("--include=widgets.*", "--discovery-period=1h")
 	c.untilState(widgetsName, "proven", persistedOnly("v2"))
 	c.untilState("secrets", "recorded", func(s *v1alpha1.StorageState) bool { return s.Status.Excluded })
-	if a := both("after a proof", 0); a.Verdicts[widgetsName] != "Safe" || !slices.Contains(a.Excluded, "secrets") || a.Verdicts["secrets"] != "" {
+	if a := both("after a proof", 0); a.Verdicts[widgetsName] != "Safe" || !slices.Contains(a.Excluded, "secrets") ||
+		a.Verdicts["secrets"] != "" {
 		t.Errorf("after a proof: %+v, want widgets safe and secrets left out", a)
 	}
 	both("an excluded resource that is named", 3, "secrets")
@@ -70,7 +72,8 @@ func TestCheckAndProgressAnswerAlike(t *testing.T) {
 	c.end(p)
 	renewed := func(age time.Duration) {
 		at := time.Now().Add(-age).UTC().Format(time.RFC3339)
-		do(t, cluster, http.MethodPatch, states+"/"+widgetsName+"/status", map[string]any{"status": map[string]any{"lastHeartbeatTime": at}})
+		do(t, cluster, http.MethodPatch, states+"/"+widgetsName+"/status",
+			map[string]any{"status": map[string]any{"lastHeartbeatTime": at}})
 	}
 	renewed(91 * time.Minute)
 	both("a heartbeat as old as one of its period can be", 0)

@@ -28,7 +28,8 @@ func TestObjectsWhoseNamespaceIsGoneAreReportedAsOrphaned(t *testing.T) {
 		t.Fatal(err)
 	}
 	do(t, cluster, http.MethodPost, "/api/v1/namespaces", namespace)
-	create(t, cluster, "/apis/"+v1+"/namespaces/lost/widgets", v1, "Widget", "orphan", 2, map[string]any{"spec": map[string]any{"size": 1}})
+	create(t, cluster, "/apis/"+v1+"/namespaces/lost/widgets", v1, "Widget", "orphan", 2,
+		map[string]any{"spec": map[string]any{"size": 1}})
 	moveStorage(t, cluster, "v2")
 	selectNamespaces(t, cluster)
 	if err := cluster.DeleteRaw(t.Context(), namespaceKey); err != nil {
@@ -49,12 +50,14 @@ func TestObjectsWhoseNamespaceIsGoneAreReportedAsOrphaned(t *testing.T) {
 		{Namespace: "lost", Name: "orphan-001", Reason: migrate.Orphaned},
 	}
 	byName := cmpopts.SortSlices(func(a, b migrate.Failure) bool { return a.Name < b.Name })
-	if diff := cmp.Diff(want, got.Result.Failures, byName, cmpopts.IgnoreFields(migrate.Failure{}, "Message", "ResourceVersion", "Generation")); diff != "" {
+	if diff := cmp.Diff(want, got.Result.Failures, byName,
+		cmpopts.IgnoreFields(migrate.Failure{}, "Message", "ResourceVersion", "Generation")); diff != "" {
 		t.Errorf("failures (-want +got):\n%s", diff)
 	}
 	wantCounts(t, migrate.Counts{Rewritten: n, Failed: 2}, got)
 	if got.Outcome != render.Incomplete || got.Result.Proven || got.Result.Complete {
-		t.Errorf("outcome %s, complete %v, proven %v: want Incomplete and neither", got.Outcome, got.Result.Complete, got.Result.Proven)
+		t.Errorf("outcome %s, complete %v, proven %v: want Incomplete and neither", got.Outcome,
+			got.Result.Complete, got.Result.Proven)
 	}
 	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v1: 2, v2: n})
 	wantClaimed(t, cluster, "v1", "v2")
@@ -67,8 +70,9 @@ func TestObjectsWhoseNamespaceIsGoneAreReportedAsOrphaned(t *testing.T) {
 	wantClaimed(t, cluster, "v2")
 }
 
-// selectNamespaces registers a webhook that is about some namespaces, as most are, and allows everything. Since Kubernetes
-// looks for a namespace's labels before it asks such a webhook, writes to a namespace that is gone are answered with 404.
+// selectNamespaces registers a webhook that is about some namespaces, as most are, and allows everything. Since
+// Kubernetes looks for a namespace's labels before it asks such a webhook, writes to a namespace that is gone are
+// answered with 404.
 func selectNamespaces(t *testing.T, cluster *testbed.Cluster) {
 	t.Helper()
 	web, err := cluster.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,19 +90,21 @@ func selectNamespaces(t *testing.T, cluster *testbed.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	do(t, cluster, http.MethodPost, "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", map[string]any{
-		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-		"metadata": map[string]any{"name": "outside-kube-system"},
-		"webhooks": []any{map[string]any{
-			"name": "outside-kube-system.example.com", "sideEffects": "None", "admissionReviewVersions": []string{"v1"},
-			"clientConfig": map[string]any{"url": web.URL, "caBundle": cluster.CA()},
-			"namespaceSelector": map[string]any{"matchExpressions": []any{map[string]any{
-				"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": []string{"kube-system"},
-			}}},
-			"rules": []any{map[string]any{
-				"apiGroups": []string{testbed.WidgetGroup}, "apiVersions": []string{"*"},
-				"operations": []string{"UPDATE"}, "resources": []string{"widgets"},
+	do(t, cluster, http.MethodPost, "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+		map[string]any{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+			"metadata": map[string]any{"name": "outside-kube-system"},
+			"webhooks": []any{map[string]any{
+				"name": "outside-kube-system.example.com", "sideEffects": "None",
+				"admissionReviewVersions": []string{"v1"},
+				"clientConfig":            map[string]any{"url": web.URL, "caBundle": cluster.CA()},
+				"namespaceSelector": map[string]any{"matchExpressions": []any{map[string]any{
+					"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": []string{"kube-system"},
+				}}},
+				"rules": []any{map[string]any{
+					"apiGroups": []string{testbed.WidgetGroup}, "apiVersions": []string{"*"},
+					"operations": []string{"UPDATE"}, "resources": []string{"widgets"},
+				}},
 			}},
-		}},
-	})
+		})
 }

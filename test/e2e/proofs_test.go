@@ -20,8 +20,9 @@ func unknown(s *v1alpha1.StorageState) bool {
 	return slices.Contains(s.Status.PersistedStorageVersionHashes, v1alpha1.Unknown)
 }
 
-// looked waits for three more looks at a resource, of a controller that looks every second, and returns its StorageState. The first looks of a controller may
-// each find a reason to doubt, where API servers leave no traces: a run that starts between them proves nothing.
+// looked waits for three more looks at a resource, of a controller that looks every second, and returns its
+// StorageState. The first looks of a controller may each find a reason to doubt, where API servers leave no traces: a
+// run that starts between them proves nothing.
 func (c *controlled) looked(name string) *v1alpha1.StorageState {
 	c.Helper()
 	s := c.untilState(name, "recorded", func(s *v1alpha1.StorageState) bool { return len(s.Status.PersistedStorageVersionHashes) > 0 })
@@ -49,13 +50,16 @@ func (c *controlled) migrationsOfWidgets() (names []string) {
 func (c *controlled) asPeer(name string, condition v1alpha1.ConditionType) {
 	c.Helper()
 	object := map[string]any{
-		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"resource": map[string]any{"group": testbed.WidgetGroup, "version": "v1", "resource": "widgets"}},
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
+		"metadata": map[string]any{"name": name},
+		"spec": map[string]any{"resource": map[string]any{"group": testbed.WidgetGroup, "version": "v1",
+			"resource": "widgets"}},
 	}
 	do(c.T, c.cluster, http.MethodPost, migrations, object)
 	if condition != "" {
 		do(c.T, c.cluster, http.MethodPatch, migrations+"/"+name+"/status", map[string]any{"status": map[string]any{
-			"state": nil, "conditions": []any{map[string]any{"type": condition, "status": "True", "lastUpdateTime": "2026-01-02T12:00:00Z"}},
+			"state": nil, "conditions": []any{map[string]any{"type": condition, "status": "True",
+				"lastUpdateTime": "2026-01-02T12:00:00Z"}},
 		}})
 	}
 }
@@ -85,7 +89,8 @@ func TestAProofCountsWhoeverAskedForTheMigration(t *testing.T) {
 	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
 	c.end(p)
 
-	// Where somebody has asked, a controller that asks by itself does not ask again, and where somebody has paused neither.
+	// Where somebody has asked, a controller that asks by itself does not ask again, and where somebody has paused
+	// neither.
 	moveStorage(t, c.cluster, "v1")
 	c.asPeer("widgets-first", v1alpha1.Running)
 	c.change("widgets-first", `{"spec": {"state": "Paused"}}`)
@@ -95,7 +100,8 @@ func TestAProofCountsWhoeverAskedForTheMigration(t *testing.T) {
 	c.change("widgets-first", `{"spec": {"state": "Active"}}`)
 	c.untilState(widgetsName, "proven by what was asked for first", persistedOnly("v1"))
 	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v1: n})
-	if names := c.migrationsOfWidgets(); !slices.Equal(names, []string{"widgets-before", "widgets-by-a-client", "widgets-first"}) {
+	if names := c.migrationsOfWidgets(); !slices.Equal(names, []string{"widgets-before",
+		"widgets-by-a-client", "widgets-first"}) {
 		t.Errorf("migrations of widgets are %v, want no other one", names)
 	}
 	if again, err := c.read("widgets-before"); err != nil || again.Status.Run.Generation != 0 {
@@ -131,22 +137,27 @@ func TestMigrateByHandRecordsItsProof(t *testing.T) {
 
 	t.Run("not where the user may not write it", func(t *testing.T) {
 		allow(t, cluster, user, []any{
-			rule(testbed.WidgetGroup, "widgets", "get", "list", "patch"), rule("apiextensions.k8s.io", "customresourcedefinitions", "get", "list", "patch", "update"),
-			rule("apiregistration.k8s.io", "apiservices", "get", "list"), rule("coordination.k8s.io", "leases", "get", "list"),
+			rule(testbed.WidgetGroup, "widgets", "get", "list", "patch"),
+			rule("apiextensions.k8s.io", "customresourcedefinitions", "get", "list", "patch", "update"),
+			rule("apiregistration.k8s.io", "apiservices", "get", "list"),
+			rule("coordination.k8s.io", "leases", "get", "list"),
 			rule("discovery.k8s.io", "endpointslices", "get", "list"), rule("", "namespaces", "get"),
-			map[string]any{"apiGroups": []string{"migration.k8s.io"}, "resources": []string{"storagestates"}, "verbs": []string{"get", "list"}},
+			map[string]any{"apiGroups": []string{"migration.k8s.io"}, "resources": []string{"storagestates"},
+				"verbs": []string{"get", "list"}},
 		})
 		kubeconfig, err := cluster.KubeconfigFor(cluster.Servers[0].URL(), user)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := newCLIWith(t, cluster, kubeconfig).migrate(0, "widgets")
-		if got.Outcome != render.Proven || got.StorageState != nil || !strings.Contains(got.StorageStateKept, `cannot patch resource "storagestates/status"`) {
+		if got.Outcome != render.Proven || got.StorageState != nil ||
+			!strings.Contains(got.StorageStateKept, `cannot patch resource "storagestates/status"`) {
 			t.Errorf("%s: recorded %v, kept because %q", got.Outcome, got.StorageState, got.StorageStateKept)
 		}
 	})
 	t.Run("not where it went on from a checkpoint", func(t *testing.T) {
-		if got := admin.migrate(0, "widgets", "--resume"); got.StorageState != nil || !strings.Contains(got.StorageStateKept, "went on from a checkpoint") {
+		if got := admin.migrate(0, "widgets", "--resume"); got.StorageState != nil ||
+			!strings.Contains(got.StorageStateKept, "went on from a checkpoint") {
 			t.Errorf("recorded %v, kept because %q", got.StorageState, got.StorageStateKept)
 		}
 	})
@@ -154,8 +165,10 @@ func TestMigrateByHandRecordsItsProof(t *testing.T) {
 		_, wait := admin.start("migrate", "--settle-time=6s", "-o", "json", "widgets")
 		time.Sleep(time.Second) // it has read the StorageState, and waits for the settle time
 		required := c.state(widgetsName).Status.RequiredStartResourceVersion
-		do(t, cluster, http.MethodPatch, states+"/"+widgetsName+"/status", map[string]any{"status": map[string]any{"requiredStartResourceVersion": required + "0"}})
-		if got := succeeded(t, wait()); got.StorageState != nil || !strings.Contains(got.StorageStateKept, "since the run started") {
+		do(t, cluster, http.MethodPatch, states+"/"+widgetsName+"/status",
+			map[string]any{"status": map[string]any{"requiredStartResourceVersion": required + "0"}})
+		if got := succeeded(t, wait()); got.StorageState != nil ||
+			!strings.Contains(got.StorageStateKept, "since the run started") {
 			t.Errorf("recorded %v, kept because %q", got.StorageState, got.StorageStateKept)
 		}
 	})
@@ -178,10 +191,14 @@ func TestGroupVersionsAreFilledAndRefreshedForEveryMigration(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 10, testbed.Widgets{}))
 	c.asPeer("widgets-by-a-client", "")
-	c.ask(v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: "events.k8s.io", Resource: "events"}})
+	c.ask(v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: "events.k8s.io",
+		Resource: "events"}})
 	do(t, c.cluster, http.MethodPost, migrations+"?fieldManager=somebody", map[string]any{
-		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration", "metadata": map[string]any{"name": "kept"},
-		"spec": map[string]any{"state": "Paused", "resource": map[string]any{"group": testbed.WidgetGroup, "resource": "widgets"}, "groupVersions": []any{map[string]any{"group": "mine", "version": "v9"}}},
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
+		"metadata": map[string]any{"name": "kept"},
+		"spec": map[string]any{"state": "Paused",
+			"resource":      map[string]any{"group": testbed.WidgetGroup, "resource": "widgets"},
+			"groupVersions": []any{map[string]any{"group": "mine", "version": "v9"}}},
 	})
 	c.controller("--auto-trigger=false")
 	served := func(want ...v1alpha1.GroupVersion) func(*v1alpha1.StorageVersionMigration) bool {
@@ -189,22 +206,27 @@ func TestGroupVersionsAreFilledAndRefreshedForEveryMigration(t *testing.T) {
 	}
 	core, events := v1alpha1.GroupVersion{Version: "v1"}, v1alpha1.GroupVersion{Group: "events.k8s.io", Version: "v1"}
 	c.until("events.events.k8s.io", "filled with both groups", served(core, events))
-	both := []v1alpha1.GroupVersion{{Group: testbed.WidgetGroup, Version: "v2"}, {Group: testbed.WidgetGroup, Version: "v1"}}
+	both := []v1alpha1.GroupVersion{{Group: testbed.WidgetGroup, Version: "v2"},
+		{Group: testbed.WidgetGroup, Version: "v1"}}
 	c.until("widgets-by-a-client", "filled", served(both...))
 
-	// The API's documentation says what a client of the proposal compares, also where metadata.generation is another number.
+	// The API's documentation says what a client of the proposal compares, also where metadata.generation is another
+	// number.
 	m := c.until("widgets-by-a-client", "succeeded", func(m *v1alpha1.StorageVersionMigration) bool {
 		return m.Status.CompletedGeneration == m.Spec.Generation
 	})
-	if m.Generation == m.Spec.Generation || m.Status.ObservedGeneration != 0 || m.Status.Run.Generation != m.Spec.Generation {
-		t.Errorf("generations: %d, spec %d, observed %d, of the run %d", m.Generation, m.Spec.Generation, m.Status.ObservedGeneration, m.Status.Run.Generation)
+	if m.Generation == m.Spec.Generation || m.Status.ObservedGeneration != 0 ||
+		m.Status.Run.Generation != m.Spec.Generation {
+		t.Errorf("generations: %d, spec %d, observed %d, of the run %d", m.Generation, m.Spec.Generation,
+			m.Status.ObservedGeneration, m.Status.Run.Generation)
 	}
 
 	d := definitionOf(t, c.cluster)
 	for i := range d.Spec.Versions {
 		d.Spec.Versions[i].Served = d.Spec.Versions[i].Name == "v2"
 	}
-	do(t, c.cluster, http.MethodPut, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, d)
+	do(t, c.cluster, http.MethodPut, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+
+		testbed.WidgetDefinition, d)
 	c.until("widgets-by-a-client", "refreshed", served(both[0]))
 	if kept, err := c.read("kept"); err != nil || !served(v1alpha1.GroupVersion{Group: "mine", Version: "v9"})(kept) {
 		t.Errorf("what somebody else applies was written: %v (%v)", kept.Spec.GroupVersions, err)
@@ -217,7 +239,8 @@ func TestWhatIsCancelledStaysSoUntilSomebodyAsks(t *testing.T) {
 	const n = 2000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	c.asPeer("widgets-by-a-client", "")
-	c.change("widgets-by-a-client", `{"spec": {"state": "Cancelled"}}`) // there is none of ours, and nothing is to be done about widgets
+	// there is none of ours, and nothing is to be done about widgets
+	c.change("widgets-by-a-client", `{"spec": {"state": "Cancelled"}}`)
 	c.triggering("--include=widgets.*", "--include=config*", "--discovery-period=1s", "--settle-time=3s")
 	user := newCLI(t, c.cluster)
 	c.until("configmaps", "asked for", func(*v1alpha1.StorageVersionMigration) bool { return true })
@@ -254,7 +277,8 @@ func TestWhatIsCancelledStaysSoUntilSomebodyAsks(t *testing.T) {
 	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v1: n})
 }
 
-// With --bootstrap=none, a resource that was asked for once is migrated by itself from then on, also after its migration has expired.
+// With --bootstrap=none, a resource that was asked for once is migrated by itself from then on, also after its
+// migration has expired.
 func TestAMigrationThatHasExpiredIsAskedForAgainWhenItIsNeeded(t *testing.T) {
 	t.Parallel()
 	const n = 100
@@ -265,7 +289,10 @@ func TestAMigrationThatHasExpiredIsAskedForAgainWhenItIsNeeded(t *testing.T) {
 		t.Fatalf("nobody has asked for widgets: %+v", s.Status)
 	}
 	c.ask(v1alpha1.StorageVersionMigrationSpec{TTLSecondsAfterFinished: new(int32(0))})
-	c.untilState(widgetsName, "proven", func(s *v1alpha1.StorageState) bool { return persistedOnly("v2")(s) && s.Status.Requested })
+	c.untilState(widgetsName, "proven", func(s *v1alpha1.StorageState) bool {
+		return persistedOnly("v2")(s) &&
+			s.Status.Requested
+	})
 	eventually(t, "the migration has expired", func() bool { return c.generation(widgetsName) == 0 })
 	if s := c.state(widgetsName); !persistedOnly("v2")(s) {
 		t.Errorf("after its migration has expired the state is %+v", s.Status)

@@ -131,7 +131,8 @@ func TestWhatCannotBeDoneIsRefusedInTwoLinesAndNothingIsWritten(t *testing.T) {
 
 			what, try := user.refused(test.args...)
 
-			if took := time.Since(began); took > 30*time.Second { // those that do not answer are given 5 s, and this machine has other tests to run
+			// those that do not answer are given 5 s, and this machine has other tests to run
+			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("it took %v to refuse", took)
 			}
 			for _, part := range test.what {
@@ -175,7 +176,8 @@ func allowReading(t *testing.T, cluster *testbed.Cluster, user string) {
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
 	do(t, cluster, http.MethodPost, rbac+"clusterroles", map[string]any{
 		"metadata": map[string]any{"name": user},
-		"rules":    []any{map[string]any{"apiGroups": []string{"*"}, "resources": []string{"*"}, "verbs": []string{"get", "list"}}},
+		"rules": []any{map[string]any{"apiGroups": []string{"*"}, "resources": []string{"*"},
+			"verbs": []string{"get", "list"}}},
 	})
 	do(t, cluster, http.MethodPost, rbac+"clusterrolebindings", map[string]any{
 		"metadata": map[string]any{"name": user},
@@ -192,9 +194,11 @@ func installNameless(t *testing.T, cluster *testbed.Cluster) {
 		"metadata": map[string]any{"name": "gadgets." + testbed.WidgetGroup},
 		"spec": map[string]any{
 			"group": testbed.WidgetGroup, "scope": "Namespaced",
-			"names": map[string]any{"plural": "gadgets", "singular": "gadget", "kind": "Widget", "listKind": "WidgetList"},
+			"names": map[string]any{"plural": "gadgets", "singular": "gadget", "kind": "Widget",
+				"listKind": "WidgetList"},
 			"versions": []any{map[string]any{
-				"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}},
+				"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}},
 			}},
 		},
 	})

@@ -54,7 +54,8 @@ func judge(t *testing.T, cluster *testbed.Cluster, object, message string) (deni
 			"name": "judge.example.com", "sideEffects": "None", "admissionReviewVersions": []string{"v1"},
 			"clientConfig": map[string]any{"url": server.URL + "/judge", "caBundle": cluster.CA()},
 			"rules": []any{map[string]any{
-				"apiGroups": []string{testbed.WidgetGroup}, "apiVersions": []string{"*"}, "resources": []string{"widgets"}, "operations": []string{"UPDATE"},
+				"apiGroups": []string{testbed.WidgetGroup}, "apiVersions": []string{"*"},
+				"resources": []string{"widgets"}, "operations": []string{"UPDATE"},
 			}},
 			"matchConditions": []any{map[string]any{"name": "one", "expression": "request.name == '" + object + "'"}},
 		}},
@@ -81,12 +82,14 @@ func TestOneRejectedObjectIsNamedAndTheOthersAreMigrated(t *testing.T) {
 		t.Errorf("storedVersions = %v, want it unpruned: [v1 v2]", claimed)
 	}
 	if got.Outcome != render.Incomplete || got.Result.Complete || got.Result.Proven {
-		t.Errorf("outcome %s, complete %v, proven %v: success was claimed (I4)", got.Outcome, got.Result.Complete, got.Result.Proven)
+		t.Errorf("outcome %s, complete %v, proven %v: success was claimed (I4)", got.Outcome,
+			got.Result.Complete, got.Result.Proven)
 	}
 	if diff := cmp.Diff(migrate.Counts{Rewritten: n - 1, Failed: 1}, got.Result.Counts); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
-	if f := got.Result.Failures; len(f) != 1 || f[0].Namespace != "default" || f[0].Name != bad || f[0].Reason != migrate.Rejected ||
+	if f := got.Result.Failures; len(f) != 1 || f[0].Namespace != "default" || f[0].Name != bad ||
+		f[0].Reason != migrate.Rejected ||
 		!strings.Contains(f[0].Message, "the color is out of fashion") {
 		t.Errorf("failures = %+v, want %s, rejected, with the webhook's reason", f, bad)
 	}
@@ -95,7 +98,8 @@ func TestOneRejectedObjectIsNamedAndTheOthersAreMigrated(t *testing.T) {
 		people := *user
 		people.t = t
 		out := people.run(4, "migrate", "widgets", "--resume", "--settle-time=1s")
-		for _, want := range []string{"finished with failures", "1 failed", "default/" + bad + ": Rejected: ", "the color is out of fashion", "kube-migrator migrate widgets.demo.example.com --resume"} {
+		for _, want := range []string{"finished with failures", "1 failed", "default/" + bad + ": Rejected: ",
+			"the color is out of fashion", "kube-migrator migrate widgets.demo.example.com --resume"} {
 			if !strings.Contains(out.stdout, want) {
 				t.Errorf("the summary does not say %q:\n%s", want, out.stdout)
 			}
@@ -109,7 +113,8 @@ func TestOneRejectedObjectIsNamedAndTheOthersAreMigrated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		command := exec.CommandContext(t.Context(), "bash", "-c", strings.Replace(got.Next, "kube-migrator", binary, 1)+" -o json")
+		command := exec.CommandContext(t.Context(), "bash", "-c",
+			strings.Replace(got.Next, "kube-migrator", binary, 1)+" -o json")
 		command.Env = append(user.env, "KUBECONFIG="+kubeconfig)
 		out, err := command.Output()
 		if err != nil {

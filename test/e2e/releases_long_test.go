@@ -33,8 +33,10 @@ func installedOn(t *testing.T, release testbed.Release) {
 
 	// Everything is accepted, and an old API server drops no field of it: applying it again changes nothing.
 	const weak = "API servers older than 1.35 do not show that they were restarted"
-	first, again := tool.run(0, "install", "--wait=false", "--workers=in-process"), tool.run(0, "install", "--wait=false")
-	if want := strings.ReplaceAll(first.stdout, "created   ", "unchanged "); strings.Contains(first.stdout, "unchanged") || again.stdout != want {
+	first, again := tool.run(0, "install", "--wait=false", "--workers=in-process"),
+		tool.run(0, "install", "--wait=false")
+	if want := strings.ReplaceAll(first.stdout, "created   ", "unchanged "); strings.Contains(first.stdout,
+		"unchanged") || again.stdout != want {
 		t.Errorf("install again (-want +got):\n%s", cmp.Diff(want, again.stdout))
 	}
 	if !strings.Contains(again.stderr, weak) || !strings.Contains(again.stderr, " --min-evidence=sampled") {
@@ -82,10 +84,12 @@ func installedOn(t *testing.T, release testbed.Release) {
 
 	// Nothing but the namespace is left, which kube-controller-manager has to empty; there is none here.
 	tool.run(0, "uninstall")
-	if out := tool.run(1, "uninstall", "--purge", "--timeout=30s"); !strings.Contains(out.stderr, "everything of the kind Namespace is deleted") {
+	if out := tool.run(1, "uninstall", "--purge", "--timeout=30s"); !strings.Contains(out.stderr,
+		"everything of the kind Namespace is deleted") {
 		t.Errorf("uninstall --purge:\n%s", out.stderr)
 	}
-	status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodGet, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", nil)
+	status, answer, err := cluster.Servers[0].Do(t.Context(), http.MethodGet,
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", nil)
 	if err != nil || status != http.StatusOK || strings.Contains(string(answer), "migration.k8s.io/v1alpha1") {
 		t.Errorf("the CustomResourceDefinitions after uninstall: %d, %v", status, err)
 	}
@@ -115,7 +119,8 @@ func nextRelease(t *testing.T, release testbed.Release) string {
 	return known[i+1]
 }
 
-// wantCurrentStates expects that built-in resources too are recorded as stored in the version that the API server writes, and in no other.
+// wantCurrentStates expects that built-in resources too are recorded as stored in the version that the API server
+// writes, and in no other.
 func wantCurrentStates(t *testing.T, cluster *testbed.Cluster) {
 	t.Helper()
 	var list v1alpha1.StorageStateList
@@ -127,7 +132,8 @@ func wantCurrentStates(t *testing.T, cluster *testbed.Cluster) {
 		t.Errorf("%d StorageStates, want %d or more", len(list.Items), least)
 	}
 	for _, s := range list.Items {
-		if want := []string{s.Status.CurrentStorageVersionHash}; !s.Status.Excluded && !slices.Equal(s.Status.PersistedStorageVersionHashes, want) {
+		if want := []string{s.Status.CurrentStorageVersionHash}; !s.Status.Excluded &&
+			!slices.Equal(s.Status.PersistedStorageVersionHashes, want) {
 			t.Errorf("%s is recorded as stored in %v, want %v", s.Name, s.Status.PersistedStorageVersionHashes, want)
 		}
 	}

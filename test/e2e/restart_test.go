@@ -52,16 +52,18 @@ func TestARestartedServerBeginsANewPassThatSkipsWhatIsDone(t *testing.T) {
 	}
 }
 
-// Servers that are restarted one after the other are a new epoch each time. What is proven to be done lies in a good range or in the good
-// prefix, nothing is written while a server does not answer, and so little is sent twice: also with the whole grace, which a settle
-// time of less would shorten.
+// Servers that are restarted one after the other are a new epoch each time. What is proven to be done lies in a good
+// range or in the good prefix, nothing is written while a server does not answer, and so little is sent twice: also
+// with the whole grace, which a settle time of less would shorten.
 func TestServersRestartedTwiceInMidSweep(t *testing.T) {
 	t.Parallel()
 	const n, page, restarts = 4000, 200, 4
-	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2), Flags: quickStop})
+	cluster := testbed.New(t, testbed.Options{Isolated: true,
+		Servers: make([]testbed.ServerOptions, 2), Flags: quickStop})
 	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
 	user, proxy := throughProxy(t, cluster)
-	_, wait := user.start("migrate", "widgets", "--settle-time=10s", "--max-rate=150", fmt.Sprintf("--page-size=%d", page), "-o", "json")
+	_, wait := user.start("migrate", "widgets", "--settle-time=10s", "--max-rate=150",
+		fmt.Sprintf("--page-size=%d", page), "-o", "json")
 	for i := range restarts {
 		eventually(t, "a further part of the objects is sent", func() bool {
 			return stored(t, cluster, testbed.WidgetsPrefix)[v2] >= (i+1)*n/(restarts+2)
@@ -83,7 +85,8 @@ func TestServersRestartedTwiceInMidSweep(t *testing.T) {
 	got := succeeded(t, wait())
 	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
 	answered := answeredPatches(proxy)
-	t.Logf("%d patches answered for %d objects, counts %+v, %d restarts", answered, n, got.Result.Counts, got.Result.Restarts)
+	t.Logf("%d patches answered for %d objects, counts %+v, %d restarts", answered, n,
+		got.Result.Counts, got.Result.Restarts)
 	if got.Result.Restarts < restarts || !got.Result.Proven {
 		t.Errorf("result = %+v, want it proven after %d epochs", got.Result, restarts)
 	}

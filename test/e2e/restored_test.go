@@ -9,8 +9,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// An etcd that was restored from a backup holds old objects, and its revision need not be lower than before: others have written meanwhile, or
-// it was bumped on purpose. What a sweep knew from before must not be believed (I4, I5).
+// An etcd that was restored from a backup holds old objects, and its revision need not be lower than before: others
+// have written meanwhile, or it was bumped on purpose. What a sweep knew from before must not be believed (I4, I5).
 func TestARestoredEtcdThatHasCaughtUpIsRecognised(t *testing.T) {
 	t.Parallel()
 	const n, others = 300, 3000

@@ -19,7 +19,8 @@ func nothingIsPrunedWithoutEnoughEvidence(t *testing.T, g *gadgets) {
 
 	report := user.retire(3, g, "--unserve", "--remove", "--min-evidence=declared")
 
-	if got := stepStates(report); got[retire.Migrate] != retire.Todo || got[retire.Prune] != retire.Todo || !strings.Contains(report.Next, "--min-evidence=observed") {
+	if got := stepStates(report); got[retire.Migrate] != retire.Todo || got[retire.Prune] != retire.Todo ||
+		!strings.Contains(report.Next, "--min-evidence=observed") {
 		t.Errorf("steps %v, next %q; want none done, and the evidence that there is", got, report.Next)
 	}
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
@@ -27,7 +28,8 @@ func nothingIsPrunedWithoutEnoughEvidence(t *testing.T, g *gadgets) {
 	g.wantVersions("v2", "v2 served storage")
 }
 
-// storageVersionGoesBack has the storage version go back and forth before the definition is changed for the (skip+1)th time.
+// storageVersionGoesBack has the storage version go back and forth before the definition is changed for the (skip+1)th
+// time.
 func storageVersionGoesBack(skip int) func(*testing.T, *gadgets) {
 	return func(t *testing.T, g *gadgets) {
 		g.stale(3)
@@ -49,7 +51,8 @@ func storageVersionGoesBack(skip int) func(*testing.T, *gadgets) {
 
 		report := user.retire(2, g, "--unserve", "--remove")
 
-		if stepStates(report)[retire.Remove] == retire.Done || !strings.Contains(report.Error, "status.storedVersions names v1 again") {
+		if stepStates(report)[retire.Remove] == retire.Done ||
+			!strings.Contains(report.Error, "status.storedVersions names v1 again") {
 			t.Errorf("steps %v, error %q: want it refused, because v1 may be stored again", report.Steps, report.Error)
 		}
 		versions, stored := g.versions()
@@ -88,7 +91,8 @@ func (g *gadgets) disown(name string) {
 	var object map[string]any
 	decode(g.t, raw, &object)
 	object["metadata"].(map[string]any)["managedFields"] = []any{map[string]any{
-		"manager": "alice", "operation": "Update", "apiVersion": v1, "fieldsType": "FieldsV1", "fieldsV1": map[string]any{},
+		"manager": "alice", "operation": "Update", "apiVersion": v1, "fieldsType": "FieldsV1",
+		"fieldsV1": map[string]any{},
 	}}
 	if raw, err = json.Marshal(object); err != nil {
 		g.t.Fatal(err)

@@ -35,7 +35,8 @@ type gadgets struct {
 	plural  string
 }
 
-// newGadgets defines a resource with the versions v1 and v2, both served, stored as v1. The field legacy is in v1 alone.
+// newGadgets defines a resource with the versions v1 and v2, both served, stored as v1. The field legacy is in v1
+// alone.
 func newGadgets(t *testing.T, cluster *testbed.Cluster, plural string) *gadgets {
 	t.Helper()
 	g := gadgetsOf(t, cluster, plural)
@@ -65,7 +66,8 @@ func (g *gadgets) crd(versions ...string) map[string]any {
 			fields["legacy"] = text
 		}
 		entries = append(entries, map[string]any{
-			"name": name, "served": true, "storage": storage, "subresources": map[string]any{"status": map[string]any{}},
+			"name": name, "served": true, "storage": storage,
+			"subresources": map[string]any{"status": map[string]any{}},
 			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{
 				"spec":   map[string]any{"type": "object", "properties": fields},
 				"status": map[string]any{"type": "object", "properties": map[string]any{"phase": text}},
@@ -73,10 +75,12 @@ func (g *gadgets) crd(versions ...string) map[string]any {
 		})
 	}
 	return map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": g.definition()},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": g.definition()},
 		"spec": map[string]any{
 			"group": testbed.WidgetGroup, "scope": "Namespaced", "versions": entries,
-			"names": map[string]any{"plural": g.plural, "singular": g.singular(), "kind": g.kind(), "listKind": g.kind() + "List"},
+			"names": map[string]any{"plural": g.plural, "singular": g.singular(), "kind": g.kind(),
+				"listKind": g.kind() + "List"},
 		},
 	}
 }
@@ -119,7 +123,8 @@ func (g *gadgets) get(version, name string) (read gadget) {
 // apply applies on the server's side, without force; the error is what the API server says.
 func (g *gadgets) apply(manager, version, name string, fields map[string]any) error {
 	g.t.Helper()
-	object := map[string]any{"apiVersion": testbed.WidgetGroup + "/" + version, "kind": g.kind(), "metadata": map[string]any{"name": name}}
+	object := map[string]any{"apiVersion": testbed.WidgetGroup + "/" + version, "kind": g.kind(),
+		"metadata": map[string]any{"name": name}}
 	path := []string{g.collection(version), name}
 	for field, value := range fields {
 		object[field] = value
@@ -127,7 +132,8 @@ func (g *gadgets) apply(manager, version, name string, fields map[string]any) er
 			path = append(path, "status")
 		}
 	}
-	return g.client.Patch(types.ApplyPatchType).AbsPath(path...).Param("fieldManager", manager).Body(mustJSON(object)).Do(g.t.Context()).Error()
+	return g.client.Patch(types.ApplyPatchType).AbsPath(path...).Param("fieldManager",
+		manager).Body(mustJSON(object)).Do(g.t.Context()).Error()
 }
 
 func (g *gadgets) mustApply(manager, version, name string, fields map[string]any) {
@@ -216,7 +222,8 @@ func (g *gadgets) moveStorage(version string) {
 	}
 }
 
-// stale makes n objects that are stored as v1, each with an owner of its color and one of its size, and moves the storage version.
+// stale makes n objects that are stored as v1, each with an owner of its color and one of its size, and moves the
+// storage version.
 func (g *gadgets) stale(n int) {
 	g.t.Helper()
 	g.fill(n)
@@ -233,7 +240,8 @@ func (g *gadgets) fill(n int) {
 	}
 }
 
-// wantUnnamed expects that every object is stored as v2, and that managedFields of none names v1, nor makes up an owner.
+// wantUnnamed expects that every object is stored as v2, and that managedFields of none names v1, nor makes up an
+// owner.
 func (g *gadgets) wantUnnamed(n int) {
 	g.t.Helper()
 	wantStored(g.t, g.cluster, g.prefix(), map[string]int{v2: n})
@@ -254,7 +262,8 @@ func (g *gadgets) wantUnnamed(n int) {
 // retire runs `retire -o json` for v1 with a short settle time.
 func (c *cli) retire(code int, g *gadgets, args ...string) render.Retirement {
 	c.t.Helper()
-	return retirement(c.t, c.run(code, append([]string{"retire", g.definition(), "--version=v1", "--settle-time=1s", "-o", "json"}, args...)...))
+	return retirement(c.t, c.run(code, append([]string{"retire", g.definition(), "--version=v1", "--settle-time=1s",
+		"-o", "json"}, args...)...))
 }
 
 func retirement(t *testing.T, out output) (report render.Retirement) {

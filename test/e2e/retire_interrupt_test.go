@@ -22,7 +22,8 @@ var moments = []struct {
 }{
 	{"the first object is rewritten", (*gadgets).item, func(int) int { return 0 }},
 	{"the last object is rewritten", (*gadgets).item, func(n int) int { return n - 1 }},
-	{"storedVersions is pruned", func(g *gadgets) string { return definitions + g.definition() + "/status" }, func(int) int { return 0 }},
+	{"storedVersions is pruned", func(g *gadgets) string { return definitions + g.definition() + "/status" },
+		func(int) int { return 0 }},
 	{"the first object's managedFields are moved", (*gadgets).item, func(n int) int { return n }},
 	{"the last object's managedFields are moved", (*gadgets).item, func(n int) int { return 2*n - 1 }},
 	{"the version is unserved", (*gadgets).whole, func(int) int { return 0 }},
@@ -51,7 +52,8 @@ func sameCommandGoesOnWhereverItIsKilled(t *testing.T, g *gadgets) {
 
 				g.wantVersions("v2", "v2 served storage")
 				g.wantUnnamed(n)
-				if err := g.apply("mallory", "v2", "g-003", spec("color", "blue")); err == nil || !strings.Contains(err.Error(), `"alice"`) {
+				if err := g.apply("mallory", "v2", "g-003", spec("color", "blue")); err == nil ||
+					!strings.Contains(err.Error(), `"alice"`) {
 					t.Errorf("somebody else applies the color: %v, want a conflict with alice", err)
 				}
 			})
@@ -59,7 +61,8 @@ func sameCommandGoesOnWhereverItIsKilled(t *testing.T, g *gadgets) {
 	}
 }
 
-// killed runs a command that is killed before, or after, the API server has seen a request; skip lets the first ones pass.
+// killed runs a command that is killed before, or after, the API server has seen a request; skip lets the first ones
+// pass.
 func (c *cli) killed(proxy *testbed.Proxy, after bool, skip int, match func(*http.Request) bool, args ...string) {
 	c.t.Helper()
 	var mu sync.Mutex

@@ -15,7 +15,8 @@ func missingPermissionIsFoundBeforeTheFirstStep(t *testing.T, g *gadgets) {
 	const extensions = "apiextensions.k8s.io"
 	g.stale(2)
 	allow(t, g.cluster, guest, []any{
-		rule("", "namespaces", "get"), rule("coordination.k8s.io", "leases", "list"), rule("apiregistration.k8s.io", "apiservices", "list"),
+		rule("", "namespaces", "get"), rule("coordination.k8s.io", "leases", "list"),
+		rule("apiregistration.k8s.io", "apiservices", "list"),
 		rule(testbed.WidgetGroup, g.plural, "list", "get", "patch"),
 	})
 	kubeconfig, err := g.cluster.KubeconfigFor(g.cluster.Servers[0].URL(), guest)
@@ -28,13 +29,16 @@ func missingPermissionIsFoundBeforeTheFirstStep(t *testing.T, g *gadgets) {
 		granted   map[string]any
 		what, try string
 	}{
-		{nil, `cannot get resource "customresourcedefinitions"`, "kubectl auth can-i list customresourcedefinitions.apiextensions.k8s.io"},
+		{nil, `cannot get resource "customresourcedefinitions"`,
+			"kubectl auth can-i list customresourcedefinitions.apiextensions.k8s.io"},
 		{
-			rule(extensions, "customresourcedefinitions", "get", "list"), "you may not patch the status of customresourcedefinitions.apiextensions.k8s.io in the cluster",
+			rule(extensions, "customresourcedefinitions", "get", "list"),
+			"you may not patch the status of customresourcedefinitions.apiextensions.k8s.io in the cluster",
 			"kubectl auth can-i patch customresourcedefinitions.apiextensions.k8s.io --subresource=status",
 		},
 		{
-			rule(extensions, "customresourcedefinitions/status", "patch"), "you may not patch customresourcedefinitions.apiextensions.k8s.io in the cluster",
+			rule(extensions, "customresourcedefinitions/status", "patch"),
+			"you may not patch customresourcedefinitions.apiextensions.k8s.io in the cluster",
 			"kubectl auth can-i patch customresourcedefinitions.apiextensions.k8s.io",
 		},
 	}
@@ -45,12 +49,14 @@ func missingPermissionIsFoundBeforeTheFirstStep(t *testing.T, g *gadgets) {
 		eventually(t, step.what, func() bool { // RBAC is cached
 			_, wait := user.start(args...)
 			out := wait()
-			return out.code == 1 && out.stdout == "" && strings.Contains(out.stderr, step.what) && strings.HasSuffix(out.stderr, "\nTry: "+step.try+"\n")
+			return out.code == 1 && out.stdout == "" && strings.Contains(out.stderr, step.what) &&
+				strings.HasSuffix(out.stderr, "\nTry: "+step.try+"\n")
 		})
 	}
 	wantUnmoved(t, g.cluster, g.prefix(), before)
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
-	if out := user.run(0, append(args, "--dry-run")...); !strings.Contains(out.stderr, "this would be refused: "+steps[2].what) || !strings.Contains(out.stdout, "a dry run") {
+	if out := user.run(0, append(args, "--dry-run")...); !strings.Contains(out.stderr, "this would be refused: "+
+		steps[2].what) || !strings.Contains(out.stdout, "a dry run") {
 		t.Errorf("the dry run shows\n%s%s", out.stdout, out.stderr)
 	}
 }

@@ -43,7 +43,8 @@ var unsafeSituations = []struct {
 			return versions
 		})
 	}},
-	{"another version may be stored that nobody can read", []string{"--version=v1"}, func(g *gadgets) { g.claim("v0", "v1", "v2") }},
+	{"another version may be stored that nobody can read", []string{"--version=v1"},
+		func(g *gadgets) { g.claim("v0", "v1", "v2") }},
 	{"objects cannot be read without a version that is gone", []string{"--version=v1", "--remove"}, func(g *gadgets) {
 		g.claim("v2")
 		g.edit(func(versions []any) []any { return versions[1:] })
@@ -51,7 +52,9 @@ var unsafeSituations = []struct {
 	{"the conversion webhook does not answer", []string{"--version=v1", "--unserve"}, func(g *gadgets) {
 		_, err := g.cluster.EditDefinition(g.t.Context(), g.definition(), func(d map[string]any) {
 			d["spec"].(map[string]any)["conversion"] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
-				"clientConfig": map[string]any{"url": "https://127.0.0.1:1/convert", "caBundle": g.cluster.CA()}, "conversionReviewVersions": []string{"v1"},
+				"clientConfig": map[string]any{"url": "https://127.0.0.1:1/convert",
+					"caBundle": g.cluster.CA()},
+				"conversionReviewVersions": []string{"v1"},
 			}}
 		})
 		if err != nil {
@@ -62,11 +65,14 @@ var unsafeSituations = []struct {
 		const path = "/apis/migration.k8s.io/v1alpha1/storageversionmigrations"
 		name := g.definition()
 		g.do(http.MethodPost, path, map[string]any{
-			"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration", "metadata": map[string]any{"name": name},
-			"spec": map[string]any{"resource": map[string]any{"group": testbed.WidgetGroup, "version": "v2", "resource": g.plural}},
+			"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
+			"metadata": map[string]any{"name": name},
+			"spec": map[string]any{"resource": map[string]any{"group": testbed.WidgetGroup, "version": "v2",
+				"resource": g.plural}},
 		})
 		g.do(http.MethodPatch, path+"/"+name+"/status", map[string]any{"status": map[string]any{"conditions": []any{
-			map[string]any{"type": "Running", "status": "True", "reason": "Rewriting", "message": "at work", "lastTransitionTime": "2026-01-01T00:00:00Z", "lastUpdateTime": "2026-01-01T00:00:00Z"},
+			map[string]any{"type": "Running", "status": "True", "reason": "Rewriting", "message": "at work",
+				"lastTransitionTime": "2026-01-01T00:00:00Z", "lastUpdateTime": "2026-01-01T00:00:00Z"},
 		}}})
 	}},
 	{"a version that is served needs no rescue", []string{"--version=v1", "--rescue"}, nil},
@@ -105,7 +111,8 @@ func TestWhatCouldStrandAnObjectIsRefusedAndNothingIsWritten(t *testing.T) {
 
 		what, try := user.refused(append([]string{"retire", g.definition(), "--settle-time=1s"}, situation.args...)...)
 
-		fmt.Fprintf(&b, "%s\n  error: %s\n  Try: %s\n", situation.name, revision.ReplaceAllString(what, "revision=N"), try)
+		fmt.Fprintf(&b, "%s\n  error: %s\n  Try: %s\n", situation.name,
+			revision.ReplaceAllString(what, "revision=N"), try)
 		wantUnwritten(t, proxy)
 		wantUnmoved(t, cluster, g.prefix(), before)
 		wantUnmoved(t, cluster, definitionsPrefix+g.definition(), definition)
@@ -123,7 +130,8 @@ func wantCommandMovesStorage(t *testing.T, g *gadgets, shown string) {
 	t.Helper()
 	_, patch, _ := strings.Cut(shown, "-p '")
 	patch, _, _ = strings.Cut(patch, "'")
-	err := g.client.Patch(types.JSONPatchType).AbsPath(definitions + g.definition()).Body([]byte(patch)).Do(t.Context()).Error()
+	err := g.client.Patch(types.JSONPatchType).AbsPath(definitions +
+		g.definition()).Body([]byte(patch)).Do(t.Context()).Error()
 	if err != nil {
 		t.Errorf("the command to move the storage version: %v", err)
 	}

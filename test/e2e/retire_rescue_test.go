@@ -45,7 +45,8 @@ func objectsThatDoNotListAreRescued(t *testing.T, g *gadgets) {
 	if got := g.get("v2", "g-003"); got.Spec["color"] != "red" || got.Spec["size"] != float64(3) {
 		t.Errorf("the object is %v, want red and 3", got.Spec)
 	}
-	if err := g.apply("mallory", "v2", "g-003", spec("color", "blue")); err == nil || !strings.Contains(err.Error(), `"alice"`) {
+	if err := g.apply("mallory", "v2", "g-003", spec("color", "blue")); err == nil ||
+		!strings.Contains(err.Error(), `"alice"`) {
 		t.Errorf("somebody else applies the color: %v, want a conflict with alice", err)
 	}
 	if again := user.retire(0, g, "--rescue"); len(again.Steps) != 1 || again.Steps[0].State != retire.Done {
@@ -83,18 +84,21 @@ func killedRescueGoesOn(t *testing.T, g *gadgets) {
 	g.strand(n)
 	schema := filepath.Join(t.TempDir(), "old.json")
 	old := do(t, g.cluster, http.MethodGet, definitions+g.definition(), nil)
-	if err := os.WriteFile(schema, []byte(strings.ReplaceAll(string(old), `"name":"v2"`, `"name":"v1"`)), 0o600); err != nil {
+	if err := os.WriteFile(schema, []byte(strings.ReplaceAll(string(old), `"name":"v2"`,
+		`"name":"v1"`)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	user, proxy := throughProxy(t, g.cluster)
-	args := []string{"retire", g.definition(), "--version=v1", "--rescue", "--schema-from=" + schema, "--settle-time=1s"}
+	args := []string{"retire", g.definition(), "--version=v1", "--rescue", "--schema-from=" +
+		schema, "--settle-time=1s"}
 	for i, path := range []string{g.whole(), g.whole() + "/status", g.item()} {
 		skip := 0
 		if path == g.item() {
 			skip = n / 2
 		}
 		user.killed(proxy, true, skip, func(r *http.Request) bool {
-			return r.Method == http.MethodPatch && (r.URL.Path == path || path == g.item() && strings.Contains(r.URL.Path, path))
+			return r.Method == http.MethodPatch && (r.URL.Path == path || path == g.item() &&
+				strings.Contains(r.URL.Path, path))
 		}, args...)
 		if versions, stored := g.versions(); len(versions) != 2 || versions[1] != "v1" || i > 0 && len(stored) != 2 {
 			t.Fatalf("after %s: spec.versions %v, storedVersions %v", path, versions, stored)
@@ -119,7 +123,8 @@ func rescueLosesNoField(t *testing.T, g *gadgets) {
 	}
 	if _, err := g.cluster.EditDefinition(t.Context(), g.definition(), func(d map[string]any) {
 		d["spec"].(map[string]any)["conversion"] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
-			"clientConfig": map[string]any{"url": converter.web.URL, "caBundle": g.cluster.CA()}, "conversionReviewVersions": []string{"v1"},
+			"clientConfig":             map[string]any{"url": converter.web.URL, "caBundle": g.cluster.CA()},
+			"conversionReviewVersions": []string{"v1"},
 		}}
 	}); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,8 @@ import (
 // guest is a user of the cluster in which versions are retired, who has no rights of their own.
 const guest = "guest"
 
-// Retiring a version is about one custom resource, so that one cluster serves many tests beside each other, each with a resource of its own.
+// Retiring a version is about one custom resource, so that one cluster serves many tests beside each other, each with a
+// resource of its own.
 func TestRetirements(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: guest}}})
@@ -41,12 +42,14 @@ func TestRetirements(t *testing.T) {
 		{"without enough evidence nothing is pruned or taken away", nothingIsPrunedWithoutEnoughEvidence},
 		{"a storage version that goes back before it is unserved keeps the version", storageVersionGoesBack(0)},
 		{"a storage version that goes back before it is removed keeps the version", storageVersionGoesBack(1)},
-		{"an object whose entries own nothing is not taken for one that was never tracked", entriesThatOwnNothingAreEntries},
+		{"an object whose entries own nothing is not taken for one that was never tracked",
+			entriesThatOwnNothingAreEntries},
 		{"objects that do not list are rescued", objectsThatDoNotListAreRescued},
 		{"objects that no one can apply to are rescued", objectsThatNobodyCanApplyToAreRescued},
 		{"a rescue that is killed goes on", killedRescueGoesOn},
 		{"a rescue loses no field that only the old version has", rescueLosesNoField},
-		{"a permission that the last step lacks is missed before the first", missingPermissionIsFoundBeforeTheFirstStep},
+		{"a permission that the last step lacks is missed before the first",
+			missingPermissionIsFoundBeforeTheFirstStep},
 		{"wherever it is killed the same command goes on", sameCommandGoesOnWhereverItIsKilled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -70,7 +73,8 @@ func retiredVersionIsGone(t *testing.T, g *gadgets) {
 		t.Errorf("the dry run keeps %v on this machine, error %v", kept, err)
 	}
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
-	wantStored(t, g.cluster, g.prefix(), map[string]int{v1: n - 2, v2: 2}) // dave's, and the one whose status was written
+	// dave's, and the one whose status was written
+	wantStored(t, g.cluster, g.prefix(), map[string]int{v1: n - 2, v2: 2})
 	want := retire.Owners{Objects: n, Managers: []retire.Manager{
 		{Name: "alice", Operation: "Apply", Objects: n}, {Name: "bob", Operation: "Apply", Objects: n},
 		{Name: "carol", Operation: "Apply", Objects: 1}, {Name: "dave", Operation: "Update", Objects: 1},
@@ -81,7 +85,8 @@ func retiredVersionIsGone(t *testing.T, g *gadgets) {
 
 	report := user.retire(0, g, "--unserve", "--remove")
 
-	if got := stepStates(report); got[retire.Remove] != retire.Done || got[retire.Migrate] != retire.Done || report.Migration.Outcome != render.Proven {
+	if got := stepStates(report); got[retire.Remove] != retire.Done || got[retire.Migrate] != retire.Done ||
+		report.Migration.Outcome != render.Proven {
 		t.Errorf("steps %v with the migration %s, want all done and Proven", got, report.Migration.Outcome)
 	}
 	g.wantVersions("v2", "v2 served storage")
@@ -96,8 +101,8 @@ func retiredVersionIsGone(t *testing.T, g *gadgets) {
 	}
 }
 
-// wantOwned expects, by what server-side apply does, that alice owns the color, bob the size, carol the phase and dave the payload of
-// the objects that they wrote at v1.
+// wantOwned expects, by what server-side apply does, that alice owns the color, bob the size, carol the phase and dave
+// the payload of the objects that they wrote at v1.
 func (g *gadgets) wantOwned() {
 	g.t.Helper()
 	for _, test := range []struct {
@@ -106,23 +111,29 @@ func (g *gadgets) wantOwned() {
 		owner  string
 	}{
 		{"g-000", spec("color", "blue"), `"alice"`}, {"g-000", spec("size", 99), `"bob"`},
-		{"g-000", map[string]any{"status": map[string]any{"phase": "Gone"}}, `"carol"`}, {"g-001", spec("payload", "y"), `"dave"`},
+		{"g-000", map[string]any{"status": map[string]any{"phase": "Gone"}}, `"carol"`},
+		{"g-001", spec("payload", "y"), `"dave"`},
 	} {
-		if err := g.apply("mallory", "v2", test.name, test.fields); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), test.owner) {
-			g.t.Errorf("somebody else applies %v to %s: %v, want a conflict with %s", test.fields, test.name, err, test.owner)
+		if err := g.apply("mallory", "v2", test.name, test.fields); !apierrors.IsConflict(err) ||
+			!strings.Contains(err.Error(), test.owner) {
+			g.t.Errorf("somebody else applies %v to %s: %v, want a conflict with %s", test.fields,
+				test.name, err, test.owner)
 		}
 	}
 	g.mustApply("alice", "v2", "g-000", spec("payload", "p")) // without the color, which nobody else owns
 	g.mustApply("bob", "v2", "g-000", spec("size", 7))
-	if got := g.get("v2", "g-000"); got.Spec["color"] != nil || got.Spec["size"] != float64(7) || got.Status["phase"] != "Ready" {
-		g.t.Errorf("after its owners applied again: spec %v, status %v; want no color, size 7, phase Ready", got.Spec, got.Status)
+	if got := g.get("v2", "g-000"); got.Spec["color"] != nil || got.Spec["size"] != float64(7) ||
+		got.Status["phase"] != "Ready" {
+		g.t.Errorf("after its owners applied again: spec %v, status %v; want no color, size 7, phase Ready", got.Spec,
+			got.Status)
 	}
 }
 
 // update sends a merge patch as a manager.
 func (g *gadgets) update(manager, version, name, patch string) {
 	g.t.Helper()
-	if err := g.client.Patch(types.MergePatchType).AbsPath(g.collection(version), name).Param("fieldManager", manager).Body([]byte(patch)).Do(g.t.Context()).Error(); err != nil {
+	if err := g.client.Patch(types.MergePatchType).AbsPath(g.collection(version), name).Param("fieldManager",
+		manager).Body([]byte(patch)).Do(g.t.Context()).Error(); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -136,7 +147,8 @@ func nothingIsLostWhileOthersWrite(t *testing.T, g *gadgets) {
 
 	crowd.stop()
 	if stepStates(report)[retire.Remove] != retire.Done || crowd.late.Load() == 0 || crowd.early.Load() == 0 {
-		t.Errorf("steps %v; %d writes at v1 and %d at v2 meanwhile, want some of both", report.Steps, crowd.early.Load(), crowd.late.Load())
+		t.Errorf("steps %v; %d writes at v1 and %d at v2 meanwhile, want some of both", report.Steps,
+			crowd.early.Load(), crowd.late.Load())
 	}
 	g.wantVersions("v2", "v2 served storage")
 	g.wantUnnamed(n)
@@ -145,7 +157,8 @@ func nothingIsLostWhileOthersWrite(t *testing.T, g *gadgets) {
 		if got := g.get("v2", name).Spec["size"]; got != float64(crowd.written[i]) {
 			t.Errorf("%s has size %v, the last one that was acknowledged is %d", name, got, crowd.written[i])
 		}
-		if err := g.apply("mallory", "v2", name, spec("color", "blue")); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `"alice"`) {
+		if err := g.apply("mallory", "v2", name, spec("color", "blue")); !apierrors.IsConflict(err) ||
+			!strings.Contains(err.Error(), `"alice"`) {
 			t.Errorf("somebody else applies the color of %s: %v, want a conflict with alice", name, err)
 		}
 	}
@@ -155,10 +168,12 @@ func whoeverGetsAheadStaysAnOwner(t *testing.T, g *gadgets) {
 	const n = 3
 	g.stale(n)
 	user, proxy := throughProxy(t, g.cluster)
-	// Before the first managedFields are moved, others write what nobody has written before, and delete one of the objects.
+	// Before the first managedFields are moved, others write what nobody has written before, and delete one of the
+	// objects.
 	ahead := testbed.ResetBefore(func() {
 		for i := range n {
-			g.mustApply("eve", "v1", fmt.Sprintf("g-%03d", i), map[string]any{"status": map[string]any{"phase": "Ready"}})
+			g.mustApply("eve", "v1", fmt.Sprintf("g-%03d", i),
+				map[string]any{"status": map[string]any{"phase": "Ready"}})
 		}
 		g.do(http.MethodDelete, g.collection("v2")+"/g-002", nil)
 	})
@@ -178,8 +193,8 @@ func whoeverGetsAheadStaysAnOwner(t *testing.T, g *gadgets) {
 	g.wantVersions("v2", "v1 served", "v2 served storage")
 }
 
-// crowd writes all the time: at v1 while that is served, and at v2 then. Each writer has objects of its own, and notes what the API
-// server has acknowledged.
+// crowd writes all the time: at v1 while that is served, and at v2 then. Each writer has objects of its own, and notes
+// what the API server has acknowledged.
 type crowd struct {
 	g           *gadgets
 	written     []int // by object: the size

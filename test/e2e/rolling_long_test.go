@@ -78,8 +78,8 @@ func TestServersThatCrashReturnAndPassBy(t *testing.T) {
 	r.ends(deviceNew)
 }
 
-// passBy starts a server, writes through it as soon as it has its identity Lease, and kills it. Before that no load balancer sends
-// anything to it, and it would leave no trace.
+// passBy starts a server, writes through it as soon as it has its identity Lease, and kills it. Before that no load
+// balancer sends anything to it, and it would leave no trace.
 func (r *rolling) passBy(s *testbed.Server, as edition) {
 	r.Helper()
 	before := r.identities()

@@ -30,9 +30,12 @@ type written struct {
 
 // deviceClasses are stored as v1beta2 by servers of 1.36 that a flag holds back, and as v1 by others.
 var deviceClasses = written{
-	kind: testbed.Kind{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass", Plural: "deviceclasses", Prefix: "/registry/deviceclasses/"},
+	kind: testbed.Kind{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass", Plural: "deviceclasses",
+		Prefix: "/registry/deviceclasses/"},
 	path: "/apis/resource.k8s.io/v1/deviceclasses",
-	spec: map[string]any{"selectors": []any{map[string]any{"cel": map[string]any{"expression": `device.driver == "gpu.example.com"`}}}},
+	spec: map[string]any{
+		"selectors": []any{map[string]any{"cel": map[string]any{"expression": `device.driver == "gpu.example.com"`}}},
+	},
 }
 
 const (
@@ -42,7 +45,8 @@ const (
 
 // widgets are stored as their CustomResourceDefinition says.
 var widgets = written{
-	kind: widgetKind, path: "/apis/" + testbed.WidgetGroup + "/v1/namespaces/default/widgets", spec: map[string]any{"color": "red"},
+	kind: widgetKind, path: "/apis/" + testbed.WidgetGroup + "/v1/namespaces/default/widgets",
+	spec: map[string]any{"color": "red"},
 }
 
 // edition is what an API server has of its own before or after its upgrade.
@@ -54,7 +58,8 @@ type edition struct {
 
 // declaring is the edition with the StorageVersion API.
 func (e edition) declaring() edition {
-	e.flags = slices.Concat(e.flags, []string{"--feature-gates=StorageVersionAPI=true", "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"})
+	e.flags = slices.Concat(e.flags, []string{"--feature-gates=StorageVersionAPI=true",
+		"--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"})
 	return e
 }
 
@@ -68,13 +73,14 @@ var (
 	upgraded = edition{stores: deviceNew}
 )
 
-// An API server that is told to end waits no longer than its request timeout for watches that are open. Twice that is the settle time.
+// An API server that is told to end waits no longer than its request timeout for watches that are open. Twice that is
+// the settle time.
 const settleOfQuickStop = "--settle-time=10s"
 
 var quickStop = []string{"--request-timeout=5s"}
 
-// rolling is a cluster of several API servers behind one address, with a controller, a client that writes through all servers all
-// the time, and a watchman.
+// rolling is a cluster of several API servers behind one address, with a controller, a client that writes through all
+// servers all the time, and a watchman.
 type rolling struct {
 	*controlled
 	what    written
@@ -120,7 +126,8 @@ func (r *rolling) start(also ...written) {
 // wantShown expects that a server says that it stores what is written as its edition does.
 func (r *rolling) wantShown(i int, e edition) {
 	r.Helper()
-	if hash, err := r.cluster.Servers[i].Shows(r.Context(), r.what.kind); err != nil || hash != r.what.kind.Hash(e.stores) {
+	if hash, err := r.cluster.Servers[i].Shows(r.Context(), r.what.kind); err != nil ||
+		hash != r.what.kind.Hash(e.stores) {
 		r.Fatalf("server %d shows %s (%v), want the hash of %s: the edition changes nothing", i, hash, err, e.stores)
 	}
 }
@@ -128,9 +135,12 @@ func (r *rolling) wantShown(i int, e edition) {
 // write creates an object or touches one, and reports whether the server did it.
 func (r *rolling) write(ctx context.Context, s *testbed.Server, w written, method, name string) bool {
 	metadata := map[string]any{"name": name}
-	path, body := w.path, map[string]any{"apiVersion": w.kind.Group + "/" + w.version(), "kind": w.kind.Kind, "metadata": metadata, "spec": w.spec}
+	path, body := w.path, map[string]any{"apiVersion": w.kind.Group + "/" + w.version(), "kind": w.kind.Kind,
+		"metadata": metadata, "spec": w.spec}
 	if method == http.MethodPatch {
-		path, body = w.path+"/"+name, map[string]any{"metadata": map[string]any{"labels": map[string]string{"at": fmt.Sprint(time.Now().UnixNano())}}}
+		path, body = w.path+"/"+name, map[string]any{
+			"metadata": map[string]any{"labels": map[string]string{"at": fmt.Sprint(time.Now().UnixNano())}},
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -141,7 +151,8 @@ func (r *rolling) write(ctx context.Context, s *testbed.Server, w written, metho
 // version is that of the path.
 func (w written) version() string { return strings.Split(w.path, "/")[3] }
 
-// writeAllTheTime creates and touches objects through all servers until the test ends. What a server that is away answers does not matter.
+// writeAllTheTime creates and touches objects through all servers until the test ends. What a server that is away
+// answers does not matter.
 func (r *rolling) writeAllTheTime(w written) {
 	ctx, cancel := context.WithCancel(r.Context())
 	var work sync.WaitGroup
@@ -166,7 +177,8 @@ func (r *rolling) writeAllTheTime(w written) {
 	})
 }
 
-// become replaces a server's process by one of another edition, an upgrade or a downgrade, and waits until the trigger has seen it.
+// become replaces a server's process by one of another edition, an upgrade or a downgrade, and waits until the trigger
+// has seen it.
 func (r *rolling) become(i int, to edition) {
 	r.Helper()
 	r.end(i)
@@ -229,18 +241,20 @@ func (r *rolling) ends(version string) {
 	r.watch.more(r.T, 20)
 }
 
-// bindings are stored as v1beta1 by kube-apiserver 1.36 and as v1 by 1.37, without a flag. They bind no policy that there is.
+// bindings are stored as v1beta1 by kube-apiserver 1.36 and as v1 by 1.37, without a flag. They bind no policy that
+// there is.
 var bindings = written{
 	kind: testbed.Kind{
-		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding", Plural: "mutatingadmissionpolicybindings",
+		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding",
+		Plural: "mutatingadmissionpolicybindings",
 		Prefix: "/registry/mutatingadmissionpolicybindings/",
 	},
 	path: "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings",
 	spec: map[string]any{"policyName": "none.example.com"},
 }
 
-// Two API servers are upgraded from one release to the next one after the other, and one of them goes back in the middle. Meanwhile a custom
-// resource's storage version moves twice.
+// Two API servers are upgraded from one release to the next one after the other, and one of them goes back in the
+// middle. Meanwhile a custom resource's storage version moves twice.
 func TestTwoBinariesOfARollingUpgradeWithADowngradeInTheMiddle(t *testing.T) {
 	t.Parallel()
 	before := edition{release: testbed.V136, stores: "admissionregistration.k8s.io/v1beta1"}
@@ -270,7 +284,8 @@ func TestTwoBinariesOfARollingUpgradeWithADowngradeInTheMiddle(t *testing.T) {
 	for _, w := range []*watchman{r.watch, custom} {
 		w.wantTold(t)
 	}
-	told := slices.DeleteFunc(r.told(bindings.kind.Name()), func(reason string) bool { return !strings.HasPrefix(reason, "EncodingVersions") })
+	told := slices.DeleteFunc(r.told(bindings.kind.Name()),
+		func(reason string) bool { return !strings.HasPrefix(reason, "EncodingVersions") })
 	for i, reason := range told {
 		if want := []string{"EncodingVersionsDisagree", "EncodingVersionsAgree"}[i%2]; reason != want {
 			t.Errorf("Event %d of %v is about no change", i, told)
@@ -288,12 +303,14 @@ func (r *rolling) sweptTo(version string, w *watchman) {
 	w.more(r.T, 20)
 }
 
-// wantDisagreement waits until both servers' own words are recorded and etcd holds what both write, and expects that no migration is asked for.
+// wantDisagreement waits until both servers' own words are recorded and etcd holds what both write, and expects that no
+// migration is asked for.
 func (r *rolling) wantDisagreement(one, other edition) {
 	r.Helper()
 	name := r.what.kind.Name()
 	s := r.untilState(name, "recorded by both servers' own words", func(s *v1alpha1.StorageState) bool {
-		answered := 0 // one that is busy may not answer the first time: then the disagreement is known from samples at first
+		// one that is busy may not answer the first time: then the disagreement is known from samples at first
+		answered := 0
 		for _, server := range s.Status.ServerStorageVersions {
 			if server.Answered && server.HolderIdentity != "" {
 				answered++
@@ -310,24 +327,30 @@ func (r *rolling) wantDisagreement(one, other edition) {
 	for _, server := range s.Status.ServerStorageVersions {
 		shown[server.APIServerID] = server.EncodingVersion
 	}
-	if len(shown) != 2 || s.Status.AgreedEncodingVersion != "" || s.Status.CurrentStorageVersionHash != v1alpha1.Unknown {
-		r.Errorf("servers are %v, agreed on %q, current %s", shown, s.Status.AgreedEncodingVersion, s.Status.CurrentStorageVersionHash)
+	if len(shown) != 2 || s.Status.AgreedEncodingVersion != "" ||
+		s.Status.CurrentStorageVersionHash != v1alpha1.Unknown {
+		r.Errorf("servers are %v, agreed on %q, current %s", shown, s.Status.AgreedEncodingVersion,
+			s.Status.CurrentStorageVersionHash)
 	}
 	for _, c := range s.Status.Conditions {
-		if c.Type == v1alpha1.AllEncodingVersionsEqual && (!strings.Contains(c.Message, "v1beta1") || !strings.Contains(c.Message, "api-0") || !strings.Contains(c.Message, "api-1")) {
+		if c.Type == v1alpha1.AllEncodingVersionsEqual &&
+			(!strings.Contains(c.Message, "v1beta1") || !strings.Contains(c.Message, "api-0") ||
+				!strings.Contains(c.Message, "api-1")) {
 			r.Errorf("the condition says %q, want both servers and what they write", c.Message)
 		}
 	}
 	generation := r.generation(name)
-	eventually(r.T, "etcd holds what both servers write", func() bool { return len(stored(r.T, r.cluster, r.what.kind.Prefix)) == 2 })
+	eventually(r.T, "etcd holds what both servers write",
+		func() bool { return len(stored(r.T, r.cluster, r.what.kind.Prefix)) == 2 })
 	r.watch.more(r.T, 30)
 	if now := r.generation(name); now != generation {
 		r.Errorf("generation %d was asked for after %d although the servers disagree", now, generation)
 	}
 }
 
-// Three API servers are upgraded one after the other while custom resources are being rewritten: each restart ends the sweep's epoch, and it
-// goes on in the next one. What the upgrade changes, a built-in resource, is migrated once all are upgraded.
+// Three API servers are upgraded one after the other while custom resources are being rewritten: each restart ends the
+// sweep's epoch, and it goes on in the next one. What the upgrade changes, a built-in resource, is migrated once all
+// are upgraded.
 func TestThreeServersAreUpgradedUnderARunningSweep(t *testing.T) {
 	t.Parallel()
 	const n = 600
@@ -343,8 +366,8 @@ func TestThreeServersAreUpgradedUnderARunningSweep(t *testing.T) {
 	r.sweptTo("v1", custom)
 	r.ends(deviceOld)
 
-	// At this pace the sweep takes ten minutes, unless this test raises it: it outlasts the upgrade. What is written anew meanwhile is none
-	// of these objects.
+	// At this pace the sweep takes ten minutes, unless this test raises it: it outlasts the upgrade. What is written
+	// anew meanwhile is none of these objects.
 	r.change(widgetsName, `{"spec": {"pace": {"maxObjectsPerSecond": 1}}}`)
 	custom.moving(t, "v2")
 	left := func() int { return stored(t, r.cluster, testbed.WidgetsPrefix)[v1] }

@@ -48,7 +48,8 @@ func quick(line string) string { return waits.ReplaceAllString(line, "$0 --settl
 // gate runs a stage's gate.
 func (s *staged) gate(stage stages.Stage) (opens bool) {
 	s.t.Helper()
-	return s.in(0, "if sh "+stage.GateFile()+" 2>&1; then echo; echo OPEN; else echo; echo SHUT; fi").lastLine() == "OPEN"
+	return s.in(0, "if sh "+stage.GateFile()+
+		" 2>&1; then echo; echo OPEN; else echo; echo SHUT; fi").lastLine() == "OPEN"
 }
 
 func (o output) lastLine() string {
@@ -78,7 +79,8 @@ func TestAClusterFollowsInStagesEachBehindAGate(t *testing.T) {
 		versions       []string
 		back           string // a command that takes the stage back
 	}{
-		{"A", "v1", []string{"v2 served", "v1 served storage"}, "kube-migrator retire " + configDefinition + " --version v2 --unserve --remove"},
+		{"A", "v1", []string{"v2 served", "v1 served storage"}, "kube-migrator retire " + configDefinition +
+			" --version v2 --unserve --remove"},
 		{"B", "v1 v2", []string{"v2 served storage", "v1 served"}, "kubectl apply -f a-add.yaml"},
 		{"C", "v2", []string{"v2 served storage", "v1 served"}, ""},
 		{"D", "v2", []string{"v2 served storage", "v1 served"}, ""},

@@ -18,14 +18,16 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// A surge replacement: the new API server serves beside the old one before that is told to end. Behind load balancers the old one
-// accepts writes for its shutdown delay, without a Lease and without being listed, and it writes the old version. Nothing is proven while
-// it can, neither by a run that saw it before nor by one that began after it was told to end.
+// A surge replacement: the new API server serves beside the old one before that is told to end. Behind load balancers
+// the old one accepts writes for its shutdown delay, without a Lease and without being listed, and it writes the old
+// version. Nothing is proven while it can, neither by a run that saw it before nor by one that began after it was told
+// to end.
 func TestNothingIsProvenWhileAReplacedServerAcceptsWrites(t *testing.T) {
 	t.Parallel()
 	const delay = 15 * time.Second
 	replaced := append([]string{"--shutdown-delay-duration=" + delay.String()}, heldBack.flags...)
-	cluster := testbed.New(t, testbed.Options{Release: testbed.V136, Isolated: true, Servers: []testbed.ServerOptions{{Flags: replaced}, {}}})
+	cluster := testbed.New(t, testbed.Options{Release: testbed.V136, Isolated: true,
+		Servers: []testbed.ServerOptions{{Flags: replaced}, {}}})
 	a := cluster.Servers[0]
 	proxy := testbed.NewProxy(t, cluster)
 	proxy.Target(cluster.Servers[1])
@@ -37,15 +39,18 @@ func TestNothingIsProvenWhileAReplacedServerAcceptsWrites(t *testing.T) {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		status, _, err := a.Do(ctx, http.MethodPost, deviceClasses.path, mustJSON(map[string]any{
-			"apiVersion": deviceNew, "kind": "DeviceClass", "metadata": map[string]any{"name": name}, "spec": map[string]any{},
+			"apiVersion": deviceNew, "kind": "DeviceClass", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{},
 		}))
 		return err == nil && status == http.StatusCreated
 	}
-	eventually(t, "both servers are listed", func() bool { // a server writes the EndpointSlice from its Lease some seconds after its start
+	// a server writes the EndpointSlice from its Lease some seconds after its start
+	eventually(t, "both servers are listed", func() bool {
 		var slice struct {
 			Endpoints []struct{ Addresses []string }
 		}
-		status, answer, err := a.Do(t.Context(), http.MethodGet, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", nil)
+		status, answer, err := a.Do(t.Context(), http.MethodGet,
+			"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", nil)
 		if err != nil || status != http.StatusOK {
 			return false
 		}
@@ -59,7 +64,8 @@ func TestNothingIsProvenWhileAReplacedServerAcceptsWrites(t *testing.T) {
 	if !write(t.Context(), "before") {
 		t.Fatal("the server to be replaced does not write")
 	}
-	_, before := newCLIWith(t, cluster, kubeconfig).start("migrate", deviceClasses.kind.Name(), "--settle-time=1s", "--shutdown-delay=0", "-o", "json")
+	_, before := newCLIWith(t, cluster, kubeconfig).start("migrate", deviceClasses.kind.Name(), "--settle-time=1s",
+		"--shutdown-delay=0", "-o", "json")
 	eventually(t, "it has looked", func() bool { // a look ends with the Leases that it began with
 		leases := 0
 		for _, r := range proxy.Records() {
@@ -88,15 +94,19 @@ func TestNothingIsProvenWhileAReplacedServerAcceptsWrites(t *testing.T) {
 	if err := a.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the Lease of the replaced server is gone", func() bool { return len(leasesOf(t, cluster.Servers[1])) == 1 })
-	_, after := newCLIWith(t, cluster, kubeconfig).start("migrate", deviceClasses.kind.Name(), "--settle-time=1s", "--shutdown-delay="+(delay+5*time.Second).String(), "-o", "json")
+	eventually(t, "the Lease of the replaced server is gone",
+		func() bool { return len(leasesOf(t, cluster.Servers[1])) == 1 })
+	_, after := newCLIWith(t, cluster, kubeconfig).start("migrate", deviceClasses.kind.Name(), "--settle-time=1s",
+		"--shutdown-delay="+(delay+5*time.Second).String(), "-o", "json")
 
 	for name, wait := range map[string]func() output{"the run that saw it": before, "the run that began later": after} {
 		got := succeeded(t, wait())
 		ended, last := got.Result.Ended, time.Unix(0, written.Load())
-		t.Logf("%s ended %v, writes were accepted until %v after it was told to end", name, ended.Sub(told), last.Sub(told))
+		t.Logf("%s ended %v, writes were accepted until %v after it was told to end", name,
+			ended.Sub(told), last.Sub(told))
 		if since := got.Result.Epoch.Since; !got.Result.Proven || since.Before(last) {
-			t.Errorf("%s: proven %t in an epoch since %v, and a write was accepted at %v", name, got.Result.Proven, since, last)
+			t.Errorf("%s: proven %t in an epoch since %v, and a write was accepted at %v", name,
+				got.Result.Proven, since, last)
 		}
 	}
 	if last := time.Unix(0, written.Load()).Sub(told); last < delay/2 {

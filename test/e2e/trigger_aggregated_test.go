@@ -24,7 +24,8 @@ const flundersName = "flunders.wardle.example.com"
 
 var flunderKind = testbed.Kind{Group: "wardle.example.com", Version: "v1", Kind: "Flunder", Plural: "flunders"}
 
-// serveFlunders is a process of an aggregated API server, at an address that EndpointSlices may list, with its own certificate authority.
+// serveFlunders is a process of an aggregated API server, at an address that EndpointSlices may list, with its own
+// certificate authority.
 func serveFlunders(t *testing.T, cluster *testbed.Cluster) (port int, ca []byte) {
 	t.Helper()
 	listener, err := cluster.Listen(t.Context(), net.JoinHostPort(cluster.Servers[0].Address(), "0"))
@@ -72,27 +73,33 @@ func TestAPodOfAnAggregatedAPIServerThatCameAndWent(t *testing.T) {
 			if i > 0 {
 				at = fmt.Sprintf("192.0.2.%d", 200+i)
 			}
-			endpoints = append(endpoints, map[string]any{"addresses": []string{at}, "targetRef": map[string]any{"kind": "Pod", "name": pod, "uid": pod}})
+			endpoints = append(endpoints, map[string]any{"addresses": []string{at},
+				"targetRef": map[string]any{"kind": "Pod", "name": pod, "uid": pod}})
 		}
 		do(t, cluster, method, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"+path, map[string]any{
 			"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": endpoints,
-			"metadata": map[string]any{"name": "flunders-1", "labels": map[string]any{"kubernetes.io/service-name": "flunders"}},
-			"ports":    []any{map[string]any{"name": "https", "port": port}},
+			"metadata": map[string]any{"name": "flunders-1",
+				"labels": map[string]any{"kubernetes.io/service-name": "flunders"}},
+			"ports": []any{map[string]any{"name": "https", "port": port}},
 		})
 	}
 	slice(http.MethodPost, "", "a")
 	do(t, cluster, http.MethodPost, "/api/v1/namespaces/default/services", map[string]any{
-		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "flunders"}, "spec": map[string]any{"type": "ExternalName", "externalName": address},
+		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "flunders"},
+		"spec": map[string]any{"type": "ExternalName", "externalName": address},
 	})
 	do(t, cluster, http.MethodPost, "/apis/apiregistration.k8s.io/v1/apiservices", map[string]any{
-		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1.wardle.example.com"},
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+		"metadata": map[string]any{"name": "v1.wardle.example.com"},
 		"spec": map[string]any{
-			"group": "wardle.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10, "caBundle": ca,
+			"group": "wardle.example.com", "version": "v1", "groupPriorityMinimum": 1000,
+			"versionPriority": 10, "caBundle": ca,
 			"service": map[string]any{"namespace": "default", "name": "flunders", "port": port},
 		},
 	})
 	p := c.controller("--auto-trigger", "--bootstrap=none", "--discovery-period=2s")
-	c.untilState(flundersName, "recorded with an agreement", func(s *v1alpha1.StorageState) bool { return s.Status.AgreedEncodingVersion == "v1" })
+	c.untilState(flundersName, "recorded with an agreement",
+		func(s *v1alpha1.StorageState) bool { return s.Status.AgreedEncodingVersion == "v1" })
 	current := flunderKind.Hash("wardle.example.com/v1")
 	eventually(t, "everything is said to be proven", func() bool { // as after a migration
 		s := c.state(flundersName)
@@ -106,7 +113,8 @@ func TestAPodOfAnAggregatedAPIServerThatCameAndWent(t *testing.T) {
 	})
 	for range 2 {
 		from := c.state(flundersName).Status.LastHeartbeatTime.Time
-		s := c.untilState(flundersName, "looked at again", func(s *v1alpha1.StorageState) bool { return s.Status.LastHeartbeatTime.After(from) })
+		s := c.untilState(flundersName, "looked at again",
+			func(s *v1alpha1.StorageState) bool { return s.Status.LastHeartbeatTime.After(from) })
 		if !persistedOnly("v1")(s) || holds(s, v1alpha1.Migrated) != metav1.ConditionTrue {
 			t.Errorf("nothing happened, and the state is %+v", s.Status)
 		}

@@ -18,10 +18,12 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// A custom resource's storage version flips while servers are restarted: A → B → A, and twice within one discovery period.
+// A custom resource's storage version flips while servers are restarted: A → B → A, and twice within one discovery
+// period.
 func TestFlipsOfACustomResourceWhileServersRestart(t *testing.T) {
 	t.Parallel()
-	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2), Flags: quickStop})
+	cluster := testbed.New(t, testbed.Options{Isolated: true,
+		Servers: make([]testbed.ServerOptions, 2), Flags: quickStop})
 	balancer, err := cluster.Balance()
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +40,8 @@ func TestFlipsOfACustomResourceWhileServersRestart(t *testing.T) {
 	touch := func(n int) { // somebody writes through each server
 		for i, server := range cluster.Servers {
 			path := fmt.Sprintf("/apis/%s/v2/namespaces/default/widgets/widget-%07d", testbed.WidgetGroup, n*10+i)
-			server.Do(t.Context(), http.MethodPatch, path, fmt.Appendf(nil, `{"metadata":{"labels":{"touched":"%d"}}}`, n)) //nolint:errcheck // it may be away
+			server.Do(t.Context(), http.MethodPatch, path, //nolint:errcheck // it may be away
+				fmt.Appendf(nil, `{"metadata":{"labels":{"touched":"%d"}}}`, n))
 		}
 	}
 	restart := func(i int) {
@@ -85,7 +88,8 @@ func TestADefinitionThatChangesDuringASlowLook(t *testing.T) {
 		return strings.HasSuffix(r.URL.Path, "/leases") && !testbed.Watch(r)
 	}})
 	waiting := func() bool {
-		return slices.ContainsFunc(proxy.Records(), func(r testbed.Record) bool { return slices.Contains(r.Faults, slow.Name) && r.End.IsZero() })
+		return slices.ContainsFunc(proxy.Records(),
+			func(r testbed.Record) bool { return slices.Contains(r.Faults, slow.Name) && r.End.IsZero() })
 	}
 	eventually(t, "a look waits", waiting)
 	moveStorage(t, c.cluster, "v1")
@@ -108,7 +112,8 @@ func TestADefinitionThatChangesDuringASlowLook(t *testing.T) {
 func (c *controlled) generation(name string) int64 {
 	for _, server := range c.cluster.Servers {
 		var m v1alpha1.StorageVersionMigration
-		if status, answer, err := server.Do(c.Context(), http.MethodGet, migrations+"/"+name, nil); err == nil && status == http.StatusOK {
+		if status, answer, err := server.Do(c.Context(), http.MethodGet, migrations+"/"+name, nil); err == nil &&
+			status == http.StatusOK {
 			decode(c.T, answer, &m)
 			return m.Spec.Generation
 		}
@@ -116,7 +121,8 @@ func (c *controlled) generation(name string) int64 {
 	return 0
 }
 
-// away makes a controller do nothing for as long as f takes, as if its node were frozen or it were not there; afterwards another one is started.
+// away makes a controller do nothing for as long as f takes, as if its node were frozen or it were not there;
+// afterwards another one is started.
 func (c *controlled) away(p *process, f func(), arguments ...string) *process {
 	c.Helper()
 	if err := p.Process.Signal(syscall.SIGKILL); err != nil {
@@ -142,15 +148,19 @@ func TestWhatHappenedWhileTheControllerWasAway(t *testing.T) {
 		// Shortened time: with a period of a second, the recorded heartbeat is thousands of periods old.
 		p = c.away(p, func() { c.age(widgetsName, 30*time.Minute) }, arguments...)
 		before := c.state(widgetsName).Status.LastHeartbeatTime
-		c.untilState(widgetsName, "looked at again", func(s *v1alpha1.StorageState) bool { return s.Status.LastHeartbeatTime.After(before.Time) })
+		c.untilState(widgetsName, "looked at again",
+			func(s *v1alpha1.StorageState) bool { return s.Status.LastHeartbeatTime.After(before.Time) })
 		if s := c.state(widgetsName); !persistedOnly("v2")(s) || c.generation(widgetsName) != generation {
-			t.Errorf("something was migrated again: generation %d after %d, %+v", c.generation(widgetsName), generation, s.Status)
+			t.Errorf("something was migrated again: generation %d after %d, %+v",
+				c.generation(widgetsName), generation, s.Status)
 		}
 	})
 	t.Run("the version changed twice", func(t *testing.T) {
 		p = c.away(p, func() {
 			moveStorage(t, c.cluster, "v1")
-			do(t, c.cluster, http.MethodPatch, "/apis/"+testbed.WidgetGroup+"/v2/namespaces/default/widgets/widget-0000001", map[string]any{"metadata": map[string]any{"labels": map[string]string{"a": "b"}}})
+			do(t, c.cluster, http.MethodPatch, "/apis/"+testbed.WidgetGroup+
+				"/v2/namespaces/default/widgets/widget-0000001",
+				map[string]any{"metadata": map[string]any{"labels": map[string]string{"a": "b"}}})
 			moveStorage(t, c.cluster, "v2")
 		}, arguments...)
 		c.untilState(widgetsName, "in doubt", func(s *v1alpha1.StorageState) bool {
@@ -175,7 +185,8 @@ func TestWhatHappenedWhileTheControllerWasAway(t *testing.T) {
 			}
 		}, arguments...)
 		c.untilState(widgetsName, "in doubt", func(s *v1alpha1.StorageState) bool {
-			return slices.Contains(s.Status.PersistedStorageVersionHashes, v1alpha1.Unknown) || c.generation(widgetsName) > generation
+			return slices.Contains(s.Status.PersistedStorageVersionHashes, v1alpha1.Unknown) ||
+				c.generation(widgetsName) > generation
 		})
 		c.untilState(widgetsName, "proven again", persistedOnly("v2"))
 		if c.generation(widgetsName) <= generation {
@@ -188,7 +199,8 @@ func TestWhatHappenedWhileTheControllerWasAway(t *testing.T) {
 func (c *controlled) age(name string, by time.Duration) {
 	c.Helper()
 	at := time.Now().Add(-by).UTC().Format(time.RFC3339)
-	do(c.T, c.cluster, http.MethodPatch, states+"/"+name+"/status", map[string]any{"status": map[string]any{"lastHeartbeatTime": at}})
+	do(c.T, c.cluster, http.MethodPatch, states+"/"+name+"/status",
+		map[string]any{"status": map[string]any{"lastHeartbeatTime": at}})
 }
 
 func TestAResourceThatDisappearsInMidSweepAndComesBack(t *testing.T) {
@@ -198,11 +210,14 @@ func TestAResourceThatDisappearsInMidSweepAndComesBack(t *testing.T) {
 	p := c.triggering("--include=" + widgetsName)
 	c.rewrote(n / 10)
 	old := c.state(widgetsName)
-	do(t, c.cluster, http.MethodDelete, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, nil)
-	eventually(t, "the StorageState and our migration are gone", func() bool { return c.state(widgetsName) == nil && c.generation(widgetsName) == 0 })
+	do(t, c.cluster, http.MethodDelete, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+
+		testbed.WidgetDefinition, nil)
+	eventually(t, "the StorageState and our migration are gone",
+		func() bool { return c.state(widgetsName) == nil && c.generation(widgetsName) == 0 })
 
 	eventually(t, "the definition is gone", func() bool {
-		status, _, err := c.cluster.Servers[0].Do(t.Context(), http.MethodGet, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, nil)
+		status, _, err := c.cluster.Servers[0].Do(t.Context(), http.MethodGet,
+			"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, nil)
 		return err == nil && status == http.StatusNotFound
 	})
 	if err := c.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil { // stores v1

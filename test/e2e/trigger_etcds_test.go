@@ -17,7 +17,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// The etcd of one resource is restored alone, and the record, which is in another, stays as it was: only the collection itself tells.
+// The etcd of one resource is restored alone, and the record, which is in another, stays as it was: only the collection
+// itself tells.
 func TestTheEtcdOfOneResourceIsRestored(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{
@@ -33,19 +34,23 @@ func TestTheEtcdOfOneResourceIsRestored(t *testing.T) {
 	}
 	const secrets = "/api/v1/namespaces/default/secrets"
 	for i := range 20 {
-		do(t, cluster, http.MethodPost, secrets, map[string]any{"metadata": map[string]any{"name": fmt.Sprintf("secret-%02d", i)}})
+		do(t, cluster, http.MethodPost, secrets,
+			map[string]any{"metadata": map[string]any{"name": fmt.Sprintf("secret-%02d", i)}})
 	}
-	p := c.controller("--auto-trigger", "--leader-elect=false", "--discovery-period=1s", "--include=secrets", "--include=podtemplates")
+	p := c.controller("--auto-trigger", "--leader-elect=false", "--discovery-period=1s", "--include=secrets",
+		"--include=podtemplates")
 	c.untilState("secrets", "proven", persistedOnly("v1"))
 	c.untilState("podtemplates", "proven", persistedOnly("v1"))
-	// doubts are those about a resource because of a restore, in their order. A server that is slow to answer after its restart is a doubt, too.
+	// doubts are those about a resource because of a restore, in their order. A server that is slow to answer after its
+	// restart is a doubt, too.
 	doubts := func(resource string) (all []string) {
 		log, err := os.ReadFile(p.log)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.SplitSeq(string(log), "\n") {
-			if _, doubt, ok := strings.Cut(line, `doubt="`); ok && strings.Contains(line, "resource="+resource+" ") && strings.Contains(doubt, "restored") {
+			if _, doubt, ok := strings.Cut(line, `doubt="`); ok && strings.Contains(line, "resource="+resource+" ") &&
+				strings.Contains(doubt, "restored") {
 				all = append(all, strings.TrimSuffix(doubt, `"`))
 			}
 		}
@@ -55,7 +60,8 @@ func TestTheEtcdOfOneResourceIsRestored(t *testing.T) {
 	// change changes the first secret, and waits until that is recorded; it returns the etcd's revision.
 	change := func(value string) int64 {
 		var changed metav1.PartialObjectMetadata
-		answer := do(t, cluster, http.MethodPatch, secrets+"/secret-00", map[string]any{"metadata": map[string]any{"labels": map[string]any{"change": value}}})
+		answer := do(t, cluster, http.MethodPatch, secrets+"/secret-00",
+			map[string]any{"metadata": map[string]any{"labels": map[string]any{"change": value}}})
 		if err := json.Unmarshal(answer, &changed); err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,8 @@ func triggers(r *http.Request) bool {
 	return err == nil && bytes.Contains(body, []byte(`"name":"`+widgetsName+`"`))
 }
 
-// The trigger is killed before and after each of its writes, first when nothing is recorded yet, then when the version moves.
+// The trigger is killed before and after each of its writes, first when nothing is recorded yet, then when the version
+// moves.
 func TestATriggerThatIsKilledAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 50, testbed.Widgets{}))
@@ -149,8 +150,10 @@ func TestASweepAbortsWhenTheAgreementIsLost(t *testing.T) {
 			rest, early = between, i
 		}
 	}
-	// Whoever began one after the agreement was lost would not have let the settle time pass since; a second is for those on their way.
+	// Whoever began one after the agreement was lost would not have let the settle time pass since; a second is for
+	// those on their way.
 	if early >= n || rest < settle-time.Second {
-		t.Errorf("%d patches of %d before a rest of %v, want less than all before one of the settle time, %v", early, n, rest, settle)
+		t.Errorf("%d patches of %d before a rest of %v, want less than all before one of the settle time, %v",
+			early, n, rest, settle)
 	}
 }

@@ -38,7 +38,8 @@ func (c *controlled) all() map[string]v1alpha1.StorageVersionMigration {
 func (c *controlled) works() map[string]string {
 	works := map[string]string{}
 	for name, m := range c.all() {
-		works[name] = fmt.Sprint(m.Spec.Generation, m.Spec.State, m.Status.State, m.Status.Run.Attempt, m.Status.Progress.Done)
+		works[name] = fmt.Sprint(m.Spec.Generation, m.Spec.State, m.Status.State, m.Status.Run.Attempt,
+			m.Status.Progress.Done)
 	}
 	return works
 }
@@ -70,12 +71,15 @@ func (c *controlled) pausesABootstrap(t *testing.T, proxy *testbed.Proxy) {
 	interrupting(proxy, func() { paused <- tool.run(0, "pause", "--all") })
 	p := c.triggering(arguments...)
 	said := <-paused
-	if !strings.Contains(said.stderr, "The controller requests no further migration until: kube-migrator resume --all") {
+	if !strings.Contains(
+		said.stderr, "The controller requests no further migration until: kube-migrator resume --all",
+	) {
 		t.Errorf("pause --all said %q", said.stderr)
 	}
 	eventually(t, "everything has stopped", func() bool {
 		for _, m := range c.all() {
-			if m.Spec.State != v1alpha1.Paused || m.Status.State != v1alpha1.PhasePaused && m.Status.State != v1alpha1.PhaseSucceeded || strings.HasPrefix(m.Status.Summary, "Stopping") {
+			if m.Spec.State != v1alpha1.Paused || m.Status.State != v1alpha1.PhasePaused &&
+				m.Status.State != v1alpha1.PhaseSucceeded || strings.HasPrefix(m.Status.Summary, "Stopping") {
 				return false
 			}
 		}
@@ -83,7 +87,8 @@ func (c *controlled) pausesABootstrap(t *testing.T, proxy *testbed.Proxy) {
 	})
 	before, left := c.works(), stored(t, c.cluster, testbed.WidgetsPrefix)
 	if left[v2] == 0 || len(before) > 10 {
-		t.Fatalf("%d migrations are requested, and the widgets are stored as %v: nothing is paused in the middle", len(before), left)
+		t.Fatalf("%d migrations are requested, and the widgets are stored as %v: nothing is paused in the middle",
+			len(before), left)
 	}
 	c.looked(widgetsName)
 	if diff := cmp.Diff(before, c.works()); diff != "" {
@@ -101,13 +106,18 @@ func (c *controlled) pausesABootstrap(t *testing.T, proxy *testbed.Proxy) {
 
 	tool.run(0, "resume", "--all")
 	c.change(widgetsName, `{"spec": {"pace": {"maxObjectsPerSecond": 0}}}`)
-	eventually(t, "everything is proven", func() bool { migrated, left := c.inPhases(); return migrated > 10 && left == 0 })
+	eventually(t, "everything is proven", func() bool {
+		migrated,
+			left := c.inPhases()
+		return migrated > 10 && left == 0
+	})
 	if migrated, _ := c.inPhases(); len(c.all()) != migrated {
 		t.Errorf("%d migrations of %d resources", len(c.all()), migrated)
 	}
 	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v1: 100})
 	c.end(p)
-	t.Run("and cancelled in the middle of the next one", func(t *testing.T) { c.cancelsABootstrap(t, proxy, tool, arguments) })
+	t.Run("and cancelled in the middle of the next one",
+		func(t *testing.T) { c.cancelsABootstrap(t, proxy, tool, arguments) })
 }
 
 // cancelsABootstrap makes the controller find out everything again.
@@ -122,7 +132,8 @@ func (c *controlled) cancelsABootstrap(t *testing.T, proxy *testbed.Proxy, tool 
 		cancelled <- tool.run(0, "cancel", "--all")
 	})
 	c.triggering(arguments...)
-	if said := <-cancelled; !strings.Contains(said.stderr, "The controller may still request migrations of other resources. To keep it from that: kube-migrator pause --all") {
+	if said := <-cancelled; !strings.Contains(said.stderr,
+		"The controller may still request migrations of other resources. To keep it from that: kube-migrator pause --all") {
 		t.Errorf("cancel --all said %q", said.stderr)
 	}
 	eventually(t, "the one that was under way is paused", func() bool {
@@ -140,10 +151,12 @@ func (c *controlled) cancelsABootstrap(t *testing.T, proxy *testbed.Proxy, tool 
 	before := c.all()
 	tool.run(0, "resume", "--all")
 	// The other resources are migrated; what was cancelled is neither resumed nor requested again.
-	eventually(t, "the other resources are migrated", func() bool { migrated, left := c.inPhases(); return migrated > 5 && left == len(before) })
+	eventually(t, "the other resources are migrated",
+		func() bool { migrated, left := c.inPhases(); return migrated > 5 && left == len(before) })
 	after := c.all()
 	for name, m := range before {
-		if now := after[name]; now.UID != m.UID || now.Spec.State != v1alpha1.Cancelled || now.Spec.Generation != m.Spec.Generation || now.Status.CompletedGeneration != 0 {
+		if now := after[name]; now.UID != m.UID || now.Spec.State != v1alpha1.Cancelled ||
+			now.Spec.Generation != m.Spec.Generation || now.Status.CompletedGeneration != 0 {
 			t.Errorf("%s was cancelled, and is %+v", name, now)
 		}
 	}

@@ -16,27 +16,32 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// A resource that comes after an installation whose roles name resources: nothing is asked for that would be Forbidden, it is told in
-// three places, and the command that they name mends it.
+// A resource that comes after an installation whose roles name resources: nothing is asked for that would be Forbidden,
+// it is told in three places, and the command that they name mends it.
 func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{})
 	c := newControlled(t, cluster)
 	administrator := newCLI(t, cluster)
-	administrator.run(0, "install", "--wait=false", "--adopt", "--trust-namespace", "--image=kube-migrator:test", "--exclude=secrets")
+	administrator.run(0, "install", "--wait=false", "--adopt", "--trust-namespace",
+		"--image=kube-migrator:test", "--exclude=secrets")
 	metrics := freeAddress(t)
-	c.triggering("--workers=jobs", "--worker-image=kube-migrator:test", "--exclude=secrets", "--metrics-bind-address="+metrics)
+	c.triggering("--workers=jobs", "--worker-image=kube-migrator:test", "--exclude=secrets",
+		"--metrics-bind-address="+metrics)
 	if err := cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {
 		t.Fatal(err)
 	}
 
 	// Once the API servers agree, a migration would be asked for.
 	s := c.untilState(widgetsName, "forbidden", func(s *v1alpha1.StorageState) bool {
-		return holds(s, v1alpha1.Permitted) == metav1.ConditionFalse && holds(s, v1alpha1.AllEncodingVersionsEqual) == metav1.ConditionTrue
+		return holds(s, v1alpha1.Permitted) == metav1.ConditionFalse &&
+			holds(s, v1alpha1.AllEncodingVersionsEqual) == metav1.ConditionTrue
 	})
-	const want = "forbidden: the worker cannot get widgets.demo.example.com, so that no migration is asked for. Try: kube-migrator install"
+	const want = "forbidden: the worker cannot get widgets.demo.example.com, so that no migration is asked for. Try: " +
+		"kube-migrator install"
 	for _, condition := range s.Status.Conditions {
-		if condition.Type == v1alpha1.Permitted && (condition.Reason != v1alpha1.ReasonForbidden || condition.Message != want) {
+		if condition.Type == v1alpha1.Permitted &&
+			(condition.Reason != v1alpha1.ReasonForbidden || condition.Message != want) {
 			t.Errorf("the condition is %+v, want the message %q", condition, want)
 		}
 	}
@@ -51,13 +56,17 @@ func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
 	eventually(t, "metrics tell of StorageStates and looks", func() bool {
 		_, body := fetch(t, "https://"+metrics+"/metrics", cluster.Servers[0].Config().BearerToken)
 		return !slices.ContainsFunc([]string{
-			`kube_migrator_abnormal_resource{reason="unknown",resource="` + widgetsName + `"} 1`, `kube_migrator_abnormal_storage_states{reason="forbidden"} 1`,
-			`kube_migrator_storage_states{excluded="true"} 1`, `kube_migrator_abnormal_storage_states{reason="disagreement"} 0`,
-			"kube_migrator_oldest_heartbeat_timestamp_seconds 1.", "kube_migrator_last_complete_look_timestamp_seconds 1.", `kube_migrator_looks_total{result="complete"} `,
+			`kube_migrator_abnormal_resource{reason="unknown",resource="` + widgetsName + `"} 1`,
+			`kube_migrator_abnormal_storage_states{reason="forbidden"} 1`,
+			`kube_migrator_storage_states{excluded="true"} 1`,
+			`kube_migrator_abnormal_storage_states{reason="disagreement"} 0`,
+			"kube_migrator_oldest_heartbeat_timestamp_seconds 1.",
+			"kube_migrator_last_complete_look_timestamp_seconds 1.", `kube_migrator_looks_total{result="complete"} `,
 			"kube_migrator_look_duration_seconds_count ",
 		}, func(line string) bool { return !strings.Contains(body, line) })
 	})
-	for name, want := range map[string]v1alpha1.StoragePhase{widgetsName: v1alpha1.StorageForbidden, "secrets": v1alpha1.StorageExcluded, "configmaps": v1alpha1.StorageUnknown} {
+	for name, want := range map[string]v1alpha1.StoragePhase{widgetsName: v1alpha1.StorageForbidden,
+		"secrets": v1alpha1.StorageExcluded, "configmaps": v1alpha1.StorageUnknown} {
 		if s := c.state(name); s == nil || s.Status.State != want {
 			t.Errorf("%s is %+v, want %s", name, s, want)
 		}
@@ -72,11 +81,17 @@ func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
 
 	administrator.run(0, "install", "--wait=false")
 	moveStorage(t, cluster, "v2") // or wait for a minute
-	s = c.untilState(widgetsName, "permitted", func(s *v1alpha1.StorageState) bool { return holds(s, v1alpha1.Permitted) == metav1.ConditionTrue })
-	m := c.until(widgetsName, "asked for", func(m *v1alpha1.StorageVersionMigration) bool { return m.Spec.Generation > 0 })
+	s = c.untilState(widgetsName, "permitted",
+		func(s *v1alpha1.StorageState) bool { return holds(s, v1alpha1.Permitted) == metav1.ConditionTrue })
+	m := c.until(widgetsName, "asked for", func(
+		m *v1alpha1.StorageVersionMigration,
+	) bool {
+		return m.Spec.Generation > 0
+	})
 	for _, condition := range s.Status.Conditions {
 		if condition.Type == v1alpha1.Permitted && m.CreationTimestamp.Before(&condition.LastTransitionTime) {
-			t.Errorf("a migration was asked for at %s, and permitted at %s", m.CreationTimestamp, condition.LastTransitionTime)
+			t.Errorf("a migration was asked for at %s, and permitted at %s", m.CreationTimestamp,
+				condition.LastTransitionTime)
 		}
 	}
 	eventually(t, "the metric says that nothing is forbidden", func() bool {
@@ -96,7 +111,8 @@ func wantNarrow(t *testing.T, cluster *testbed.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := cluster.Command(t.Context(), kubectl, "--kubeconfig", kubeconfig, "get", "storagestates").CombinedOutput()
+	out, err := cluster.Command(t.Context(), kubectl, "--kubeconfig", kubeconfig, "get",
+		"storagestates").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

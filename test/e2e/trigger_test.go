@@ -75,9 +75,11 @@ func persistedOnly(version string) func(*v1alpha1.StorageState) bool {
 	}
 }
 
-var widgetKind = testbed.Kind{Group: testbed.WidgetGroup, Version: "v2", Kind: "Widget", Plural: "widgets", Prefix: testbed.WidgetsPrefix}
+var widgetKind = testbed.Kind{Group: testbed.WidgetGroup, Version: "v2", Kind: "Widget", Plural: "widgets",
+	Prefix: testbed.WidgetsPrefix}
 
-// The life of a CronJob in the proposal, with a resource of our own: Unknown, migrated, upgraded, downgraded in the middle.
+// The life of a CronJob in the proposal, with a resource of our own: Unknown, migrated, upgraded, downgraded in the
+// middle.
 func TestTheLifeOfAStorageState(t *testing.T) {
 	t.Parallel()
 	// Only where API servers keep their EndpointSlice a restarted controller knows that none came and went.
@@ -86,13 +88,16 @@ func TestTheLifeOfAStorageState(t *testing.T) {
 	c := newControlled(t, cluster)
 	watchTruth(t, c.cluster, widgetKind)
 	p := c.triggering("--include=widgets.*")
-	first := c.untilState(widgetsName, "recorded", func(s *v1alpha1.StorageState) bool { return len(s.Status.PersistedStorageVersionHashes) > 0 })
-	if first.Status.PersistedStorageVersionHashes[0] != v1alpha1.Unknown || holds(first, v1alpha1.Migrated) != metav1.ConditionFalse {
+	first := c.untilState(widgetsName, "recorded",
+		func(s *v1alpha1.StorageState) bool { return len(s.Status.PersistedStorageVersionHashes) > 0 })
+	if first.Status.PersistedStorageVersionHashes[0] != v1alpha1.Unknown ||
+		holds(first, v1alpha1.Migrated) != metav1.ConditionFalse {
 		t.Errorf("begins as %+v, want Unknown", first.Status)
 	}
 	migrated := c.untilState(widgetsName, "migrated", persistedOnly("v2"))
 	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v2: 500})
-	if holds(migrated, v1alpha1.AllEncodingVersionsEqual) != metav1.ConditionTrue || migrated.Status.AgreedEncodingVersion != "v2" || migrated.Status.Evidence == "" {
+	if holds(migrated, v1alpha1.AllEncodingVersionsEqual) != metav1.ConditionTrue ||
+		migrated.Status.AgreedEncodingVersion != "v2" || migrated.Status.Evidence == "" {
 		t.Errorf("is %+v, want an agreement on v2", migrated.Status)
 	}
 	m, err := c.read(widgetsName)
@@ -105,7 +110,8 @@ func TestTheLifeOfAStorageState(t *testing.T) {
 	time.Sleep(3 * time.Second)
 	again, err := c.read(widgetsName)
 	if s := c.state(widgetsName); err != nil || again.Spec.Generation != m.Spec.Generation || !persistedOnly("v2")(s) {
-		t.Errorf("a restart of the controller asked for generation %d after %d, and the state is %+v", again.Spec.Generation, m.Spec.Generation, s.Status)
+		t.Errorf("a restart of the controller asked for generation %d after %d, and the state is %+v",
+			again.Spec.Generation, m.Spec.Generation, s.Status)
 	}
 
 	moveStorage(t, c.cluster, "v1")

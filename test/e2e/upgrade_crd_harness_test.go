@@ -65,8 +65,8 @@ func stepsOf(all map[string]render.CRDUpgrade) map[string]string {
 	return steps
 }
 
-// wantReleased expects that the cluster has every CRD of a folder as it is there, with nothing but its storage version stored, and that
-// `kubectl apply --server-side` of the folder conflicts with nobody and changes nothing.
+// wantReleased expects that the cluster has every CRD of a folder as it is there, with nothing but its storage version
+// stored, and that `kubectl apply --server-side` of the folder conflicts with nobody and changes nothing.
 func (c *cli) wantReleased(dir string) {
 	c.t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
@@ -110,7 +110,8 @@ func (c *cli) wantReleased(dir string) {
 		before := crdOf(c.t, c.cluster, d.Metadata.Name)
 		c.kubectl("apply", "--server-side", "-f", file)
 		if after := crdOf(c.t, c.cluster, d.Metadata.Name); after.ResourceVersion != before.ResourceVersion {
-			c.t.Errorf("kubectl apply --server-side changes %s (-before +after):\n%s", d.Metadata.Name, cmp.Diff(before.ManagedFields, after.ManagedFields))
+			c.t.Errorf("kubectl apply --server-side changes %s (-before +after):\n%s", d.Metadata.Name,
+				cmp.Diff(before.ManagedFields, after.ManagedFields))
 		}
 	}
 }

@@ -19,7 +19,8 @@ import (
 func TestCRDsOfOtherProjectsAreUpgraded(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{})
-	t.Run("Knative Serving drops the storage version of DomainMapping", func(t *testing.T) { domainMappings(t, newCLI(t, cluster)) })
+	t.Run("Knative Serving drops the storage version of DomainMapping",
+		func(t *testing.T) { domainMappings(t, newCLI(t, cluster)) })
 	t.Run("Flux drops v1beta2 of its sources", func(t *testing.T) { fluxSources(t, newCLI(t, cluster)) })
 }
 
@@ -59,14 +60,17 @@ spec: {interval: 1m, url: "https://example.com/NAME"}`
 func fluxSources(t *testing.T, user *cli) {
 	const folder, group = "config/crd/bases", "source.toolkit.fluxcd.io"
 	const definition = "gitrepositories." + group
-	from, to := release(t, "github.com/fluxcd/source-controller@v1.7.0", folder), release(t, "github.com/fluxcd/source-controller@v1.8.5", folder)
+	from, to := release(t, "github.com/fluxcd/source-controller@v1.7.0", folder),
+		release(t, "github.com/fluxcd/source-controller@v1.8.5", folder)
 	user.kubectl("apply", "--server-side", "-f", from)
 	// As in a cluster that has been there since v1beta2 was the storage version.
 	if err := user.cluster.MoveStorage(t.Context(), definition, "v1beta2"); err != nil {
 		t.Fatal(err)
 	}
 	applyObject(t, user.cluster, "alice", "gitrepositories", at(gitRepository, "v1beta2", "a"))
-	applyObject(t, user.cluster, "alice", "gitrepositories", strings.Replace(at(gitRepository, "v1beta2", "b"), "spec: {", "spec: {accessFrom: {namespaceSelectors: [{}]}, ", 1))
+	applyObject(t, user.cluster, "alice", "gitrepositories",
+		strings.Replace(at(gitRepository, "v1beta2", "b"), "spec: {",
+			"spec: {accessFrom: {namespaceSelectors: [{}]}, ", 1))
 	user.kubectl("apply", "--server-side", "--force-conflicts", "-f", from)
 
 	refused := user.upgradeCRDs(2, to)[definition]

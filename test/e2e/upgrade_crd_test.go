@@ -74,8 +74,8 @@ func at(manifest, version, name string) string {
 	return strings.NewReplacer("VERSION", version, "NAME", name).Replace(manifest)
 }
 
-// All upgrades share one cluster. The releases of Gateway API come one after the other, because they define the same resources; the
-// gadgets have a resource for each test.
+// All upgrades share one cluster. The releases of Gateway API come one after the other, because they define the same
+// resources; the gadgets have a resource for each test.
 func TestCRDUpgrades(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{})
@@ -105,7 +105,8 @@ func TestCRDUpgrades(t *testing.T) {
 		{"upgadcs", "fields are not lost without a word", upgradeLosesNoFieldWithoutAWord},
 		{"upgades", "a CRD that is changed under it is planned again", upgradeIsPlannedAgain},
 		{"upgadfs", "a migration that the controller is to carry out comes first", upgradeWaitsForTheController},
-		{"upgadgs", "a conversion webhook that the file takes away converts the objects before", upgradeConvertsBeforeTheWebhookGoes},
+		{"upgadgs", "a conversion webhook that the file takes away converts the objects before",
+			upgradeConvertsBeforeTheWebhookGoes},
 		{"upgadds", "a list is read from a pipe with objects of other kinds", upgradeReadsWhatKubectlPrints},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -123,11 +124,13 @@ func gatewayStandard(t *testing.T, user *cli) {
 		applyObject(t, cluster, "alice", "referencegrants", at(referenceGrant, "v1alpha2", name))
 	}
 
-	if diff := cmp.Diff(map[string]string{"grpcroutes." + gatewayGroup: "create"}, stepsOf(user.upgradeCRDs(0, gateway(t, "v1.1.0", "standard")))); diff != "" {
+	if diff := cmp.Diff(map[string]string{"grpcroutes." + gatewayGroup: "create"},
+		stepsOf(user.upgradeCRDs(0, gateway(t, "v1.1.0", "standard")))); diff != "" {
 		t.Errorf("v1.1.0 (-want +got):\n%s", diff)
 	}
 	applyObject(t, cluster, "alice", "grpcroutes", at(grpcRoute, "v1", "a"))
-	want := map[string]string{grants: "migrate managedFields apply"} // v1.1.0 does not serve v1alpha2 any more, and nothing is stored in it
+	// v1.1.0 does not serve v1alpha2 any more, and nothing is stored in it
+	want := map[string]string{grants: "migrate managedFields apply"}
 	if diff := cmp.Diff(want, stepsOf(user.upgradeCRDs(0, gateway(t, "v1.2.0", "standard")))); diff != "" {
 		t.Errorf("v1.2.0 (-want +got):\n%s", diff)
 	}
@@ -176,7 +179,8 @@ func gatewayExperimental(t *testing.T, user *cli) {
 	user.wantReleased(gateway(t, "v1.2.0", "experimental"))
 	wantStored(t, cluster, gatewayObjects("grpcroutes"), map[string]int{gatewayGroup + "/v1": 3})
 	applyObject(t, cluster, "alice", "grpcroutes", at(grpcRoute, "v1", "a"))
-	if got := slices.Sorted(maps.Keys(stepsOf(user.upgradeCRDs(0, gateway(t, "v1.2.0", "experimental"))))); len(got) > 0 {
+	if got := slices.Sorted(maps.Keys(stepsOf(user.upgradeCRDs(0, gateway(t, "v1.2.0",
+		"experimental"))))); len(got) > 0 {
 		t.Errorf("again: %v are not just applied", got)
 	}
 }
@@ -268,12 +272,18 @@ func upgradeContinuesWhereverItIsKilled(t *testing.T, g *gadgets) {
 		{"the intermediate CRD is applied", crd(types.ApplyYAMLPatchType)},
 		{"an object is rewritten", item},
 		{"storedVersions is pruned", func(r *http.Request) bool { return r.URL.Path == g.whole()+"/status" }},
-		{"managedFields are moved", func(r *http.Request) bool { return item(r) && r.URL.Query().Get("fieldManager") == "kube-migrator" }},
+		{"managedFields are moved", func(r *http.Request) bool {
+			return item(r) &&
+				r.URL.Query().Get("fieldManager") == "kube-migrator"
+		}},
 		{"the CRD of the file is applied", crd(types.ApplyYAMLPatchType)},
 	} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("when %s, after: %v", moment.name, after), func(t *testing.T) {
-				user.killed(proxy, after, 0, func(r *http.Request) bool { return r.Method == http.MethodPatch && moment.match(r) }, args...)
+				user.killed(proxy, after, 0, func(r *http.Request) bool {
+					return r.Method == http.MethodPatch &&
+						moment.match(r)
+				}, args...)
 				g.wantNothingStranded(n)
 			})
 		}
@@ -295,7 +305,9 @@ func upgradeTakesNoFieldsOfOthers(t *testing.T, g *gadgets) {
 	next := g.file("v1*", "v2")
 	for _, args := range [][]string{{"--dry-run"}, nil} {
 		out := user.run(2, append([]string{"upgrade-crd", "-f", next}, args...)...)
-		for _, want := range []string{`refused        `, `conflict with "helm" using apiextensions.k8s.io/v1: .spec.versions`, "Try: kube-migrator upgrade-crd --filename=" + next + " --force-conflicts\n"} {
+		for _, want := range []string{`refused        `,
+			`conflict with "helm" using apiextensions.k8s.io/v1: .spec.versions`,
+			"Try: kube-migrator upgrade-crd --filename=" + next + " --force-conflicts\n"} {
 			if !strings.Contains(out.stdout, want) {
 				t.Errorf("%v: it does not say %q:\n%s", args, want, out.stdout)
 			}
@@ -305,7 +317,10 @@ func upgradeTakesNoFieldsOfOthers(t *testing.T, g *gadgets) {
 	user.run(0, "upgrade-crd", "-f", next, "--field-manager=helm-next", "--force-conflicts")
 	g.wantVersions("v1", "v1 served storage", "v2 served")
 	owners := crdOf(t, g.cluster, g.definition()).ManagedFields
-	if !slices.ContainsFunc(owners, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == "helm-next" && e.Operation == "Apply" }) {
+	if !slices.ContainsFunc(owners, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == "helm-next" &&
+			e.Operation == "Apply"
+	}) {
 		t.Errorf("helm-next owns nothing: %v", owners)
 	}
 }
@@ -330,7 +345,8 @@ func upgradeLosesNoFieldWithoutAWord(t *testing.T, g *gadgets) {
 	}
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
 	before := crdOf(t, g.cluster, g.definition()).ResourceVersion
-	if got := user.upgradeCRDs(0, next, "--accept-field-loss", "--dry-run"); stepsOf(got)[g.definition()] != wholeUpgrade {
+	if got := user.upgradeCRDs(0, next, "--accept-field-loss",
+		"--dry-run"); stepsOf(got)[g.definition()] != wholeUpgrade {
 		t.Errorf("a dry run: %v", stepsOf(got))
 	}
 	if after := crdOf(t, g.cluster, g.definition()).ResourceVersion; after != before {
@@ -344,7 +360,8 @@ func upgradeLosesNoFieldWithoutAWord(t *testing.T, g *gadgets) {
 	g.mustApply("alice", "v2", "g-000", spec("color", "red", "payload", "q"))
 }
 
-// upgradeIsPlannedAgain lets somebody make v1 the storage version again, and write an object in it, just before v1 is to go.
+// upgradeIsPlannedAgain lets somebody make v1 the storage version again, and write an object in it, just before v1 is
+// to go.
 func upgradeIsPlannedAgain(t *testing.T, g *gadgets) {
 	user, proxy := throughProxy(t, g.cluster)
 	user.run(0, "upgrade-crd", "-f", g.file("v1*", "v2"))
@@ -380,8 +397,10 @@ func upgradeWaitsForTheController(t *testing.T, g *gadgets) {
 	g.ready("v1", "v2")
 	g.fill(3)
 	resource := map[string]any{"group": testbed.WidgetGroup, "resource": g.plural}
-	do(t, g.cluster, http.MethodPost, strings.Replace(migrations, "storageversionmigrations", "storagestates", 1), map[string]any{
-		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageState", "metadata": map[string]any{"name": g.definition()}, "spec": map[string]any{"resource": resource},
+	do(t, g.cluster, http.MethodPost, strings.Replace(migrations, "storageversionmigrations",
+		"storagestates", 1), map[string]any{
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageState",
+		"metadata": map[string]any{"name": g.definition()}, "spec": map[string]any{"resource": resource},
 	})
 	_, wait := user.start("upgrade-crd", "-f", g.file("v2*"), "--settle-time=1s", "--accept-field-loss")
 	rewrites := func() (n int) {
@@ -402,21 +421,25 @@ func upgradeWaitsForTheController(t *testing.T, g *gadgets) {
 	}
 	eventually(t, "it waits for the controller to notice", func() bool { return looks() >= 2 || rewrites() > 0 })
 	do(t, g.cluster, http.MethodPost, migrations, map[string]any{
-		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration", "metadata": map[string]any{"name": g.definition()}, "spec": map[string]any{"resource": resource},
+		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
+		"metadata": map[string]any{"name": g.definition()}, "spec": map[string]any{"resource": resource},
 	})
 	before := looks()
 	eventually(t, "it waits for the migration", func() bool { return looks() >= before+3 || rewrites() > 0 })
 	if n := rewrites(); n > 0 {
 		t.Errorf("%d objects were rewritten while the controller was to migrate them", n)
 	}
-	do(t, g.cluster, http.MethodPatch, migrations+"/"+g.definition()+"/status", map[string]any{"status": map[string]any{"completedGeneration": 1}})
-	if out := wait(); out.code != 0 || !strings.Contains(out.stderr, "waiting for storageversionmigration.migration.k8s.io/"+g.definition()+"\n") {
+	do(t, g.cluster, http.MethodPatch, migrations+"/"+g.definition()+"/status",
+		map[string]any{"status": map[string]any{"completedGeneration": 1}})
+	if out := wait(); out.code != 0 || !strings.Contains(out.stderr,
+		"waiting for storageversionmigration.migration.k8s.io/"+g.definition()+"\n") {
 		t.Errorf("exit code %d\n%s\n%s", out.code, out.stdout, out.stderr)
 	}
 	g.wantVersions("v2", "v2 served storage")
 }
 
-// upgradeConvertsBeforeTheWebhookGoes has a file without v1, and without the conversion webhook that keeps a field of v1 in another of v2.
+// upgradeConvertsBeforeTheWebhookGoes has a file without v1, and without the conversion webhook that keeps a field of
+// v1 in another of v2.
 func upgradeConvertsBeforeTheWebhookGoes(t *testing.T, g *gadgets) {
 	converter := newConverter(t, g.cluster)
 	converter.move = func(fields map[string]any, apiVersion string) {

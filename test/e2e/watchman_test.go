@@ -16,8 +16,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// watchman compares, many times a second for as long as a test lasts, what etcd holds of a resource with what is recorded of it:
-// the invariants I1 and I2 as testbed.Truth.Violations has them. Violations fail the test.
+// watchman compares, many times a second for as long as a test lasts, what etcd holds of a resource with what is
+// recorded of it: the invariants I1 and I2 as testbed.Truth.Violations has them. Violations fail the test.
 //
 // It raises no false alarm, however slow the machine is, because it judges no clock and nothing that it infers:
 //
@@ -30,7 +30,8 @@ import (
 //   - A custom resource is stored as its CustomResourceDefinition says. A generation of that is excused until the look that is recorded has
 //     seen it or a later one: between the change and the record are two writes, of two processes.
 //
-// The settle time has to be twice the API servers' request timeout where servers are ended while others write: for a shorter one the product promises nothing.
+// The settle time has to be twice the API servers' request timeout where servers are ended while others write: for a
+// shorter one the product promises nothing.
 type watchman struct {
 	cluster *testbed.Cluster
 	kind    testbed.Kind
@@ -69,7 +70,8 @@ func watchTruth(t *testing.T, cluster *testbed.Cluster, kind testbed.Kind) *watc
 	t.Cleanup(func() {
 		cancel()
 		work.Wait()
-		t.Logf("%s: compared with etcd %d times, at most %s apart: %d times without Unknown, %d times migrated, %d times with two versions in etcd",
+		t.Logf("%s: compared with etcd %d times, at most %s apart: %d times without Unknown, %d times migrated, %d "+
+			"times with two versions in etcd",
 			kind.Name(), w.comparisons, w.apart.Round(time.Millisecond), w.telling, w.proven, w.mixed)
 		for _, v := range w.violations {
 			t.Error(v)
@@ -138,7 +140,8 @@ func (w *watchman) sit(ctx context.Context) {
 			last = time.Now()
 		}
 		select {
-		case <-time.After(max(50*time.Millisecond, 4*time.Since(begin))): // thousands of objects are not compared without a pause
+		case <-time.After(max(50*time.Millisecond,
+			4*time.Since(begin))): // thousands of objects are not compared without a pause
 		case <-ctx.Done():
 		}
 	}
@@ -166,14 +169,15 @@ func (w *watchman) compare(ctx context.Context, begin time.Time) bool {
 	}
 	for _, v := range truth.Violations(w.excused(begin, truth)...) {
 		if len(w.violations) < 5 {
-			w.violations = append(w.violations, fmt.Sprintf("%s %s, revision %d: %s", time.Now().Format("15:04:05.000"), w.kind.Name(), truth.Revision, v))
+			w.violations = append(w.violations, fmt.Sprintf("%s %s, revision %d: %s", time.Now().Format("15:04:05.000"),
+				w.kind.Name(), truth.Revision, v))
 		}
 	}
 	return true
 }
 
-// excused are the hashes that something may have written since begin of which the trigger cannot know yet. It is called after etcd was
-// read, so that what began before the reading is among them. The lock is held.
+// excused are the hashes that something may have written since begin of which the trigger cannot know yet. It is called
+// after etcd was read, so that what began before the reading is among them. The lock is held.
 func (w *watchman) excused(begin time.Time, truth testbed.Truth) (hashes []string) {
 	for _, p := range w.processes {
 		if p.ended.IsZero() || p.ended.After(begin) {
@@ -189,15 +193,16 @@ func (w *watchman) excused(begin time.Time, truth testbed.Truth) (hashes []strin
 	return slices.Compact(hashes)
 }
 
-// wantTold expects that enough was compared for a violation to show: also without Unknown, which accounts for anything, after a proof, and while
-// two versions were in etcd.
+// wantTold expects that enough was compared for a violation to show: also without Unknown, which accounts for anything,
+// after a proof, and while two versions were in etcd.
 func (w *watchman) wantTold(t *testing.T) {
 	t.Helper()
 	const least = 40 // the tests wait for as many (more)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.comparisons < least || w.telling == 0 || w.proven == 0 || w.mixed == 0 {
-		t.Errorf("%s: %d comparisons with etcd, %d without Unknown, %d migrated, %d with two versions: want at least %d, and some of each",
+		t.Errorf("%s: %d comparisons with etcd, %d without Unknown, %d migrated, %d with two versions: want at least "+
+			"%d, and some of each",
 			w.kind.Name(), w.comparisons, w.telling, w.proven, w.mixed, least)
 	}
 }

@@ -63,7 +63,8 @@ func newNode(t *testing.T, options testbed.Options) *harness {
 	h.cluster = testbed.New(t, options)
 	up := time.Now()
 	h.node = testbed.NewNode(t, h.cluster)
-	t.Logf("the cluster took %s, the node %s more", up.Sub(begin).Round(time.Millisecond), time.Since(up).Round(time.Millisecond))
+	t.Logf("the cluster took %s, the node %s more", up.Sub(begin).Round(time.Millisecond),
+		time.Since(up).Round(time.Millisecond))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(h.node.Logs())
@@ -112,7 +113,8 @@ func (h *harness) try(ctx context.Context, input []byte, args ...string) (string
 // complete waits until a Job is complete and returns what its pod printed.
 func (h *harness) complete(namespace, job string) string {
 	h.Helper()
-	if _, err := h.try(h.Context(), nil, "wait", "-n", namespace, "--for=condition=complete", "--timeout=60s", "job/"+job); err != nil {
+	if _, err := h.try(h.Context(), nil, "wait", "-n", namespace, "--for=condition=complete", "--timeout=60s",
+		"job/"+job); err != nil {
 		h.Errorf("%v\n%s", err, h.run("describe", "-n", namespace, "pods"))
 		h.FailNow()
 	}

@@ -34,7 +34,8 @@ const (
 func (h *harness) binary() string {
 	h.Helper()
 	path := filepath.Join(h.TempDir(), "kube-migrator")
-	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-o", path, "../../cmd/kube-migrator").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-o", path,
+		"../../cmd/kube-migrator").CombinedOutput(); err != nil {
 		h.Fatalf("build kube-migrator: %v\n%s", err, out)
 	}
 	return path
@@ -45,7 +46,8 @@ func (h *harness) as(binary string, code int, args ...string) string {
 	h.Helper()
 	got, stdout, stderr := h.call(binary, args...)
 	if got != code {
-		h.Fatalf("kube-migrator %s: exit code %d, want %d\n%s\n%s\n%s", strings.Join(args, " "), got, code, stdout, stderr,
+		h.Fatalf("kube-migrator %s: exit code %d, want %d\n%s\n%s\n%s", strings.Join(args, " "),
+			got, code, stdout, stderr,
 			h.run("get", "pods,jobs,events", "-n", namespace))
 	}
 	return stdout
@@ -76,7 +78,8 @@ func (h *harness) stale(n int) {
 	}
 }
 
-// stored counts the widgets in etcd by the version that they are stored in; storedUnder counts the objects under a prefix.
+// stored counts the widgets in etcd by the version that they are stored in; storedUnder counts the objects under a
+// prefix.
 func (h *harness) stored() map[string]int { return h.storedUnder(testbed.WidgetsPrefix) }
 
 func (h *harness) storedUnder(prefix string) map[string]int {
@@ -98,7 +101,8 @@ func (h *harness) wantStored(want map[string]int) {
 // install installs what the tests use.
 func (h *harness) install(binary string) {
 	h.Helper()
-	out := h.as(binary, 0, "install", "--image="+image, "--image-pull-policy=Never", "--bootstrap=none", "--settle-time=2s", "--timeout=2m")
+	out := h.as(binary, 0, "install", "--image="+image, "--image-pull-policy=Never", "--bootstrap=none",
+		"--settle-time=2s", "--timeout=2m")
 	if !strings.Contains(out, "created") {
 		h.Errorf("install does not say what it did:\n%s", out)
 	}
@@ -117,7 +121,8 @@ func TestTheWholeWayInAClusterWithNodes(t *testing.T) {
 	h.eventually("the StorageState says what was proven", func() bool {
 		return h.run("get", "storagestate", widgets, "-o", "jsonpath={.status.persistedVersions}") == `["v2"]`
 	})
-	if out := h.as(binary, 0, "progress", "widgets"); !strings.Contains(out, "Succeeded   100   2,000   2,000") || !strings.Contains(out, "safe now") {
+	if out := h.as(binary, 0, "progress", "widgets"); !strings.Contains(out, "Succeeded   100   2,000   2,000") ||
+		!strings.Contains(out, "safe now") {
 		t.Errorf("progress is not at its end:\n%s", out)
 	}
 	h.wantStored(map[string]int{v2: n})
@@ -126,16 +131,19 @@ func TestTheWholeWayInAClusterWithNodes(t *testing.T) {
 	}
 	h.run("wait", "--for=condition=Succeeded", "svmig/"+widgets, "--timeout=10s")
 	h.eventually("the Job, its pod and its ConfigMap are collected", func() bool {
-		return h.run("get", "jobs,configmaps,pods", "-n", namespace, "-l", "app.kubernetes.io/component=worker", "-o", "name") == ""
+		return h.run("get", "jobs,configmaps,pods", "-n", namespace, "-l",
+			"app.kubernetes.io/component=worker", "-o", "name") == ""
 	})
 
 	t.Run("uninstall keeps what is known, and nothing that runs or may write", func(t *testing.T) {
 		h := h.in(t)
 		h.as(binary, 0, "uninstall", "--timeout=2m")
-		if left := h.run("get", "deployments,jobs,pods,serviceaccounts,roles,rolebindings", "-n", namespace, "-l", "app.kubernetes.io/name=kube-migrator", "-o", "name"); left != "" {
+		if left := h.run("get", "deployments,jobs,pods,serviceaccounts,roles,rolebindings", "-n", namespace, "-l",
+			"app.kubernetes.io/name=kube-migrator", "-o", "name"); left != "" {
 			t.Errorf("left in the namespace:\n%s", left)
 		}
-		if left := h.run("get", "clusterroles,clusterrolebindings,flowschemas,prioritylevelconfigurations", "-l", "app.kubernetes.io/name=kube-migrator", "-o", "name"); left != "" {
+		if left := h.run("get", "clusterroles,clusterrolebindings,flowschemas,prioritylevelconfigurations", "-l",
+			"app.kubernetes.io/name=kube-migrator", "-o", "name"); left != "" {
 			t.Errorf("left in the cluster:\n%s", left)
 		}
 		h.run("get", "svmig", widgets)
@@ -181,19 +189,23 @@ func TestAWorkerKilledThreeTimesAndAControllerTwiceEndComplete(t *testing.T) {
 		}
 		kill()
 		h.rewritten(min(sofar+200, n))
-		if claimed := h.run("get", "crd", widgets, "-o", "jsonpath={.status.storedVersions}"); claimed != `["v1","v2"]` {
+		if claimed := h.run("get", "crd", widgets, "-o",
+			"jsonpath={.status.storedVersions}"); claimed != `["v1","v2"]` {
 			t.Fatalf("storedVersions = %s after kill %d, before the proof", claimed, i+1)
 		}
 	}
 	h.as(binary, 0, "wait", "widgets", "--timeout=5m")
 	h.wantStored(map[string]int{v2: n})
 	var rewritten int
-	if _, err := fmt.Sscan(h.run("get", "svmig", widgets, "-o", "jsonpath={.status.progress.rewritten}"), &rewritten); err != nil {
+	if _, err := fmt.Sscan(h.run("get", "svmig", widgets, "-o", "jsonpath={.status.progress.rewritten}"),
+		&rewritten); err != nil {
 		t.Fatal(err)
 	}
-	// What was repeated was current: the more of it, the fewer are counted as rewritten. A page each, for the three that were killed.
+	// What was repeated was current: the more of it, the fewer are counted as rewritten. A page each, for the three
+	// that were killed.
 	if rewritten < n-3*500 {
-		t.Errorf("%d of %d were rewritten in the pass that counts: it did not go on from the checkpoint (I5)", rewritten, n)
+		t.Errorf("%d of %d were rewritten in the pass that counts: it did not go on from the checkpoint (I5)",
+			rewritten, n)
 	}
 	attempts := h.run("get", "svmig", widgets, "-o", "jsonpath={.status.run.attempt} {.status.run.failures}")
 	if strings.TrimSpace(attempts) != "1" {
@@ -208,7 +220,8 @@ func (h *harness) rewritten(least int) {
 	deadline := time.Now().Add(3 * time.Minute)
 	for h.stored()[v2] < least {
 		if time.Now().After(deadline) {
-			h.Fatalf("not within 3 minutes: %d widgets are rewritten; %v are\n%s", least, h.stored(), h.run("get", "svmig,jobs,pods", "-A", "-o", "wide"))
+			h.Fatalf("not within 3 minutes: %d widgets are rewritten; %v are\n%s", least, h.stored(),
+				h.run("get", "svmig,jobs,pods", "-A", "-o", "wide"))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -217,7 +230,8 @@ func (h *harness) rewritten(least int) {
 // workerWord is an argument that the worker's process alone has.
 func (h *harness) workerWord() string {
 	h.Helper()
-	job := strings.TrimSpace(h.run("get", "jobs", "-n", namespace, "-l", "app.kubernetes.io/component=worker", "-o", "jsonpath={.items[*].metadata.name}"))
+	job := strings.TrimSpace(h.run("get", "jobs", "-n", namespace, "-l", "app.kubernetes.io/component=worker", "-o",
+		"jsonpath={.items[*].metadata.name}"))
 	if job == "" || strings.Contains(job, " ") {
 		h.Fatalf("the workers' Jobs are %q, want one", job)
 	}
@@ -229,7 +243,8 @@ func (h *harness) leader() string {
 	h.Helper()
 	var pod string
 	h.eventually("a controller leads", func() bool {
-		pod, _, _ = strings.Cut(h.run("get", "lease", "-n", namespace, "kube-migrator-controller", "-o", "jsonpath={.spec.holderIdentity}"), "_")
+		pod, _, _ = strings.Cut(h.run("get", "lease", "-n", namespace, "kube-migrator-controller", "-o",
+			"jsonpath={.spec.holderIdentity}"), "_")
 		return pod != ""
 	})
 	return pod

@@ -74,7 +74,8 @@ func (h *harness) safe(binary string, patience time.Duration) (resources int) {
 		if code == 0 {
 			checked, verdictOfCheck, check := h.verdicts(binary, "check")
 			if checked != 0 || verdict != verdictOfCheck {
-				h.Fatalf("progress says %q and exits with 0, check says %q and exits with %d", verdict, verdictOfCheck, checked)
+				h.Fatalf("progress says %q and exits with 0, check says %q and exits with %d", verdict,
+					verdictOfCheck, checked)
 			}
 			if diff := cmp.Diff(check, progress); diff != "" {
 				h.Fatalf("the verdicts of check and progress (-check +progress):\n%s", diff)
@@ -92,13 +93,16 @@ func (h *harness) safe(binary string, patience time.Duration) (resources int) {
 // byHand migrates what the guard leaves to administrators, by the command that check names.
 func (h *harness) byHand(binary string) {
 	h.Helper()
-	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
+	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings",
+		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
 		resource += ".admissionregistration.k8s.io"
 		h.eventually("the StorageState says that an administrator migrates "+resource, func() bool {
-			reason, err := h.try(h.Context(), nil, "get", "storagestate", resource, "-o", `jsonpath={.status.conditions[?(@.type=="Permitted")].reason}`)
+			reason, err := h.try(h.Context(), nil, "get", "storagestate", resource, "-o",
+				`jsonpath={.status.conditions[?(@.type=="Permitted")].reason}`)
 			return err == nil && reason == "ByHand"
 		})
-		if code, out, _ := h.call(binary, "check", resource); code != 3 || !strings.Contains(out, "kube-migrator migrate "+resource) {
+		if code, out, _ := h.call(binary, "check", resource); code != 3 ||
+			!strings.Contains(out, "kube-migrator migrate "+resource) {
 			h.Errorf("check of %s exits with %d and says\n%s", resource, code, out)
 		}
 	}
@@ -110,13 +114,16 @@ func (h *harness) recordedAs(resource, version string) {
 	h.Helper()
 	want := fmt.Sprintf(`[%q]`, version)
 	h.within(5*time.Minute, fmt.Sprintf("%s is recorded as stored in %s alone", resource, version), func() bool {
-		recorded, err := h.try(h.Context(), nil, "get", "storagestate", resource, "-o", "jsonpath={.status.persistedVersions}")
-		return err == nil && recorded == want && h.run("get", "crd", resource, "-o", "jsonpath={.status.storedVersions}") == want
+		recorded, err := h.try(h.Context(), nil, "get", "storagestate", resource, "-o",
+			"jsonpath={.status.persistedVersions}")
+		return err == nil && recorded == want &&
+			h.run("get", "crd", resource, "-o", "jsonpath={.status.storedVersions}") == want
 	})
 }
 
-// The life of an installation without other flags than a short settle time: what is there is recorded, a CRD is upgraded over a version that it drops,
-// and a CRD that comes later is migrated without anyone's doing. TestHowLongADefaultInstallationTakes has the settle time that is the default.
+// The life of an installation without other flags than a short settle time: what is there is recorded, a CRD is
+// upgraded over a version that it drops, and a CRD that comes later is migrated without anyone's doing.
+// TestHowLongADefaultInstallationTakes has the settle time that is the default.
 func TestTheDefaultInstallationLooksAfterEverything(t *testing.T) {
 	h := newNode(t, testbed.Options{})
 	binary := h.binary()
@@ -133,7 +140,8 @@ func TestTheDefaultInstallationLooksAfterEverything(t *testing.T) {
 	installed := time.Now()
 	h.byHand(binary)
 	resources := h.safe(binary, 5*time.Minute)
-	t.Logf("%d resources were recorded as current %s after install returned", resources, time.Since(installed).Round(time.Second))
+	t.Logf("%d resources were recorded as current %s after install returned", resources,
+		time.Since(installed).Round(time.Second))
 
 	h.run("apply", "--server-side", "-f", filepath.Join(h.gateway("v1.1.0"), gatewayGroup+"_grpcroutes.yaml"))
 	h.recordedAs(grpcRoutes, "v1")
@@ -164,7 +172,8 @@ func TestTheDefaultInstallationLooksAfterEverything(t *testing.T) {
 	}
 }
 
-// steer moves the storage version of the widgets back, and pauses, resumes and cancels the migration that the controller requests.
+// steer moves the storage version of the widgets back, and pauses, resumes and cancels the migration that the
+// controller requests.
 func (h *harness) steer(binary string, n int) {
 	h.Helper()
 	h.as(binary, 0, "install", "--max-rate=50")
@@ -175,7 +184,8 @@ func (h *harness) steer(binary string, n int) {
 
 	h.as(binary, 0, "pause", "widgets")
 	h.eventually("the migration is paused, and nothing is in flight", func() bool {
-		return strings.HasPrefix(h.run("get", "svmig", widgets, "-o", "jsonpath={.status.state}: {.status.summary}"), "Paused: Nothing is written")
+		return strings.HasPrefix(h.run("get", "svmig", widgets, "-o", "jsonpath={.status.state}: {.status.summary}"),
+			"Paused: Nothing is written")
 	})
 	paused := h.still()
 	h.as(binary, 0, "resume", "widgets")
@@ -184,13 +194,15 @@ func (h *harness) steer(binary string, n int) {
 	h.as(binary, 0, "cancel", "widgets")
 	h.eventually("the migration is cancelled", func() bool {
 		return h.run("get", "svmig", widgets, "-o", "jsonpath={.status.state}") == "Cancelled" &&
-			h.run("get", "pods", "-n", namespace, "-l", "app.kubernetes.io/component=worker", "--field-selector=status.phase=Running", "-o", "name") == ""
+			h.run("get", "pods", "-n", namespace, "-l", "app.kubernetes.io/component=worker",
+				"--field-selector=status.phase=Running", "-o", "name") == ""
 	})
 	if cancelled := h.still(); cancelled[v1] == n {
 		h.Fatal("the migration was over before it was cancelled")
 	}
 	if code, verdict, each := h.verdicts(binary, "progress"); code != 2 || each[widgets] != "Unsafe" {
-		h.Errorf("with a cancelled migration progress exits with %d and says %s, %s of widgets; want 2 and Unsafe", code, verdict, each[widgets])
+		h.Errorf("with a cancelled migration progress exits with %d and says %s, %s of widgets; want 2 and Unsafe",
+			code, verdict, each[widgets])
 	}
 	if claimed := h.run("get", "crd", widgets, "-o", "jsonpath={.status.storedVersions}"); claimed != `["v2","v1"]` {
 		h.Errorf("storedVersions = %s without a proof, want both versions", claimed)
@@ -201,7 +213,8 @@ func (h *harness) steer(binary string, n int) {
 func (h *harness) still() map[string]int {
 	h.Helper()
 	stored := h.stored()
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end) && !h.Failed(); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end) &&
+		!h.Failed(); time.Sleep(200 * time.Millisecond) {
 		h.wantStored(stored)
 	}
 	return stored

@@ -40,7 +40,8 @@ func TestImageRunsInRestrictedPods(t *testing.T) {
 		h.apply(manifest)
 		h.run("wait", "-n", "restricted", "--for=create", "--timeout=60s", "job/root")
 		h.eventually("a pod that may run as root is refused", func() bool {
-			return strings.Contains(h.run("get", "events", "-n", "restricted", "-o", "jsonpath={.items[*].message}"), "runAsNonRoot != true")
+			return strings.Contains(h.run("get", "events", "-n", "restricted", "-o", "jsonpath={.items[*].message}"),
+				"runAsNonRoot != true")
 		})
 	})
 }

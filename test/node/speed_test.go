@@ -23,8 +23,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// TestHowLongADefaultInstallationTakes measures, and fails only where something is not recorded as current in the end: figures are for
-// docs/benchmarks.md, and depend on the machine.
+// TestHowLongADefaultInstallationTakes measures, and fails only where something is not recorded as current in the end:
+// figures are for docs/benchmarks.md, and depend on the machine.
 func TestHowLongADefaultInstallationTakes(t *testing.T) {
 	const (
 		firstCRDs, firstObjects = 12, 50
@@ -34,7 +34,8 @@ func TestHowLongADefaultInstallationTakes(t *testing.T) {
 	h := newNode(t, testbed.Options{})
 	binary := h.binary()
 	h.define("first", firstCRDs, firstObjects)
-	// A cluster has usually been up for longer than an API server that has just started is waited for: settle time and shutdown delay.
+	// A cluster has usually been up for longer than an API server that has just started is waited for: settle time and
+	// shutdown delay.
 	time.Sleep(migrate.DefaultSettleTime + agreement.DefaultShutdownDelay)
 
 	begin := time.Now()
@@ -42,19 +43,24 @@ func TestHowLongADefaultInstallationTakes(t *testing.T) {
 	installed := time.Now()
 	t.Logf("install took %s", installed.Sub(begin).Round(time.Second))
 	all := h.current(plenty, firstCRDs)
-	t.Logf("MEASURED: %d resources are recorded as current %s after install returned", all, time.Since(installed).Round(time.Second))
+	t.Logf("MEASURED: %d resources are recorded as current %s after install returned", all,
+		time.Since(installed).Round(time.Second))
 
 	begin = time.Now()
 	h.define("later", laterCRDs, laterObjects)
 	defined := time.Now()
-	t.Logf("%d more CRDs, each with %d objects, were created in %s", laterCRDs, laterObjects, defined.Sub(begin).Round(time.Second))
+	t.Logf("%d more CRDs, each with %d objects, were created in %s", laterCRDs, laterObjects,
+		defined.Sub(begin).Round(time.Second))
 	more := h.current(plenty, firstCRDs+laterCRDs)
-	t.Logf("MEASURED: %d more resources are recorded as current %s after the last of them was created", more-all, time.Since(defined).Round(time.Second))
+	t.Logf("MEASURED: %d more resources are recorded as current %s after the last of them was created", more-all,
+		time.Since(defined).Round(time.Second))
 	t.Logf("runs: %s", h.run("get", "svmig", "-o", `jsonpath={range .items[*]}{.status.run.attempt}{" "}{end}`))
-	t.Logf("the controller says:\n%s", h.run("logs", "-n", namespace, "-l", "app.kubernetes.io/component=controller", "--tail=30"))
+	t.Logf("the controller says:\n%s", h.run("logs", "-n", namespace, "-l",
+		"app.kubernetes.io/component=controller", "--tail=30"))
 }
 
-// define creates CRDs, ten to a group, and objects of each that are stored in their first version, which is no longer their storage version.
+// define creates CRDs, ten to a group, and objects of each that are stored in their first version, which is no longer
+// their storage version.
 func (h *harness) define(name string, crds, objects int) {
 	h.Helper()
 	const inFlight = 8
@@ -62,7 +68,8 @@ func (h *harness) define(name string, crds, objects int) {
 	tasks.SetLimit(inFlight)
 	for i := range crds {
 		tasks.Go(func() error {
-			return h.defineOne(ctx, fmt.Sprintf("%s%02d.example.com", name, i/10), fmt.Sprintf("Kind%d%s", i, name), objects)
+			return h.defineOne(ctx, fmt.Sprintf("%s%02d.example.com", name, i/10),
+				fmt.Sprintf("Kind%d%s", i, name), objects)
 		})
 	}
 	if err := tasks.Wait(); err != nil {
@@ -78,7 +85,8 @@ func (h *harness) defineOne(ctx context.Context, group, kind string, objects int
 		}}
 	}
 	if err := h.post(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": plural + "." + group},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + "." + group},
 		"spec": map[string]any{
 			"group": group, "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": kind},
 			"versions": []any{version("v1", true), version("v2", false)},
@@ -123,21 +131,23 @@ func (h *harness) post(ctx context.Context, path string, object map[string]any) 
 	}
 }
 
-// current waits until every StorageState records one version, the current one, and returns how many there are. Until there are those of
-// as many CRDs of this test, some are missing. What is left to administrators does not count.
+// current waits until every StorageState records one version, the current one, and returns how many there are. Until
+// there are those of as many CRDs of this test, some are missing. What is left to administrators does not count.
 func (h *harness) current(patience time.Duration, crds int) int {
 	h.Helper()
 	begin := time.Now()
 	said := begin
 	for {
-		status, answer, err := h.cluster.Servers[0].Do(h.Context(), http.MethodGet, "/apis/migration.k8s.io/v1alpha1/storagestates", nil)
+		status, answer, err := h.cluster.Servers[0].Do(h.Context(), http.MethodGet,
+			"/apis/migration.k8s.io/v1alpha1/storagestates", nil)
 		list := v1alpha1.StorageStateList{}
 		if err != nil || status != http.StatusOK || json.Unmarshal(answer, &list) != nil {
 			h.Fatalf("read StorageStates: %d (%v)", status, err)
 		}
 		var left []string
 		own := 0
-		list.Items = slices.DeleteFunc(list.Items, func(s v1alpha1.StorageState) bool { return strings.Contains(s.Name, "admissionpolic") })
+		list.Items = slices.DeleteFunc(list.Items,
+			func(s v1alpha1.StorageState) bool { return strings.Contains(s.Name, "admissionpolic") })
 		for _, s := range list.Items {
 			if strings.HasSuffix(s.Name, ".example.com") {
 				own++
@@ -150,7 +160,8 @@ func (h *harness) current(patience time.Duration, crds int) int {
 			return len(list.Items)
 		}
 		if time.Since(begin) > patience {
-			h.Fatalf("after %s %d of %d resources are not recorded as current: %v\n%s", patience, len(left), len(list.Items), left, h.run("get", "svmig,jobs,pods", "-A"))
+			h.Fatalf("after %s %d of %d resources are not recorded as current: %v\n%s", patience, len(left),
+				len(list.Items), left, h.run("get", "svmig,jobs,pods", "-A"))
 		}
 		if time.Since(said) > 30*time.Second {
 			said = time.Now()

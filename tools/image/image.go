@@ -18,11 +18,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user runs the binary. It has no name in the image, which has no /etc/passwd, and a pod with runAsNonRoot needs it as a number.
+// user runs the binary. It has no name in the image, which has no /etc/passwd, and a pod with runAsNonRoot needs it as
+// a number.
 const user = "65532:65532"
 
-// Annotations of the index that give the image its name. The first is the one of containerd, which takes it as it is: it has to be the
-// full name that a kubelet asks for. The second is the one of the image specification, which podman and skopeo read.
+// Annotations of the index that give the image its name. The first is the one of containerd, which takes it as it is:
+// it has to be the full name that a kubelet asks for. The second is the one of the image specification, which podman
+// and skopeo read.
 const (
 	containerdName = "io.containerd.image.name"
 	referenceName  = "org.opencontainers.image.ref.name"
@@ -36,7 +38,8 @@ func newIndex(name reference, command string, binaries []binary) (v1.ImageIndex,
 		if err != nil {
 			return nil, fmt.Errorf("pack %s for %s: %w", b.path, b.platform, err)
 		}
-		platforms = mutate.AppendManifests(platforms, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &b.platform}})
+		platforms = mutate.AppendManifests(platforms,
+			mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &b.platform}})
 	}
 	return mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{
 		Add:        platforms,

@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// writeTar writes an image layout as one tar, in the order of names, and returns its size. The file is whole or is not there.
+// writeTar writes an image layout as one tar, in the order of names, and returns its size. The file is whole or is not
+// there.
 func writeTar(output string, index v1.ImageIndex) (size int64, err error) {
 	folder, err := os.MkdirTemp(filepath.Dir(output), "."+filepath.Base(output)+"-")
 	if err != nil {

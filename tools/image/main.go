@@ -6,11 +6,12 @@
 //	go -C tools run ./image --name kube-migrator:v1.0.0 --output FILE linux/amd64=BINARY linux/arm64=BINARY
 //	go -C tools run ./image --name registry.example.com/kube-migrator:v1.0.0 --push linux/amd64=BINARY linux/arm64=BINARY
 //
-// Each platform's image is one layer that holds its binary, which is the entrypoint and runs as a user that is not root. The output is a
-// tar of an OCI image layout, which containerd, podman, skopeo and kind read; with --push the same image goes to a registry, and the digest that
-// it has there is printed. The same binaries make the same bytes.
+// Each platform's image is one layer that holds its binary, which is the entrypoint and runs as a user that is not
+// root. The output is a tar of an OCI image layout, which containerd, podman, skopeo and kind read; with --push the
+// same image goes to a registry, and the digest that it has there is printed. The same binaries make the same bytes.
 //
-// It is a module of its own together with the linter, so that none of what it needs reaches the go.mod of kube-migrator.
+// It is a module of its own together with the linter, so that none of what it needs reaches the go.mod of
+// kube-migrator.
 package main
 
 import (
@@ -34,7 +35,8 @@ func run(args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	name := flags.String("name", "", "name of the image, such as kube-migrator:v1.0.0")
 	output := flags.String("output", "", "file that the tar is written to")
-	pushes := flags.Bool("push", false, "push the image under its name instead of writing it, with the credentials that docker and cosign log in to, and print its digest")
+	pushes := flags.Bool("push", false, "push the image under its name instead of writing it, with the credentials "+
+		"that docker and cosign log in to, and print its digest")
 	noted := flags.String("digest", "", "file that the digest is written to which the image will have in a registry")
 	command := flags.String("command", "", "name of the binary in the image; empty: the image's name")
 	if err := flags.Parse(args); err != nil {
@@ -107,7 +109,8 @@ func parseBinaries(args []string) ([]binary, error) {
 		if !ok || !whole || path == "" {
 			return nil, fmt.Errorf("%q is not a platform and its binary\nTry: linux/amd64=bin/kube-migrator", arg)
 		}
-		binaries = append(binaries, binary{platform: v1.Platform{OS: system, Architecture: architecture}, path: filepath.Clean(path)})
+		binaries = append(binaries, binary{platform: v1.Platform{OS: system, Architecture: architecture},
+			path: filepath.Clean(path)})
 	}
 	return binaries, nil
 }

@@ -75,7 +75,8 @@ func TestARegistryThatRefusesIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := push(reference, unpack(t, pack(t, image, "linux/amd64"))); err == nil || !strings.Contains(err.Error(), "push "+image) {
+	if _, err := push(reference, unpack(t, pack(t, image, "linux/amd64"))); err == nil ||
+		!strings.Contains(err.Error(), "push "+image) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -28,7 +28,8 @@ func parseReference(s string) (reference, error) {
 	if registry == name.DefaultRegistry {
 		registry = "docker.io" // what everybody but the registry's own protocol calls it
 	}
-	return reference{repository: strings.TrimSuffix(s, ":"+tag.TagStr()), tag: tag.TagStr(), registry: registry, path: tag.RepositoryStr()}, nil
+	return reference{repository: strings.TrimSuffix(s, ":"+tag.TagStr()), tag: tag.TagStr(), registry: registry,
+		path: tag.RepositoryStr()}, nil
 }
 
 // String returns the name as it was given.

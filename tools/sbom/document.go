@@ -20,7 +20,8 @@ import (
 // What SPDX says for "no one has looked".
 const noAssertion = "NOASSERTION"
 
-// describe makes the document of one binary. It is pure: the time of the document is that of the commit, which the binary holds.
+// describe makes the document of one binary. It is pure: the time of the document is that of the commit, which the
+// binary holds.
 func describe(name, version string, content []byte, info *debug.BuildInfo) (*spdx.Document, error) {
 	settings := map[string]string{}
 	for _, s := range info.Settings {
@@ -54,9 +55,11 @@ func describe(name, version string, content []byte, info *debug.BuildInfo) (*spd
 		packages = append(packages, p)
 	}
 	slices.SortFunc(packages, func(a, b *spdx.Package) int {
-		return cmp.Or(strings.Compare(a.PackageName, b.PackageName), strings.Compare(a.PackageVersion, b.PackageVersion))
+		return cmp.Or(strings.Compare(a.PackageName, b.PackageName),
+			strings.Compare(a.PackageVersion, b.PackageVersion))
 	})
-	relationships := []*spdx.Relationship{relation("DOCUMENT", spdx.RelationshipDescribes, binary.PackageSPDXIdentifier)}
+	relationships := []*spdx.Relationship{relation("DOCUMENT", spdx.RelationshipDescribes,
+		binary.PackageSPDXIdentifier)}
 	for i, p := range packages {
 		p.PackageSPDXIdentifier = common.ElementID(fmt.Sprintf("module-%d", i+1))
 		relationships = append(relationships, relation("binary", spdx.RelationshipDependsOn, p.PackageSPDXIdentifier))
@@ -66,7 +69,8 @@ func describe(name, version string, content []byte, info *debug.BuildInfo) (*spd
 		DocumentName:      fmt.Sprintf("%s %s for %s/%s", name, version, settings["GOOS"], settings["GOARCH"]),
 		DocumentNamespace: "https://" + info.Main.Path + "/spdx/" + sum,
 		CreationInfo: &spdx.CreationInfo{
-			Created: created.UTC().Format(time.RFC3339), Creators: []common.Creator{{CreatorType: "Tool", Creator: "kube-migrator-tools-sbom"}},
+			Created:  created.UTC().Format(time.RFC3339),
+			Creators: []common.Creator{{CreatorType: "Tool", Creator: "kube-migrator-tools-sbom"}},
 		},
 		Packages: append([]*spdx.Package{binary}, packages...), Relationships: relationships,
 	}, nil
@@ -76,11 +80,13 @@ func describe(name, version string, content []byte, info *debug.BuildInfo) (*spd
 func modulePackage(id, path, version string) *spdx.Package {
 	p := &spdx.Package{
 		PackageName: path, PackageSPDXIdentifier: common.ElementID(id), PackageVersion: version,
-		PackageDownloadLocation: noAssertion, PackageLicenseConcluded: noAssertion, PackageLicenseDeclared: noAssertion, PackageCopyrightText: noAssertion,
+		PackageDownloadLocation: noAssertion, PackageLicenseConcluded: noAssertion, PackageLicenseDeclared: noAssertion,
+		PackageCopyrightText:      noAssertion,
 		IsFilesAnalyzedTagPresent: true,
 	}
 	p.PackageExternalReferences = []*spdx.PackageExternalReference{{
-		Category: spdx.CategoryPackageManager, RefType: spdx.PackageManagerPURL, Locator: "pkg:golang/" + path + "@" + version,
+		Category: spdx.CategoryPackageManager, RefType: spdx.PackageManagerPURL,
+		Locator: "pkg:golang/" + path + "@" + version,
 	}}
 	return p
 }

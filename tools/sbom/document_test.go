@@ -56,12 +56,14 @@ func TestTheSBOMListsEveryModuleOfTheBinary(t *testing.T) {
 			locators = append(locators, r.Locator)
 		}
 	}
-	want := []string{"pkg:golang/" + info.Main.Path + "@v1.2.3", "pkg:golang/stdlib@" + strings.TrimPrefix(info.GoVersion, "go")}
+	want := []string{"pkg:golang/" + info.Main.Path + "@v1.2.3", "pkg:golang/stdlib@" +
+		strings.TrimPrefix(info.GoVersion, "go")}
 	for _, m := range info.Deps {
 		want = append(want, "pkg:golang/"+m.Path+"@"+m.Version)
 	}
 	if len(info.Deps) == 0 || len(locators) != len(want) || len(document.Relationships) != len(want) {
-		t.Errorf("%d packages and %d relationships for %d modules", len(locators), len(document.Relationships), len(want))
+		t.Errorf("%d packages and %d relationships for %d modules", len(locators),
+			len(document.Relationships), len(want))
 	}
 	for _, locator := range want {
 		if !slices.Contains(locators, locator) {

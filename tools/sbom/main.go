@@ -5,8 +5,9 @@
 //
 //	go -C tools run ./sbom --binary bin/kube-migrator --output kube-migrator.spdx.json
 //
-// It reads what the Go linker recorded in the binary itself, so it lists what is in there and not what a module file would allow: the
-// main module, every module that it was linked with, and the Go release. The same binary makes the same bytes.
+// It reads what the Go linker recorded in the binary itself, so it lists what is in there and not what a module file
+// would allow: the main module, every module that it was linked with, and the Go release. The same binary makes the
+// same bytes.
 package main
 
 import (

@@ -62,8 +62,8 @@ type File struct {
 	Content string `json:"-"`
 }
 
-// Make decides for the project in dir. It writes nothing. Where the code would not compile, the plan comes with the error,
-// to be looked at.
+// Make decides for the project in dir. It writes nothing. Where the code would not compile, the plan comes with the
+// error, to be looked at.
 func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	p, err := project.Load(ctx, dir)
 	if err != nil {
@@ -77,8 +77,10 @@ func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &Plan{Kind: request.Kind, Group: hub.Group, Hub: hub.Version, Spokes: []Spoke{}, Files: []File{}, Tests: []string{}, root: p.Root}
-	s := &scaffold{project: p, request: request, hub: hub, versions: append([]*project.Version{hub}, spokes...), libraries: libraries, plan: plan}
+	plan := &Plan{Kind: request.Kind, Group: hub.Group, Hub: hub.Version, Spokes: []Spoke{}, Files: []File{},
+		Tests: []string{}, root: p.Root}
+	s := &scaffold{project: p, request: request, hub: hub, versions: append([]*project.Version{hub}, spokes...),
+		libraries: libraries, plan: plan}
 	if err := s.addHub(); err != nil {
 		return nil, err
 	}
@@ -100,7 +102,8 @@ func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 	}
 	_, err = project.LoadWith(ctx, p.Workspace, files)
 	if known := (*project.UserError)(nil); errors.As(err, &known) {
-		return plan, project.Problem(request.command()+" --diff", "with the conversion of %s added, %s", request.Kind, known.Error())
+		return plan, project.Problem(request.command()+" --diff", "with the conversion of %s added, %s",
+			request.Kind, known.Error())
 	}
 	return plan, err
 }
@@ -146,7 +149,8 @@ func (s *scaffold) siblings(version *project.Version) (*project.File, string) {
 	kind, _ := version.Kind(s.request.Kind)
 	at := slices.IndexFunc(version.Package.Files, func(f *project.File) bool { return f.Path == kind.File })
 	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(kind.File), ".go"), "_types")
-	if !strings.EqualFold(strings.NewReplacer("_", "", "-", "").Replace(base), s.request.Kind) { // several kinds in a file
+	// several kinds in a file
+	if !strings.EqualFold(strings.NewReplacer("_", "", "-", "").Replace(base), s.request.Kind) {
 		base = strings.ToLower(s.request.Kind)
 	}
 	return version.Package.Files[at], path.Join(version.Package.Dir, base+"_conversion")
@@ -156,7 +160,8 @@ func (s *scaffold) siblings(version *project.Version) (*project.File, string) {
 func (s *scaffold) mustBeFree(name string) error {
 	there, err := exists(s.project.Root, name)
 	if err == nil && there {
-		err = project.Problem("git mv "+name+" "+strings.TrimSuffix(name, "_conversion.go")+"_convert.go", "%s exists and has no complete conversion of %s: nothing is written over it", name, s.request.Kind)
+		err = project.Problem("git mv "+name+" "+strings.TrimSuffix(name, "_conversion.go")+"_convert.go",
+			"%s exists and has no complete conversion of %s: nothing is written over it", name, s.request.Kind)
 	}
 	return err
 }

@@ -154,8 +154,10 @@ func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 		t.Fatal("the tests pass although fields are not converted")
 	}
 	for path, from := range map[string]string{
-		"spec.size": "v1 to v2", "spec.access.users": "v1 to v2", "spec.legacy": "v1 to v2", "spec.replicas": "v2 to v1", "spec.security.users": "v2 to v1",
-		"spec.parts[].material": "v2 to v1", "spec.partsByTag.*.material": "v2 to v1", "spec.groups.*[].material": "v2 to v1", "spec.timeout": "v1 to v2",
+		"spec.size": "v1 to v2", "spec.access.users": "v1 to v2", "spec.legacy": "v1 to v2",
+		"spec.replicas": "v2 to v1", "spec.security.users": "v2 to v1",
+		"spec.parts[].material": "v2 to v1", "spec.partsByTag.*.material": "v2 to v1",
+		"spec.groups.*[].material": "v2 to v1", "spec.timeout": "v1 to v2",
 	} {
 		if want := from + " and back, without the annotation: " + path + ": "; !strings.Contains(out, want) {
 			t.Errorf("the tests do not say %q:\n%s", want, out)
@@ -174,9 +176,11 @@ func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 	}
 
 	// Were what is kept restored in any case, clients' changes would be undone.
-	replace(t, dir, "api/internal/preserve/preserve.go", "\tdefault:\n\t\treturn mine\n", "\tdefault:\n\t\tif is != nil {\n\t\t\treturn is\n\t\t}\n\t\treturn mine\n")
+	replace(t, dir, "api/internal/preserve/preserve.go", "\tdefault:\n\t\treturn mine\n",
+		"\tdefault:\n\t\tif is != nil {\n\t\t\treturn is\n\t\t}\n\t\treturn mine\n")
 	out, err = run(t, dir, "go", "test", "-run", "Widget", "./api/v1")
-	if err == nil || !strings.Contains(out, "--- FAIL: TestWidgetChangedOnTheWay") || strings.Contains(out, "AndBack") || !strings.Contains(out, "spec.timeout") {
+	if err == nil || !strings.Contains(out, "--- FAIL: TestWidgetChangedOnTheWay") ||
+		strings.Contains(out, "AndBack") || !strings.Contains(out, "spec.timeout") {
 		t.Errorf("stale data come back, and the test of changes does not say so: %v\n%s", err, out)
 	}
 }
@@ -187,8 +191,10 @@ func fillIn(t *testing.T, dir string) {
 	const file = "api/v1/widget_conversion.go"
 	replace(t, dir, file,
 		"\"fmt\"\n\n", "\"fmt\"\n\t\"time\"\n\n\tmetav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n",
-		"// TODO: out.Timeout is of type metav1.Duration, in.Timeout of type int32.", "out.Timeout = metav1.Duration{Duration: time.Duration(in.Timeout) * time.Second}",
-		"// TODO: out.Timeout is of type int32, in.Timeout of type metav1.Duration.", "out.Timeout = int32(in.Timeout.Seconds())",
+		"// TODO: out.Timeout is of type metav1.Duration, in.Timeout of type int32.",
+		"out.Timeout = metav1.Duration{Duration: time.Duration(in.Timeout) * time.Second}",
+		"// TODO: out.Timeout is of type int32, in.Timeout of type metav1.Duration.",
+		"out.Timeout = int32(in.Timeout.Seconds())",
 		"// TODO: out.Replicas has no counterpart.", "out.Replicas = in.Size",
 		"// TODO: out.Size has no counterpart.", "out.Size = in.Replicas",
 		"// TODO: out.Security has no counterpart.", "out.Security.Users = in.Access.Users",
@@ -196,7 +202,8 @@ func fillIn(t *testing.T, dir string) {
 	)
 	replace(t, dir, "api/v1/widget_conversion_test.go",
 		"widgetOnlyInV1 = []string{}", "widgetOnlyInV1 = []string{\"spec.legacy\"}",
-		"widgetOnlyInV2 = []string{}", "widgetOnlyInV2 = []string{\"spec.timeout\", \"spec.security.tls\", \"spec.parts[].material\", \"spec.partsByTag.*.material\", \"spec.groups.*[].material\"}",
+		"widgetOnlyInV2 = []string{}", "widgetOnlyInV2 = []string{\"spec.timeout\", \"spec.security.tls\", "+
+			"\"spec.parts[].material\", \"spec.partsByTag.*.material\", \"spec.groups.*[].material\"}",
 		"return []interface{}{}", `return []interface{}{func(in *v2.WidgetSpec, c randfill.Continue) {
 			c.FillNoCustom(in)
 			in.Timeout.Duration = time.Duration(c.Int31()) * time.Millisecond

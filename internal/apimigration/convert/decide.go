@@ -62,7 +62,8 @@ type function struct {
 
 // open reports whether a person has something to say about the pair itself.
 func (p *pair) open() bool {
-	return len(p.onlySpoke) > 0 || len(p.onlyHub) > 0 || slices.ContainsFunc(p.matches, func(m match) bool { return m.route.way == wayNone })
+	return len(p.onlySpoke) > 0 || len(p.onlyHub) > 0 ||
+		slices.ContainsFunc(p.matches, func(m match) bool { return m.route.way == wayNone })
 }
 
 // decider compares types. It knows each pair once, so that types may contain themselves.
@@ -211,7 +212,8 @@ func (d *decider) ownStruct(t types.Type) *types.Named {
 func castable(a, b types.Type) bool {
 	if pointerA, ok := a.(*types.Pointer); ok {
 		pointerB, ok := b.(*types.Pointer)
-		return ok && !ownJSON(pointerA.Elem()) && !ownJSON(pointerB.Elem()) && types.Identical(pointerA.Elem().Underlying(), pointerB.Elem().Underlying())
+		return ok && !ownJSON(pointerA.Elem()) && !ownJSON(pointerB.Elem()) &&
+			types.Identical(pointerA.Elem().Underlying(), pointerB.Elem().Underlying())
 	}
 	return types.Identical(a.Underlying(), b.Underlying())
 }
@@ -237,7 +239,8 @@ func fieldsOf(named types.Type, prefix string) []field {
 	for i := range structure.NumFields() {
 		variable := structure.Field(i)
 		name, _, _ := strings.Cut(reflect.StructTag(structure.Tag(i)).Get("json"), ",")
-		one := field{variable: variable, selector: prefix + variable.Name(), json: name, embedded: variable.Embedded() && name == ""}
+		one := field{variable: variable, selector: prefix + variable.Name(), json: name,
+			embedded: variable.Embedded() && name == ""}
 		if name == "" || name == "-" {
 			one.json = variable.Name()
 		}

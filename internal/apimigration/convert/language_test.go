@@ -32,7 +32,8 @@ func TestWhatIsWrittenNeedsNoNewGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		config := &types.Config{GoVersion: "go1.16", Importer: nothing{}, Error: func(err error) {
-			if known := (types.Error{}); errors.As(err, &known) && regexp.MustCompile(`requires? go`).MatchString(known.Msg) {
+			if known := (types.Error{}); errors.As(err, &known) &&
+				regexp.MustCompile(`requires? go`).MatchString(known.Msg) {
 				t.Errorf("%s:%d: %s", file.Name.Name, fset.Position(known.Pos).Line, known.Msg)
 			}
 		}}
@@ -48,7 +49,8 @@ func (nothing) Import(string) (*types.Package, error) { return nil, errors.New("
 func TestWhatIsVendoredIsImportedByItsOwnPath(t *testing.T) {
 	t.Parallel()
 	named := func(importPath, pkg, name string) *types.Named {
-		return types.NewNamed(types.NewTypeName(token.NoPos, types.NewPackage("example.com/p/vendor/"+importPath, pkg), name, nil), types.NewStruct(nil, nil), nil)
+		return types.NewNamed(types.NewTypeName(token.NoPos, types.NewPackage("example.com/p/vendor/"+importPath, pkg),
+			name, nil), types.NewStruct(nil, nil), nil)
 	}
 	duration, list := named(project.MetaPackage, "v1", "Duration"), named("example.com/list", "list", "List")
 	if got := short(duration); got != "metav1.Duration" {

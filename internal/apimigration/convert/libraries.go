@@ -138,7 +138,9 @@ func requirements(workspace *project.Workspace, dir string) (map[string]bool, er
 
 func missing(workspace *project.Workspace, dir string, wanted library, broken string) error {
 	if !workspace.HasModules() {
-		return project.Problem("dep ensure -add "+wanted.ImportPath, "the conversion and its test need the package %s, but %s is neither vendored nor below GOPATH", wanted.ImportPath, broken)
+		return project.Problem("dep ensure -add "+wanted.ImportPath,
+			"the conversion and its test need the package %s, but %s is neither vendored nor below GOPATH",
+			wanted.ImportPath, broken)
 	}
 	get := goCommand(workspace, dir) + " get " + wanted.ImportPath
 	if wanted.Module != nil && wanted.Module.Version != "" {
@@ -147,7 +149,8 @@ func missing(workspace *project.Workspace, dir string, wanted library, broken st
 	if workspace.Vendored(workspace.ModuleOf(dir)) {
 		get += " && " + goCommand(workspace, dir) + " mod vendor"
 	}
-	return project.Problem(get, "the conversion and its test need the package %s, but go.mod and go.sum do not give %s", wanted.ImportPath, broken)
+	return project.Problem(get, "the conversion and its test need the package %s, but go.mod and go.sum do not give %s",
+		wanted.ImportPath, broken)
 }
 
 // goCommand is the go command for the module of a folder, to be run in the project's root.

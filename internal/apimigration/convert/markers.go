@@ -63,7 +63,8 @@ func comments(file *ast.File, pos token.Pos) []*ast.CommentGroup {
 			for _, field := range node.List {
 				for _, name := range field.Names {
 					if name.Pos() == pos {
-						found = []*ast.CommentGroup{above(file, after, begin(field, field.Doc)), field.Doc, field.Comment}
+						found = []*ast.CommentGroup{above(file, after, begin(field, field.Doc)),
+							field.Doc, field.Comment}
 					}
 				}
 				after = end(field, field.Comment)
@@ -78,7 +79,8 @@ func comments(file *ast.File, pos token.Pos) []*ast.CommentGroup {
 				}
 				declared := general.Specs[0].(*ast.TypeSpec)
 				if declared.Name.Pos() == pos {
-					found = []*ast.CommentGroup{above(file, after, begin(general, general.Doc)), general.Doc, declared.Comment}
+					found = []*ast.CommentGroup{above(file, after, begin(general, general.Doc)),
+						general.Doc, declared.Comment}
 				}
 				after = end(declared, declared.Comment)
 			}
@@ -90,7 +92,8 @@ func comments(file *ast.File, pos token.Pos) []*ast.CommentGroup {
 					continue
 				}
 				if declared.Name.Pos() == pos {
-					found = []*ast.CommentGroup{above(file, after, begin(declared, declared.Doc)), declared.Doc, declared.Comment}
+					found = []*ast.CommentGroup{above(file, after, begin(declared, declared.Doc)),
+						declared.Doc, declared.Comment}
 				}
 				after = end(declared, declared.Comment)
 			}

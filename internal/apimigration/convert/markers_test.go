@@ -70,7 +70,8 @@ func TestKeysOfListsAreReadWhereControllerToolsReadsThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scaffold{project: &project.Project{Packages: []*project.Package{{Types: pkg, Files: []*project.File{{Syntax: file}}}}}}
+	s := &scaffold{project: &project.Project{Packages: []*project.Package{{Types: pkg,
+		Files: []*project.File{{Syntax: file}}}}}}
 	want := map[string]string{
 		"Doc": "doc", "None": "", "Apart": "near own", "Beside": "beside", "After": "", "Lonely": "lonely",
 		"Typed": "type", "TypedApart": "apart", "TypedGroup": "group beside", "TypedBare": "", "Both": "field",

@@ -43,13 +43,18 @@ func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "conversion")
 	for name, content := range map[string]string{
-		"api/v1/odd.go":           strings.ReplaceAll(oddKinds, "VERSION", "v1") + "\nfunc (*Half) ConvertTo() {}\nfunc (*Hubbed) Hub() {}\nfunc (*Spoken) ConvertFrom() {}\n",
-		"api/v2/odd.go":           strings.ReplaceAll(oddKinds, "VERSION", "v2") + "\nfunc (*Spoken) ConvertTo() {}\nfunc (*Turned) ConvertFrom() {}\n",
-		"other/v1/odd.go":         strings.ReplaceAll(oddKinds, "VERSION", "v1") + "\nvar GroupVersion = schema.GroupVersion{Group: \"other.example.com\", Version: \"v1\"}\n",
-		"api/v1beta2/lonesome.go": "package v1beta2\n\nimport metav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n\ntype Lonesome struct { metav1.TypeMeta; metav1.ObjectMeta }\n",
+		"api/v1/odd.go": strings.ReplaceAll(oddKinds, "VERSION", "v1") +
+			"\nfunc (*Half) ConvertTo() {}\nfunc (*Hubbed) Hub() {}\nfunc (*Spoken) ConvertFrom() {}\n",
+		"api/v2/odd.go": strings.ReplaceAll(oddKinds, "VERSION", "v2") +
+			"\nfunc (*Spoken) ConvertTo() {}\nfunc (*Turned) ConvertFrom() {}\n",
+		"other/v1/odd.go": strings.ReplaceAll(oddKinds, "VERSION", "v1") +
+			"\nvar GroupVersion = schema.GroupVersion{Group: \"other.example.com\", Version: \"v1\"}\n",
+		"api/v1beta2/lonesome.go": "package v1beta2\n\nimport metav1 " +
+			"\"k8s.io/apimachinery/pkg/apis/meta/v1\"\n\ntype Lonesome struct { metav1.TypeMeta; metav1.ObjectMeta }\n",
 	} {
 		if strings.HasPrefix(name, "other") {
-			content = strings.Replace(content, "pkg/runtime\"", "pkg/runtime\"\n\t\"k8s.io/apimachinery/pkg/runtime/schema\"", 1)
+			content = strings.Replace(content, "pkg/runtime\"",
+				"pkg/runtime\"\n\t\"k8s.io/apimachinery/pkg/runtime/schema\"", 1)
 		}
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -69,17 +74,27 @@ func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 		want    string
 		try     string // empty: any
 	}{
-		"an unknown kind":                     {Request{Kind: "Nothing"}, "no API version has a kind Nothing", ""},
-		"a kind of one version":               {Request{Kind: "Lonesome"}, "Lonesome is in one version only, " + v1beta2, ""},
-		"a hub that is no version":            {Request{Kind: "Widget", Hub: "v2"}, `"v2" is no GROUP/VERSION such as ` + v1, scaffold + "Widget --hub " + v1},
-		"a hub that is not there":             {Request{Kind: "Widget", Hub: "widgets.example.com/v7"}, "it is in: " + v1 + ", " + v1beta2 + ", " + v2, ""},
-		"a hub without the kind":              {Request{Kind: "Gadget", Hub: v1beta2}, "it is in: " + v1 + ", " + v2, ""},
-		"a kind of two groups":                {Request{Kind: "Unmarked"}, "the groups other.example.com, widgets.example.com all have", scaffold + "Unmarked --hub other.example.com/v1"},
-		"a version without DeepCopy":          {Request{Kind: "Bare", Hub: v2}, "has no DeepCopy methods", ""},
-		"a hub that is a spoke":               {Request{Kind: "Spoken", Hub: v2}, "it is a spoke and cannot be the hub", tryInspect},
-		"a hub that is one of two":            {Request{Kind: "Turned", Hub: v2}, "it is a spoke and cannot be the hub", scaffold + "Turned --hub " + v1},
-		"another hub":                         {Request{Kind: "Hubbed", Hub: v2}, "Hubbed of " + v1 + " is a hub already", ""},
-		"half a conversion":                   {Request{Kind: "Half", Hub: v2}, "has one of ConvertTo and ConvertFrom", ""},
+		"an unknown kind": {Request{Kind: "Nothing"}, "no API version has a kind Nothing", ""},
+		"a kind of one version": {Request{Kind: "Lonesome"},
+			"Lonesome is in one version only, " + v1beta2, ""},
+		"a hub that is no version": {Request{Kind: "Widget", Hub: "v2"},
+			`"v2" is no GROUP/VERSION such as ` + v1, scaffold + "Widget --hub " + v1},
+		"a hub that is not there": {Request{Kind: "Widget", Hub: "widgets.example.com/v7"}, "it is in: " +
+			v1 + ", " + v1beta2 + ", " + v2, ""},
+		"a hub without the kind": {Request{Kind: "Gadget", Hub: v1beta2},
+			"it is in: " + v1 + ", " + v2, ""},
+		"a kind of two groups": {Request{Kind: "Unmarked"},
+			"the groups other.example.com, widgets.example.com all have", scaffold +
+				"Unmarked --hub other.example.com/v1"},
+		"a version without DeepCopy": {Request{Kind: "Bare", Hub: v2}, "has no DeepCopy methods", ""},
+		"a hub that is a spoke": {Request{Kind: "Spoken", Hub: v2},
+			"it is a spoke and cannot be the hub", tryInspect},
+		"a hub that is one of two": {Request{Kind: "Turned", Hub: v2}, "it is a spoke and cannot be the hub",
+			scaffold + "Turned --hub " + v1},
+		"another hub": {Request{Kind: "Hubbed", Hub: v2}, "Hubbed of " + v1 +
+			" is a hub already", ""},
+		"half a conversion": {Request{Kind: "Half", Hub: v2},
+			"has one of ConvertTo and ConvertFrom", ""},
 		"a hub that imports the spoke's code": {Request{Kind: "Widget", Hub: v1beta2}, "make " + v2 + " the hub", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +113,8 @@ func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 func TestAModuleThatLacksALibraryIsToldWhichToGet(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/m\n\ngo 1.26.0\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"),
+		[]byte("module example.com/m\n\ngo 1.26.0\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, err := librariesOf(t, dir)
@@ -132,7 +148,8 @@ func TestAModuleWhoseRequirementsLackALibraryIsToldWhichToGet(t *testing.T) {
 	replace(t, dir, "go.mod", "\tsigs.k8s.io/yaml v1.6.0 // indirect\n", "")
 	_, err := librariesOf(t, dir)
 	wantProblem(t, err, "do not give sigs.k8s.io/yaml")
-	if known := (*project.UserError)(nil); errors.As(err, &known) && known.Try != "go get k8s.io/apimachinery/pkg/api/apitesting/fuzzer@v0.37.2" {
+	if known := (*project.UserError)(nil); errors.As(err, &known) &&
+		known.Try != "go get k8s.io/apimachinery/pkg/api/apitesting/fuzzer@v0.37.2" {
 		t.Errorf("Try: %s", known.Try)
 	}
 }
@@ -174,7 +191,8 @@ func TestWhatToGetIsSaidForTheModuleThatLacksIt(t *testing.T) {
 		"api/v1": {"go -C api get example.com/x && go -C api mod vendor", "go -C api test ./v1"},
 	} {
 		known := (*project.UserError)(nil)
-		if err := missing(workspace, folder, library{ImportPath: "example.com/x"}, "example.com/x"); !errors.As(err, &known) || known.Try != want[0] {
+		if err := missing(workspace, folder, library{ImportPath: "example.com/x"},
+			"example.com/x"); !errors.As(err, &known) || known.Try != want[0] {
 			t.Errorf("%s: %+v, want Try: %s", folder, err, want[0])
 		}
 		if got := testCommand(workspace, folder); got != want[1] {
@@ -213,7 +231,8 @@ func TestNothingIsWrittenOverAndAFailureLeavesNothing(t *testing.T) {
 func TestCodeThatSomebodyHasWrittenStays(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "conversion")
-	if err := os.WriteFile(filepath.Join(dir, "api/v1/widget_conversion.go"), []byte("package v1\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "api/v1/widget_conversion.go"),
+		[]byte("package v1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	before := tree(t, dir)

@@ -112,8 +112,10 @@ func converts(object types.Object, in, out types.Type) *types.Signature {
 	}
 	signature := f.Signature()
 	parameters, results := signature.Params(), signature.Results()
-	fits := parameters.Len() == 2 && types.Identical(parameters.At(0).Type(), in) && types.Identical(parameters.At(1).Type(), out) &&
-		(results.Len() == 0 || results.Len() == 1 && types.Identical(results.At(0).Type(), types.Universe.Lookup("error").Type()))
+	fits := parameters.Len() == 2 && types.Identical(parameters.At(0).Type(), in) &&
+		types.Identical(parameters.At(1).Type(), out) &&
+		(results.Len() == 0 || results.Len() == 1 &&
+			types.Identical(results.At(0).Type(), types.Universe.Lookup("error").Type()))
 	if !fits {
 		return nil
 	}
@@ -145,7 +147,8 @@ func (r *renderer) function(p *pair, d direction) {
 	if f.fallible {
 		result = " error"
 	}
-	r.line(0, "\n// %s converts %s to %s. out is empty before, and shares memory with in afterwards.", f.name, short(from), target)
+	r.line(0, "\n// %s converts %s to %s. out is empty before, and shares memory with in afterwards.",
+		f.name, short(from), target)
 	r.line(0, "func %s(in *%s, out *%s)%s {", f.name, r.typ(from), r.typ(to), result)
 	for _, m := range p.matches {
 		in, out := "in."+m.spoke.selector, "out."+m.hub.selector

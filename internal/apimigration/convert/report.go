@@ -15,7 +15,8 @@ import (
 // Spoke is a version that is converted to and from the hub.
 type Spoke struct {
 	Version string `json:"version"` // without the group
-	// Rote are the fields that are converted as they are, Differing those that a person has to convert, or to accept as lost.
+	// Rote are the fields that are converted as they are, Differing those that a person has to convert, or to accept as
+	// lost.
 	Rote      []Field `json:"rote"`
 	Differing []Field `json:"differing"`
 	// Same: every field is in both versions, under the same name. Conversion strategy None may do, without any code.
@@ -51,7 +52,8 @@ func (s *survey) pair(p *pair, spokePath, hubPath string) {
 		spoke, hub := under(spokePath, m.spoke), under(hubPath, m.hub)
 		s.renamed = s.renamed || m.spoke.json != m.hub.json
 		if m.route.way == wayNone {
-			s.differing = append(s.differing, Field{both(spoke, hub), fmt.Sprintf("%s in %s, %s in %s", short(m.route.spoke), s.spokeName, short(m.route.hub), s.hubName)})
+			s.differing = append(s.differing, Field{both(spoke, hub),
+				fmt.Sprintf("%s in %s, %s in %s", short(m.route.spoke), s.spokeName, short(m.route.hub), s.hubName)})
 			continue
 		}
 		s.list(m, spoke, hub)

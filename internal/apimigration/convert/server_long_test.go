@@ -119,7 +119,8 @@ func newWidgets(t *testing.T) *widgets {
 	defer cancel()
 	for _, version := range []string{"v1", "v2"} {
 		for {
-			if status, _, err := w.cluster.Servers[0].Do(ctx, http.MethodGet, widgetsPath(version, ""), nil); err == nil && status == http.StatusOK {
+			if status, _, err := w.cluster.Servers[0].Do(ctx, http.MethodGet, widgetsPath(version, ""),
+				nil); err == nil && status == http.StatusOK {
 				break
 			}
 			select {
@@ -181,7 +182,8 @@ func (w *widgets) want(version, want string) {
 func TestClientsOfBothVersionsLoseNothingOnARealServer(t *testing.T) {
 	t.Parallel()
 	w := newWidgets(t)
-	w.do(http.MethodPost, widgetsPath("v2", ""), `{"apiVersion": "widgets.example.com/v2", "kind": "Widget", "metadata": {"name": "a"}, "spec": {
+	w.do(http.MethodPost, widgetsPath("v2", ""),
+		`{"apiVersion": "widgets.example.com/v2", "kind": "Widget", "metadata": {"name": "a"}, "spec": {
 		"replicas": 3, "timeout": "1.5s", "parts": [{"name": "x", "material": "iron"}, {"name": "y", "material": "wood"}], "security": {"users": ["me"], "tls": true}}}`)
 	w.want("v1", `{"spec": {"size": 3, "timeout": 1, "since": null, "parts": [{"name": "x"}, {"name": "y"}], "access": {"users": ["me"]}}, "status": {}}`)
 

@@ -35,10 +35,12 @@ func (s *scaffold) addSpoke(version *project.Version) error {
 	}
 	d := newDecider(version.Package.Types, func(pkg *types.Package) bool { return own[pkg] })
 	root := d.kind(typeOf(version, s.request.Kind), typeOf(s.hub, s.request.Kind))
-	look := &survey{spokeName: version.Version, hubName: s.hub.Version, spokeKeys: map[string][]string{}, hubKeys: map[string][]string{}, keys: s.listKeys}
+	look := &survey{spokeName: version.Version, hubName: s.hub.Version, spokeKeys: map[string][]string{},
+		hubKeys: map[string][]string{}, keys: s.listKeys}
 	look.pair(root, "", "")
 	from, name := s.siblings(version)
-	spoke := Spoke{Version: version.Version, Rote: look.rote, Differing: append([]Field{}, look.differing...), File: name + ".go"}
+	spoke := Spoke{Version: version.Version, Rote: look.rote,
+		Differing: append([]Field{}, look.differing...), File: name + ".go"}
 	spoke.Same = len(look.differing) == 0 && !look.renamed
 	defer func() { s.plan.Spokes = append(s.plan.Spokes, spoke) }()
 	if hasMethod(version, s.request.Kind, "ConvertTo") {
@@ -52,7 +54,8 @@ func (s *scaffold) addSpoke(version *project.Version) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{scaffold: s, version: version, licence: licence, decider: d, root: root, survey: look, preserve: s.request.Preserve && len(look.differing) > 0}
+	w := &writer{scaffold: s, version: version, licence: licence, decider: d, root: root, survey: look,
+		preserve: s.request.Preserve && len(look.differing) > 0}
 	content, err := w.conversion()
 	if err != nil {
 		return err
@@ -99,7 +102,10 @@ func (s *scaffold) addPreserve(licence string) error {
 // preserveDir lies in the deepest folder that all versions lie in.
 func (s *scaffold) preserveDir() string {
 	parent := path.Dir(s.hub.Package.Dir)
-	for slices.ContainsFunc(s.versions, func(v *project.Version) bool { return parent != "." && !strings.HasPrefix(v.Package.Dir, parent+"/") }) {
+	for slices.ContainsFunc(s.versions, func(v *project.Version) bool {
+		return parent != "." &&
+			!strings.HasPrefix(v.Package.Dir, parent+"/")
+	}) {
 		parent = path.Dir(parent)
 	}
 	return path.Join(parent, "internal", "preserve")
@@ -135,8 +141,10 @@ type names struct {
 
 func (w *writer) names(i *imports) names {
 	n := names{
-		Kind: w.request.Kind, Lower: lower(w.request.Kind), Group: w.hub.Group, SpokeVersion: w.version.Version, HubVersion: w.hub.Version,
-		SpokeSuffix: upper(w.version.Version), HubSuffix: upper(w.hub.Version), Preserve: w.preserve, ToHub: w.root.toHub, FromHub: w.root.fromHub,
+		Kind: w.request.Kind, Lower: lower(w.request.Kind), Group: w.hub.Group, SpokeVersion: w.version.Version,
+		HubVersion:  w.hub.Version,
+		SpokeSuffix: upper(w.version.Version), HubSuffix: upper(w.hub.Version), Preserve: w.preserve,
+		ToHub: w.root.toHub, FromHub: w.root.fromHub,
 		HubPackage: i.name(w.hub.Package.Path, w.hub.Package.Name),
 	}
 	n.Call = func(f function, in, out string) string {
@@ -157,7 +165,8 @@ func (w *writer) conversion() ([]byte, error) {
 	n.Conversion, n.Fmt = i.name(conversionPackage, "conversion"), i.name("fmt", "fmt")
 	if w.preserve {
 		n.PreservePackage = i.name(w.project.Workspace.ImportPath(w.preserveDir()), "preserve")
-		n.SpokeKeys, n.HubKeys = keysLiteral(n.PreservePackage, w.survey.spokeKeys), keysLiteral(n.PreservePackage, w.survey.hubKeys)
+		n.SpokeKeys, n.HubKeys = keysLiteral(n.PreservePackage, w.survey.spokeKeys),
+			keysLiteral(n.PreservePackage, w.survey.hubKeys)
 	}
 	body, err := execute(methodsText, n)
 	if err != nil {
@@ -170,8 +179,10 @@ func (w *writer) conversion() ([]byte, error) {
 // test is the file with the test that converts random objects.
 func (w *writer) test(file string) ([]byte, error) {
 	i := newImports(w.project.Workspace.ModuleOf(w.version.Package.Dir).Path, w.version.Package.Types)
-	for _, name := range []string{"bytes", "encoding/json", "fmt", "math/rand", "reflect", "sort", "strings", "testing", "time",
-		"k8s.io/apimachinery/pkg/runtime", "k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/runtime/serializer", fuzzerPackage} {
+	for _, name := range []string{"bytes", "encoding/json", "fmt", "math/rand", "reflect", "sort",
+		"strings", "testing", "time",
+		"k8s.io/apimachinery/pkg/runtime", "k8s.io/apimachinery/pkg/runtime/schema",
+		"k8s.io/apimachinery/pkg/runtime/serializer", fuzzerPackage} {
 		i.name(name, path.Base(name))
 	}
 	i.name(project.MetaPackage, "v1")
@@ -202,7 +213,8 @@ func (w *writer) anyJSON() *types.TypeName {
 		}
 		seen[t] = true
 		if named, ok := types.Unalias(t).(*types.Named); ok {
-			if name := named.Obj(); name.Name() == "JSON" && name.Pkg() != nil && project.Unvendored(name.Pkg().Path()) == extensionsPackage {
+			if name := named.Obj(); name.Name() == "JSON" && name.Pkg() != nil &&
+				project.Unvendored(name.Pkg().Path()) == extensionsPackage {
 				return name
 			}
 		}

@@ -57,7 +57,8 @@ func (p *Plan) Patch() string {
 	var out strings.Builder
 	for _, file := range p.Files {
 		lines := strings.SplitAfter(strings.TrimSuffix(file.Content, "\n"), "\n")
-		fmt.Fprintf(&out, "diff --git a/%s b/%s\nnew file mode 100644\n--- /dev/null\n+++ b/%s\n@@ -0,0 +1,%d @@\n", file.Path, file.Path, file.Path, len(lines))
+		fmt.Fprintf(&out, "diff --git a/%s b/%s\nnew file mode 100644\n--- /dev/null\n+++ b/%s\n@@ -0,0 +1,%d @@\n",
+			file.Path, file.Path, file.Path, len(lines))
 		fmt.Fprintf(&out, "+%s\n", strings.Join(lines, "+"))
 	}
 	return out.String()

@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-const notServed = "apiextensions.k8s.io/v1beta1 is not served since Kubernetes 1.22: `api-migrator crd upgrade` writes v1"
+const notServed = "apiextensions.k8s.io/v1beta1 is not served since Kubernetes 1.22: `api-migrator crd upgrade` " +
+	"writes v1"
 
 // CreateProblems says why an API server would not take it as a new object; none where it would.
 func (d *Definition) CreateProblems(ctx context.Context) []string {
@@ -40,13 +41,14 @@ func (d *Definition) UpdateProblems(ctx context.Context, old *Definition) []stri
 	return d.problems(validation.ValidateCustomResourceDefinitionUpdate(ctx, next, held))
 }
 
-// held is the object as a cluster that has served it for a while would hold it: established, and where nothing is known of what is
-// stored, anything may be.
+// held is the object as a cluster that has served it for a while would hold it: established, and where nothing is known
+// of what is stored, anything may be.
 func (d *Definition) held() *apiextensions.CustomResourceDefinition {
 	held := d.internal.DeepCopy()
 	held.ResourceVersion = "1"
 	held.Status.StoredVersions = d.storedVersions()
-	apiextensions.SetCRDCondition(held, apiextensions.CustomResourceDefinitionCondition{Type: apiextensions.Established, Status: apiextensions.ConditionTrue})
+	apiextensions.SetCRDCondition(held, apiextensions.CustomResourceDefinitionCondition{Type: apiextensions.Established,
+		Status: apiextensions.ConditionTrue})
 	return held
 }
 
@@ -90,7 +92,8 @@ func (d *Definition) problems(found field.ErrorList) []string {
 	return slices.Compact(problems)
 }
 
-// isLarge reports whether the validation's bad value is a schema, a rule or a list of versions: the message says enough without.
+// isLarge reports whether the validation's bad value is a schema, a rule or a list of versions: the message says enough
+// without.
 func isLarge(value any) bool {
 	v := reflect.Indirect(reflect.ValueOf(value))
 	return v.Kind() == reflect.Struct || v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct

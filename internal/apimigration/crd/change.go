@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Change is everything that upgrading files of a folder does to them and to what refers to them. It is decided before anything is
-// written.
+// Change is everything that upgrading files of a folder does to them and to what refers to them. It is decided before
+// anything is written.
 type Change struct {
 	Files []FileChange
 	Notes []Note
@@ -70,11 +70,13 @@ func (c *Change) Upgrade(ctx context.Context, at, text string, naming Naming, op
 	for _, note := range upgraded.Notes {
 		c.Notes = append(c.Notes, Note{Place: at, Text: note})
 	}
-	c.Files = append(c.Files, FileChange{OldPath: at, NewPath: naming.Name(at, upgraded), Before: text, After: upgraded.Text})
+	c.Files = append(c.Files, FileChange{OldPath: at, NewPath: naming.Name(at, upgraded),
+		Before: text, After: upgraded.Text})
 	return err
 }
 
-// Finish checks the new names, and decides about what refers to renamed files. Files that stay as they are leave the list.
+// Finish checks the new names, and decides about what refers to renamed files. Files that stay as they are leave the
+// list.
 func (c *Change) Finish(folder Folder) error {
 	if err := c.checkNames(folder); err != nil {
 		return err
@@ -82,7 +84,10 @@ func (c *Change) Finish(folder Folder) error {
 	if err := c.references(folder); err != nil {
 		return err
 	}
-	c.Files = slices.DeleteFunc(c.Files, func(f FileChange) bool { return f.OldPath == f.NewPath && f.Before == f.After })
+	c.Files = slices.DeleteFunc(c.Files, func(f FileChange) bool {
+		return f.OldPath == f.NewPath &&
+			f.Before == f.After
+	})
 	return nil
 }
 

@@ -26,7 +26,8 @@ func pairs(t *testing.T) map[string][2]string {
 // verdicts are those of create, update, compatible and lossless.
 type verdicts [4]Verdict
 
-// expected says of each pair what is right; the API server's own answers are compared in TestVerdictsAreThoseOfARealServer.
+// expected says of each pair what is right; the API server's own answers are compared in
+// TestVerdictsAreThoseOfARealServer.
 var expected = map[string]verdicts{
 	"same":                               {Yes, Yes, Yes, NotAsked},
 	"version-added":                      {Yes, Yes, Yes, Yes},
@@ -82,7 +83,8 @@ func TestVerdictsOfEveryPairAreAsExpected(t *testing.T) {
 	}
 	for name, pair := range all {
 		t.Run(name, func(t *testing.T) {
-			comparisons, err := Check(t.Context(), []*Definition{parse(t, "old", pair[0])}, []*Definition{parse(t, "new", pair[1])})
+			comparisons, err := Check(t.Context(), []*Definition{parse(t, "old", pair[0])},
+				[]*Definition{parse(t, "new", pair[1])})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +92,8 @@ func TestVerdictsOfEveryPairAreAsExpected(t *testing.T) {
 				t.Fatalf("%d comparisons, want 1", len(comparisons))
 			}
 			c := comparisons[0]
-			if got := (verdicts{c.Create.Verdict, c.Update.Verdict, c.Compatible.Verdict, c.Lossless.Verdict}); got != expected[name] {
+			if got := (verdicts{c.Create.Verdict, c.Update.Verdict, c.Compatible.Verdict,
+				c.Lossless.Verdict}); got != expected[name] {
 				t.Errorf("create, update, compatible, lossless:\n got %q\nwant %q\n%+v", got, expected[name], c)
 			}
 		})

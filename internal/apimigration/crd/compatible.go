@@ -23,8 +23,8 @@ const unhandled = "unhandled"
 
 // incompatibilities says what breaks clients or objects of the old definition, sorted.
 //
-// crdify compares each version with itself. Its comparison of served versions with each other is not asked: it is blind to fields
-// that only the later version has, and leaves out what the old definition did already. See lossless.
+// crdify compares each version with itself. Its comparison of served versions with each other is not asked: it is blind
+// to fields that only the later version has, and leaves out what the old definition did already. See lossless.
 func incompatibilities(before, after *Definition) ([]string, error) {
 	checks, err := runner.New(&config.Config{
 		Validations: []config.ValidationConfig{{Name: "description", Enforcement: config.EnforcementPolicyNone}},
@@ -77,13 +77,15 @@ func versionsGone(old, next *apiextensionsv1.CustomResourceDefinition) []string 
 }
 
 // inWords shows what one rule found about one field.
-func inWords(version, property string, result validations.ComparisonResult, before, after *apiextensionsv1.JSONSchemaProps) []string {
+func inWords(version, property string, result validations.ComparisonResult, before,
+	after *apiextensionsv1.JSONSchemaProps) []string {
 	place := version + " " + strings.TrimPrefix(strings.TrimPrefix(property, "^"), ".") + ": "
 	if property == "^" {
 		place = version + ": "
 	}
 	if len(result.Errors) > 0 && result.Name == unhandled {
-		return []string{place + "changed, and nothing shows that it is compatible: " + strings.Join(changedKeywords(before, after), ", ")}
+		return []string{place + "changed, and nothing shows that it is compatible: " +
+			strings.Join(changedKeywords(before, after), ", ")}
 	}
 	var found []string
 	for _, problem := range result.Errors {
@@ -95,10 +97,12 @@ func inWords(version, property string, result validations.ComparisonResult, befo
 // changedKeywords are the keywords of two schemas that differ, but for those that crdify has rules for.
 func changedKeywords(before, after *apiextensionsv1.JSONSchemaProps) []string {
 	handled := []string{
-		"default", "enum", "maximum", "maxItems", "maxLength", "maxProperties", "minimum", "minItems", "minLength", "minProperties",
+		"default", "enum", "maximum", "maxItems", "maxLength", "maxProperties", "minimum", "minItems",
+		"minLength", "minProperties",
 		"required", "type", "description", "properties", "items",
 	}
-	return slices.DeleteFunc(differing(before, after), func(keyword string) bool { return slices.Contains(handled, keyword) })
+	return slices.DeleteFunc(differing(before, after),
+		func(keyword string) bool { return slices.Contains(handled, keyword) })
 }
 
 // differing are the keywords in which two schemas differ, sorted.
@@ -106,7 +110,8 @@ func differing(before, after *apiextensionsv1.JSONSchemaProps) []string {
 	a, b := keywords(before), keywords(after)
 	union := maps.Clone(a)
 	maps.Copy(union, b)
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(union)), func(keyword string) bool { return reflect.DeepEqual(a[keyword], b[keyword]) })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(union)),
+		func(keyword string) bool { return reflect.DeepEqual(a[keyword], b[keyword]) })
 }
 
 // keywords are the fields of a schema that are set.
@@ -156,15 +161,17 @@ func everySchema(schema *apiextensionsv1.JSONSchemaProps, change func(*apiextens
 	}
 }
 
-// withoutPruning takes away what decides about pruning alone: crdify has no rule for it, so that it would count any change of it as
-// incompatible, while prunedFrom says whether a change loses anything. No value is refused because of it.
+// withoutPruning takes away what decides about pruning alone: crdify has no rule for it, so that it would count any
+// change of it as incompatible, while prunedFrom says whether a change loses anything. No value is refused because of
+// it.
 func withoutPruning(definition *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	for _, version := range definition.Spec.Versions {
 		root := version.Schema.OpenAPIV3Schema
 		root.Type = cmp.Or(root.Type, "object") // which every object is, said or not
 		everySchema(root, func(schema *apiextensionsv1.JSONSchemaProps) {
 			schema.XPreserveUnknownFields = nil
-			if additional := schema.AdditionalProperties; additional != nil && additional.Allows && additional.Schema == nil {
+			if additional := schema.AdditionalProperties; additional != nil && additional.Allows &&
+				additional.Schema == nil {
 				schema.AdditionalProperties = nil
 			}
 			if schema.Type == "" && !schema.XIntOrString {
@@ -175,7 +182,8 @@ func withoutPruning(definition *apiextensionsv1.CustomResourceDefinition) *apiex
 	return definition
 }
 
-func flat(definition *apiextensionsv1.CustomResourceDefinition, version string) map[string]*apiextensionsv1.JSONSchemaProps {
+func flat(definition *apiextensionsv1.CustomResourceDefinition,
+	version string) map[string]*apiextensionsv1.JSONSchemaProps {
 	found := validations.GetCRDVersionByName(definition, version)
 	if found == nil {
 		return nil

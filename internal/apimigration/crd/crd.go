@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crd upgrades manifests of CustomResourceDefinitions, and judges what an API server and its clients would say to a new one.
+// Package crd upgrades manifests of CustomResourceDefinitions, and judges what an API server and its clients would say
+// to a new one.
 //
-// It owns the edits of a manifest's text (Upgrade), the definition that takes another one's place (Succeed), the names of its file and
-// who refers to them (Change), and the four questions about an old and a new definition: would it be created, would it take the old
-// one's place, is it compatible, does conversion strategy None keep all data (Check).
-// It never writes a file, reads through a Folder alone, and never asks a cluster.
+// It owns the edits of a manifest's text (Upgrade), the definition that takes another one's place (Succeed), the names
+// of its file and who refers to them (Change), and the four questions about an old and a new definition: would it be
+// created, would it take the old one's place, is it compatible, does conversion strategy None keep all data (Check). It
+// never writes a file, reads through a Folder alone, and never asks a cluster.
 //
 // It holds that
 //   - an upgrade touches the lines that it must and no others: comments and the order of keys stay;
@@ -64,20 +65,24 @@ type Definition struct {
 	saysStored bool
 }
 
-// Parse reads one CustomResourceDefinition from JSON or YAML. Fields that the API does not know are no error; see Unknown.
+// Parse reads one CustomResourceDefinition from JSON or YAML. Fields that the API does not know are no error; see
+// Unknown.
 func Parse(from string, raw []byte) (*Definition, error) {
 	scheme := definitions()
-	codec := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme, serializer.SerializerOptions{Yaml: !json.Valid(raw), Strict: true})
+	codec := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme,
+		serializer.SerializerOptions{Yaml: !json.Valid(raw), Strict: true})
 	object, kind, err := codec.Decode(raw, nil, nil)
 	strict, isStrict := runtime.AsStrictDecodingError(err)
 	if err != nil && !isStrict {
 		return nil, fmt.Errorf("read %s: %w", from, err)
 	}
-	known := []schema.GroupVersionKind{apiextensionsv1.SchemeGroupVersion.WithKind(Kind), v1beta1.SchemeGroupVersion.WithKind(Kind)}
+	known := []schema.GroupVersionKind{apiextensionsv1.SchemeGroupVersion.WithKind(Kind),
+		v1beta1.SchemeGroupVersion.WithKind(Kind)}
 	if !slices.Contains(known, *kind) {
 		return nil, fmt.Errorf("read %s: it is a %s, no %s", from, kind.Kind, Kind)
 	}
-	d := &Definition{From: from, version: kind.Version, internal: &apiextensions.CustomResourceDefinition{}, v1: &apiextensionsv1.CustomResourceDefinition{}}
+	d := &Definition{From: from, version: kind.Version, internal: &apiextensions.CustomResourceDefinition{},
+		v1: &apiextensionsv1.CustomResourceDefinition{}}
 	if isStrict {
 		for _, problem := range strict.Errors() {
 			d.Unknown = append(d.Unknown, problem.Error())
@@ -162,8 +167,8 @@ func (d *Definition) FromCluster() bool {
 	return d.internal.ResourceVersion != "" || d.internal.UID != ""
 }
 
-// Definitions takes a file apart: the text of each CustomResourceDefinition in it. Other objects are left out. Those in a list, and what is
-// no YAML, are refused as Upgrade refuses them: definitions would be passed over without a word.
+// Definitions takes a file apart: the text of each CustomResourceDefinition in it. Other objects are left out. Those in
+// a list, and what is no YAML, are refused as Upgrade refuses them: definitions would be passed over without a word.
 func Definitions(from, file string) ([]string, error) {
 	var found []string
 	for _, part := range split(strings.ReplaceAll(file, "\r\n", "\n")) {

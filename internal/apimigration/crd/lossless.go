@@ -12,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Conversion strategy None changes apiVersion and nothing else. The API server then prunes what the schema of the version that it
-// arrives at does not name, and fills in that version's defaults: on every write that is not in the storage version, and on every read.
-// So nothing is lost, and nothing appears, if all schemas between which objects move name the same fields, in the same types and with
-// the same defaults. What else a schema says (bounds, patterns, rules) refuses values, and never changes one.
+// Conversion strategy None changes apiVersion and nothing else. The API server then prunes what the schema of the
+// version that it arrives at does not name, and fills in that version's defaults: on every write that is not in the
+// storage version, and on every read. So nothing is lost, and nothing appears, if all schemas between which objects
+// move name the same fields, in the same types and with the same defaults. What else a schema says (bounds, patterns,
+// rules) refuses values, and never changes one.
 
 // lossless says whether strategy None keeps all data of objects that may be stored in these versions.
 func (d *Definition) lossless(stored []string) Judgement {
@@ -59,7 +60,8 @@ func (c *comparison) differ(path, format string, arguments ...any) {
 	c.differences = append(c.differences, path+" "+fmt.Sprintf(format, arguments...))
 }
 
-// schemas compares what stands at a path in both versions; keepsA and keepsB: it is an item of a list that keeps unknown fields.
+// schemas compares what stands at a path in both versions; keepsA and keepsB: it is an item of a list that keeps
+// unknown fields.
 func (c *comparison) schemas(path string, a, b *apiextensionsv1.JSONSchemaProps, keepsA, keepsB bool) {
 	if path != "" { // the object itself is one
 		c.values(path, a, b)

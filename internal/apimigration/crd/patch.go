@@ -10,7 +10,8 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 )
 
-// Patch shows a change of a file, and of its name, as git does, so that `git apply` takes it. It is empty where nothing changes.
+// Patch shows a change of a file, and of its name, as git does, so that `git apply` takes it. It is empty where nothing
+// changes.
 func Patch(oldPath, newPath, before, after string) (string, error) {
 	if oldPath == newPath && before == after {
 		return "", nil

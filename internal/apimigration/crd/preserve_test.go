@@ -11,7 +11,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// filled is a value that a schema takes, with a field beside those that the schema names in every object, at every depth.
+// filled is a value that a schema takes, with a field beside those that the schema names in every object, at every
+// depth.
 func filled(schema *apiextensionsv1.JSONSchemaProps, isRoot bool) any {
 	unknown := map[string]any{"inner": map[string]any{"list": []any{map[string]any{"deep": float64(1)}}}}
 	kind := schema.Type
@@ -59,7 +60,8 @@ func filledObject(d *Definition, version apiextensionsv1.CustomResourceDefinitio
 		schema = version.Schema.OpenAPIV3Schema
 	}
 	object := filled(schema, true).(map[string]any)
-	object["apiVersion"], object["kind"], object["metadata"] = d.Group()+"/"+version.Name, d.Kind(), map[string]any{"name": "one"}
+	object["apiVersion"], object["kind"], object["metadata"] = d.Group()+"/"+version.Name, d.Kind(),
+		map[string]any{"name": "one"}
 	return object
 }
 

@@ -11,8 +11,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// An API server prunes every object that it reads from etcd or from a request: it drops the fields that the schema of the object's version
-// does not name. Three rules decide about one field, and pruning follows them:
+// An API server prunes every object that it reads from etcd or from a request: it drops the fields that the schema of
+// the object's version does not name. Three rules decide about one field, and pruning follows them:
 //   - spec.preserveUnknownFields: true (only a CRD that was created through v1beta1 has it) keeps every field at every depth.
 //   - x-kubernetes-preserve-unknown-fields: true keeps the fields that its schema does not name, at every depth. A field that
 //     the schema names is pruned by its own schema again, also where that says no more than `type: object`. Items of a list inherit it.
@@ -33,8 +33,9 @@ type pruning struct {
 // metaFields are fields that every object, and every embedded resource, keeps.
 var metaFields = []string{"apiVersion", "kind", "metadata"}
 
-// prunedFrom says what an API server drops from objects of before once after has taken its place, one reason for each field that is
-// named in before, and one for all that is not. Versions are compared with themselves; see lossless for what happens between versions.
+// prunedFrom says what an API server drops from objects of before once after has taken its place, one reason for each
+// field that is named in before, and one for all that is not. Versions are compared with themselves; see lossless for
+// what happens between versions.
 func (d *Definition) prunedFrom(before *Definition) []string {
 	if d.preserves() {
 		return nil
@@ -42,7 +43,8 @@ func (d *Definition) prunedFrom(before *Definition) []string {
 	var reasons []string
 	stored := before.storedVersions()
 	for _, was := range before.plain().Spec.Versions {
-		is := slices.IndexFunc(d.v1.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == was.Name })
+		is := slices.IndexFunc(d.v1.Spec.Versions,
+			func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == was.Name })
 		if is < 0 || !was.Served && !was.Storage && !slices.Contains(stored, was.Name) {
 			continue
 		}
@@ -57,13 +59,15 @@ func (d *Definition) prunedFrom(before *Definition) []string {
 func (p *pruning) reasons(version string) []string {
 	var reasons []string
 	for _, path := range p.fields {
-		reasons = append(reasons, fmt.Sprintf("%s %s: objects lose it as they are rewritten: the old schema kept it, the new one drops it", version, path))
+		reasons = append(reasons, fmt.Sprintf("%s %s: objects lose it as they are rewritten: the old schema kept it, "+
+			"the new one drops it", version, path))
 	}
 	if len(p.unnamed) > 0 {
 		if p.unnamed[0] == "" {
 			p.unnamed[0] = "the object itself"
 		}
-		reasons = append(reasons, fmt.Sprintf("%s: objects lose the fields that the schema does not name, as they are rewritten: the old CRD kept them in %s, the new one drops them", version, few(p.unnamed)))
+		reasons = append(reasons, fmt.Sprintf("%s: objects lose the fields that the schema does not name, as they "+
+			"are rewritten: the old CRD kept them in %s, the new one drops them", version, few(p.unnamed)))
 	}
 	return reasons
 }
@@ -89,12 +93,14 @@ func (p *pruning) object(was, is *apiextensionsv1.JSONSchemaProps) {
 	slices.Sort(p.unnamed)
 }
 
-// value compares what was kept at a path with what is kept now; wasKept and isKept: it is an item of a list that keeps unknown fields.
-// Values that the old schema, or the new one, refuses for their type are left out: they cannot be stored, or writing them back fails.
+// value compares what was kept at a path with what is kept now; wasKept and isKept: it is an item of a list that keeps
+// unknown fields. Values that the old schema, or the new one, refuses for their type are left out: they cannot be
+// stored, or writing them back fails.
 func (p *pruning) value(path string, was, is *apiextensionsv1.JSONSchemaProps, wasKept, isKept bool) {
 	wasKept, isKept = wasKept || p.preserves || keeps(was), isKept || keeps(is)
 	both := func(kind string) bool {
-		return !was.XIntOrString && !is.XIntOrString && slices.Contains([]string{"", kind}, was.Type) && slices.Contains([]string{"", kind}, is.Type)
+		return !was.XIntOrString && !is.XIntOrString && slices.Contains([]string{"", kind}, was.Type) &&
+			slices.Contains([]string{"", kind}, is.Type)
 	}
 	if isKept && len(is.Properties) == 0 && is.AdditionalProperties == nil && is.Items == nil {
 		return // it keeps everything

@@ -15,8 +15,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// holds makes the server hold a CRD that it would not take as a new one, as a cluster does whose CRDs were created by an earlier release:
-// spec.preserveUnknownFields: true is written past the API server.
+// holds makes the server hold a CRD that it would not take as a new one, as a cluster does whose CRDs were created by
+// an earlier release: spec.preserveUnknownFields: true is written past the API server.
 func (s *server) holds(d *Definition, body []byte) {
 	s.t.Helper()
 	if !s.takes(http.MethodPost, definitionsPath, body) {
@@ -104,7 +104,8 @@ func (s *server) rewrites(d *Definition, body []byte, folder, key string) map[st
 		s.t.Fatalf("rewrite: %d: %v", status, answer["message"])
 	}
 	// The empty patch writes where the bytes differ. A label makes sure that they do.
-	if status, answer := s.do(http.MethodPatch, folder+"/one", []byte(`{"metadata": {"labels": {"rewritten": "true"}}}`)); status != http.StatusOK {
+	if status, answer := s.do(http.MethodPatch, folder+"/one",
+		[]byte(`{"metadata": {"labels": {"rewritten": "true"}}}`)); status != http.StatusOK {
 		s.t.Fatalf("rewrite: %d: %v", status, answer["message"])
 	}
 	raw, err := s.cluster.Raw(s.t.Context(), key)
@@ -152,7 +153,8 @@ func TestARealServerDropsNothingBecauseOfAnUpgradedCRD(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No server creates a CRD through v1beta1 any more. The one that it holds has the same schema, but for what v1 refuses even without pruning.
+	// No server creates a CRD through v1beta1 any more. The one that it holds has the same schema, but for what v1
+	// refuses even without pruning.
 	s.holds(old, asJSON(t, upgraded.Text))
 	folder, key := "/apis/example.com/v1/loads", "/registry/example.com/loads/one"
 	object := filledObject(old, old.v1.Spec.Versions[0])

@@ -21,7 +21,8 @@ type pruningCase struct {
 	preserves bool
 	old, next string // what stands below spec.properties.spec
 	spec      string // the object's spec
-	// want are the reasons, without the version and the words that are the same in all. None: the object keeps every field.
+	// want are the reasons, without the version and the words that are the same in all. None: the object keeps every
+	// field.
 	want []string
 }
 
@@ -33,10 +34,12 @@ const (
 // pruningCases are judged offline, by the API server's own pruning, and on a real server.
 var pruningCases = map[string]pruningCase{
 	"the same schema": {
-		old: `{type: object, properties: {a: {type: integer}}}`, next: `{type: object, properties: {a: {type: integer}}}`, spec: `{a: 1}`,
+		old:  `{type: object, properties: {a: {type: integer}}}`,
+		next: `{type: object, properties: {a: {type: integer}}}`, spec: `{a: 1}`,
 	},
 	"a field is removed": {
-		old: `{type: object, properties: {a: {type: integer}, b: {type: integer}}}`, next: `{type: object, properties: {a: {type: integer}}}`,
+		old:  `{type: object, properties: {a: {type: integer}, b: {type: integer}}}`,
+		next: `{type: object, properties: {a: {type: integer}}}`,
 		spec: `{a: 1, b: 2}`, want: []string{named + "spec.b"},
 	},
 	"a field is removed from the items of a list": {
@@ -55,14 +58,17 @@ var pruningCases = map[string]pruningCase{
 		spec: `{a: {b: 2}}`,
 	},
 	"a field is added": {
-		old: `{type: object, properties: {a: {type: integer}}}`, next: `{type: object, properties: {a: {type: integer}, b: {type: integer}}}`, spec: `{a: 1}`,
+		old:  `{type: object, properties: {a: {type: integer}}}`,
+		next: `{type: object, properties: {a: {type: integer}, b: {type: integer}}}`, spec: `{a: 1}`,
 	},
 	"a map becomes an object": {
-		old: `{type: object, additionalProperties: {type: integer}}`, next: `{type: object, properties: {a: {type: integer}}}`,
+		old:  `{type: object, additionalProperties: {type: integer}}`,
+		next: `{type: object, properties: {a: {type: integer}}}`,
 		spec: `{a: 1, b: 2}`, want: []string{unnamed + "spec"},
 	},
 	"an object becomes a map": {
-		old: `{type: object, properties: {a: {type: integer}}}`, next: `{type: object, additionalProperties: {type: integer}}`, spec: `{a: 1}`,
+		old:  `{type: object, properties: {a: {type: integer}}}`,
+		next: `{type: object, additionalProperties: {type: integer}}`, spec: `{a: 1}`,
 	},
 	"a map of anything takes no more than objects without fields": {
 		old:  `{type: object, additionalProperties: {x-kubernetes-preserve-unknown-fields: true}}`,
@@ -70,7 +76,8 @@ var pruningCases = map[string]pruningCase{
 		spec: `{a: {b: 1}}`, want: []string{unnamed + "spec.*"},
 	},
 	"unknown fields are not kept any more": {
-		old: `{type: object, x-kubernetes-preserve-unknown-fields: true}`, next: `{type: object}`, spec: `{a: 1}`, want: []string{unnamed + "spec"},
+		old: `{type: object, x-kubernetes-preserve-unknown-fields: true}`, next: `{type: object}`, spec: `{a: 1}`,
+		want: []string{unnamed + "spec"},
 	},
 	"unknown fields are kept in another way": {
 		old:  `{type: object, properties: {l: {type: array, x-kubernetes-preserve-unknown-fields: true, items: {type: object}}}}`,
@@ -100,7 +107,8 @@ var pruningCases = map[string]pruningCase{
 	"an embedded resource becomes an object": {
 		old:  `{type: object, x-kubernetes-embedded-resource: true, properties: {a: {type: integer}}}`,
 		next: `{type: object, properties: {a: {type: integer}}}`,
-		spec: `{apiVersion: v1, kind: Pod, metadata: {name: x}, a: 1}`, want: []string{named + "spec.apiVersion", named + "spec.kind", named + "spec.metadata"},
+		spec: `{apiVersion: v1, kind: Pod, metadata: {name: x}, a: 1}`,
+		want: []string{named + "spec.apiVersion", named + "spec.kind", named + "spec.metadata"},
 	},
 	"an embedded resource stays one": {
 		old:  `{type: object, x-kubernetes-embedded-resource: true, properties: {a: {type: integer}}}`,
@@ -150,7 +158,8 @@ func (c pruningCase) object(t *testing.T) map[string]any {
 		more = ", more: {a: 1}"
 	}
 	var object map[string]any
-	if err := json.Unmarshal(asJSON(t, `{apiVersion: example.com/v1, kind: Thing, metadata: {name: one}, spec: `+c.spec+more+`}`), &object); err != nil {
+	if err := json.Unmarshal(asJSON(t, `{apiVersion: example.com/v1, kind: Thing, metadata: {name: one}, spec: `+c.spec+
+		more+`}`), &object); err != nil {
 		t.Fatal(err)
 	}
 	return object
@@ -205,10 +214,12 @@ func TestLossByPruningIsWhatTheAPIServersPruningDoes(t *testing.T) {
 			var want []string
 			for _, reason := range test.want {
 				if path, ok := strings.CutPrefix(reason, named); ok {
-					want = append(want, "v1 "+path+": objects lose it as they are rewritten: the old schema kept it, the new one drops it")
+					want = append(want, "v1 "+path+": objects lose it as they are rewritten: the old schema kept it, "+
+						"the new one drops it")
 					continue
 				}
-				want = append(want, "v1: objects lose the fields that the schema does not name, as they are rewritten: the old CRD kept them in "+
+				want = append(want, "v1: objects lose the fields that the schema does not name, as they are "+
+					"rewritten: the old CRD kept them in "+
 					strings.TrimPrefix(reason, unnamed)+", the new one drops them")
 			}
 			comparisons, err := Check(t.Context(), []*Definition{before}, []*Definition{after})
@@ -226,7 +237,8 @@ func TestLossByPruningIsWhatTheAPIServersPruningDoes(t *testing.T) {
 				t.Errorf("reasons (-want +got):\n%s", diff)
 			}
 			if len(want) > 0 && (compatible.Verdict != No || comparisons[0].OK()) {
-				t.Errorf("the verdict is %s, and OK is %t, though fields are lost", compatible.Verdict, comparisons[0].OK())
+				t.Errorf("the verdict is %s, and OK is %t, though fields are lost",
+					compatible.Verdict, comparisons[0].OK())
 			}
 		})
 	}

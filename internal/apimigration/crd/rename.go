@@ -60,8 +60,8 @@ func (d *Definition) saysVersion(file string) bool {
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// References rewrites what a file's text says of renamed files, and notes mentions that it leaves alone: in Go code that embeds
-// nothing, in generated code, in addresses, and those that may mean another file.
+// References rewrites what a file's text says of renamed files, and notes mentions that it leaves alone: in Go code
+// that embeds nothing, in generated code, in addresses, and those that may mean another file.
 func References(file, text string, renames []Rename) (rewritten string, notes []Note) {
 	for _, rename := range renames {
 		if !strings.Contains(text, path.Base(rename.Old)) {
@@ -136,7 +136,8 @@ func whole(word, after string) bool {
 	return strings.Trim(name, ".") == "" // a full stop may end a sentence
 }
 
-// means reports whether a mention in a file is of the renamed file: seen from the file's folder, or from the root, or by its name alone.
+// means reports whether a mention in a file is of the renamed file: seen from the file's folder, or from the root, or
+// by its name alone.
 func means(file, mention string, rename Rename) bool {
 	if path.Join(path.Dir(file), mention) == rename.Old || path.Clean(strings.TrimLeft(mention, "/")) == rename.Old {
 		return true

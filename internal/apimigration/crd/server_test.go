@@ -35,7 +35,8 @@ func (s *server) do(method, path string, body []byte) (status int, answer map[st
 	return status, answer
 }
 
-// takes sends a definition and reports whether it is taken. A refusal must be one of what is wrong with it, not of anything else.
+// takes sends a definition and reports whether it is taken. A refusal must be one of what is wrong with it, not of
+// anything else.
 func (s *server) takes(method, path string, body []byte) bool {
 	s.t.Helper()
 	status, answer := s.do(method, path, body)
@@ -166,7 +167,8 @@ func TestVerdictsAreThoseOfARealServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &server{t: t, cluster: cluster}
 			if next := parse(t, "new", pair[1]); !next.isV1() {
-				same(t, "create in v1beta1", next.CreateProblems(t.Context()), s.takes(http.MethodPost, definitionsPath, asJSON(t, pair[1])))
+				same(t, "create in v1beta1", next.CreateProblems(t.Context()),
+					s.takes(http.MethodPost, definitionsPath, asJSON(t, pair[1])))
 			}
 			old, oldBody := inV1(t, "old", pair[0])
 			next, nextBody := inV1(t, "new", pair[1])
@@ -317,7 +319,8 @@ spec:
 				t.Fatal("the API server does not take the definition")
 			}
 			defer s.remove("things.example.com")
-			object := asJSON(t, `{apiVersion: example.com/`+test.in+`, kind: Thing, metadata: {name: one}, spec: `+test.spec+`}`)
+			object := asJSON(t, `{apiVersion: example.com/`+test.in+
+				`, kind: Thing, metadata: {name: one}, spec: `+test.spec+`}`)
 			s.until("the resource to be served", func() bool {
 				status, _ := s.do(http.MethodPost, "/apis/example.com/"+test.in+"/things", object)
 				return status == http.StatusCreated

@@ -17,20 +17,21 @@ type Names struct {
 	Group, Kind, List, Plural, Singular string
 }
 
-// Succession says which definition takes the place of which, where the group or the kind is another: a cluster converts between the
-// versions of one definition only, so that the new one begins without objects.
+// Succession says which definition takes the place of which, where the group or the kind is another: a cluster converts
+// between the versions of one definition only, so that the new one begins without objects.
 type Succession struct {
 	// Group and Kind are those of the definition that is there.
 	Group, Kind string
-	// Version is the one of its versions whose schema the new definition has. Without such a version it is the one that is stored.
+	// Version is the one of its versions whose schema the new definition has. Without such a version it is the one that
+	// is stored.
 	Version string
 	// To and ToVersion are what the new definition has instead. It has this version only.
 	To        Names
 	ToVersion string
 }
 
-// Succeed makes the new definition from the file that has the old one, with the same comments and in the same style. Like Upgrade, it
-// returns the outcome with a RefusedError too.
+// Succeed makes the new definition from the file that has the old one, with the same comments and in the same style.
+// Like Upgrade, it returns the outcome with a RefusedError too.
 func Succeed(ctx context.Context, from, file string, succession Succession) (*Upgraded, error) {
 	lead := ""
 	for _, part := range split(strings.ReplaceAll(file, "\r\n", "\n")) {
@@ -60,7 +61,8 @@ func Succeed(ctx context.Context, from, file string, succession Succession) (*Up
 		}
 		return outcome, nil
 	}
-	return nil, fmt.Errorf("make a definition after %s: it has no %s for %s in %s", from, Kind, succession.Kind, succession.Group)
+	return nil, fmt.Errorf("make a definition after %s: it has no %s for %s in %s", from, Kind,
+		succession.Kind, succession.Group)
 }
 
 func (s Succession) isAbout(d *document) bool {
@@ -68,7 +70,8 @@ func (s Succession) isAbout(d *document) bool {
 		n := lookup(d.root, keys...)
 		return n != nil && n.Value == value
 	}
-	return is(Kind, "kind") && is(s.Group, "spec", "group") && is(s.Kind, "spec", "names", "kind") && lookup(d.root, "apiVersion") != nil
+	return is(Kind, "kind") && is(s.Group, "spec", "group") && is(s.Kind, "spec", "names", "kind") &&
+		lookup(d.root, "apiVersion") != nil
 }
 
 func (e *edit) succeed(s Succession) error {
@@ -122,7 +125,8 @@ func (e *edit) oneVersion(s Succession) error {
 	return e.restate(0, s.ToVersion, true)
 }
 
-// shortNames go where the group is the same: a cluster refuses a definition with the short name of another one of its group.
+// shortNames go where the group is the same: a cluster refuses a definition with the short name of another one of its
+// group.
 func (e *edit) shortNames(s Succession) error {
 	short := lookup(e.spec(), "names", "shortNames")
 	if s.To.Group != s.Group || isEmpty(short) {
@@ -136,7 +140,8 @@ func (e *edit) shortNames(s Succession) error {
 	return e.remove(lookup(e.spec(), "names"), "shortNames")
 }
 
-// set replaces a text where there is one. What is not written has a default, which is the same in the new definition's names.
+// set replaces a text where there is one. What is not written has a default, which is the same in the new definition's
+// names.
 func (e *edit) set(text string, keys ...string) error {
 	n := lookup(e.root, keys...)
 	if n == nil || n.Value == "" {

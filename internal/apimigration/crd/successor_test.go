@@ -14,12 +14,15 @@ func TestTheSuccessorOfADefinitionIsAnotherOneWithTheSameSchema(t *testing.T) {
 	t.Parallel()
 	for name, text := range manifests(t, "successor/*.yaml") {
 		for way, succession := range map[string]Succession{
-			"group": {To: Names{Group: "storage.example.org", Kind: "Memcached", List: "MemcachedList", Plural: "memcacheds", Singular: "memcached"}},
-			"kind":  {To: Names{Group: "cache.example.com", Kind: "Cache", List: "CacheList", Plural: "caches", Singular: "cache"}},
+			"group": {To: Names{Group: "storage.example.org", Kind: "Memcached", List: "MemcachedList",
+				Plural: "memcacheds", Singular: "memcached"}},
+			"kind": {To: Names{Group: "cache.example.com", Kind: "Cache", List: "CacheList",
+				Plural: "caches", Singular: "cache"}},
 		} {
 			t.Run(name+", "+way, func(t *testing.T) {
 				t.Parallel()
-				succession.Group, succession.Kind, succession.Version, succession.ToVersion = "cache.example.com", "Memcached", "v1", "v1beta2"
+				succession.Group, succession.Kind, succession.Version, succession.ToVersion = "cache.example.com",
+					"Memcached", "v1", "v1beta2"
 				outcome, err := Succeed(t.Context(), name+".yaml", text, succession)
 				if err != nil {
 					t.Fatal(err)

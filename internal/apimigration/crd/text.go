@@ -15,8 +15,9 @@ import (
 	apiyaml "sigs.k8s.io/yaml"
 )
 
-// A manifest is edited as text: lines are cut out, moved and indented anew, and the YAML parser only says where things are. Writing
-// the parser's tree back would lose blank lines and join folded ones, so that one changed field would show as hundreds of lines.
+// A manifest is edited as text: lines are cut out, moved and indented anew, and the YAML parser only says where things
+// are. Writing the parser's tree back would lose blank lines and join folded ones, so that one changed field would show
+// as hundreds of lines.
 
 // document is one YAML document, as lines without their ends, and where its nodes are.
 type document struct {
@@ -92,7 +93,8 @@ func (d *document) parse() error {
 func (d *document) flow() bool {
 	braces := func(n *yaml.Node) bool { return n != nil && n.Style&yaml.FlowStyle != 0 }
 	spec := lookup(d.root, "spec")
-	if braces(d.root) || braces(spec) || d.hasOldWebhook() && braces(lookup(spec, "conversion")) || braces(lookup(spec, "versions")) {
+	if braces(d.root) || braces(spec) || d.hasOldWebhook() && braces(lookup(spec, "conversion")) ||
+		braces(lookup(spec, "versions")) {
 		return true
 	}
 	return slices.ContainsFunc(d.versions(), func(item *yaml.Node) bool { return braces(item) || !d.afterDash(item) })
@@ -103,7 +105,8 @@ func (d *document) afterDash(item *yaml.Node) bool {
 	return strings.TrimSpace(d.lines[item.Line-1][:item.Column-1]) == "-"
 }
 
-// inBlocks writes the document anew without braces. It is for what was written in braces: comments stay, the layout cannot.
+// inBlocks writes the document anew without braces. It is for what was written in braces: comments stay, the layout
+// cannot.
 func (d *document) inBlocks() (*document, error) {
 	var unfold func(n *yaml.Node)
 	unfold = func(n *yaml.Node) {
@@ -173,7 +176,8 @@ func flagOf(n *yaml.Node) (value, ok bool) {
 	if n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if n == nil || n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+	if n == nil || n.Kind != yaml.ScalarNode ||
+		n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return false, false
 	}
 	var read *bool // null is no flag
@@ -203,7 +207,8 @@ func (d *document) entry(mapping *yaml.Node, key string) (span, bool) {
 		next := mapping.Content[i+2]
 		limit = d.head(next.Line-1, next.Column-1)
 	}
-	return span{start: d.head(node.Line-1, node.Column-1), end: d.tail(node.Line-1, node.Column-1, limit), indent: node.Column - 1}, true
+	return span{start: d.head(node.Line-1, node.Column-1), end: d.tail(node.Line-1, node.Column-1, limit),
+		indent: node.Column - 1}, true
 }
 
 // item is where an item of a list is, without the comments above it.

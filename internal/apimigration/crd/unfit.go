@@ -31,7 +31,8 @@ func errJSON(from string) error {
 // unreadable explains why a document cannot be read.
 func unreadable(from, part string, err error) error {
 	if strings.Contains(part, "{{") {
-		return &UnfitError{from, "it is a template ({{ }}), and no YAML: upgrade what it becomes, and carry the change over", "helm template --include-crds CHART"}
+		return &UnfitError{from, "it is a template ({{ }}), and no YAML: upgrade what it becomes, and carry the " +
+			"change over", "helm template --include-crds CHART"}
 	}
 	return err
 }
@@ -49,13 +50,15 @@ func listed(from, part string) error {
 	}
 	for _, item := range list.Items {
 		if item.Kind == Kind || list.Kind == Kind+"List" {
-			return &UnfitError{from, "it has a " + Kind + " in a list: make each item a document of its own", "yq '.items[] | split_doc' FILE"}
+			return &UnfitError{from, "it has a " + Kind + " in a list: make each item a document of its own",
+				"yq '.items[] | split_doc' FILE"}
 		}
 	}
 	return nil
 }
 
-// ends refuses a document with two ways to end a line: the lines that an upgrade writes could not be told which is theirs.
+// ends refuses a document with two ways to end a line: the lines that an upgrade writes could not be told which is
+// theirs.
 func ends(from, part string) error {
 	if windows := strings.Count(part, "\r\n"); windows > 0 && windows < strings.Count(part, "\n") {
 		return &UnfitError{from, "some of its lines end as on Windows, and some do not", `sed -i 's/\r$//' FILE`}
@@ -66,10 +69,12 @@ func ends(from, part string) error {
 // tangled explains an error of an edit.
 func tangled(from string, err error) error {
 	if strings.Contains(err.Error(), "unknown anchor") { // as the YAML parser says it, which has no type for it
-		return &UnfitError{from, "an alias (*) in it would not find its anchor (&) where the lines go: write out what it stands for", "yq 'explode(.)' FILE"}
+		return &UnfitError{from, "an alias (*) in it would not find its anchor (&) where the lines go: write out " +
+			"what it stands for", "yq 'explode(.)' FILE"}
 	}
 	if pruned := (*prunedError)(nil); errors.As(err, &pruned) {
-		return &UnfitError{from, pruned.Error() + ": write out merge keys (<<), and {} where a field has no schema", "yq 'explode(.)' FILE"}
+		return &UnfitError{from, pruned.Error() + ": write out merge keys (<<), and {} where a field has no schema",
+			"yq 'explode(.)' FILE"}
 	}
 	return fmt.Errorf("upgrade %s: %w", from, err)
 }

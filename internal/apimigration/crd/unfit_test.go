@@ -33,19 +33,30 @@ spec:
 		return strings.Replace(manifest, old, replacement, 1)
 	}
 	for name, test := range map[string]struct{ text, why, try string }{
-		"a template that is no YAML":        {"{{ if .Values.crds }}\n" + manifest + "{{ end }}\n", "it is a template ({{ }})", "helm template --include-crds CHART"},
-		"a template in a value":             {replaced("metadata:\n", "metadata:\n  namespace: {{ .Release.Namespace }}\n"), "it is a template ({{ }})", "helm template --include-crds CHART"},
-		"a definition in a list":            {"kind: List\nitems:\n- " + strings.ReplaceAll(manifest, "\n", "\n  ") + "\n", "a CustomResourceDefinition in a list", "yq '.items[] | split_doc' crds/crd.yaml"},
-		"a definition beside one in a list": {manifest + "---\nkind: CustomResourceDefinitionList\nitems:\n- metadata: {name: a}\n", "a CustomResourceDefinition in a list", "yq '.items[] | split_doc' crds/crd.yaml"},
-		"two kinds of line ends":            {replaced("\n", "\r\n"), "some of its lines end as on Windows", `sed -i 's/\r$//' crds/crd.yaml`},
-		"a field without a schema":          {replaced("{type: object}", "{type: object, properties: {a: }}"), "the upgrade would not keep the meaning of preserveUnknownFields: true: v1: ", "yq 'explode(.)' crds/crd.yaml"},
-		"an alias of what moves":            {replaced("storage: true}", "storage: true, schema: *any}"), "an alias (*)", "yq 'explode(.)' crds/crd.yaml"},
+		"a template that is no YAML": {"{{ if .Values.crds }}\n" + manifest + "{{ end }}\n",
+			"it is a template ({{ }})", "helm template --include-crds CHART"},
+		"a template in a value": {replaced("metadata:\n",
+			"metadata:\n  namespace: {{ .Release.Namespace }}\n"), "it is a template ({{ }})",
+			"helm template --include-crds CHART"},
+		"a definition in a list": {"kind: List\nitems:\n- " + strings.ReplaceAll(manifest, "\n", "\n  ") +
+			"\n", "a CustomResourceDefinition in a list", "yq '.items[] | split_doc' crds/crd.yaml"},
+		"a definition beside one in a list": {manifest +
+			"---\nkind: CustomResourceDefinitionList\nitems:\n- metadata: {name: a}\n",
+			"a CustomResourceDefinition in a list", "yq '.items[] | split_doc' crds/crd.yaml"},
+		"two kinds of line ends": {replaced("\n", "\r\n"), "some of its lines end as on Windows",
+			`sed -i 's/\r$//' crds/crd.yaml`},
+		"a field without a schema": {replaced("{type: object}", "{type: object, properties: {a: }}"),
+			"the upgrade would not keep the meaning of preserveUnknownFields: true: v1: ",
+			"yq 'explode(.)' crds/crd.yaml"},
+		"an alias of what moves": {replaced("storage: true}", "storage: true, schema: *any}"), "an alias (*)",
+			"yq 'explode(.)' crds/crd.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			upgraded, err := Upgrade(t.Context(), "crd.yaml", test.text, Options{})
 			unfit := (*UnfitError)(nil)
-			if upgraded != nil || !errors.As(err, &unfit) || !strings.Contains(err.Error(), "crd.yaml: ") || !strings.Contains(err.Error(), test.why) || unfit.Try("crds/crd.yaml") != test.try {
+			if upgraded != nil || !errors.As(err, &unfit) || !strings.Contains(err.Error(), "crd.yaml: ") ||
+				!strings.Contains(err.Error(), test.why) || unfit.Try("crds/crd.yaml") != test.try {
 				t.Errorf("the error is %v, want one with %q", err, test.why)
 			}
 		})
@@ -55,7 +66,8 @@ spec:
 func TestAProblemDoesNotShowAWholeSchema(t *testing.T) {
 	t.Parallel()
 	text := manifests(t, "upgrade/guide.yaml")["guide"]
-	text = strings.Replace(text, "    openAPIV3Schema:\n", "    openAPIV3Schema:\n      id: x\n      x-kubernetes-list-type: nothing\n", 1)
+	text = strings.Replace(text, "    openAPIV3Schema:\n",
+		"    openAPIV3Schema:\n      id: x\n      x-kubernetes-list-type: nothing\n", 1)
 	_, err := Upgrade(t.Context(), "guide", text, Options{})
 	rejected := (*RefusedError)(nil)
 	if !errors.As(err, &rejected) {

@@ -22,9 +22,11 @@ type Options struct {
 	CopyOf string
 	// Storage is the version that objects are stored in. Default: AddVersion, or as before where KeepStorage is set.
 	Storage string
-	// Serve, Unserve and Remove are a version that is served, one that is not any more, and one that is not there any more. Default: none.
+	// Serve, Unserve and Remove are a version that is served, one that is not any more, and one that is not there any
+	// more. Default: none.
 	Serve, Unserve, Remove string
-	// KeepStorage: objects are stored in the version that they were stored in before. Default: they are stored in AddVersion.
+	// KeepStorage: objects are stored in the version that they were stored in before. Default: they are stored in
+	// AddVersion.
 	KeepStorage bool
 }
 
@@ -54,8 +56,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("upgrade %s: the API server would not take the outcome: %s%s", e.From, e.Problems[0], more)
 }
 
-// Upgrade brings every CustomResourceDefinition of a file into apiextensions.k8s.io/v1. Other documents stay as they are.
-// With a RefusedError the outcome is returned too, so that it can be looked at.
+// Upgrade brings every CustomResourceDefinition of a file into apiextensions.k8s.io/v1. Other documents stay as they
+// are. With a RefusedError the outcome is returned too, so that it can be looked at.
 func Upgrade(ctx context.Context, from, file string, options Options) (*Upgraded, error) {
 	outcome := &Upgraded{}
 	var text strings.Builder
@@ -111,7 +113,8 @@ func (outcome *Upgraded) upgradePart(from, part string, options Options) (*Defin
 	if err != nil {
 		return nil, "", unreadable(from, part, fmt.Errorf("read %s: %w", from, err))
 	}
-	if options.Only != nil && !options.Only(valueOf(d.root, "spec", "group"), valueOf(d.root, "spec", "names", "kind")) {
+	if options.Only != nil && !options.Only(valueOf(d.root, "spec", "group"),
+		valueOf(d.root, "spec", "names", "kind")) {
 		return nil, part, nil
 	}
 	e := &edit{document: d, beta: typed.APIVersion == v1beta1.SchemeGroupVersion.String()}
@@ -233,7 +236,8 @@ func (e *edit) versionList() error {
 	versions := e.versions()
 	if len(versions) == 0 {
 		name := strings.TrimSpace(e.lines[value.Line-1][value.Column-1:])
-		return e.replace(at.start, at.end, append(kept, pad+"versions:", pad+"- name: "+name, pad+"  served: true", pad+"  storage: true")...)
+		return e.replace(at.start, at.end, append(kept, pad+"versions:", pad+"- name: "+name, pad+"  served: true",
+			pad+"  storage: true")...)
 	}
 	if first := lookup(versions[0], "name"); first != nil && first.Value != value.Value {
 		return fmt.Errorf("spec.version is %s, and the first of spec.versions is %s", value.Value, first.Value)

@@ -90,7 +90,8 @@ func (e *edit) removeVersion(name string) error {
 	return e.replace(e.head(at.start, indentation(e.lines[at.start])), at.end)
 }
 
-// stored is the version that objects are stored in; nil where it is not exactly one: the API server's validation says that better.
+// stored is the version that objects are stored in; nil where it is not exactly one: the API server's validation says
+// that better.
 func (e *edit) stored() *yaml.Node {
 	stored := slices.DeleteFunc(e.versions(), func(v *yaml.Node) bool { return !isTrue(lookup(v, "storage")) })
 	if len(stored) != 1 {
@@ -138,7 +139,8 @@ func (e *edit) insertCopy(original *yaml.Node, name string) error {
 	return e.insert(e.head(first.Line-1, indent), c.cut(span{2, len(c.lines), 2}, indent)...)
 }
 
-// restate makes a version, which was written for another, one of its own: it is served, and nothing says that it is old.
+// restate makes a version, which was written for another, one of its own: it is served, and nothing says that it is
+// old.
 func (e *edit) restate(i int, name string, stored bool) error {
 	original := nameOf(e.versions()[i])
 	for _, key := range []string{"deprecated", "deprecationWarning"} {
@@ -158,7 +160,8 @@ func (e *edit) restate(i int, name string, stored bool) error {
 		// What stands behind a name or a flag is about the original.
 		if comment := value.LineComment; comment != "" {
 			line := e.lines[value.Line-1]
-			if err := e.replace(value.Line-1, value.Line, strings.TrimRight(strings.TrimSuffix(line, comment), " ")); err != nil {
+			if err := e.replace(value.Line-1, value.Line,
+				strings.TrimRight(strings.TrimSuffix(line, comment), " ")); err != nil {
 				return err
 			}
 		}

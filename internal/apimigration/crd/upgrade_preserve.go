@@ -16,15 +16,16 @@ import (
 
 const preserveMarker = "x-kubernetes-preserve-unknown-fields"
 
-// preserves reports whether the API server keeps every field, whatever the schemas say: by default in v1beta1, and where it is written.
+// preserves reports whether the API server keeps every field, whatever the schemas say: by default in v1beta1, and
+// where it is written.
 func (e *edit) preserves() bool {
 	value := lookup(e.spec(), "preserveUnknownFields")
 	return isTrue(value) || e.beta && !isFalse(value)
 }
 
-// keepUnknownFields writes into the schemas what spec.preserveUnknownFields says once for all, which v1 does not take: every schema of an
-// object gets the marker that keeps unknown fields. The marker of the root alone would not do: an API server prunes each field that has a
-// schema by that schema again. See pruning.
+// keepUnknownFields writes into the schemas what spec.preserveUnknownFields says once for all, which v1 does not take:
+// every schema of an object gets the marker that keeps unknown fields. The marker of the root alone would not do: an
+// API server prunes each field that has a schema by that schema again. See pruning.
 func (e *edit) keepUnknownFields() error {
 	if !e.preserves() {
 		return nil
@@ -51,7 +52,8 @@ func (e *edit) keepUnknownFields() error {
 	if err := e.parse(); err != nil {
 		return err
 	}
-	e.note("fields that the schema does not name are kept as before: every object in the schema says %s: true now. Remove it where they should be dropped", preserveMarker)
+	e.note("fields that the schema does not name are kept as before: every object in the schema says %s: true now. "+
+		"Remove it where they should be dropped", preserveMarker)
 	return e.checkNothingIsPruned()
 }
 
@@ -74,17 +76,20 @@ type marks struct {
 	seen []*yaml.Node
 }
 
-// schema visits a schema and those of its properties, items and values; not those in anyOf and its like, which only validate.
+// schema visits a schema and those of its properties, items and values; not those in anyOf and its like, which only
+// validate.
 func (m *marks) schema(schema *yaml.Node, isRoot bool) {
 	schema = resolved(schema)
-	if schema == nil || schema.Kind != yaml.MappingNode || slices.Contains(m.seen, schema) || isTrue(lookup(schema, "x-kubernetes-int-or-string")) {
+	if schema == nil || schema.Kind != yaml.MappingNode || slices.Contains(m.seen, schema) ||
+		isTrue(lookup(schema, "x-kubernetes-int-or-string")) {
 		return
 	}
 	m.seen = append(m.seen, schema)
 	hasMetadata := isRoot || isTrue(lookup(schema, "x-kubernetes-embedded-resource"))
 	if properties := resolved(lookup(schema, "properties")); properties != nil && properties.Kind == yaml.MappingNode {
 		for i := 0; i < len(properties.Content); i += 2 {
-			if name := properties.Content[i].Value; !hasMetadata || !slices.Contains(metaFields, name) { // which no schema prunes, and v1 wants bare at the root
+			// which no schema prunes, and v1 wants bare at the root
+			if name := properties.Content[i].Value; !hasMetadata || !slices.Contains(metaFields, name) {
 				m.schema(properties.Content[i+1], false)
 			}
 		}
@@ -125,7 +130,8 @@ func (m *marks) mark(schema *yaml.Node, isRoot bool) {
 		here.keywords = append(here.keywords, preserveMarker+": true")
 	}
 	if kind == "" && !isRoot && index(schema, "nullable") < 0 && index(schema, "default") < 0 {
-		here.keywords = append(here.keywords, "nullable: true") // v1 drops null where it is not allowed, and without a type it was
+		// v1 drops null where it is not allowed, and without a type it was
+		here.keywords = append(here.keywords, "nullable: true")
 	}
 	if len(here.keywords) > 0 {
 		m.all = append(m.all, here)
@@ -176,8 +182,8 @@ func (e *edit) write(m mark) error {
 	return nil
 }
 
-// checkNothingIsPruned makes sure that every field is kept which was kept before, also where a schema is written in a way that the marks do
-// not know, such as merge keys.
+// checkNothingIsPruned makes sure that every field is kept which was kept before, also where a schema is written in a
+// way that the marks do not know, such as merge keys.
 func (e *edit) checkNothingIsPruned() error {
 	for _, version := range e.versions() {
 		schema, err := schemaOf(version)
@@ -187,7 +193,8 @@ func (e *edit) checkNothingIsPruned() error {
 		p := &pruning{preserves: true}
 		p.object(schema, schema)
 		if reasons := p.reasons(nameOf(version)); len(reasons) > 0 {
-			return &prunedError{fmt.Errorf("the upgrade would not keep the meaning of preserveUnknownFields: true: %s", strings.Join(reasons, "; "))}
+			return &prunedError{fmt.Errorf("the upgrade would not keep the meaning of preserveUnknownFields: true: %s",
+				strings.Join(reasons, "; "))}
 		}
 	}
 	return nil
@@ -196,7 +203,8 @@ func (e *edit) checkNothingIsPruned() error {
 // prunedError says that fields would be lost which the CRD has kept.
 type prunedError struct{ error }
 
-// schemaOf reads the schema of a version; nil where there is none, or one that the API server's validation refuses for its form.
+// schemaOf reads the schema of a version; nil where there is none, or one that the API server's validation refuses for
+// its form.
 func schemaOf(version *yaml.Node) (*apiextensionsv1.JSONSchemaProps, error) {
 	node := schemaNode(version)
 	if node == nil {

@@ -11,7 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// missingSchemas gives a version without a schema one that says what v1beta1 meant without: anything goes, and all of it is kept.
+// missingSchemas gives a version without a schema one that says what v1beta1 meant without: anything goes, and all of
+// it is kept.
 func (e *edit) missingSchemas() error {
 	if !e.beta || !e.preserves() {
 		return nil
@@ -56,7 +57,8 @@ func (e *edit) missingTypes() error {
 		indent := last.Column - 1
 		at := e.tail(last.Line-1, indent, len(e.lines))
 		e.lines = slices.Insert(e.lines, at, strings.Repeat(" ", indent)+"type: "+u.kind)
-		if note := strings.Join(u.path, ".") + " had no type, and is of type " + u.kind + " now: other values are refused"; len(u.path) > 0 && !seen[note] {
+		if note := strings.Join(u.path, ".") + " had no type, and is of type " + u.kind +
+			" now: other values are refused"; len(u.path) > 0 && !seen[note] {
 			seen[note] = true
 			e.note("%s", note)
 		}
@@ -77,9 +79,11 @@ func typesMissing(path []string, schema *yaml.Node) (all []typeless) {
 		return nil
 	}
 	has := func(key string) bool { return index(schema, key) >= 0 }
-	if !has("type") && !has("x-kubernetes-int-or-string") && len(schema.Content) > 0 && schema.Style&yaml.FlowStyle == 0 {
+	if !has("type") && !has("x-kubernetes-int-or-string") && len(schema.Content) > 0 &&
+		schema.Style&yaml.FlowStyle == 0 {
 		switch {
-		case has("properties"), lookup(schema, "additionalProperties") != nil && lookup(schema, "additionalProperties").Kind == yaml.MappingNode, len(path) == 0:
+		case has("properties"), lookup(schema, "additionalProperties") != nil &&
+			lookup(schema, "additionalProperties").Kind == yaml.MappingNode, len(path) == 0:
 			all = append(all, typeless{path: path, schema: schema, kind: "object"})
 		case has("items"):
 			all = append(all, typeless{path: path, schema: schema, kind: "array"})
@@ -87,15 +91,16 @@ func typesMissing(path []string, schema *yaml.Node) (all []typeless) {
 	}
 	if properties := lookup(schema, "properties"); properties != nil && properties.Kind == yaml.MappingNode {
 		for i := 0; i < len(properties.Content); i += 2 {
-			all = append(all, typesMissing(append(slices.Clone(path), properties.Content[i].Value), properties.Content[i+1])...)
+			all = append(all, typesMissing(append(slices.Clone(path), properties.Content[i].Value),
+				properties.Content[i+1])...)
 		}
 	}
 	all = append(all, typesMissing(append(slices.Clone(path), "*"), lookup(schema, "additionalProperties"))...)
 	return append(all, typesMissing(append(slices.Clone(path), "[]"), lookup(schema, "items"))...)
 }
 
-// preserveUnknownFields becomes false, since v1 takes nothing else; the schemas say now what it said. False is written, because
-// `kubectl apply` would leave the true of v1beta1 in a cluster otherwise.
+// preserveUnknownFields becomes false, since v1 takes nothing else; the schemas say now what it said. False is written,
+// because `kubectl apply` would leave the true of v1beta1 in a cluster otherwise.
 func (e *edit) preserveUnknownFields() error {
 	value := lookup(e.spec(), "preserveUnknownFields")
 	switch {
@@ -116,7 +121,8 @@ func (e *edit) preserveUnknownFields() error {
 // hasOldWebhook reports whether a webhook's fields are where v1beta1 had them.
 func (d *document) hasOldWebhook() bool {
 	conversion := lookup(d.root, "spec", "conversion")
-	return valueOf(conversion, "strategy") == "Webhook" && (index(conversion, "webhookClientConfig") >= 0 || index(conversion, "conversionReviewVersions") >= 0)
+	return valueOf(conversion, "strategy") == "Webhook" &&
+		(index(conversion, "webhookClientConfig") >= 0 || index(conversion, "conversionReviewVersions") >= 0)
 }
 
 // conversion moves the fields of a webhook to where v1 has them.

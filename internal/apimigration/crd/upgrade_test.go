@@ -151,10 +151,12 @@ func TestAddedVersionIsACopyOfTheStoredOneInFrontOfAll(t *testing.T) {
 
 func TestFlagsAreReadAsTheAPIServerReadsThem(t *testing.T) {
 	t.Parallel()
-	const head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: as.example.com\nspec:\n  group: example.com\n" +
+	const head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " +
+		"as.example.com\nspec:\n  group: example.com\n" +
 		"  names:\n    kind: A\n    plural: as\n  scope: Cluster\n  preserveUnknownFields: False\n  versions:\n"
 	version := func(name, served, storage string) string {
-		return "  - name: " + name + "\n    served: " + served + "\n    storage: " + storage + "\n    schema:\n      openAPIV3Schema:\n        type: object\n"
+		return "  - name: " + name + "\n    served: " + served + "\n    storage: " + storage +
+			"\n    schema:\n      openAPIV3Schema:\n        type: object\n"
 	}
 	for _, test := range []struct {
 		text    string
@@ -162,9 +164,12 @@ func TestFlagsAreReadAsTheAPIServerReadsThem(t *testing.T) {
 		want    string
 	}{
 		{version("v1", "yes", "True"), Options{}, version("v1", "yes", "True")},
-		{version("v1", "yes", "True"), Options{AddVersion: "v2"}, version("v2", "true", "true") + version("v1", "yes", "false")},
-		{version("v2", "yes", "no") + version("v1", "On", "TRUE"), Options{Storage: "v2"}, version("v2", "yes", "true") + version("v1", "On", "false")},
-		{version("v2", "y", "yes") + version("v1", "On", "off"), Options{Unserve: "v1"}, version("v2", "y", "yes") + version("v1", "false", "off")},
+		{version("v1", "yes", "True"), Options{AddVersion: "v2"}, version("v2", "true", "true") +
+			version("v1", "yes", "false")},
+		{version("v2", "yes", "no") + version("v1", "On", "TRUE"), Options{Storage: "v2"},
+			version("v2", "yes", "true") + version("v1", "On", "false")},
+		{version("v2", "y", "yes") + version("v1", "On", "off"), Options{Unserve: "v1"}, version("v2", "y", "yes") +
+			version("v1", "false", "off")},
 	} {
 		upgraded, err := Upgrade(t.Context(), "a", head+test.text, test.options)
 		if err != nil {
@@ -175,26 +180,32 @@ func TestFlagsAreReadAsTheAPIServerReadsThem(t *testing.T) {
 			t.Errorf("%+v, notes %q (-want +got):\n%s", test.options, upgraded.Notes, diff)
 		}
 	}
-	pruned := strings.Replace(head, "k8s.io/v1\n", "k8s.io/v1beta1\n", 1) + "  - name: v1\n    served: true\n    storage: true\n"
+	pruned := strings.Replace(head, "k8s.io/v1\n", "k8s.io/v1beta1\n", 1) +
+		"  - name: v1\n    served: true\n    storage: true\n"
 	upgraded, err := Upgrade(t.Context(), "a", pruned, Options{})
 	if refused := (*RefusedError)(nil); !errors.As(err, &refused) || len(upgraded.Notes) > 0 {
-		t.Errorf("no schema, and nothing kept that it does not name: %v; want a refusal, and no schema that keeps everything", err)
+		t.Errorf("no schema, and nothing kept that it does not name: %v; want a refusal, and no schema that keeps "+
+			"everything", err)
 	}
-	aliased := head + "  - name: v2\n    served: &yes true\n    storage: false\n    schema: &any\n      openAPIV3Schema:\n        type: object\n" +
+	aliased := head + "  - name: v2\n    served: &yes true\n    storage: false\n    schema: &any\n      " +
+		"openAPIV3Schema:\n        type: object\n" +
 		"  - name: v1\n    served: true\n    storage: *yes\n    schema: *any\n"
-	if _, err := Upgrade(t.Context(), "a", aliased, Options{Storage: "v2"}); err == nil || !strings.Contains(err.Error(), "an alias (*)") {
+	if _, err := Upgrade(t.Context(), "a", aliased, Options{Storage: "v2"}); err == nil ||
+		!strings.Contains(err.Error(), "an alias (*)") {
 		t.Errorf("a flag that is an alias: %v, want a refusal, since nothing was done before without a word", err)
 	}
 }
 
 func TestUpgradeRefusesWhatItCannotTake(t *testing.T) {
-	const head = "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata: {name: a.example.com}\n"
+	const head = "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+		"a.example.com}\n"
 	for name, test := range map[string]struct {
 		text    string
 		options Options
 		want    string
 	}{
-		"a file without definitions":  {text: "kind: ConfigMap\napiVersion: v1\n", want: "upgrade f.yaml: it has no CustomResourceDefinition"},
+		"a file without definitions": {text: "kind: ConfigMap\napiVersion: v1\n",
+			want: "upgrade f.yaml: it has no CustomResourceDefinition"},
 		"no YAML":                     {text: head + "\t", want: "read f.yaml: yaml: "},
 		"a definition without a spec": {text: head, want: "upgrade f.yaml: it has no spec"},
 		"a version that is not the first": {
@@ -260,7 +271,8 @@ spec:
 `
 
 func TestOnlyTheChosenDefinitionIsTouched(t *testing.T) {
-	options := Options{AddVersion: "v2", CopyOf: "v1", Only: func(group, kind string) bool { return group == "example.com" && kind == "B" }}
+	options := Options{AddVersion: "v2", CopyOf: "v1",
+		Only: func(group, kind string) bool { return group == "example.com" && kind == "B" }}
 	for _, end := range []string{"\n", "\r\n"} {
 		file := strings.ReplaceAll(two, "\n", end)
 		upgraded, err := Upgrade(t.Context(), "two", file, options)
@@ -286,7 +298,8 @@ func TestOnlyTheChosenDefinitionIsTouched(t *testing.T) {
 		}
 	}
 	options.CopyOf = "v7"
-	if _, err := Upgrade(t.Context(), "two", two, options); err == nil || !strings.Contains(err.Error(), "it has no version v7") {
+	if _, err := Upgrade(t.Context(), "two", two, options); err == nil ||
+		!strings.Contains(err.Error(), "it has no version v7") {
 		t.Errorf("a copy of a version that is not there: %v", err)
 	}
 }
@@ -306,16 +319,19 @@ func TestAVersionIsStoredUnservedAndRemoved(t *testing.T) {
     schema:
       openAPIV3Schema: {type: object}
 `
-	const head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: as.example.com\nspec:\n  group: example.com\n" +
+	const head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " +
+		"as.example.com\nspec:\n  group: example.com\n" +
 		"  names:\n    kind: A\n    plural: as\n  scope: Cluster\n  versions: "
-	stored := strings.NewReplacer("now\n    storage: false", "now\n    storage: true", "still\n    storage: true", "still\n    storage: false").Replace(list)
+	stored := strings.NewReplacer("now\n    storage: false", "now\n    storage: true", "still\n    storage: true",
+		"still\n    storage: false").Replace(list)
 	_, tail, _ := strings.Cut(stored, "  # About the other.\n")
 	for _, test := range []struct {
 		options Options
 		want    string
 	}{
 		{Options{Storage: "v2"}, stored},
-		{Options{Storage: "v2", Unserve: "v1"}, strings.Replace(stored, "served: true # still", "served: false # still", 1)},
+		{Options{Storage: "v2", Unserve: "v1"}, strings.Replace(stored, "served: true # still",
+			"served: false # still", 1)},
 		{Options{Storage: "v2", Remove: "v1"}, strings.Replace(stored, "  # About the other.\n"+tail, "", 1)},
 		{Options{Remove: "v7"}, list},
 	} {
@@ -328,7 +344,8 @@ func TestAVersionIsStoredUnservedAndRemoved(t *testing.T) {
 		}
 	}
 	for _, options := range []Options{{Storage: "v7"}, {Serve: "v7"}, {Unserve: "v7"}} {
-		if _, err := Upgrade(t.Context(), "a", head+list, options); err == nil || !strings.Contains(err.Error(), "it has no version v7") {
+		if _, err := Upgrade(t.Context(), "a", head+list, options); err == nil ||
+			!strings.Contains(err.Error(), "it has no version v7") {
 			t.Errorf("%+v: %v", options, err)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
-// aliases are the edits that put an alias, a constant or a forwarding function in the place of what has left, or nothing.
+// aliases are the edits that put an alias, a constant or a forwarding function in the place of what has left, or
+// nothing.
 func (s *surgery) aliases(file *project.File, q *qualifiers) []edit {
 	var edits []edit
 	left := func(d *split.Declaration) bool {
@@ -30,7 +31,8 @@ func (s *surgery) aliases(file *project.File, q *qualifiers) []edit {
 			general := decl.(*ast.GenDecl)
 			for i, spec := range general.Specs {
 				if left(owners[i]) {
-					edits = append(edits, s.replacement(file, s.spanOf(file, spec), s.aliasSpec(owners[i], spec, general.Tok, q, true)))
+					edits = append(edits, s.replacement(file, s.spanOf(file, spec),
+						s.aliasSpec(owners[i], spec, general.Tok, q, true)))
 				}
 			}
 		}
@@ -44,7 +46,8 @@ func (s *surgery) definedTypes(file *project.File, q *qualifiers) []edit {
 	for _, d := range s.graph.Declarations {
 		if d.File() == file && s.remainsOf(d) == remainsDefined {
 			kind := d.Parts[0].Specs[0].(*ast.TypeSpec)
-			edits = append(edits, edit{s.project.Offset(kind.Type.Pos()), s.project.Offset(kind.Type.End()), q.name(homeNew) + "." + s.nameOf(d, d.Name, elsewhere)})
+			edits = append(edits, edit{s.project.Offset(kind.Type.Pos()), s.project.Offset(kind.Type.End()),
+				q.name(homeNew) + "." + s.nameOf(d, d.Name, elsewhere)})
 		}
 	}
 	return edits
@@ -85,7 +88,8 @@ func (s *surgery) aliasDecl(file *project.File, decl ast.Decl, owners []*split.D
 }
 
 // aliasSpec is the alias of one spec. Inside parentheses it stands without the keyword.
-func (s *surgery) aliasSpec(d *split.Declaration, spec ast.Spec, keyword token.Token, q *qualifiers, grouped bool) string {
+func (s *surgery) aliasSpec(d *split.Declaration, spec ast.Spec, keyword token.Token,
+	q *qualifiers, grouped bool) string {
 	if s.remainsOf(d) == remainsNothing {
 		return ""
 	}
@@ -107,15 +111,18 @@ func (s *surgery) aliasSpec(d *split.Declaration, spec ast.Spec, keyword token.T
 			if s.legacy {
 				marker = "// +k8s:deepcopy-gen=false"
 			}
-			lines = append(lines, head+indent+"//"+indent+marker+indent+"//"+indent+"//go:fix inline"+indent+prefix+name+" = "+target)
+			lines = append(lines, head+indent+"//"+indent+marker+indent+"//"+indent+"//go:fix inline"+indent+
+				prefix+name+" = "+target)
 			if spec.(*ast.TypeSpec).TypeParams != nil {
-				s.blocker(s.project.Place(spec.Pos()), "%s has type parameters, which an alias in the old version cannot repeat yet: use --assign %s=stay", name, name)
+				s.blocker(s.project.Place(spec.Pos()), "%s has type parameters, which an alias in the old version "+
+					"cannot repeat yet: use --assign %s=stay", name, name)
 			}
 		case token.CONST:
 			lines = append(lines, head+indent+"//"+indent+"//go:fix inline"+indent+prefix+name+" = "+target)
 		default:
 			lines = append(lines, head+indent+prefix+name+" = "+target)
-			s.finding(s.project.Place(spec.Pos()), "variable %s: the old version's is a copy; assigning to one does not change the other", d.Name)
+			s.finding(s.project.Place(spec.Pos()), "variable %s: the old version's is a copy; assigning to one does "+
+				"not change the other", d.Name)
 		}
 	}
 	return strings.Join(lines, indent)
@@ -152,7 +159,9 @@ func (s *surgery) forwarder(d *split.Declaration, file *project.File, function *
 	name, at := function.Name.Name, s.homeOf(d, elsewhere)
 	there := s.nameOf(d, name, elsewhere)
 	if function.Type.TypeParams != nil {
-		s.blocker(s.project.Place(function.Pos()), "%s has type parameters, which a function in the old version cannot forward yet: use --assign %s=stay", name, name)
+		s.blocker(s.project.Place(function.Pos()),
+			"%s has type parameters, which a function in the old version cannot forward yet: use --assign %s=stay",
+			name, name)
 		return ""
 	}
 	edits := s.references(file, homeOld, q)
@@ -192,5 +201,6 @@ func (s *surgery) forwarder(d *split.Declaration, file *project.File, function *
 	if results := function.Type.Results; results != nil && len(results.List) > 0 {
 		result, call = " "+text(results), "return "+call
 	}
-	return s.useInstead(at, there) + "\n//\n//go:fix inline\nfunc " + name + "(" + strings.Join(parameters, ", ") + ")" + result + " {\n\t" + call + "\n}"
+	return s.useInstead(at, there) + "\n//\n//go:fix inline\nfunc " + name + "(" + strings.Join(parameters, ", ") +
+		")" + result + " {\n\t" + call + "\n}"
 }

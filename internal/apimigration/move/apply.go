@@ -53,7 +53,8 @@ func Again(ctx context.Context, dir string, plan *Plan) (*Outcome, error) {
 		return nil, err
 	}
 	if !bytes.Equal(want, got) {
-		return nil, project.Problem("api-migrator plan --assign DECLARATION=new|shared|stay", "the plan is not what its request gives: a plan is changed by making it again with other options")
+		return nil, project.Problem("api-migrator plan --assign DECLARATION=new|shared|stay",
+			"the plan is not what its request gives: a plan is changed by making it again with other options")
 	}
 	return outcome, nil
 }
@@ -79,7 +80,9 @@ func applied(root string, plan *Plan) (bool, error) {
 		}
 	}
 	if done > 0 && done < len(plan.Edits) {
-		return false, project.Problem("git status", "the tree is neither what the plan was made for nor what it makes of it: %d of %d files are done", done, len(plan.Edits))
+		return false, project.Problem("git status",
+			"the tree is neither what the plan was made for nor what it makes of it: %d of %d files are done", done,
+			len(plan.Edits))
 	}
 	return done > 0, nil
 }
@@ -179,7 +182,8 @@ func (o *Outcome) write(ctx context.Context, commits bool, hook func()) error {
 func checkClean(ctx context.Context, root string, plan *Plan) error {
 	const anyway = "api-migrator apply --allow-dirty PLAN"
 	inside, err := git(ctx, root, "rev-parse", "--is-inside-work-tree")
-	if err != nil && strings.Contains(err.Error(), "not a git repository") || err == nil && strings.TrimSpace(string(inside)) != "true" {
+	if err != nil && strings.Contains(err.Error(), "not a git repository") || err == nil &&
+		strings.TrimSpace(string(inside)) != "true" {
 		return project.Problem(anyway, "%s is not in a git repository, so that nothing could bring it back", root)
 	}
 	if err != nil {
@@ -190,12 +194,14 @@ func checkClean(ctx context.Context, root string, plan *Plan) error {
 		return project.Problem(anyway, "git cannot say whether it could bring %s back: %v", root, err)
 	}
 	if first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n"); first != "" {
-		return project.Problem("git stash", "the tree has uncommitted changes: %s", strings.TrimSpace(first[min(2, len(first)):]))
+		return project.Problem("git stash", "the tree has uncommitted changes: %s",
+			strings.TrimSpace(first[min(2, len(first)):]))
 	}
 	known := tracked(ctx, root)
 	for _, edit := range plan.Edits {
 		if edit.Before != "" && !known[edit.File] && path.Base(edit.File) != deepcopyFile {
-			return project.Problem("git add -- "+project.Quote(edit.File), "git does not know %s, which the plan changes, so that nothing could bring it back", edit.File)
+			return project.Problem("git add -- "+project.Quote(edit.File),
+				"git does not know %s, which the plan changes, so that nothing could bring it back", edit.File)
 		}
 	}
 	return nil
@@ -222,7 +228,8 @@ func (o *Outcome) Patch(ctx context.Context) ([]byte, error) {
 		}
 	}
 	// The folders' names are the prefixes that git expects of paths.
-	out, err := git(ctx, folder, "diff", "--no-index", "--no-prefix", "--no-renames", "--no-color", "--no-ext-diff", "a", "b")
+	out, err := git(ctx, folder, "diff", "--no-index", "--no-prefix", "--no-renames", "--no-color",
+		"--no-ext-diff", "a", "b")
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
 		err = nil // they differ
 	}
@@ -233,8 +240,8 @@ func git(ctx context.Context, folder string, args ...string) ([]byte, error) {
 	return gitWith(ctx, folder, nil, args...)
 }
 
-// gitWith runs git in a folder. A program that the configuration of a repository names for watching files is not started: git would start it to list or
-// compare files, and the repository may have been packed by a stranger.
+// gitWith runs git in a folder. A program that the configuration of a repository names for watching files is not
+// started: git would start it to list or compare files, and the repository may have been packed by a stranger.
 func gitWith(ctx context.Context, folder string, input io.Reader, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, "git", append([]string{"-c", "core.fsmonitor=false"}, args...)...)
 	command.Stdin = input

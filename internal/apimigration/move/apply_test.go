@@ -23,7 +23,8 @@ func TestAnApplyThatFailsHalfWayLeavesTheTreeAsItWas(t *testing.T) {
 		Root:   root,
 		Plan:   &Plan{Edits: []Edit{{File: "a.go"}, {File: "gone.go"}, {File: "new/b.go"}, {File: "z.go"}}},
 		Before: map[string][]byte{"a.go": []byte("before"), "gone.go": []byte("still here")},
-		After:  map[string][]byte{"a.go": []byte("after"), "new/b.go": []byte("new"), "z.go": []byte("a folder is in the way")},
+		After: map[string][]byte{"a.go": []byte("after"), "new/b.go": []byte("new"),
+			"z.go": []byte("a folder is in the way")},
 	}
 	if err := outcome.write(t.Context(), false, nil); err == nil {
 		t.Fatal("want an error: a folder stands where a file goes")
@@ -41,8 +42,10 @@ func TestImportsAreAddedBesideTheirLikeAndDroppedWhenUnused(t *testing.T) {
 	removable := map[string]string{"example.com/p/apis/v1": "apisv1", "fmt": "fmt"}
 	for name, test := range map[string]struct{ before, want string }{
 		"into a group, where a comment outlives its import": {
-			"package p\n\nimport (\n\t\"fmt\"\n\n\tapisv1 \"example.com/p/apis/v1\" // the API\n\t\"example.org/q\"\n)\n\nvar _ = q.X\n",
-			"package p\n\nimport (\n\t\"example.com/p/apis/shared\"\n\tapisv2 \"example.com/p/apis/v2\"\n\t// the API\n\t\"example.org/q\"\n)\n\nvar _ = q.X\n",
+			"package p\n\nimport (\n\t\"fmt\"\n\n\tapisv1 \"example.com/p/apis/v1\" // the " +
+				"API\n\t\"example.org/q\"\n)\n\nvar _ = q.X\n",
+			"package p\n\nimport (\n\t\"example.com/p/apis/shared\"\n\tapisv2 \"example.com/p/apis/v2\"\n\t// the " +
+				"API\n\t\"example.org/q\"\n)\n\nvar _ = q.X\n",
 		},
 		"into a file without imports": {
 			"package p\n\nvar x = 1\n",
@@ -50,7 +53,8 @@ func TestImportsAreAddedBesideTheirLikeAndDroppedWhenUnused(t *testing.T) {
 		},
 		"one that is still used stays": {
 			"package p\n\nimport \"fmt\"\n\nvar _ = fmt.Sprint\n",
-			"package p\n\nimport \"fmt\"\nimport \"example.com/p/apis/shared\"\nimport apisv2 \"example.com/p/apis/v2\"\n\nvar _ = fmt.Sprint\n",
+			"package p\n\nimport \"fmt\"\nimport \"example.com/p/apis/shared\"\nimport apisv2 " +
+				"\"example.com/p/apis/v2\"\n\nvar _ = fmt.Sprint\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

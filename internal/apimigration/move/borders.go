@@ -30,7 +30,8 @@ func (s *surgery) checkBorders() {
 	crossings := s.crossings()
 	for i, from := range layers {
 		for _, to := range layers[i+1:] {
-			refused := from != homeNew && to == homeOld || from != homeNew && to == homeNew && s.request.Shared != SharedNewest
+			refused := from != homeNew && to == homeOld || from != homeNew && to == homeNew &&
+				s.request.Shared != SharedNewest
 			if !refused && !leads(crossings, to, from, map[home]bool{}) {
 				continue
 			}
@@ -55,13 +56,17 @@ func (s *surgery) refuse(from, to home, c crossing) {
 	place, user, used := s.project.Place(c.at), c.user.Name, c.used.Name
 	switch {
 	case from == homeNew:
-		s.blocker(place, "%s moves, but uses %s, which stays, while the old version needs the new one: change one of them, or use --assign, --shared shared or --old keep", user, used)
+		s.blocker(place, "%s moves, but uses %s, which stays, while the old version needs the new one: change one of "+
+			"them, or use --assign, --shared shared or --old keep", user, used)
 	case to == homeShared:
-		s.blocker(place, "%s would be in the internal package and use %s in the shared one, which uses the internal one: export %s first, or use --unexported export", user, used, user)
+		s.blocker(place, "%s would be in the internal package and use %s in the shared one, which uses the internal "+
+			"one: export %s first, or use --unexported export", user, used, user)
 	case to == homeNew && s.request.Shared == SharedNewest:
-		s.blocker(place, "%s would be in the internal package and use %s in the new version's, which uses the internal one: use --unexported export", user, used)
+		s.blocker(place, "%s would be in the internal package and use %s in the new version's, which uses the "+
+			"internal one: use --unexported export", user, used)
 	default:
-		s.blocker(place, "%s is shared, but uses %s, which belongs to a version: change one of them, or use --assign", user, used)
+		s.blocker(place, "%s is shared, but uses %s, which belongs to a version: change one of them, or use --assign",
+			user, used)
 	}
 }
 
@@ -110,7 +115,8 @@ func (s *surgery) checkMembers(file *project.File, viewer home) {
 		if !s.in(file, ident) {
 			continue // what is known of one file is known of all of its package
 		}
-		if object.Pkg() == nil || object.Pkg().Path() != s.old.Package.Path || object.Exported() || object.Parent() != nil {
+		if object.Pkg() == nil || object.Pkg().Path() != s.old.Package.Path || object.Exported() ||
+			object.Parent() != nil {
 			continue // fields and methods have no scope
 		}
 		owner, user := s.at(object.Pos()), s.at(ident.Pos())
@@ -123,7 +129,8 @@ func (s *surgery) checkMembers(file *project.File, viewer home) {
 		}
 		for _, viewer := range viewers {
 			if !s.seen(viewer, s.homeOf(owner, viewer)) {
-				s.blocker(s.project.Place(ident.Pos()), "%s of %s is unexported and is used from another package afterwards: export it first", object.Name(), owner.Name)
+				s.blocker(s.project.Place(ident.Pos()), "%s of %s is unexported and is used from another package "+
+					"afterwards: export it first", object.Name(), owner.Name)
 				break
 			}
 		}

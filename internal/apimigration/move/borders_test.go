@@ -57,9 +57,12 @@ func TestEachFileOfAPackageSaysForItselfWhatItUses(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "kubebuilder")
 	for name, code := range map[string]string{
-		"api/v1/names.go":                          "package v1\n\n// NameOf makes a name.\nfunc NameOf(part string) string { return part }\n",
-		"internal/controller/memcached_name.go":    "package controller\n\nimport cachev1 \"github.com/test-org/cache-operator/api/v1\"\n\nvar _ = cachev1.NameOf(cachev1.Memcached{}.Name)\n",
-		"internal/controller/backup_controller.go": "package controller\n\nimport cachev1 \"github.com/test-org/cache-operator/api/v1\"\n\nvar _ = cachev1.Backup{}\n",
+		"api/v1/names.go": "package v1\n\n// NameOf makes a name.\nfunc NameOf(part string) " +
+			"string { return part }\n",
+		"internal/controller/memcached_name.go": "package controller\n\nimport cachev1 " +
+			"\"github.com/test-org/cache-operator/api/v1\"\n\nvar _ = cachev1.NameOf(cachev1.Memcached{}.Name)\n",
+		"internal/controller/backup_controller.go": "package controller\n\nimport cachev1 " +
+			"\"github.com/test-org/cache-operator/api/v1\"\n\nvar _ = cachev1.Backup{}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(code), 0o644); err != nil {
 			t.Fatal(err)

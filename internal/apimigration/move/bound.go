@@ -28,7 +28,8 @@ func (s *surgery) bindToVersion() {
 			if why := s.whyBound(d); why != "" {
 				s.bound[d], more = true, true
 				if d.What == "type" {
-					s.finding(s.project.Place(d.Pos()), "%s is a type of its own in each version: it needs %s", d.Name, why)
+					s.finding(s.project.Place(d.Pos()), "%s is a type of its own in each version: it needs %s", d.Name,
+						why)
 				}
 			}
 		}
@@ -60,7 +61,8 @@ func (s *surgery) whyBound(d *split.Declaration) string {
 // namesMoved reports whether a string is the name of a kind that moves, or of its list.
 func (s *surgery) namesMoved(literal *ast.BasicLit) bool {
 	text, err := strconv.Unquote(literal.Value)
-	return err == nil && literal.Kind == token.STRING && slices.ContainsFunc(s.graph.Declarations, func(d *split.Declaration) bool {
-		return d.Name == text && (s.isKind(d) || s.isList(d))
-	})
+	return err == nil && literal.Kind == token.STRING &&
+		slices.ContainsFunc(s.graph.Declarations, func(d *split.Declaration) bool {
+			return d.Name == text && (s.isKind(d) || s.isList(d))
+		})
 }

@@ -81,7 +81,8 @@ func TestOldNames(t *testing.T) {
 			}
 			found := false
 			for _, finding := range outcome.Plan.Findings {
-				found = found || strings.Contains(finding.Text, "CatalogSourceConfigRef is a type of its own in each version: it needs CatalogSourceConfig")
+				found = found || strings.Contains(finding.Text,
+					"CatalogSourceConfigRef is a type of its own in each version: it needs CatalogSourceConfig")
 			}
 			if !found {
 				t.Errorf("no finding names the type that both versions have: %v", outcome.Plan.Findings)

@@ -25,7 +25,8 @@ func (s *surgery) commands() []string {
 		found := s.generators()
 		list = append(list, found...)
 		if len(found) == 0 {
-			s.finding(files[0], "generate again: %s. No command is known (a target generate in a Makefile, %s, go:generate): run what has made them",
+			s.finding(files[0], "generate again: %s. No command is known (a target generate in a Makefile, %s, "+
+				"go:generate): run what has made them",
 				strings.Join(files, ", "), updateScript)
 		}
 	}
@@ -84,7 +85,10 @@ func (s *surgery) generators() []string {
 }
 
 func hasGoGenerate(pkg *project.Package) bool {
-	return slices.ContainsFunc(pkg.Files, func(f *project.File) bool { return bytes.Contains(f.Source, []byte("\n//go:generate ")) })
+	return slices.ContainsFunc(pkg.Files, func(f *project.File) bool {
+		return bytes.Contains(f.Source,
+			[]byte("\n//go:generate "))
+	})
 }
 
 // makeTargets are the commands for the Makefiles beside a go.mod that have the target.
@@ -92,7 +96,8 @@ func (s *surgery) makeTargets(target string) []string {
 	rule := regexp.MustCompile(`(?m)^` + target + `\s*:($|[^=])`)
 	var list []string
 	for _, module := range s.project.Workspace.Modules {
-		if content, err := readIfThere(s.project.Root, path.Join(module.Dir, "Makefile")); err == nil && rule.Match(content) {
+		if content, err := readIfThere(s.project.Root,
+			path.Join(module.Dir, "Makefile")); err == nil && rule.Match(content) {
 			list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
 		}
 	}

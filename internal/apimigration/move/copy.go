@@ -46,7 +46,8 @@ func (s *surgery) tryInCopy(ctx context.Context) error {
 	if known := (*project.UserError)(nil); errors.As(err, &known) {
 		hint := ""
 		if s.clients > 0 && !slices.Equal(s.request.Consumers, []string{ConsumersNone}) {
-			hint = "; generated clients know the old version alone until they are generated again: --consumers none leaves those who use them as they are"
+			hint = "; generated clients know the old version alone until they are generated again: --consumers none " +
+				"leaves those who use them as they are"
 		}
 		s.blocker("", "afterwards %s%s", known.Error(), hint)
 		return nil
@@ -63,7 +64,8 @@ func (s *surgery) blockLinks() {
 	}
 	for _, name := range names {
 		for at := name; at != "."; at = path.Dir(at) {
-			if info, err := os.Lstat(filepath.Join(s.project.Root, filepath.FromSlash(at))); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			if info, err := os.Lstat(filepath.Join(s.project.Root, filepath.FromSlash(at))); err == nil &&
+				info.Mode()&fs.ModeSymlink != 0 {
 				s.blocker(at, "is a symbolic link: replace it by the file, or move its code first")
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 )
 
-// Copy is how objects get from an old definition to a new one: a cluster converts between the versions of one definition
-// only. The steps are in their order; each may be run again, and does then what is left of it.
+// Copy is how objects get from an old definition to a new one: a cluster converts between the versions of one
+// definition only. The steps are in their order; each may be run again, and does then what is left of it.
 type Copy struct {
 	Why   string     `yaml:"why"`
 	Steps []CopyStep `yaml:"steps"`
@@ -51,33 +51,44 @@ func (s *surgery) copyPlan() *Copy {
 	if len(s.successors) == 0 {
 		return nil
 	}
-	plan := &Copy{Why: fmt.Sprintf("%s is another definition than that of %s. No conversion, and no webhook, leads from one to the other.", s.called(newNames), s.called(oldNames))}
+	plan := &Copy{Why: fmt.Sprintf("%s is another definition than that of %s. No conversion, and no webhook, leads "+
+		"from one to the other.", s.called(newNames), s.called(oldNames))}
 	plan.Steps = []CopyStep{
 		{
-			Do: "Keep the old objects outside the cluster.", Commands: s.each("kubectl get OLD -A -o yaml > OLD.backup.yaml"),
-			Again: "it overwrites the file: not once old objects have been deleted.",
+			Do:       "Keep the old objects outside the cluster.",
+			Commands: s.each("kubectl get OLD -A -o yaml > OLD.backup.yaml"),
+			Again:    "it overwrites the file: not once old objects have been deleted.",
 		},
 		s.install(),
 		{
-			Do:       "Begin a time in which nobody changes the old objects.",
-			ByHand:   "let the old operator finish what is being deleted: such objects are not copied. Then stop it, such as with kubectl scale --replicas=0 for its Deployment, and what else writes the objects.",
+			Do: "Begin a time in which nobody changes the old objects.",
+			ByHand: "let the old operator finish what is being deleted: such objects are not copied. Then stop it, " +
+				"such as with kubectl scale --replicas=0 for its Deployment, and what else writes the objects.",
 			Commands: s.each(readOnly),
-			Again:    "it changes nothing. To give the whole way up, at any time before old objects are deleted: delete the policies and the copies (kubectl delete NEW --all -A --cascade=orphan), and start the old operator.",
+			Again: "it changes nothing. To give the whole way up, at any time before old objects are deleted: " +
+				"delete the policies and the copies (kubectl delete NEW --all -A --cascade=orphan), and start the " +
+				"old operator.",
 		},
 		{
-			Do: "Copy the objects: everything but status, finalizers, and what the cluster sets.", Commands: s.each(copyObjects),
-			Again: "objects that are as they should be do not change. One that somebody else has changed is refused with a conflict, and named.",
+			Do:       "Copy the objects: everything but status, finalizers, and what the cluster sets.",
+			Commands: s.each(copyObjects),
+			Again: "objects that are as they should be do not change. One that somebody else has changed is " +
+				"refused with a conflict, and named.",
 		},
 		s.status(),
 		{
 			Do: "Give what the old objects own the copies as owners.", Commands: s.each(reparent),
-			Again:  "it is done when it prints nothing. An object that has changed in between is refused, and found again the next time.",
-			ByHand: "references in other places than metadata.ownerReferences (fields with kind and apiVersion, labels with an uid) are in no list: look for them in the code, and write them.",
+			Again: "it is done when it prints nothing. An object that has changed in between is refused, and found " +
+				"again the next time.",
+			ByHand: "references in other places than metadata.ownerReferences (fields with kind and apiVersion, " +
+				"labels with an uid) are in no list: look for them in the code, and write them.",
 		},
 		{
-			Do:     "Start the release of the operator that knows the new definition.",
-			ByHand: "its role needs the new resource and, as long as old objects are there, the old one. Compare the copies with the backup, and let it work for a while: from the next step on there is no way back but the backup.",
-			Again:  "it is done when the operator has reconciled every copy.",
+			Do: "Start the release of the operator that knows the new definition.",
+			ByHand: "its role needs the new resource and, as long as old objects are there, the old one. Compare the " +
+				"copies with the backup, and let it work for a while: from the next step on there is no way back but " +
+				"the backup.",
+			Again: "it is done when the operator has reconciled every copy.",
 		},
 		s.finalizersStep(),
 		{
@@ -85,8 +96,10 @@ func (s *surgery) copyPlan() *Copy {
 			Again: "it deletes what is left. Nothing is deleted while an object has no copy.",
 		},
 		{
-			Do: "Retire the old definition, in a later release: a rollback to the old operator needs it.", Commands: s.each(retireDefinition),
-			Again: "it deletes nothing while an object is left. With a release that has neither the old type nor its manifest, remove the old names from the code too.",
+			Do:       "Retire the old definition, in a later release: a rollback to the old operator needs it.",
+			Commands: s.each(retireDefinition),
+			Again: "it deletes nothing while an object is left. With a release that has neither the old type nor " +
+				"its manifest, remove the old names from the code too.",
 		},
 	}
 	for i := range plan.Steps {
@@ -124,8 +137,10 @@ func (s *surgery) fillIn(template string, one succession) string {
 	}
 	return strings.NewReplacer(
 		"OLDVERSION", s.old.Version, "OLDGROUP", one.old.Group, "OLDPLURAL", one.old.Plural, "OLDKIND", one.old.Kind,
-		"NEWAPI", s.group+"/"+s.version, "NEWKIND", one.successor.Kind, "KEY", key, "STATUS", map[bool]string{true: "del(.status) | "}[one.status],
-		"OLD", strings.Join([]string{one.old.Plural, s.old.Version, one.old.Group}, "."), "NEW", strings.Join([]string{one.successor.Plural, s.version, one.successor.Group}, "."),
+		"NEWAPI", s.group+"/"+s.version, "NEWKIND", one.successor.Kind, "KEY", key, "STATUS",
+		map[bool]string{true: "del(.status) | "}[one.status],
+		"OLD", strings.Join([]string{one.old.Plural, s.old.Version, one.old.Group}, "."), "NEW",
+		strings.Join([]string{one.successor.Plural, s.version, one.successor.Group}, "."),
 	).Replace(template)
 }
 
@@ -151,16 +166,19 @@ func (s *surgery) status() CopyStep {
 		}
 	}
 	if len(step.Commands) == 0 {
-		step.Do, step.Again = "Copy the status: no kind has a status subresource, so that the copies have it already.", "there is nothing to do."
+		step.Do, step.Again = "Copy the status: no kind has a status subresource, so that the copies have it already.",
+			"there is nothing to do."
 	}
 	return step
 }
 
 func (s *surgery) finalizersStep() CopyStep {
 	step := CopyStep{
-		Do:     "Take the old operator's finalizers off the old objects: nobody else does, and they would hold the deletion up.",
-		Again:  "it is done when it prints nothing.",
-		ByHand: "no finalizer was found in the code. If old objects carry one of the operator's own, remove it with kubectl patch; leave those of others.",
+		Do: "Take the old operator's finalizers off the old objects: nobody else does, and they would hold the " +
+			"deletion up.",
+		Again: "it is done when it prints nothing.",
+		ByHand: "no finalizer was found in the code. If old objects carry one of the operator's own, remove it with " +
+			"kubectl patch; leave those of others.",
 	}
 	if len(s.finalizers) == 0 {
 		return step
@@ -170,7 +188,8 @@ func (s *surgery) finalizersStep() CopyStep {
 	for _, finalizer := range s.finalizers {
 		quoted = append(quoted, fmt.Sprintf("%q", finalizer))
 	}
-	step.ByHand = "the list is what was found in the code: compare it with what the objects carry, and leave the finalizers of others."
+	step.ByHand = "the list is what was found in the code: compare it with what the objects carry, and leave the " +
+		"finalizers of others."
 	step.Commands = s.each(strings.ReplaceAll(removeFinalizers, "FINALIZERS", strings.Join(quoted, ", ")))
 	return step
 }

@@ -84,8 +84,10 @@ func (s *shell) prepare() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	lay(s.t, s.dir, "old.yaml", strings.Replace(upgraded.Text, "          status:\n            type: object\n", "          status:\n            type: object\n            x-kubernetes-preserve-unknown-fields: true\n", 1))
-	s.run("kubectl apply -f old.yaml && kubectl wait --for=condition=Established crd/catalogsourceconfigs.operators.example.com && kubectl create namespace a && kubectl create namespace b")
+	lay(s.t, s.dir, "old.yaml", strings.Replace(upgraded.Text, "          status:\n            type: object\n",
+		"          status:\n            type: object\n            x-kubernetes-preserve-unknown-fields: true\n", 1))
+	s.run("kubectl apply -f old.yaml && kubectl wait --for=condition=Established " +
+		"crd/catalogsourceconfigs.operators.example.com && kubectl create namespace a && kubectl create namespace b")
 	for i, namespace := range []string{"a", "a", "b"} {
 		s.run(fmt.Sprintf(`
 kubectl apply -n %[1]s -f - <<'EOF'
@@ -118,7 +120,8 @@ func (s *shell) checkReadOnly() {
 	deadline, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	for {
-		out, err := s.try("kubectl patch " + oldResource + " c0 -n a --type=merge -p '{\"spec\": {\"size\": 7}}' --dry-run=server")
+		out, err := s.try("kubectl patch " + oldResource +
+			" c0 -n a --type=merge -p '{\"spec\": {\"size\": 7}}' --dry-run=server")
 		if err != nil && strings.Contains(out, "is being replaced by CatalogSourceConfigurer") {
 			break
 		}
@@ -128,7 +131,8 @@ func (s *shell) checkReadOnly() {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	if out, err := s.try("kubectl get " + oldResource + " c0 -n a -o json | jq '.metadata = {name: \"another\"}' | kubectl create -n a -f -"); err == nil {
+	if out, err := s.try("kubectl get " + oldResource +
+		" c0 -n a -o json | jq '.metadata = {name: \"another\"}' | kubectl create -n a -f -"); err == nil {
 		s.t.Errorf("an old object can be created: %s", out)
 	}
 	s.run("kubectl label " + oldResource + " c0 -n a copied=true")
@@ -138,7 +142,8 @@ func (s *shell) checkReadOnly() {
 // checkGuard asserts that nothing is deleted while an object has no copy.
 func (s *shell) checkGuard(command string) {
 	s.t.Helper()
-	kept := s.run("kubectl get " + newResource + " c2 -n b -o json | jq 'del(.metadata.resourceVersion, .metadata.uid, .metadata.managedFields)'")
+	kept := s.run("kubectl get " + newResource +
+		" c2 -n b -o json | jq 'del(.metadata.resourceVersion, .metadata.uid, .metadata.managedFields)'")
 	s.run("kubectl delete " + newResource + " c2 -n b")
 	if out, err := s.try(command); err == nil || !strings.Contains(out, "no copy of b/c2") {
 		s.t.Errorf("old objects are deleted without a copy: %v\n%s", err, out)
@@ -147,14 +152,18 @@ func (s *shell) checkGuard(command string) {
 		s.t.Fatalf("%d old objects are left, want 3", n)
 	}
 	lay(s.t, s.dir, "kept.json", kept)
-	s.run("kubectl create -f kept.json && kubectl patch " + newResource + " c2 -n b --subresource=status --type=merge --patch \"$(jq -c '{status}' kept.json)\"")
-	s.run("kubectl patch configmap child2 -n b --type=json -p \"[{\\\"op\\\": \\\"replace\\\", \\\"path\\\": \\\"/metadata/ownerReferences/0/uid\\\", \\\"value\\\": \\\"$(kubectl get " + newResource + " c2 -n b -o jsonpath={.metadata.uid})\\\"}]\"")
+	s.run("kubectl create -f kept.json && kubectl patch " + newResource +
+		" c2 -n b --subresource=status --type=merge --patch \"$(jq -c '{status}' kept.json)\"")
+	s.run("kubectl patch configmap child2 -n b --type=json -p \"[{\\\"op\\\": \\\"replace\\\", \\\"path\\\": " +
+		"\\\"/metadata/ownerReferences/0/uid\\\", \\\"value\\\": \\\"$(kubectl get " + newResource +
+		" c2 -n b -o jsonpath={.metadata.uid})\\\"}]\"")
 }
 
 // collect does what the garbage collector does for the deletion with orphans, until ctx ends.
 func (s *shell) collect(ctx context.Context) {
 	for ctx.Err() == nil {
-		_, _ = s.try(`kubectl get ` + oldResource + ` -A -o json | jq -r '.items[] | select(any(.metadata.finalizers[]?; . == "orphan")) | .metadata.namespace + " " + .metadata.name' |
+		_, _ = s.try(`kubectl get ` + oldResource +
+			` -A -o json | jq -r '.items[] | select(any(.metadata.finalizers[]?; . == "orphan")) | .metadata.namespace + " " + .metadata.name' |
 			while read -r namespace name; do kubectl patch ` + oldResource + ` "$name" -n "$namespace" --type=merge -p '{"metadata": {"finalizers": null}}'; done`)
 		select {
 		case <-ctx.Done():
@@ -181,7 +190,8 @@ func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *test
 	s.prepare()
 	// The manifest of the guide says nothing about the status, so that a server would drop it.
 	const manifest = "deploy/crds/new-group.example.com_catalogsourceconfigurers_crd.yaml"
-	s.run("sed -i 's/^          status:/          status:\\n            x-kubernetes-preserve-unknown-fields: true/' " + manifest)
+	s.run("sed -i 's/^          status:/          status:\\n            x-kubernetes-preserve-unknown-fields: true/' " +
+		manifest)
 	old := s.list(oldResource)
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -195,7 +205,8 @@ func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *test
 				}
 			}
 			s.checkGuard(step.Commands[0])
-			s.run(`for n in a b; do kubectl get ` + oldResource + ` -n $n -o name | xargs -I{} kubectl patch {} -n $n --type=merge -p '{"metadata": {"finalizers": null}}'; done`)
+			s.run(`for n in a b; do kubectl get ` + oldResource +
+				` -n $n -o name | xargs -I{} kubectl patch {} -n $n --type=merge -p '{"metadata": {"finalizers": null}}'; done`)
 			go s.collect(ctx)
 		case strings.HasPrefix(step.Do, "Retire"):
 			cancel()
@@ -212,7 +223,8 @@ func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *test
 		}
 	}
 	s.checkCopies(old)
-	if out, err := s.try("kubectl get crd/catalogsourceconfigs.operators.example.com"); err == nil || !strings.Contains(out, "NotFound") {
+	if out, err := s.try("kubectl get crd/catalogsourceconfigs.operators.example.com"); err == nil ||
+		!strings.Contains(out, "NotFound") {
 		t.Errorf("the old definition is there: %s", out)
 	}
 }
@@ -237,7 +249,9 @@ func (s *shell) checkCopies(old []copied) {
 	for i, child := range s.list("configmaps --selector is=child") {
 		owners := child.Metadata.OwnerReferences
 		name := fmt.Sprintf("c%d", i)
-		if len(owners) != 2 || owners[0].UID != uids[name] || owners[0].Kind != "CatalogSourceConfigurer" || owners[0].APIVersion != "new-group.example.com/v1alpha1" || owners[0].Name != name || owners[1].UID != "of-another" {
+		if len(owners) != 2 || owners[0].UID != uids[name] || owners[0].Kind != "CatalogSourceConfigurer" ||
+			owners[0].APIVersion != "new-group.example.com/v1alpha1" || owners[0].Name != name ||
+			owners[1].UID != "of-another" {
 			s.t.Errorf("%s is owned by %+v, want %s", child.Metadata.Name, owners, uids[name])
 		}
 	}

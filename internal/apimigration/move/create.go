@@ -45,8 +45,13 @@ func (s *surgery) blockEmbedded() {
 		leaves := s.goesTo(d, homeNew) || s.goesTo(d, homeShared) || s.goesTo(d, homeInternal)
 		for _, node := range append([]ast.Node{part.Decl}, part.Nodes()...) {
 			doc := docOf(node)
-			if leaves && d.What == "var" && doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed") }) {
-				s.blocker(s.project.Place(d.Pos()), "%s embeds files, which the new folder has none of: move it to a package of its own first", d.Name)
+			if leaves && d.What == "var" && doc != nil &&
+				slices.ContainsFunc(doc.List, func(c *ast.Comment) bool {
+					return strings.HasPrefix(c.Text,
+						"//go:embed")
+				}) {
+				s.blocker(s.project.Place(d.Pos()), "%s embeds files, which the new folder has none of: move it to a "+
+					"package of its own first", d.Name)
 			}
 		}
 	}
@@ -56,10 +61,12 @@ func (s *surgery) createFile(from *project.File, to home) error {
 	q := s.qualifiersOf(s.old.Package.Types, from, "")
 	edits := slices.Concat(s.definitions(from), s.references(from, to, q))
 	if to == homeNew {
-		edits = slices.Concat(s.copyEdits(from), edits, s.droppedIn(from, homeNew), s.versionLiterals(from), s.storageEdits(from, homeNew))
+		edits = slices.Concat(s.copyEdits(from), edits, s.droppedIn(from, homeNew), s.versionLiterals(from),
+			s.storageEdits(from, homeNew))
 	}
 	body := s.extract(from, to, edits)
-	isDoc := from.Syntax.Doc != nil && (hasMarker(from.Syntax.Doc) || strings.HasPrefix(from.Syntax.Doc.Text(), "Package "))
+	isDoc := from.Syntax.Doc != nil && (hasMarker(from.Syntax.Doc) ||
+		strings.HasPrefix(from.Syntax.Doc.Text(), "Package "))
 	if body == "" && (to != homeNew || !isDoc || s.inPlace()) {
 		return nil
 	}
@@ -79,7 +86,8 @@ func (s *surgery) createFile(from *project.File, to home) error {
 	if err != nil {
 		return err
 	}
-	why := map[home]string{homeNew: "what moves from ", homeShared: "what versions share from ", homeInternal: "what only packages of the group need from "}[to]
+	why := map[home]string{homeNew: "what moves from ", homeShared: "what versions share from ",
+		homeInternal: "what only packages of the group need from "}[to]
 	name := s.fileOf(from, to)
 	if existing, err := readIfThere(s.project.Root, name); err != nil {
 		return err
@@ -156,7 +164,10 @@ func word(text string) *regexp.Regexp {
 func (s *surgery) versionLiterals(file *project.File) []edit {
 	var edits []edit
 	for _, decl := range file.Syntax.Decls {
-		if !slices.ContainsFunc(s.ownersOf(file, decl), func(d *split.Declaration) bool { return d != nil && d.Anchor }) {
+		if !slices.ContainsFunc(s.ownersOf(file, decl), func(d *split.Declaration) bool {
+			return d != nil &&
+				d.Anchor
+		}) {
 			continue
 		}
 		ast.Inspect(decl, func(node ast.Node) bool {
@@ -164,9 +175,11 @@ func (s *surgery) versionLiterals(file *project.File) []edit {
 			if !ok {
 				return true
 			}
-			with := map[string]string{s.old.Version: s.version, s.old.Group: s.group, s.old.Name(): s.group + "/" + s.version}
+			with := map[string]string{s.old.Version: s.version, s.old.Group: s.group,
+				s.old.Name(): s.group + "/" + s.version}
 			if with[value] != "" && with[value] != value {
-				edits = append(edits, edit{s.project.Offset(node.Pos()), s.project.Offset(node.End()), strconv.Quote(with[value])})
+				edits = append(edits, edit{s.project.Offset(node.Pos()), s.project.Offset(node.End()),
+					strconv.Quote(with[value])})
 			}
 			return false
 		})
@@ -204,7 +217,8 @@ func (s *surgery) groupWord() string {
 // createDoc writes the package comment of a shared package: with the markers that the group's versions carry, since
 // its types are parts of their schemas. The internal package needs one only if it holds types.
 func (s *surgery) createDoc(to home) {
-	holds := countTrue(s.graph.Declarations, func(d *split.Declaration) bool { return s.goesTo(d, to) && (to == homeShared || d.What == "type") })
+	holds := countTrue(s.graph.Declarations,
+		func(d *split.Declaration) bool { return s.goesTo(d, to) && (to == homeShared || d.What == "type") })
 	if holds == 0 {
 		return
 	}
@@ -212,7 +226,8 @@ func (s *surgery) createDoc(to home) {
 	for _, file := range s.old.Package.Files {
 		comments := slices.DeleteFunc(slices.Clone(file.Syntax.Comments), isConstraint)
 		if len(comments) > 0 && !file.Test && !file.Generated && licence == "" {
-			if first := comments[0]; first.End() < file.Syntax.Package && first != file.Syntax.Doc && !hasMarker(first) {
+			if first := comments[0]; first.End() < file.Syntax.Package &&
+				first != file.Syntax.Doc && !hasMarker(first) {
 				licence = string(file.Source[s.project.Offset(first.Pos()):s.project.Offset(first.End())]) + "\n\n"
 			}
 		}
@@ -225,7 +240,8 @@ func (s *surgery) createDoc(to home) {
 	if s.group != s.old.Group {
 		parent = s.groupWord() + " and " + parent
 	}
-	text := licence + marker + "\n\n// Package " + path.Base(s.dirs[to]) + " contains types and functions used by API definitions in the\n// " + parent + " package\n"
+	text := licence + marker + "\n\n// Package " + path.Base(s.dirs[to]) +
+		" contains types and functions used by API definitions in the\n// " + parent + " package\n"
 	if s.legacy && s.group == s.old.Group {
 		text += "// +groupName=" + s.group + "\n"
 	}
@@ -233,12 +249,16 @@ func (s *surgery) createDoc(to home) {
 	if s.files[name] != nil { // made of the old version's, for code that it has
 		name = s.dirs[to] + "/package_doc.go"
 	}
-	s.files[name] = &change{content: []byte(text + "package " + path.Base(s.dirs[to]) + "\n"), why: "the package comment, with the markers for generated code"}
+	s.files[name] = &change{content: []byte(text + "package " + path.Base(s.dirs[to]) + "\n"),
+		why: "the package comment, with the markers for generated code"}
 }
 
 // isConstraint reports whether a comment says for which builds a file is.
 func isConstraint(group *ast.CommentGroup) bool {
-	return slices.ContainsFunc(group.List, func(c *ast.Comment) bool { return constraint.IsGoBuild(c.Text) || constraint.IsPlusBuild(c.Text) })
+	return slices.ContainsFunc(group.List, func(c *ast.Comment) bool {
+		return constraint.IsGoBuild(c.Text) ||
+			constraint.IsPlusBuild(c.Text)
+	})
 }
 
 // importBlock writes imports the way goimports groups them.

@@ -45,7 +45,9 @@ func (i *importer) duplicated(selector *ast.SelectorExpr) home {
 		}
 		break // in a file about both, it is about none
 	}
-	i.finding(i.project.Place(selector.Pos()), "%s is in both versions, and the code around does not say which is meant: it stays the old one's", selector.Sel.Name)
+	i.finding(i.project.Place(selector.Pos()),
+		"%s is in both versions, and the code around does not say which is meant: it stays the old one's",
+		selector.Sel.Name)
 	return homeOld
 }
 

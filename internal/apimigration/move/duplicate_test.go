@@ -45,10 +45,12 @@ var Idle v1.Phase
 	write(t, dir, map[string]string{name: before})
 	outcome := checkOutcome(t, dir, options{SharedDuplicate, OldWrap, UnexportedInternal}.of(guideRequest))
 	want := strings.NewReplacer(
-		`	v1 "github.com/test-org/test-operator/pkg/apis/operators/v1"`, "	v1 \"github.com/test-org/test-operator/pkg/apis/operators/v1\"\n	\"github.com/test-org/test-operator/pkg/apis/operators/v2\"",
+		`	v1 "github.com/test-org/test-operator/pkg/apis/operators/v1"`,
+		"	v1 \"github.com/test-org/test-operator/pkg/apis/operators/v1\"\n	\"github.com/test-org/test-operator/pkg/apis/operators/v2\"",
 		"*v1.CatalogSourceConfig", "*v2.CatalogSourceConfig",
 		"v1.PhaseRunning", "v2.PhaseRunning",
-		"config.Status.CurrentPhase.Phase = v1.Phase{Name: v1.PhaseInitial}", "config.Status.CurrentPhase.Phase = v2.Phase{Name: v2.PhaseInitial}",
+		"config.Status.CurrentPhase.Phase = v1.Phase{Name: v1.PhaseInitial}",
+		"config.Status.CurrentPhase.Phase = v2.Phase{Name: v2.PhaseInitial}",
 	).Replace(before)
 	if diff := cmp.Diff(want, string(outcome.After[name])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

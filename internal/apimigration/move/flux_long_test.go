@@ -41,8 +41,10 @@ func TestDeclarationsOfFluxLandWhereItsAuthorsPutThem(t *testing.T) {
 	run(t, dir, "git", "init", "-q")
 	commit(t, dir, "before")
 	outcome := checkOutcome(t, dir, Request{
-		Kinds: []string{"GitRepository"}, From: "source.toolkit.fluxcd.io/v1beta2", To: "source.toolkit.fluxcd.io/v1", Storage: StorageNew,
-		Shared: SharedNewest, Old: OldKeep, Unexported: UnexportedInternal, Consumers: []string{ConsumersAll}, WithoutCRDs: true,
+		Kinds: []string{"GitRepository"}, From: "source.toolkit.fluxcd.io/v1beta2",
+		To: "source.toolkit.fluxcd.io/v1", Storage: StorageNew,
+		Shared: SharedNewest, Old: OldKeep, Unexported: UnexportedInternal,
+		Consumers: []string{ConsumersAll}, WithoutCRDs: true,
 	})
 	if err := outcome.write(t.Context(), false, nil); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,8 @@ import (
 func (s *surgery) followTests() error {
 	for _, file := range s.followers() {
 		q := s.qualifiersOf(s.old.Package.Types, file, "")
-		clause := edit{s.project.Offset(file.Syntax.Name.Pos()), s.project.Offset(file.Syntax.Name.End()), identifier(s.version)}
+		clause := edit{s.project.Offset(file.Syntax.Name.Pos()),
+			s.project.Offset(file.Syntax.Name.End()), identifier(s.version)}
 		edits := slices.Concat(s.references(file, homeNew, q), s.definitions(file), []edit{clause})
 		text := []byte(splice(file.Source, 0, len(file.Source), edits))
 		content, err := s.edited(file, text, q, nil)
@@ -27,8 +28,10 @@ func (s *surgery) followTests() error {
 		}
 		s.files[s.fileOf(file, homeNew)] = &change{content: content, why: "tests what moves; from " + file.Path}
 		s.files[file.Path] = &change{why: "tests what has moved"}
-		if bytes.Contains(file.Source, []byte("testdata")) && project.Folder(s.project.Root).Exists(s.dirs[homeOld]+"/testdata") {
-			s.finding(file.Path, "moves to %s, but its testdata stays in %s: move or copy what it reads", s.dirs[homeNew], s.dirs[homeOld])
+		if bytes.Contains(file.Source, []byte("testdata")) &&
+			project.Folder(s.project.Root).Exists(s.dirs[homeOld]+"/testdata") {
+			s.finding(file.Path, "moves to %s, but its testdata stays in %s: move or copy what it reads",
+				s.dirs[homeNew], s.dirs[homeOld])
 		}
 	}
 	return nil
@@ -43,7 +46,8 @@ func (s *surgery) followers() []*project.File {
 		}
 	}
 	for {
-		together := slices.DeleteFunc(slices.Clone(moving), func(file *project.File) bool { return s.heldBack(file, moving) })
+		together := slices.DeleteFunc(slices.Clone(moving),
+			func(file *project.File) bool { return s.heldBack(file, moving) })
 		if len(together) == len(moving) {
 			return moving
 		}
@@ -67,7 +71,8 @@ func (s *surgery) testsWhatMoved(file *project.File) bool {
 func (s *surgery) heldBack(file *project.File, moving []*project.File) bool {
 	uses := func(from, to *project.File) bool {
 		for ident, object := range from.Info.Uses {
-			if object.Pkg() != nil && object.Parent() == object.Pkg().Scope() && s.isIn(ident.Pos(), from) && s.isIn(object.Pos(), to) {
+			if object.Pkg() != nil && object.Parent() == object.Pkg().Scope() && s.isIn(ident.Pos(), from) &&
+				s.isIn(object.Pos(), to) {
 				return true
 			}
 		}

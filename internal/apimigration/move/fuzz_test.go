@@ -65,7 +65,8 @@ func FuzzJournal(f *testing.F) {
 
 // Of paths that a plan or a journal names, those that lead out of the tree or to git are refused.
 func FuzzPath(f *testing.F) {
-	for _, name := range []string{"api/v1/types.go", "../.profile", "/etc/passwd", ".git/hooks/pre-commit", "a/.GIT/config", "link/x", "...", `..\x`, "a//b", ".", ""} {
+	for _, name := range []string{"api/v1/types.go", "../.profile", "/etc/passwd", ".git/hooks/pre-commit",
+		"a/.GIT/config", "link/x", "...", `..\x`, "a//b", ".", ""} {
 		f.Add(name)
 	}
 	outer := f.TempDir()
@@ -81,7 +82,8 @@ func FuzzPath(f *testing.F) {
 			return
 		}
 		at := filepath.Join(root, filepath.FromSlash(name))
-		if relative, err := filepath.Rel(root, at); err != nil || relative == "." || relative == ".." || strings.HasPrefix(relative, "../") {
+		if relative, err := filepath.Rel(root, at); err != nil || relative == "." || relative == ".." ||
+			strings.HasPrefix(relative, "../") {
 			t.Errorf("%q leads to %s", name, at)
 		}
 		for element := range strings.SplitSeq(name, "/") {

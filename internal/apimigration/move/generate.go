@@ -61,10 +61,12 @@ func generateDeepcopy(ctx context.Context, workspace *project.Workspace, dirs []
 }
 
 // generateIn runs the generator in one module, from which its packages and their dependencies are seen.
-func generateIn(ctx context.Context, workspace *project.Workspace, module project.Module, packagePaths []string, headerFile string) error {
+func generateIn(ctx context.Context, workspace *project.Workspace, module project.Module, packagePaths []string,
+	headerFile string) error {
 	var generator genall.Generator = deepcopy.Generator{HeaderFile: headerFile}
 	config := &packages.Config{
-		Context: ctx, Dir: filepath.Join(workspace.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(), BuildFlags: workspace.BuildFlags(module),
+		Context: ctx, Dir: filepath.Join(workspace.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(),
+		BuildFlags: workspace.BuildFlags(module),
 	}
 	runtime, err := genall.Generators{&generator}.ForRootsWithConfig(config, packagePaths...)
 	if err != nil {

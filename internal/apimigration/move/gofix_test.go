@@ -68,11 +68,13 @@ func main() {
 
 func TestADownstreamProgramCompilesAndGoFixMovesItToTheNewNames(t *testing.T) {
 	t.Parallel()
-	for _, one := range []options{{SharedPackage, OldWrap, UnexportedInternal}, {SharedNewest, OldAlias, UnexportedExport}} {
+	for _, one := range []options{{SharedPackage, OldWrap, UnexportedInternal},
+		{SharedNewest, OldAlias, UnexportedExport}} {
 		t.Run(one.String(), func(t *testing.T) {
 			t.Parallel()
 			dir := fixture(t, "guide")
-			appendTo(t, filepath.Join(dir, "pkg/apis/operators/v1/phase.go"), "\n// DefaultPhase is where objects begin.\nvar DefaultPhase = Phase{Name: PhaseInitial}\n")
+			appendTo(t, filepath.Join(dir, "pkg/apis/operators/v1/phase.go"),
+				"\n// DefaultPhase is where objects begin.\nvar DefaultPhase = Phase{Name: PhaseInitial}\n")
 			commit(t, dir, "with a variable")
 			program := downstreamOf(t, dir)
 			want := string(run(t, program, "go", "run", "."))
@@ -86,8 +88,8 @@ func TestADownstreamProgramCompilesAndGoFixMovesItToTheNewNames(t *testing.T) {
 				t.Errorf("the program does something else (-before +after):\n%s", diff)
 			}
 			// Both as docs/api-migrator.md says: go fix drops all it has found in a package if an old name stands
-			// within the arguments of an old function, hence functions come second.
-			// With -trimpath, go fix applies the edits that the build cache has of an equal package to that one's folder.
+			// within the arguments of an old function, hence functions come second. With -trimpath, go fix applies the
+			// edits that the build cache has of an equal package to that one's folder.
 			run(t, program, "go", "fix", "-trimpath=false", "-inline", "-inline.lazy_edits", "./...")
 			run(t, program, "go", "fix", "-trimpath=false", "-inline", "./...")
 			left := []string{
@@ -95,7 +97,8 @@ func TestADownstreamProgramCompilesAndGoFixMovesItToTheNewNames(t *testing.T) {
 				"OperatorGroupList", "OperatorGroupSpec", "OperatorGroupStatus", "SchemeBuilder", "SchemeGroupVersion",
 			}
 			if diff := cmp.Diff(left, namesOfV1(t, read(t, program, "main.go"))); diff != "" {
-				t.Errorf("names of the old version that are left (-want +got):\n%s\n%s", diff, read(t, program, "main.go"))
+				t.Errorf("names of the old version that are left (-want +got):\n%s\n%s", diff,
+					read(t, program, "main.go"))
 			}
 			run(t, program, "go", "vet", ".")
 			if diff := cmp.Diff(want, string(run(t, program, "go", "run", "."))); diff != "" {
@@ -112,9 +115,12 @@ func downstreamOf(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	module := strings.Replace(read(t, dir, "go.mod"), "module github.com/test-org/test-operator", "module example.com/downstream", 1)
-	module += "\nrequire github.com/test-org/test-operator v0.0.0\n\nreplace github.com/test-org/test-operator => " + dir + "\n"
-	for name, content := range map[string]string{"go.mod": module, "go.sum": read(t, dir, "go.sum"), "main.go": downstream} {
+	module := strings.Replace(read(t, dir, "go.mod"), "module github.com/test-org/test-operator",
+		"module example.com/downstream", 1)
+	module += "\nrequire github.com/test-org/test-operator v0.0.0\n\nreplace github.com/test-org/test-operator => " +
+		dir + "\n"
+	for name, content := range map[string]string{"go.mod": module, "go.sum": read(t, dir, "go.sum"),
+		"main.go": downstream} {
 		if err := os.WriteFile(filepath.Join(program, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}

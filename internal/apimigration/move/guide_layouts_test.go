@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// guideLayouts are where kubebuilder would have put the version of the guide's project: in a single group, in one of several, and in a
-// module of its own.
+// guideLayouts are where kubebuilder would have put the version of the guide's project: in a single group, in one of
+// several, and in a module of its own.
 var guideLayouts = map[string]struct {
 	version string // the folder of v1
 	module  string // the folder of the API's module
@@ -51,11 +51,14 @@ func asKubebuilder(t *testing.T, layout string) string {
 	}
 	changed := map[string]string{}
 	markers := strings.NewReplacer(
-		"// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object\n\n", "// +kubebuilder:object:root=true\n\n",
+		"// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object\n\n",
+		"// +kubebuilder:object:root=true\n\n",
 		"// +k8s:deepcopy-gen=package,register\n", "// +kubebuilder:object:generate=true\n",
 		"// +k8s:openapi-gen=true\n", "",
 		"SchemeGroupVersion", "GroupVersion",
-		"scheme.Builder{GroupVersion: SchemeGroupVersion}\n", "scheme.Builder{GroupVersion: GroupVersion}\n\n\t// AddToScheme adds the types of this version to a scheme.\n\tAddToScheme = SchemeBuilder.AddToScheme\n",
+		"scheme.Builder{GroupVersion: SchemeGroupVersion}\n",
+		"scheme.Builder{GroupVersion: GroupVersion}\n\n\t// AddToScheme adds the types of this version to a "+
+			"scheme.\n\tAddToScheme = SchemeBuilder.AddToScheme\n",
 	)
 	before := tree(t, dir)
 	for name, content := range before {
@@ -64,7 +67,8 @@ func asKubebuilder(t *testing.T, layout string) string {
 		}
 	}
 	imported := `operatorsv1 "` + guideModule + "/" + version + `"`
-	changed["PROJECT"] = "domain: example.com\nlayout:\n- go.kubebuilder.io/v4\nprojectName: test-operator\nrepo: " + guideModule + "\nresources:\n" +
+	changed["PROJECT"] = "domain: example.com\nlayout:\n- go.kubebuilder.io/v4\nprojectName: test-operator\nrepo: " +
+		guideModule + "\nresources:\n" +
 		guideEntry("CatalogSourceConfig", version) + guideEntry("OperatorGroup", version) + "version: \"3\"\n"
 	changed["cmd/main.go"] = guideMain(imported)
 	changed["cmd/main_test.go"] = guideMainTest(imported)
@@ -72,7 +76,8 @@ func asKubebuilder(t *testing.T, layout string) string {
 		api := guideModule + "/" + module
 		changed[module+"/go.mod"] = strings.Replace(before["go.mod"], "module "+guideModule+"\n", "module "+api+"\n", 1)
 		changed[module+"/go.sum"] = before["go.sum"]
-		changed["go.mod"] = before["go.mod"] + "\nrequire " + api + " v0.0.0-00010101000000-000000000000\n\nreplace " + api + " => ./" + module + "\n"
+		changed["go.mod"] = before["go.mod"] + "\nrequire " + api + " v0.0.0-00010101000000-000000000000\n\nreplace " +
+			api + " => ./" + module + "\n"
 	}
 	write(t, dir, changed)
 	run(t, dir, "gofmt", "-w", ".")
@@ -153,8 +158,10 @@ func TestTheGuidesProjectIsMigratedInEachLayoutOfKubebuilder(t *testing.T) {
 			group := path.Dir(layout.version)
 			want := []string{
 				group + "/internal/shared/shared.go",
-				group + "/shared/doc.go", group + "/shared/phase.go", group + "/shared/phase_types.go", group + "/shared/zz_generated.deepcopy.go",
-				group + "/v2/catalogsourceconfig.go", group + "/v2/catalogsourceconfig_types.go", group + "/v2/groupversion_info.go", group + "/v2/zz_generated.deepcopy.go",
+				group + "/shared/doc.go", group + "/shared/phase.go", group + "/shared/phase_types.go", group +
+					"/shared/zz_generated.deepcopy.go",
+				group + "/v2/catalogsourceconfig.go", group + "/v2/catalogsourceconfig_types.go", group +
+					"/v2/groupversion_info.go", group + "/v2/zz_generated.deepcopy.go",
 			}
 			if diff := cmp.Diff(want, newIn(before, after)); diff != "" {
 				t.Errorf("new files (-want +got):\n%s", diff)
@@ -191,7 +198,8 @@ func TestTheGuidesProjectIsMigratedInEachLayoutOfKubebuilder(t *testing.T) {
 // Each is tested in each layout in long.
 func TestTheGuidesProjectGetsAnotherGroupOrNameInLayoutsOfKubebuilder(t *testing.T) {
 	t.Parallel()
-	for layout, what := range map[string]string{"single group": "both", "multi group": "group", "nested module": "name"} {
+	for layout, what := range map[string]string{"single group": "both", "multi group": "group",
+		"nested module": "name"} {
 		t.Run(layout+", "+what, func(t *testing.T) {
 			t.Parallel()
 			checkSuccession(t, asKubebuilder(t, layout), guideSuccessors[what])
@@ -201,7 +209,10 @@ func TestTheGuidesProjectGetsAnotherGroupOrNameInLayoutsOfKubebuilder(t *testing
 
 // guideSuccessors are another group, another name, and both, with options that differ from the default.
 var guideSuccessors = map[string]Request{
-	"group": elsewhereWith("catalogs.example.com/v1", "", options{SharedNewest, OldKeep, UnexportedExport}, guideRequest),
-	"name":  elsewhereWith("operators.example.com/v1", "Catalog", options{SharedPackage, OldKeep, UnexportedInternal}, guideRequest),
-	"both":  elsewhereWith("catalogs.example.com/v2", "Catalog", options{SharedDuplicate, OldWrap, UnexportedExport}, guideRequest),
+	"group": elsewhereWith("catalogs.example.com/v1", "",
+		options{SharedNewest, OldKeep, UnexportedExport}, guideRequest),
+	"name": elsewhereWith("operators.example.com/v1", "Catalog",
+		options{SharedPackage, OldKeep, UnexportedInternal}, guideRequest),
+	"both": elsewhereWith("catalogs.example.com/v2", "Catalog",
+		options{SharedDuplicate, OldWrap, UnexportedExport}, guideRequest),
 }

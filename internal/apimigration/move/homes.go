@@ -41,21 +41,22 @@ func (s *surgery) packageOf(viewer home) home {
 
 // surgery is a migration being carried out on sources in memory.
 type surgery struct {
-	request  Request
-	project  *project.Project
-	old      *project.Version
-	group    string // of the new version
-	version  string
-	graph    *split.Graph
-	placed   map[*split.Declaration]split.Placement
-	renamed  map[*split.Declaration]string // unexported declarations that become exported
-	kept     map[*split.Declaration]bool   // unexported declarations that move and that the old version needs too
-	dirs     map[home]string               // relative to the root
-	legacy   bool                          // deepcopy is asked for with +k8s:deepcopy-gen
-	bound    map[*split.Declaration]bool   // declarations that move and mean something else in each version
-	hidden   map[*split.Declaration]bool   // unexported declarations that are shared, but only the new version needs
-	wholly   map[*project.File]bool        // files of the old version whose code all goes into one package that is created
-	clients  int                           // generated files that use the old version, and are not changed
+	request Request
+	project *project.Project
+	old     *project.Version
+	group   string // of the new version
+	version string
+	graph   *split.Graph
+	placed  map[*split.Declaration]split.Placement
+	renamed map[*split.Declaration]string // unexported declarations that become exported
+	kept    map[*split.Declaration]bool   // unexported declarations that move and that the old version needs too
+	dirs    map[home]string               // relative to the root
+	legacy  bool                          // deepcopy is asked for with +k8s:deepcopy-gen
+	bound   map[*split.Declaration]bool   // declarations that move and mean something else in each version
+	hidden  map[*split.Declaration]bool   // unexported declarations that are shared, but only the new version needs
+	// files of the old version whose code all goes into one package that is created
+	wholly   map[*project.File]bool
+	clients  int // generated files that use the old version, and are not changed
 	files    map[string]*change
 	findings []Finding
 	blockers []Finding
@@ -111,16 +112,19 @@ func (s *surgery) exportNames() {
 		}
 	}
 	for _, d := range s.graph.Declarations {
-		if s.placed[d].Destination != split.Shared || s.request.Shared == SharedDuplicate || s.hidden[d] || ast.IsExported(d.Name) || d.Name == "_" {
+		if s.placed[d].Destination != split.Shared || s.request.Shared == SharedDuplicate || s.hidden[d] ||
+			ast.IsExported(d.Name) || d.Name == "_" {
 			continue
 		}
 		first, size := utf8.DecodeRuneInString(d.Name)
 		name := string(unicode.ToUpper(first)) + d.Name[size:]
 		if taken[name] {
-			s.blocker(s.project.Place(d.Pos()), "%s is shared and has to be exported, but there is a %s already: rename one of them first", d.Name, name)
+			s.blocker(s.project.Place(d.Pos()), "%s is shared and has to be exported, but there is a %s already: "+
+				"rename one of them first", d.Name, name)
 		}
 		if len(d.Names) > 1 {
-			s.blocker(s.project.Place(d.Pos()), "%s are declared together and have to be exported: declare each alone first", strings.Join(d.Names, ", "))
+			s.blocker(s.project.Place(d.Pos()), "%s are declared together and have to be exported: declare each "+
+				"alone first", strings.Join(d.Names, ", "))
 		}
 		s.renamed[d] = name
 	}

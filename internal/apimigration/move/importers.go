@@ -29,7 +29,8 @@ func (s *surgery) editImporters() error {
 			switch {
 			case spec == nil:
 			case spec.Name != nil && spec.Name.Name == ".":
-				return project.Problem("grep -n "+project.Quote(s.old.Package.Path)+" "+project.Quote(file.Path), "%s imports %s with a dot: give the import a name first", file.Path, s.old.Package.Path)
+				return project.Problem("grep -n "+project.Quote(s.old.Package.Path)+" "+project.Quote(file.Path),
+					"%s imports %s with a dot: give the import a name first", file.Path, s.old.Package.Path)
 			case file.Generated:
 				s.lookAtGenerated(file)
 			default:
@@ -49,7 +50,8 @@ func (s *surgery) lookAtGenerated(file *project.File) {
 	s.eachUse(file, []ast.Node{file.Syntax}, func(_ *ast.Ident, d *split.Declaration) {
 		if s.remainsOf(d) == remainsNothing && !blocked {
 			blocked = true
-			s.blocker(file.Path, "generated, and uses %s, which would be removed: use --old alias until its generator knows the new version", d.Name)
+			s.blocker(file.Path, "generated, and uses %s, which would be removed: use --old alias until its "+
+				"generator knows the new version", d.Name)
 		}
 	})
 	if !blocked {
@@ -127,7 +129,8 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 			i.repeatRegistration(selector)
 			return
 		}
-		if !strings.HasSuffix(d.Name, "GroupVersion") && i.group == i.old.Group || !consumes || !i.besideMoved(selector) {
+		if !strings.HasSuffix(d.Name, "GroupVersion") && i.group == i.old.Group || !consumes ||
+			!i.besideMoved(selector) {
 			i.reportUse(i.file, selector, d, false)
 			return
 		}
@@ -141,9 +144,11 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 		return
 	}
 	i.reportUse(i.file, selector, d, true)
-	i.edits = append(i.edits, edit{i.project.Offset(selector.X.Pos()), i.project.Offset(selector.X.End()), i.q.name(at)})
+	i.edits = append(i.edits, edit{i.project.Offset(selector.X.Pos()),
+		i.project.Offset(selector.X.End()), i.q.name(at)})
 	if name := i.nameOf(d, selector.Sel.Name, elsewhere); name != selector.Sel.Name {
-		i.edits = append(i.edits, edit{i.project.Offset(selector.Sel.Pos()), i.project.Offset(selector.Sel.End()), name})
+		i.edits = append(i.edits, edit{i.project.Offset(selector.Sel.Pos()),
+			i.project.Offset(selector.Sel.End()), name})
 	}
 }
 
@@ -192,13 +197,15 @@ func (i *importer) cloneRegistration() (bool, error) {
 		name = "addtoscheme_" + identifier(i.folderName(homeNew))
 	}
 	spec := importSpec(i.file, i.old.Package.Path)
-	edits := []edit{{i.project.Offset(spec.Pos()), i.project.Offset(spec.End()), imported{i.importPath(homeNew), i.q.name(homeNew)}.spec()}}
+	edits := []edit{{i.project.Offset(spec.Pos()), i.project.Offset(spec.End()),
+		imported{i.importPath(homeNew), i.q.name(homeNew)}.spec()}}
 	if spec.Name != nil { // as explicit as it was
 		edits[0].text = i.q.name(homeNew) + " " + strconv.Quote(i.importPath(homeNew))
 	}
 	ast.Inspect(i.file.Syntax, func(node ast.Node) bool {
 		if selector, ok := node.(*ast.SelectorExpr); ok && i.owner(selector) != nil {
-			edits = append(edits, edit{i.project.Offset(selector.X.Pos()), i.project.Offset(selector.X.End()), i.q.name(homeNew)})
+			edits = append(edits, edit{i.project.Offset(selector.X.Pos()),
+				i.project.Offset(selector.X.End()), i.q.name(homeNew)})
 		}
 		return true
 	})
@@ -206,7 +213,8 @@ func (i *importer) cloneRegistration() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	i.files[path.Dir(i.file.Path)+"/"+name+"_"+i.version+".go"] = &change{content: content, why: "registers the new version, as " + base + " does the old one"}
+	i.files[path.Dir(i.file.Path)+"/"+name+"_"+i.version+".go"] = &change{content: content,
+		why: "registers the new version, as " + base + " does the old one"}
 	return true, nil
 }
 
@@ -226,7 +234,8 @@ func (i *importer) comments() {
 				for _, comment := range group.List {
 					from := i.project.Offset(comment.Pos())
 					for _, found := range mention.FindAllStringIndex(comment.Text, -1) {
-						i.edits = append(i.edits, edit{from + found[0], from + found[1], i.q.name(at) + "." + i.nameOf(d, name, elsewhere)})
+						i.edits = append(i.edits, edit{from + found[0], from + found[1], i.q.name(at) + "." +
+							i.nameOf(d, name, elsewhere)})
 					}
 				}
 			}

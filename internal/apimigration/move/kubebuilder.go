@@ -47,7 +47,8 @@ func (s *surgery) editProjectFile() error {
 		if err := entry.Decode(&known); err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
-		if !slices.Contains(s.request.Kinds, known.Kind) || known.Version != s.old.Version || strings.Trim(known.Group+"."+known.Domain, ".") != s.old.Group {
+		if !slices.Contains(s.request.Kinds, known.Kind) || known.Version != s.old.Version ||
+			strings.Trim(known.Group+"."+known.Domain, ".") != s.old.Group {
 			continue
 		}
 		end := len(lines)
@@ -63,7 +64,8 @@ func (s *surgery) editProjectFile() error {
 		}
 		block, ok := s.successorEntry(lines[entry.Line-1:max(end, entry.Line)], entry, known)
 		if !ok {
-			s.blocker(fmt.Sprintf("%s:%d", name, entry.Line), "the entry of %s is written in another way than kubebuilder's: write each of its keys on a line of its own", known.Kind)
+			s.blocker(fmt.Sprintf("%s:%d", name, entry.Line),
+				"the entry of %s is written in another way than kubebuilder's: write each of its keys on a line of its own", known.Kind)
 			return nil
 		}
 		if s.request.Old == OldRemove {
@@ -76,8 +78,11 @@ func (s *surgery) editProjectFile() error {
 		lines = slices.Insert(lines, end, block...)
 	}
 	s.files[name] = &change{content: []byte(strings.Join(lines, "")), why: "lists the new version"}
-	if s.group != s.old.Group && s.old.Layout() == "api/VERSION" && !strings.Contains(string(content), "\nmultigroup: true") {
-		s.finding(name, "the project has one group, and gets another: run kubebuilder edit --multigroup=true; kubebuilder then looks for %s in %s", s.old.Group, path.Join(s.dirs[homeOld], "..", groupLabel(s.old.Group, domain), s.old.Version))
+	if s.group != s.old.Group && s.old.Layout() == "api/VERSION" &&
+		!strings.Contains(string(content), "\nmultigroup: true") {
+		s.finding(name, "the project has one group, and gets another: run kubebuilder edit --multigroup=true; "+
+			"kubebuilder then looks for %s in %s", s.old.Group,
+			path.Join(s.dirs[homeOld], "..", groupLabel(s.old.Group, domain), s.old.Version))
 	}
 	return nil
 }

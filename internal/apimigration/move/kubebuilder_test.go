@@ -16,12 +16,15 @@ func TestTheEntryInPROJECTIsRepeatedHoweverItIsWritten(t *testing.T) {
 	t.Parallel()
 	const (
 		before = "domain: example.com\nresources:\n"
-		entry  = "- api:\n    crdVersion: v1\n  controller: true\n  domain: example.com\n  group: cache\n  kind: Memcached\n  path: example.com/x/api/v1\n  version: v1\n"
-		second = "- api:\n    crdVersion: v1\n  domain: example.com\n  group: cache\n  kind: Memcached\n  path: example.com/x/api/v2\n  version: v2\n"
-		after  = "version: \"3\"\n"
+		entry  = "- api:\n    crdVersion: v1\n  controller: true\n  domain: example.com\n  group: cache\n  kind: " +
+			"Memcached\n  path: example.com/x/api/v1\n  version: v1\n"
+		second = "- api:\n    crdVersion: v1\n  domain: example.com\n  group: cache\n  kind: Memcached\n  path: " +
+			"example.com/x/api/v2\n  version: v2\n"
+		after = "version: \"3\"\n"
 	)
 	windows := strings.NewReplacer("\n", "\r\n").Replace
-	quoted := strings.NewReplacer("version: v1\n", "version: \"v1\" # the first\n", "version: v2\n", "version: \"v2\" # the first\n").Replace
+	quoted := strings.NewReplacer("version: v1\n", "version: \"v1\" # the first\n", "version: v2\n",
+		"version: \"v2\" # the first\n").Replace
 	bare := func(text string) string { return strings.TrimSuffix(text, "\n") }
 	for name, test := range map[string]struct{ text, want string }{
 		"as kubebuilder writes it":      {before + entry + after, before + entry + second + after},
@@ -30,20 +33,30 @@ func TestTheEntryInPROJECTIsRepeatedHoweverItIsWritten(t *testing.T) {
 		"at the end, without a newline": {after + before + bare(entry), after + before + entry + bare(second)},
 		"the controller first": {
 			before + "- controller: true\n  domain: example.com\n  group: cache\n  kind: Memcached\n  version: v1\n",
-			before + "- controller: true\n  domain: example.com\n  group: cache\n  kind: Memcached\n  version: v1\n- domain: example.com\n  group: cache\n  kind: Memcached\n  version: v2\n",
+			before + "- controller: true\n  domain: example.com\n  group: cache\n  kind: Memcached\n  version: v1\n- " +
+				"domain: example.com\n  group: cache\n  kind: Memcached\n  version: v2\n",
 		},
-		"on one line":          {before + "- {domain: example.com, group: cache, kind: Memcached, version: v1}\n", before + "- {domain: example.com, group: cache, kind: Memcached, version: v1}\n- {domain: example.com, group: cache, kind: Memcached, version: v2}\n"},
-		"all on one line":      {"resources: [{domain: example.com, group: cache, kind: Memcached, version: v1}]\n", ""},
-		"with an odd spelling": {before + "- domain: example.com\n  group: cache\n  kind: Memcached\n  version: \"v\\x31\"\n", ""},
+		"on one line": {before + "- {domain: example.com, group: cache, kind: Memcached, version: v1}\n",
+			before + "- {domain: example.com, group: cache, kind: Memcached, version: v1}\n- {domain: example.com, " +
+				"group: cache, kind: Memcached, version: v2}\n"},
+		"all on one line": {"resources: [{domain: example.com, group: cache, kind: Memcached, version: v1}]\n",
+			""},
+		"with an odd spelling": {before + "- domain: example.com\n  group: cache\n  kind: Memcached\n  version: " +
+			"\"v\\x31\"\n", ""},
 	} {
 		for _, file := range []string{"PROJECT", "api/PROJECT"} {
 			t.Run(name+", "+file, func(t *testing.T) {
 				t.Parallel()
 				s := &surgery{
-					project: &project.Project{Root: t.TempDir()}, old: &project.Version{Group: "cache.example.com", Version: "v1"}, group: "cache.example.com", version: "v2",
-					request: Request{Kinds: []string{"Memcached"}}, dirs: map[home]string{homeOld: "api/v1", homeNew: "api/v2"}, files: map[string]*change{},
+					project: &project.Project{Root: t.TempDir()},
+					old:     &project.Version{Group: "cache.example.com", Version: "v1"},
+					group:   "cache.example.com", version: "v2",
+					request: Request{Kinds: []string{"Memcached"}},
+					dirs:    map[home]string{homeOld: "api/v1", homeNew: "api/v2"}, files: map[string]*change{},
 				}
-				s.project.Workspace = &project.Workspace{Root: s.project.Root, Modules: []project.Module{{Path: "example.com/x", Dir: "."}, {Path: "example.com/x/api", Dir: "api"}}}
+				s.project.Workspace = &project.Workspace{Root: s.project.Root,
+					Modules: []project.Module{{Path: "example.com/x", Dir: "."},
+						{Path: "example.com/x/api", Dir: "api"}}}
 				write(t, s.project.Root, map[string]string{file: test.text})
 				if err := s.editProjectFile(); err != nil {
 					t.Fatal(err)
@@ -67,7 +80,8 @@ func TestTheEntryInPROJECTIsRepeatedHoweverItIsWritten(t *testing.T) {
 
 func TestTheScriptOfTheModuleComesBeforeThatOfTheRoot(t *testing.T) {
 	t.Parallel()
-	w := &project.Workspace{Root: t.TempDir(), Modules: []project.Module{{Path: "example.com/x", Dir: "."}, {Path: "example.com/x/api", Dir: "my api"}}}
+	w := &project.Workspace{Root: t.TempDir(),
+		Modules: []project.Module{{Path: "example.com/x", Dir: "."}, {Path: "example.com/x/api", Dir: "my api"}}}
 	s := &surgery{project: &project.Project{Root: w.Root, Workspace: w}, dirs: map[home]string{homeOld: "my api/v1"}}
 	for _, test := range []struct{ file, want string }{
 		{updateScript, "./hack/update-codegen.sh"},
@@ -89,7 +103,8 @@ func TestANewDefinitionIsListedBesideTheOldOne(t *testing.T) {
 		"  - './bases/a.yaml'\r\n":               "  - './bases/a.yaml'\r\n  - './bases/b.yaml'\r\n",
 		"- other/a.yaml\n":                       "",
 	} {
-		if got, ok := listBeside(text, "crd", "crd/bases/a.yaml", "crd/bases/b.yaml"); got != want || ok != (want != "") {
+		if got, ok := listBeside(text, "crd", "crd/bases/a.yaml",
+			"crd/bases/b.yaml"); got != want || ok != (want != "") {
 			t.Errorf("%q gives %q, %v; want %q", text, got, ok, want)
 		}
 	}

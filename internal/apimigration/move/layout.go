@@ -11,8 +11,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
-// folders are where packages are, relative to the root. What is shared stands beside the old and the new package, or, if
-// they are of two groups, beside their folders: where both may import it, even an internal one.
+// folders are where packages are, relative to the root. What is shared stands beside the old and the new package, or,
+// if they are of two groups, beside their folders: where both may import it, even an internal one.
 func (r Request) folders(p *project.Project, old *project.Version) (map[home]string, error) {
 	group, version, _ := strings.Cut(r.To, "/")
 	created := path.Join(path.Dir(old.Package.Dir), version)
@@ -24,11 +24,13 @@ func (r Request) folders(p *project.Project, old *project.Version) (map[home]str
 		created = path.Join(folder, version)
 	}
 	common := commonFolder(path.Dir(old.Package.Dir), path.Dir(created))
-	return map[home]string{homeOld: old.Package.Dir, homeNew: created, homeShared: path.Join(common, "shared"), homeInternal: path.Join(common, "internal/shared")}, nil
+	return map[home]string{homeOld: old.Package.Dir, homeNew: created, homeShared: path.Join(common, "shared"),
+		homeInternal: path.Join(common, "internal/shared")}, nil
 }
 
-// groupFolder is where the versions of another group are, or would be in the project's layout. A project with one group,
-// whose versions are in api, gets a folder for the new one there, as kubebuilder's layout for several groups has it.
+// groupFolder is where the versions of another group are, or would be in the project's layout. A project with one
+// group, whose versions are in api, gets a folder for the new one there, as kubebuilder's layout for several groups has
+// it.
 func groupFolder(p *project.Project, old *project.Version, group string) (string, error) {
 	for _, v := range p.Versions() {
 		if v.Group == group {
@@ -47,7 +49,8 @@ func groupFolder(p *project.Project, old *project.Version, group string) (string
 	case strings.HasPrefix(old.Layout(), "pkg/apis/"):
 		name = strings.ReplaceAll(name, "-", "") // as operator-sdk names folders
 	}
-	own := []string{old.Group, groupLabel(old.Group, domain), strings.ReplaceAll(groupLabel(old.Group, domain), "-", "")}
+	own := []string{old.Group, groupLabel(old.Group, domain),
+		strings.ReplaceAll(groupLabel(old.Group, domain), "-", "")}
 	if strings.Contains(old.Layout(), "GROUP") || slices.Contains(own, path.Base(parent)) {
 		parent = path.Dir(parent)
 	}

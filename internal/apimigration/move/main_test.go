@@ -16,12 +16,14 @@ import (
 // garbage makes type-checking collect its garbage less often than by default: less CPU for somewhat more memory.
 const garbage = 400
 
-// TestMain gives way: these tests compile for minutes on all cores, while other packages' tests of API servers wait for answers.
+// TestMain gives way: these tests compile for minutes on all cores, while other packages' tests of API servers wait for
+// answers.
 func TestMain(m *testing.M) {
 	const nice = "KUBE_MIGRATOR_TEST_IS_NICE"
 	if path, err := exec.LookPath("nice"); err == nil && os.Getenv(nice) == "" {
 		// It does not return where it succeeds; where it fails, the tests are merely less polite.
-		syscall.Exec(path, slices.Concat([]string{"nice", "-n", "10"}, os.Args), append(os.Environ(), nice+"=true")) //nolint:errcheck // see above
+		syscall.Exec(path, slices.Concat([]string{"nice", "-n", "10"}, os.Args), //nolint:errcheck // see above
+			append(os.Environ(), nice+"=true"))
 	}
 	// Without the name of its temporary folder a tree compiles to what an equal one has compiled to, in this run or
 	// an earlier one, and the build cache has it.

@@ -15,8 +15,8 @@ import (
 )
 
 // editManifests gives every definition of a kind that moves the new version, as a copy of the old one. Definitions of
-// other kinds, and other documents of the same file, keep every byte. Where the group or the name is another, there is a
-// definition of its own instead.
+// other kinds, and other documents of the same file, keep every byte. Where the group or the name is another, there is
+// a definition of its own instead.
 func (s *surgery) editManifests(ctx context.Context) error {
 	if s.request.WithoutCRDs {
 		return nil
@@ -32,9 +32,10 @@ func (s *surgery) editManifests(ctx context.Context) error {
 	folder := edited{Folder: project.Folder(s.project.Root), files: s.files, tracked: tracked(ctx, s.project.Root)}
 	ignored := ignored(ctx, s.project.Root, manifests)
 	for i, manifest := range manifests {
-		if !s.isOfMovingKind(manifest.Group, manifest.Kind) || slices.ContainsFunc(manifests[:i], func(m project.Manifest) bool {
-			return m.File == manifest.File && s.isOfMovingKind(m.Group, m.Kind) // all of a file at once
-		}) {
+		if !s.isOfMovingKind(manifest.Group, manifest.Kind) ||
+			slices.ContainsFunc(manifests[:i], func(m project.Manifest) bool {
+				return m.File == manifest.File && s.isOfMovingKind(m.Group, m.Kind) // all of a file at once
+			}) {
 			continue
 		}
 		if ignored[manifest.File] {
@@ -71,7 +72,8 @@ func (s *surgery) upgradeManifest(ctx context.Context, change *crd.Change, folde
 		return err
 	}
 	err = change.Upgrade(ctx, file, text, crd.Naming(s.request.CRDName), crd.Options{
-		Only: s.isOfMovingKind, AddVersion: s.version, CopyOf: s.old.Version, KeepStorage: s.request.Storage == StorageOld,
+		Only: s.isOfMovingKind, AddVersion: s.version, CopyOf: s.old.Version,
+		KeepStorage: s.request.Storage == StorageOld,
 	})
 	if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
 		for _, problem := range refused.Problems {
@@ -177,7 +179,10 @@ func (e edited) Paths() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths = slices.DeleteFunc(paths, func(path string) bool { return e.files[path] != nil || e.tracked != nil && !e.tracked[path] })
+	paths = slices.DeleteFunc(paths, func(path string) bool {
+		return e.files[path] != nil ||
+			e.tracked != nil && !e.tracked[path]
+	})
 	for path, change := range e.files {
 		if change.content != nil {
 			paths = append(paths, path)

@@ -31,7 +31,8 @@ func checkManifests(t *testing.T, dir string, before, after map[string]string) {
 	if err != nil || len(violations) > 0 {
 		t.Errorf("violations %q, %v", violations, err)
 	}
-	for _, other := range []string{"deploy/crds/operators_v1_operatorgroup_crd.yaml", "deploy/crds/operators_v1_catalogsourceconfig_cr.yaml", "config/crd/bases/cache.example.com_backups.yaml"} {
+	for _, other := range []string{"deploy/crds/operators_v1_operatorgroup_crd.yaml",
+		"deploy/crds/operators_v1_catalogsourceconfig_cr.yaml", "config/crd/bases/cache.example.com_backups.yaml"} {
 		_, bothMoved := after["deploy/crds/operators.example.com_operatorgroups_crd.yaml"]
 		if after[other] != before[other] && !bothMoved {
 			t.Errorf("%s has changed:\n%s", other, cmp.Diff(before[other], after[other]))
@@ -76,14 +77,17 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 	write(t, dir, map[string]string{
 		"manifests/all.yaml":        other + "---\n" + group + "---\n" + text[guideManifest],
 		"deploy/kustomization.yaml": "resources:\n- crds/operators_v1_catalogsourceconfig_crd.yaml\n",
-		"crds.go":                   "package crds\n\nimport _ \"embed\"\n\n// CRD is the definition.\n//\n//go:embed deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\nvar CRD []byte\n\nconst name = \"operators_v1_catalogsourceconfig_crd.yaml\"\n",
-		"chart/crd.yaml":            "{{ if .Values.crds }}\n" + text[guideManifest] + "{{ end }}\n",
-		"chart/other.yaml":          "{{ if .Values.crds }}\n" + group + "{{ end }}\n",
-		"stages/a-add.yaml":         project.StageMark + "\n" + text[guideManifest],
-		"README.md":                 "See https://example.com/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml.\n",
+		"crds.go": "package crds\n\nimport _ \"embed\"\n\n// CRD is the " +
+			"definition.\n//\n//go:embed deploy/crds/operators_v1_catalogsourceconfig_crd.yaml\nvar CRD " +
+			"[]byte\n\nconst name = \"operators_v1_catalogsourceconfig_crd.yaml\"\n",
+		"chart/crd.yaml":    "{{ if .Values.crds }}\n" + text[guideManifest] + "{{ end }}\n",
+		"chart/other.yaml":  "{{ if .Values.crds }}\n" + group + "{{ end }}\n",
+		"stages/a-add.yaml": project.StageMark + "\n" + text[guideManifest],
+		"README.md":         "See https://example.com/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml.\n",
 	})
 	run(t, dir, "git", "add", ".")
-	write(t, dir, map[string]string{"saved.patch": guideManifest, "plan.yaml": "format: " + Format + "\nedits: [" + guideManifest + "]\n"})
+	write(t, dir, map[string]string{"saved.patch": guideManifest, "plan.yaml": "format: " + Format + "\nedits: [" +
+		guideManifest + "]\n"})
 
 	s := manifestsOf(t, dir, guideRequest)
 
@@ -100,7 +104,8 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 		guideManifestNow:            upgraded,
 		"manifests/all.yaml":        other + "---\n" + group + "---\n" + upgraded,
 		"deploy/kustomization.yaml": "resources:\n- crds/operators.example.com_catalogsourceconfigs_crd.yaml\n",
-		"crds.go":                   strings.Replace(readText(t, dir, "crds.go"), "deploy/crds/operators_v1_catalogsourceconfig_crd.yaml", guideManifestNow, 1),
+		"crds.go": strings.Replace(readText(t, dir, "crds.go"),
+			"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml", guideManifestNow, 1),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
@@ -120,14 +125,16 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 	if err != nil {
 		t.Fatal(err)
 	}
-	if problems := definition.CreateProblems(t.Context()); len(problems) > 0 || !strings.Contains(upgraded, "  - name: v2\n    served: true\n    storage: true\n") {
+	if problems := definition.CreateProblems(t.Context()); len(problems) > 0 ||
+		!strings.Contains(upgraded, "  - name: v2\n    served: true\n    storage: true\n") {
 		t.Errorf("the API server says %q of\n%s", problems, upgraded)
 	}
 	places := map[string]bool{}
 	for _, finding := range s.findings {
 		places[finding.Place] = true
 	}
-	if diff := cmp.Diff(map[string]bool{guideManifest: true, "manifests/all.yaml": true, "chart/crd.yaml": true, "README.md:1": true, "crds.go:10": true}, places); diff != "" {
+	if diff := cmp.Diff(map[string]bool{guideManifest: true, "manifests/all.yaml": true, "chart/crd.yaml": true,
+		"README.md:1": true, "crds.go:10": true}, places); diff != "" {
 		t.Errorf("places of findings (-want +got):\n%s\n%v", diff, s.findings)
 	}
 }
@@ -145,12 +152,14 @@ func TestManifestsAreCalledAndStoredAsTheRequestSays(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "guide")
 	for naming, want := range map[crd.Naming]string{
-		crd.Keep: guideManifest, crd.Canonical: "deploy/crds/operators.example.com_catalogsourceconfigs.yaml", crd.SDK: guideManifestNow,
+		crd.Keep: guideManifest, crd.Canonical: "deploy/crds/operators.example.com_catalogsourceconfigs.yaml",
+		crd.SDK: guideManifestNow,
 	} {
 		request := guideRequest
 		request.CRDName, request.Storage = string(naming), StorageOld
 		s := manifestsOf(t, dir, request)
-		if change := s.files[want]; change == nil || !strings.Contains(string(change.content), "  - name: v2\n    served: true\n    storage: false\n") {
+		if change := s.files[want]; change == nil ||
+			!strings.Contains(string(change.content), "  - name: v2\n    served: true\n    storage: false\n") {
 			t.Errorf("%s: %s is no manifest that adds v2 and stores v1 in %v", naming, want, s.files)
 		}
 	}
@@ -170,17 +179,21 @@ func TestManifestsThatCannotHaveTheVersionBlockThePlan(t *testing.T) {
 	}{
 		"a schema that is not structural": {
 			func(text string) map[string]string {
-				return map[string]string{guideManifest: strings.Replace(text, "minimum: 0\n", "anyOf: [{type: string}]\n", 1)}
+				return map[string]string{guideManifest: strings.Replace(text, "minimum: 0\n",
+					"anyOf: [{type: string}]\n", 1)}
 			}, guideManifest, "the API server would not take the definition: ",
 		},
 		"no version to copy": {
 			func(text string) map[string]string {
-				return map[string]string{guideManifest: strings.Replace(text, "version: v1\n", "version: v1alpha1\n", 1)}
+				return map[string]string{guideManifest: strings.Replace(text, "version: v1\n",
+					"version: v1alpha1\n", 1)}
 			}, guideManifest, "it has no version v1",
 		},
 		"JSON": {
 			func(string) map[string]string {
-				return map[string]string{"a.json": `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": {"group": "operators.example.com", "names": {"kind": "CatalogSourceConfig"}}}`}
+				return map[string]string{
+					"a.json": `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": {"group": "operators.example.com", "names": {"kind": "CatalogSourceConfig"}}}`,
+				}
 			}, "a.json", "it is JSON",
 		},
 		"a name that is taken": {
@@ -193,7 +206,8 @@ func TestManifestsThatCannotHaveTheVersionBlockThePlan(t *testing.T) {
 			dir := fixture(t, "guide")
 			write(t, dir, test.change(readText(t, dir, guideManifest)))
 			s := manifestsOf(t, dir, guideRequest)
-			if len(s.blockers) == 0 || s.blockers[0].Place != test.place || !strings.Contains(s.blockers[0].Text, test.want) {
+			if len(s.blockers) == 0 || s.blockers[0].Place != test.place ||
+				!strings.Contains(s.blockers[0].Text, test.want) {
 				t.Errorf("blockers %v, want one at %s with %q", s.blockers, test.place, test.want)
 			}
 		})
@@ -240,14 +254,16 @@ func TestAThirdVersionStoresOrDoesNotAsTheRequestSays(t *testing.T) {
 	t.Parallel()
 	const manifest = "config/crd/bases/cache.example.com_memcacheds.yaml"
 	for storage, want := range map[string]struct{ alpha, manifest string }{
-		StorageNew: {strings.Replace(alphaTypes, "// +kubebuilder:storageversion\n", "", 1), "- name: v1beta2\n    served: true\n    storage: true\n"},
+		StorageNew: {strings.Replace(alphaTypes, "// +kubebuilder:storageversion\n", "", 1),
+			"- name: v1beta2\n    served: true\n    storage: true\n"},
 		StorageOld: {alphaTypes, "- name: v1alpha1\n    served: true\n    storage: true\n"},
 	} {
 		t.Run(storage, func(t *testing.T) {
 			t.Parallel()
 			dir := fixture(t, "kubebuilder")
 			definition := strings.Replace(readText(t, dir, manifest), "storage: true", "storage: false", 1) +
-				"  - name: v1alpha1\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n        type: object\n"
+				"  - name: v1alpha1\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n      " +
+				"  type: object\n"
 			write(t, dir, map[string]string{"api/v1alpha1/types.go": alphaTypes, manifest: definition})
 			commit(t, dir, "a third version")
 			request := memcachedRequest
@@ -260,7 +276,8 @@ func TestAThirdVersionStoresOrDoesNotAsTheRequestSays(t *testing.T) {
 			if diff := cmp.Diff(want.alpha, after["api/v1alpha1/types.go"]); diff != "" {
 				t.Errorf("the third version (-want +got):\n%s", diff)
 			}
-			if !strings.Contains(after[manifest], want.manifest) || !strings.Contains(after[manifest], "  - name: v1beta2\n    served: true\n") {
+			if !strings.Contains(after[manifest], want.manifest) ||
+				!strings.Contains(after[manifest], "  - name: v1beta2\n    served: true\n") {
 				t.Errorf("the manifest lacks %q:\n%s", want.manifest, after[manifest])
 			}
 			// The new version is a copy of the one that the kind moves from, and not of the one that is stored.

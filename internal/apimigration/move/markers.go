@@ -53,7 +53,8 @@ func (s *surgery) editMarkersOf(file *project.File) {
 			continue
 		}
 		for _, one := range s.successors {
-			if granted := one.granted(markerArguments(arguments)); granted != "" && !strings.Contains(string(content), granted) {
+			if granted := one.granted(markerArguments(arguments)); granted != "" &&
+				!strings.Contains(string(content), granted) {
 				out.WriteString(line[:strings.Index(line, rbacMarker)] + rbacMarker + granted + "\n")
 			}
 		}

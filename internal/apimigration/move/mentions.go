@@ -25,7 +25,8 @@ import (
 const (
 	mentionVersion = "names %s"
 	mentionLiteral = "has %s in a string, which no compiler checks"
-	mentionGVK     = "builds a group, version and kind or resource of %s by hand: it does not match requests and objects of the new version"
+	mentionGVK     = "builds a group, version and kind or resource of %s by hand: it does not match requests and " +
+		"objects of the new version"
 	mentionMaybe   = "may build a group, version and kind or resource of %s, which no compiler tells"
 	mentionWebhook = "is about a webhook of %s: the new version needs a path and an entry of its own"
 	mentionOwned   = "owns kinds that move in %s only: list the new version in the ClusterServiceVersion, too"
@@ -35,7 +36,8 @@ const (
 var byHand = map[builds]string{buildsIt: mentionGVK, buildsMaybe: mentionMaybe}
 
 // textNames are the files besides Go that are read for mentions.
-var textNames = []string{".yaml", ".yml", ".json", ".md", ".adoc", ".rst", ".txt", ".sh", ".bash", ".tpl", ".mk", "Makefile", "Dockerfile"}
+var textNames = []string{".yaml", ".yml", ".json", ".md", ".adoc", ".rst", ".txt", ".sh", ".bash", ".tpl", ".mk",
+	"Makefile", "Dockerfile"}
 
 // sightings are lines, by file and by what they say.
 type sightings map[string]map[string][]int
@@ -162,7 +164,8 @@ func (s *surgery) mentionsInGo(file *project.File, seen sightings) {
 			}
 		case *ast.BinaryExpr:
 			// A text that constants are put together to.
-			if value, ok := known(file, node); ok && version.MatchString(value) && !s.isAnchor(node.Pos()) && s.isAboutMoved(strings.Split(value, "\n"), 0) {
+			if value, ok := known(file, node); ok && version.MatchString(value) && !s.isAnchor(node.Pos()) &&
+				s.isAboutMoved(strings.Split(value, "\n"), 0) {
 				seen.add(file.Path, mentionLiteral, s.line(node.Pos()))
 			}
 		case *ast.BasicLit:
@@ -211,7 +214,9 @@ func (s *surgery) webhookPattern() *regexp.Regexp {
 	for _, kind := range s.request.Kinds {
 		kinds = append(kinds, regexp.QuoteMeta(strings.ToLower(kind)))
 	}
-	return regexp.MustCompile(`/(mutate|validate)-` + regexp.QuoteMeta(strings.ReplaceAll(s.old.Group, ".", "-")+"-"+s.old.Version) + `-(` + strings.Join(kinds, "|") + `)\b`)
+	return regexp.MustCompile(`/(mutate|validate)-` +
+		regexp.QuoteMeta(strings.ReplaceAll(s.old.Group, ".", "-")+"-"+s.old.Version) + `-(` +
+		strings.Join(kinds, "|") + `)\b`)
 }
 
 var kindLine = regexp.MustCompile(`^\W*kind"?:\s*"?(\w+)`)

@@ -45,11 +45,13 @@ func TestAProjectOfOthersIsMigratedAndPassesItsOwnTests(t *testing.T) {
 		}
 	}
 	const types = "pkg/apis/migration/v1beta1/types.go"
-	if got := after[types]; !strings.Contains(got, "type StorageVersionMigration struct") || strings.Contains(got, "StorageState") {
+	if got := after[types]; !strings.Contains(got, "type StorageVersionMigration struct") ||
+		strings.Contains(got, "StorageState") {
 		t.Errorf("%s:\n%s", types, got)
 	}
 	for name, content := range before {
-		if after[name] != content && !strings.HasPrefix(name, "pkg/apis/migration/v1alpha1/") && name != "manifests/storage_migration_crd.yaml" {
+		if after[name] != content && !strings.HasPrefix(name, "pkg/apis/migration/v1alpha1/") &&
+			name != "manifests/storage_migration_crd.yaml" {
 			t.Errorf("%s has changed", name)
 		}
 	}
@@ -66,14 +68,16 @@ func TestGeneratedClientsOfOthersCompileWithTheOldNames(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			from := strings.TrimSpace(string(run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kube-storage-version-migrator")))
+			from := strings.TrimSpace(string(run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}",
+				"sigs.k8s.io/kube-storage-version-migrator")))
 			if err := copyTree(from, dir); err != nil {
 				t.Fatal(err)
 			}
 			run(t, dir, "git", "init", "-q")
 			commit(t, dir, "before")
 			request := options{SharedNewest, old, UnexportedInternal}.of(Request{
-				Kinds: []string{"StorageVersionMigration"}, From: "migration.k8s.io/v1alpha1", To: "migration.k8s.io/v1beta1",
+				Kinds: []string{"StorageVersionMigration"}, From: "migration.k8s.io/v1alpha1",
+				To:      "migration.k8s.io/v1beta1",
 				Storage: StorageNew, Consumers: []string{ConsumersNone},
 			})
 			if err := checkOutcome(t, dir, request).write(t.Context(), false, nil); err != nil {

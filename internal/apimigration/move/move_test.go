@@ -28,7 +28,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-var guideRequest = Request{Kinds: []string{"CatalogSourceConfig"}, From: "operators.example.com/v1", To: "operators.example.com/v2", Storage: StorageNew, Unexported: UnexportedInternal, Consumers: []string{ConsumersAll}, CRDName: string(crd.Auto)}
+var guideRequest = Request{Kinds: []string{"CatalogSourceConfig"}, From: "operators.example.com/v1",
+	To: "operators.example.com/v2", Storage: StorageNew, Unexported: UnexportedInternal,
+	Consumers: []string{ConsumersAll}, CRDName: string(crd.Auto)}
 
 // fixture is a copy of a project of testdata, committed to git.
 func fixture(t *testing.T, name string) string {
@@ -166,7 +168,8 @@ func TestApplyingMakesTheTreeThatTheGuideDescribes(t *testing.T) {
 	if diff := cmp.Diff(want, created); diff != "" {
 		t.Errorf("new files (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml", "pkg/apis/operators/v1/shared.go"}, newIn(after, before)); diff != "" {
+	if diff := cmp.Diff([]string{"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml",
+		"pkg/apis/operators/v1/shared.go"}, newIn(after, before)); diff != "" {
 		t.Errorf("removed files (-want +got):\n%s", diff)
 	}
 	checkInvariants(t, dir, before, after)
@@ -232,7 +235,8 @@ func comments(t *testing.T, files map[string]string) map[string]int {
 		}
 		for _, group := range file.Comments {
 			for _, comment := range group.List {
-				text := strings.NewReplacer("operatorsv1.", "", "operatorsv2.", "", "shared.", "", "ensureFinalizer", "EnsureFinalizer").Replace(comment.Text)
+				text := strings.NewReplacer("operatorsv1.", "", "operatorsv2.", "", "shared.", "", "ensureFinalizer",
+					"EnsureFinalizer").Replace(comment.Text)
 				found[text]++
 			}
 		}
@@ -340,12 +344,21 @@ func TestRequestsThatCannotBeMeantAreRefused(t *testing.T) {
 		request Request
 		want    string
 	}{
-		"unknown version":         {with(func(r *Request) { r.From = "operators.example.com/v7" }), "no package defines the API version"},
-		"unknown kind":            {with(func(r *Request) { r.Kinds[0] = "Catalog" }), "has no kind Catalog; it has: CatalogSourceConfig, OperatorGroup"},
-		"version exists":          {with(func(r *Request) { r.To = r.From }), "exists already"},
-		"no version":              {with(func(r *Request) { r.To = "operators.example.com/two" }), "is no GROUP/VERSION"},
-		"unknown declaration":     {with(func(r *Request) { r.Assign = map[string]split.Destination{"Nothing": split.Stay} }), "no declaration is named Nothing"},
-		"assignment of an anchor": {with(func(r *Request) { r.Assign = map[string]split.Destination{"SchemeBuilder": split.Shared} }), "cannot be assigned"},
+		"unknown version": {with(func(r *Request) { r.From = "operators.example.com/v7" }),
+			"no package defines the API version"},
+		"unknown kind": {with(func(r *Request) { r.Kinds[0] = "Catalog" }),
+			"has no kind Catalog; it has: CatalogSourceConfig, OperatorGroup"},
+		"version exists": {with(func(r *Request) { r.To = r.From }), "exists already"},
+		"no version": {with(func(r *Request) { r.To = "operators.example.com/two" }),
+			"is no GROUP/VERSION"},
+		"unknown declaration": {
+			with(func(r *Request) { r.Assign = map[string]split.Destination{"Nothing": split.Stay} }),
+			"no declaration is named Nothing",
+		},
+		"assignment of an anchor": {
+			with(func(r *Request) { r.Assign = map[string]split.Destination{"SchemeBuilder": split.Shared} }),
+			"cannot be assigned",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Make(t.Context(), dir, test.request)
@@ -360,12 +373,16 @@ func TestProjectsThatCannotBeReadAreRefused(t *testing.T) {
 		file, old, new string
 		want           string
 	}{
-		"code that does not compile": {controller, "group.EnsureFinalizer()", "group.Ensure()", "does not compile: " + controller},
+		"code that does not compile": {controller, "group.EnsureFinalizer()", "group.Ensure()",
+			"does not compile: " + controller},
 		"a cyclic import": {
-			"pkg/apis/operators/v1/phase.go", "import (", "import (\n\t_ \"github.com/test-org/test-operator/pkg/controller/operatorgroup\"", "import cycle",
+			"pkg/apis/operators/v1/phase.go", "import (",
+			"import (\n\t_ \"github.com/test-org/test-operator/pkg/controller/operatorgroup\"", "import cycle",
 		},
-		"a dot import": {controller, "\"github.com/test-org/test-operator/pkg/apis/operators/v1\"", ". \"github.com/test-org/test-operator/pkg/apis/operators/v1\"", "with a dot"},
-		"no manifest":  {"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml", "kind: CatalogSourceConfig\n", "kind: Another\n", "no manifest of a CustomResourceDefinition for CatalogSourceConfig"},
+		"a dot import": {controller, "\"github.com/test-org/test-operator/pkg/apis/operators/v1\"",
+			". \"github.com/test-org/test-operator/pkg/apis/operators/v1\"", "with a dot"},
+		"no manifest": {"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml", "kind: CatalogSourceConfig\n",
+			"kind: Another\n", "no manifest of a CustomResourceDefinition for CatalogSourceConfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := fixture(t, "guide")
@@ -404,8 +421,9 @@ func TestOptionsGiveTreesThatCompileAndKeepWhatTheyShould(t *testing.T) {
 	}{
 		"unexported code is exported in the shared package": {
 			change: func(r *Request) { r.Unexported = UnexportedExport },
-			has:    map[string]string{"pkg/apis/operators/shared/shared.go": "func EnsureFinalizer(", "pkg/apis/operators/v2/catalogsourceconfig.go": "shared.EnsureFinalizer("},
-			lacks:  map[string]string{"pkg/apis/operators/v2/catalogsourceconfig.go": "internal/shared"},
+			has: map[string]string{"pkg/apis/operators/shared/shared.go": "func EnsureFinalizer(",
+				"pkg/apis/operators/v2/catalogsourceconfig.go": "shared.EnsureFinalizer("},
+			lacks: map[string]string{"pkg/apis/operators/v2/catalogsourceconfig.go": "internal/shared"},
 		},
 		"no importer is changed, but the new version is registered": {
 			change: func(r *Request) { r.Consumers = []string{ConsumersNone} },
@@ -424,13 +442,15 @@ func TestOptionsGiveTreesThatCompileAndKeepWhatTheyShould(t *testing.T) {
 		},
 		"both kinds move and nothing is shared": {
 			change: func(r *Request) { r.Kinds = []string{"CatalogSourceConfig", "OperatorGroup"} },
-			has:    map[string]string{"pkg/apis/operators/v2/phase_types.go": "type Phase struct", "pkg/apis/operators/v2/shared.go": "func ensureFinalizer("},
-			lacks:  map[string]string{v2types: "operators/shared"},
+			has: map[string]string{"pkg/apis/operators/v2/phase_types.go": "type Phase struct",
+				"pkg/apis/operators/v2/shared.go": "func ensureFinalizer("},
+			lacks: map[string]string{v2types: "operators/shared"},
 		},
 		"a declaration goes where it is assigned": {
 			change: func(r *Request) { r.Assign = map[string]split.Destination{"PhaseRunning": split.New} },
-			has:    map[string]string{"pkg/apis/operators/v2/phase_types.go": "PhaseRunning = \"Running\"", controller: "operatorsv2.PhaseRunning"},
-			lacks:  map[string]string{"pkg/apis/operators/shared/phase_types.go": "PhaseRunning"},
+			has: map[string]string{"pkg/apis/operators/v2/phase_types.go": "PhaseRunning = \"Running\"",
+				controller: "operatorsv2.PhaseRunning"},
+			lacks: map[string]string{"pkg/apis/operators/shared/phase_types.go": "PhaseRunning"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -469,7 +489,8 @@ func TestKubebuilderProjectsAreMigratedInEachLayout(t *testing.T) {
 			}
 			before := tree(t, dir)
 			request := guideRequest
-			request.Kinds, request.From, request.To = []string{"Memcached"}, "cache.example.com/v1", "cache.example.com/v1beta2"
+			request.Kinds, request.From, request.To = []string{"Memcached"}, "cache.example.com/v1",
+				"cache.example.com/v1beta2"
 			plan := planned(t, dir, request)
 			if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 				t.Fatalf("apply: %v, %v", done, err)
@@ -480,8 +501,10 @@ func TestKubebuilderProjectsAreMigratedInEachLayout(t *testing.T) {
 				goldenTree(t, "kubebuilder-tree.txt", before, after)
 			}
 			want := []string{
-				folder + "/shared/backup_types.go", folder + "/shared/doc.go", folder + "/shared/zz_generated.deepcopy.go",
-				folder + "/v1beta2/groupversion_info.go", folder + "/v1beta2/memcached_types.go", folder + "/v1beta2/zz_generated.deepcopy.go",
+				folder + "/shared/backup_types.go", folder + "/shared/doc.go", folder +
+					"/shared/zz_generated.deepcopy.go",
+				folder + "/v1beta2/groupversion_info.go", folder + "/v1beta2/memcached_types.go", folder +
+					"/v1beta2/zz_generated.deepcopy.go",
 			}
 			if diff := cmp.Diff(want, newIn(before, after)); diff != "" {
 				t.Errorf("new files (-want +got):\n%s", diff)
@@ -489,7 +512,8 @@ func TestKubebuilderProjectsAreMigratedInEachLayout(t *testing.T) {
 			if out := string(run(t, dir, "go", "run", "./cmd")); out != "true true\n" {
 				t.Errorf("the scheme does not know the new version: %s", out)
 			}
-			if n := strings.Count(after["PROJECT"], "path: github.com/test-org/cache-operator/"+folder+"/v1beta2\n  version: v1beta2\n"); n != 1 {
+			if n := strings.Count(after["PROJECT"], "path: github.com/test-org/cache-operator/"+folder+
+				"/v1beta2\n  version: v1beta2\n"); n != 1 {
 				t.Errorf("PROJECT lists the new version %d times:\n%s", n, after["PROJECT"])
 			}
 		})

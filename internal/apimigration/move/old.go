@@ -24,7 +24,8 @@ func (s *surgery) editOld() error {
 		q := s.qualifiersOf(s.old.Package.Types, file, "")
 		edits := s.references(file, homeOld, q)
 		if !file.Test {
-			edits = slices.Concat(edits, s.storageEdits(file, homeOld), s.deprecations(file), s.definedTypes(file, q), s.aliases(file, q), s.registrations(file), s.registerBeside(file))
+			edits = slices.Concat(edits, s.storageEdits(file, homeOld), s.deprecations(file), s.definedTypes(file, q),
+				s.aliases(file, q), s.registrations(file), s.registerBeside(file))
 		}
 		if len(edits) == 0 {
 			continue
@@ -46,7 +47,8 @@ func (s *surgery) editOld() error {
 }
 
 // rewrite records the new text of a file that exists.
-func (s *surgery) rewrite(file *project.File, text []byte, q *qualifiers, removable map[string]string, why string) error {
+func (s *surgery) rewrite(file *project.File, text []byte, q *qualifiers,
+	removable map[string]string, why string) error {
 	content, err := s.edited(file, text, q, removable)
 	if err != nil {
 		return err
@@ -91,17 +93,19 @@ func (s *surgery) isEmptied(file *project.File) bool {
 				return false
 			}
 		}
-		if function, ok := decl.(*ast.FuncDecl); ok && len(owners) == 0 && (!isInit(function) || !s.emptied(file, function)) {
+		if function, ok := decl.(*ast.FuncDecl); ok && len(owners) == 0 &&
+			(!isInit(function) || !s.emptied(file, function)) {
 			return false // a method of a generated type is not what moves
 		}
-		covered = append(covered, s.spanOf(file, decl), span{s.project.Offset(decl.Pos()), s.project.Offset(decl.End())})
+		covered = append(covered, s.spanOf(file, decl),
+			span{s.project.Offset(decl.Pos()), s.project.Offset(decl.End())})
 	}
 	return declarations > 0 && !s.hasFreeComment(file, covered)
 }
 
-// hasFreeComment reports whether comments stand outside what is covered and have not gone along: what stands free in the
-// code goes along with the whole of it, what stands above the imports never. A licence may go, and a comment within the
-// imports goes with them.
+// hasFreeComment reports whether comments stand outside what is covered and have not gone along: what stands free in
+// the code goes along with the whole of it, what stands above the imports never. A licence may go, and a comment within
+// the imports goes with them.
 func (s *surgery) hasFreeComment(file *project.File, covered []span) bool {
 	from, clause := s.body(file)
 	return slices.ContainsFunc(file.Syntax.Comments, func(group *ast.CommentGroup) bool {
@@ -109,9 +113,11 @@ func (s *surgery) hasFreeComment(file *project.File, covered []span) bool {
 		case at < clause:
 			return group == file.Syntax.Doc || hasMarker(group)
 		case at < from:
-			return !slices.ContainsFunc(file.Syntax.Decls, func(decl ast.Decl) bool { return decl.Pos() <= group.Pos() && group.Pos() < decl.End() })
+			return !slices.ContainsFunc(file.Syntax.Decls,
+				func(decl ast.Decl) bool { return decl.Pos() <= group.Pos() && group.Pos() < decl.End() })
 		default:
-			return !s.wholly[file] && !slices.ContainsFunc(covered, func(c span) bool { return c.from <= at && at < c.to })
+			return !s.wholly[file] && !slices.ContainsFunc(covered,
+				func(c span) bool { return c.from <= at && at < c.to })
 		}
 	})
 }
@@ -133,21 +139,24 @@ func (s *surgery) isGone(d *split.Declaration, decl ast.Decl) bool {
 func (s *surgery) deprecations(file *project.File) []edit {
 	var edits []edit
 	for _, d := range s.graph.Declarations {
-		if d.File() != file || s.placed[d].Destination != split.New || !ast.IsExported(d.Name) || len(s.remaining(d)) == 0 && s.remainsOf(d) != remainsDefined {
+		if d.File() != file || s.placed[d].Destination != split.New || !ast.IsExported(d.Name) ||
+			len(s.remaining(d)) == 0 && s.remainsOf(d) != remainsDefined {
 			continue
 		}
 		node := nodeOf(d)
 		if isDeprecated(docOf(node)) {
 			continue
 		}
-		edits = append(edits, s.deprecate(file, node, docOf(node), s.useInstead(homeNew, s.nameOf(d, d.Name, elsewhere))))
+		edits = append(edits, s.deprecate(file, node, docOf(node),
+			s.useInstead(homeNew, s.nameOf(d, d.Name, elsewhere))))
 	}
 	return edits
 }
 
 // isDeprecated reports whether a comment says so already, for a reason of its own.
 func isDeprecated(doc *ast.CommentGroup) bool {
-	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "// Deprecated: ") })
+	return doc != nil && slices.ContainsFunc(doc.List,
+		func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "// Deprecated: ") })
 }
 
 // deprecate adds a paragraph behind the prose of a comment, before its markers.

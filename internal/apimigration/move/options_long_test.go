@@ -83,7 +83,8 @@ func generatedDefinition(t *testing.T, dir, name string) apiextensionsv1.CustomR
 	t.Helper()
 	out := t.TempDir()
 	var generator genall.Generator = crdgen.Generator{}
-	runtime, err := genall.Generators{&generator}.ForRootsWithConfig(&packages.Config{Context: t.Context(), Dir: dir}, "./api/...")
+	runtime, err := genall.Generators{&generator}.ForRootsWithConfig(&packages.Config{Context: t.Context(),
+		Dir: dir}, "./api/...")
 	if err != nil {
 		t.Fatal(err)
 	}

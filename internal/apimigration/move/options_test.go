@@ -113,7 +113,8 @@ func checkVersions(t *testing.T, request Request, after map[string]string) {
 			marked[kind] = append(marked[kind], name)
 		}
 		for _, importPath := range importsIn(t, name, content) {
-			if path.Base(path.Dir(name)) == path.Base(request.To) && path.Base(importPath) == path.Base(request.From) && !strings.Contains(importPath, "apimachinery") {
+			if path.Base(path.Dir(name)) == path.Base(request.To) && path.Base(importPath) == path.Base(request.From) &&
+				!strings.Contains(importPath, "apimachinery") {
 				t.Errorf("%s imports %s", name, importPath)
 			}
 		}
@@ -137,7 +138,8 @@ func markedIn(t *testing.T, name, content string) []string {
 	for _, decl := range file.Decls {
 		general, ok := decl.(*ast.GenDecl)
 		for _, group := range file.Comments {
-			if ok && general.Tok == token.TYPE && previous < group.Pos() && group.Pos() < general.TokPos && strings.Contains(content[group.Pos()-1:group.End()-1]+"\n", storageMarker+"\n") {
+			if ok && general.Tok == token.TYPE && previous < group.Pos() && group.Pos() < general.TokPos &&
+				strings.Contains(content[group.Pos()-1:group.End()-1]+"\n", storageMarker+"\n") {
 				found = append(found, general.Specs[0].(*ast.TypeSpec).Name.Name)
 			}
 		}

@@ -15,11 +15,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
-// A journal in a tree says which files to replace, and a repository can contain one, which would replace whatever its author names. So
-// an apply notes the hash of the journal that it writes in the user's own folder, and follows no other journal.
+// A journal in a tree says which files to replace, and a repository can contain one, which would replace whatever its
+// author names. So an apply notes the hash of the journal that it writes in the user's own folder, and follows no other
+// journal.
 //
-// Resuming does not make the plan again: the tree that the plan was made for is partly replaced by then. It compares the plan that it
-// is given, each file and each staged content with the hashes in the journal, which the note vouches for.
+// Resuming does not make the plan again: the tree that the plan was made for is partly replaced by then. It compares
+// the plan that it is given, each file and each staged content with the hashes in the journal, which the note vouches
+// for.
 
 // noteOf is the file that holds the hash of the journal of the tree in root.
 func noteOf(root string) (string, error) {
@@ -42,7 +44,8 @@ func noteOf(root string) (string, error) {
 	return filepath.Join(state, "api-migrator", "applies", hex.EncodeToString(sum[:])), nil
 }
 
-// note says that the journal is ours, before it is in its place. Dying in between leaves a note without a journal, which means nothing.
+// note says that the journal is ours, before it is in its place. Dying in between leaves a note without a journal,
+// which means nothing.
 func (s *staging) note(journal []byte) error {
 	name, err := noteOf(s.root)
 	if err != nil {
@@ -70,7 +73,8 @@ func (s *staging) checkOurs(journal []byte) error {
 	}
 	if string(noted) != hash(journal) {
 		return project.Problem("git status --ignored",
-			"%s was not written by an apply of yours, and is not followed: it may have come with the repository. Remove the folder, and put files back as they were where they have changed", s.at(""))
+			"%s was not written by an apply of yours, and is not followed: it may have come with the repository. "+
+				"Remove the folder, and put files back as they were where they have changed", s.at(""))
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ func (s *surgery) spanOf(file *project.File, node ast.Node) span {
 		if group.Pos() >= node.End() && s.line(group.Pos()) == s.line(node.End()) {
 			end = group.End()
 		}
-		if group.End() <= start && group.Pos() > previous && group.Pos() > file.Syntax.Name.End() && hasMarker(group) && s.line(start)-s.line(group.End()) <= 2 {
+		if group.End() <= start && group.Pos() > previous && group.Pos() > file.Syntax.Name.End() && hasMarker(group) &&
+			s.line(start)-s.line(group.End()) <= 2 {
 			start = group.Pos()
 		}
 	}
@@ -138,8 +139,8 @@ func (s *surgery) references(file *project.File, viewer home, q *qualifiers) []e
 // isDirective reports whether a line of a comment is meant for a program: its words are values, not names.
 func isDirective(line string) bool { return isMarker(line) || strings.HasPrefix(line, "//go:") }
 
-// definitions are the edits that rename what is declared in a file, in its code, and in comments of files that declare or
-// mention it.
+// definitions are the edits that rename what is declared in a file, in its code, and in comments of files that declare
+// or mention it.
 func (s *surgery) definitions(file *project.File) []edit {
 	var edits []edit
 	known := map[*split.Declaration]bool{}
@@ -152,7 +153,8 @@ func (s *surgery) definitions(file *project.File) []edit {
 			known[d] = true
 			for _, node := range part.Nodes() {
 				ast.Inspect(node, func(node ast.Node) bool {
-					if ident, ok := node.(*ast.Ident); ok && ident.Name == d.Name && s.graph.Owner(file.Info.Defs[ident]) == d {
+					if ident, ok := node.(*ast.Ident); ok && ident.Name == d.Name &&
+						s.graph.Owner(file.Info.Defs[ident]) == d {
 						edits = append(edits, edit{s.project.Offset(ident.Pos()), s.project.Offset(ident.End()), name})
 					}
 					return true
@@ -238,7 +240,8 @@ func (s *surgery) extractDecl(file *project.File, decl ast.Decl, to home, edits 
 	general := decl.(*ast.GenDecl)
 	var out strings.Builder
 	if general.Doc != nil {
-		out.WriteString(splice(file.Source, s.project.Offset(general.Doc.Pos()), s.project.Offset(general.Doc.End()), edits) + "\n")
+		out.WriteString(splice(file.Source, s.project.Offset(general.Doc.Pos()),
+			s.project.Offset(general.Doc.End()), edits) + "\n")
 	}
 	out.WriteString(general.Tok.String() + " (\n")
 	for i, spec := range general.Specs {
@@ -261,7 +264,8 @@ func countTrue[T any](list []T, is func(T) bool) int {
 	return n
 }
 
-// importsOf lists the imports that a file needs whose code was taken from another: those of the other that the text mentions.
+// importsOf lists the imports that a file needs whose code was taken from another: those of the other that the text
+// mentions.
 func importsOf(file *project.File, mentioned map[string]bool) []imported {
 	var found []imported
 	for _, spec := range file.Syntax.Imports {

@@ -5,10 +5,10 @@
 // group, and to give one another name: it makes the plan, computes every edit in a copy of the tree, type-checks the
 // copy, and writes the result.
 //
-// It never edits generated code by hand, never touches a cluster, and writes into the project in Apply and ApplyInCommits only. Invariants:
-// the same tree and request give the same plan, byte for byte; a plan with blockers is not applied; what Apply writes
-// has compiled before; every comment of the sources is there afterwards; no plan claims a conversion from one
-// CustomResourceDefinition to another: it holds the steps of a copy.
+// It never edits generated code by hand, never touches a cluster, and writes into the project in Apply and
+// ApplyInCommits only. Invariants: the same tree and request give the same plan, byte for byte; a plan with blockers is
+// not applied; what Apply writes has compiled before; every comment of the sources is there afterwards; no plan claims
+// a conversion from one CustomResourceDefinition to another: it holds the steps of a copy.
 package move
 
 import (
@@ -116,7 +116,8 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	s.nameCopies()
 	s.checkBorders()
 	manifests := func() error { return s.editManifests(ctx) }
-	for _, step := range []func() error{s.createPackages, s.editOld, s.followTests, s.editImporters, s.editOtherVersions, s.createGroupFile, s.editMarkers, s.editProjectFile, manifests, s.reportRemoval} {
+	for _, step := range []func() error{s.createPackages, s.editOld, s.followTests, s.editImporters,
+		s.editOtherVersions, s.createGroupFile, s.editMarkers, s.editProjectFile, manifests, s.reportRemoval} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -128,7 +129,8 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	}
 	s.reportStrings()
 	s.blockLinks()
-	outcome := &Outcome{Root: p.Root, Before: map[string][]byte{}, After: map[string][]byte{}, steps: map[string]stepKind{}}
+	outcome := &Outcome{Root: p.Root, Before: map[string][]byte{}, After: map[string][]byte{},
+		steps: map[string]stepKind{}}
 	if len(s.blockers) == 0 {
 		if err := s.tryInCopy(ctx); err != nil {
 			return nil, err
@@ -150,8 +152,11 @@ func newSurgery(p *project.Project, old *project.Version, request Request) (*sur
 	}
 	s := &surgery{
 		request: request, project: p, old: old, group: group, version: version, graph: split.NewGraph(old.Package),
-		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{}, kept: map[*split.Declaration]bool{}, bound: map[*split.Declaration]bool{}, hidden: map[*split.Declaration]bool{}, wholly: map[*project.File]bool{}, files: map[string]*change{},
-		dirs: dirs, renaming: renamingOf(request, old), copies: map[string]string{}, telling: map[*split.Declaration]bool{},
+		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{},
+		kept: map[*split.Declaration]bool{}, bound: map[*split.Declaration]bool{},
+		hidden: map[*split.Declaration]bool{}, wholly: map[*project.File]bool{}, files: map[string]*change{},
+		dirs: dirs, renaming: renamingOf(request, old), copies: map[string]string{},
+		telling: map[*split.Declaration]bool{},
 	}
 	if err := s.checkDeclared(); err != nil {
 		return nil, err
@@ -169,7 +174,8 @@ func newSurgery(p *project.Project, old *project.Version, request Request) (*sur
 func (s *surgery) checkDeclared() error {
 	for _, name := range s.request.Kinds {
 		if kind, _ := s.old.Kind(name); !slices.ContainsFunc(s.graph.Declarations, func(d *split.Declaration) bool { return d.What == "type" && d.Name == name }) {
-			return project.Problem(tryInspect, "%s is declared in %s, which is generated: its generator has to make the new version", name, kind.File)
+			return project.Problem(tryInspect, "%s is declared in %s, which is generated: its generator has to make "+
+				"the new version", name, kind.File)
 		}
 	}
 	return nil
@@ -222,8 +228,10 @@ func (s *surgery) place() error {
 func (s *surgery) checkComments() error {
 	for _, pkg := range s.project.Packages {
 		for _, file := range pkg.Files {
-			if concerned := pkg == s.old.Package || importSpec(file, s.old.Package.Path) != nil; concerned && !file.Generated && shiftsComments(file.Source, file.Syntax) {
-				return project.Problem("dos2unix "+project.Quote(file.Path), "%s has line ends of Windows in a comment /* … */, which cannot be edited: give it line ends of Unix", file.Path)
+			if concerned := pkg == s.old.Package || importSpec(file, s.old.Package.Path) != nil; concerned &&
+				!file.Generated && shiftsComments(file.Source, file.Syntax) {
+				return project.Problem("dos2unix "+project.Quote(file.Path),
+					"%s has line ends of Windows in a comment /* … */, which cannot be edited: give it line ends of Unix", file.Path)
 			}
 		}
 	}
@@ -239,7 +247,8 @@ func (s *surgery) lookAround() {
 		if dir == s.dirs[homeOld] {
 			continue
 		}
-		if i := slices.IndexFunc(s.project.Packages, func(p *project.Package) bool { return p.Dir == dir }); i >= 0 && s.creates(dir) {
+		if i := slices.IndexFunc(s.project.Packages, func(p *project.Package) bool { return p.Dir == dir }); i >= 0 &&
+			s.creates(dir) {
 			s.blocker(dir, "the package exists already")
 		}
 	}
@@ -256,13 +265,15 @@ func (s *surgery) creates(dir string) bool {
 
 func (s *surgery) plan() *Plan {
 	commands := s.commands() // it has findings, too
-	plan := &Plan{Format: Format, Request: s.request, Blockers: s.blockers, Findings: s.findings, Declarations: []Declaration{}, Edits: []Edit{}, Commands: commands, Copy: s.copyPlan()}
+	plan := &Plan{Format: Format, Request: s.request, Blockers: s.blockers, Findings: s.findings,
+		Declarations: []Declaration{}, Edits: []Edit{}, Commands: commands, Copy: s.copyPlan()}
 	plan.Blockers, plan.Findings = distinct(plan.Blockers), distinct(plan.Findings)
 	for _, d := range s.graph.Declarations {
 		placement := s.placed[d]
 		at := s.homeOf(d, elsewhere)
 		plan.Declarations = append(plan.Declarations, Declaration{
-			Name: strings.Join(d.Names, ", "), What: d.What, File: d.File().Path, To: string(placement.Destination), In: s.dirs[at],
+			Name: strings.Join(d.Names, ", "), What: d.What, File: d.File().Path,
+			To: string(placement.Destination), In: s.dirs[at],
 			As: s.asOf(d), Reason: placement.Reason,
 		})
 	}
@@ -322,7 +333,8 @@ func hash(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// treeHash covers every Go file that was read, and what else is edited: manifests, PROJECT, what refers to renamed files.
+// treeHash covers every Go file that was read, and what else is edited: manifests, PROJECT, what refers to renamed
+// files.
 func (s *surgery) treeHash(outcome *Outcome) string {
 	hashes := map[string]string{}
 	for name, content := range outcome.Before {

@@ -14,7 +14,8 @@ import (
 
 // extractInit keeps the statements that register kinds that move. The arguments that name other kinds have been
 // edited away.
-func (s *surgery) extractInit(file *project.File, function *ast.FuncDecl, to home, edits []edit) (piece string, whole bool) {
+func (s *surgery) extractInit(file *project.File, function *ast.FuncDecl, to home,
+	edits []edit) (piece string, whole bool) {
 	if to != homeNew {
 		return "", false
 	}
@@ -58,7 +59,8 @@ func isInit(function *ast.FuncDecl) bool {
 
 // emptied reports whether the old version's init function only registers kinds that it does not have any more.
 func (s *surgery) emptied(file *project.File, function *ast.FuncDecl) bool {
-	return len(function.Body.List) > 0 && !slices.ContainsFunc(function.Body.List, func(statement ast.Stmt) bool { return !s.leaves(file, statement) })
+	return len(function.Body.List) > 0 && !slices.ContainsFunc(function.Body.List,
+		func(statement ast.Stmt) bool { return !s.leaves(file, statement) })
 }
 
 // droppedIn are the edits that keep a version from registering kinds that it does not have.
@@ -83,7 +85,8 @@ func (s *surgery) registrations(file *project.File) []edit {
 		default:
 			for _, statement := range function.Body.List {
 				if s.leaves(file, statement) {
-					from, to := wholeLines(file.Source, s.project.Offset(statement.Pos()), s.project.Offset(statement.End()))
+					from, to := wholeLines(file.Source, s.project.Offset(statement.Pos()),
+						s.project.Offset(statement.End()))
 					edits = append(edits, edit{from, to, ""})
 				}
 			}
@@ -97,7 +100,8 @@ func (s *surgery) withoutKinds(file *project.File, drop func(*split.Declaration)
 	var edits []edit
 	for _, decl := range file.Syntax.Decls {
 		function, ok := decl.(*ast.FuncDecl)
-		registers := ok && isInit(function) || slices.ContainsFunc(s.ownersOf(file, decl), func(d *split.Declaration) bool { return d != nil && d.Anchor })
+		registers := ok && isInit(function) || slices.ContainsFunc(s.ownersOf(file, decl),
+			func(d *split.Declaration) bool { return d != nil && d.Anchor })
 		if !registers {
 			continue
 		}

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/tools/go/ast/astutil"
 )
 
-// repeatRegistration does for the new version what a statement or an element of a list does for the old one's AddToScheme
-// or SchemeBuilder. What would mean something else when it stands there twice is left to a person.
+// repeatRegistration does for the new version what a statement or an element of a list does for the old one's
+// AddToScheme or SchemeBuilder. What would mean something else when it stands there twice is left to a person.
 func (i *importer) repeatRegistration(selector *ast.SelectorExpr) {
 	path, _ := astutil.PathEnclosingInterval(i.file.Syntax, selector.Pos(), selector.End())
 	for n, node := range path[:len(path)-1] {
@@ -87,7 +87,8 @@ func (i *importer) repeatStatement(statement ast.Stmt, selector *ast.SelectorExp
 		if len(statement.Results) != 1 || !i.fails(statement.Results[0], selector) {
 			return false
 		}
-		i.insert(statement.Pos(), "if err := "+i.again(statement.Results[0], selector)+"; err != nil {\n\treturn err\n}\n")
+		i.insert(statement.Pos(), "if err := "+i.again(statement.Results[0], selector)+
+			"; err != nil {\n\treturn err\n}\n")
 		return true
 	case *ast.AssignStmt:
 		if len(statement.Lhs) != 1 || len(statement.Rhs) != 1 {
@@ -112,7 +113,8 @@ func (i *importer) repeatStatement(statement ast.Stmt, selector *ast.SelectorExp
 // fails reports whether an expression is the call of what a selector names, and gives an error.
 func (i *importer) fails(expr ast.Expr, selector *ast.SelectorExpr) bool {
 	call, ok := expr.(*ast.CallExpr)
-	return ok && call.Fun.Pos() == selector.Pos() && types.Identical(i.file.Info.TypeOf(call), types.Universe.Lookup("error").Type())
+	return ok && call.Fun.Pos() == selector.Pos() &&
+		types.Identical(i.file.Info.TypeOf(call), types.Universe.Lookup("error").Type())
 }
 
 // appendsTo reports whether an expression is append(name, …).

@@ -117,11 +117,13 @@ func (s *surgery) reportRemoval() error {
 			}
 		}
 		for _, place := range places[min(1, len(places)-1):] {
-			s.finding(place, "controller-gen would drop version %s of %s, as no Go type defines it any more: keep it in the manifest until no object needs it", s.old.Version, kind)
+			s.finding(place, "controller-gen would drop version %s of %s, as no Go type defines it any more: keep it "+
+				"in the manifest until no object needs it", s.old.Version, kind)
 		}
 	}
 	if len(s.request.Kinds) == len(s.old.Kinds) {
-		s.finding(s.dirs[homeOld], "no kind is left in %s; what remains registers an empty version: %s", s.old.Name(), strings.Join(s.left(), ", "))
+		s.finding(s.dirs[homeOld], "no kind is left in %s; what remains registers an empty version: %s", s.old.Name(),
+			strings.Join(s.left(), ", "))
 	}
 	return nil
 }
@@ -161,7 +163,8 @@ func (s *surgery) homeOf(d *split.Declaration, viewer home) home {
 func (s *surgery) homeOfShared(d *split.Declaration, viewer home) home {
 	visible := ast.IsExported(d.Name) || s.request.Unexported == UnexportedExport
 	switch {
-	case s.request.Shared == SharedDuplicate && viewer == homeMoved && s.request.Old != OldKeep && ast.IsExported(d.Name):
+	case s.request.Shared == SharedDuplicate && viewer == homeMoved && s.request.Old != OldKeep &&
+		ast.IsExported(d.Name):
 		return homeNew // with the types of the fields
 	case s.request.Shared == SharedDuplicate && viewer == homeNew:
 		return homeNew

@@ -60,7 +60,8 @@ func (r *renaming) replace(name, from, to string, anywhere bool) string {
 			before := strings.Index(kind, from)
 			return before >= 0 && at >= before && strings.HasPrefix(name[at-before:], kind)
 		}
-		if (anywhere || at == 0) && strings.HasPrefix(name[at:], from) && endsWord(name[end:]) && !slices.ContainsFunc(r.longer, isLonger) {
+		if (anywhere || at == 0) && strings.HasPrefix(name[at:], from) && endsWord(name[end:]) &&
+			!slices.ContainsFunc(r.longer, isLonger) {
 			out.WriteString(to)
 			at = end
 			continue
@@ -85,7 +86,8 @@ func snake(name string) string { return strings.ToLower(camel.ReplaceAllString(n
 
 // file renames a file that is named after the kind.
 func (r *renaming) file(base string) string {
-	for from, to := range map[string]string{snake(r.from): snake(r.to), strings.ToLower(r.from): strings.ToLower(r.to)} {
+	for from, to := range map[string]string{snake(r.from): snake(r.to),
+		strings.ToLower(r.from): strings.ToLower(r.to)} {
 		if after, ok := strings.CutPrefix(base, from); ok && after != "" && (after[0] == '_' || after[0] == '.') {
 			return to + after
 		}
@@ -176,8 +178,10 @@ func (s *surgery) embeddedFields(file *project.File) []edit {
 	var edits []edit
 	for ident, object := range file.Info.Uses {
 		field, ok := object.(*types.Var)
-		if ok && field.IsField() && field.Embedded() && field.Pkg() != nil && field.Pkg().Path() == s.old.Package.Path && s.copies[ident.Name] != "" && s.in(file, ident) {
-			edits = append(edits, edit{s.project.Offset(ident.Pos()), s.project.Offset(ident.End()), s.copies[ident.Name]})
+		if ok && field.IsField() && field.Embedded() && field.Pkg() != nil &&
+			field.Pkg().Path() == s.old.Package.Path && s.copies[ident.Name] != "" && s.in(file, ident) {
+			edits = append(edits, edit{s.project.Offset(ident.Pos()),
+				s.project.Offset(ident.End()), s.copies[ident.Name]})
 		}
 	}
 	return edits
@@ -210,9 +214,11 @@ func (s *surgery) kindLiterals(file *project.File) []edit {
 					if err != nil || value == "" || with[value] == "" {
 						return true
 					}
-					edits = append(edits, edit{s.project.Offset(literal.Pos()), s.project.Offset(literal.End()), strconv.Quote(with[value])})
+					edits = append(edits, edit{s.project.Offset(literal.Pos()), s.project.Offset(literal.End()),
+						strconv.Quote(with[value])})
 					if d.What != "const" {
-						s.finding(s.project.Place(literal.Pos()), "%s says %q; the copy for the new kind says %q", d.Name, value, with[value])
+						s.finding(s.project.Place(literal.Pos()), "%s says %q; the copy for the new kind says %q",
+							d.Name, value, with[value])
 					}
 					return true
 				})
@@ -256,7 +262,8 @@ const resourceMarker = "+kubebuilder:resource:"
 func (s *surgery) resourceMarker(file *project.File, comment *ast.Comment) []edit {
 	successor := s.successors[0].successor
 	from, to := s.project.Offset(comment.Pos()), s.project.Offset(comment.End())
-	if before, name, ok := strings.Cut(comment.Text, "+resourceName="); ok && name == s.successors[0].old.Plural { // of client-gen
+	// of client-gen
+	if before, name, ok := strings.Cut(comment.Text, "+resourceName="); ok && name == s.successors[0].old.Plural {
 		return []edit{{from, to, before + "+resourceName=" + successor.Plural}}
 	}
 	before, arguments, ok := strings.Cut(comment.Text, resourceMarker)
@@ -272,7 +279,9 @@ func (s *surgery) resourceMarker(file *project.File, comment *ast.Comment) []edi
 		case key == "singular":
 			argument = key + "=" + successor.Singular
 		case key == "shortName" && s.group == s.old.Group:
-			s.finding(s.project.Place(comment.Pos()), "the short name %s belongs to %s as long as it is there: %s has none", value, s.successors[0].old.Kind, successor.Kind)
+			s.finding(s.project.Place(comment.Pos()),
+				"the short name %s belongs to %s as long as it is there: %s has none", value,
+				s.successors[0].old.Kind, successor.Kind)
 			continue
 		}
 		kept = append(kept, argument)
@@ -297,7 +306,8 @@ func (s *surgery) registerBeside(file *project.File) []edit {
 				continue
 			}
 			between := ", "
-			if i > 0 && s.line(elements[i-1].Pos()) != s.line(element.Pos()) || i+1 < len(elements) && s.line(elements[i+1].Pos()) != s.line(element.Pos()) {
+			if i > 0 && s.line(elements[i-1].Pos()) != s.line(element.Pos()) || i+1 < len(elements) &&
+				s.line(elements[i+1].Pos()) != s.line(element.Pos()) {
 				between = ",\n"
 			}
 			at := s.project.Offset(element.End())

@@ -12,8 +12,10 @@ func TestNamesThatAreMadeOfTheKindsFollowIt(t *testing.T) {
 	t.Parallel()
 	r := &renaming{from: "Config", to: "Setup", longer: []string{"ConfigMap"}}
 	for name, want := range map[string]string{
-		"Config": "Setup", "ConfigSpec": "SetupSpec", "NewConfig": "NewSetup", "configName": "setupName", "Configs": "Setups", "ParseConfigs": "ParseSetups",
-		"ConfigsByName": "SetupsByName", "Configuration": "Configuration", "reconfig": "reconfig", "ConfigMapSpec": "ConfigMapSpec", "ConfigMapOfConfig": "ConfigMapOfSetup",
+		"Config": "Setup", "ConfigSpec": "SetupSpec", "NewConfig": "NewSetup", "configName": "setupName",
+		"Configs": "Setups", "ParseConfigs": "ParseSetups",
+		"ConfigsByName": "SetupsByName", "Configuration": "Configuration", "reconfig": "reconfig",
+		"ConfigMapSpec": "ConfigMapSpec", "ConfigMapOfConfig": "ConfigMapOfSetup",
 		"configuration": "configuration", "maxConfig": "maxSetup",
 	} {
 		if got := r.apply(name); got != want {
@@ -22,7 +24,9 @@ func TestNamesThatAreMadeOfTheKindsFollowIt(t *testing.T) {
 	}
 	catalog := &renaming{from: "CatalogSource", to: "Index"}
 	for name, want := range map[string]string{
-		"catalogsource_types.go": "index_types.go", "catalog_source.go": "index.go", "catalogsources.go": "catalogsources.go", "types.go": "types.go", "catalogsource_webhook_test.go": "index_webhook_test.go",
+		"catalogsource_types.go": "index_types.go", "catalog_source.go": "index.go",
+		"catalogsources.go": "catalogsources.go", "types.go": "types.go",
+		"catalogsource_webhook_test.go": "index_webhook_test.go",
 	} {
 		if got := catalog.file(name); got != want {
 			t.Errorf("%s becomes %s, want %s", name, got, want)

@@ -68,7 +68,10 @@ func matchesFolder(pattern, folder string) (bool, error) {
 func (r Request) checkConsumers(p *project.Project, old *project.Version) error {
 	var folders []string
 	for _, pkg := range p.Packages {
-		if pkg != old.Package && slices.ContainsFunc(pkg.Files, func(f *project.File) bool { return importSpec(f, old.Package.Path) != nil }) {
+		if pkg != old.Package && slices.ContainsFunc(pkg.Files, func(f *project.File) bool {
+			return importSpec(f,
+				old.Package.Path) != nil
+		}) {
 			folders = append(folders, pkg.Dir)
 		}
 	}
@@ -77,10 +80,16 @@ func (r Request) checkConsumers(p *project.Project, old *project.Version) error 
 			continue
 		}
 		if _, err := matchesFolder(pattern, ""); err != nil {
-			return project.Problem("api-migrator plan --consumers all", "%q is no pattern for folders: %v", pattern, err)
+			return project.Problem("api-migrator plan --consumers all",
+				"%q is no pattern for folders: %v", pattern, err)
 		}
-		if !slices.ContainsFunc(folders, func(folder string) bool { matched, err := matchesFolder(pattern, folder); return err == nil && matched }) {
-			return project.Problem(tryInspect, "no folder with an importer of %s matches %q; there are: %s", r.From, pattern, strings.Join(slices.Compact(folders), ", "))
+		if !slices.ContainsFunc(folders, func(folder string) bool {
+			matched,
+				err := matchesFolder(pattern, folder)
+			return err == nil && matched
+		}) {
+			return project.Problem(tryInspect, "no folder with an importer of %s matches %q; there are: %s", r.From,
+				pattern, strings.Join(slices.Compact(folders), ", "))
 		}
 	}
 	return nil
@@ -95,9 +104,11 @@ type Request struct {
 	ToKind string `yaml:"toKind,omitempty"`
 	// Storage is StorageNew or StorageOld.
 	Storage string `yaml:"storage"`
-	// Shared says where code goes that kinds on both sides use: SharedPackage, SharedNewest or SharedDuplicate. Empty means SharedPackage.
+	// Shared says where code goes that kinds on both sides use: SharedPackage, SharedNewest or SharedDuplicate. Empty
+	// means SharedPackage.
 	Shared string `yaml:"shared"`
-	// Old says what becomes of the kinds that move in the old version: OldKeep, OldWrap, OldAlias or OldRemove. Empty means OldKeep.
+	// Old says what becomes of the kinds that move in the old version: OldKeep, OldWrap, OldAlias or OldRemove. Empty
+	// means OldKeep.
 	Old string `yaml:"old"`
 	// Unexported says what becomes of unexported code that is shared: UnexportedInternal or UnexportedExport.
 	Unexported string `yaml:"unexported"`
@@ -114,7 +125,8 @@ type Request struct {
 
 // withDefaults fills in what is empty.
 func (r Request) withDefaults() Request {
-	r.Shared, r.Old, r.CRDName = cmp.Or(r.Shared, SharedPackage), cmp.Or(r.Old, OldKeep), cmp.Or(r.CRDName, string(crd.Auto))
+	r.Shared, r.Old, r.CRDName = cmp.Or(r.Shared, SharedPackage), cmp.Or(r.Old, OldKeep),
+		cmp.Or(r.CRDName, string(crd.Auto))
 	return r
 }
 
@@ -131,22 +143,27 @@ func (r Request) check(p *project.Project) (*project.Version, error) {
 	_, version, ok := strings.Cut(r.To, "/")
 	switch {
 	case at < 0:
-		return nil, project.Problem(tryInspect, "no package defines the API version %s; there are: %s", r.From, strings.Join(names, ", "))
+		return nil, project.Problem(tryInspect, "no package defines the API version %s; there are: %s", r.From,
+			strings.Join(names, ", "))
 	case !ok || !project.IsVersion(version):
-		return nil, project.Problem("api-migrator plan --to "+versions[at].Group+"/v2", "%q is no GROUP/VERSION such as %s/v2", r.To, versions[at].Group)
+		return nil, project.Problem("api-migrator plan --to "+versions[at].Group+"/v2",
+			"%q is no GROUP/VERSION such as %s/v2", r.To, versions[at].Group)
 	case slices.Contains(names, r.To) && (r.To != r.From || r.ToKind == ""):
 		return nil, project.Problem(tryInspect, "the API version %s exists already", r.To)
 	case len(r.Kinds) == 0:
 		return nil, project.Problem(tryInspect, "no kind is named")
 	case r.Old == OldRemove && slices.Contains(r.Consumers, ConsumersNone):
-		return nil, project.Problem("api-migrator plan --old alias", "importers cannot keep the old names when their code is removed")
+		return nil, project.Problem("api-migrator plan --old alias",
+			"importers cannot keep the old names when their code is removed")
 	case r.Old == OldRemove && r.Storage == StorageOld:
-		return nil, project.Problem("api-migrator plan --old wrap --storage old", "the old version cannot be the storage version when its code is removed: nothing would carry the marker")
+		return nil, project.Problem("api-migrator plan --old wrap --storage old",
+			"the old version cannot be the storage version when its code is removed: nothing would carry the marker")
 	}
 	old := versions[at]
 	for _, kind := range r.Kinds {
 		if _, ok := old.Kind(kind); !ok {
-			return nil, project.Problem(tryInspect, "%s has no kind %s; it has: %s", r.From, kind, strings.Join(kindNames(old.Kinds), ", "))
+			return nil, project.Problem(tryInspect, "%s has no kind %s; it has: %s", r.From, kind,
+				strings.Join(kindNames(old.Kinds), ", "))
 		}
 	}
 	if err := r.checkSuccession(versions); err != nil {
@@ -167,8 +184,12 @@ func (r Request) checkManifests(p *project.Project, old *project.Version) error 
 		return err
 	}
 	for _, kind := range r.Kinds {
-		if !slices.ContainsFunc(manifests, func(m project.Manifest) bool { return m.Group == old.Group && m.Kind == kind }) {
-			return project.Problem("api-migrator plan --without-crds …", "no manifest of a CustomResourceDefinition for %s in group %s is in %s", kind, old.Group, p.Root)
+		if !slices.ContainsFunc(manifests, func(m project.Manifest) bool {
+			return m.Group == old.Group &&
+				m.Kind == kind
+		}) {
+			return project.Problem("api-migrator plan --without-crds …",
+				"no manifest of a CustomResourceDefinition for %s in group %s is in %s", kind, old.Group, p.Root)
 		}
 	}
 	return nil

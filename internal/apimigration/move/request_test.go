@@ -28,11 +28,14 @@ func TestPatternsOfConsumersAreTakenAsTheGoCommandDoes(t *testing.T) {
 		file := parsed(t, dir+"/a.go", "package a\n\nimport _ \"example.com/x/api/v1\"\n")
 		p.Packages = append(p.Packages, &project.Package{Dir: dir, Files: []*project.File{file}})
 	}
-	p.Packages = append(p.Packages, &project.Package{Dir: "other", Files: []*project.File{parsed(t, "other/a.go", "package other\n")}})
+	p.Packages = append(p.Packages, &project.Package{Dir: "other",
+		Files: []*project.File{parsed(t, "other/a.go", "package other\n")}})
 	for pattern, want := range map[string]string{
 		ConsumersAll: "cmd pkg/controller pkg/controller/deep other", ConsumersNone: "",
-		"./...": "cmd pkg/controller pkg/controller/deep other", "pkg/controller/...": "pkg/controller pkg/controller/deep", "./pkg/controller/...": "pkg/controller pkg/controller/deep",
-		"pkg/controller/": "pkg/controller", "./cmd": "cmd", "pkg/*": "pkg/controller",
+		"./...":                "cmd pkg/controller pkg/controller/deep other",
+		"pkg/controller/...":   "pkg/controller pkg/controller/deep",
+		"./pkg/controller/...": "pkg/controller pkg/controller/deep",
+		"pkg/controller/":      "pkg/controller", "./cmd": "cmd", "pkg/*": "pkg/controller",
 		"other": "no folder with an importer", "controller/...": "no folder with an importer", "pkg/[": "is no pattern",
 	} {
 		request := Request{Consumers: []string{pattern}}
@@ -55,7 +58,8 @@ func TestPatternsOfConsumersAreTakenAsTheGoCommandDoes(t *testing.T) {
 func TestLinesWithEndsOfWindowsGoWhole(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ before, want string }{
-		{"a\n\tgone\nb\n", "a\nb\n"}, {"a\r\n\tgone\r\nb\r\n", "a\r\nb\r\n"}, {"a\n\tgone", "a\n"}, {"a gone\r\nb", "a\r\nb"},
+		{"a\n\tgone\nb\n", "a\nb\n"}, {"a\r\n\tgone\r\nb\r\n", "a\r\nb\r\n"}, {"a\n\tgone", "a\n"},
+		{"a gone\r\nb", "a\r\nb"},
 	} {
 		at := strings.Index(test.before, "gone")
 		from, to := wholeLines([]byte(test.before), at, at+len("gone"))
@@ -82,7 +86,8 @@ func TestFilesWhoseCommentsAreNotWhereTheySeemAreRefused(t *testing.T) {
 		"comments of one line, of Windows":           {windows(imports + "// a\n// b\nvar x /* c */ int\n"), false},
 		"a file that has nothing to do with the API": {windows("package a\n\n/* a\nb */\nvar x int\n"), false},
 	} {
-		s := &surgery{old: &project.Version{Package: &project.Package{Path: "example.com/x/api/v1"}}, project: &project.Project{}}
+		s := &surgery{old: &project.Version{Package: &project.Package{Path: "example.com/x/api/v1"}},
+			project: &project.Project{}}
 		s.project.Packages = []*project.Package{{Files: []*project.File{parsed(t, "a b.go", test.source)}}}
 		if err := s.checkComments(); test.refused {
 			wantProblem(t, err, "a b.go has line ends of Windows")
@@ -98,8 +103,10 @@ func TestPackageCommentsAndCodeBesideThemAreBothThere(t *testing.T) {
 	dir := fixture(t, "guide")
 	doc := tree(t, dir)[v1+"doc.go"]
 	write(t, dir, map[string]string{
-		v1 + "a.go":   "//go:build !never\n\npackage v1\n",
-		v1 + "doc.go": doc + "\nimport \"fmt\"\n\n// Describe is about groups.\nfunc (g *OperatorGroup) Describe() string { return fmt.Sprint(g.Name) }\n\n// Ready is about all.\nfunc (p *Phase) Ready() bool { return p != nil }\n",
+		v1 + "a.go": "//go:build !never\n\npackage v1\n",
+		v1 + "doc.go": doc + "\nimport \"fmt\"\n\n// Describe is about groups.\nfunc (g *OperatorGroup) Describe() " +
+			"string { return fmt.Sprint(g.Name) }\n\n// Ready is about all.\nfunc (p *Phase) Ready() bool { return p " +
+			"!= nil }\n",
 		// Where CatalogSourceConfig is called Package, two files would be called so.
 		v1 + "package.go": "package v1\n\n// Extra is nothing.\nfunc (c *CatalogSourceConfig) Extra() {}\n",
 	})
@@ -108,7 +115,8 @@ func TestPackageCommentsAndCodeBesideThemAreBothThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
-		"pkg/apis/operators/v2/doc.go":             {"// Package v2 contains", "+groupName=operators.example.com", "package v2"},
+		"pkg/apis/operators/v2/doc.go": {"// Package v2 contains",
+			"+groupName=operators.example.com", "package v2"},
 		"pkg/apis/operators/shared/doc.go":         {"Ready() bool"},
 		"pkg/apis/operators/shared/package_doc.go": {"// Package shared contains", "// Copyright 2019"},
 	} {
@@ -118,7 +126,8 @@ func TestPackageCommentsAndCodeBesideThemAreBothThere(t *testing.T) {
 				t.Errorf("%s has no %q: %v", name, text, created)
 			}
 		}
-		if created != nil && (strings.Contains(string(created.content), "go:build") || strings.Contains(string(created.content), "Describe")) {
+		if created != nil && (strings.Contains(string(created.content), "go:build") ||
+			strings.Contains(string(created.content), "Describe")) {
 			t.Errorf("%s:\n%s", name, created.content)
 		}
 	}
@@ -128,7 +137,10 @@ func TestPackageCommentsAndCodeBesideThemAreBothThere(t *testing.T) {
 	if err := s.createPackages(); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(s.blockers, func(f Finding) bool { return strings.Contains(f.Text, "two files of the old version would be") }) {
+	if !slices.ContainsFunc(s.blockers, func(f Finding) bool {
+		return strings.Contains(f.Text,
+			"two files of the old version would be")
+	}) {
 		t.Errorf("blockers %v", s.blockers)
 	}
 }

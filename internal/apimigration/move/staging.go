@@ -32,8 +32,8 @@ import (
 //
 // The order of what has reached the disk is the file system's: this is about processes, not about power cuts.
 //
-// Every change goes through os.Root (change), after checkPaths has looked: nothing is written outside of the tree, whatever links
-// someone puts in the way.
+// Every change goes through os.Root (change), after checkPaths has looked: nothing is written outside of the tree,
+// whatever links someone puts in the way.
 type staging struct {
 	root    string
 	journal journal
@@ -253,7 +253,8 @@ func (s *staging) checkStaged(edit stagedEdit) error {
 		return err
 	}
 	if hash(content) != edit.After {
-		return project.Problem("git status", "%s is not the content that %s was to get: put the files back as they were, remove the folder %s, and apply the plan again",
+		return project.Problem("git status", "%s is not the content that %s was to get: put the files back as they "+
+			"were, remove the folder %s, and apply the plan again",
 			s.at(edit.Staged), edit.File, s.at(""))
 	}
 	return nil
@@ -272,7 +273,8 @@ func (s *staging) isDone(edit stagedEdit) (bool, error) {
 		return false, nil
 	default:
 		return false, project.Problem("git diff HEAD -- "+project.Quote(s.target(edit)),
-			"%s was changed while it was waiting to be changed: put it back as it was, or remove the folder %s and the migration stays as it is", edit.File, s.at(""))
+			"%s was changed while it was waiting to be changed: put it back as it was, or remove the folder %s and "+
+				"the migration stays as it is", edit.File, s.at(""))
 	}
 }
 
@@ -354,8 +356,8 @@ func (s *staging) back(why error, tried []triedEdit, made []string, before map[s
 	return errors.Join(why, err, s.end())
 }
 
-// putBack makes one file what it was. Its new content goes back into the folder first, whence the next apply takes it if
-// this one dies.
+// putBack makes one file what it was. Its new content goes back into the folder first, whence the next apply takes it
+// if this one dies.
 func (s *staging) putBack(edit triedEdit, old []byte) error {
 	target := filepath.FromSlash(edit.File)
 	if edit.Staged != "" {
@@ -397,7 +399,8 @@ func (s *staging) clear() error {
 	case errors.Is(err, fs.ErrNotExist): // no folder, or an empty one
 		err := project.Folder(s.root).Write(func(root *os.Root) error { return root.Remove(stagingFolder) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return project.Problem("ls -A "+project.Quote(s.at("")), "%s is not a folder of api-migrator: it is in the way", s.at(""))
+			return project.Problem("ls -A "+project.Quote(s.at("")),
+				"%s is not a folder of api-migrator: it is in the way", s.at(""))
 		}
 		return nil
 	case err != nil:
@@ -409,7 +412,8 @@ func (s *staging) clear() error {
 	}
 	// A process that died while it wrote the mark had written nothing else.
 	if half := len(entries) == 1 && isPrefix(string(mark), stagedMark); string(mark) != stagedMark && !half {
-		return project.Problem("ls -A "+project.Quote(s.at("")), "%s is not a folder of api-migrator: it is in the way", s.at(""))
+		return project.Problem("ls -A "+project.Quote(s.at("")),
+			"%s is not a folder of api-migrator: it is in the way", s.at(""))
 	}
 	for _, entry := range entries {
 		if entry.Name() == ".gitignore" {

@@ -32,7 +32,8 @@ const (
 func small(t *testing.T, root string) (o *Outcome, before, after map[string]string) {
 	t.Helper()
 	before = map[string]string{"a.go": "old a", "gone.go": "old gone", "kept.go": "kept", "w.yaml": "old w"}
-	after = map[string]string{"a.go": "new a", "kept.go": "kept", "new/deep/b.go": "new b", "same.go": "new a", "w.yaml": "new w"}
+	after = map[string]string{"a.go": "new a", "kept.go": "kept", "new/deep/b.go": "new b",
+		"same.go": "new a", "w.yaml": "new w"}
 	o = &Outcome{
 		Root: root, Plan: &Plan{Format: Format}, Before: map[string][]byte{}, After: map[string][]byte{},
 		steps: map[string]stepKind{"w.yaml": stepManifests, "new/deep/b.go": stepNew},
@@ -117,7 +118,8 @@ func TestAnApplyThatIsKilledAnywhereIsFinishedByTheNext(t *testing.T) {
 		}
 	}
 	if untouched < 5 || begun < 5 || finished < 3 {
-		t.Errorf("%d times untouched, %d begun, %d finished: the test does not go everywhere", untouched, begun, finished)
+		t.Errorf("%d times untouched, %d begun, %d finished: the test does not go everywhere",
+			untouched, begun, finished)
 	}
 }
 
@@ -275,7 +277,8 @@ func TestFilesThatGitDoesNotKnowAreNotOverwritten(t *testing.T) {
 	write(t, root, map[string]string{"known.go": "", "unknown.go": "", "api/" + deepcopyFile: ""})
 	run(t, root, "git", "add", "known.go")
 	run(t, root, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before")
-	plan := &Plan{Edits: []Edit{{File: "known.go", Before: "1"}, {File: "new.go"}, {File: "api/" + deepcopyFile, Before: "1"}}}
+	plan := &Plan{Edits: []Edit{{File: "known.go", Before: "1"}, {File: "new.go"},
+		{File: "api/" + deepcopyFile, Before: "1"}}}
 	if err := checkClean(t.Context(), root, plan); err != nil {
 		t.Error(err)
 	}
@@ -355,7 +358,8 @@ func commits(t *testing.T, root string) []string {
 		if subject == "before" {
 			continue
 		}
-		files := strings.Join(strings.Fields(string(run(t, root, "git", "show", "--format=", "--name-status", "--no-renames", hash))), " ")
+		files := strings.Join(strings.Fields(string(run(t, root, "git", "show", "--format=", "--name-status",
+			"--no-renames", hash))), " ")
 		list = append(list, subject+": "+files)
 	}
 	return list
@@ -416,7 +420,8 @@ func TestUsersOfNamesThatGoAreInTheSameCommit(t *testing.T) {
 	dir := fixture(t, "kubebuilder")
 	run(t, dir, "git", "config", "user.name", "t")
 	run(t, dir, "git", "config", "user.email", "t@example.com")
-	const embeds = "package config\n\nimport _ \"embed\"\n\n//go:embed crd/bases/old_v1_crd.yaml\nvar crd []byte\n\nvar _ = crd\n"
+	const embeds = "package config\n\nimport _ \"embed\"\n\n//go:embed crd/bases/old_v1_crd.yaml\nvar crd " +
+		"[]byte\n\nvar _ = crd\n"
 	run(t, dir, "git", "mv", "config/crd/bases/cache.example.com_memcacheds.yaml", "config/crd/bases/old_v1_crd.yaml")
 	write(t, dir, map[string]string{"config/crd.go": embeds})
 	commit(t, dir, "embedded")
@@ -437,7 +442,8 @@ func TestUsersOfNamesThatGoAreInTheSameCommit(t *testing.T) {
 	}
 }
 
-// hostile is a tree with a plan and the folder of an apply that this user did not start: its journal replaces files of the user.
+// hostile is a tree with a plan and the folder of an apply that this user did not start: its journal replaces files of
+// the user.
 func hostile(t *testing.T) (root, profile string, plan *Plan) {
 	t.Helper()
 	home := t.TempDir()
@@ -460,7 +466,8 @@ func hostile(t *testing.T) (root, profile string, plan *Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(root, stagingFolder), map[string]string{".gitignore": stagedMark, stagedJournal: string(written), "1": payload, "2": payload})
+	write(t, filepath.Join(root, stagingFolder),
+		map[string]string{".gitignore": stagedMark, stagedJournal: string(written), "1": payload, "2": payload})
 	return root, profile, plan
 }
 
@@ -507,7 +514,8 @@ func TestNothingIsReplacedOutsideOfTheTreeNorInGit(t *testing.T) {
 		if err == nil {
 			t.Errorf("a plan with %s was applied", file)
 		}
-		o := &Outcome{Root: root, Plan: &Plan{Format: Format, Edits: []Edit{{File: file}}}, After: map[string][]byte{file: []byte("theirs")}}
+		o := &Outcome{Root: root, Plan: &Plan{Format: Format, Edits: []Edit{{File: file}}},
+			After: map[string][]byte{file: []byte("theirs")}}
 		if err := o.write(t.Context(), false, nil); err == nil {
 			t.Errorf("%s was written", file)
 		}
@@ -520,7 +528,8 @@ func TestNothingIsReplacedOutsideOfTheTreeNorInGit(t *testing.T) {
 	}
 }
 
-// Someone who may write in the tree can put a link into the way after it was looked at: nothing is written through it either.
+// Someone who may write in the tree can put a link into the way after it was looked at: nothing is written through it
+// either.
 func TestALinkThatIsPutInTheWayBetweenACheckAndAWriteIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"new", "new/deep", stagingFolder} {
@@ -544,7 +553,8 @@ func TestALinkThatIsPutInTheWayBetweenACheckAndAWriteIsNotFollowed(t *testing.T)
 			if err == nil || !swapped {
 				t.Errorf("error %v, swapped: %t", err, swapped)
 			}
-			if diff := cmp.Diff(map[string]string{"deep/mine": "mine", ".gitignore": stagedMark}, tree(t, outside)); diff != "" {
+			if diff := cmp.Diff(map[string]string{"deep/mine": "mine", ".gitignore": stagedMark},
+				tree(t, outside)); diff != "" {
 				t.Errorf("the folder that the link leads to was changed (-before +after):\n%s", diff)
 			}
 		})
@@ -576,7 +586,8 @@ func TestAPlanIsNotMadeWhereAnApplyIsHalfDone(t *testing.T) {
 	}
 	_, err := Make(t.Context(), o.Root, memcachedRequest)
 	wantProblem(t, err, "an apply ended before it was done: 0 of 5 files")
-	if problem := (*project.UserError)(nil); !errors.As(err, &problem) || !strings.Contains(problem.Try, "apply -C "+o.Root) {
+	if problem := (*project.UserError)(nil); !errors.As(err, &problem) ||
+		!strings.Contains(problem.Try, "apply -C "+o.Root) {
 		t.Errorf("the hint is no command that goes on: %v", err)
 	}
 }

@@ -158,7 +158,8 @@ func (s *staging) commit(ctx context.Context, step stagedStep) error {
 	}
 	s.about()
 	// Unlike add, this takes a removed file whose removal is in the index already.
-	if _, err := gitWith(ctx, s.root, strings.NewReader(strings.Join(files, "\x00")), "update-index", "--add", "--remove", "-z", "--stdin"); err != nil {
+	if _, err := gitWith(ctx, s.root, strings.NewReader(strings.Join(files, "\x00")), "update-index", "--add",
+		"--remove", "-z", "--stdin"); err != nil {
 		return err
 	}
 	s.about()
@@ -180,7 +181,8 @@ func (s *staging) checkOthersClean(ctx context.Context) error {
 	}
 	for name := range strings.SplitSeq(string(out), "\x00") {
 		if !ours[name] {
-			return project.Problem("git stash push -- "+project.Quote(name), "the tree has uncommitted changes: %s", name)
+			return project.Problem("git stash push -- "+project.Quote(name),
+				"the tree has uncommitted changes: %s", name)
 		}
 	}
 	return nil

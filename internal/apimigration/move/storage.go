@@ -14,8 +14,8 @@ import (
 
 const storageMarker = "// +kubebuilder:storageversion"
 
-// storageEdits leaves the storage marker on exactly one version of each kind that moves. What other versions than the old
-// and the new one have of it, editOtherVersions sees to.
+// storageEdits leaves the storage marker on exactly one version of each kind that moves. What other versions than the
+// old and the new one have of it, editOtherVersions sees to.
 func (s *surgery) storageEdits(file *project.File, at home) []edit {
 	var edits []edit
 	if len(s.successors) > 0 {
@@ -63,8 +63,8 @@ func isStorageMarker(comment *ast.Comment) bool {
 	return strings.TrimSpace(strings.TrimPrefix(comment.Text, "//")) == "+kubebuilder:storageversion"
 }
 
-// storesAt reports whether a kind that moves is to carry the storage marker in a home. Where a third version carries it and
-// objects are to be stored as before, neither the old version nor the new one does.
+// storesAt reports whether a kind that moves is to carry the storage marker in a home. Where a third version carries it
+// and objects are to be stored as before, neither the old version nor the new one does.
 func (s *surgery) storesAt(kind string, at home) bool {
 	if s.request.Storage == StorageNew {
 		return at == homeNew
@@ -123,8 +123,10 @@ func (s *surgery) unmark(file *project.File, kind string) error {
 		for _, group := range syntax.Comments {
 			for _, comment := range group.List {
 				if comment.Pos() > from && comment.End() < to && isStorageMarker(comment) {
-					first, end := wholeLines(source, fset.Position(comment.Pos()).Offset, fset.Position(comment.End()).Offset)
-					s.files[file.Path] = &change{content: []byte(splice(source, 0, len(source), []edit{{first, end, ""}})), why: why}
+					first, end := wholeLines(source, fset.Position(comment.Pos()).Offset,
+						fset.Position(comment.End()).Offset)
+					s.files[file.Path] = &change{content: []byte(splice(source, 0, len(source),
+						[]edit{{first, end, ""}})), why: why}
 					return nil
 				}
 			}

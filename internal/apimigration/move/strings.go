@@ -14,8 +14,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
-// reportStrings lists the strings of the code that say the old group or kind: objects in clusters carry some of them, so that
-// only a person can decide.
+// reportStrings lists the strings of the code that say the old group or kind: objects in clusters carry some of them,
+// so that only a person can decide.
 func (s *surgery) reportStrings() {
 	if len(s.successors) == 0 {
 		return
@@ -85,7 +85,8 @@ func (s *surgery) isAnchored(file *project.File, literal *ast.BasicLit) bool {
 // isKindConstant: the copy's value has been changed.
 func (s *surgery) isKindConstant(d *split.Declaration, literal *ast.BasicLit) bool {
 	value, err := strconv.Unquote(literal.Value)
-	return err == nil && s.renaming != nil && d.What == "const" && (value == s.renaming.from || value == s.successors[0].old.List)
+	return err == nil && s.renaming != nil && d.What == "const" &&
+		(value == s.renaming.from || value == s.successors[0].old.List)
 }
 
 // nameAbove is what a string is the value of.
@@ -110,14 +111,18 @@ func (s *surgery) adviceOn(name, value string) string {
 	all := strings.ToLower(name + " " + value)
 	switch {
 	case strings.Contains(all, "finalizer"):
-		return "is a finalizer that objects carry: the code for the new kind sets it as well. Choose one that says the new name, and see the plan of the copy"
+		return "is a finalizer that objects carry: the code for the new kind sets it as well. Choose one that says " +
+			"the new name, and see the plan of the copy"
 	case strings.Contains(strings.ToLower(name), "leaderelection"):
 		return "is the name of a lock: leave it, or two releases of the operator work at the same time"
 	case strings.Contains(value, s.old.Name()):
 		return "" // see mentions
 	case value == s.old.Group:
 		return "names the old group: decide whether the new one is meant"
-	case slices.ContainsFunc(s.successors, func(one succession) bool { return value == one.old.Kind || value == one.old.List }):
+	case slices.ContainsFunc(s.successors, func(one succession) bool {
+		return value == one.old.Kind ||
+			value == one.old.List
+	}):
 		return "names the old kind: decide whether the new one is meant"
 	case strings.Contains(value, "/"):
 		return "is a label or an annotation with the old name: objects carry it, and selectors look for it"
@@ -148,7 +153,8 @@ func (s *surgery) reportNames() {
 			}
 		}
 		if len(names) > 0 {
-			s.finding(s.project.Place(first), "named after %s, and left as it is: %s", s.renaming.from, strings.Join(names, ", "))
+			s.finding(s.project.Place(first), "named after %s, and left as it is: %s", s.renaming.from,
+				strings.Join(names, ", "))
 		}
 	}
 }

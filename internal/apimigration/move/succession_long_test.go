@@ -13,20 +13,28 @@ func TestTheGuidesKindIsMovedToAnotherGroupOrGivenAnotherNameInAnotherVersion(t 
 		"another group": {
 			to: "new-group.example.com/v1", pkg: "newgroup/v1",
 			created: []string{
-				"deploy/crds/new-group.example.com_catalogsourceconfigs_crd.yaml", "pkg/apis/addtoscheme_newgroup_v1.go", "pkg/apis/internal/shared/shared.go",
-				"pkg/apis/newgroup/group.go", "pkg/apis/newgroup/v1/catalogsourceconfig.go", "pkg/apis/newgroup/v1/catalogsourceconfig_types.go",
-				"pkg/apis/newgroup/v1/doc.go", "pkg/apis/newgroup/v1/register.go", "pkg/apis/newgroup/v1/zz_generated.deepcopy.go",
-				"pkg/apis/shared/doc.go", "pkg/apis/shared/phase.go", "pkg/apis/shared/phase_types.go", "pkg/apis/shared/zz_generated.deepcopy.go",
+				"deploy/crds/new-group.example.com_catalogsourceconfigs_crd.yaml",
+				"pkg/apis/addtoscheme_newgroup_v1.go", "pkg/apis/internal/shared/shared.go",
+				"pkg/apis/newgroup/group.go", "pkg/apis/newgroup/v1/catalogsourceconfig.go",
+				"pkg/apis/newgroup/v1/catalogsourceconfig_types.go",
+				"pkg/apis/newgroup/v1/doc.go", "pkg/apis/newgroup/v1/register.go",
+				"pkg/apis/newgroup/v1/zz_generated.deepcopy.go",
+				"pkg/apis/shared/doc.go", "pkg/apis/shared/phase.go", "pkg/apis/shared/phase_types.go",
+				"pkg/apis/shared/zz_generated.deepcopy.go",
 			},
 			crd: "catalogsourceconfigs.new-group.example.com",
 		},
 		"another name and version": {
 			to: "operators.example.com/v2", kind: "CatalogSourceConfigurer", pkg: "operators/v2",
 			created: []string{
-				"deploy/crds/operators.example.com_catalogsourceconfigurers_crd.yaml", "pkg/apis/addtoscheme_operators_v2.go", "pkg/apis/operators/internal/shared/shared.go",
-				"pkg/apis/operators/shared/doc.go", "pkg/apis/operators/shared/phase.go", "pkg/apis/operators/shared/phase_types.go", "pkg/apis/operators/shared/zz_generated.deepcopy.go",
-				"pkg/apis/operators/v2/catalogsourceconfigurer.go", "pkg/apis/operators/v2/catalogsourceconfigurer_types.go",
-				"pkg/apis/operators/v2/doc.go", "pkg/apis/operators/v2/register.go", "pkg/apis/operators/v2/zz_generated.deepcopy.go",
+				"deploy/crds/operators.example.com_catalogsourceconfigurers_crd.yaml",
+				"pkg/apis/addtoscheme_operators_v2.go", "pkg/apis/operators/internal/shared/shared.go",
+				"pkg/apis/operators/shared/doc.go", "pkg/apis/operators/shared/phase.go",
+				"pkg/apis/operators/shared/phase_types.go", "pkg/apis/operators/shared/zz_generated.deepcopy.go",
+				"pkg/apis/operators/v2/catalogsourceconfigurer.go",
+				"pkg/apis/operators/v2/catalogsourceconfigurer_types.go",
+				"pkg/apis/operators/v2/doc.go", "pkg/apis/operators/v2/register.go",
+				"pkg/apis/operators/v2/zz_generated.deepcopy.go",
 			},
 			crd: "catalogsourceconfigurers.operators.example.com",
 		},
@@ -47,9 +55,12 @@ func TestAnotherGroupOrNameGoesTogetherWithEveryOtherOption(t *testing.T) {
 				dir     string
 				request Request
 			}{
-				{guide, elsewhereWith("operators.example.com/v2", "Catalog", options{shared, old, UnexportedInternal}, guideRequest)},
-				{guide, elsewhereWith("new.example.com/v1", "Catalog", options{shared, old, UnexportedExport}, guideRequest)},
-				{kubebuilder, elsewhereWith("storage.example.com/v1", "MemoryCache", options{shared, old, UnexportedInternal}, memcachedRequest)},
+				{guide, elsewhereWith("operators.example.com/v2", "Catalog",
+					options{shared, old, UnexportedInternal}, guideRequest)},
+				{guide, elsewhereWith("new.example.com/v1", "Catalog",
+					options{shared, old, UnexportedExport}, guideRequest)},
+				{kubebuilder, elsewhereWith("storage.example.com/v1", "MemoryCache",
+					options{shared, old, UnexportedInternal}, memcachedRequest)},
 			} {
 				t.Run(one.request.To+","+shared+","+old, func(t *testing.T) {
 					checkSuccession(t, one.dir, one.request)

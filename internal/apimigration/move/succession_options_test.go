@@ -57,21 +57,28 @@ func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
 		has     map[string]string
 	}{
 		"wrap": {
-			elsewhereWith("new.example.com/v1", "Catalog", options{SharedNewest, OldWrap, UnexportedExport}, guideRequest),
-			map[string]string{types: "Spec   newv1.CatalogSpec", code: "CSCFinalizer = newv1.CSCFinalizer", "pkg/apis/new/v1/phase.go": "package v1"},
+			elsewhereWith("new.example.com/v1", "Catalog",
+				options{SharedNewest, OldWrap, UnexportedExport}, guideRequest),
+			map[string]string{types: "Spec   newv1.CatalogSpec", code: "CSCFinalizer = newv1.CSCFinalizer",
+				"pkg/apis/new/v1/phase.go": "package v1"},
 		},
 		"alias": {
-			elsewhereWith("operators.example.com/v2", "Catalog", options{SharedDuplicate, OldAlias, UnexportedInternal}, guideRequest),
-			map[string]string{types: "type CatalogSourceConfig operatorsv2.Catalog\n", "pkg/apis/operators/v1/register.go": "CatalogSourceConfigKind = \"CatalogSourceConfig\""},
+			elsewhereWith("operators.example.com/v2", "Catalog",
+				options{SharedDuplicate, OldAlias, UnexportedInternal}, guideRequest),
+			map[string]string{types: "type CatalogSourceConfig operatorsv2.Catalog\n",
+				"pkg/apis/operators/v1/register.go": "CatalogSourceConfigKind = \"CatalogSourceConfig\""},
 		},
 		"remove": {
-			elsewhereWith("new.example.com/v1", "", options{SharedPackage, OldRemove, UnexportedInternal}, guideRequest),
-			map[string]string{"pkg/apis/shared/phase.go": "package shared", "pkg/apis/new/v1/catalogsourceconfig_types.go": "type CatalogSourceConfig struct"},
+			elsewhereWith("new.example.com/v1", "", options{SharedPackage, OldRemove,
+				UnexportedInternal}, guideRequest),
+			map[string]string{"pkg/apis/shared/phase.go": "package shared",
+				"pkg/apis/new/v1/catalogsourceconfig_types.go": "type CatalogSourceConfig struct"},
 		},
 		"both kinds": {
 			both,
 			map[string]string{
-				"pkg/apis/new/v1/phase.go": "func NewPhase(", "deploy/crds/new.example.com_operatorgroups_crd.yaml": "name: operatorgroups.new.example.com",
+				"pkg/apis/new/v1/phase.go":                                 "func NewPhase(",
+				"deploy/crds/new.example.com_operatorgroups_crd.yaml":      "name: operatorgroups.new.example.com",
 				"pkg/controller/operatorgroup/operatorgroup_controller.go": "group *newv1.OperatorGroup",
 			},
 		},
@@ -166,10 +173,14 @@ func TestEmbeddedCountedAndGenericCodeFollowsAnotherName(t *testing.T) {
 	lay(t, dir, "api/v1/extra.go", trickyTypes)
 	lay(t, dir, "internal/controller/use.go", trickyUse)
 	for to, test := range map[string]struct{ file, has, use string }{
-		"cache.example.com/v1": {"api/v1/memorycache_extra.go", "MemoryCacheModeA MemoryCacheMode = iota\n\tModeBMemoryCache\n", "v1.MemoryCacheHolder{MemoryCacheBase: v1.MemoryCacheBase{}}.MemcachedRef) + int(v1.ModeBMemoryCache)"},
-		"cache.example.com/v2": {"api/v2/extra.go", "MemoryCacheModeA MemoryCacheMode = iota\n\tModeB\n", "v2.MemoryCacheHolder{MemoryCacheBase: v2.MemoryCacheBase{}}.MemcachedRef) + int(v2.ModeB)"},
+		"cache.example.com/v1": {"api/v1/memorycache_extra.go",
+			"MemoryCacheModeA MemoryCacheMode = iota\n\tModeBMemoryCache\n",
+			"v1.MemoryCacheHolder{MemoryCacheBase: v1.MemoryCacheBase{}}.MemcachedRef) + int(v1.ModeBMemoryCache)"},
+		"cache.example.com/v2": {"api/v2/extra.go", "MemoryCacheModeA MemoryCacheMode = iota\n\tModeB\n",
+			"v2.MemoryCacheHolder{MemoryCacheBase: v2.MemoryCacheBase{}}.MemcachedRef) + int(v2.ModeB)"},
 	} {
-		after := checkSuccession(t, dir, elsewhereWith(to, "MemoryCache", options{SharedPackage, OldKeep, UnexportedInternal}, memcachedRequest))
+		after := checkSuccession(t, dir, elsewhereWith(to, "MemoryCache",
+			options{SharedPackage, OldKeep, UnexportedInternal}, memcachedRequest))
 		for file, text := range map[string]string{test.file: test.has, "internal/controller/use.go": test.use} {
 			if !strings.Contains(after[file], text) {
 				t.Errorf("%s lacks %q:\n%s", file, text, after[file])

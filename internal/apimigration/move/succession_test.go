@@ -19,8 +19,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 )
 
-// succeeded applies a request that ends in another definition, and asserts what holds after every such one. both is a test
-// for the migrated tree, of the package in folder.
+// succeeded applies a request that ends in another definition, and asserts what holds after every such one. both is a
+// test for the migrated tree, of the package in folder.
 func succeeded(t *testing.T, dir, folder, both string, request Request) (plan *Plan, before, after map[string]string) {
 	t.Helper()
 	before = tree(t, dir)
@@ -73,11 +73,13 @@ func bothKinds(pkg, add string, imports []string, kinds map[string]string) strin
 	for _, one := range imports {
 		fmt.Fprintf(&out, "\t%s\n", one)
 	}
-	fmt.Fprintf(&out, ")\n\nfunc TestBothKindsAreRegistered(t *testing.T) {\n\tscheme := runtime.NewScheme()\n\t%s\n\tfor want, object := range map[string]runtime.Object{\n", add)
+	fmt.Fprintf(&out, ")\n\nfunc TestBothKindsAreRegistered(t *testing.T) {\n\tscheme := "+
+		"runtime.NewScheme()\n\t%s\n\tfor want, object := range map[string]runtime.Object{\n", add)
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		fmt.Fprintf(&out, "\t\t%q: &%s{},\n", kind, kinds[kind])
 	}
-	out.WriteString("\t} {\n\t\tif found, _, err := scheme.ObjectKinds(object); err != nil || len(found) != 1 || found[0].String() != want {\n\t\t\tt.Errorf(\"%T: %v, %v\", object, found, err)\n\t\t}\n\t}\n}\n")
+	out.WriteString("\t} {\n\t\tif found, _, err := scheme.ObjectKinds(object); err != nil || len(found) != 1 || " +
+		"found[0].String() != want {\n\t\t\tt.Errorf(\"%T: %v, %v\", object, found, err)\n\t\t}\n\t}\n}\n")
 	formatted, err := format.Source([]byte(out.String()))
 	if err != nil {
 		return out.String()
@@ -103,9 +105,11 @@ func (test guideSuccession) run(t *testing.T) {
 	imports := []string{`operatorsv1 "github.com/test-org/test-operator/pkg/apis/operators/v1"`}
 	literal := "operatorsv1." + kind
 	if test.pkg != "operators/v1" {
-		imports, literal = append(imports, fmt.Sprintf(`created "github.com/test-org/test-operator/pkg/apis/%s"`, test.pkg)), "created."+kind
+		imports, literal = append(imports, fmt.Sprintf(`created "github.com/test-org/test-operator/pkg/apis/%s"`,
+			test.pkg)), "created."+kind
 	}
-	both := bothKinds("apis", "if err := AddToScheme(scheme); err != nil {\n\t\tt.Fatal(err)\n\t}", imports, map[string]string{old: "operatorsv1.CatalogSourceConfig", test.to + ", Kind=" + kind: literal})
+	both := bothKinds("apis", "if err := AddToScheme(scheme); err != nil {\n\t\tt.Fatal(err)\n\t}", imports,
+		map[string]string{old: "operatorsv1.CatalogSourceConfig", test.to + ", Kind=" + kind: literal})
 	plan, before, after := succeeded(t, fixture(t, "guide"), "pkg/apis", both, request)
 	if diff := gocmp.Diff(test.created, newIn(before, after)); diff != "" {
 		t.Errorf("new files (-want +got):\n%s", diff)
@@ -131,17 +135,23 @@ func TestTheGuidesKindIsMovedToAnotherGroupAndGivenAnotherName(t *testing.T) {
 			to: "operators.example.com/v1", kind: "CatalogSourceConfigurer", pkg: "operators/v1",
 			created: []string{
 				"deploy/crds/operators.example.com_catalogsourceconfigurers_crd.yaml",
-				"pkg/apis/operators/v1/catalogsourceconfigurer.go", "pkg/apis/operators/v1/catalogsourceconfigurer_register.go", "pkg/apis/operators/v1/catalogsourceconfigurer_types.go",
+				"pkg/apis/operators/v1/catalogsourceconfigurer.go",
+				"pkg/apis/operators/v1/catalogsourceconfigurer_register.go",
+				"pkg/apis/operators/v1/catalogsourceconfigurer_types.go",
 			},
 			crd: "catalogsourceconfigurers.operators.example.com", golden: true,
 		},
 		"another group, name and version": {
 			to: "new-group.example.com/v1alpha1", kind: "CatalogSourceConfigurer", pkg: "newgroup/v1alpha1",
 			created: []string{
-				"deploy/crds/new-group.example.com_catalogsourceconfigurers_crd.yaml", "pkg/apis/addtoscheme_newgroup_v1alpha1.go", "pkg/apis/internal/shared/shared.go",
-				"pkg/apis/newgroup/group.go", "pkg/apis/newgroup/v1alpha1/catalogsourceconfigurer.go", "pkg/apis/newgroup/v1alpha1/catalogsourceconfigurer_types.go",
-				"pkg/apis/newgroup/v1alpha1/doc.go", "pkg/apis/newgroup/v1alpha1/register.go", "pkg/apis/newgroup/v1alpha1/zz_generated.deepcopy.go",
-				"pkg/apis/shared/doc.go", "pkg/apis/shared/phase.go", "pkg/apis/shared/phase_types.go", "pkg/apis/shared/zz_generated.deepcopy.go",
+				"deploy/crds/new-group.example.com_catalogsourceconfigurers_crd.yaml",
+				"pkg/apis/addtoscheme_newgroup_v1alpha1.go", "pkg/apis/internal/shared/shared.go",
+				"pkg/apis/newgroup/group.go", "pkg/apis/newgroup/v1alpha1/catalogsourceconfigurer.go",
+				"pkg/apis/newgroup/v1alpha1/catalogsourceconfigurer_types.go",
+				"pkg/apis/newgroup/v1alpha1/doc.go", "pkg/apis/newgroup/v1alpha1/register.go",
+				"pkg/apis/newgroup/v1alpha1/zz_generated.deepcopy.go",
+				"pkg/apis/shared/doc.go", "pkg/apis/shared/phase.go", "pkg/apis/shared/phase_types.go",
+				"pkg/apis/shared/zz_generated.deepcopy.go",
 			},
 			crd: "catalogsourceconfigurers.new-group.example.com", golden: true,
 		},
@@ -197,7 +207,8 @@ var memcachedSizes = map[string]int32{"small": 1}
 
 var _ interface{ Default() } = &Memcached{}
 `,
-	"config/crd/kustomization.yaml": "resources:\n- bases/cache.example.com_memcacheds.yaml # the cache\n- bases/cache.example.com_backups.yaml\n# +kubebuilder:scaffold:crdkustomizeresource\n",
+	"config/crd/kustomization.yaml": "resources:\n- bases/cache.example.com_memcacheds.yaml # the cache\n- " +
+		"bases/cache.example.com_backups.yaml\n# +kubebuilder:scaffold:crdkustomizeresource\n",
 }
 
 func kubebuilderFixture(t *testing.T, folder string) string {
@@ -211,7 +222,9 @@ func kubebuilderFixture(t *testing.T, folder string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lay(t, dir, types, strings.Replace(string(content), "// +kubebuilder:subresource:status\n", "// +kubebuilder:subresource:status\n// +kubebuilder:resource:path=memcacheds,shortName=mc,categories=all\n", 1))
+	lay(t, dir, types, strings.Replace(string(content), "// +kubebuilder:subresource:status\n",
+		"// +kubebuilder:subresource:status\n// +kubebuilder:resource:path=memcacheds,shortName=mc,categories=all\n",
+		1))
 	run(t, dir, "git", "add", ".")
 	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "more")
 	if folder != "api" {
@@ -231,40 +244,65 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 		findings         []string
 	}{
 		"one group, which becomes two": {
-			folder: "api", to: "storage.example.com/v1", pkg: "api/storage/v1", crd: "config/crd/bases/storage.example.com_memcacheds.yaml",
+			folder: "api", to: "storage.example.com/v1", pkg: "api/storage/v1",
+			crd: "config/crd/bases/storage.example.com_memcacheds.yaml",
 			has: map[string][]string{
-				"api/storage/v1/groupversion_info.go": {"storage v1 API group", "+groupName=storage.example.com\n", `Group: "storage.example.com", Version: "v1"`},
-				"api/storage/v1/memcached_types.go":   {"path=memcacheds,shortName=mc", `"github.com/test-org/cache-operator/api/shared"`},
+				"api/storage/v1/groupversion_info.go": {"storage v1 API group", "+groupName=storage.example.com\n",
+					`Group: "storage.example.com", Version: "v1"`},
+				"api/storage/v1/memcached_types.go": {"path=memcacheds,shortName=mc",
+					`"github.com/test-org/cache-operator/api/shared"`},
 				"internal/controller/owner.go": {
-					"groups=cache.example.com,resources=memcacheds;backups,verbs=get;list;watch\n// +kubebuilder:rbac:groups=storage.example.com,resources=memcacheds,verbs=get;list;watch\n",
-					"groups=cache.example.com,resources=memcacheds/status,verbs=update\n// +kubebuilder:rbac:groups=storage.example.com,resources=memcacheds/status,verbs=update\n",
+					"groups=cache.example.com,resources=memcacheds;backups,verbs=get;list;watch\n// " +
+						"+kubebuilder:rbac:groups=storage.example.com,resources=memcacheds,verbs=get;list;watch\n",
+					"groups=cache.example.com,resources=memcacheds/status,verbs=update\n// " +
+						"+kubebuilder:rbac:groups=storage.example.com,resources=memcacheds/status,verbs=update\n",
 					`storagev1.GroupVersion.WithKind("Memcached")`,
 				},
-				"cmd/main.go":                   {"cachev1.AddToScheme(scheme))\n\tutilruntime.Must(storagev1.AddToScheme(scheme))"},
-				"PROJECT":                       {"  group: storage\n  kind: Memcached\n  path: github.com/test-org/cache-operator/api/storage/v1\n  version: v1\n", "  group: cache\n  kind: Memcached\n"},
-				"config/crd/kustomization.yaml": {"- bases/cache.example.com_memcacheds.yaml # the cache\n- bases/storage.example.com_memcacheds.yaml # the cache\n- bases/cache"},
+				"cmd/main.go": {
+					"cachev1.AddToScheme(scheme))\n\tutilruntime.Must(storagev1.AddToScheme(scheme))",
+				},
+				"PROJECT": {"  group: storage\n  kind: Memcached\n  path: " +
+					"github.com/test-org/cache-operator/api/storage/v1\n  version: v1\n",
+					"  group: cache\n  kind: Memcached\n"},
+				"config/crd/kustomization.yaml": {"- bases/cache.example.com_memcacheds.yaml # the cache\n- " +
+					"bases/storage.example.com_memcacheds.yaml # the cache\n- bases/cache"},
 			},
 			findings: []string{
-				"PROJECT: the project has one group", "api/v1/memcached_webhook.go:3: is about a webhook of cache.example.com/v1", "owner.go:14: \"cache.example.com/memcached-finalizer\" is a finalizer",
-				"owner.go:15: \"cache.example.com/memcached\" is a label", "owner.go:25: \"f00.cache.example.com\" is the name of a lock",
+				"PROJECT: the project has one group", "api/v1/memcached_webhook.go:3: is about a webhook of " +
+					"cache.example.com/v1", "owner.go:14: \"cache.example.com/memcached-finalizer\" is a finalizer",
+				"owner.go:15: \"cache.example.com/memcached\" is a label",
+				"owner.go:25: \"f00.cache.example.com\" is the name of a lock",
 			},
 		},
 		"several groups, and another name": {
-			folder: "api/cache", to: "storage.example.org/v1beta2", kind: "MemoryCache", pkg: "api/storage/v1beta2", crd: "config/crd/bases/storage.example.org_memorycaches.yaml",
+			folder: "api/cache", to: "storage.example.org/v1beta2", kind: "MemoryCache", pkg: "api/storage/v1beta2",
+			crd: "config/crd/bases/storage.example.org_memorycaches.yaml",
 			has: map[string][]string{
-				"api/storage/v1beta2/memorycache_types.go":   {"// MemoryCache is the Schema for the memorycaches API\n", "path=memorycaches,shortName=mc,categories=all\n", "type MemoryCacheStatus struct"},
-				"api/storage/v1beta2/memorycache_webhook.go": {"func defaultSize(spec *MemoryCacheSpec)", `memoryCacheSizes["small"]`, "= &MemoryCache{}"},
-				"PROJECT":                      {"  domain: example.org\n  group: storage\n  kind: MemoryCache\n  path: github.com/test-org/cache-operator/api/storage/v1beta2\n  version: v1beta2\n"},
-				"internal/controller/owner.go": {"groups=storage.example.org,resources=memorycaches,verbs=get;list;watch\n", "func owner(memcached *storagev1beta2.MemoryCache)"},
+				"api/storage/v1beta2/memorycache_types.go": {
+					"// MemoryCache is the Schema for the memorycaches API\n",
+					"path=memorycaches,shortName=mc,categories=all\n", "type MemoryCacheStatus struct",
+				},
+				"api/storage/v1beta2/memorycache_webhook.go": {"func defaultSize(spec *MemoryCacheSpec)",
+					`memoryCacheSizes["small"]`, "= &MemoryCache{}"},
+				"PROJECT": {"  domain: example.org\n  group: storage\n  kind: MemoryCache\n  " +
+					"path: github.com/test-org/cache-operator/api/storage/v1beta2\n  version: v1beta2\n"},
+				"internal/controller/owner.go": {
+					"groups=storage.example.org,resources=memorycaches,verbs=get;list;watch\n",
+					"func owner(memcached *storagev1beta2.MemoryCache)",
+				},
 			},
 			findings: []string{"owner.go:25: \"Memcached\" names the old kind"},
 		},
 		"several groups in apis, and another name in the same version": {
-			folder: "apis/cache", to: "cache.example.com/v1", kind: "MemoryCache", pkg: "apis/cache/v1", crd: "config/crd/bases/cache.example.com_memorycaches.yaml",
+			folder: "apis/cache", to: "cache.example.com/v1", kind: "MemoryCache", pkg: "apis/cache/v1",
+			crd: "config/crd/bases/cache.example.com_memorycaches.yaml",
 			has: map[string][]string{
-				"apis/cache/v1/memorycache_types.go":   {"// +kubebuilder:resource:path=memorycaches,categories=all\n", "SchemeBuilder.Register(&MemoryCache{}, &MemoryCacheList{})"},
-				"apis/cache/v1/memorycache_webhook.go": {"func defaultSizeMemoryCache(spec *MemoryCacheSpec)", "= &MemoryCache{}"},
-				"PROJECT":                              {"  group: cache\n  kind: MemoryCache\n  path: github.com/test-org/cache-operator/apis/cache/v1\n  version: v1\n"},
+				"apis/cache/v1/memorycache_types.go": {"// +kubebuilder:resource:path=memorycaches,categories=all\n",
+					"SchemeBuilder.Register(&MemoryCache{}, &MemoryCacheList{})"},
+				"apis/cache/v1/memorycache_webhook.go": {"func defaultSizeMemoryCache(spec *MemoryCacheSpec)",
+					"= &MemoryCache{}"},
+				"PROJECT": {"  group: cache\n  kind: MemoryCache\n  path: " +
+					"github.com/test-org/cache-operator/apis/cache/v1\n  version: v1\n"},
 			},
 			lacks:    map[string][]string{"PROJECT": {"multigroup"}},
 			findings: []string{"the short name mc belongs to Memcached"},
@@ -274,7 +312,8 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 			t.Parallel()
 			dir := kubebuilderFixture(t, test.folder)
 			request := guideRequest
-			request.Kinds, request.From, request.To, request.ToKind = []string{"Memcached"}, "cache.example.com/v1", test.to, test.kind
+			request.Kinds, request.From, request.To, request.ToKind = []string{"Memcached"},
+				"cache.example.com/v1", test.to, test.kind
 			kind := cmp.Or(test.kind, "Memcached")
 			const module = "github.com/test-org/cache-operator/"
 			imports := []string{fmt.Sprintf("cachev1 %q", module+test.folder+"/v1")}
@@ -283,7 +322,8 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 				imports, literal = append(imports, fmt.Sprintf("created %q", module+test.pkg)), "created."+kind
 				add += "\n\tcreated.AddToScheme(scheme)"
 			}
-			both := bothKinds("controller", add, imports, map[string]string{old: "cachev1.Memcached", test.to + ", Kind=" + kind: literal})
+			both := bothKinds("controller", add, imports,
+				map[string]string{old: "cachev1.Memcached", test.to + ", Kind=" + kind: literal})
 			plan, _, after := succeeded(t, dir, "internal/controller", both, request)
 			acceptable(t, test.crd, after[test.crd])
 			for file, texts := range test.has {
@@ -301,7 +341,10 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 				}
 			}
 			for _, want := range test.findings {
-				if !slices.ContainsFunc(plan.Findings, func(f Finding) bool { return strings.Contains(f.Place+": "+f.Text, want) }) {
+				if !slices.ContainsFunc(plan.Findings, func(f Finding) bool {
+					return strings.Contains(f.Place+": "+
+						f.Text, want)
+				}) {
 					t.Errorf("no finding says %q: %v", want, plan.Findings)
 				}
 			}
@@ -317,13 +360,19 @@ func TestAnotherGroupOrNameThatCannotBeMeantIsRefused(t *testing.T) {
 		change func(*Request)
 		want   string
 	}{
-		"a kind that exists":           {func(r *Request) { r.To, r.ToKind = r.From, "OperatorGroup" }, "operators.example.com/v1 has a kind OperatorGroup already"},
-		"its own name":                 {func(r *Request) { r.To, r.ToKind = r.From, "CatalogSourceConfig" }, "is the kind's name already"},
-		"no name of a kind":            {func(r *Request) { r.ToKind = "catalog-source" }, "is no name of a kind"},
-		"one name for two kinds":       {func(r *Request) { r.Kinds, r.ToKind = []string{"CatalogSourceConfig", "OperatorGroup"}, "Both" }, "--to-kind is the new name of one kind, and 2 are named"},
-		"no group":                     {func(r *Request) { r.To = "New_Group/v1" }, "is no group"},
-		"a group without a domain":     {func(r *Request) { r.To = "operators/v1" }, "is no group"},
-		"storage in the old version":   {func(r *Request) { r.To, r.Storage = "new.example.com/v1", StorageOld }, "--storage old does not go with it"},
+		"a kind that exists": {func(r *Request) { r.To, r.ToKind = r.From, "OperatorGroup" },
+			"operators.example.com/v1 has a kind OperatorGroup already"},
+		"its own name": {func(r *Request) { r.To, r.ToKind = r.From, "CatalogSourceConfig" },
+			"is the kind's name already"},
+		"no name of a kind": {func(r *Request) { r.ToKind = "catalog-source" }, "is no name of a kind"},
+		"one name for two kinds": {func(r *Request) {
+			r.Kinds,
+				r.ToKind = []string{"CatalogSourceConfig", "OperatorGroup"}, "Both"
+		}, "--to-kind is the new name of one kind, and 2 are named"},
+		"no group":                 {func(r *Request) { r.To = "New_Group/v1" }, "is no group"},
+		"a group without a domain": {func(r *Request) { r.To = "operators/v1" }, "is no group"},
+		"storage in the old version": {func(r *Request) { r.To, r.Storage = "new.example.com/v1", StorageOld },
+			"--storage old does not go with it"},
 		"the same version and no name": {func(r *Request) { r.To = r.From }, "exists already"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -342,7 +391,8 @@ func TestAnotherGroupOrNameThatCannotBeMeantIsRefused(t *testing.T) {
 func TestANewNameThatIsTakenIsABlockerWithItsPlace(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "guide")
-	appendTo(t, filepath.Join(dir, "pkg/apis/operators/v1/operatorgroup.go"), "\n// CatalogSpec is taken.\ntype CatalogSpec struct{}\n")
+	appendTo(t, filepath.Join(dir, "pkg/apis/operators/v1/operatorgroup.go"),
+		"\n// CatalogSpec is taken.\ntype CatalogSpec struct{}\n")
 	lay(t, dir, "deploy/crds/operators.example.com_catalogs_crd.yaml", "taken: true\n")
 	request := guideRequest
 	request.To, request.ToKind = request.From, "Catalog"
@@ -352,8 +402,10 @@ func TestANewNameThatIsTakenIsABlockerWithItsPlace(t *testing.T) {
 		got = append(got, blocker.Place+": "+blocker.Text)
 	}
 	want := []string{
-		"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml: the new definition would be deploy/crds/operators.example.com_catalogs_crd.yaml, which is there already",
-		"pkg/apis/operators/v1/operatorgroup.go:19: CatalogSourceConfigSpec is to be copied as CatalogSpec, which is here already: rename one of them first",
+		"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml: the new definition would be " +
+			"deploy/crds/operators.example.com_catalogs_crd.yaml, which is there already",
+		"pkg/apis/operators/v1/operatorgroup.go:19: CatalogSourceConfigSpec is to be copied as CatalogSpec, which is " +
+			"here already: rename one of them first",
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("blockers (-want +got):\n%s", diff)

@@ -49,17 +49,24 @@ func (r Request) checkSuccession(versions []*project.Version) error {
 	kinds := r.Kinds
 	switch {
 	case !groupName.MatchString(group):
-		return project.Problem("api-migrator plan --to GROUP/VERSION", "%q is no group: a group is a domain in lower case, such as cache.example.com", group)
+		return project.Problem("api-migrator plan --to GROUP/VERSION",
+			"%q is no group: a group is a domain in lower case, such as cache.example.com", group)
 	case r.ToKind != "" && len(r.Kinds) != 1:
-		return project.Problem("api-migrator plan --kind KIND --to-kind NEWKIND", "--to-kind is the new name of one kind, and %d are named: %s", len(r.Kinds), strings.Join(r.Kinds, ", "))
+		return project.Problem("api-migrator plan --kind KIND --to-kind NEWKIND",
+			"--to-kind is the new name of one kind, and %d are named: %s", len(r.Kinds), strings.Join(r.Kinds, ", "))
 	case r.ToKind != "" && !kindName.MatchString(r.ToKind):
-		return project.Problem("api-migrator plan --to-kind NewKind", "%q is no name of a kind: letters and digits, beginning with an upper-case letter", r.ToKind)
+		return project.Problem("api-migrator plan --to-kind NewKind",
+			"%q is no name of a kind: letters and digits, beginning with an upper-case letter", r.ToKind)
 	case r.To == r.From && r.Old != OldKeep:
-		return project.Problem("api-migrator plan --old keep", "with another name in the same version both kinds stand in one package, and the old one stays as it is: --old %s does not go with it", r.Old)
+		return project.Problem("api-migrator plan --old keep",
+			"with another name in the same version both kinds stand in one package, and the old one stays as it is: "+
+				"--old %s does not go with it", r.Old)
 	case r.ToKind == r.Kinds[0]:
 		return project.Problem("api-migrator plan --to-kind NEWKIND", "%s is the kind's name already", r.ToKind)
 	case r.Storage == StorageOld:
-		return project.Problem("api-migrator plan --storage new", "another group or kind has a definition of its own, which stores its only version: --storage old does not go with it")
+		return project.Problem("api-migrator plan --storage new",
+			"another group or kind has a definition of its own, which stores its only version: --storage old does "+
+				"not go with it")
 	case r.ToKind != "":
 		kinds = []string{r.ToKind}
 	}
@@ -85,7 +92,8 @@ func (s *surgery) nameSuccessors() error {
 	for _, name := range s.request.Kinds {
 		kind, _ := s.old.Kind(name)
 		one := succession{namespaced: true, status: s.hasStatus(name)}
-		one.old = crd.Names{Group: s.old.Group, Kind: name, List: kind.List, Plural: flect.Pluralize(strings.ToLower(name)), Singular: strings.ToLower(name)}
+		one.old = crd.Names{Group: s.old.Group, Kind: name, List: kind.List,
+			Plural: flect.Pluralize(strings.ToLower(name)), Singular: strings.ToLower(name)}
 		for _, m := range manifests {
 			if m.Group == s.old.Group && m.Kind == name {
 				one.manifests = append(one.manifests, m)
@@ -95,7 +103,8 @@ func (s *surgery) nameSuccessors() error {
 		one.successor = one.old
 		one.successor.Group = s.group
 		if to := s.request.ToKind; to != "" {
-			one.successor = crd.Names{Group: s.group, Kind: to, List: to + "List", Plural: flect.Pluralize(strings.ToLower(to)), Singular: strings.ToLower(to)}
+			one.successor = crd.Names{Group: s.group, Kind: to, List: to + "List",
+				Plural: flect.Pluralize(strings.ToLower(to)), Singular: strings.ToLower(to)}
 		}
 		s.successors = append(s.successors, one)
 	}
@@ -163,7 +172,8 @@ func (s *surgery) createDefinition(ctx context.Context, one *succession, manifes
 		s.finding(manifest.File, "%s", note)
 	}
 	one.created = append(one.created, name)
-	s.files[name] = &change{content: []byte(outcome.Text), why: "the definition of " + one.successor.Kind + " in " + s.group + ", after " + manifest.File}
+	s.files[name] = &change{content: []byte(outcome.Text), why: "the definition of " + one.successor.Kind + " in " +
+		s.group + ", after " + manifest.File}
 	return s.listDefinition(manifest.File, name)
 }
 

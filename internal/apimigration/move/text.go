@@ -80,9 +80,13 @@ func newlineAt(source []byte, at int) int {
 // shiftsComments reports whether the places of a file's comments are wrong: the scanner drops carriage returns from
 // comments of several lines, so that they seem to end too early.
 func shiftsComments(source []byte, file *ast.File) bool {
-	return bytes.Contains(source, []byte("\r")) && slices.ContainsFunc(file.Comments, func(group *ast.CommentGroup) bool {
-		return slices.ContainsFunc(group.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "/*") && strings.Contains(c.Text, "\n") })
-	})
+	return bytes.Contains(source, []byte("\r")) &&
+		slices.ContainsFunc(file.Comments, func(group *ast.CommentGroup) bool {
+			return slices.ContainsFunc(group.List, func(c *ast.Comment) bool {
+				return strings.HasPrefix(c.Text, "/*") &&
+					strings.Contains(c.Text, "\n")
+			})
+		})
 }
 
 // imported is an import as a file needs it: the path, and the name that the file calls it by.
@@ -160,7 +164,8 @@ func insertImport(file *ast.File, offset func(token.Pos) int, one imported) edit
 	longest := -1
 	for _, spec := range kept {
 		other, _ := strconv.Unquote(spec.Path.Value)
-		if n := commonPrefix(other, one.path); n > longest && strings.Contains(other, ".") == strings.Contains(one.path, ".") {
+		if n := commonPrefix(other, one.path); n > longest &&
+			strings.Contains(other, ".") == strings.Contains(one.path, ".") {
 			beside, longest = spec, n
 		}
 	}

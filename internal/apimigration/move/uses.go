@@ -16,10 +16,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
-// Some code of the old version's package says which version it is: SchemeGroupVersion, and what is made of it. Such a value means another
-// version once the code around it deals with the new one, and no compiler notices: an index of owners that compares an apiVersion finds
-// nothing, an admission server passes over its requests. Objects in clusters carry the old version, too, so that neither of the two is right
-// everywhere. Hence each use is a finding, whether it stays or changes.
+// Some code of the old version's package says which version it is: SchemeGroupVersion, and what is made of it. Such a
+// value means another version once the code around it deals with the new one, and no compiler notices: an index of
+// owners that compares an apiVersion finds nothing, an admission server passes over its requests. Objects in clusters
+// carry the old version, too, so that neither of the two is right everywhere. Hence each use is a finding, whether it
+// stays or changes.
 
 // reportUse makes a finding of a use of such a declaration; becomesNew: the use is rewritten to the new version's.
 func (s *surgery) reportUse(file *project.File, use ast.Expr, d *split.Declaration, becomesNew bool) {
@@ -43,17 +44,20 @@ func (s *surgery) reportUse(file *project.File, use ast.Expr, d *split.Declarati
 	}
 	place := s.project.Place(use.Pos())
 	if becomesNew {
-		s.finding(place, "%s becomes the new version's: it does not match objects, ownerReferences and requests that still say %s. %s", s.textOf(file, use), from, advice)
+		s.finding(place, "%s becomes the new version's: it does not match objects, ownerReferences and requests that "+
+			"still say %s. %s", s.textOf(file, use), from, advice)
 		return
 	}
-	s.finding(place, "%s still means %s: it does not match objects, ownerReferences and requests that say %s. %s", s.textOf(file, use), from, to, advice)
+	s.finding(place, "%s still means %s: it does not match objects, ownerReferences and requests that say %s. %s",
+		s.textOf(file, use), from, to, advice)
 }
 
 func (s *surgery) textOf(file *project.File, node ast.Node) string {
 	return string(file.Source[s.project.Offset(node.Pos()):s.project.Offset(node.End())])
 }
 
-// reportUsesInOldPackage looks at the code of the old version's package that stays there and is not about kinds that stay.
+// reportUsesInOldPackage looks at the code of the old version's package that stays there and is not about kinds that
+// stay.
 func (s *surgery) reportUsesInOldPackage() {
 	for _, d := range s.graph.Declarations {
 		if s.placed[d].Destination != split.Stay || d.What == "type" && s.isStaying(d.Name) {
@@ -75,7 +79,8 @@ func (s *surgery) tellsVersion(d *split.Declaration) bool {
 		return known
 	}
 	s.telling[d] = false // where it is its own reason
-	s.telling[d] = slices.ContainsFunc(d.Names, func(name string) bool { return s.objectTells(d, s.old.Package.Types.Scope().Lookup(name)) })
+	s.telling[d] = slices.ContainsFunc(d.Names,
+		func(name string) bool { return s.objectTells(d, s.old.Package.Types.Scope().Lookup(name)) })
 	return s.telling[d]
 }
 
@@ -99,10 +104,13 @@ func (s *surgery) objectTells(d *split.Declaration, object types.Object) bool {
 	return false
 }
 
-// carriesVersion reports whether values of a type can say a version: texts, GroupVersion and its like, TypeMeta, OwnerReference.
+// carriesVersion reports whether values of a type can say a version: texts, GroupVersion and its like, TypeMeta,
+// OwnerReference.
 func carriesVersion(t types.Type) bool {
-	if object := namedIn(t); object != nil && object.Pkg() != nil && strings.HasPrefix(object.Pkg().Path(), "k8s.io/apimachinery/") {
-		return strings.HasPrefix(object.Name(), "GroupVersion") || object.Name() == "TypeMeta" || object.Name() == "OwnerReference"
+	if object := namedIn(t); object != nil && object.Pkg() != nil &&
+		strings.HasPrefix(object.Pkg().Path(), "k8s.io/apimachinery/") {
+		return strings.HasPrefix(object.Name(), "GroupVersion") || object.Name() == "TypeMeta" ||
+			object.Name() == "OwnerReference"
 	}
 	for {
 		switch of := t.Underlying().(type) {
@@ -168,7 +176,8 @@ type saying struct {
 	staying bool // what it says is about a kind that stays
 }
 
-// readUse looks at what follows a use: SchemeGroupVersion.Group, .WithKind("Backup") and so on, and at the literal that it stands in.
+// readUse looks at what follows a use: SchemeGroupVersion.Group, .WithKind("Backup") and so on, and at the literal that
+// it stands in.
 func (s *surgery) readUse(file *project.File, use ast.Expr) saying {
 	var says saying
 	path, _ := astutil.PathEnclosingInterval(file.Syntax, use.Pos(), use.End())
@@ -181,12 +190,14 @@ func (s *surgery) readUse(file *project.File, use ast.Expr) saying {
 		switch node := node.(type) {
 		case *ast.SelectorExpr:
 			chained = chained && node.X == inner
-			says.group = says.group || chained && slices.Contains([]string{"Group", "GroupKind", "GroupResource"}, node.Sel.Name)
+			says.group = says.group || chained && slices.Contains([]string{"Group", "GroupKind",
+				"GroupResource"}, node.Sel.Name)
 		case *ast.CallExpr:
 			chained = chained && node.Fun == inner
 			if method, ok := node.Fun.(*ast.SelectorExpr); ok && chained && len(node.Args) == 1 {
 				name, _ := known(file, node.Args[0])
-				says.staying = says.staying || s.isStaying(name) && strings.HasSuffix(method.Sel.Name, "Kind") || method.Sel.Name == "WithResource" && s.staysAsResource(name)
+				says.staying = says.staying || s.isStaying(name) && strings.HasSuffix(method.Sel.Name, "Kind") ||
+					method.Sel.Name == "WithResource" && s.staysAsResource(name)
 			}
 		case *ast.CompositeLit:
 			values, _ := s.fieldsOf(file, node)
@@ -205,7 +216,8 @@ func (s *surgery) readUse(file *project.File, use ast.Expr) saying {
 
 // isStaying reports whether a name is that of a kind that stays, or of its list.
 func (s *surgery) isStaying(name string) bool {
-	return name != "" && !s.moves(name) && slices.ContainsFunc(s.old.Kinds, func(k project.Kind) bool { return name == k.Name || name == k.List })
+	return name != "" && !s.moves(name) && slices.ContainsFunc(s.old.Kinds,
+		func(k project.Kind) bool { return name == k.Name || name == k.List })
 }
 
 // staysAsResource reports whether a name is the plural of kinds that stay alone.
@@ -222,17 +234,21 @@ func (s *surgery) staysAsResource(name string) bool {
 	return stays
 }
 
-// movesAsResource reports whether a name is the plural of a kind that moves, by its CRD or, where there is none, by the usual rule.
+// movesAsResource reports whether a name is the plural of a kind that moves, by its CRD or, where there is none, by the
+// usual rule.
 func (s *surgery) movesAsResource(name string) bool {
-	usual := slices.ContainsFunc(s.request.Kinds, func(kind string) bool { return strings.HasPrefix(name, strings.ToLower(kind)) })
-	return usual || slices.ContainsFunc(s.manifestsOfGroup(), func(m project.Manifest) bool { return m.Plural == name && s.moves(m.Kind) })
+	usual := slices.ContainsFunc(s.request.Kinds,
+		func(kind string) bool { return strings.HasPrefix(name, strings.ToLower(kind)) })
+	return usual || slices.ContainsFunc(s.manifestsOfGroup(),
+		func(m project.Manifest) bool { return m.Plural == name && s.moves(m.Kind) })
 }
 
 // manifestsOfGroup are the CRDs of the old group in the tree; none where they cannot be read, which other steps report.
 func (s *surgery) manifestsOfGroup() []project.Manifest {
 	if s.crds == nil {
 		all, _ := s.project.Manifests()
-		s.crds = slices.DeleteFunc(append([]project.Manifest{}, all...), func(m project.Manifest) bool { return m.Group != s.old.Group })
+		s.crds = slices.DeleteFunc(append([]project.Manifest{}, all...),
+			func(m project.Manifest) bool { return m.Group != s.old.Group })
 	}
 	return s.crds
 }
@@ -247,11 +263,12 @@ const (
 	buildsIt
 )
 
-// buildsOld recognises schema.GroupVersionKind{…} and its like with the old group and version, unless the kind or resource is one
-// that stays.
+// buildsOld recognises schema.GroupVersionKind{…} and its like with the old group and version, unless the kind or
+// resource is one that stays.
 func (s *surgery) buildsOld(file *project.File, literal *ast.CompositeLit) builds {
 	of := namedIn(file.Info.TypeOf(literal))
-	if _, isStruct := structOf(file.Info.TypeOf(literal)); of == nil || !isStruct || !strings.HasPrefix(of.Name(), "GroupVersion") {
+	if _, isStruct := structOf(file.Info.TypeOf(literal)); of == nil || !isStruct ||
+		!strings.HasPrefix(of.Name(), "GroupVersion") {
 		return buildsOther
 	}
 	return s.isOld(s.fieldsOf(file, literal))
@@ -309,7 +326,8 @@ func structOf(t types.Type) (*types.Struct, bool) {
 }
 
 // fieldsOf are the texts of a literal's fields, and the names of those that are computed.
-func (s *surgery) fieldsOf(file *project.File, literal *ast.CompositeLit) (values map[string]string, computed map[string]bool) {
+func (s *surgery) fieldsOf(file *project.File,
+	literal *ast.CompositeLit) (values map[string]string, computed map[string]bool) {
 	values, computed = map[string]string{}, map[string]bool{}
 	structure, _ := structOf(file.Info.TypeOf(literal))
 	for i, element := range literal.Elts {

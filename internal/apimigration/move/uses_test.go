@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An operator that finds its children by the owner that an index holds, and an admission server that knows its requests by resource and
-// kind. All of it compiles after the move, and none of it finds what says the new version.
+// An operator that finds its children by the owner that an index holds, and an admission server that knows its requests
+// by resource and kind. All of it compiles after the move, and none of it finds what says the new version.
 var usesOfTheVersion = map[string]string{
 	"internal/controller/children.go": `package controller
 
@@ -111,7 +111,8 @@ func TestUsesOfTheOldVersionThatStayOrChangeAreReportedWithPlaceAndReason(t *tes
 		}
 	}
 	stays := func(what string) string {
-		return what + " still means cache.example.com/v1: it does not match objects, ownerReferences and requests that say cache.example.com/v1beta2. " +
+		return what + " still means cache.example.com/v1: it does not match objects, ownerReferences and requests " +
+			"that say cache.example.com/v1beta2. " +
 			"Compare the group and the kind alone, or take both versions"
 	}
 	want := []string{
@@ -119,11 +120,14 @@ func TestUsesOfTheOldVersionThatStayOrChangeAreReportedWithPlaceAndReason(t *tes
 		"api/v1/names.go:9: " + stays("GroupVersion"),
 		"internal/controller/children.go:11: " + stays("cachev1.GroupVersion"),
 		"internal/controller/children.go:29: cachev1.GroupVersion becomes the new version's: " +
-			"it does not match objects, ownerReferences and requests that still say cache.example.com/v1. Compare the group and the kind alone, or take both versions",
+			"it does not match objects, ownerReferences and requests that still say cache.example.com/v1. Compare " +
+			"the group and the kind alone, or take both versions",
 		"internal/controller/children.go:37: " + stays("cachev1.APIVersion"),
 		"internal/controller/children.go:37: " + stays("cachev1.Of"),
-		"internal/admission/server.go:15: builds a group, version and kind or resource of cache.example.com/v1 by hand: it does not match requests and objects of the new version; so do the lines 16, 17, 20",
-		"internal/admission/server.go:18: may build a group, version and kind or resource of cache.example.com/v1, which no compiler tells",
+		"internal/admission/server.go:15: builds a group, version and kind or resource of cache.example.com/v1 by " +
+			"hand: it does not match requests and objects of the new version; so do the lines 16, 17, 20",
+		"internal/admission/server.go:18: may build a group, version and kind or resource of cache.example.com/v1, " +
+			"which no compiler tells",
 		"internal/admission/server.go:22: has cache.example.com/v1 in a string, which no compiler checks",
 		"internal/admission/server.go:23: " + stays("cachev1.GroupVersion"),
 	}
@@ -159,9 +163,12 @@ var (
 		}
 	}
 	want := []string{
-		file + ":6: cachev1.GroupVersion still means cache.example.com: it does not match objects, ownerReferences and requests that say storage.example.com. Decide which one is meant",
-		file + ":7: cachev1.GroupVersion still means cache.example.com/v1: it does not match objects, ownerReferences and requests that say storage.example.com/v1. Decide which one is meant",
-		file + ":9: cachev1.GroupVersion becomes the new version's: it does not match objects, ownerReferences and requests that still say cache.example.com. Decide which one is meant",
+		file + ":6: cachev1.GroupVersion still means cache.example.com: it does not match objects, ownerReferences " +
+			"and requests that say storage.example.com. Decide which one is meant",
+		file + ":7: cachev1.GroupVersion still means cache.example.com/v1: it does not match objects, " +
+			"ownerReferences and requests that say storage.example.com/v1. Decide which one is meant",
+		file + ":9: cachev1.GroupVersion becomes the new version's: it does not match objects, ownerReferences and " +
+			"requests that still say cache.example.com. Decide which one is meant",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
@@ -172,7 +179,8 @@ func TestUsesOfTheOldVersionAreReportedWhereImportersAreLeftAlone(t *testing.T) 
 	t.Parallel()
 	const file = "internal/controller/children.go"
 	dir := fixture(t, "kubebuilder")
-	write(t, dir, map[string]string{file: usesOfTheVersion[file], "api/v1/names.go": usesOfTheVersion["api/v1/names.go"]})
+	write(t, dir, map[string]string{file: usesOfTheVersion[file],
+		"api/v1/names.go": usesOfTheVersion["api/v1/names.go"]})
 	commit(t, dir, "with uses of the version")
 	request := memcachedRequest
 	request.Consumers = []string{ConsumersNone}

@@ -20,7 +20,8 @@ const maxText = 1 << 20
 // Folder is a tree of files, by its path. Paths in it have slashes and begin there.
 type Folder string
 
-// Paths lists the files that people write, sorted: no links, nothing large, nothing that belongs to git or to other projects.
+// Paths lists the files that people write, sorted: no links, nothing large, nothing that belongs to git or to other
+// projects.
 func (f Folder) Paths() (paths []string, err error) {
 	err = filepath.WalkDir(string(f), func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -70,8 +71,9 @@ func (f Folder) Local(path string) string {
 	return filepath.Join(string(f), filepath.FromSlash(path))
 }
 
-// Write calls f with the tree as a root: nothing that f does to it leads out of the tree, also where someone puts a link into the way
-// after Inside has looked. Links that stay within the tree are followed, so Inside has to be asked before.
+// Write calls f with the tree as a root: nothing that f does to it leads out of the tree, also where someone puts a
+// link into the way after Inside has looked. Links that stay within the tree are followed, so Inside has to be asked
+// before.
 func (f Folder) Write(do func(root *os.Root) error) error {
 	root, err := os.OpenRoot(string(f))
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 	"strings"
 )
 
-// Inside refuses a path to which nothing may be written, because the repository may come from anyone: one that leaves the tree, that
-// belongs to git, whose hooks run, or that leads over a symbolic link. A path that does not exist yet is not refused.
+// Inside refuses a path to which nothing may be written, because the repository may come from anyone: one that leaves
+// the tree, that belongs to git, whose hooks run, or that leads over a symbolic link. A path that does not exist yet is
+// not refused.
 //
-// It looks at the tree as it is now. That nothing leads out of the tree, even where a link is put into the way between this check and
-// the write, is for os.Root to see to (Folder.Write). os.Root alone would not do: it follows links that stay within the tree, and so
-// into .git.
+// It looks at the tree as it is now. That nothing leads out of the tree, even where a link is put into the way between
+// this check and the write, is for os.Root to see to (Folder.Write). os.Root alone would not do: it follows links that
+// stay within the tree, and so into .git.
 func (f Folder) Inside(name string) error {
 	if !fs.ValidPath(name) || name == "." || strings.Contains(name, `\`) {
 		return Problem("git status", "%q is not a path within %s", name, string(f))
@@ -33,7 +34,8 @@ func (f Folder) Inside(name string) error {
 		case err != nil:
 			return fmt.Errorf("look at %s: %w", name, err)
 		case info.Mode()&fs.ModeSymlink != 0:
-			return Problem("ls -l "+Quote(f.Local(part)), "%s leads over the symbolic link %s, through which nothing is written", name, part)
+			return Problem("ls -l "+Quote(f.Local(part)),
+				"%s leads over the symbolic link %s, through which nothing is written", name, part)
 		}
 	}
 	return nil

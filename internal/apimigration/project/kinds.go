@@ -172,7 +172,8 @@ func kinds(pkg *Package) []Kind {
 				}
 				switch {
 				case embeds(structure, "TypeMeta") && embeds(structure, "ObjectMeta"):
-					found = append(found, Kind{Name: declared.Name.Name, File: file.Path, Storage: hasStorageMarker(file, general, spec)})
+					found = append(found, Kind{Name: declared.Name.Name, File: file.Path,
+						Storage: hasStorageMarker(file, general, spec)})
 				case embeds(structure, "TypeMeta") && embeds(structure, "ListMeta"):
 					if element := elementOf(structure); element != "" {
 						lists[element] = declared.Name.Name

@@ -4,8 +4,9 @@
 // Package project reads the Go project of an operator: its packages with types, the API versions and kinds that they
 // define, who imports them, and the manifests of CustomResourceDefinitions.
 //
-// It writes nothing but the go.mod of a copy (Adopt), and it never guesses: code that does not compile is an error that names the first place. Paths
-// in its values are relative to the project's root, with slashes, so that they mean the same in a copy of the tree.
+// It writes nothing but the go.mod of a copy (Adopt), and it never guesses: code that does not compile is an error that
+// names the first place. Paths in its values are relative to the project's root, with slashes, so that they mean the
+// same in a copy of the tree.
 package project
 
 import (
@@ -56,8 +57,8 @@ type File struct {
 	Test      bool
 }
 
-// Registers reports whether a file is what register-gen writes. It is generated, but nothing else registers the kinds of
-// its package, so that a new version needs one at once.
+// Registers reports whether a file is what register-gen writes. It is generated, but nothing else registers the kinds
+// of its package, so that a new version needs one at once.
 func (f *File) Registers() bool { return path.Base(f.Path) == "zz_generated.register.go" }
 
 // UserError is what the user can put right, with a command that helps.
@@ -91,7 +92,8 @@ func LoadWorkspace(ctx context.Context, workspace *Workspace) (*Project, error) 
 // LoadWith type-checks all modules of a workspace as if files, by paths relative to its root, were there. What they
 // import need not be vendored yet.
 func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte) (*Project, error) {
-	p := &Project{Workspace: workspace, Root: workspace.Root, Module: workspace.Modules[0].Path, Fset: token.NewFileSet(), overlay: map[string][]byte{}}
+	p := &Project{Workspace: workspace, Root: workspace.Root, Module: workspace.Modules[0].Path,
+		Fset: token.NewFileSet(), overlay: map[string][]byte{}}
 	for name, content := range files {
 		p.overlay[filepath.Join(p.Root, filepath.FromSlash(name))] = content
 	}
@@ -102,7 +104,8 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 			flags = []string{"-mod=readonly"}
 		}
 		config := &packages.Config{
-			Context: ctx, Dir: filepath.Join(p.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(), Fset: p.Fset, Tests: true, Overlay: p.overlay,
+			Context: ctx, Dir: filepath.Join(p.Root, filepath.FromSlash(module.Dir)), Env: workspace.Env(),
+			Fset: p.Fset, Tests: true, Overlay: p.overlay,
 			BuildFlags: flags,
 			Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedSyntax |
 				packages.NeedTypes | packages.NeedTypesInfo | packages.NeedModule | packages.NeedForTest,
@@ -112,7 +115,8 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 			return nil, fmt.Errorf("load packages: %w", err)
 		}
 		if first := firstError(found); first != "" {
-			return nil, Problem("go vet ./...", "the code does not compile: %s", strings.ReplaceAll(first, p.Root+string(filepath.Separator), ""))
+			return nil, Problem("go vet ./...", "the code does not compile: %s",
+				strings.ReplaceAll(first, p.Root+string(filepath.Separator), ""))
 		}
 		loaded = append(loaded, found...)
 	}
@@ -192,7 +196,8 @@ func (p *Project) takePackage(from *packages.Package, byPath map[string]*Package
 			}
 		}
 		if pkg == nil {
-			pkg = &Package{Path: from.PkgPath, Name: from.Name, Dir: filepath.ToSlash(filepath.Dir(name)), Types: from.Types}
+			pkg = &Package{Path: from.PkgPath, Name: from.Name,
+				Dir: filepath.ToSlash(filepath.Dir(name)), Types: from.Types}
 			byPath[from.PkgPath] = pkg
 		}
 		pkg.Files = append(pkg.Files, &File{

@@ -14,8 +14,9 @@ func TestFilesThatNobodyHasCheckedAreListed(t *testing.T) {
 	t.Parallel()
 	p := &Project{Root: "/x"}
 	err := p.takePackage(&packages.Package{
-		GoFiles: []string{"/x/a.go", "/x/cgo.go", "/cache/gen.go"}, CompiledGoFiles: []string{"/cache/_cgo_gotypes.go", "/x/a.go"},
-		IgnoredFiles: []string{"/x/windows.go", "/x/windows.s"},
+		GoFiles:         []string{"/x/a.go", "/x/cgo.go", "/cache/gen.go"},
+		CompiledGoFiles: []string{"/cache/_cgo_gotypes.go", "/x/a.go"},
+		IgnoredFiles:    []string{"/x/windows.go", "/x/windows.s"},
 	}, map[string]*Package{}, map[string]bool{})
 	if diff := cmp.Diff([]string{"windows.go", "cgo.go"}, p.Ignored); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -24,7 +25,8 @@ func TestFilesThatNobodyHasCheckedAreListed(t *testing.T) {
 
 func TestWordsOfCommandsAreQuotedWhereAShellNeedsIt(t *testing.T) {
 	t.Parallel()
-	for word, want := range map[string]string{"a/b-1.go": "a/b-1.go", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'"} {
+	for word, want := range map[string]string{"a/b-1.go": "a/b-1.go", "": "''", "a b": "'a b'",
+		"it's": `'it'\''s'`, "$x": "'$x'"} {
 		if got := Quote(word); got != want {
 			t.Errorf("%q: got %s, want %s", word, got, want)
 		}

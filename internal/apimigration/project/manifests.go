@@ -89,10 +89,12 @@ func definitions(file string, content []byte) []Manifest {
 			continue
 		}
 		var crd definition
-		if yaml.Unmarshal(document, &crd) != nil || crd.Kind != "CustomResourceDefinition" || !strings.HasPrefix(crd.APIVersion, "apiextensions.k8s.io/") {
+		if yaml.Unmarshal(document, &crd) != nil || crd.Kind != "CustomResourceDefinition" ||
+			!strings.HasPrefix(crd.APIVersion, "apiextensions.k8s.io/") {
 			continue
 		}
-		manifest := Manifest{File: file, API: crd.APIVersion, Name: crd.Metadata.Name, Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind, Plural: crd.Spec.Names.Plural, Scope: crd.Spec.Scope}
+		manifest := Manifest{File: file, API: crd.APIVersion, Name: crd.Metadata.Name, Group: crd.Spec.Group,
+			Kind: crd.Spec.Names.Kind, Plural: crd.Spec.Names.Plural, Scope: crd.Spec.Scope}
 		for _, version := range crd.Spec.Versions {
 			manifest.Versions = append(manifest.Versions, version.Name)
 			if version.Storage {

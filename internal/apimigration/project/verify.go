@@ -25,7 +25,8 @@ func (p *Project) Violations() ([]string, error) {
 		for _, kind := range v.Kinds {
 			for _, m := range manifests {
 				if m.Group == v.Group && m.Kind == kind.Name && !slices.Contains(m.Versions, v.Version) {
-					found = append(found, fmt.Sprintf("%s: lists no version %s of %s, which %s defines", m.File, v.Version, kind.Name, v.Package.Dir))
+					found = append(found, fmt.Sprintf("%s: lists no version %s of %s, which %s defines", m.File,
+						v.Version, kind.Name, v.Package.Dir))
 				}
 			}
 		}
@@ -41,9 +42,13 @@ func (p *Project) Violations() ([]string, error) {
 func (p *Project) unformatted(versions []*Version) []string {
 	var found []string
 	for _, pkg := range p.Packages {
-		isAPI := slices.ContainsFunc(versions, func(v *Version) bool { return v.Package == pkg || path.Dir(v.Package.Dir) == path.Dir(pkg.Dir) })
+		isAPI := slices.ContainsFunc(versions, func(v *Version) bool {
+			return v.Package == pkg ||
+				path.Dir(v.Package.Dir) == path.Dir(pkg.Dir)
+		})
 		for _, file := range pkg.Files {
-			if formatted, err := format.Source(file.Source); isAPI && !file.Generated && err == nil && !bytes.Equal(formatted, file.Source) {
+			if formatted, err := format.Source(file.Source); isAPI && !file.Generated && err == nil &&
+				!bytes.Equal(formatted, file.Source) {
 				found = append(found, file.Path+": gofmt would change it")
 			}
 		}
@@ -78,12 +83,14 @@ func byKind(versions []*Version) []*kindVersions {
 // storage checks that one version is marked as the storage version, and that manifests say the same.
 func (k *kindVersions) storage(manifests []Manifest) []string {
 	if len(k.all) > 1 && len(k.marked) != 1 {
-		return []string{fmt.Sprintf("%s in %s: %d of the versions %s carry the marker +kubebuilder:storageversion, want one", k.kind, k.group, len(k.marked), strings.Join(k.all, ", "))}
+		return []string{fmt.Sprintf("%s in %s: %d of the versions %s carry the marker +kubebuilder:storageversion, "+
+			"want one", k.kind, k.group, len(k.marked), strings.Join(k.all, ", "))}
 	}
 	var found []string
 	for _, m := range manifests {
 		if m.Group == k.group && m.Kind == k.kind && len(k.marked) == 1 && m.Storage != k.marked[0] {
-			found = append(found, fmt.Sprintf("%s: stores %s in %q, but %s carries the marker +kubebuilder:storageversion", m.File, k.kind, m.Storage, k.marked[0]))
+			found = append(found, fmt.Sprintf("%s: stores %s in %q, but %s carries the marker "+
+				"+kubebuilder:storageversion", m.File, k.kind, m.Storage, k.marked[0]))
 		}
 	}
 	return found

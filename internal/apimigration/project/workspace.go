@@ -121,7 +121,8 @@ func findModules(start string) (*Workspace, error) {
 	}
 	if files[start] == nil {
 		name := filepath.Join(start, "go.mod")
-		return nil, Problem("ls -l "+Quote(name), "%s is no file that can be read, but a link, say, which says nothing about the place of its module", name)
+		return nil, Problem("ls -l "+Quote(name),
+			"%s is no file that can be read, but a link, say, which says nothing about the place of its module", name)
 	}
 	members := map[string]bool{start: true}
 	work, used, err := ownWork(top, start)
@@ -191,7 +192,8 @@ func moduleFiles(top, start string) (map[string]*modfile.File, error) {
 			return err
 		case entry.IsDir():
 			base := entry.Name()
-			aside := base == "vendor" || base == "node_modules" || base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")
+			aside := base == "vendor" || base == "node_modules" || base == "testdata" || strings.HasPrefix(base, ".") ||
+				strings.HasPrefix(base, "_")
 			if aside && !within(name, start) {
 				return filepath.SkipDir
 			}
@@ -291,7 +293,8 @@ func (w *Workspace) Adopt(original *Workspace) error {
 		changed := false
 		for _, replace := range slices.Clone(file.Replace) {
 			target := absolute(folder, replace.New.Path)
-			if !modfile.IsDirectoryPath(replace.New.Path) || filepath.IsAbs(replace.New.Path) || within(original.Root, target) {
+			if !modfile.IsDirectoryPath(replace.New.Path) || filepath.IsAbs(replace.New.Path) ||
+				within(original.Root, target) {
 				continue
 			}
 			if err := file.AddReplace(replace.Old.Path, replace.Old.Version, target, ""); err != nil {

@@ -21,12 +21,14 @@ func TestTheModulesOfARepositoryThatLeadToOneAnotherAreOneProject(t *testing.T) 
 		want        []Module
 	}{
 		"an API that the root replaces, seen from the root": {
-			files: map[string]string{"go.mod": "module example.com/x\nreplace example.com/x/api => ./api\n", "api/go.mod": "module example.com/x/api\n"},
+			files: map[string]string{"go.mod": "module example.com/x\nreplace example.com/x/api => ./api\n",
+				"api/go.mod": "module example.com/x/api\n"},
 			start: ".", root: ".",
 			want: []Module{{Path: "example.com/x", Dir: "."}, {Path: "example.com/x/api", Dir: "api"}},
 		},
 		"the same, seen from the API": {
-			files: map[string]string{"go.mod": "module example.com/x\nreplace example.com/x/api => ./api\n", "api/go.mod": "module example.com/x/api\n", "api/v1/doc.go": ""},
+			files: map[string]string{"go.mod": "module example.com/x\nreplace example.com/x/api => ./api\n",
+				"api/go.mod": "module example.com/x/api\n", "api/v1/doc.go": ""},
 			start: "api/v1", root: ".",
 			want: []Module{{Path: "example.com/x", Dir: "."}, {Path: "example.com/x/api", Dir: "api"}},
 		},
@@ -37,33 +39,39 @@ func TestTheModulesOfARepositoryThatLeadToOneAnotherAreOneProject(t *testing.T) 
 				"e2e/go.mod":  "module example.com/e2e\nreplace example.com/ctrl => ../ctrl/\n",
 			},
 			start: "api", root: ".",
-			want: []Module{{Path: "example.com/api", Dir: "api"}, {Path: "example.com/ctrl", Dir: "ctrl"}, {Path: "example.com/e2e", Dir: "e2e"}},
+			want: []Module{{Path: "example.com/api", Dir: "api"}, {Path: "example.com/ctrl", Dir: "ctrl"},
+				{Path: "example.com/e2e", Dir: "e2e"}},
 		},
 		"tools and tests that do not know of the API are left out": {
-			files: map[string]string{"go.mod": "module example.com/x\n", "tools/go.mod": "module example.com/tools\n", "testdata/a/go.mod": "module a\nreplace example.com/x => ../..\n"},
+			files: map[string]string{"go.mod": "module example.com/x\n", "tools/go.mod": "module example.com/tools\n",
+				"testdata/a/go.mod": "module a\nreplace example.com/x => ../..\n"},
 			start: ".", root: ".",
 			want: []Module{{Path: "example.com/x", Dir: "."}},
 		},
 		"a project within another's testdata": {
-			files: map[string]string{"go.mod": "module example.com/x\n", "testdata/a/go.mod": "module a\nreplace b => ./b\n", "testdata/a/b/go.mod": "module b\n"},
+			files: map[string]string{"go.mod": "module example.com/x\n",
+				"testdata/a/go.mod": "module a\nreplace b => ./b\n", "testdata/a/b/go.mod": "module b\n"},
 			start: "testdata/a/b", root: "testdata/a",
 			want: []Module{{Path: "a", Dir: "."}, {Path: "b", Dir: "b"}},
 		},
 		"modules that go.work uses": {
-			files: map[string]string{"go.work": "go 1.26\nuse ./a\nuse ./b\n", "a/go.mod": "module a\n", "b/go.mod": "module b\n", "c/go.mod": "module c\n"},
+			files: map[string]string{"go.work": "go 1.26\nuse ./a\nuse ./b\n", "a/go.mod": "module a\n",
+				"b/go.mod": "module b\n", "c/go.mod": "module c\n"},
 			start: "a", root: ".",
 			want: []Module{{Path: "a", Dir: "a"}, {Path: "b", Dir: "b"}},
 		},
 		"a copy of the API in vendor is not the API": {
 			files: map[string]string{
-				"go.mod": "module example.com/x\nreplace example.com/x/api => ./api\n", "api/go.mod": "module example.com/x/api\n",
+				"go.mod":             "module example.com/x\nreplace example.com/x/api => ./api\n",
+				"api/go.mod":         "module example.com/x/api\n",
 				"vendor/modules.txt": "# example.com/x/api v0.0.0 => ./api\n## explicit\n",
 			},
 			start: "api", root: ".",
 			want: []Module{{Path: "example.com/x", Dir: ".", Vendors: true}, {Path: "example.com/x/api", Dir: "api"}},
 		},
 		"a module that lists itself as vendored": {
-			files: map[string]string{"go.mod": "module example.com/x\n", "vendor/modules.txt": "# example.com/x v0.0.0\n"},
+			files: map[string]string{"go.mod": "module example.com/x\n",
+				"vendor/modules.txt": "# example.com/x v0.0.0\n"},
 			start: ".", root: ".",
 			want: []Module{{Path: "example.com/x", Dir: "."}},
 		},
@@ -97,11 +105,13 @@ func TestAModuleWhoseFileIsALinkIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			top := write(t, files)
-			if err := errors.Join(os.Mkdir(filepath.Join(top, ".git"), 0o755), os.Mkdir(filepath.Join(top, "a"), 0o755), os.Symlink("../real.mod", filepath.Join(top, "a", "go.mod"))); err != nil {
+			if err := errors.Join(os.Mkdir(filepath.Join(top, ".git"), 0o755), os.Mkdir(filepath.Join(top, "a"), 0o755),
+				os.Symlink("../real.mod", filepath.Join(top, "a", "go.mod"))); err != nil {
 				t.Fatal(err)
 			}
 			w, err := Find(filepath.Join(top, "a"))
-			if problem := (*UserError)(nil); !errors.As(err, &problem) || !strings.Contains(err.Error(), "a/go.mod is no file") {
+			if problem := (*UserError)(nil); !errors.As(err, &problem) ||
+				!strings.Contains(err.Error(), "a/go.mod is no file") {
 				t.Errorf("got %v, %v; want an error for the user", w, err)
 			}
 		})
@@ -131,7 +141,8 @@ func TestEachModuleGivesItsFoldersTheirImportPaths(t *testing.T) {
 	t.Parallel()
 	w := &Workspace{Modules: []Module{{Path: "example.com/x", Dir: "."}, {Path: "example.com/x-api/v2", Dir: "api"}}}
 	for dir, want := range map[string]string{
-		".": "example.com/x", "api": "example.com/x-api/v2", "api/v1": "example.com/x-api/v2/v1", "apis/v1": "example.com/x/apis/v1",
+		".": "example.com/x", "api": "example.com/x-api/v2", "api/v1": "example.com/x-api/v2/v1",
+		"apis/v1": "example.com/x/apis/v1",
 	} {
 		if got := w.ImportPath(dir); got != want {
 			t.Errorf("%s: %s, want %s", dir, got, want)
@@ -142,11 +153,13 @@ func TestEachModuleGivesItsFoldersTheirImportPaths(t *testing.T) {
 func TestACopyFindsWhatLiesOutsideTheOriginal(t *testing.T) {
 	t.Parallel()
 	top := write(t, map[string]string{
-		"x/go.mod":     "module example.com/x\n\nreplace example.com/x/api => ./api\n\nreplace example.com/lib v1.0.0 => ../lib\n",
+		"x/go.mod": "module example.com/x\n\nreplace example.com/x/api => ./api\n\nreplace example.com/lib " +
+			"v1.0.0 => ../lib\n",
 		"x/api/go.mod": "module example.com/x/api\n",
 		"lib/go.mod":   "module example.com/lib\n",
 	})
-	original := &Workspace{Root: filepath.Join(top, "x"), Modules: []Module{{Path: "example.com/x", Dir: "."}, {Path: "example.com/x/api", Dir: "api"}}}
+	original := &Workspace{Root: filepath.Join(top, "x"),
+		Modules: []Module{{Path: "example.com/x", Dir: "."}, {Path: "example.com/x/api", Dir: "api"}}}
 	folder := filepath.Join(t.TempDir(), "copy")
 	if err := os.CopyFS(folder, os.DirFS(original.Root)); err != nil {
 		t.Fatal(err)
@@ -158,7 +171,8 @@ func TestACopyFindsWhatLiesOutsideTheOriginal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(got), "example.com/lib v1.0.0 => "+top+"/lib\n") || !strings.Contains(string(got), "=> ./api\n") {
+	if !strings.Contains(string(got), "example.com/lib v1.0.0 => "+top+"/lib\n") ||
+		!strings.Contains(string(got), "=> ./api\n") {
 		t.Errorf("go.mod of the copy:\n%s", got)
 	}
 }
@@ -167,13 +181,15 @@ func TestFilesMayImportWhatIsNotVendoredYet(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"dep/go.mod":                      "module example.com/dep\n\ngo 1.21\n",
-		"dep/a/a.go":                      "package a\n",
-		"dep/b/b.go":                      "package b\n\nconst B = 1\n",
-		"x/.git/HEAD":                     "",
-		"x/go.mod":                        "module example.com/x\n\ngo 1.21\n\nrequire example.com/dep v0.0.0\n\nreplace example.com/dep => ../dep\n",
-		"x/x.go":                          "package x\n\nimport _ \"example.com/dep/a\"\n",
-		"x/vendor/modules.txt":            "# example.com/dep v0.0.0 => ../dep\n## explicit; go 1.21\nexample.com/dep/a\n# example.com/dep => ../dep\n",
+		"dep/go.mod":  "module example.com/dep\n\ngo 1.21\n",
+		"dep/a/a.go":  "package a\n",
+		"dep/b/b.go":  "package b\n\nconst B = 1\n",
+		"x/.git/HEAD": "",
+		"x/go.mod": "module example.com/x\n\ngo 1.21\n\nrequire example.com/dep " +
+			"v0.0.0\n\nreplace example.com/dep => ../dep\n",
+		"x/x.go": "package x\n\nimport _ \"example.com/dep/a\"\n",
+		"x/vendor/modules.txt": "# example.com/dep v0.0.0 => ../dep\n## explicit; go " +
+			"1.21\nexample.com/dep/a\n# example.com/dep => ../dep\n",
 		"x/vendor/example.com/dep/a/a.go": "package a\n",
 	} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
@@ -192,7 +208,8 @@ func TestFilesMayImportWhatIsNotVendoredYet(t *testing.T) {
 		t.Error("the module is not known to be vendored")
 	}
 	files := map[string][]byte{"y.go": []byte("package x\n\nimport \"example.com/dep/b\"\n\nconst Y = b.B\n")}
-	if p, err = LoadWith(t.Context(), p.Workspace, files); err != nil || p.Packages[0].Types.Scope().Lookup("Y") == nil {
+	if p, err = LoadWith(t.Context(), p.Workspace, files); err != nil ||
+		p.Packages[0].Types.Scope().Lookup("Y") == nil {
 		t.Errorf("got %v", err)
 	}
 }

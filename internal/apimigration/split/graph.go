@@ -64,8 +64,10 @@ type Graph struct {
 
 // anchors are the names with which every version registers itself, if they are not those of types.
 var anchors = map[string]bool{
-	"SchemeGroupVersion": true, "GroupVersion": true, "SchemeBuilder": true, "localSchemeBuilder": true, "AddToScheme": true,
-	"Install": true, "GroupName": true, "Resource": true, "Kind": true, "addKnownTypes": true, "RegisterDefaults": true, "GroupKind": true,
+	"SchemeGroupVersion": true, "GroupVersion": true, "SchemeBuilder": true,
+	"localSchemeBuilder": true, "AddToScheme": true,
+	"Install": true, "GroupName": true, "Resource": true, "Kind": true, "addKnownTypes": true,
+	"RegisterDefaults": true, "GroupKind": true,
 }
 
 // Registers reports whether it is one of the names with which every version registers itself, and not a helper of them.
@@ -120,7 +122,8 @@ func (g *Graph) addGeneral(file *project.File, decl *ast.GenDecl) {
 	switch decl.Tok {
 	case token.TYPE:
 		for _, spec := range decl.Specs {
-			g.add("type", []*ast.Ident{spec.(*ast.TypeSpec).Name}, Part{File: file, Decl: decl, Specs: []ast.Spec{spec}})
+			g.add("type", []*ast.Ident{spec.(*ast.TypeSpec).Name},
+				Part{File: file, Decl: decl, Specs: []ast.Spec{spec}})
 		}
 	case token.CONST, token.VAR:
 		if decl.Tok == token.CONST && counts(decl) {

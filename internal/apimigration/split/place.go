@@ -45,8 +45,9 @@ type Question struct {
 	Assign map[string]Destination
 	// Idle is where an exported declaration goes that nothing decides about: Stay, also if empty, or Shared.
 	Idle Destination
-	// NamedAfter is for a kind that gets another name in the same package: it says whether a name is made of the old one.
-	// New is then what is copied under another name, and everything else stays, for both kinds. Nil means another package.
+	// NamedAfter is for a kind that gets another name in the same package: it says whether a name is made of the old
+	// one. New is then what is copied under another name, and everything else stays, for both kinds. Nil means another
+	// package.
 	NamedAfter func(name string) bool
 }
 
@@ -156,7 +157,8 @@ func (d *decision) reachAll() {
 	for kind := range d.kinds {
 		stop[kind] = true
 	}
-	moving, staying, sharing := d.Graph.reach(d.moving, stop), d.Graph.reach(d.staying, stop), d.Graph.reach(d.sharing, stop)
+	moving, staying, sharing := d.Graph.reach(d.moving, stop), d.Graph.reach(d.staying, stop),
+		d.Graph.reach(d.sharing, stop)
 	before := d.placed
 	d.placed = map[*Declaration]Placement{}
 	for _, declaration := range d.Graph.Declarations {
@@ -219,7 +221,8 @@ func (d *decision) neighbours(declaration *Declaration, what ...string) Destinat
 	var common Destination
 	for _, other := range d.Graph.Declarations {
 		at := d.placed[other].Destination
-		if other == declaration || other.File() != declaration.File() || at == "" || at == Anchor || !slices.Contains(what, other.What) {
+		if other == declaration || other.File() != declaration.File() || at == "" || at == Anchor ||
+			!slices.Contains(what, other.What) {
 			continue
 		}
 		if common != "" && common != at {
@@ -279,9 +282,11 @@ func (d *decision) placeUnreached(declaration *Declaration) {
 		}
 	}
 	value := declaration.isValue()
-	switch byName, near, used := d.byName(declaration), d.neighbours(declaration, "type", "func", "const", "var"), d.byUse(declaration); {
+	switch byName, near, used := d.byName(declaration), d.neighbours(declaration, "type", "func", "const",
+		"var"), d.byUse(declaration); {
 	case touched[New] != nil && touched[Stay] != nil:
-		d.placeGuess(declaration, Stay, fmt.Sprintf("it uses %s, which moves, and %s, which stays", touched[New].Name, touched[Stay].Name))
+		d.placeGuess(declaration, Stay, fmt.Sprintf("it uses %s, which moves, and %s, which stays",
+			touched[New].Name, touched[Stay].Name))
 	case touched[New] != nil:
 		d.place(declaration, New, "it uses "+touched[New].Name+", which only kinds that move use")
 	case touched[Stay] != nil:
@@ -316,7 +321,8 @@ func (d *decision) byName(declaration *Declaration) Destination {
 	var to Destination
 	for kind, at := range d.kinds {
 		switch {
-		case len(kind.Name) < len(longest) || !strings.Contains(strings.ToLower(declaration.Name), strings.ToLower(kind.Name)):
+		case len(kind.Name) < len(longest) || !strings.Contains(strings.ToLower(declaration.Name),
+			strings.ToLower(kind.Name)):
 		case len(kind.Name) > len(longest):
 			longest, to = kind.Name, at
 		case at != to: // two kinds, neither longer: the name says nothing

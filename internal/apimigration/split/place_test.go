@@ -44,7 +44,8 @@ func graphOf(t *testing.T, sources map[string]string) *Graph {
 	return NewGraph(pkg)
 }
 
-const kinds = "type K struct{ Spec KSpec }\ntype KSpec struct{ P Phase }\ntype R struct{ P Phase }\ntype Phase struct{ Name string }\n"
+const kinds = "type K struct{ Spec KSpec }\ntype KSpec struct{ P Phase }\ntype R struct{ P Phase }\ntype Phase " +
+	"struct{ Name string }\n"
 
 func TestEachDeclarationGoesWhereItsUsersAre(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -52,30 +53,60 @@ func TestEachDeclarationGoesWhereItsUsersAre(t *testing.T) {
 		of      string
 		want    Destination
 	}{
-		"what only the moving kind uses":                          {map[string]string{"a.go": kinds}, "KSpec", New},
-		"what both use":                                           {map[string]string{"a.go": kinds}, "Phase", Shared},
-		"what a method of the moving kind alone uses":             {map[string]string{"a.go": kinds + "func (*K) M() { f() }\nfunc f() {}"}, "f", New},
-		"a constructor of what is shared":                         {map[string]string{"a.go": kinds, "b.go": "func NewPhase() Phase { return Phase{} }"}, "NewPhase", Shared},
-		"a constructor of the moving kind":                        {map[string]string{"a.go": kinds + "func NewK() *K { return &K{} }"}, "NewK", New},
-		"what uses a kind of either side":                         {map[string]string{"a.go": kinds + "func both(K, R) {}"}, "both", Stay},
-		"what nobody uses":                                        {map[string]string{"a.go": kinds + "func idle() {}"}, "idle", Stay},
-		"a constant named after a kind that stays":                {map[string]string{"a.go": "type Ka struct{}\n" + kinds + "const groupR = \"R\""}, "groupR", Stay},
-		"constants in a file of shared types":                     {map[string]string{"a.go": "type K struct{ P Phase }\ntype R struct{ P Phase }", "b.go": "type Phase string\nconst Running = \"Running\""}, "Running", Shared},
-		"a constant of that file that only one side uses":         {map[string]string{"a.go": "type K struct{ P Phase }\ntype R struct{ P Phase }\nfunc (R) F() string { return Failed }", "b.go": "type Phase string\nconst Failed = \"Failed\""}, "Failed", Shared},
-		"constants that count go together":                        {map[string]string{"a.go": kinds + "const (\n\tone = iota\n\ttwo\n)\nfunc (K) F() int { return two }"}, "one", New},
-		"what registers a version":                                {map[string]string{"a.go": kinds + "var SchemeBuilder = 1\nfunc (K) A() int { return SchemeBuilder }\nfunc (R) A() int { return SchemeBuilder }"}, "SchemeBuilder", Anchor},
-		"a kind that stays, although the moving one mentions it":  {map[string]string{"a.go": "type K struct{ R R }\ntype R struct{ Spec RSpec }\ntype RSpec struct{}"}, "RSpec", Stay},
-		"the moving kind, although one that stays mentions it":    {map[string]string{"a.go": "type K struct{ Spec KSpec }\ntype KSpec struct{}\ntype R struct{ K K }"}, "KSpec", New},
-		"what only the registration uses":                         {map[string]string{"a.go": kinds + "var AddToScheme = register\nfunc register() { println(name) }\nconst name = \"v1\"\nfunc (K) A() { AddToScheme() }"}, "name", Anchor},
-		"a type that is called like what registers a version":     {map[string]string{"a.go": "type K struct{ R Resource }\ntype R struct{}\ntype Resource struct{}"}, "Resource", New},
-		"a constant named after the moving kind":                  {map[string]string{"a.go": kinds + "const PickK = \"K\""}, "PickK", New},
-		"a name that two kinds are part of":                       {map[string]string{"a.go": kinds + "const RKOther = \"\"\nfunc idle() {}"}, "RKOther", Stay},
-		"a constant before a type that nobody uses but is shared": {map[string]string{"a.go": kinds, "b.go": "const Label = \"\"\ntype Tool interface{ Get() Phase }"}, "Label", Shared},
-		"a helper of a constructor of what is shared":             {map[string]string{"a.go": kinds, "b.go": "func NewPhase() Phase { return Phase{Name: first()} }\nfunc first() string { return \"\" }"}, "first", Shared},
+		"what only the moving kind uses": {map[string]string{"a.go": kinds}, "KSpec", New},
+		"what both use":                  {map[string]string{"a.go": kinds}, "Phase", Shared},
+		"what a method of the moving kind alone uses": {map[string]string{"a.go": kinds +
+			"func (*K) M() { f() }\nfunc f() {}"}, "f", New},
+		"a constructor of what is shared": {map[string]string{"a.go": kinds,
+			"b.go": "func NewPhase() Phase { return Phase{} }"}, "NewPhase", Shared},
+		"a constructor of the moving kind": {map[string]string{"a.go": kinds +
+			"func NewK() *K { return &K{} }"}, "NewK", New},
+		"what uses a kind of either side": {map[string]string{"a.go": kinds +
+			"func both(K, R) {}"}, "both", Stay},
+		"what nobody uses": {map[string]string{"a.go": kinds +
+			"func idle() {}"}, "idle", Stay},
+		"a constant named after a kind that stays": {map[string]string{"a.go": "type Ka struct{}\n" +
+			kinds + "const groupR = \"R\""}, "groupR", Stay},
+		"constants in a file of shared types": {
+			map[string]string{"a.go": "type K struct{ P Phase }\ntype R struct{ P Phase }",
+				"b.go": "type Phase string\nconst Running = \"Running\""}, "Running", Shared,
+		},
+		"a constant of that file that only one side uses": {
+			map[string]string{"a.go": "type K struct{ P Phase }\ntype R struct{ P Phase }\nfunc (R) F() string { " +
+				"return Failed }", "b.go": "type Phase string\nconst Failed = \"Failed\""}, "Failed", Shared,
+		},
+		"constants that count go together": {map[string]string{"a.go": kinds +
+			"const (\n\tone = iota\n\ttwo\n)\nfunc (K) F() int { return two }"}, "one", New},
+		"what registers a version": {map[string]string{"a.go": kinds +
+			"var SchemeBuilder = 1\nfunc (K) A() int { return SchemeBuilder }\nfunc (R) A() int { return " +
+			"SchemeBuilder }"}, "SchemeBuilder", Anchor},
+		"a kind that stays, although the moving one mentions it": {
+			map[string]string{"a.go": "type K struct{ R R }\ntype R struct{ Spec RSpec }\ntype RSpec struct{}"},
+			"RSpec", Stay,
+		},
+		"the moving kind, although one that stays mentions it": {map[string]string{"a.go": "type K struct{ Spec " +
+			"KSpec }\ntype KSpec struct{}\ntype R struct{ K K }"}, "KSpec", New},
+		"what only the registration uses": {map[string]string{"a.go": kinds +
+			"var AddToScheme = register\nfunc register() { println(name) }\nconst name = \"v1\"\nfunc (K) A() { " +
+			"AddToScheme() }"}, "name", Anchor},
+		"a type that is called like what registers a version": {
+			map[string]string{"a.go": "type K struct{ R Resource }\ntype R struct{}\ntype Resource struct{}"},
+			"Resource", New,
+		},
+		"a constant named after the moving kind": {map[string]string{"a.go": kinds +
+			"const PickK = \"K\""}, "PickK", New},
+		"a name that two kinds are part of": {map[string]string{"a.go": kinds +
+			"const RKOther = \"\"\nfunc idle() {}"}, "RKOther", Stay},
+		"a constant before a type that nobody uses but is shared": {map[string]string{"a.go": kinds,
+			"b.go": "const Label = \"\"\ntype Tool interface{ Get() Phase }"}, "Label", Shared},
+		"a helper of a constructor of what is shared": {map[string]string{"a.go": kinds,
+			"b.go": "func NewPhase() Phase { return Phase{Name: first()} }\nfunc first() string { return \"\" }"},
+			"first", Shared},
 	} {
 		t.Run(name, func(t *testing.T) {
 			graph := graphOf(t, test.sources)
-			placements, err := Question{Graph: graph, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}}}.Decide()
+			placements, err := Question{Graph: graph, Moving: []project.Kind{{Name: "K"}},
+				Staying: []project.Kind{{Name: "R"}}}.Decide()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,8 +123,10 @@ func TestEachDeclarationGoesWhereItsUsersAre(t *testing.T) {
 }
 
 func TestTheReasonNamesTheFirstDeclarationInTheOrderOfFiles(t *testing.T) {
-	graph := graphOf(t, map[string]string{"a.go": "type K struct{ A }\ntype A struct{}", "b.go": "type R struct{}\nfunc (K) M(B) {}\ntype B struct{}", "c.go": "func both(B, A) {}"})
-	placements, err := Question{Graph: graph, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}}}.Decide()
+	graph := graphOf(t, map[string]string{"a.go": "type K struct{ A }\ntype A struct{}",
+		"b.go": "type R struct{}\nfunc (K) M(B) {}\ntype B struct{}", "c.go": "func both(B, A) {}"})
+	placements, err := Question{Graph: graph, Moving: []project.Kind{{Name: "K"}},
+		Staying: []project.Kind{{Name: "R"}}}.Decide()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +144,11 @@ func TestAGroupIsCalledByItsFirstRealName(t *testing.T) {
 }
 
 func TestAnyNameOfAGroupCanBeAssigned(t *testing.T) {
-	graph := graphOf(t, map[string]string{"a.go": kinds + "const (\n\tone = iota\n\ttwo\n)\nfunc (K) F() int { return two }"})
+	graph := graphOf(t, map[string]string{"a.go": kinds +
+		"const (\n\tone = iota\n\ttwo\n)\nfunc (K) F() int { return two }"})
 	placements, err := Question{
-		Graph: graph, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}}, Assign: map[string]Destination{"two": Stay},
+		Graph: graph, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}},
+		Assign: map[string]Destination{"two": Stay},
 	}.Decide()
 	if err != nil {
 		t.Fatal(err)
@@ -127,13 +162,16 @@ func TestAnyNameOfAGroupCanBeAssigned(t *testing.T) {
 
 func TestWhatNothingDecidesAboutGoesWhereIdleSays(t *testing.T) {
 	graph := graphOf(t, map[string]string{"a.go": kinds, "b.go": "const Label = \"\"", "c.go": "const hidden = \"\""})
-	placements, err := Question{Graph: graph, Idle: Shared, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}}}.Decide()
+	placements, err := Question{Graph: graph, Idle: Shared, Moving: []project.Kind{{Name: "K"}},
+		Staying: []project.Kind{{Name: "R"}}}.Decide()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, placement := range placements {
-		if want, ok := map[string]Destination{"Label": Shared, "hidden": Stay}[placement.Name]; ok && (placement.Destination != want || !placement.Guess) {
-			t.Errorf("%s: %s, a guess: %t; want %s, as a guess", placement.Name, placement.Destination, placement.Guess, want)
+		if want, ok := map[string]Destination{"Label": Shared, "hidden": Stay}[placement.Name]; ok &&
+			(placement.Destination != want || !placement.Guess) {
+			t.Errorf("%s: %s, a guess: %t; want %s, as a guess", placement.Name,
+				placement.Destination, placement.Guess, want)
 		}
 	}
 }
@@ -156,7 +194,8 @@ var SchemeBuilder = 1
 	for _, placement := range placements {
 		got[placement.Name] = placement.Destination
 	}
-	want := map[string]Destination{"K": New, "KSpec": New, "helper": New, "prefix": Stay, "Phase": Stay, "R": Stay, "SchemeBuilder": Stay}
+	want := map[string]Destination{"K": New, "KSpec": New, "helper": New, "prefix": Stay, "Phase": Stay,
+		"R": Stay, "SchemeBuilder": Stay}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// stages writes the stages down. A command that fails opens no gate: each compares what it is told with what it wants to hear.
+// stages writes the stages down. A command that fails opens no gate: each compares what it is told with what it wants
+// to hear.
 func (p *planner) stages() {
 	all := []Stage{p.stageAdd(), p.stageStore(), p.stageRewrite(), p.stageClean(), p.stageUnserve(), p.stageRemove()}
 	if p.SingleRelease {
@@ -22,8 +23,10 @@ func (p *planner) stageAdd() Stage {
 	return p.ship(Stage{
 		Letter: "A", Name: "add", What: p.To + " is served; objects are stored as before",
 		Manifest: p.add.text,
-		Gate:     fmt.Sprintf("kubectl get --raw '/apis/%s/%s/%s?limit=1' >/dev/null", p.definition.Group(), p.To, p.definition.Plural()),
-		Back: fmt.Sprintf("kube-migrator retire %s --version %s --unserve --remove; then ship the definition of the release before. Nothing is stored in %s, but managedFields may name it, and retire sees to that.",
+		Gate: fmt.Sprintf("kubectl get --raw '/apis/%s/%s/%s?limit=1' >/dev/null", p.definition.Group(), p.To,
+			p.definition.Plural()),
+		Back: fmt.Sprintf("kube-migrator retire %s --version %s --unserve --remove; then ship the definition of the "+
+			"release before. Nothing is stored in %s, but managedFields may name it, and retire sees to that.",
 			p.definition.Name, p.To, p.To),
 	})
 }
@@ -31,23 +34,29 @@ func (p *planner) stageAdd() Stage {
 func (p *planner) stageStore() Stage {
 	s := Stage{
 		Letter: "B", Name: "store", What: "objects that are written are stored in " + p.To,
-		Wait:     fmt.Sprintf("Every cluster has stage A, and nobody goes back to a release that does not know %s.", p.To),
+		Wait: fmt.Sprintf("Every cluster has stage A, and nobody goes back to a release that does not know %s.",
+			p.To),
 		Manifest: p.store.text,
-		Gate:     fmt.Sprintf(`test "$(kubectl get customresourcedefinition %s -o jsonpath='{.spec.versions[?(@.storage==true)].name}')" = %s`, p.definition.Name, p.To),
-		Back: fmt.Sprintf("kubectl apply -f a-add.yaml. Objects that were written meanwhile are stored in %s and stay readable; to go back further than stage A, run kube-migrator migrate %s first.",
+		Gate: fmt.Sprintf(
+			`test "$(kubectl get customresourcedefinition %s -o jsonpath='{.spec.versions[?(@.storage==true)].name}')" = %s`, p.definition.Name, p.To,
+		),
+		Back: fmt.Sprintf("kubectl apply -f a-add.yaml. Objects that were written meanwhile are stored in %s and "+
+			"stay readable; to go back further than stage A, run kube-migrator migrate %s first.",
 			p.To, p.definition.Name),
 	}
 	if p.SingleRelease {
 		s.What = p.To + " is served, and objects that are written are stored in it at once"
 		s.Wait = ""
-		s.Back = fmt.Sprintf("To no release before: the API server refuses a definition without %s. The operator alone can go back, if it bears objects of %s.", p.To, p.To)
+		s.Back = fmt.Sprintf("To no release before: the API server refuses a definition without %s. The operator "+
+			"alone can go back, if it bears objects of %s.", p.To, p.To)
 	}
 	return p.ship(s)
 }
 
 func (p *planner) stageRewrite() Stage {
 	return Stage{
-		Letter: "C", Name: "rewrite", What: fmt.Sprintf("every object is stored in %s, with proof, and status.storedVersions says so", p.To),
+		Letter: "C", Name: "rewrite", What: fmt.Sprintf("every object is stored in %s, with proof, and "+
+			"status.storedVersions says so", p.To),
 		Wait:     "Nobody goes back to stage A.",
 		Commands: []string{"kube-migrator migrate " + p.definition.Name},
 		Gate:     fmt.Sprintf("kube-migrator plan %s >/dev/null", p.definition.Name),
@@ -58,7 +67,8 @@ func (p *planner) stageRewrite() Stage {
 func (p *planner) stageClean() Stage {
 	return Stage{
 		Letter: "D", Name: "clean", What: "no managedFields entry names " + p.From,
-		Wait:     fmt.Sprintf("Whoever writes uses %s, the operator too: each write at %s makes a managedFields entry that names it.", p.To, p.From),
+		Wait: fmt.Sprintf("Whoever writes uses %s, the operator too: each write at %s makes a managedFields "+
+			"entry that names it.", p.To, p.From),
 		Commands: []string{p.retire("")},
 		Gate:     p.owned(""),
 		Back:     "Nothing is to be taken back: every manager owns the fields that it owned.",
@@ -68,7 +78,8 @@ func (p *planner) stageClean() Stage {
 func (p *planner) stageUnserve() Stage {
 	s := p.ship(Stage{
 		Letter: "E", Name: "unserve", What: p.From + " is not served any more",
-		Wait:     fmt.Sprintf("No client uses %s: the API server's metric apiserver_request_total, by group and version, and its audit log say who does.", p.From),
+		Wait: fmt.Sprintf("No client uses %s: the API server's metric apiserver_request_total, by group and "+
+			"version, and its audit log say who does.", p.From),
 		Manifest: p.unserve.text,
 		Gate:     p.owned(" --remove"),
 		Back:     "kubectl apply -f b-store.yaml: " + p.From + " is served again.",
@@ -86,7 +97,8 @@ func (p *planner) stageRemove() Stage {
 			p.definition.Name, strings.Join(p.remove.definition.Versions(), " "), p.To),
 		Back: fmt.Sprintf("kubectl apply -f e-unserve.yaml; b-store.yaml serves %s too.", p.From),
 	})
-	s.Commands = slices.Insert(s.Commands, 0, p.retire(" --remove")) // with the last proof; what is shipped then says the same
+	// with the last proof; what is shipped then says the same
+	s.Commands = slices.Insert(s.Commands, 0, p.retire(" --remove"))
 	return s
 }
 

@@ -35,7 +35,8 @@ func (p *Plan) Files() map[string]string {
 	files := map[string]string{"README.md": p.Text()}
 	for i, stage := range p.Stages {
 		if stage.Manifest != "" {
-			files[stage.File()] = fmt.Sprintf("%s for stage %s, %s\n%s", project.StageMark, stage.Letter, stage.What, stage.Manifest)
+			files[stage.File()] = fmt.Sprintf("%s for stage %s, %s\n%s", project.StageMark, stage.Letter,
+				stage.What, stage.Manifest)
 		}
 		files[stage.GateFile()] = fmt.Sprintf("#!/bin/sh\n# Exits with 0 once %s.\n%s\n", p.opens(i), stage.Gate)
 	}

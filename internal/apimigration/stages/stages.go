@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stages makes the plan by which clusters follow a definition from one version to another: in stages, each of which can be taken
-// back, and each with a gate.
+// Package stages makes the plan by which clusters follow a definition from one version to another: in stages, each of
+// which can be taken back, and each with a gate.
 //
-// It owns their order, the manifest of each, and the commands: what is done, what says that the next stage may begin, and what takes the
-// stage back. It never reads or writes a file, and never asks a cluster.
+// It owns their order, the manifest of each, and the commands: what is done, what says that the next stage may begin,
+// and what takes the stage back. It never reads or writes a file, and never asks a cluster.
 //
 // It holds that
 //   - every manifest is one that the API server's own validation takes, in the place of the one before it;
@@ -75,7 +75,8 @@ func Make(ctx context.Context, q Question) (*Plan, error) {
 	if err := q.check(original); err != nil {
 		return nil, err
 	}
-	p := &planner{Question: q, definition: original, plan: &Plan{Definition: original.Name, From: q.From, To: q.To, Warnings: []string{}}}
+	p := &planner{Question: q, definition: original,
+		plan: &Plan{Definition: original.Name, From: q.From, To: q.To, Warnings: []string{}}}
 	if err := p.manifests(ctx); err != nil {
 		return nil, err
 	}
@@ -89,12 +90,16 @@ func (q *Question) check(d *crd.Definition) error {
 	try := q.meant(d)
 	switch {
 	case d.FromCluster():
-		const given = ".status, .metadata.resourceVersion, .metadata.uid, .metadata.creationTimestamp, .metadata.generation, .metadata.managedFields"
-		return project.Problem(fmt.Sprintf("yq 'del(%s)' %s", given, q.File), "%s in %s cannot be shipped: it is the object of a cluster, whose resourceVersion or uid others refuse", d.Name, q.File)
+		const given = ".status, .metadata.resourceVersion, .metadata.uid, .metadata.creationTimestamp, " +
+			".metadata.generation, .metadata.managedFields"
+		return project.Problem(fmt.Sprintf("yq 'del(%s)' %s", given, q.File),
+			"%s in %s cannot be shipped: it is the object of a cluster, whose resourceVersion or uid others refuse",
+			d.Name, q.File)
 	case q.From == q.To:
 		return project.Problem(try, "%s is to go from %s to %s, which is the same", d.Name, q.From, q.To)
 	case !slices.Contains(d.Versions(), q.From):
-		return project.Problem(try, "%s in %s has no version %s; it has %s", d.Name, q.File, q.From, strings.Join(d.Versions(), ", "))
+		return project.Problem(try, "%s in %s has no version %s; it has %s", d.Name, q.File, q.From,
+			strings.Join(d.Versions(), ", "))
 	case !project.IsVersion(q.To):
 		return project.Problem(try, "%q is no version such as v2", q.To)
 	}
@@ -134,7 +139,8 @@ type shipped struct {
 	definition *crd.Definition
 }
 
-// manifests makes the definitions, each from the one before, and has the API server's validation judge them in their order.
+// manifests makes the definitions, each from the one before, and has the API server's validation judge them in their
+// order.
 func (p *planner) manifests(ctx context.Context) error {
 	has := slices.Contains(p.definition.Versions(), p.To)
 	add := crd.Options{AddVersion: p.To, CopyOf: p.From, KeepStorage: true}
@@ -164,8 +170,10 @@ func (p *planner) manifests(ctx context.Context) error {
 			p.plan.Warnings = append(p.plan.Warnings, upgraded.Notes...)
 		}
 		// What is stored by the time that a version is removed, no manifest says: retire finds out.
-		if problems := next.definition.UpdateProblems(ctx, last.definition); len(problems) > 0 && step.into != &p.remove {
-			return fmt.Errorf("plan stage %s of %s: %w", step.letter, p.definition.Name, &crd.RefusedError{From: p.File, Problems: problems})
+		if problems := next.definition.UpdateProblems(ctx, last.definition); len(problems) > 0 &&
+			step.into != &p.remove {
+			return fmt.Errorf("plan stage %s of %s: %w", step.letter, p.definition.Name,
+				&crd.RefusedError{From: p.File, Problems: problems})
 		}
 		*step.into, last = next, next
 	}
@@ -174,10 +182,14 @@ func (p *planner) manifests(ctx context.Context) error {
 
 func (p *planner) warn(ctx context.Context) {
 	if p.SingleRelease {
-		p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf("in a single release nobody can go back to the release before: once an object is stored in %s, an API server refuses a definition without it", p.To))
+		p.plan.Warnings = append(p.plan.Warnings,
+			fmt.Sprintf("in a single release nobody can go back to the release before: once an object is stored in "+
+				"%s, an API server refuses a definition without it", p.To))
 	}
 	if p.definition.Converts() {
-		p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf("a webhook converts between the versions: it must know %s before stage A, and %s until stage F is done", p.To, p.From))
+		p.plan.Warnings = append(p.plan.Warnings,
+			fmt.Sprintf("a webhook converts between the versions: it must know %s before stage A, and %s until stage "+
+				"F is done", p.To, p.From))
 		return
 	}
 	comparisons, err := crd.Check(ctx, nil, []*crd.Definition{p.store.definition})

@@ -25,11 +25,13 @@ var update = flag.Bool("update", false, "write the golden files")
 // definition is one of things.example.com with versions, each "name served storage" and a field of its own or none.
 func definition(conversion string, versions ...string) string {
 	var out strings.Builder
-	out.WriteString("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: things.example.com\nspec:\n  group: example.com\n" +
+	out.WriteString("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " +
+		"things.example.com\nspec:\n  group: example.com\n" +
 		"  names:\n    kind: Thing\n    plural: things\n  scope: Cluster\n" + conversion + "  versions:\n")
 	for _, version := range versions {
 		words := strings.Fields(version)
-		fmt.Fprintf(&out, "  - name: %s\n    served: %v\n    storage: %v\n    schema:\n      openAPIV3Schema:\n        type: object\n        properties:\n          a:\n            type: string\n",
+		fmt.Fprintf(&out, "  - name: %s\n    served: %v\n    storage: %v\n    schema:\n      openAPIV3Schema:\n      "+
+			"  type: object\n        properties:\n          a:\n            type: string\n",
 			words[0], slices.Contains(words, "served"), slices.Contains(words, "storage"))
 		if field, ok := strings.CutPrefix(words[len(words)-1], "+"); ok {
 			fmt.Fprintf(&out, "          %s:\n            type: string\n", field)
@@ -68,35 +70,46 @@ func TestStagesBeginWhereADefinitionIs(t *testing.T) {
 		want       map[string]string
 	}{
 		"with the old version alone": {definition: definition("", "v1 served storage"), want: map[string]string{
-			"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1", "F": "v2 served storage",
+			"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1",
+			"F": "v2 served storage",
 		}},
 		"as apply leaves it": {definition: definition("", "v2 served storage", "v1 served"), want: map[string]string{
-			"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1", "F": "v2 served storage",
+			"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1",
+			"F": "v2 served storage",
 		}},
-		"with the new version not served": {definition: definition("", "v2", "v1 served storage"), want: map[string]string{
-			"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1", "F": "v2 served storage",
-		}},
-		"with the new version not served, in a single release": {definition: definition("", "v1 served storage", "v2"), single: true, want: map[string]string{
-			"B": "v1 served, v2 served storage", "E": "v1, v2 served storage", "F": "v2 served storage",
-		}},
-		"with a third version that is stored": {definition: definition("", "v1 served", "v1alpha1 served storage"), want: map[string]string{
-			"A": "v2 served, v1 served, v1alpha1 served storage", "B": "v2 served storage, v1 served, v1alpha1 served",
-			"E": "v2 served storage, v1, v1alpha1 served", "F": "v2 served storage, v1alpha1 served",
-		}},
+		"with the new version not served": {definition: definition("", "v2", "v1 served storage"),
+			want: map[string]string{
+				"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1",
+				"F": "v2 served storage",
+			}},
+		"with the new version not served, in a single release": {definition: definition("", "v1 served storage", "v2"),
+			single: true, want: map[string]string{
+				"B": "v1 served, v2 served storage", "E": "v1, v2 served storage", "F": "v2 served storage",
+			}},
+		"with a third version that is stored": {definition: definition("", "v1 served", "v1alpha1 served storage"),
+			want: map[string]string{
+				"A": "v2 served, v1 served, v1alpha1 served storage",
+				"B": "v2 served storage, v1 served, v1alpha1 served",
+				"E": "v2 served storage, v1, v1alpha1 served", "F": "v2 served storage, v1alpha1 served",
+			}},
 		"in a single release": {definition: definition("", "v1 served storage"), single: true, want: map[string]string{
 			"B": "v2 served storage, v1 served", "E": "v2 served storage, v1", "F": "v2 served storage",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plan, err := Make(t.Context(), Question{File: "a.yaml", Definition: test.definition, From: "v1", To: "v2", SingleRelease: test.single})
+			plan, err := Make(t.Context(), Question{File: "a.yaml", Definition: test.definition, From: "v1", To: "v2",
+				SingleRelease: test.single})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, states(t, plan)); diff != "" {
 				t.Errorf("versions (-want +got):\n%s", diff)
 			}
-			if warned := slices.ContainsFunc(plan.Warnings, func(w string) bool { return strings.HasPrefix(w, "in a single release nobody can go back") }); warned != test.single {
+			if warned := slices.ContainsFunc(plan.Warnings, func(w string) bool {
+				return strings.HasPrefix(w,
+					"in a single release nobody can go back")
+			}); warned != test.single {
 				t.Errorf("warnings %q", plan.Warnings)
 			}
 		})
@@ -105,11 +118,15 @@ func TestStagesBeginWhereADefinitionIs(t *testing.T) {
 
 func TestAPlanWarnsOfConversionsAndOfWhatTheUpgradeChanges(t *testing.T) {
 	t.Parallel()
-	const webhook = "  conversion:\n    strategy: Webhook\n    webhook:\n      conversionReviewVersions: [v1]\n      clientConfig: {url: \"https://example.com/convert\"}\n"
-	beta := strings.Replace(strings.Replace(definition("", "v1 served storage"), "k8s.io/v1\n", "k8s.io/v1beta1\n", 1), "  scope", "  preserveUnknownFields: true\n  scope", 1)
+	const webhook = "  conversion:\n    strategy: Webhook\n    webhook:\n      conversionReviewVersions: [v1]\n      " +
+		"clientConfig: {url: \"https://example.com/convert\"}\n"
+	beta := strings.Replace(strings.Replace(definition("", "v1 served storage"), "k8s.io/v1\n", "k8s.io/v1beta1\n", 1),
+		"  scope", "  preserveUnknownFields: true\n  scope", 1)
 	for want, text := range map[string]string{
-		"a webhook converts between the versions: it must know v2 before stage A":     definition(webhook, "v1 served storage"),
-		"conversion strategy None loses data: b":                                      definition("", "v2 served +b", "v1 served storage"),
+		"a webhook converts between the versions: it must know v2 before stage A": definition(webhook,
+			"v1 served storage"),
+		"conversion strategy None loses data: b": definition("", "v2 served +b",
+			"v1 served storage"),
 		"things.example.com: fields that the schema does not name are kept as before": beta,
 	} {
 		plan, err := Make(t.Context(), Question{File: "a.yaml", Definition: text, From: "v1", To: "v2"})
@@ -127,12 +144,19 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	alone := definition("", "v1 served storage")
 	held := strings.Replace(alone, "metadata:\n", "metadata:\n  resourceVersion: \"7\"\n", 1)
 	for name, test := range map[string]struct{ definition, from, to, want, try string }{
-		"a version that is not there": {alone, "v7", "v2", "has no version v7; it has v1", "api-migrator stages --from v1 --to v2 a.yaml"},
-		"the same version":            {alone, "v1", "v1", "which is the same", "api-migrator stages --from v1 --to v2 a.yaml"},
-		"no version":                  {alone, "v1", "two", `"two" is no version`, "api-migrator stages --from v1 --to v2 a.yaml"},
-		"no version beside another":   {definition("", "v1beta1 served", "v1 served storage"), "v1beta1", "two", `"two" is no version`, "api-migrator stages --from v1beta1 --to v1 a.yaml"},
-		"as a cluster has it":         {held, "v1", "v2", "it is the object of a cluster", "yq 'del(.status, .metadata.resourceVersion, .metadata.uid, .metadata.creationTimestamp, .metadata.generation, .metadata.managedFields)' a.yaml"},
-		"as another cluster had it":   {strings.Replace(held, "resourceVersion", "uid", 1), "v1", "v2", "it is the object of a cluster", ""},
+		"a version that is not there": {alone, "v7", "v2", "has no version v7; it has v1",
+			"api-migrator stages --from v1 --to v2 a.yaml"},
+		"the same version": {alone, "v1", "v1", "which is the same",
+			"api-migrator stages --from v1 --to v2 a.yaml"},
+		"no version": {alone, "v1", "two", `"two" is no version`,
+			"api-migrator stages --from v1 --to v2 a.yaml"},
+		"no version beside another": {definition("", "v1beta1 served", "v1 served storage"), "v1beta1", "two",
+			`"two" is no version`, "api-migrator stages --from v1beta1 --to v1 a.yaml"},
+		"as a cluster has it": {held, "v1", "v2", "it is the object of a cluster",
+			"yq 'del(.status, .metadata.resourceVersion, .metadata.uid, .metadata.creationTimestamp, " +
+				".metadata.generation, .metadata.managedFields)' a.yaml"},
+		"as another cluster had it": {strings.Replace(held, "resourceVersion", "uid", 1), "v1", "v2",
+			"it is the object of a cluster", ""},
 	} {
 		_, err := Make(t.Context(), Question{File: "a.yaml", Definition: test.definition, From: test.from, To: test.to})
 		problem := (*project.UserError)(nil)
@@ -144,7 +168,8 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	}
 	broken := strings.Replace(definition("", "v1 served storage"), "plural: things", "plural: others", 1)
 	_, err := Make(t.Context(), Question{File: "a.yaml", Definition: broken, From: "v1", To: "v2"})
-	if refused := (*crd.RefusedError)(nil); !errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "plan stage A of things.example.com: ") {
+	if refused := (*crd.RefusedError)(nil); !errors.As(err, &refused) ||
+		!strings.HasPrefix(err.Error(), "plan stage A of things.example.com: ") {
 		t.Errorf("a definition that no API server takes: %v", err)
 	}
 }
@@ -161,7 +186,8 @@ func TestTheStagesOfTheGuidesDefinition(t *testing.T) {
 	}
 	files := plan.Files()
 	if got, want := strings.Join(slices.Sorted(maps.Keys(files)), " "),
-		"README.md a-add.yaml a-gate.sh b-gate.sh b-store.yaml c-gate.sh d-gate.sh e-gate.sh e-unserve.yaml f-gate.sh f-remove.yaml"; got != want {
+		"README.md a-add.yaml a-gate.sh b-gate.sh b-store.yaml c-gate.sh d-gate.sh e-gate.sh e-unserve.yaml "+
+			"f-gate.sh f-remove.yaml"; got != want {
 		t.Errorf("files %s, want %s", got, want)
 	}
 	for name, content := range files {

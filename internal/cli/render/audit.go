@@ -90,7 +90,8 @@ func AuditSummary(report *etcdaudit.Report) string {
 	}
 	b.WriteString(".\n")
 	if s.FirstRevision < s.Revision {
-		fmt.Fprintf(&b, "etcd compacted revision %d away meanwhile; the rest was read at the newer one.\n", s.FirstRevision)
+		fmt.Fprintf(&b, "etcd compacted revision %d away meanwhile; the rest was read at the newer one.\n",
+			s.FirstRevision)
 	}
 	switch {
 	case !report.Compared:
@@ -107,7 +108,8 @@ func AuditSummary(report *etcdaudit.Report) string {
 	}
 	fmt.Fprintf(&b, " %s are current", Count(t.Current))
 	if t.Undetermined > 0 {
-		fmt.Fprintf(&b, ", %s cannot be told (encrypted, not understood, or of a resource with no known current version)", Count(t.Undetermined))
+		fmt.Fprintf(&b, ", %s cannot be told (encrypted, not understood, or of a resource with no known current "+
+			"version)", Count(t.Undetermined))
 	}
 	if t.NotCompared > 0 {
 		fmt.Fprintf(&b, ", %s were not asked about", Count(t.NotCompared))

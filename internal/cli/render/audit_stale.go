@@ -14,8 +14,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
 )
 
-// StaleList writes stale objects while they are found: it keeps none (I6), so its columns have fixed widths. As JSON and YAML the
-// result is one document: that of Audit with a field staleObjects in front.
+// StaleList writes stale objects while they are found: it keeps none (I6), so its columns have fixed widths. As JSON
+// and YAML the result is one document: that of Audit with a field staleObjects in front.
 type StaleList struct {
 	Out    io.Writer
 	Format Format
@@ -45,7 +45,8 @@ func (l *StaleList) Add(o etcdaudit.StaleObject) error {
 	cells := []any{clean(o.Resource), clean(path), o.APIVersion, o.CurrentVersion}
 	format := staleColumns + "\n"
 	if l.Format == Wide {
-		cells, format = []any{cells[0], cells[1], cells[2], fmt.Sprintf("%-30s %s", o.CurrentVersion, o.Encoding)}, staleColumns+"\n"
+		cells, format = []any{cells[0], cells[1], cells[2],
+			fmt.Sprintf("%-30s %s", o.CurrentVersion, o.Encoding)}, staleColumns+"\n"
 	}
 	if !begun {
 		last := "CURRENT"

@@ -56,7 +56,8 @@ func checkTable(w io.Writer, wide bool, r upgrade.Report) error {
 			continue
 		}
 		row := []string{
-			f.Resource, string(f.Verdict), strings.Join(f.Stored, ","), f.Current, strings.Join(f.Stranded, ","), string(f.Source), f.Migration, string(f.Run),
+			f.Resource, string(f.Verdict), strings.Join(f.Stored, ","), f.Current, strings.Join(f.Stranded, ","),
+			string(f.Source), f.Migration, string(f.Run),
 		}
 		if from {
 			row = append(row, f.From)
@@ -79,7 +80,8 @@ func checkTable(w io.Writer, wide bool, r upgrade.Report) error {
 		if claims == "" {
 			claims = "nothing"
 		}
-		fmt.Fprintf(&b, "%s claims %s, but etcd holds %s objects as %s.\n  Try: %s\n", u.Record, claims, Count(u.Objects), strings.Join(u.Missing, ", "), u.Next)
+		fmt.Fprintf(&b, "%s claims %s, but etcd holds %s objects as %s.\n  Try: %s\n", u.Record, claims,
+			Count(u.Objects), strings.Join(u.Missing, ", "), u.Next)
 	}
 	fmt.Fprintln(&b, r.Sentence)
 	_, err := io.WriteString(w, b.String())

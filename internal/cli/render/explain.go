@@ -22,7 +22,8 @@ type Explanation struct {
 	Changes  []upgrade.Change `json:"changes"`
 }
 
-// Explain writes what `check --explain` has found about all resources, or about those that were named. program is the name of the command.
+// Explain writes what `check --explain` has found about all resources, or about those that were named. program is the
+// name of the command.
 func Explain(w io.Writer, format Format, program string, named []string, e Explanation) error {
 	switch format {
 	case Table, Wide:
@@ -61,7 +62,8 @@ func explainTable(w io.Writer, wide bool, program string, named []string, e Expl
 	if err := Tabulate(w, []string{"RELEASE", "RESOURCE", "STORED AS", "LOST"}, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nA release cannot decode the versions under LOST, which the release before it can. Objects that are stored in one have to be\n"+
+	_, err := fmt.Fprintf(w, "\nA release cannot decode the versions under LOST, which the release before it can. "+
+		"Objects that are stored in one have to be\n"+
 		"migrated before the upgrade. Whether a cluster has any: %s check --target-version %s\n", program, e.Target)
 	return err
 }
@@ -74,10 +76,12 @@ func nothingChanges(named []string, e Explanation) string {
 	if oldest := e.Releases[0]; oldest == e.Target {
 		return "Kubernetes " + oldest + " is the oldest release that is known: there is none to compare it with."
 	}
-	return fmt.Sprintf("Kubernetes %s to %s store %s in the same version, and lose none.", e.Releases[0], e.Target, what)
+	return fmt.Sprintf("Kubernetes %s to %s store %s in the same version, and lose none.",
+		e.Releases[0], e.Target, what)
 }
 
-// change is what a release stores a resource as, and the versions that it lost; of the resource's own group without the group, unless wide.
+// change is what a release stores a resource as, and the versions that it lost; of the resource's own group without the
+// group, unless wide.
 func change(c upgrade.Change, wide bool) (stored, lost string) {
 	group := schema.ParseGroupResource(c.Resource).Group
 	short := func(version string) string {

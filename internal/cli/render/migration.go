@@ -48,10 +48,11 @@ type Migration struct {
 	StoredVersionsAfter  []string `json:"storedVersionsAfter,omitempty"`
 	// StoredVersionsKept says why they were not pruned.
 	StoredVersionsKept string `json:"storedVersionsKept,omitempty"`
-	// StorageState is what the resource's StorageState says now of the versions that may be stored: the storage version alone, because the proof was
-	// recorded there. Empty where it was not.
+	// StorageState is what the resource's StorageState says now of the versions that may be stored: the storage version
+	// alone, because the proof was recorded there. Empty where it was not.
 	StorageState []string `json:"storageState,omitempty"`
-	// StorageStateKept says why the proof was not recorded. Empty where there is no StorageState to record it in, too: kube-migrator is not installed.
+	// StorageStateKept says why the proof was not recorded. Empty where there is no StorageState to record it in, too:
+	// kube-migrator is not installed.
 	StorageStateKept string `json:"storageStateKept,omitempty"`
 	Error            string `json:"error,omitempty"`
 	// Next is the command that goes on, or that retries only what failed.
@@ -88,11 +89,13 @@ func (m *Migrations) table(w io.Writer) error {
 		r := &m.Resources[i]
 		c := r.Result.Counts
 		rows[i] = []string{
-			r.Resource, r.StorageVersion, string(r.Outcome), Count(r.Result.Total), Count(c.Rewritten + c.RewrittenBefore), Count(c.Current),
+			r.Resource, r.StorageVersion, string(r.Outcome), Count(r.Result.Total),
+			Count(c.Rewritten + c.RewrittenBefore), Count(c.Current),
 			Count(c.Gone), Count(c.Failed), strings.Join(r.StoredVersionsAfter, ","), r.evidence(),
 		}
 	}
-	return Tabulate(w, []string{"RESOURCE", "STORAGE", "OUTCOME", "OBJECTS", "REWRITTEN", "CURRENT", "GONE", "FAILED", "PRUNED TO", "EVIDENCE"}, rows)
+	return Tabulate(w, []string{"RESOURCE", "STORAGE", "OUTCOME", "OBJECTS", "REWRITTEN", "CURRENT", "GONE", "FAILED",
+		"PRUNED TO", "EVIDENCE"}, rows)
 }
 
 // evidence is that of the result, "" where there is none.
@@ -109,19 +112,22 @@ func (m *Migration) text(b *strings.Builder) {
 	if m.Outcome == WouldRun {
 		return
 	}
-	fmt.Fprintf(b, "  objects     %s rewritten, %s already current, %s gone, %s failed", Count(c.Rewritten), Count(c.Current), Count(c.Gone), Count(c.Failed))
+	fmt.Fprintf(b, "  objects     %s rewritten, %s already current, %s gone, %s failed", Count(c.Rewritten),
+		Count(c.Current), Count(c.Gone), Count(c.Failed))
 	if r.RewritingSeconds > 0 {
 		fmt.Fprintf(b, ", in %s", Duration(time.Duration(r.RewritingSeconds*float64(time.Second))))
 	}
 	b.WriteString("\n")
 	if c.RewrittenBefore > 0 {
-		fmt.Fprintf(b, "              %s more were rewritten in %d earlier passes that the end of an epoch cut short\n", Count(c.RewrittenBefore), r.Restarts)
+		fmt.Fprintf(b, "              %s more were rewritten in %d earlier passes that the end of an epoch cut short\n",
+			Count(c.RewrittenBefore), r.Restarts)
 	}
 	if c.ChangedByAdmission > 0 {
 		fmt.Fprintf(b, "  admission   changed %s objects when they were rewritten\n", Count(c.ChangedByAdmission))
 	}
 	if c.ManagedFieldsDropped > 0 {
-		fmt.Fprintf(b, "  too large   %s objects lost their managedFields: with them they exceed what etcd accepts in the new version\n", Count(c.ManagedFieldsDropped))
+		fmt.Fprintf(b, "  too large   %s objects lost their managedFields: with them they exceed what etcd accepts "+
+			"in the new version\n", Count(c.ManagedFieldsDropped))
 	}
 	if r.Verified {
 		fmt.Fprintf(b, "  verified    by a second pass in which every object stayed as it was\n")
@@ -159,7 +165,8 @@ func (m *Migration) headline() string {
 	case Stopped:
 		return fmt.Sprintf("stopped after %s of %s objects", Count(m.Result.Counts.Done()), Count(m.Result.Total))
 	case Unfinished:
-		return fmt.Sprintf("ended by an error after %s of %s objects", Count(m.Result.Counts.Done()), Count(m.Result.Total))
+		return fmt.Sprintf("ended by an error after %s of %s objects",
+			Count(m.Result.Counts.Done()), Count(m.Result.Total))
 	case WouldRun:
 		return fmt.Sprintf("would rewrite about %s objects", Count(m.Result.Total))
 	case WouldPass:
@@ -173,9 +180,11 @@ func (m *Migration) headline() string {
 func (m *Migration) storedVersionsText(b *strings.Builder) {
 	switch {
 	case m.StoredVersionsKept != "":
-		fmt.Fprintf(b, "  definition  status.storedVersions stays [%s]: %s\n", strings.Join(m.StoredVersionsBefore, " "), m.StoredVersionsKept)
+		fmt.Fprintf(b, "  definition  status.storedVersions stays [%s]: %s\n",
+			strings.Join(m.StoredVersionsBefore, " "), m.StoredVersionsKept)
 	case len(m.StoredVersionsAfter) > 0:
-		fmt.Fprintf(b, "  definition  status.storedVersions [%s] → [%s]\n", strings.Join(m.StoredVersionsBefore, " "), strings.Join(m.StoredVersionsAfter, " "))
+		fmt.Fprintf(b, "  definition  status.storedVersions [%s] → [%s]\n", strings.Join(m.StoredVersionsBefore, " "),
+			strings.Join(m.StoredVersionsAfter, " "))
 	case len(m.StoredVersionsBefore) > 0 && m.Outcome == Proven:
 		fmt.Fprintf(b, "  definition  status.storedVersions is [%s]\n", strings.Join(m.StoredVersionsBefore, " "))
 	}
@@ -209,7 +218,8 @@ func Bar(name string, p migrate.Progress, objectsPerSecond float64, width int) s
 		const most = 30
 		cells := min(room, most)
 		full := int(float64(cells) * min(1, fraction(p)))
-		line = name + "  [" + strings.Repeat("=", full) + strings.Repeat(" ", cells-full) + "]  " + Line(p, objectsPerSecond)
+		line = name + "  [" + strings.Repeat("=", full) + strings.Repeat(" ", cells-full) + "]  " +
+			Line(p, objectsPerSecond)
 	}
 	if runes := []rune(line); width > 0 && len(runes) >= width {
 		line = string(runes[:width-1])

@@ -15,7 +15,8 @@ import (
 
 func widgets() Migration {
 	return Migration{
-		Resource: "widgets.demo.example.com", StorageVersion: "v2", Outcome: Proven, Evidence: "Observed: 3 API servers, each was asked",
+		Resource: "widgets.demo.example.com", StorageVersion: "v2", Outcome: Proven,
+		Evidence: "Observed: 3 API servers, each was asked",
 		Result: migrate.Result{
 			Epoch: migrate.Epoch{Evidence: migrate.Observed}, Total: 10_000, RewritingSeconds: 25,
 			Counts: migrate.Counts{Rewritten: 9_990, Current: 8, Gone: 2},
@@ -29,10 +30,12 @@ func failed() Migration {
 	m.Outcome, m.StoredVersionsAfter = Incomplete, nil
 	m.Error = "objects could not be rewritten: 21"
 	m.Next = "kube-migrator migrate widgets.demo.example.com --resume"
-	m.Result.Counts = migrate.Counts{Rewritten: 9_979, Failed: 21, ChangedByAdmission: 4, ManagedFieldsDropped: 2, RewrittenBefore: 17}
+	m.Result.Counts = migrate.Counts{Rewritten: 9_979, Failed: 21, ChangedByAdmission: 4,
+		ManagedFieldsDropped: 2, RewrittenBefore: 17}
 	m.Result.Restarts = 2
 	for range 21 {
-		m.Result.Failures = append(m.Result.Failures, migrate.Failure{Namespace: "default", Name: "a", Reason: migrate.Rejected, Message: "no\ncolor"})
+		m.Result.Failures = append(m.Result.Failures,
+			migrate.Failure{Namespace: "default", Name: "a", Reason: migrate.Rejected, Message: "no\ncolor"})
 	}
 	return m
 }
@@ -80,10 +83,14 @@ func TestOfManyResourcesOnlyThoseThatNeedAttentionAreDescribed(t *testing.T) {
 	}
 	lines := strings.Split(b.String(), "\n")
 	want := []string{
-		"RESOURCE                   STORAGE   OUTCOME      OBJECTS   REWRITTEN   CURRENT   GONE   FAILED   PRUNED TO   EVIDENCE",
-		"widgets.demo.example.com   v2        Proven       10,000    9,990       8         2      0        v2          Observed",
-		"widgets.demo.example.com   v2        Proven       10,000    9,990       8         2      0        v2          Observed",
-		"widgets.demo.example.com   v2        Incomplete   10,000    9,996       0         0      21       -           Observed",
+		"RESOURCE                   STORAGE   OUTCOME      OBJECTS   REWRITTEN   CURRENT   GONE   FAILED   PRUNED TO " +
+			"  EVIDENCE",
+		"widgets.demo.example.com   v2        Proven       10,000    9,990       8         2      0        v2        " +
+			"  Observed",
+		"widgets.demo.example.com   v2        Proven       10,000    9,990       8         2      0        v2        " +
+			"  Observed",
+		"widgets.demo.example.com   v2        Incomplete   10,000    9,996       0         0      21       -         " +
+			"  Observed",
 	}
 	if diff := cmp.Diff(want, lines[:4]); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
@@ -95,7 +102,8 @@ func TestOfManyResourcesOnlyThoseThatNeedAttentionAreDescribed(t *testing.T) {
 
 func TestProgressSaysWhatIsDone(t *testing.T) {
 	rewriting := migrate.Progress{
-		Phase: migrate.Rewriting, Total: 10_000, Counts: migrate.Counts{Rewritten: 2_400, Current: 99, Failed: 1}, Pace: pace.Stats{InFlightLimit: 9},
+		Phase: migrate.Rewriting, Total: 10_000, Counts: migrate.Counts{Rewritten: 2_400, Current: 99, Failed: 1},
+		Pace: pace.Stats{InFlightLimit: 9},
 	}
 	for name, test := range map[string]struct {
 		progress migrate.Progress
@@ -105,13 +113,18 @@ func TestProgressSaysWhatIsDone(t *testing.T) {
 	}{
 		"a bar on a wide terminal": {rewriting, 250, 120,
 			"widgets  [=======                       ]   25%  2,500/10,000  250/s  ETA 30s  9 in flight  1 failed"},
-		"no bar on a narrow one":     {rewriting, 250, 60, "widgets   25%  2,500/10,000  250/s  ETA 30s  9 in flight  1"},
+		"no bar on a narrow one": {rewriting, 250, 60,
+			"widgets   25%  2,500/10,000  250/s  ETA 30s  9 in flight  1"},
 		"no rate before it is known": {rewriting, 0, 60, "widgets   25%  2,500/10,000  9 in flight  1 failed"},
-		"what it waits for": {migrate.Progress{Phase: migrate.Waiting, Waiting: "until 12:00:00: requests that began before the API servers agreed may still write", Total: 5}, 0, 120,
+		"what it waits for": {migrate.Progress{Phase: migrate.Waiting,
+			Waiting: "until 12:00:00: requests that began before the API servers agreed may still write", Total: 5}, 0,
+			120,
 			"widgets  waiting until 12:00:00: requests that began before the API servers agreed may still write"},
-		"that it verifies": {migrate.Progress{Phase: migrate.Verifying, Total: 10, Verified: 5, Pace: pace.Stats{InFlightLimit: 1}}, 1, 60,
+		"that it verifies": {migrate.Progress{Phase: migrate.Verifying, Total: 10, Verified: 5,
+			Pace: pace.Stats{InFlightLimit: 1}}, 1, 60,
 			"widgets  verifying   50%  5/10  1/s  ETA 5s  1 in flight"},
-		"that it confirms": {migrate.Progress{Phase: migrate.Confirming, Total: 10}, 0, 120, "widgets  confirming that the API servers still agree"},
+		"that it confirms": {migrate.Progress{Phase: migrate.Confirming, Total: 10}, 0, 120,
+			"widgets  confirming that the API servers still agree"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, Bar("widgets", test.progress, test.rate, test.width)); diff != "" {

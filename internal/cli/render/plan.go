@@ -76,8 +76,8 @@ type PlanFailure struct {
 	Reason     string `json:"reason"`
 }
 
-// Write writes the plan. The table leaves out what is not stored, and is followed by the reasons, each once. The names are those that a
-// migration can be requested for and may be needed for.
+// Write writes the plan. The table leaves out what is not stored, and is followed by the reasons, each once. The names
+// are those that a migration can be requested for and may be needed for.
 func (p Plan) Write(w io.Writer, format Format) error {
 	switch format {
 	case Table:
@@ -141,7 +141,8 @@ func (p Plan) rows(row func(PlannedResource) []string, all bool) (rows [][]strin
 
 var (
 	planHeader     = []string{"RESOURCE", "STORAGE", "STORED", "OBJECTS", "MIGRATE", "DURATION"}
-	planWideHeader = []string{"RESOURCE", "KIND", "API-KIND", "SCOPE", "SERVED", "ENDPOINT", "STORAGE", "HASH", "STORED", "OBJECTS", "MIGRATE", "DURATION", "ALSO-SERVED-AS", "WHY"}
+	planWideHeader = []string{"RESOURCE", "KIND", "API-KIND", "SCOPE", "SERVED", "ENDPOINT", "STORAGE", "HASH",
+		"STORED", "OBJECTS", "MIGRATE", "DURATION", "ALSO-SERVED-AS", "WHY"}
 )
 
 func (r PlannedResource) row() []string {
@@ -158,7 +159,8 @@ func (r PlannedResource) wideRow() []string {
 		scope = "namespace"
 	}
 	return []string{
-		r.Name, r.origin(), r.Kind, scope, strings.Join(r.ServedVersions, ","), r.EndpointVersion, r.storage(), r.StorageVersionHash,
+		r.Name, r.origin(), r.Kind, scope, strings.Join(r.ServedVersions, ","), r.EndpointVersion,
+		r.storage(), r.StorageVersionHash,
 		r.stored(), r.objects(), r.Migration, r.duration(), strings.Join(r.AlsoServedAs, ","), r.Why,
 	}
 }

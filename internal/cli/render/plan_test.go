@@ -42,42 +42,62 @@ func TestAPlanIsWrittenInEveryFormat(t *testing.T) {
 		ObjectsPerSecond: 100,
 		Resources: []PlannedResource{
 			{
-				Name: "widgets.demo.example.com", Group: "demo.example.com", Resource: "widgets", Kind: "Widget", Origin: "Custom", Namespaced: true,
-				ServedVersions: []string{"v2", "v1"}, EndpointVersion: "v2", StorageVersion: "v2", StorageVersionHash: "q1aZmn6pPYg=",
-				StoredVersions: []string{"v1", "v2"}, Objects: new(int64(12345)), ObjectsEstimated: true,
-				Migration: "yes", Why: "stored versions claim v1 too", Next: "kube-migrator migrate widgets.demo.example.com", DurationSeconds: new(123.45),
+				Name: "widgets.demo.example.com", Group: "demo.example.com", Resource: "widgets", Kind: "Widget",
+				Origin: "Custom", Namespaced: true,
+				ServedVersions: []string{"v2", "v1"}, EndpointVersion: "v2", StorageVersion: "v2",
+				StorageVersionHash: "q1aZmn6pPYg=",
+				StoredVersions:     []string{"v1", "v2"}, Objects: new(int64(12345)), ObjectsEstimated: true,
+				Migration: "yes", Why: "stored versions claim v1 too",
+				Next: "kube-migrator migrate widgets.demo.example.com", DurationSeconds: new(123.45),
 			},
 			{
-				Name: "relics.demo.example.com", Group: "demo.example.com", Resource: "relics", Kind: "Relic", Origin: "Custom",
-				ServedVersions: []string{}, StorageVersion: "v2", StorageVersionHash: "q1aZmn6pPYh=", StoredVersions: []string{"v1", "v2"},
-				Migration: "yes", Why: "stored versions claim v1 too; but cannot: its definition serves no version", Problem: "NotServed",
+				Name: "relics.demo.example.com", Group: "demo.example.com", Resource: "relics",
+				Kind: "Relic", Origin: "Custom",
+				ServedVersions: []string{}, StorageVersion: "v2", StorageVersionHash: "q1aZmn6pPYh=",
+				StoredVersions: []string{"v1", "v2"},
+				Migration:      "yes", Why: "stored versions claim v1 too; but cannot: its definition serves no version", Problem: "NotServed",
 			},
 			{
-				Name: "events", Resource: "events", AlsoServedAs: []string{"events.events.k8s.io"}, Kind: "Event", Origin: "BuiltIn", Namespaced: true,
-				ServedVersions: []string{"v1"}, EndpointVersion: "v1", StorageVersion: "v1", StorageVersionHash: "r2yiGXH7wu8=",
-				Objects: new(int64(1)), Migration: "unknown", Why: "nothing records what is stored; audit reads it from etcd, and migrate makes it current", Next: "kube-migrator migrate events", DurationSeconds: new(0.01),
+				Name: "events", Resource: "events", AlsoServedAs: []string{"events.events.k8s.io"}, Kind: "Event",
+				Origin: "BuiltIn", Namespaced: true,
+				ServedVersions: []string{"v1"}, EndpointVersion: "v1", StorageVersion: "v1",
+				StorageVersionHash: "r2yiGXH7wu8=",
+				Objects:            new(int64(1)), Migration: "unknown",
+				Why:  "nothing records what is stored; audit reads it from etcd, and migrate makes it current",
+				Next: "kube-migrator migrate events", DurationSeconds: new(0.01),
 			},
 			{
-				Name: "secrets", Resource: "secrets", Kind: "Secret", Namespaced: true, ServedVersions: []string{"v1"}, EndpointVersion: "v1",
-				StorageVersionHash: "S6u1pOWzb84=", CountError: "secrets is forbidden: you cannot list them", CountForbidden: true,
-				Migration: "unknown", Why: "nothing records what is stored; audit reads it from etcd, and migrate makes it current", Next: "kube-migrator migrate secrets",
+				Name: "secrets", Resource: "secrets", Kind: "Secret", Namespaced: true,
+				ServedVersions: []string{"v1"}, EndpointVersion: "v1",
+				StorageVersionHash: "S6u1pOWzb84=", CountError: "secrets is forbidden: you cannot list them",
+				CountForbidden: true,
+				Migration:      "unknown", Why: "nothing records what is stored; audit reads it from etcd, and " +
+					"migrate makes it current", Next: "kube-migrator migrate secrets",
 			},
 			{
-				Name: "gadgets.demo.example.com", Group: "demo.example.com", Resource: "gadgets", Kind: "Gadget", Origin: "Aggregated", Service: "ns/gadgets",
-				ServedVersions: []string{"v1"}, EndpointVersion: "v1", StorageVersion: "v1", StorageVersionHash: "q1aZmn6pPYi=",
-				CountError: "conversion webhook failed", Migration: "unknown", Why: "nothing records what is stored; cannot list: conversion webhook failed",
+				Name: "gadgets.demo.example.com", Group: "demo.example.com", Resource: "gadgets", Kind: "Gadget",
+				Origin: "Aggregated", Service: "ns/gadgets",
+				ServedVersions: []string{"v1"}, EndpointVersion: "v1", StorageVersion: "v1",
+				StorageVersionHash: "q1aZmn6pPYi=",
+				CountError:         "conversion webhook failed", Migration: "unknown",
+				Why: "nothing records what is stored; cannot list: conversion webhook failed",
 			},
 			{
-				Name: "leases.coordination.k8s.io", Group: "coordination.k8s.io", Resource: "leases", Kind: "Lease", Origin: "BuiltIn", Namespaced: true,
-				ServedVersions: []string{"v1"}, EndpointVersion: "v1", StorageVersion: "v1", StorageVersionHash: "gqkMMb/YqFM=",
-				Objects: new(int64(0)), Migration: "no", Why: "there are no objects",
+				Name: "leases.coordination.k8s.io", Group: "coordination.k8s.io", Resource: "leases", Kind: "Lease",
+				Origin: "BuiltIn", Namespaced: true,
+				ServedVersions: []string{"v1"}, EndpointVersion: "v1", StorageVersion: "v1",
+				StorageVersionHash: "gqkMMb/YqFM=",
+				Objects:            new(int64(0)), Migration: "no", Why: "there are no objects",
 			},
 			{
-				Name: "subjectaccessreviews.authorization.k8s.io", Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Kind: "SubjectAccessReview",
-				Origin: "BuiltIn", ServedVersions: []string{"v1"}, Migration: "no", Why: "nothing is stored", Problem: "NotPersisted", NotStored: true,
+				Name: "subjectaccessreviews.authorization.k8s.io", Group: "authorization.k8s.io",
+				Resource: "subjectaccessreviews", Kind: "SubjectAccessReview",
+				Origin: "BuiltIn", ServedVersions: []string{"v1"}, Migration: "no", Why: "nothing is stored",
+				Problem: "NotPersisted", NotStored: true,
 			},
 		},
-		Failures: []PlanFailure{{What: "down.example.com/v1", APIService: "v1.down.example.com", Service: "elsewhere/down", Reason: "no endpoints"}},
+		Failures: []PlanFailure{{What: "down.example.com/v1", APIService: "v1.down.example.com",
+			Service: "elsewhere/down", Reason: "no endpoints"}},
 	}
 	for _, format := range []Format{Table, Wide, JSON, YAML, Name} {
 		t.Run(string(format), func(t *testing.T) {
@@ -100,13 +120,15 @@ func TestAPlanCountsWhatItsTableLeavesOut(t *testing.T) {
 func TestManyResourcesWithOneReasonShareOneLine(t *testing.T) {
 	var p Plan
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		p.Resources = append(p.Resources, PlannedResource{Name: name, Migration: "unknown", Why: "nothing records it", Next: "kube-migrator migrate " + name})
+		p.Resources = append(p.Resources, PlannedResource{Name: name, Migration: "unknown", Why: "nothing records it",
+			Next: "kube-migrator migrate " + name})
 	}
 	var out bytes.Buffer
 	if err := p.Write(&out, Table); err != nil {
 		t.Fatal(err)
 	}
-	if _, got, _ := strings.Cut(out.String(), "\n\n"); got != "6 resources (unknown): nothing records it\n  Try: kube-migrator migrate --all\n" {
+	if _, got, _ := strings.Cut(out.String(),
+		"\n\n"); got != "6 resources (unknown): nothing records it\n  Try: kube-migrator migrate --all\n" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -118,7 +140,8 @@ func TestReasonsNameEachResourceAndFitTheTerminal(t *testing.T) {
 	for _, name := range many {
 		all = append(all, reason{name, "", "no one knows", "kube-migrator request " + name})
 	}
-	all = append(all, reason{"g", "crds.yaml", "it lacks v1", "kubectl get g --all-namespaces"}, reason{"h", "crds.yaml", "it lacks v1", "kubectl get h --all-namespaces"})
+	all = append(all, reason{"g", "crds.yaml", "it lacks v1", "kubectl get g --all-namespaces"},
+		reason{"h", "crds.yaml", "it lacks v1", "kubectl get h --all-namespaces"})
 	var b strings.Builder
 	writeReasons(&b, all, 0)
 	want := "a, b, c, d, e, " + long + ",\n    " + long + ".x: no one knows\n  Try: kube-migrator request --all\n" +

@@ -163,7 +163,8 @@ func (p Progress) table(w io.Writer, wide bool, style ProgressStyle) error {
 	}
 	if len(rows) > 1 {
 		t := p.Total
-		row := []string{"total", "", "", Percent(t.Done, t.Total), Count(t.Done), Count(t.Total), rate(t.ObjectsPerSecond), "", Count(t.Failed)}
+		row := []string{"total", "", "", Percent(t.Done, t.Total), Count(t.Done), Count(t.Total),
+			rate(t.ObjectsPerSecond), "", Count(t.Failed)}
 		if wide {
 			row = append(row, "", "", string(p.Verdict), "")
 		}
@@ -226,7 +227,8 @@ func (r ProgressResource) row(now time.Time) []string {
 		total = "~" + total
 	}
 	return []string{
-		r.Resource, r.StorageVersion, r.shownStatus(), Percent(r.Done, r.Total), Count(r.Done), total, rate(r.ObjectsPerSecond), eta, Count(r.Failed),
+		r.Resource, r.StorageVersion, r.shownStatus(), Percent(r.Done, r.Total), Count(r.Done), total,
+		rate(r.ObjectsPerSecond), eta, Count(r.Failed),
 	}
 }
 

@@ -30,8 +30,8 @@ type together struct {
 	reason
 }
 
-// writeReasons writes each reason once, with all resources that it holds for and one command for all of them. Of more than most resources
-// their number is written in place of their names; 0 for any number of names.
+// writeReasons writes each reason once, with all resources that it holds for and one command for all of them. Of more
+// than most resources their number is written in place of their names; 0 for any number of names.
 func writeReasons(b *strings.Builder, all []reason, most int) {
 	var groups []together
 	for _, r := range all {
@@ -70,14 +70,16 @@ func template(command, name string) string {
 	return strings.Join(words, " ")
 }
 
-// command is one command for all resources of the group. Beyond a few, it is the one for everything, where there is such a command.
+// command is one command for all resources of the group. Beyond a few, it is the one for everything, where there is
+// such a command.
 func (g together) command() string {
 	separator := " "
 	if strings.HasPrefix(g.next, "kubectl get ") {
 		separator = ","
 	}
 	if len(g.names) > few {
-		for _, all := range [][2]string{{" request \x00", " request --all"}, {" migrate \x00", " migrate --all"}, {" wait \x00", " progress -w"}, {" check \x00", " check"}} {
+		for _, all := range [][2]string{{" request \x00", " request --all"}, {" migrate \x00", " migrate --all"},
+			{" wait \x00", " progress -w"}, {" check \x00", " check"}} {
 			if strings.Contains(g.next, all[0]) {
 				return strings.Replace(g.next, all[0], all[1], 1)
 			}

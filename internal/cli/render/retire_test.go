@@ -16,8 +16,10 @@ func TestARetirementIsWrittenInEveryFormat(t *testing.T) {
 	planned := Retirement{
 		Definition: "widgets.demo.example.com", Version: "v1", StorageVersion: "v2", DryRun: true, Owners: owners,
 		Steps: []retire.Step{
-			{Name: retire.Migrate, State: retire.Todo, What: "rewrite 12 objects as v2, and prove that nothing else is stored"},
-			{Name: retire.Owned, State: retire.Todo, What: "move the managedFields entries of 12 objects from v1 to v2: " + owners.String()},
+			{Name: retire.Migrate, State: retire.Todo,
+				What: "rewrite 12 objects as v2, and prove that nothing else is stored"},
+			{Name: retire.Owned, State: retire.Todo,
+				What: "move the managedFields entries of 12 objects from v1 to v2: " + owners.String()},
 			{Name: retire.Unserve, State: retire.Done, What: "v1 is not served"},
 			{Name: retire.Remove, State: retire.NotAsked, What: "--remove takes v1 out of spec.versions"},
 		},
@@ -25,12 +27,15 @@ func TestARetirementIsWrittenInEveryFormat(t *testing.T) {
 	}
 	failed := planned
 	failed.DryRun, failed.Error = false, "objects could not be rewritten: 1"
-	failed.Migration = &Migration{Resource: planned.Definition, StorageVersion: "v2", Outcome: Incomplete, Result: migrate.Result{
-		Counts: migrate.Counts{Rewritten: 11, Failed: 1}, Total: 12,
-		Failures: []migrate.Failure{{Namespace: "default", Name: "w", Reason: migrate.Rejected, Message: "not this one"}},
-	}}
+	failed.Migration = &Migration{Resource: planned.Definition, StorageVersion: "v2", Outcome: Incomplete,
+		Result: migrate.Result{
+			Counts: migrate.Counts{Rewritten: 11, Failed: 1}, Total: 12,
+			Failures: []migrate.Failure{{Namespace: "default", Name: "w", Reason: migrate.Rejected,
+				Message: "not this one"}},
+		}}
 	finished := planned
-	finished.DryRun, finished.Next, finished.Steps = false, "", []retire.Step{{Name: retire.Remove, State: retire.Done, What: "v1 is not in spec.versions any more"}}
+	finished.DryRun, finished.Next, finished.Steps = false, "",
+		[]retire.Step{{Name: retire.Remove, State: retire.Done, What: "v1 is not in spec.versions any more"}}
 	for name, test := range map[string]struct {
 		report Retirement
 		format Format

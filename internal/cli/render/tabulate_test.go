@@ -29,7 +29,8 @@ func TestATableHasNoTrailingSpacesAndNoControlCharacters(t *testing.T) {
 }
 
 func TestNumbersOfObjectsAreGroupedInThousands(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 123456: "123,456", 1234567: "1,234,567", -1234: "-1,234"} {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 123456: "123,456",
+		1234567: "1,234,567", -1234: "-1,234"} {
 		if got := Count(n); got != want {
 			t.Errorf("Count(%d) = %q, want %q", n, got, want)
 		}

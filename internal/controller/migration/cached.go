@@ -22,12 +22,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
-// What the cache keeps of StorageVersionMigrations (I6). Whoever may create one chooses how large it is, up to the API server's limit,
-// and how many there are: the cache keeps of each what passes decide from, some 4 KiB at most, and never a label, an annotation, a
-// continue token or a long text. A status is never written from what the cache holds: see controller.Reconcile.
+// What the cache keeps of StorageVersionMigrations (I6). Whoever may create one chooses how large it is, up to the API
+// server's limit, and how many there are: the cache keeps of each what passes decide from, some 4 KiB at most, and
+// never a label, an annotation, a continue token or a long text. A status is never written from what the cache holds:
+// see controller.Reconcile.
 
-// mostText bounds each text of a status that is kept as it is, in bytes. A longer one is kept as its digest, which tells whether it has
-// changed.
+// mostText bounds each text of a status that is kept as it is, in bytes. A longer one is kept as its digest, which
+// tells whether it has changed.
 const mostText = 128
 
 // The indexes of the cache.
@@ -46,14 +47,16 @@ func stripped(m *v1alpha1.StorageVersionMigration) *v1alpha1.StorageVersionMigra
 			CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
 		},
 		Spec: v1alpha1.StorageVersionMigrationSpec{
-			Resource: m.Spec.Resource, Generation: m.Spec.Generation, State: m.Spec.State, Priority: m.Spec.Priority, Pace: m.Spec.Pace,
+			Resource: m.Spec.Resource, Generation: m.Spec.Generation, State: m.Spec.State,
+			Priority: m.Spec.Priority, Pace: m.Spec.Pace,
 			TTLSecondsAfterFinished: m.Spec.TTLSecondsAfterFinished,
 		},
 		Status: strippedStatus(m.Status),
 	}
 }
 
-// strippedStatus leaves out what is long: the failures, the API servers of the epoch, and the conditions of other programs.
+// strippedStatus leaves out what is long: the failures, the API servers of the epoch, and the conditions of other
+// programs.
 func strippedStatus(s v1alpha1.StorageVersionMigrationStatus) v1alpha1.StorageVersionMigrationStatus {
 	s.Summary, s.Failures = short(s.Summary), nil
 	if s.Epoch != nil {
@@ -81,8 +84,9 @@ func short(text string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// differs reports whether next says anything that the status of m does not. whole says that m is no stripped one. Of a stripped one the
-// summary is not compared: it is made of the other fields, and of texts of which only digests are known.
+// differs reports whether next says anything that the status of m does not. whole says that m is no stripped one. Of a
+// stripped one the summary is not compared: it is made of the other fields, and of texts of which only digests are
+// known.
 func differs(m *v1alpha1.StorageVersionMigration, next v1alpha1.StorageVersionMigrationStatus, whole bool) bool {
 	before := m.Status
 	if !whole {
@@ -92,9 +96,9 @@ func differs(m *v1alpha1.StorageVersionMigration, next v1alpha1.StorageVersionMi
 	return changed(before, next)
 }
 
-// resting reports whether nothing is to be done for a migration without a run until it changes: it has succeeded, or it is paused or
-// cancelled, and its status says so. What has succeeded and expires is at rest, too: its end is a request of its own. It is pure but
-// for the clock.
+// resting reports whether nothing is to be done for a migration without a run until it changes: it has succeeded, or it
+// is paused or cancelled, and its status says so. What has succeeded and expires is at rest, too: its end is a request
+// of its own. It is pure but for the clock.
 func resting(m *v1alpha1.StorageVersionMigration) bool {
 	if m.DeletionTimestamp != nil {
 		return false
@@ -147,14 +151,16 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// newInformer is NewSharedIndexInformer, but lists migrations in pages whose objects are stripped one page after the other. An API
-// server that streams a list (WatchList) is not asked for pages; its objects are stripped one by one.
-func newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+// newInformer is NewSharedIndexInformer, but lists migrations in pages whose objects are stripped one page after the
+// other. An API server that streams a list (WatchList) is not asked for pages; its objects are stripped one by one.
+func newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration,
+	indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if _, ok := example.(*v1alpha1.StorageVersionMigration); ok {
 		whole := toolscache.ToListerWatcherWithContext(lw)
 		lw = &toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return listStripped(ctx, func(ctx context.Context, limit int64, token string) (*v1alpha1.StorageVersionMigrationList, error) {
+				return listStripped(ctx, func(ctx context.Context, limit int64,
+					token string) (*v1alpha1.StorageVersionMigrationList, error) {
 					// As of now: an API server ignores the limit of a list at any older resourceVersion.
 					o.Limit, o.Continue, o.ResourceVersion, o.ResourceVersionMatch = limit, token, "", ""
 					found, err := whole.ListWithContext(ctx, o)
@@ -176,7 +182,8 @@ func newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync tim
 
 // listStripped reads all migrations, never more than one page of whole ones at a time.
 func listStripped(
-	ctx context.Context, page func(ctx context.Context, limit int64, token string) (*v1alpha1.StorageVersionMigrationList, error),
+	ctx context.Context, page func(ctx context.Context, limit int64,
+		token string) (*v1alpha1.StorageVersionMigrationList, error),
 ) (*v1alpha1.StorageVersionMigrationList, error) {
 	all := new(v1alpha1.StorageVersionMigrationList)
 	err := bounded.EachPage(ctx, func(ctx context.Context, limit int64, token string) (bounded.Page, error) {

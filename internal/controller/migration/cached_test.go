@@ -23,28 +23,36 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// largest is a StorageVersionMigration of the largest size that the CRD allows, with as many labels and annotations as the API server
-// takes, as JSON.
+// largest is a StorageVersionMigration of the largest size that the CRD allows, with as many labels and annotations as
+// the API server takes, as JSON.
 func largest(t *testing.T) []byte {
 	t.Helper()
 	text := func(n int) string { return strings.Repeat("€", n) } // lengths are in characters
 	m := v1alpha1.StorageVersionMigration{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: strings.Repeat("n", 253), UID: "12345678-1234-1234-1234-123456789012", ResourceVersion: "123456789", Generation: 7,
-			Labels: map[string]string{}, Annotations: map[string]string{"demo.example.com/text": strings.Repeat("x", 250<<10)},
-			Finalizers: []string{}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
+			Name: strings.Repeat("n", 253), UID: "12345678-1234-1234-1234-123456789012",
+			ResourceVersion: "123456789", Generation: 7,
+			Labels: map[string]string{}, Annotations: map[string]string{"demo.example.com/text": strings.Repeat("x",
+				250<<10)},
+			Finalizers: []string{}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "a",
+				FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
 		},
 		Spec: v1alpha1.StorageVersionMigrationSpec{
-			Resource: v1alpha1.GroupVersionResource{Group: strings.Repeat("g", 253), Version: strings.Repeat("v", 63), Resource: strings.Repeat("r", 63)},
-			Reason:   text(1024), ContinueToken: strings.Repeat("t", 4096), Generation: 3, State: v1alpha1.Active, Priority: 1000,
+			Resource: v1alpha1.GroupVersionResource{Group: strings.Repeat("g", 253), Version: strings.Repeat("v", 63),
+				Resource: strings.Repeat("r", 63)},
+			Reason: text(1024), ContinueToken: strings.Repeat("t", 4096), Generation: 3,
+			State: v1alpha1.Active, Priority: 1000,
 			TTLSecondsAfterFinished: new(int32(1 << 30)),
 		},
 		Status: v1alpha1.StorageVersionMigrationStatus{
-			State: v1alpha1.PhaseSucceeded, Summary: text(1024), StorageVersion: text(317), StorageVersionHash: text(64), ResourceVersion: text(64),
-			CompletedGeneration: 3, Run: v1alpha1.Run{Generation: 3, Attempt: 1, StartResourceVersion: text(64), RetryTime: metav1.Now()},
+			State: v1alpha1.PhaseSucceeded, Summary: text(1024), StorageVersion: text(317),
+			StorageVersionHash: text(64), ResourceVersion: text(64),
+			CompletedGeneration: 3, Run: v1alpha1.Run{Generation: 3, Attempt: 1, StartResourceVersion: text(64),
+				RetryTime: metav1.Now()},
 			Epoch: &v1alpha1.Epoch{Evidence: text(32), CRDUID: text(128), Since: metav1.Now()},
 			Progress: v1alpha1.Progress{
-				Total: 1, StartTime: metav1.Now(), UpdateTime: metav1.Now(), CompletionTime: metav1.Now(), EstimatedCompletionTime: metav1.Now(),
+				Total: 1, StartTime: metav1.Now(), UpdateTime: metav1.Now(), CompletionTime: metav1.Now(),
+				EstimatedCompletionTime: metav1.Now(),
 			},
 		},
 	}
@@ -53,15 +61,18 @@ func largest(t *testing.T) []byte {
 		m.Finalizers = append(m.Finalizers, fmt.Sprintf("%s/%d", strings.Repeat("l", 240), i))
 	}
 	for range 64 {
-		m.Spec.GroupVersions = append(m.Spec.GroupVersions, v1alpha1.GroupVersion{Group: m.Spec.Resource.Group, Version: m.Spec.Resource.Version})
+		m.Spec.GroupVersions = append(m.Spec.GroupVersions,
+			v1alpha1.GroupVersion{Group: m.Spec.Resource.Group, Version: m.Spec.Resource.Version})
 		m.Status.Epoch.Servers = append(m.Status.Epoch.Servers, text(512))
 	}
 	for range 20 {
-		m.Status.Failures = append(m.Status.Failures, v1alpha1.Failure{Namespace: text(253), Name: text(253), Reason: text(64), Message: text(1024), Attempts: 1})
+		m.Status.Failures = append(m.Status.Failures,
+			v1alpha1.Failure{Namespace: text(253), Name: text(253), Reason: text(64), Message: text(1024), Attempts: 1})
 	}
 	for i := range 16 {
 		c := v1alpha1.Condition{
-			Type: v1alpha1.ConditionType(fmt.Sprintf("%s%d", text(300), i)), Status: metav1.ConditionTrue, Reason: text(1024), Message: text(32_768),
+			Type: v1alpha1.ConditionType(fmt.Sprintf("%s%d", text(300), i)), Status: metav1.ConditionTrue,
+			Reason: text(1024), Message: text(32_768),
 			LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now(),
 		}
 		if i < len(ourConditions) {
@@ -76,7 +87,8 @@ func largest(t *testing.T) []byte {
 	return raw
 }
 
-// controllerLimit is the memory limit that package install gives to the controller, of which this cache may use a quarter.
+// controllerLimit is the memory limit that package install gives to the controller, of which this cache may use a
+// quarter.
 func controllerLimit(t *testing.T) uint64 {
 	t.Helper()
 	source, err := os.ReadFile("../../install/workload.go")
@@ -159,7 +171,8 @@ func TestAListOfMigrationsIsStrippedPageByPage(t *testing.T) {
 	const n = 30
 	served, most := 0, uint64(0)
 	before := liveHeap()
-	all, err := listStripped(t.Context(), func(_ context.Context, limit int64, token string) (*v1alpha1.StorageVersionMigrationList, error) {
+	all, err := listStripped(t.Context(), func(_ context.Context, limit int64,
+		token string) (*v1alpha1.StorageVersionMigrationList, error) {
 		now := liveHeap()
 		most = max(most, now-min(before, now))
 		page := new(v1alpha1.StorageVersionMigrationList)
@@ -198,8 +211,10 @@ func TestAPassDecidesTheSameFromAStrippedMigration(t *testing.T) {
 			m.Status.CompletedGeneration, m.Status.Summary = m.Spec.Generation, long
 		},
 		"failed with a long message": func(m *v1alpha1.StorageVersionMigration) {
-			m.Status.Run = v1alpha1.Run{Generation: m.Spec.Generation, Attempt: 1, Failures: 1, RetryTime: metav1.NewTime(noon.Add(time.Hour))}
-			m.Status.Conditions = []v1alpha1.Condition{{Type: v1alpha1.Failed, Status: metav1.ConditionTrue, Reason: "Rejected", Message: long}}
+			m.Status.Run = v1alpha1.Run{Generation: m.Spec.Generation, Attempt: 1, Failures: 1,
+				RetryTime: metav1.NewTime(noon.Add(time.Hour))}
+			m.Status.Conditions = []v1alpha1.Condition{{Type: v1alpha1.Failed, Status: metav1.ConditionTrue,
+				Reason: "Rejected", Message: long}}
 			m.Status.Failures = []v1alpha1.Failure{{Name: "a", Message: long}}
 		},
 		"with conditions of another program": func(m *v1alpha1.StorageVersionMigration) {
@@ -217,11 +232,14 @@ func TestAPassDecidesTheSameFromAStrippedMigration(t *testing.T) {
 				d := decide(f)
 				f.migration = kept
 				ofKept := decide(f)
-				if d.step != ofKept.step || d.phase != ofKept.phase || d.again != ofKept.again || d.run.name != ofKept.run.name {
-					t.Errorf("round %d: %s %s %s of a stripped one, want %s %s %s", round, ofKept.step, ofKept.phase, ofKept.again, d.step, d.phase, d.again)
+				if d.step != ofKept.step || d.phase != ofKept.phase || d.again != ofKept.again ||
+					d.run.name != ofKept.run.name {
+					t.Errorf("round %d: %s %s %s of a stripped one, want %s %s %s", round, ofKept.step, ofKept.phase,
+						ofKept.again, d.step, d.phase, d.again)
 				}
 				next := statusAfter(whole, d, noon, time.Minute)
-				writes, ofStripped := differs(whole, next, true), differs(kept, statusAfter(kept, ofKept, noon, time.Minute), false)
+				writes, ofStripped := differs(whole, next, true),
+					differs(kept, statusAfter(kept, ofKept, noon, time.Minute), false)
 				if writes != ofStripped || writes && round == 2 && d.step == nothing {
 					t.Errorf("round %d: a status is written: %t, of a stripped one %t", round, writes, ofStripped)
 				}
@@ -251,13 +269,17 @@ func TestWhatIsToBeDoneForAMigrationTakesItOutOfRest(t *testing.T) {
 		m    *v1alpha1.StorageVersionMigration
 		rest bool
 	}{
-		"a new one":                      {aMigration(func(*v1alpha1.StorageVersionMigration) {}), false},
-		"one that waits":                 {told(func(*v1alpha1.StorageVersionMigration) {}), false},
-		"one that has succeeded":         {told(finished), true},
-		"one whose success is not told":  {aMigration(finished), false},
-		"one that expires":               {told(expiring), true},
-		"a paused one":                   {told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }), true},
-		"a cancelled one":                {told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }), true},
+		"a new one":                     {aMigration(func(*v1alpha1.StorageVersionMigration) {}), false},
+		"one that waits":                {told(func(*v1alpha1.StorageVersionMigration) {}), false},
+		"one that has succeeded":        {told(finished), true},
+		"one whose success is not told": {aMigration(finished), false},
+		"one that expires":              {told(expiring), true},
+		"a paused one": {
+			told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }), true,
+		},
+		"a cancelled one": {
+			told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }), true,
+		},
 		"one that has succeeded, raised": {raised(told(finished)), false},
 		"one that is tried again":        {told(backsOff), false},
 		"one that is being deleted":      {deleted(told(finished)), false},
@@ -282,5 +304,6 @@ func deleted(m *v1alpha1.StorageVersionMigration) *v1alpha1.StorageVersionMigrat
 }
 
 func backsOff(m *v1alpha1.StorageVersionMigration) {
-	m.Status.Run = v1alpha1.Run{Generation: m.Spec.Generation, Attempt: 1, Failures: 1, RetryTime: metav1.NewTime(time.Now().Add(time.Hour))}
+	m.Status.Run = v1alpha1.Run{Generation: m.Spec.Generation, Attempt: 1, Failures: 1,
+		RetryTime: metav1.NewTime(time.Now().Add(time.Hour))}
 }

@@ -18,7 +18,8 @@ const (
 	rosterLabel = "migration.k8s.io/roster"
 	// settingsAnnotation is what the Job's worker was told about evidence and times.
 	settingsAnnotation = "migration.k8s.io/settings"
-	// lastAnnotation is the task that the worker was at when the Job was deleted, in JSON; an empty one where it was at none.
+	// lastAnnotation is the task that the worker was at when the Job was deleted, in JSON; an empty one where it was at
+	// none.
 	lastAnnotation = "migration.k8s.io/last-task"
 )
 
@@ -36,7 +37,8 @@ type carrier struct {
 	working bool
 	// broken says why no pod comes any more.
 	broken string
-	// outdated: the worker has another image or service account than a new one would have; otherwise: it was told other settings.
+	// outdated: the worker has another image or service account than a new one would have; otherwise: it was told other
+	// settings.
 	outdated, otherwise bool
 }
 
@@ -81,8 +83,9 @@ func freeName(all []carrier, name string) string {
 	return free
 }
 
-// withCarriers tells which runs have a worker. A run that a worker is at is one whatever has become of its checkpoint and its migration, as long as pods of
-// the Job may write (I8). A Job that is of no use any more, or of which no one can tell what it does, is a stray. Pure.
+// withCarriers tells which runs have a worker. A run that a worker is at is one whatever has become of its checkpoint
+// and its migration, as long as pods of the Job may write (I8). A Job that is of no use any more, or of which no one
+// can tell what it does, is a stray. Pure.
 func withCarriers(all []run, carriers []carrier) []run {
 	for _, c := range carriers {
 		dismissed := c.job.DeletionTimestamp != nil
@@ -110,7 +113,8 @@ func (c *carrier) tell(all []run) []run {
 	if i < 0 {
 		i = len(all)
 		all = append(all, run{
-			name: t.ConfigMap, migration: t.Migration, uid: t.UID, resource: t.Resource, generation: t.Generation, attempt: t.Attempt,
+			name: t.ConfigMap, migration: t.Migration, uid: t.UID, resource: t.Resource,
+			generation: t.Generation, attempt: t.Attempt,
 			start: t.StartResourceVersion, incomplete: true,
 		})
 	}
@@ -118,9 +122,11 @@ func (c *carrier) tell(all []run) []run {
 	r.resource = t.Resource // annotations of a checkpoint can be edited
 	r.job, r.dismissed, r.outdated = c.job.Name, c.job.DeletionTimestamp != nil, c.outdated
 	r.begun = latest(r.begun, t.Given, haltedOrResumed(c.job))
-	r.whereabouts = fmt.Sprintf("the Job %s %s (to see why: kubectl -n %s describe job %s)", c.job.Name, podOf(c.job), c.job.Namespace, c.job.Name)
+	r.whereabouts = fmt.Sprintf("the Job %s %s (to see why: kubectl -n %s describe job %s)", c.job.Name, podOf(c.job),
+		c.job.Namespace, c.job.Name)
 	if r.report != nil && r.report.Outcome != nil {
-		r.leaving = c.working && !r.dismissed && !c.suspended() // the outcome is the last thing that a worker writes for a run
+		// the outcome is the last thing that a worker writes for a run
+		r.leaving = c.working && !r.dismissed && !c.suspended()
 		return all
 	}
 	r.active = r.active || c.working

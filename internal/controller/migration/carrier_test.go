@@ -17,7 +17,8 @@ import (
 
 // carrying is a Job whose worker is at a run.
 func carrying(r run, change func(*carrier)) carrier {
-	c := carrier{job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job"}}, sheet: &corev1.ConfigMap{}, working: true}
+	c := carrier{job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job"}},
+		sheet: &corev1.ConfigMap{}, working: true}
 	c.roster = &worker.Roster{Task: r.task()}
 	c.roster.Task.Number = 3
 	c.roster.Done = 2
@@ -40,20 +41,29 @@ func TestWhatAJobSaysOfItsRun(t *testing.T) {
 		broken bool
 		leaves bool
 	}{
-		"a run that a worker is at is active":                                {active: true},
-		"a run whose Job is suspended and has no pods is not":                {job: suspendedJob},
-		"a run whose Job has failed is broken":                               {job: func(c *carrier) { c.working, c.broken = false, "failed" }, broken: true},
+		"a run that a worker is at is active":                 {active: true},
+		"a run whose Job is suspended and has no pods is not": {job: suspendedJob},
+		"a run whose Job has failed is broken": {job: func(c *carrier) {
+			c.working,
+				c.broken = false, "failed"
+		}, broken: true},
 		"a run that has its outcome is not active, and its worker leaves it": {run: ended(worker.Proven), leaves: true},
-		"nor does a suspended worker leave what was given up":                {run: ended(worker.Broken), job: suspendedJob},
-		"an idle worker says nothing":                                        {job: idle},
-		"an idle Job that is suspended is of no use":                         {job: func(c *carrier) { idle(c); suspendedJob(c) }, stray: true},
-		"an idle Job that has ended is of no use":                            {job: func(c *carrier) { idle(c); c.working, c.broken = false, "completed" }, stray: true},
-		"a Job without a roster may do anything":                             {job: func(c *carrier) { c.roster = nil }, stray: true},
+		"nor does a suspended worker leave what was given up": {run: ended(worker.Broken),
+			job: suspendedJob},
+		"an idle worker says nothing":                {job: idle},
+		"an idle Job that is suspended is of no use": {job: func(c *carrier) { idle(c); suspendedJob(c) }, stray: true},
+		"an idle Job that has ended is of no use": {job: func(c *carrier) {
+			idle(c)
+			c.working, c.broken = false,
+				"completed"
+		}, stray: true},
+		"a Job without a roster may do anything": {job: func(c *carrier) { c.roster = nil }, stray: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := aRun(2, 1, tt.run)
 			all := withCarriers([]run{r}, []carrier{carrying(r, tt.job)})
-			if got := all[0]; got.active != tt.active || (got.broken != "") != tt.broken || got.leaving != tt.leaves || got.stray {
+			if got := all[0]; got.active != tt.active || (got.broken != "") != tt.broken ||
+				got.leaving != tt.leaves || got.stray {
 				t.Errorf("the run is %+v", got)
 			}
 			if (len(all) == 2) != tt.stray || tt.stray && !all[1].stray {
@@ -71,16 +81,22 @@ func TestARunIsCarriedOutByTheJobThatIsAtItElseByAFreeOne(t *testing.T) {
 		all  []carrier
 		want string
 	}{
-		"the Job that is at it":             {[]carrier{free, named("at", carrying(r, nil))}, "at"},
-		"also where that is suspended":      {[]carrier{free, named("at", carrying(r, suspendedJob))}, "at"},
-		"else a free one":                   {[]carrier{named("busy", carrying(other, nil)), free}, "free"},
-		"but none that has ended":           {[]carrier{carrying(other, func(c *carrier) { idle(c); c.working = false })}, ""},
-		"nor one with another image":        {[]carrier{carrying(other, func(c *carrier) { idle(c); c.outdated = true })}, ""},
-		"nor one that was told other times": {[]carrier{carrying(other, func(c *carrier) { idle(c); c.otherwise = true })}, ""},
-		"nor one that is being deleted":     {[]carrier{carrying(other, func(c *carrier) { idle(c); c.job.DeletionTimestamp = &metav1.Time{Time: noon} })}, ""},
-		"nor one that takes nothing":        {[]carrier{carrying(other, func(c *carrier) { idle(c); c.roster.Closed = true })}, ""},
-		"nor one that is being suspended":   {[]carrier{carrying(other, func(c *carrier) { idle(c); suspendedJob(c); c.working = true })}, ""},
-		"nor one that cannot be read":       {[]carrier{carrying(other, func(c *carrier) { c.roster = nil })}, ""},
+		"the Job that is at it":        {[]carrier{free, named("at", carrying(r, nil))}, "at"},
+		"also where that is suspended": {[]carrier{free, named("at", carrying(r, suspendedJob))}, "at"},
+		"else a free one":              {[]carrier{named("busy", carrying(other, nil)), free}, "free"},
+		"but none that has ended": {[]carrier{carrying(other,
+			func(c *carrier) { idle(c); c.working = false })}, ""},
+		"nor one with another image": {[]carrier{carrying(other,
+			func(c *carrier) { idle(c); c.outdated = true })}, ""},
+		"nor one that was told other times": {[]carrier{carrying(other,
+			func(c *carrier) { idle(c); c.otherwise = true })}, ""},
+		"nor one that is being deleted": {[]carrier{carrying(other,
+			func(c *carrier) { idle(c); c.job.DeletionTimestamp = &metav1.Time{Time: noon} })}, ""},
+		"nor one that takes nothing": {[]carrier{carrying(other,
+			func(c *carrier) { idle(c); c.roster.Closed = true })}, ""},
+		"nor one that is being suspended": {[]carrier{carrying(other,
+			func(c *carrier) { idle(c); suspendedJob(c); c.working = true })}, ""},
+		"nor one that cannot be read": {[]carrier{carrying(other, func(c *carrier) { c.roster = nil })}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
@@ -110,7 +126,8 @@ func TestAWorkerThatIsAboutToBeFreeIsWaitedForAndKept(t *testing.T) {
 			m.Status.CompletedGeneration = 2
 			r.job, r.leaving = "job", true
 			r.report.Outcome.Ended = tt.ended
-			p := planAll(snapshot{now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{m, next}, runs: []run{r}}, 1, time.Minute)
+			p := planAll(snapshot{now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{m, next},
+				runs: []run{r}}, 1, time.Minute)
 			for _, d := range p.migrations {
 				if d.migration.UID == next.UID && d.step != tt.want {
 					t.Errorf("the next run: %s (%s), want %s", d.step, d.message, tt.want)
@@ -131,7 +148,8 @@ func TestNothingStartsBesideAJobOfWhichNoOneCanTellWhatItDoes(t *testing.T) {
 	m, _ := another("widgets", func(*run) {})
 	unknown := withCarriers(nil, []carrier{carrying(aRun(1, 1, nil), func(c *carrier) { c.roster = nil })})
 	for most, want := range map[int]step{1: nothing, 5: nothing} {
-		p := planAll(snapshot{now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{m}, runs: unknown}, most, time.Minute)
+		p := planAll(snapshot{now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{m},
+			runs: unknown}, most, time.Minute)
 		if d := p.migrations[0]; d.step != want {
 			t.Errorf("with %d at a time: %s, want %s", most, d.step, want)
 		}

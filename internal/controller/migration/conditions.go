@@ -21,9 +21,10 @@ var ourConditions = []v1alpha1.ConditionType{
 //
 // Every condition says metadata.generation, which is what `kubectl wait` compares: a raised spec.generation voids an
 // older success at once, before anybody has looked at it. A time moves only where what it is about does, so a status
-// that says the same is the same. A paused migration is still reconciling: it is neither at its goal nor stalled. A cancelled one is stalled: it will not get there.
-// It is pure.
-func conditions(previous []v1alpha1.Condition, now metav1.Time, metadataGeneration int64, phase v1alpha1.Phase, reason, message string) []v1alpha1.Condition {
+// that says the same is the same. A paused migration is still reconciling: it is neither at its goal nor stalled. A
+// cancelled one is stalled: it will not get there. It is pure.
+func conditions(previous []v1alpha1.Condition, now metav1.Time, metadataGeneration int64, phase v1alpha1.Phase, reason,
+	message string) []v1alpha1.Condition {
 	succeeded, failed := phase == v1alpha1.PhaseSucceeded, phase == v1alpha1.PhaseFailed
 	stalled := failed || phase == v1alpha1.PhaseCancelled
 	all := []struct {
@@ -39,7 +40,8 @@ func conditions(previous []v1alpha1.Condition, now metav1.Time, metadataGenerati
 	}
 	next := make([]v1alpha1.Condition, 0, len(all))
 	for _, one := range all {
-		c := v1alpha1.Condition{Type: one.is, Status: metav1.ConditionFalse, ObservedGeneration: metadataGeneration, Reason: reason, Message: message}
+		c := v1alpha1.Condition{Type: one.is, Status: metav1.ConditionFalse, ObservedGeneration: metadataGeneration,
+			Reason: reason, Message: message}
 		if one.true {
 			c.Status = metav1.ConditionTrue
 		}

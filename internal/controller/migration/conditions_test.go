@@ -14,7 +14,8 @@ import (
 )
 
 func TestEachPhaseHasItsConditions(t *testing.T) {
-	order := []v1alpha1.ConditionType{v1alpha1.Running, v1alpha1.Succeeded, v1alpha1.Failed, v1alpha1.Ready, v1alpha1.Reconciling, v1alpha1.Stalled}
+	order := []v1alpha1.ConditionType{v1alpha1.Running, v1alpha1.Succeeded, v1alpha1.Failed, v1alpha1.Ready,
+		v1alpha1.Reconciling, v1alpha1.Stalled}
 	now := metav1.NewTime(time.Unix(1_000, 0))
 	for phase, want := range map[v1alpha1.Phase][]v1alpha1.ConditionType{ // those that are True
 		"":                      {v1alpha1.Reconciling},
@@ -60,10 +61,13 @@ func TestTimesOfConditionsMoveOnlyWithWhatTheyAreAbout(t *testing.T) {
 		updated         metav1.Time
 		transitions     map[v1alpha1.ConditionType]bool
 	}{
-		"the same again is the same":  {3, v1alpha1.PhaseRunning, v1alpha1.ReasonRewriting, "Rewriting objects", then, nil},
-		"another message":             {3, v1alpha1.PhaseRunning, v1alpha1.ReasonRewriting, "Trying again", now, nil},
-		"another reason":              {3, v1alpha1.PhaseRunning, v1alpha1.ReasonConfirming, "Rewriting objects", now, nil},
-		"another metadata.generation": {4, v1alpha1.PhaseRunning, v1alpha1.ReasonRewriting, "Rewriting objects", now, nil},
+		"the same again is the same": {3, v1alpha1.PhaseRunning, v1alpha1.ReasonRewriting,
+			"Rewriting objects", then, nil},
+		"another message": {3, v1alpha1.PhaseRunning, v1alpha1.ReasonRewriting, "Trying again", now, nil},
+		"another reason": {3, v1alpha1.PhaseRunning, v1alpha1.ReasonConfirming,
+			"Rewriting objects", now, nil},
+		"another metadata.generation": {4, v1alpha1.PhaseRunning, v1alpha1.ReasonRewriting,
+			"Rewriting objects", now, nil},
 		"success": {3, v1alpha1.PhaseSucceeded, v1alpha1.ReasonProven, "", now, map[v1alpha1.ConditionType]bool{
 			v1alpha1.Running: true, v1alpha1.Succeeded: true, v1alpha1.Ready: true, v1alpha1.Reconciling: true,
 		}},
@@ -75,7 +79,8 @@ func TestTimesOfConditionsMoveOnlyWithWhatTheyAreAbout(t *testing.T) {
 					transition = now
 				}
 				if !c.LastUpdateTime.Equal(&test.updated) || !c.LastTransitionTime.Equal(&transition) {
-					t.Errorf("%s: updated %v, transition %v, want %v, %v", c.Type, c.LastUpdateTime, c.LastTransitionTime, test.updated, transition)
+					t.Errorf("%s: updated %v, transition %v, want %v, %v", c.Type, c.LastUpdateTime,
+						c.LastTransitionTime, test.updated, transition)
 				}
 			}
 		})
@@ -86,7 +91,8 @@ func TestConditionsOfOthersAreKept(t *testing.T) {
 	now := metav1.NewTime(time.Unix(2_000, 0))
 	foreign := v1alpha1.Condition{Type: "example.com/Noticed", Status: metav1.ConditionTrue, Reason: "Seen"}
 	// kube-storage-version-migrator writes neither lastTransitionTime nor observedGeneration.
-	old := v1alpha1.Condition{Type: v1alpha1.Running, Status: metav1.ConditionTrue, LastUpdateTime: metav1.NewTime(time.Unix(1, 0))}
+	old := v1alpha1.Condition{Type: v1alpha1.Running, Status: metav1.ConditionTrue,
+		LastUpdateTime: metav1.NewTime(time.Unix(1, 0))}
 	got := conditions([]v1alpha1.Condition{foreign, old}, now, 1, v1alpha1.PhaseRunning, "Rewriting", "")
 	if len(got) != 7 || got[6] != foreign {
 		t.Errorf("got %v, want ours and %v at the end", got, foreign)

@@ -24,8 +24,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// controller looks at all migrations that are not at rest in one pass: whose turn it is depends on all of them, and one goroutine cannot
-// decide twice. Passes are cheap: what they read is in the cache, unless something is to be done or to be told.
+// controller looks at all migrations that are not at rest in one pass: whose turn it is depends on all of them, and one
+// goroutine cannot decide twice. Passes are cheap: what they read is in the cache, unless something is to be done or to
+// be told.
 type controller struct {
 	client     client.Client
 	cache      cache.Informers
@@ -42,7 +43,8 @@ type controller struct {
 	since time.Time // every look since then has succeeded; zero: the last one failed
 }
 
-// request is what there is to reconcile: everything together, or the end of the time that a migration is kept after its success.
+// request is what there is to reconcile: everything together, or the end of the time that a migration is kept after its
+// success.
 type request struct {
 	expiring string // name of the migration; empty: everything
 }
@@ -61,15 +63,16 @@ func requestsOf(_ context.Context, o client.Object) []request {
 const (
 	// settleInterval gathers what happens within it into one pass.
 	settleInterval = 100 * time.Millisecond
-	// readings is how often a pass reads past the cache: what it reads may give the turn to a migration that it has not read.
+	// readings is how often a pass reads past the cache: what it reads may give the turn to a migration that it has not
+	// read.
 	readings = 3
 )
 
 // Reconcile is one pass, or the end of one migration.
 //
-// Whatever it does or writes for a migration, it decides from that migration as it was read past the cache, and from runs that were
-// (I4, I8). Which of two migrations comes first may rest on what the cache still shows of the others: that is a question of order. That
-// no two runs work at one time rests on the runs.
+// Whatever it does or writes for a migration, it decides from that migration as it was read past the cache, and from
+// runs that were (I4, I8). Which of two migrations comes first may rest on what the cache still shows of the others:
+// that is a question of order. That no two runs work at one time rests on the runs.
 func (c *controller) Reconcile(ctx context.Context, r request) (reconcile.Result, error) {
 	if r.expiring != "" {
 		return c.expireInTime(ctx, r.expiring)
@@ -111,8 +114,8 @@ func (c *controller) writes(d *planned, s snapshot) bool {
 	return differs(d.migration, statusAfter(d.migration, d.decision, s.now, c.firstRetry), s.whole[d.migration.UID])
 }
 
-// look reads what a pass decides from, and notes since when that succeeds: who has not looked cannot tell how long a worker has been
-// silent.
+// look reads what a pass decides from, and notes since when that succeeds: who has not looked cannot tell how long a
+// worker has been silent.
 func (c *controller) look(ctx context.Context, live bool, whole []string) (snapshot, error) {
 	s, err := c.read(ctx, live, whole)
 	if err != nil {
@@ -126,11 +129,12 @@ func (c *controller) look(ctx context.Context, live bool, whole []string) (snaps
 	return s, nil
 }
 
-// read reads all runs, past the cache where live is true, then the migrations that are not at rest or have runs: the named ones past
-// the cache, and the others from it.
+// read reads all runs, past the cache where live is true, then the migrations that are not at rest or have runs: the
+// named ones past the cache, and the others from it.
 func (c *controller) read(ctx context.Context, live bool, whole []string) (snapshot, error) {
 	s := snapshot{now: time.Now(), live: live, whole: map[types.UID]bool{}}
-	// Runs first: a migration that is created in between has none, whereas a run whose migration we miss would be taken for an orphan.
+	// Runs first: a migration that is created in between has none, whereas a run whose migration we miss would be taken
+	// for an orphan.
 	var err error
 	if s.runs, err = c.runs.list(ctx, live); err != nil {
 		return s, err
@@ -145,8 +149,9 @@ func (c *controller) read(ctx context.Context, live bool, whole []string) (snaps
 		return s, err
 	}
 	if live {
-		// A run whose migration the cache does not have is an orphan only where the API server does not have it either. A run of which
-		// someone removed the name of its migration cannot be looked up: if it was no orphan, its migration is run again.
+		// A run whose migration the cache does not have is an orphan only where the API server does not have it either.
+		// A run of which someone removed the name of its migration cannot be looked up: if it was no orphan, its
+		// migration is run again.
 		whole = append(whole, unknown...)
 	}
 	for _, name := range whole {
@@ -194,7 +199,8 @@ func (c *controller) readWhole(ctx context.Context, name string, s *snapshot) er
 	if err != nil && !gone {
 		return fmt.Errorf("read migration %s: %w", name, err)
 	}
-	s.migrations = slices.DeleteFunc(s.migrations, func(other v1alpha1.StorageVersionMigration) bool { return other.Name == name })
+	s.migrations = slices.DeleteFunc(s.migrations,
+		func(other v1alpha1.StorageVersionMigration) bool { return other.Name == name })
 	if gone {
 		return nil
 	}
@@ -205,7 +211,8 @@ func (c *controller) readWhole(ctx context.Context, name string, s *snapshot) er
 	return nil
 }
 
-// moment is the resourceVersion of the collection of migrations now: whatever was written before, a run that starts after it has seen.
+// moment is the resourceVersion of the collection of migrations now: whatever was written before, a run that starts
+// after it has seen.
 func (c *controller) moment(ctx context.Context) (string, error) {
 	one := &metav1.PartialObjectMetadataList{}
 	one.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigrationList"))
@@ -215,8 +222,8 @@ func (c *controller) moment(ctx context.Context) (string, error) {
 	return one.ResourceVersion, nil
 }
 
-// carryOut does what was planned. What fails for one migration is tried again, and does not keep the others. What starts comes first: its worker is at work while
-// the verdict on the run before, which takes longer, is found.
+// carryOut does what was planned. What fails for one migration is tried again, and does not keep the others. What
+// starts comes first: its worker is at work while the verdict on the run before, which takes longer, is found.
 func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 	var problems []error
 	for _, r := range p.orphans {
@@ -249,7 +256,8 @@ func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 	return errors.Join(problems...)
 }
 
-// do does what is to be done for one migration, then tells of it. Dying after any step repeats it: each finds what it did.
+// do does what is to be done for one migration, then tells of it. Dying after any step repeats it: each finds what it
+// did.
 func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	m := d.migration
 	for _, r := range d.remove {
@@ -298,7 +306,8 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	return nil
 }
 
-// conclude asks the judge about a run that its worker takes to be proven, and returns the status that tells of the answer.
+// conclude asks the judge about a run that its worker takes to be proven, and returns the status that tells of the
+// answer.
 func (c *controller) conclude(ctx context.Context, d *planned, s snapshot) v1alpha1.StorageVersionMigrationStatus {
 	m := d.migration
 	result, why, err := c.judge.conclude(ctx, m, d.run)
@@ -317,8 +326,8 @@ func (c *controller) conclude(ctx context.Context, d *planned, s snapshot) v1alp
 // latest returns the last of some moments.
 func latest(moments ...time.Time) time.Time { return slices.MaxFunc(moments, time.Time.Compare) }
 
-// expireInTime deletes a migration whose time after its success is over, or looks again when it will be. The cache says when that may
-// be; what is deleted was read past it, and has not changed since.
+// expireInTime deletes a migration whose time after its success is over, or looks again when it will be. The cache says
+// when that may be; what is deleted was read past it, and has not changed since.
 func (c *controller) expireInTime(ctx context.Context, name string) (reconcile.Result, error) {
 	for i, reader := range []client.Reader{c.client, c.live} {
 		m := new(v1alpha1.StorageVersionMigration)
@@ -349,10 +358,12 @@ func (c *controller) expire(ctx context.Context, m *v1alpha1.StorageVersionMigra
 }
 
 // announce tells people, once, what has become of a migration.
-func (c *controller) announce(m *v1alpha1.StorageVersionMigration, before, after v1alpha1.StorageVersionMigrationStatus) {
+func (c *controller) announce(m *v1alpha1.StorageVersionMigration, before,
+	after v1alpha1.StorageVersionMigrationStatus) {
 	kind, action := corev1.EventTypeNormal, "Migrate"
 	switch {
-	case before.Run.Generation == after.Run.Generation && before.Run.Attempt == after.Run.Attempt && before.State == after.State:
+	case before.Run.Generation == after.Run.Generation && before.Run.Attempt == after.Run.Attempt &&
+		before.State == after.State:
 		return
 	case after.State == v1alpha1.PhaseFailed:
 		kind = corev1.EventTypeWarning

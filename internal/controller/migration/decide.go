@@ -38,10 +38,12 @@ const (
 	follow   step = "follow"   // the run works: repeat what it reports
 	conclude step = "conclude" // compare the epoch; if it lasts, prune and say Succeeded
 	void     step = "void"     // record that the run proves nothing: the next attempt takes its turn
-	postpone step = "postpone" // record when the epoch of the run can have settled: the next attempt takes its turn then
-	fail     step = "fail"     // record the failure of the run, and when to try again
-	expire   step = "expire"   // delete the migration: it has been finished for long enough
-	adopt    step = "adopt"    // take another program's word for it that the first generation has succeeded, without a proof
+	// record when the epoch of the run can have settled: the next attempt takes its turn then
+	postpone step = "postpone"
+	fail     step = "fail"   // record the failure of the run, and when to try again
+	expire   step = "expire" // delete the migration: it has been finished for long enough
+	// take another program's word for it that the first generation has succeeded, without a proof
+	adopt step = "adopt"
 )
 
 // decision is what is to be done for a migration, and what its status says meanwhile.
@@ -101,19 +103,24 @@ func (f facts) forCurrent(current run, others []run) decision {
 	case completed:
 		return f.finished(current)
 	case f.adopted() && current.name == "":
-		return decision{step: adopt, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonAdopted, message: adoptedMessage}
+		return decision{step: adopt, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonAdopted,
+			message: adoptedMessage}
 	case f.migration.Spec.State == v1alpha1.Cancelled:
 		return cancelled(current)
 	case f.migration.Spec.State == v1alpha1.Paused:
 		return paused(current)
 	case active(others):
-		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Waiting for the previous run to stop"}
+		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
+			message: "Waiting for the previous run to stop"}
 	case current.removing:
-		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Waiting for the previous attempt to be removed"}
+		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
+			message: "Waiting for the previous attempt to be removed"}
 	case f.lost(current) != "":
-		return decision{step: giveUp, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, silent: true, message: f.lost(current)}
+		return decision{step: giveUp, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
+			silent: true, message: f.lost(current)}
 	case outcome != nil && outcome.Verdict == worker.Proven && !f.recorded(current):
-		return decision{step: conclude, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming, message: "Comparing the epoch before the verdict"}
+		return decision{step: conclude, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming,
+			message: "Comparing the epoch before the verdict"}
 	case outcome != nil && outcome.Verdict == worker.Unsettled && !f.recorded(current):
 		d := unsettled(current)
 		d.step, d.again = postpone, settleInterval
@@ -123,7 +130,8 @@ func (f facts) forCurrent(current run, others []run) decision {
 	case outcome != nil && outcome.Verdict == worker.Broken && current.outdated:
 		return f.replace(current)
 	case outcome != nil && !f.recorded(current):
-		return decision{step: fail, run: current, phase: v1alpha1.PhaseFailed, reason: string(outcome.Verdict), message: outcome.Message}
+		return decision{step: fail, run: current, phase: v1alpha1.PhaseFailed, reason: string(outcome.Verdict),
+			message: outcome.Message}
 	case f.backingOff():
 		return f.waiting(current)
 	case current.name == "" || outcome != nil:
@@ -131,17 +139,21 @@ func (f facts) forCurrent(current run, others []run) decision {
 	case current.active && !current.incomplete:
 		return f.following(current)
 	}
-	return decision{step: start, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: "Going on where it was"}
+	return decision{step: start, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
+		message: "Going on where it was"}
 }
 
-const adoptedMessage = "Succeeded before kube-migrator was installed: no proof is recorded. Raise spec.generation to run it again"
+const adoptedMessage = "Succeeded before kube-migrator was installed: no proof is recorded. Raise spec.generation to " +
+	"run it again"
 
-// adopted reports whether kube-storage-version-migrator has carried out the migration: it knows no generations, and writes conditions alone.
+// adopted reports whether kube-storage-version-migrator has carried out the migration: it knows no generations, and
+// writes conditions alone.
 func (f facts) adopted() bool {
 	s := f.migration.Status
-	return f.migration.Spec.Generation <= 1 && s.Run.Generation == 0 && s.CompletedGeneration == 0 && slices.ContainsFunc(s.Conditions, func(c v1alpha1.Condition) bool {
-		return c.Type == v1alpha1.Succeeded && c.Status == metav1.ConditionTrue
-	})
+	return f.migration.Spec.Generation <= 1 && s.Run.Generation == 0 && s.CompletedGeneration == 0 &&
+		slices.ContainsFunc(s.Conditions, func(c v1alpha1.Condition) bool {
+			return c.Type == v1alpha1.Succeeded && c.Status == metav1.ConditionTrue
+		})
 }
 
 // active reports whether anything may be written for one of the runs.
@@ -159,7 +171,8 @@ const leastKept = 15 * time.Second
 
 // finished: the generation has succeeded.
 func (f facts) finished(current run) decision {
-	d := decision{step: nothing, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven, message: f.migration.Status.Summary}
+	d := decision{step: nothing, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven,
+		message: f.migration.Status.Summary}
 	if f.migration.Status.Run.Generation == 0 {
 		d.reason = v1alpha1.ReasonAdopted
 	}
@@ -180,7 +193,8 @@ func (f facts) finished(current run) decision {
 }
 
 func paused(current run) decision {
-	d := decision{step: nothing, run: current, phase: v1alpha1.PhasePaused, reason: v1alpha1.ReasonPaused, message: "Nothing is written until spec.state is Active"}
+	d := decision{step: nothing, run: current, phase: v1alpha1.PhasePaused, reason: v1alpha1.ReasonPaused,
+		message: "Nothing is written until spec.state is Active"}
 	if current.active {
 		d.step, d.message, d.again = halt, "Stopping: finishing what is in flight", time.Second
 	}
@@ -189,14 +203,16 @@ func paused(current run) decision {
 
 // cancelled: nothing is written any more, and the next request begins at the first object.
 func cancelled(current run) decision {
-	d := decision{step: nothing, phase: v1alpha1.PhaseCancelled, reason: v1alpha1.ReasonCancelled, message: "Nothing is written until it is requested again"}
+	d := decision{step: nothing, phase: v1alpha1.PhaseCancelled, reason: v1alpha1.ReasonCancelled,
+		message: "Nothing is written until it is requested again"}
 	if current.name != "" {
 		d.remove = []run{current}
 	}
 	return d
 }
 
-// recorded reports whether the status already tells that r has failed, or proves nothing: the next attempt is due at RetryTime.
+// recorded reports whether the status already tells that r has failed, or proves nothing: the next attempt is due at
+// RetryTime.
 func (f facts) recorded(r run) bool {
 	s := f.migration.Status.Run
 	return s.Generation == r.generation && s.Attempt >= r.attempt && !s.RetryTime.IsZero()
@@ -238,20 +254,22 @@ func (f facts) waiting(current run) decision {
 // judgePatience is how long after a run has ended its epoch may be compared in vain.
 const judgePatience = 10 * time.Minute
 
-// voided: the epoch of a proven run has ended, and with it what the run proves. The next attempt is not started here: another migration may
-// have taken the turn since the worker ended (I8).
+// voided: the epoch of a proven run has ended, and with it what the run proves. The next attempt is not started here:
+// another migration may have taken the turn since the worker ended (I8).
 func (d decision) voided(why string) decision {
-	d.step, d.phase, d.reason, d.message = void, v1alpha1.PhasePending, v1alpha1.ReasonPending, "The run proves nothing: "+why
+	d.step, d.phase, d.reason, d.message = void, v1alpha1.PhasePending, v1alpha1.ReasonPending,
+		"The run proves nothing: "+why
 	d.again = settleInterval
 	return d
 }
 
-// undecided: the epoch of a proven run could not be compared, in vain since a moment. Nobody waits for ever: the next attempt goes on from a
-// complete checkpoint.
+// undecided: the epoch of a proven run could not be compared, in vain since a moment. Nobody waits for ever: the next
+// attempt goes on from a complete checkpoint.
 func (d decision) undecided(problem error, inVain time.Duration) decision {
 	if inVain > judgePatience {
 		d.step, d.phase, d.reason = fail, v1alpha1.PhaseFailed, string(worker.NoAgreement)
-		d.message = fmt.Sprintf("The sweep is complete, but for %s its epoch could not be compared: %v", inVain.Truncate(time.Minute), problem)
+		d.message = fmt.Sprintf("The sweep is complete, but for %s its epoch could not be compared: %v",
+			inVain.Truncate(time.Minute), problem)
 		return d
 	}
 	d.message, d.again = "Cannot conclude yet: "+problem.Error(), 5*time.Second
@@ -283,7 +301,8 @@ const (
 	lastWrites = 15 * time.Second
 )
 
-// lost says why the run is given up, though it has not ended; "" where it is not. A silence counts from when we could have heard something.
+// lost says why the run is given up, though it has not ended; "" where it is not. A silence counts from when we could
+// have heard something.
 func (f facts) lost(r run) string {
 	if !r.active || r.incomplete || r.report != nil && r.report.Outcome != nil {
 		return ""
@@ -300,7 +319,8 @@ func (f facts) lost(r run) string {
 	return ""
 }
 
-// noWord tells of a worker that is silent. The time is rounded: a message that changes all the time would be written all the time.
+// noWord tells of a worker that is silent. The time is rounded: a message that changes all the time would be written
+// all the time.
 func (f facts) noWord(r run) string {
 	text := fmt.Sprintf("No word from the worker for %s", f.now.Sub(r.heard()).Truncate(silence))
 	if r.whereabouts != "" {
@@ -309,12 +329,13 @@ func (f facts) noWord(r run) string {
 	return text
 }
 
-// replace starts an attempt with another image or service account than that of the one that broke, without a backoff, but not before a worker
-// that was given up and lives after all has ended (I8).
+// replace starts an attempt with another image or service account than that of the one that broke, without a backoff,
+// but not before a worker that was given up and lives after all has ended (I8).
 func (f facts) replace(current run) decision {
 	const message = "The image or the service account of workers was changed: beginning with a new one"
 	if left := current.outcome().Ended.Add(lastWrites).Sub(f.now); left > 0 {
-		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: message, again: left}
+		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
+			message: message, again: left}
 	}
 	return f.next(current, message)
 }
@@ -341,7 +362,8 @@ func told(current run) decision {
 	case migrate.Preparing:
 		d.message = "Checking permissions and readiness"
 	case migrate.Waiting:
-		d.phase, d.reason, d.message = v1alpha1.PhaseWaiting, v1alpha1.ReasonWaiting, "Waiting for the API servers: "+r.Waiting
+		d.phase, d.reason, d.message = v1alpha1.PhaseWaiting, v1alpha1.ReasonWaiting,
+			"Waiting for the API servers: "+r.Waiting
 	case migrate.Rewriting:
 		d.message = "Rewriting objects"
 	case migrate.Retrying:

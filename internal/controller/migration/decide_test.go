@@ -67,7 +67,8 @@ func ended(v worker.Verdict) func(*run) {
 func byAnother(condition v1alpha1.ConditionType, generation int64) func(*v1alpha1.StorageVersionMigration) {
 	return func(m *v1alpha1.StorageVersionMigration) {
 		m.Spec.Generation, m.Generation = generation, generation
-		m.Status.Conditions = []v1alpha1.Condition{{Type: condition, Status: metav1.ConditionTrue, LastUpdateTime: metav1.NewTime(noon)}}
+		m.Status.Conditions = []v1alpha1.Condition{{Type: condition, Status: metav1.ConditionTrue,
+			LastUpdateTime: metav1.NewTime(noon)}}
 	}
 }
 
@@ -77,17 +78,20 @@ func TestWhatAnotherProgramFinishedIsAtRestWithoutAProof(t *testing.T) {
 		d := decide(facts{now: noon, migration: m, firstRetry: time.Minute})
 		m.Status = statusAfter(m, d, noon, time.Minute)
 		s := m.Status
-		if s.State != v1alpha1.PhaseSucceeded || s.CompletedGeneration != 1 || s.ObservedGeneration != 1 || s.Epoch != nil || s.StorageVersionHash != "" || s.Summary != adoptedMessage {
+		if s.State != v1alpha1.PhaseSucceeded || s.CompletedGeneration != 1 || s.ObservedGeneration != 1 ||
+			s.Epoch != nil || s.StorageVersionHash != "" || s.Summary != adoptedMessage {
 			t.Errorf("status is %+v", s)
 		}
 		for _, c := range s.Conditions {
-			if c.Type == v1alpha1.Succeeded && (c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonAdopted) {
+			if c.Type == v1alpha1.Succeeded && (c.Status != metav1.ConditionTrue ||
+				c.Reason != v1alpha1.ReasonAdopted) {
 				t.Errorf("condition is %+v", c)
 			}
 		}
 	}
 	m.Spec.TTLSecondsAfterFinished = new(int32(60))
-	if d := decide(facts{now: noon, migration: m, firstRetry: time.Minute}); d.step != nothing || d.again != time.Minute {
+	if d := decide(facts{now: noon, migration: m, firstRetry: time.Minute}); d.step != nothing ||
+		d.again != time.Minute {
 		t.Errorf("%s, again in %v: its time after success has not begun with its adoption", d.step, d.again)
 	}
 }
@@ -104,20 +108,26 @@ func TestWhenARunStarted(t *testing.T) {
 		attempt   int64
 		want      string
 	}{
-		"the first of a generation starts now":             {attempt: 1, want: "90"},
-		"one of an older generation does not matter":       {runs: []run{aRun(1, 1, started("50", ended(worker.ObjectsFailed)))}, attempt: 1, want: "90"},
-		"the next attempt goes on from the one before":     {migration: failedBefore, runs: []run{aRun(2, 1, started("70", ended(worker.StorageVersionMoved)))}, attempt: 2, want: "70"},
-		"an attempt of an older controller is not known":   {runs: []run{aRun(2, 1, started("", ended(worker.StorageVersionMoved)))}, attempt: 2, want: ""},
-		"a run that goes on after a pause is as it was":    {runs: []run{aRun(2, 1, started("70", func(*run) {}))}, attempt: 1, want: "70"},
+		"the first of a generation starts now": {attempt: 1, want: "90"},
+		"one of an older generation does not matter": {runs: []run{aRun(1, 1,
+			started("50", ended(worker.ObjectsFailed)))}, attempt: 1, want: "90"},
+		"the next attempt goes on from the one before": {migration: failedBefore,
+			runs: []run{aRun(2, 1, started("70", ended(worker.StorageVersionMoved)))}, attempt: 2, want: "70"},
+		"an attempt of an older controller is not known": {runs: []run{aRun(2, 1,
+			started("", ended(worker.StorageVersionMoved)))}, attempt: 2, want: ""},
+		"a run that goes on after a pause is as it was": {runs: []run{aRun(2, 1, started("70", func(*run) {}))},
+			attempt: 1, want: "70"},
 		"an attempt without anything to go on from is new": {migration: failedBefore, attempt: 2, want: "90"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := aMigration(test.migration)
 			d := decide(facts{now: noon, moment: "90", migration: m, runs: test.runs, firstRetry: time.Minute})
 			if d.step != start || d.run.attempt != test.attempt || d.run.start != test.want {
-				t.Fatalf("%s of attempt %d since %q, want attempt %d since %q", d.step, d.run.attempt, d.run.start, test.attempt, test.want)
+				t.Fatalf("%s of attempt %d since %q, want attempt %d since %q", d.step, d.run.attempt, d.run.start,
+					test.attempt, test.want)
 			}
-			o := &metav1.ObjectMeta{Labels: d.run.metadata("n", metav1.OwnerReference{}).Labels, Annotations: d.run.metadata("n", metav1.OwnerReference{}).Annotations}
+			o := &metav1.ObjectMeta{Labels: d.run.metadata("n", metav1.OwnerReference{}).Labels,
+				Annotations: d.run.metadata("n", metav1.OwnerReference{}).Annotations}
 			if found, err := runOf(o); err != nil || found.start != test.want {
 				t.Errorf("its Job says that it started at %q (%v)", found.start, err)
 			}
@@ -141,7 +151,8 @@ func TestDecide(t *testing.T) {
 	cancelledBy := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }
 	failedOnce := func(retry time.Duration) func(*v1alpha1.StorageVersionMigration) {
 		return func(m *v1alpha1.StorageVersionMigration) {
-			m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 1, Failures: 1, RetryTime: metav1.NewTime(noon.Add(retry))}
+			m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 1, Failures: 1,
+				RetryTime: metav1.NewTime(noon.Add(retry))}
 		}
 	}
 	succeeded := func(m *v1alpha1.StorageVersionMigration) {
@@ -158,13 +169,16 @@ func TestDecide(t *testing.T) {
 			migration: byAnother(v1alpha1.Succeeded, 1), want: want{step: adopt, phase: v1alpha1.PhaseSucceeded},
 		},
 		"what kube-storage-version-migrator has finished is run again when that is asked for": {
-			migration: byAnother(v1alpha1.Succeeded, 2), want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			migration: byAnother(v1alpha1.Succeeded, 2),
+			want:      want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"what kube-storage-version-migrator has not finished is started": {
-			migration: byAnother(v1alpha1.Running, 1), want: want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
+			migration: byAnother(v1alpha1.Running, 1),
+			want:      want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
 		},
 		"what kube-storage-version-migrator has failed at is started": {
-			migration: byAnother(v1alpha1.Failed, 1), want: want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
+			migration: byAnother(v1alpha1.Failed, 1),
+			want:      want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
 		},
 		"a migration whose time after success is over is deleted": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
@@ -184,11 +198,14 @@ func TestDecide(t *testing.T) {
 			migration: cancelledBy, want: want{step: nothing, phase: v1alpha1.PhaseCancelled},
 		},
 		"a run that is cancelled is removed with its checkpoint": {
-			migration: cancelledBy, runs: []run{aRun(1, 1, working), aRun(2, 1, ended(worker.ObjectsFailed)), aRun(2, 2, working)},
-			want: want{step: nothing, removes: []string{"migrate-12345678-2-2", "migrate-12345678-1-1", "migrate-12345678-2-1"}, phase: v1alpha1.PhaseCancelled},
+			migration: cancelledBy, runs: []run{aRun(1, 1, working),
+				aRun(2, 1, ended(worker.ObjectsFailed)), aRun(2, 2, working)},
+			want: want{step: nothing, removes: []string{"migrate-12345678-2-2", "migrate-12345678-1-1",
+				"migrate-12345678-2-1"}, phase: v1alpha1.PhaseCancelled},
 		},
 		"what has succeeded before it was cancelled has succeeded": {
-			migration: func(m *v1alpha1.StorageVersionMigration) { cancelledBy(m); succeeded(m) }, want: want{step: nothing, phase: v1alpha1.PhaseSucceeded},
+			migration: func(m *v1alpha1.StorageVersionMigration) { cancelledBy(m); succeeded(m) },
+			want:      want{step: nothing, phase: v1alpha1.PhaseSucceeded},
 		},
 		"what was asked for is started": {
 			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
@@ -199,7 +216,8 @@ func TestDecide(t *testing.T) {
 		},
 		"a run of an older generation that writes no more keeps nobody": {
 			runs: []run{aRun(1, 1, ended(worker.ObjectsFailed))},
-			want: want{step: start, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"}, phase: v1alpha1.PhasePending},
+			want: want{step: start, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"},
+				phase: v1alpha1.PhasePending},
 		},
 		"a run that works is followed": {
 			runs: []run{aRun(2, 1, working)},
@@ -234,8 +252,10 @@ func TestDecide(t *testing.T) {
 			want: want{step: giveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"what broke with another image is replaced without a backoff": {
-			migration: failedOnce(time.Hour), runs: []run{aRun(2, 1, func(r *run) { ended(worker.Broken)(r); outdated(r) })},
-			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			migration: failedOnce(time.Hour), runs: []run{aRun(2, 1,
+				func(r *run) { ended(worker.Broken)(r); outdated(r) })},
+			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
+				phase: v1alpha1.PhasePending},
 		},
 		"what was given up is not replaced before its worker must have noticed": {
 			runs: []run{aRun(2, 1, func(r *run) {
@@ -263,12 +283,14 @@ func TestDecide(t *testing.T) {
 				aRun(2, 1, ended(worker.ObjectsFailed)),
 				aRun(2, 2, func(r *run) { r.active, r.incomplete = true, true }),
 			},
-			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
+				phase: v1alpha1.PhasePending},
 		},
 		"an attempt that has seeded the next is removed": {
 			migration: failedOnce(-time.Second),
 			runs:      []run{aRun(2, 1, ended(worker.ObjectsFailed)), aRun(2, 2, working)},
-			want:      want{step: follow, run: "migrate-12345678-2-2", removes: []string{"migrate-12345678-2-1"}, phase: v1alpha1.PhaseRunning, again: silence},
+			want: want{step: follow, run: "migrate-12345678-2-2", removes: []string{"migrate-12345678-2-1"},
+				phase: v1alpha1.PhaseRunning, again: silence},
 		},
 		"a run without a worker goes on": {
 			runs: []run{aRun(2, 1, nil)},
@@ -292,18 +314,22 @@ func TestDecide(t *testing.T) {
 		},
 		"a proven run of an older generation concludes nothing": {
 			runs: []run{aRun(1, 1, ended(worker.Proven))},
-			want: want{step: start, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"}, phase: v1alpha1.PhasePending},
+			want: want{step: start, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"},
+				phase: v1alpha1.PhasePending},
 		},
 		"a proven run that proves nothing is followed by another attempt": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
-				m.Status = statusAfter(m, decision{step: conclude, run: aRun(2, 1, ended(worker.Proven))}.voided("a restart"), noon, time.Minute)
+				m.Status = statusAfter(m, decision{step: conclude,
+					run: aRun(2, 1, ended(worker.Proven))}.voided("a restart"), noon, time.Minute)
 			},
 			runs: []run{aRun(2, 1, ended(worker.Proven))},
-			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
+				phase: v1alpha1.PhasePending},
 		},
 		"a proven run whose epoch could not be compared for too long is a failure that waits": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
-				d := decision{step: conclude, run: aRun(2, 1, ended(worker.Proven))}.undecided(errors.New("no answer"), 11*time.Minute)
+				d := decision{step: conclude, run: aRun(2, 1, ended(worker.Proven))}.undecided(errors.New("no answer"),
+					11*time.Minute)
 				m.Status = statusAfter(m, d, noon, time.Minute)
 			},
 			runs: []run{aRun(2, 1, ended(worker.Proven))},
@@ -311,7 +337,8 @@ func TestDecide(t *testing.T) {
 		},
 		"after the storage version has moved a new attempt begins at once": {
 			runs: []run{aRun(2, 1, ended(worker.StorageVersionMoved))},
-			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
+				phase: v1alpha1.PhasePending},
 		},
 		"a failure is recorded": {
 			runs: []run{aRun(2, 1, ended(worker.ObjectsFailed))},
@@ -331,7 +358,8 @@ func TestDecide(t *testing.T) {
 		},
 		"a failure is tried again with its checkpoint": {
 			migration: failedOnce(-time.Second), runs: []run{aRun(2, 1, ended(worker.ObjectsFailed))},
-			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
+				phase: v1alpha1.PhasePending},
 		},
 		"a second failure is recorded too": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
@@ -342,7 +370,8 @@ func TestDecide(t *testing.T) {
 		},
 		"a higher generation does not wait for the retry of an older one": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
-				m.Status.Run = v1alpha1.Run{Generation: 1, Attempt: 3, Failures: 3, RetryTime: metav1.NewTime(noon.Add(time.Hour))}
+				m.Status.Run = v1alpha1.Run{Generation: 1, Attempt: 3, Failures: 3,
+					RetryTime: metav1.NewTime(noon.Add(time.Hour))}
 			},
 			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
@@ -376,7 +405,8 @@ func TestDecide(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := decide(facts{now: noon, since: test.since, migration: aMigration(test.migration), runs: test.runs, firstRetry: time.Minute})
+			d := decide(facts{now: noon, since: test.since, migration: aMigration(test.migration), runs: test.runs,
+				firstRetry: time.Minute})
 			got := want{step: d.step, run: d.run.name, seed: d.seed, phase: d.phase, again: d.again}
 			for _, r := range d.remove {
 				got.removes = append(got.removes, r.name)
@@ -399,14 +429,16 @@ func TestAStatusTellsThatNoWordHasCome(t *testing.T) {
 		return statusAfter(m, decide(facts{now: now, migration: m, runs: []run{r}}), now, time.Minute)
 	}
 	s := of(noon.Add(-60 * time.Second))
-	if s.Progress.ObjectsPerSecond != 120 || s.Progress.EstimatedCompletionTime.IsZero() || s.Summary != "500 of 1000 objects, 120/s" {
+	if s.Progress.ObjectsPerSecond != 120 || s.Progress.EstimatedCompletionTime.IsZero() ||
+		s.Summary != "500 of 1000 objects, 120/s" {
 		t.Errorf("while it reports: %+v, %q", s.Progress, s.Summary)
 	}
 	s = of(noon)
 	if s.Progress.ObjectsPerSecond != 0 || !s.Progress.EstimatedCompletionTime.IsZero() || s.Progress.Done != 500 {
 		t.Errorf("while it is silent: %+v", s.Progress)
 	}
-	if want := "No word from the worker for 1m0s: the Job x has no pod"; s.Summary != want || s.State != v1alpha1.PhaseRunning {
+	if want := "No word from the worker for 1m0s: the Job x has no pod"; s.Summary != want ||
+		s.State != v1alpha1.PhaseRunning {
 		t.Errorf("it says %s: %q, want %q", s.State, s.Summary, want)
 	}
 }
@@ -419,23 +451,27 @@ func TestAComparisonIsNotTriedInVainForEver(t *testing.T) {
 	}
 	d = asked.undecided(errors.New("no answer"), 11*time.Minute)
 	s := statusAfter(aMigration(nil), d, noon, time.Minute)
-	if s.State != v1alpha1.PhaseFailed || s.Run.Failures != 1 || !s.Run.RetryTime.Equal(new(metav1.NewTime(noon.Add(time.Minute)))) {
+	if s.State != v1alpha1.PhaseFailed || s.Run.Failures != 1 ||
+		!s.Run.RetryTime.Equal(new(metav1.NewTime(noon.Add(time.Minute)))) {
 		t.Errorf("after 11 minutes: %s, %+v", s.State, s.Run)
 	}
-	if want := "for 11m0s its epoch could not be compared: no answer"; !strings.Contains(s.Summary, want) || d.reason != string(worker.NoAgreement) {
+	if want := "for 11m0s its epoch could not be compared: no answer"; !strings.Contains(s.Summary, want) ||
+		d.reason != string(worker.NoAgreement) {
 		t.Errorf("it says %s: %q", d.reason, s.Summary)
 	}
 }
 
 func TestBackoffDoublesUpToSixHours(t *testing.T) {
-	for failures, want := range map[int64]time.Duration{1: 10 * time.Minute, 2: 20 * time.Minute, 6: 320 * time.Minute, 7: 6 * time.Hour, 1000: 6 * time.Hour} {
+	for failures, want := range map[int64]time.Duration{1: 10 * time.Minute, 2: 20 * time.Minute, 6: 320 * time.Minute,
+		7: 6 * time.Hour, 1000: 6 * time.Hour} {
 		if got := backoff(10*time.Minute, failures); got != want {
 			t.Errorf("after %d failures: %s, want %s", failures, got, want)
 		}
 	}
 }
 
-// A run that would wait for its epoch to settle gives its turn away. It has not failed, and goes on from its checkpoint when the epoch can have settled.
+// A run that would wait for its epoch to settle gives its turn away. It has not failed, and goes on from its checkpoint
+// when the epoch can have settled.
 func TestARunWhoseEpochHasToSettleWaitsWithoutItsTurn(t *testing.T) {
 	m := aMigration(nil)
 	r := aRun(2, 1, ended(worker.Unsettled))
@@ -445,12 +481,14 @@ func TestARunWhoseEpochHasToSettleWaitsWithoutItsTurn(t *testing.T) {
 		m.Status = statusAfter(m, d, now, time.Minute)
 		return d
 	}
-	if d := at(noon); d.step != postpone || m.Status.Run.Failures != 0 || !m.Status.Run.RetryTime.Time.Equal(noon.Add(90*time.Second)) {
+	if d := at(noon); d.step != postpone || m.Status.Run.Failures != 0 ||
+		!m.Status.Run.RetryTime.Time.Equal(noon.Add(90*time.Second)) {
 		t.Errorf("at first: %s, run %+v", d.step, m.Status.Run)
 	}
 	for range 2 {
 		d := at(noon.Add(30 * time.Second))
-		if d.step != nothing || d.again != time.Minute || m.Status.State != v1alpha1.PhaseWaiting || !strings.Contains(m.Status.Summary, "may still write") {
+		if d.step != nothing || d.again != time.Minute || m.Status.State != v1alpha1.PhaseWaiting ||
+			!strings.Contains(m.Status.Summary, "may still write") {
 			t.Errorf("meanwhile: %s, again after %s, %s: %s", d.step, d.again, m.Status.State, m.Status.Summary)
 		}
 	}

@@ -59,7 +59,8 @@ func (d *dying) Delete(ctx context.Context, o client.Object, opts ...client.Dele
 	return d.write(func() error { return d.Client.Delete(ctx, o, opts...) })
 }
 
-// pass is one of a controller that writes with another client: it starts what planAll starts, and removes what it removes.
+// pass is one of a controller that writes with another client: it starts what planAll starts, and removes what it
+// removes.
 func (w *workshop) pass(with client.Client, migrations ...v1alpha1.StorageVersionMigration) (plan, error) {
 	w.Helper()
 	j := *w.jobs
@@ -113,8 +114,8 @@ func (w *workshop) podsEnd() {
 	}
 }
 
-// A controller may die at any of its writes, or before it knows how one ended. The next one goes on from what it finds: in the end one worker is at the run,
-// and at no moment are there two.
+// A controller may die at any of its writes, or before it knows how one ended. The next one goes on from what it finds:
+// in the end one worker is at the run, and at no moment are there two.
 func TestAControllerThatDiesAtAnyWriteLeavesOneWorkerAtTheRun(t *testing.T) {
 	shop := newWorkshop(t)
 	m := *aMigration(nil)

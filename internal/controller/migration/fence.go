@@ -20,9 +20,9 @@ var errNotLeading = errors.New("this controller may not be the leader any more")
 
 // fence keeps a controller that has lost its Lease without knowing from writing: one whose process stood still past the
 // Lease's end goes on in the middle of whatever it did, before leader election notices (I8). Every request that writes
-// asks the clock first, here. What cannot be fenced, a process that stands still between this question and the system call that
-// sends the request, is one request, and harmless: statuses and rosters are written under a resourceVersion, a Job without a roster does nothing, and an
-// empty patch changes nothing.
+// asks the clock first, here. What cannot be fenced, a process that stands still between this question and the system
+// call that sends the request, is one request, and harmless: statuses and rosters are written under a resourceVersion,
+// a Job without a roster does nothing, and an empty patch changes nothing.
 type fence struct {
 	resourcelock.Interface
 
@@ -60,8 +60,8 @@ func (f *fence) note(begun time.Time, record resourcelock.LeaderElectionRecord, 
 	}
 }
 
-// leads reports whether the Lease is surely ours. Both clocks must say so: the monotonic one stands still while a machine sleeps, the
-// other can be set.
+// leads reports whether the Lease is surely ours. Both clocks must say so: the monotonic one stands still while a
+// machine sleeps, the other can be set.
 func (f *fence) leads() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,8 +23,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// inProcess carries out runs in this process: for clusters without nodes to spare, and for tests. A run is the ConfigMap
-// of its checkpoint, which the migration owns.
+// inProcess carries out runs in this process: for clusters without nodes to spare, and for tests. A run is the
+// ConfigMap of its checkpoint, which the migration owns.
 type inProcess struct {
 	store
 	config   *rest.Config
@@ -93,7 +93,8 @@ func (p *inProcess) list(ctx context.Context, live bool) ([]run, error) {
 	return withWorkers(all, p.workers), nil
 }
 
-// withWorkers tells which runs have a worker. A run whose ConfigMap is gone is one as long as its worker may write (I8). Pure.
+// withWorkers tells which runs have a worker. A run whose ConfigMap is gone is one as long as its worker may write
+// (I8). Pure.
 func withWorkers(all []run, workers map[string]*inProcessWorker) []run {
 	for name, w := range workers {
 		i := slices.IndexFunc(all, func(r run) bool { return r.name == name })
@@ -132,8 +133,9 @@ func (p *inProcess) start(ctx context.Context, m *v1alpha1.StorageVersionMigrati
 func (p *inProcess) work(ctx context.Context, w *inProcessWorker, r run) {
 	err := worker.Run(ctx, worker.Options{
 		Config: p.config, Migration: r.migration, UID: r.uid, Generation: r.generation, Attempt: r.attempt,
-		Namespace: p.namespace, ConfigMap: r.name, MinEvidence: p.evidence, SettleTime: p.settleTime, ShutdownDelay: p.shutdownDelay,
-		Stop: w.stop, Logger: p.log,
+		Namespace: p.namespace, ConfigMap: r.name, MinEvidence: p.evidence, SettleTime: p.settleTime,
+		ShutdownDelay: p.shutdownDelay,
+		Stop:          w.stop, Logger: p.log,
 	})
 	if err != nil && !errors.Is(err, worker.ErrStopped) && !errors.Is(err, worker.ErrOutdated) && ctx.Err() == nil {
 		p.log.Error("A worker ended without a result, and is started again", "migration", r.migration, "error", err)

@@ -26,8 +26,9 @@ type inTree struct {
 	problem string
 }
 
-// How long an in-tree migration holds back ours (I8). Its controller may be off, in which case it never ends, and one that is deleted while it runs
-// tells no one. Two migrators on one resource do no harm to objects, they only cost twice as much: so the wait is bounded.
+// How long an in-tree migration holds back ours (I8). Its controller may be off, in which case it never ends, and one
+// that is deleted while it runs tells no one. Two migrators on one resource do no harm to objects, they only cost twice
+// as much: so the wait is bounded.
 const (
 	// inTreeBegins is by when a migration of Kubernetes has begun if its controller runs.
 	inTreeBegins = 10 * time.Minute

@@ -22,8 +22,11 @@ func TestHowLongAnInTreeMigrationHoldsBackOurs(t *testing.T) {
 		"it runs":                                  {running, 10 * time.Hour, true},
 		"its controller was turned off in between": {running, time.Hour + inTreeEnds, false},
 		"it has succeeded":                         {`{"type": "Succeeded", "status": "True"}`, time.Minute, false},
-		"it has failed":                            {running + `, {"type": "Failed", "status": "True"}`, time.Minute, false},
-		"it runs no more, and has not ended":       {`{"type": "Running", "status": "False", "lastTransitionTime": "2026-01-01T13:00:00Z"}`, time.Hour, false},
+		"it has failed": {running +
+			`, {"type": "Failed", "status": "True"}`, time.Minute, false},
+		"it runs no more, and has not ended": {
+			`{"type": "Running", "status": "False", "lastTransitionTime": "2026-01-01T13:00:00Z"}`, time.Hour, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m inTreeMigration

@@ -21,8 +21,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
-// jobs carries out runs in Jobs. The worker of a Job carries out one run after the other: its roster, a ConfigMap that the Job owns, says which one it is at
-// (worker.Roster). A run is the ConfigMap of its checkpoint, which the migration owns, so that neither the end of a Job nor that of another migration takes it along.
+// jobs carries out runs in Jobs. The worker of a Job carries out one run after the other: its roster, a ConfigMap that
+// the Job owns, says which one it is at (worker.Roster). A run is the ConfigMap of its checkpoint, which the migration
+// owns, so that neither the end of a Job nor that of another migration takes it along.
 type jobs struct {
 	store
 	image           string
@@ -45,8 +46,8 @@ func (j *jobs) list(ctx context.Context, live bool) ([]run, error) {
 	return withCarriers(all, carriers), nil
 }
 
-// look reads all Jobs with their rosters, and the ConfigMaps of checkpoints. Jobs come first: the roster of one that is listed is there, unless
-// someone deleted it or the creation was cut short.
+// look reads all Jobs with their rosters, and the ConfigMaps of checkpoints. Jobs come first: the roster of one that is
+// listed is there, unless someone deleted it or the creation was cut short.
 func (j *jobs) look(ctx context.Context, live bool) ([]carrier, map[string]*corev1.ConfigMap, error) {
 	found := new(batchv1.JobList)
 	if err := j.reader(live).List(ctx, found, j.ours()...); err != nil {
@@ -60,7 +61,8 @@ func (j *jobs) look(ctx context.Context, live bool) ([]carrier, map[string]*core
 	for i := range found.Items {
 		c, err := j.carrier(&found.Items[i], rosters)
 		if err != nil {
-			j.log.Warn("The roster of a Job cannot be read; the Job is removed", "job", found.Items[i].Name, "error", err)
+			j.log.Warn("The roster of a Job cannot be read; the Job is removed", "job",
+				found.Items[i].Name, "error", err)
 		}
 		all = append(all, c)
 	}
@@ -74,7 +76,8 @@ func (j *jobs) carrier(job *batchv1.Job, rosters map[string]*corev1.ConfigMap) (
 	c.outdated, c.otherwise = workerOf(job) != j.worker(), job.Annotations[settingsAnnotation] != j.settings()
 	var r worker.Roster
 	if last, noted := job.Annotations[lastAnnotation]; noted && job.DeletionTimestamp != nil {
-		// The garbage collector deletes the roster before the pods have ended. Nothing is given to a Job that is being deleted.
+		// The garbage collector deletes the roster before the pods have ended. Nothing is given to a Job that is being
+		// deleted.
 		if err = json.Unmarshal([]byte(last), &r.Task); err == nil {
 			if r.Done = r.Task.Number - 1; r.Task.ConfigMap == "" {
 				r.Done = r.Task.Number
@@ -91,8 +94,8 @@ func (j *jobs) carrier(job *batchv1.Job, rosters map[string]*corev1.ConfigMap) (
 	return c, err
 }
 
-// worker is what a new Job's worker runs as; workerOf is what that of an existing one was given. Admission may have changed the template
-// since, which is not for us to judge.
+// worker is what a new Job's worker runs as; workerOf is what that of an existing one was given. Admission may have
+// changed the template since, which is not for us to judge.
 func (j *jobs) worker() string { return j.image + " " + j.serviceAccount }
 
 func workerOf(job *batchv1.Job) string {
@@ -157,8 +160,8 @@ func stateOf(job *batchv1.Job) (active bool, broken string) {
 	return !suspended || job.Status.Active+terminating > 0, ""
 }
 
-// start creates the checkpoint, then finds a worker: the one that is at the run, one that is idle, or that of a new Job. Dying in between leaves a run
-// without a worker, for which start is called again.
+// start creates the checkpoint, then finds a worker: the one that is at the run, one that is idle, or that of a new
+// Job. Dying in between leaves a run without a worker, for which start is called again.
 func (j *jobs) start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error {
 	owner := *metav1.NewControllerRef(m, v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigration"))
 	if err := j.createCheckpoint(ctx, r.metadata(j.namespace, owner), seed); err != nil {
@@ -195,7 +198,8 @@ func (j *jobs) give(ctx context.Context, c *carrier, r run) error {
 	return nil
 }
 
-// employ creates a Job, then the roster that its pod waits for, with the run. Dying in between leaves a Job of which no one can tell what it does: it is removed.
+// employ creates a Job, then the roster that its pod waits for, with the run. Dying in between leaves a Job of which no
+// one can tell what it does: it is removed.
 func (j *jobs) employ(ctx context.Context, all []carrier, r run) error {
 	job := j.job(freeName(all, r.name))
 	if err := j.client.Create(ctx, job); err != nil {
@@ -213,7 +217,8 @@ func (j *jobs) employ(ctx context.Context, all []carrier, r run) error {
 	return nil
 }
 
-// halt suspends the Job. Runs that its worker carried out before have ended, so this one alone is halted; if it has ended meanwhile, the Job is of no use any more.
+// halt suspends the Job. Runs that its worker carried out before have ended, so this one alone is halted; if it has
+// ended meanwhile, the Job is of no use any more.
 func (j *jobs) halt(ctx context.Context, r run) error {
 	if r.job == "" {
 		return nil
@@ -237,10 +242,12 @@ func (j *jobs) suspend(ctx context.Context, job *batchv1.Job, suspend bool) erro
 		return nil
 	}
 	return j.client.Patch(ctx, job, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil,
-		`{"metadata":{"annotations":{%q:%q}},"spec":{"suspend":%t}}`, begunAnnotation, time.Now().Format(time.RFC3339), suspend)))
+		`{"metadata":{"annotations":{%q:%q}},"spec":{"suspend":%t}}`, begunAnnotation,
+		time.Now().Format(time.RFC3339), suspend)))
 }
 
-// giveUp writes the outcome first: that ends a worker which is alive somewhere. Without the Job's pods none comes any more.
+// giveUp writes the outcome first: that ends a worker which is alive somewhere. Without the Job's pods none comes any
+// more.
 func (j *jobs) giveUp(ctx context.Context, r run, why string) error {
 	if err := j.store.giveUp(ctx, r, why); err != nil {
 		return err
@@ -248,8 +255,8 @@ func (j *jobs) giveUp(ctx context.Context, r run, why string) error {
 	return j.halt(ctx, r)
 }
 
-// remove deletes the Job whose worker is at the run, and the checkpoint. The Job stays in the API server until its pods are gone: until then the run counts as
-// active, whatever has become of its migration and its checkpoint (I8).
+// remove deletes the Job whose worker is at the run, and the checkpoint. The Job stays in the API server until its pods
+// are gone: until then the run counts as active, whatever has become of its migration and its checkpoint (I8).
 func (j *jobs) remove(ctx context.Context, r run) error {
 	if r.job != "" && !r.dismissed {
 		if err := j.dismiss(ctx, r); err != nil {
@@ -266,7 +273,8 @@ func (j *jobs) remove(ctx context.Context, r run) error {
 	return nil
 }
 
-// dismiss deletes a Job. What its worker is at is noted before: the garbage collector deletes the roster before the pods. Nothing is noted where no one can tell.
+// dismiss deletes a Job. What its worker is at is noted before: the garbage collector deletes the roster before the
+// pods. Nothing is noted where no one can tell.
 func (j *jobs) dismiss(ctx context.Context, r run) error {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: r.job}}
 	if !r.stray || !r.active {
@@ -278,15 +286,20 @@ func (j *jobs) dismiss(ctx context.Context, r run) error {
 		if err != nil {
 			return fmt.Errorf("encode task: %w", err)
 		}
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{lastAnnotation: string(note)}}})
+		patch, err := json.Marshal(
+			map[string]any{"metadata": map[string]any{"annotations": map[string]string{lastAnnotation: string(note)}}},
+		)
 		if err != nil {
 			return fmt.Errorf("encode task: %w", err)
 		}
-		if err := j.client.Patch(ctx, job, client.RawPatch("application/merge-patch+json", patch)); client.IgnoreNotFound(err) != nil {
+		if err := j.client.Patch(ctx, job, client.RawPatch("application/merge-patch+json",
+			patch)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete job %s: %w", r.job, err)
 		}
 	}
-	if err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
+	if err := j.client.Delete(
+		ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground),
+	); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete job %s: %w", r.job, err)
 	}
 	return nil
@@ -303,13 +316,15 @@ func (j *jobs) metadata(name string) metav1.ObjectMeta {
 // settings are what a worker is told beside its runs: one that was told otherwise gets no further run.
 func (j *jobs) settings() string {
 	return strings.Join([]string{
-		"--min-evidence=" + strings.ToLower(j.minEvidence), "--settle-time=" + j.settleTime.String(), "--shutdown-delay=" + j.shutdownDelay.String(),
+		"--min-evidence=" + strings.ToLower(j.minEvidence), "--settle-time=" + j.settleTime.String(),
+		"--shutdown-delay=" + j.shutdownDelay.String(),
 	}, " ")
 }
 
 // job is a Job: one pod at a time, restarted until it says that it takes no run any more. No migration owns it.
 func (j *jobs) job(name string) *batchv1.Job {
-	args := append([]string{"worker", "--namespace=" + j.namespace, "--roster=" + rosterOf(name)}, strings.Fields(j.settings())...)
+	args := append([]string{"worker", "--namespace=" + j.namespace, "--roster=" + rosterOf(name)},
+		strings.Fields(j.settings())...)
 	meta := j.metadata(name)
 	meta.Annotations = map[string]string{workerAnnotation: j.worker(), settingsAnnotation: j.settings()}
 	// Whoever deletes the Job, and however: it is there until its pods are not (I8).
@@ -318,9 +333,11 @@ func (j *jobs) job(name string) *batchv1.Job {
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
 			Parallelism: new(int32(1)), Completions: new(int32(1)),
-			// Pods are evicted, nodes fail, and a worker that was ended goes on where it was: what is no progress the worker counts itself.
+			// Pods are evicted, nodes fail, and a worker that was ended goes on where it was: what is no progress the
+			// worker counts itself.
 			BackoffLimit: new(int32(1000)),
-			// A pod's replacement begins when the pod has ended, not when it is told to: never two sweeps of one resource (I8).
+			// A pod's replacement begins when the pod has ended, not when it is told to: never two sweeps of one
+			// resource (I8).
 			PodReplacementPolicy: new(batchv1.Failed),
 			// The controller deletes a Job that has ended. Where none runs any more, Kubernetes does.
 			TTLSecondsAfterFinished: new(int32(3600)),
@@ -334,9 +351,10 @@ func (j *jobs) job(name string) *batchv1.Job {
 
 func (j *jobs) pod(args []string) corev1.PodSpec {
 	return corev1.PodSpec{
-		ServiceAccountName:            j.serviceAccount,
-		AutomountServiceAccountToken:  new(true),  // the account itself gives no pod a token
-		EnableServiceLinks:            new(false), // Services of the namespace would become variables of the environment
+		ServiceAccountName:           j.serviceAccount,
+		AutomountServiceAccountToken: new(true), // the account itself gives no pod a token
+		// Services of the namespace would become variables of the environment
+		EnableServiceLinks:            new(false),
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		TerminationGracePeriodSeconds: new(int64(20)),
 		SecurityContext: &corev1.PodSecurityContext{
@@ -350,10 +368,12 @@ func (j *jobs) pod(args []string) corev1.PodSpec {
 				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			},
 			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"),
+					corev1.ResourceMemory: resource.MustParse("64Mi")},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 			},
-			// 90 % of the limit, as for the controller: the garbage collector works harder before the kernel ends the process (I6).
+			// 90 % of the limit, as for the controller: the garbage collector works harder before the kernel ends the
+			// process (I6).
 			Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "230MiB"}},
 			// What the last lines of the log say is in the pod's status, for those who cannot read logs.
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,

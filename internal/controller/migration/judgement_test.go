@@ -23,7 +23,8 @@ import (
 
 const judgedPath = "/apis/migration.k8s.io/v1alpha1/storageversionmigrations"
 
-// courtroom has migrations on a real API server, the statuses that the controller would write, and two that judge by them.
+// courtroom has migrations on a real API server, the statuses that the controller would write, and two that judge by
+// them.
 type courtroom struct {
 	*testbed.Cluster
 	kubectl, kubeconfig string

@@ -24,9 +24,9 @@ const mostResources = 1000
 // otherResources is the label of runs of all other resources.
 const otherResources = "(others)"
 
-// metrics tell of migrations by resource, never by object: their number does not grow with what is stored (I6). Whoever may create a
-// migration names a resource: one has series once a run has found in which version the API servers store it, as long as it has a
-// migration. So made-up names have none.
+// metrics tell of migrations by resource, never by object: their number does not grow with what is stored (I6). Whoever
+// may create a migration names a resource: one has series once a run has found in which version the API servers store
+// it, as long as it has a migration. So made-up names have none.
 type metrics struct {
 	// The three that kube-storage-version-migrator has, under their names.
 	migrated   *prometheus.CounterVec
@@ -51,18 +51,22 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	resource := []string{"resource"}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "kube_migrator", Name: name, Help: help}, append(resource, labels...))
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "kube_migrator", Name: name, Help: help},
+			append(resource, labels...))
 	}
 	const peer, core = "storage_migrator", "core_migrator"
 	m := &metrics{
 		migrated: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: peer, Subsystem: core, Name: "migrated_objects", Help: "Objects that were rewritten since this controller began to lead.",
+			Namespace: peer, Subsystem: core, Name: "migrated_objects",
+			Help: "Objects that were rewritten since this controller began to lead.",
 		}, resource),
 		remaining: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: peer, Subsystem: core, Name: "remaining_objects", Help: "Objects that the present run has not come to yet; an estimate until all have been listed.",
+			Namespace: peer, Subsystem: core, Name: "remaining_objects",
+			Help: "Objects that the present run has not come to yet; an estimate until all have been listed.",
 		}, resource),
 		migrations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: peer, Subsystem: core, Name: "migrations", Help: "Runs that have ended, by status: Succeeded or Failed.",
+			Namespace: peer, Subsystem: core, Name: "migrations",
+			Help: "Runs that have ended, by status: Succeeded or Failed.",
 		}, append(resource, "status")),
 		objects:   gauge("objects", "Objects of the last run by what became of them: rewritten, current, gone or failed.", "state"),
 		rate:      gauge("objects_per_second", "Present rate of the run; 0 when none is at work."),
@@ -70,7 +74,8 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		throttled: gauge("throttled_seconds", "How long the last run stood still because the API server asked for it."),
 		named:     map[string]map[types.UID]bool{}, counted: map[string]int64{},
 	}
-	for _, c := range []prometheus.Collector{m.migrated, m.remaining, m.migrations, m.objects, m.rate, m.duration, m.throttled} {
+	for _, c := range []prometheus.Collector{m.migrated, m.remaining, m.migrations, m.objects, m.rate,
+		m.duration, m.throttled} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -78,8 +83,8 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// begin makes the metrics follow the cache, which first tells of all that there is: passes do not look at what is at rest. Processes
-// that wait for the Lease show nothing.
+// begin makes the metrics follow the cache, which first tells of all that there is: passes do not look at what is at
+// rest. Processes that wait for the Lease show nothing.
 func (m *metrics) begin(ctx context.Context, c cache.Informers) error {
 	if m.follows {
 		return nil
@@ -156,7 +161,8 @@ func (m *metrics) repeat(migration *v1alpha1.StorageVersionMigration, now time.T
 		return
 	}
 	p := migration.Status.Progress
-	for state, n := range map[string]int64{"rewritten": p.Rewritten, "current": p.Current, "gone": p.Gone, "failed": p.Failed} {
+	for state, n := range map[string]int64{"rewritten": p.Rewritten, "current": p.Current,
+		"gone": p.Gone, "failed": p.Failed} {
 		m.objects.WithLabelValues(name, state).Set(float64(n))
 	}
 	m.remaining.WithLabelValues(name).Set(float64(max(0, p.Total-p.Done)))
@@ -204,7 +210,8 @@ func (m *metrics) show(s snapshot) {
 }
 
 // ended counts a run that has succeeded or failed.
-func (m *metrics) ended(migration *v1alpha1.StorageVersionMigration, before, after v1alpha1.StorageVersionMigrationStatus) {
+func (m *metrics) ended(migration *v1alpha1.StorageVersionMigration, before,
+	after v1alpha1.StorageVersionMigrationStatus) {
 	if before.State == after.State {
 		return
 	}

@@ -29,14 +29,16 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// shelf holds migrations as an API server does, or as a cache that strips and indexes them, and counts what is asked of it.
+// shelf holds migrations as an API server does, or as a cache that strips and indexes them, and counts what is asked of
+// it.
 type shelf struct {
 	client.Client
 	cache.Informers
-	all                         map[string]*v1alpha1.StorageVersionMigration
-	cached                      bool
-	server                      *shelf // where a cache's client writes
-	given, whole, lists, writes int    // objects that were given from the cache, objects that were read whole, lists of all, and writes
+	all    map[string]*v1alpha1.StorageVersionMigration
+	cached bool
+	server *shelf // where a cache's client writes
+	// objects that were given from the cache, objects that were read whole, lists of all, and writes
+	given, whole, lists, writes int
 }
 
 func (s *shelf) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
@@ -59,7 +61,8 @@ func (s *shelf) List(_ context.Context, list client.ObjectList, options ...clien
 			state = ""
 		}
 		if o.FieldSelector == nil || o.FieldSelector.Matches(fields.Set{openIndex: state, uidIndex: string(m.UID)}) ||
-			o.FieldSelector.String() == openIndex+"=true" && state == "true" || o.FieldSelector.String() == uidIndex+"="+string(m.UID) {
+			o.FieldSelector.String() == openIndex+"=true" && state == "true" ||
+			o.FieldSelector.String() == uidIndex+"="+string(m.UID) {
 			found.Items = append(found.Items, *stripped(m))
 			s.given++
 		}
@@ -127,7 +130,8 @@ func (n *noted) remove(_ context.Context, r run) error {
 	return nil
 }
 
-// passing is a controller of the given migrations; kept is its cache and past what is read past that. They hold the same objects.
+// passing is a controller of the given migrations; kept is its cache and past what is read past that. They hold the
+// same objects.
 func passing(t *testing.T, all ...*v1alpha1.StorageVersionMigration) (c *controller, kept, past *shelf, n *noted) {
 	t.Helper()
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -147,8 +151,9 @@ func passing(t *testing.T, all ...*v1alpha1.StorageVersionMigration) (c *control
 	past, n = &shelf{all: objects}, &noted{}
 	kept = &shelf{all: objects, cached: true, server: past}
 	return &controller{
-		client: kept, cache: kept, live: past, rest: restClient, runs: n, metrics: counters, events: events.NewFakeRecorder(100_000),
-		log: slog.New(slog.DiscardHandler), most: 1, firstRetry: time.Minute,
+		client: kept, cache: kept, live: past, rest: restClient, runs: n, metrics: counters,
+		events: events.NewFakeRecorder(100_000),
+		log:    slog.New(slog.DiscardHandler), most: 1, firstRetry: time.Minute,
 	}, kept, past, n
 }
 
@@ -191,7 +196,8 @@ func TestMigrationsThatHaveSucceededCostNothingPerPass(t *testing.T) {
 	*kept, *past = shelf{all: kept.all, cached: true, server: past}, shelf{all: past.all}
 	c.passes(t, 10)
 	if past.lists > 0 || past.whole > 0 || kept.lists > 0 || kept.given > 10*2 || kept.writes > 0 {
-		t.Errorf("10 passes with nothing to do take %d objects from the cache and %d past it, %d+%d lists of all, %d writes; want 20, 0, 0, 0",
+		t.Errorf("10 passes with nothing to do take %d objects from the cache and %d past it, %d+%d lists of all, %d "+
+			"writes; want 20, 0, 0, 0",
 			kept.given, past.whole, kept.lists, past.lists, kept.writes)
 	}
 }
@@ -243,7 +249,8 @@ func TestAMigrationIsDeletedWhenItsTimeIsOver(t *testing.T) {
 	}
 	c, kept, _, _ := passing(t, all...)
 	result, err := c.Reconcile(t.Context(), request{expiring: all[0].Name})
-	if err != nil || result.RequeueAfter < 25*time.Second || result.RequeueAfter > 30*time.Second || len(kept.all) != 2 {
+	if err != nil || result.RequeueAfter < 25*time.Second ||
+		result.RequeueAfter > 30*time.Second || len(kept.all) != 2 {
 		t.Errorf("again after %s, %d are left (%v), want some 30 s and 2", result.RequeueAfter, len(kept.all), err)
 	}
 	all[0].Status.Progress.CompletionTime = metav1.NewTime(time.Now().Add(-61 * time.Second))
@@ -279,7 +286,8 @@ func TestMadeUpNamesLeaveTheNumberOfSeriesBounded(t *testing.T) {
 		after := made.Status
 		after.State = v1alpha1.PhaseFailed
 		m.noted(made)
-		m.show(snapshot{now: noon, migrations: []v1alpha1.StorageVersionMigration{*made}, runs: []run{newRun(made, 1, 1)}})
+		m.show(snapshot{now: noon, migrations: []v1alpha1.StorageVersionMigration{*made},
+			runs: []run{newRun(made, 1, 1)}})
 		m.ended(made, made.Status, after)
 		all = append(all, made)
 	}
@@ -289,7 +297,8 @@ func TestMadeUpNamesLeaveTheNumberOfSeriesBounded(t *testing.T) {
 	for _, one := range all { // also where each of them exists
 		one.Status.StorageVersionHash = "hash"
 		m.noted(one)
-		m.ended(one, v1alpha1.StorageVersionMigrationStatus{}, v1alpha1.StorageVersionMigrationStatus{State: v1alpha1.PhaseSucceeded})
+		m.ended(one, v1alpha1.StorageVersionMigrationStatus{},
+			v1alpha1.StorageVersionMigrationStatus{State: v1alpha1.PhaseSucceeded})
 	}
 	if n := series(); n > 9*mostResources+2 {
 		t.Errorf("%d series for 5,000 resources, want at most those of %d", n, mostResources)

@@ -12,8 +12,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// snapshot is everything that a pass decides from, as of one moment: the migrations that are not at rest, those that have runs, and all
-// runs.
+// snapshot is everything that a pass decides from, as of one moment: the migrations that are not at rest, those that
+// have runs, and all runs.
 type snapshot struct {
 	now        time.Time
 	since      time.Time // every look since then has succeeded
@@ -51,12 +51,12 @@ func (p plan) consequential() bool {
 	return len(p.orphans) > 0
 }
 
-// mostRead bounds the migrations that a pass reads past the cache at one time, and with them what it holds of large ones (I6). The
-// others come next.
+// mostRead bounds the migrations that a pass reads past the cache at one time, and with them what it holds of large
+// ones (I6). The others come next.
 const mostRead = 32
 
-// unread returns the names of migrations that are to be read past the cache: something is to be done or to be told for them, and they
-// were not read so. What is to be done comes first. writes reports whether a status has to be written.
+// unread returns the names of migrations that are to be read past the cache: something is to be done or to be told for
+// them, and they were not read so. What is to be done comes first. writes reports whether a status has to be written.
 func (p plan) unread(whole map[types.UID]bool, writes func(*planned) bool) []string {
 	var first, then []string
 	for i := range p.migrations {
@@ -81,11 +81,12 @@ func (p plan) again() time.Duration {
 	return next
 }
 
-// leaveTime is how long a worker that has written an outcome is waited for until it can take another run. Then it is taken to be lost, and another Job is
-// started.
+// leaveTime is how long a worker that has written an outcome is waited for until it can take another run. Then it is
+// taken to be lost, and another Job is started.
 const leaveTime = 5 * time.Second
 
-// aboutToBeFree reports whether the worker of a run that has ended will be free in a moment. Starting a pod would take longer than waiting for it.
+// aboutToBeFree reports whether the worker of a run that has ended will be free in a moment. Starting a pod would take
+// longer than waiting for it.
 func aboutToBeFree(r run, now time.Time) bool {
 	if !r.leaving {
 		return false
@@ -94,7 +95,8 @@ func aboutToBeFree(r run, now time.Time) bool {
 	return passed < leaveTime && passed > -leaveTime // clocks differ
 }
 
-// keepWorkers keeps runs whose workers are about to be free: removing such a run would remove the worker. It reports whether there are any.
+// keepWorkers keeps runs whose workers are about to be free: removing such a run would remove the worker. It reports
+// whether there are any.
 func (d *decision) keepWorkers(now time.Time) bool {
 	before := len(d.remove)
 	d.remove = slices.DeleteFunc(d.remove, func(r run) bool { return aboutToBeFree(r, now) })
@@ -138,7 +140,8 @@ func planAll(s snapshot, most int, firstRetry time.Duration) plan {
 			p.orphans = append(p.orphans, inOrder(begun[m.UID])...)
 			continue
 		}
-		d := decide(facts{now: s.now, since: s.since, migration: m, runs: inOrder(begun[m.UID]), moment: s.moment, firstRetry: firstRetry})
+		d := decide(facts{now: s.now, since: s.since, migration: m, runs: inOrder(begun[m.UID]), moment: s.moment,
+			firstRetry: firstRetry})
 		if d.keepWorkers(s.now) {
 			d.again = soonest(d.again, settleInterval)
 		}

@@ -25,10 +25,12 @@ func another(resource string, change func(*run)) (v1alpha1.StorageVersionMigrati
 	return *m, r
 }
 
-// A run that proves nothing has given its turn away when its worker ended: what comes after it waits like everybody (I8).
+// A run that proves nothing has given its turn away when its worker ended: what comes after it waits like everybody
+// (I8).
 func TestTheAttemptAfterARunThatProvesNothingWaitsForItsTurn(t *testing.T) {
 	a, ofA := another("widgets", ended(worker.Proven))
-	a.Status = statusAfter(&a, decision{step: conclude, run: ofA}.voided("API servers were restarted"), noon, time.Minute)
+	a.Status = statusAfter(&a, decision{step: conclude,
+		run: ofA}.voided("API servers were restarted"), noon, time.Minute)
 	b, ofB := another("gadgets", working)
 	sameAsA, ofSame := another("widgets", working)
 	sameAsA.Name, sameAsA.UID, ofSame.uid, ofSame.name = "widgets-again", "again", "again", "migrate-again-2-1"
@@ -38,18 +40,21 @@ func TestTheAttemptAfterARunThatProvesNothingWaitsForItsTurn(t *testing.T) {
 		most  int
 		want  step
 	}{
-		"while another resource has the only turn":   {b, ofB, 1, nothing},
-		"while the same resource is worked on":       {sameAsA, ofSame, 2, nothing},
-		"not while another resource has one of two":  {b, ofB, 2, start},
-		"not once the other one has ended its sweep": {b, func() run { r := ofB; ended(worker.Proven)(&r); r.active = false; return r }(), 1, start},
+		"while another resource has the only turn":  {b, ofB, 1, nothing},
+		"while the same resource is worked on":      {sameAsA, ofSame, 2, nothing},
+		"not while another resource has one of two": {b, ofB, 2, start},
+		"not once the other one has ended its sweep": {b,
+			func() run { r := ofB; ended(worker.Proven)(&r); r.active = false; return r }(), 1, start},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := planAll(snapshot{
-				now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{a, test.other}, runs: []run{ofA, test.run},
+				now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{a, test.other},
+				runs: []run{ofA, test.run},
 			}, test.most, time.Minute)
 			for _, d := range p.migrations {
 				if d.migration.UID == a.UID && (d.step != test.want || d.step == start && d.run.attempt != 2) {
-					t.Errorf("attempt %d of the voided run: %s (%s), want %s", d.run.attempt, d.step, d.message, test.want)
+					t.Errorf("attempt %d of the voided run: %s (%s), want %s", d.run.attempt,
+						d.step, d.message, test.want)
 				}
 			}
 		})
@@ -71,7 +76,8 @@ func TestWhoseTurnComesFirst(t *testing.T) {
 	reconciling := func(status metav1.ConditionStatus, d time.Duration) func(*v1alpha1.StorageVersionMigration) {
 		return func(m *v1alpha1.StorageVersionMigration) {
 			since(1000 * time.Hour)(m)
-			m.Status.Conditions = []v1alpha1.Condition{{Type: v1alpha1.Reconciling, Status: status, LastTransitionTime: metav1.NewTime(noon.Add(-d))}}
+			m.Status.Conditions = []v1alpha1.Condition{{Type: v1alpha1.Reconciling, Status: status,
+				LastTransitionTime: metav1.NewTime(noon.Add(-d))}}
 		}
 	}
 	for name, test := range map[string]struct {
@@ -79,20 +85,25 @@ func TestWhoseTurnComesFirst(t *testing.T) {
 		want    []string
 	}{
 		"by risk, whatever they are called, and whoever came a moment earlier": {
-			[]v1alpha1.StorageVersionMigration{waits("a", 1, since(2*time.Second)), waits("b", 24, nil), waits("c", 13, nil)}, []string{"b", "c", "a"},
+			[]v1alpha1.StorageVersionMigration{waits("a", 1, since(2*time.Second)), waits("b", 24, nil),
+				waits("c", 13, nil)}, []string{"b", "c", "a"},
 		},
 		"what a person asked for comes before": {
-			[]v1alpha1.StorageVersionMigration{waits("a", 24, since(time.Minute)), waits("b", v1alpha1.DefaultPriority, nil), waits("c", 0, since(time.Second))}, []string{"c", "b", "a"},
+			[]v1alpha1.StorageVersionMigration{waits("a", 24, since(time.Minute)),
+				waits("b", v1alpha1.DefaultPriority, nil), waits("c", 0, since(time.Second))}, []string{"c", "b", "a"},
 		},
 		"of equals what has waited longest": {
-			[]v1alpha1.StorageVersionMigration{waits("a", 5, nil), waits("b", 5, since(time.Second))}, []string{"b", "a"},
+			[]v1alpha1.StorageVersionMigration{waits("a", 5, nil),
+				waits("b", 5, since(time.Second))}, []string{"b", "a"},
 		},
 		"nothing starves": {
-			[]v1alpha1.StorageVersionMigration{waits("a", v1alpha1.DefaultPriority, nil), waits("b", 1, since(100*time.Minute))}, []string{"b", "a"},
+			[]v1alpha1.StorageVersionMigration{waits("a", v1alpha1.DefaultPriority, nil),
+				waits("b", 1, since(100*time.Minute))}, []string{"b", "a"},
 		},
 		"a migration that is asked for again waits since then": {
 			[]v1alpha1.StorageVersionMigration{
-				waits("again", 5, reconciling(metav1.ConditionFalse, 500*time.Hour)), waits("a", 5, since(time.Minute)), waits("before", 5, reconciling(metav1.ConditionTrue, 2*time.Minute)),
+				waits("again", 5, reconciling(metav1.ConditionFalse, 500*time.Hour)), waits("a", 5, since(time.Minute)),
+				waits("before", 5, reconciling(metav1.ConditionTrue, 2*time.Minute)),
 			}, []string{"before", "a", "again"},
 		},
 		"what was begun comes first": {

@@ -30,16 +30,18 @@ const (
 	// GenerationAnnotation is the spec.generation that the run carries out.
 	GenerationAnnotation = "migration.k8s.io/generation"
 	attemptAnnotation    = "migration.k8s.io/attempt"
-	// startAnnotation is the resourceVersion of the collection of StorageVersionMigrations before the first attempt was started.
+	// startAnnotation is the resourceVersion of the collection of StorageVersionMigrations before the first attempt was
+	// started.
 	startAnnotation    = "migration.k8s.io/start-resource-version"
 	resourceAnnotation = "migration.k8s.io/resource"
-	// workerAnnotation is the image and the service account that a Job was given; begunAnnotation when it was halted, or went on, in RFC 3339.
+	// workerAnnotation is the image and the service account that a Job was given; begunAnnotation when it was halted,
+	// or went on, in RFC 3339.
 	workerAnnotation = "migration.k8s.io/worker"
 	begunAnnotation  = "migration.k8s.io/begun"
 )
 
-// run is one attempt at one generation of one migration, as it is found: the ConfigMap of its checkpoint, with the worker that is at it, in a Job or in this
-// process.
+// run is one attempt at one generation of one migration, as it is found: the ConfigMap of its checkpoint, with the
+// worker that is at it, in a Job or in this process.
 type run struct {
 	name       string
 	migration  string
@@ -47,8 +49,9 @@ type run struct {
 	resource   string // plural name: two groups may serve the same objects under it
 	generation int64
 	attempt    int64
-	// start is the resourceVersion of the collection of migrations that was read before the run was started, or the attempt whose checkpoint it goes on from:
-	// nothing that the run rests on is older. It is written once, with the checkpoint, so that a controller that dies cannot take a run for a later one. Empty: not known.
+	// start is the resourceVersion of the collection of migrations that was read before the run was started, or the
+	// attempt whose checkpoint it goes on from: nothing that the run rests on is older. It is written once, with the
+	// checkpoint, so that a controller that dies cannot take a run for a later one. Empty: not known.
 	start string
 
 	// active: something may be written for it now, or soon.
@@ -63,7 +66,8 @@ type run struct {
 	outdated bool
 	// begun is when it was started, or went on after a pause.
 	begun time.Time
-	// job is the Job whose worker is at the run; empty where none is, or where workers are in this process. dismissed: the Job is being deleted.
+	// job is the Job whose worker is at the run; empty where none is, or where workers are in this process. dismissed:
+	// the Job is being deleted.
 	job       string
 	dismissed bool
 	// leaving: the outcome is written, and the worker is about to say that it can take another run.
@@ -112,7 +116,8 @@ func newRun(m *v1alpha1.StorageVersionMigration, generation, attempt int64) run 
 // task is the run as a worker is given it.
 func (r run) task() worker.Task {
 	return worker.Task{
-		Migration: r.migration, UID: r.uid, Generation: r.generation, Attempt: r.attempt, ConfigMap: r.name, Resource: r.resource,
+		Migration: r.migration, UID: r.uid, Generation: r.generation, Attempt: r.attempt,
+		ConfigMap: r.name, Resource: r.resource,
 		StartResourceVersion: r.start, Given: time.Now(),
 	}
 }
@@ -134,12 +139,14 @@ func (r run) metadata(namespace string, owner metav1.OwnerReference) metav1.Obje
 	}
 }
 
-// runOf reads the run that an object belongs to. Where an error says that generation and attempt cannot be read, both are 0.
+// runOf reads the run that an object belongs to. Where an error says that generation and attempt cannot be read, both
+// are 0.
 func runOf(o metav1.Object) (run, error) {
 	annotations := o.GetAnnotations()
 	r := run{
 		name: o.GetName(), migration: annotations[migrationAnnotation], uid: types.UID(o.GetLabels()[uidLabel]),
-		resource: annotations[resourceAnnotation], start: annotations[startAnnotation], removing: o.GetDeletionTimestamp() != nil, begun: o.GetCreationTimestamp().Time,
+		resource: annotations[resourceAnnotation], start: annotations[startAnnotation],
+		removing: o.GetDeletionTimestamp() != nil, begun: o.GetCreationTimestamp().Time,
 	}
 	generation, err := strconv.ParseInt(annotations[GenerationAnnotation], 10, 64)
 	if err != nil {
@@ -163,8 +170,8 @@ type runs interface {
 	start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error
 	// halt makes nothing be written for r any more; it keeps its checkpoint. The run is active until that is so.
 	halt(ctx context.Context, r run) error
-	// giveUp ends r, whose worker is not heard of, for good: the outcome says why. Its checkpoint stays. A worker that was heard of
-	// meanwhile is left alone.
+	// giveUp ends r, whose worker is not heard of, for good: the outcome says why. Its checkpoint stays. A worker that
+	// was heard of meanwhile is left alone.
 	giveUp(ctx context.Context, r run, why string) error
 	// remove halts r and deletes it with its checkpoint.
 	remove(ctx context.Context, r run) error

@@ -58,7 +58,8 @@ func (w *workshop) edit(o client.Object, name, patch string) {
 	w.Helper()
 	o.SetNamespace("default")
 	o.SetName(name)
-	if err := w.client.Patch(w.Context(), o, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+	if err := w.client.Patch(w.Context(), o,
+		client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -81,7 +82,8 @@ func (w *workshop) found(name string) run {
 func (w *workshop) roster(job string) (*corev1.ConfigMap, worker.Roster) {
 	w.Helper()
 	sheet := &corev1.ConfigMap{}
-	if err := w.client.Get(w.Context(), client.ObjectKey{Namespace: "default", Name: rosterOf(job)}, sheet); err != nil {
+	if err := w.client.Get(w.Context(), client.ObjectKey{Namespace: "default",
+		Name: rosterOf(job)}, sheet); err != nil {
 		w.Fatal(err)
 	}
 	r, err := worker.ReadRoster(sheet)
@@ -131,12 +133,14 @@ func (w *workshop) clear() {
 		}
 		w.collect(jobs.Items[i].Name) // no garbage collector is here
 	}
-	if err := w.client.DeleteAllOf(w.Context(), &corev1.ConfigMap{}, client.InNamespace("default"), client.MatchingLabels{componentLabel: workerComponent}); err != nil {
+	if err := w.client.DeleteAllOf(w.Context(), &corev1.ConfigMap{}, client.InNamespace("default"),
+		client.MatchingLabels{componentLabel: workerComponent}); err != nil {
 		w.Fatal(err)
 	}
 }
 
-// collect does what the garbage collector and the Job's controller do once the pods of a Job that is being deleted have ended.
+// collect does what the garbage collector and the Job's controller do once the pods of a Job that is being deleted have
+// ended.
 func (w *workshop) collect(job string) {
 	w.Helper()
 	w.edit(&batchv1.Job{}, job, `{"metadata": {"finalizers": null}}`)
@@ -154,8 +158,10 @@ func TestJobs(t *testing.T) {
 	part("what nobody can read spoils one run only", func(t *testing.T, w *workshop) {
 		sound, unreadable, nameless := w.begin(1, 1), w.begin(1, 2), w.begin(1, 3)
 		w.edit(&corev1.ConfigMap{}, sound.name, `{"data": {"report": "{\"phase\": \"Rewriting\"}"}}`)
-		w.edit(&corev1.ConfigMap{}, unreadable.name, `{"data": {"report": "{\"epoch\": {\"evidence\": \"Prophesied\"}}"}}`)
-		w.edit(&corev1.ConfigMap{}, nameless.name, `{"metadata": {"annotations": {"migration.k8s.io/generation": "latest"}}}`)
+		w.edit(&corev1.ConfigMap{}, unreadable.name,
+			`{"data": {"report": "{\"epoch\": {\"evidence\": \"Prophesied\"}}"}}`)
+		w.edit(&corev1.ConfigMap{}, nameless.name,
+			`{"metadata": {"annotations": {"migration.k8s.io/generation": "latest"}}}`)
 		if r := w.found(sound.name); r.report == nil || r.broken != "" || !r.active || r.generation != 1 || r.outdated {
 			t.Errorf("the sound run is %+v", r)
 		}
@@ -173,7 +179,8 @@ func TestJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := w.found(r.name)
-		if o := now.outcome(); o == nil || o.Verdict != worker.Broken || o.Message != "no word" || now.active || now.leaving {
+		if o := now.outcome(); o == nil || o.Verdict != worker.Broken || o.Message != "no word" ||
+			now.active || now.leaving {
 			t.Errorf("it is %+v", now)
 		}
 		checkpoint, job := &corev1.ConfigMap{}, &batchv1.Job{}
@@ -213,7 +220,8 @@ func TestJobs(t *testing.T) {
 			t.Errorf("it is %+v", now)
 		}
 	})
-	part("an idle worker is given the next run, whichever migration its Job was started for", func(t *testing.T, w *workshop) {
+	part("an idle worker is given the next run, whichever migration its Job was started for", func(t *testing.T,
+		w *workshop) {
 		first := w.begin(1, 1)
 		if err := w.remove(t.Context(), run{name: first.name}); err != nil { // with its migration
 			t.Fatal(err)
@@ -230,7 +238,8 @@ func TestJobs(t *testing.T) {
 			t.Errorf("the roster is %+v", r)
 		}
 	})
-	part("a worker that has closed its roster, or was told something else, gets nothing", func(t *testing.T, w *workshop) {
+	part("a worker that has closed its roster, or was told something else, gets nothing", func(t *testing.T,
+		w *workshop) {
 		closed, old, halted := w.begin(1, 1), w.begin(1, 2), w.begin(1, 3)
 		w.says(closed.name, `{"process": "a", "done": 1, "closed": true}`)
 		w.says(old.name, `{"process": "a", "done": 1}`)
@@ -261,7 +270,8 @@ func TestJobs(t *testing.T) {
 			t.Errorf("the run is %+v, want a Job of its own", w.found(r.name))
 		}
 	})
-	part("a pause halts the Job that is at the run, and no other; the run goes on in it", func(t *testing.T, w *workshop) {
+	part("a pause halts the Job that is at the run, and no other; the run goes on in it", func(t *testing.T,
+		w *workshop) {
 		first := w.begin(1, 1)
 		w.says(first.name, `{"process": "a", "done": 1}`)
 		second, other := w.begin(2, 1), w.begin(2, 2)
@@ -285,11 +295,13 @@ func TestJobs(t *testing.T) {
 			t.Errorf("the Jobs are %v", names)
 		}
 	})
-	part("a run whose checkpoint and migration are gone is active until its Job has no pods (I8)", func(t *testing.T, w *workshop) {
+	part("a run whose checkpoint and migration are gone is active until its Job has no pods (I8)", func(t *testing.T,
+		w *workshop) {
 		first := w.begin(1, 1)
 		w.says(first.name, `{"process": "a", "done": 1}`)
 		second := w.begin(2, 1)
-		if err := w.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: second.name}}); err != nil {
+		if err := w.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+			Name: second.name}}); err != nil {
 			t.Fatal(err)
 		}
 		now := w.found(second.name)
@@ -300,14 +312,16 @@ func TestJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		sheet, _ := w.roster(first.name)
-		if err := w.client.Delete(t.Context(), sheet); err != nil { // as the garbage collector does, before the pods have ended
+		// as the garbage collector does, before the pods have ended
+		if err := w.client.Delete(t.Context(), sheet); err != nil {
 			t.Fatal(err)
 		}
 		if now := w.found(second.name); !now.active || !now.dismissed || now.resource != second.resource {
 			t.Errorf("the run is %+v", now)
 		}
 		w.collect(first.name)
-		if all, err := w.list(t.Context(), true); err != nil || len(all) != 1 || all[0].name != first.name || all[0].active {
+		if all, err := w.list(t.Context(), true); err != nil || len(all) != 1 ||
+			all[0].name != first.name || all[0].active {
 			t.Errorf("the runs are %+v, %v", all, err)
 		}
 	})
@@ -340,11 +354,13 @@ func TestJobs(t *testing.T) {
 			t.Errorf("the runs are %+v, %v: its pods may write until they are gone (I8)", all, err)
 		}
 	})
-	part("a Job that has ended is removed, and so is a halted one that has no run any more", func(t *testing.T, w *workshop) {
+	part("a Job that has ended is removed, and so is a halted one that has no run any more", func(t *testing.T,
+		w *workshop) {
 		halted := w.begin(1, 1)
 		w.says(halted.name, `{"process": "a", "done": 1}`)
 		w.edit(&batchv1.Job{}, halted.name, `{"spec": {"suspend": true}}`)
-		if err := w.client.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace("default"), client.MatchingLabels{uidLabel: string(halted.uid)}); err != nil {
+		if err := w.client.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace("default"),
+			client.MatchingLabels{uidLabel: string(halted.uid)}); err != nil {
 			t.Fatal(err)
 		}
 		all, err := w.list(t.Context(), true)

@@ -3,9 +3,10 @@
 
 // Package migration is the controller that carries out StorageVersionMigrations, one at a time by default.
 //
-// It owns the status of StorageVersionMigrations, the runs (the ConfigMaps of their checkpoints), the workers that carry them out (in Jobs, or in this
-// process), and the verdict: only here a run becomes a success, and only then a definition's storedVersions are pruned. It never
-// rewrites objects itself, never edits a spec, and never takes a word of its own status for a fact about what is stored.
+// It owns the status of StorageVersionMigrations, the runs (the ConfigMaps of their checkpoints), the workers that
+// carry them out (in Jobs, or in this process), and the verdict: only here a run becomes a success, and only then a
+// definition's storedVersions are pruned. It never rewrites objects itself, never edits a spec, and never takes a word
+// of its own status for a fact about what is stored.
 //
 // A pass reads what is to be done and what is at work, decides purely (planAll), and acts. Invariants:
 //   - I2, I4: Succeeded follows a proven run whose epoch is compared once more, here, after the worker's last word.
@@ -73,19 +74,22 @@ type Options struct {
 	SettleTime time.Duration
 	// ShutdownDelay is that of agreement.Options.
 	ShutdownDelay time.Duration
-	// RetryAfter is how long after the first failure a migration is tried again; doubled each time, at most 6 hours. 0: 10 minutes.
+	// RetryAfter is how long after the first failure a migration is tried again; doubled each time, at most 6 hours. 0:
+	// 10 minutes.
 	RetryAfter time.Duration
 	// KeepStoredVersions leaves storedVersions of definitions as they are.
 	KeepStoredVersions bool
-	// LeaderElect makes one of several controllers act. LeaseDuration is how long one that stopped is waited for. 0: 15 seconds.
+	// LeaderElect makes one of several controllers act. LeaseDuration is how long one that stopped is waited for. 0: 15
+	// seconds.
 	LeaderElect   bool
 	LeaseDuration time.Duration
-	// LeaseConfig is what the Lease is renewed with. nil: the one that everything else is done with. It must never wait for others.
+	// LeaseConfig is what the Lease is renewed with. nil: the one that everything else is done with. It must never wait
+	// for others.
 	LeaseConfig *rest.Config
 	// Identity names this process among those that would lead. Required with LeaderElect.
 	Identity string
-	// MetricsAddress and HealthAddress are where metrics and probes are served; "0": nowhere. Metrics are served with TLS, to users who may
-	// get the path.
+	// MetricsAddress and HealthAddress are where metrics and probes are served; "0": nowhere. Metrics are served with
+	// TLS, to users who may get the path.
 	MetricsAddress, HealthAddress string
 	// MetricsCertDir is CertDir of scrape.Options.
 	MetricsCertDir string
@@ -163,7 +167,8 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	if o.MetricsAddress != "0" {
 		// Not the guarded configuration: reviews change nothing, and every replica serves its metrics.
 		server, err := scrape.New(ctx, scrape.Options{
-			Address: o.MetricsAddress, CertDir: o.MetricsCertDir, Config: config, Metrics: ctrlmetrics.Registry, Logger: o.Logger,
+			Address: o.MetricsAddress, CertDir: o.MetricsCertDir, Config: config,
+			Metrics: ctrlmetrics.Registry, Logger: o.Logger,
 		})
 		if err != nil {
 			return fmt.Errorf("set up metrics: %w", err)
@@ -177,7 +182,8 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 			return fmt.Errorf("set up controller: %w", err)
 		}
 	}
-	o.Logger.Info("The controller starts", "namespace", o.Namespace, "inProcess", o.InProcess, "leaderElection", o.LeaderElect)
+	o.Logger.Info("The controller starts", "namespace", o.Namespace, "inProcess", o.InProcess,
+		"leaderElection", o.LeaderElect)
 	if err := m.Start(ctx); err != nil {
 		if ctx.Err() == nil && err.Error() == ErrLeaseLost.Error() {
 			return ErrLeaseLost
@@ -208,7 +214,8 @@ func guard(config *rest.Config, o Options) (*rest.Config, resourcelock.Interface
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme, eventsv1.AddToScheme,
+		v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -233,7 +240,8 @@ func cacheOptions(namespace string) cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		NewInformer:      newInformer,
 		ByObject: map[client.Object]cache.ByObject{
-			&batchv1.Job{}: ours, &corev1.ConfigMap{}: checkpoints, &v1alpha1.StorageVersionMigration{}: {Transform: strip},
+			&batchv1.Job{}: ours, &corev1.ConfigMap{}: checkpoints,
+			&v1alpha1.StorageVersionMigration{}: {Transform: strip},
 		},
 	}
 }
@@ -276,7 +284,8 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 	c := &controller{
 		client: m.GetClient(), cache: m.GetCache(), live: m.GetAPIReader(), rest: restClient, runs: carriers,
 		judge:  &judge{client: restClient, servers: servers, minEvidence: o.MinEvidence, keep: o.KeepStoredVersions},
-		events: m.GetEventRecorder("kube-migrator"), metrics: counters, log: o.Logger, most: o.MaxConcurrent, firstRetry: o.RetryAfter,
+		events: m.GetEventRecorder("kube-migrator"), metrics: counters, log: o.Logger, most: o.MaxConcurrent,
+		firstRetry: o.RetryAfter,
 	}
 	return watch(m, c, ended, o)
 }
@@ -284,19 +293,25 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 // runsOf is who carries out runs.
 func runsOf(m manager.Manager, config *rest.Config, o Options, ended func()) (runs, error) {
 	s := store{
-		workerSettings: workerSettings{namespace: o.Namespace, minEvidence: o.MinEvidence.String(), settleTime: o.SettleTime, shutdownDelay: o.ShutdownDelay},
-		client:         m.GetClient(), live: m.GetAPIReader(), log: o.Logger,
+		workerSettings: workerSettings{namespace: o.Namespace, minEvidence: o.MinEvidence.String(),
+			settleTime: o.SettleTime, shutdownDelay: o.ShutdownDelay},
+		client: m.GetClient(), live: m.GetAPIReader(), log: o.Logger,
 	}
 	if !o.InProcess {
-		return &jobs{store: s, image: o.WorkerImage, imagePullPolicy: corev1.PullPolicy(o.WorkerImagePullPolicy), serviceAccount: o.WorkerServiceAccount}, nil
+		return &jobs{store: s, image: o.WorkerImage, imagePullPolicy: corev1.PullPolicy(o.WorkerImagePullPolicy),
+			serviceAccount: o.WorkerServiceAccount}, nil
 	}
-	p := &inProcess{store: s, config: config, evidence: o.MinEvidence, log: o.Logger, ended: ended, workers: map[string]*inProcessWorker{}}
+	p := &inProcess{store: s, config: config, evidence: o.MinEvidence, log: o.Logger, ended: ended,
+		workers: map[string]*inProcessWorker{}}
 	return p, m.Add(p)
 }
 
 // watch makes everything that happens lead to a pass, soon; what happens together leads to one.
 func watch(m manager.Manager, c *controller, ended chan event.TypedGenericEvent[client.Object], o Options) error {
-	pass := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, client.Object) []request { return []request{{}} })
+	pass := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context,
+		client.Object) []request {
+		return []request{{}}
+	})
 	b := builder.TypedControllerManagedBy[request](m).Named("migration").
 		WithOptions(ctrlcontroller.TypedOptions[request]{
 			MaxConcurrentReconciles: 1, SkipNameValidation: new(true), // several controllers in one process, in tests

@@ -22,7 +22,8 @@ const (
 )
 
 // statusAfter is the status that tells of a decision that was carried out. Pure.
-func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time, firstRetry time.Duration) v1alpha1.StorageVersionMigrationStatus {
+func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
+	firstRetry time.Duration) v1alpha1.StorageVersionMigrationStatus {
 	s := *m.Status.DeepCopy()
 	s.State = d.phase
 	if d.run.name != "" && d.step != nothing {
@@ -40,7 +41,8 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 		}
 	}
 	if d.step == adopt {
-		s.CompletedGeneration, s.Progress.CompletionTime = max(1, m.Spec.Generation), metav1.NewTime(now.Truncate(time.Second))
+		s.CompletedGeneration, s.Progress.CompletionTime = max(1, m.Spec.Generation),
+			metav1.NewTime(now.Truncate(time.Second))
 	}
 	if d.step == void {
 		s.Run.RetryTime = metav1.NewTime(now.Truncate(time.Second)) // at once, but in its turn
@@ -53,7 +55,8 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 	}
 	s.ObservedGeneration = observed(m, s, d.phase)
 	s.Summary = cut(summary(s, d), maxText)
-	s.Conditions = conditions(m.Status.Conditions, metav1.NewTime(now.Truncate(time.Second)), m.Generation, d.phase, d.reason, cut(d.message, maxText))
+	s.Conditions = conditions(m.Status.Conditions, metav1.NewTime(now.Truncate(time.Second)), m.Generation, d.phase,
+		d.reason, cut(d.message, maxText))
 	return s
 }
 
@@ -79,7 +82,8 @@ func repeat(s *v1alpha1.StorageVersionMigrationStatus, r run) {
 		e := report.Epoch
 		s.Epoch = &v1alpha1.Epoch{
 			Servers: e.Servers[:min(len(e.Servers), maxServers)], Evidence: e.Evidence.String(),
-			Since: metav1.NewTime(e.Since.Truncate(time.Second)), CRDUID: string(e.CRDUID), CRDGeneration: e.CRDGeneration,
+			Since: metav1.NewTime(e.Since.Truncate(time.Second)), CRDUID: string(e.CRDUID),
+			CRDGeneration: e.CRDGeneration,
 		}
 	}
 	if report.Baseline > 0 {
@@ -111,7 +115,8 @@ func failuresOf(r run) []v1alpha1.Failure {
 	var list []v1alpha1.Failure
 	for _, f := range r.report.Failures[:min(len(r.report.Failures), maxFailures)] {
 		list = append(list, v1alpha1.Failure{
-			Namespace: f.Namespace, Name: f.Name, Reason: string(f.Reason), Message: cut(f.Message, maxText), Attempts: r.attempt,
+			Namespace: f.Namespace, Name: f.Name, Reason: string(f.Reason),
+			Message: cut(f.Message, maxText), Attempts: r.attempt,
 		})
 	}
 	return list
@@ -142,7 +147,8 @@ func versionOf(r *worker.Report) string {
 
 // observed is status.observedGeneration: the spec.generation that was taken up; see the field's comment for when it is
 // left out.
-func observed(m *v1alpha1.StorageVersionMigration, s v1alpha1.StorageVersionMigrationStatus, phase v1alpha1.Phase) int64 {
+func observed(m *v1alpha1.StorageVersionMigration, s v1alpha1.StorageVersionMigrationStatus,
+	phase v1alpha1.Phase) int64 {
 	takenUp := max(s.Run.Generation, s.CompletedGeneration) // no run was needed for one that was adopted
 	switch phase {
 	case v1alpha1.PhaseSucceeded, v1alpha1.PhaseFailed, v1alpha1.PhasePaused, v1alpha1.PhaseCancelled:
@@ -176,7 +182,8 @@ func cut(text string, most int) string {
 	return text
 }
 
-// changed reports whether next says anything that the recorded status does not: the moments of conditions alone are nothing new.
+// changed reports whether next says anything that the recorded status does not: the moments of conditions alone are
+// nothing new.
 func changed(recorded, next v1alpha1.StorageVersionMigrationStatus) bool {
 	return !equality.Semantic.DeepEqual(recorded, next)
 }

@@ -34,11 +34,13 @@ func (s store) reader(live bool) client.Reader {
 
 // ours selects what belongs to runs.
 func (s store) ours() []client.ListOption {
-	return []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{componentLabel: workerComponent, nameLabel: program}}
+	return []client.ListOption{client.InNamespace(s.namespace),
+		client.MatchingLabels{componentLabel: workerComponent, nameLabel: program}}
 }
 
 // configMaps returns the ConfigMaps of all checkpoints and of all rosters, by name.
-func (s store) configMaps(ctx context.Context, live bool) (checkpoints, rosters map[string]*corev1.ConfigMap, err error) {
+func (s store) configMaps(ctx context.Context,
+	live bool) (checkpoints, rosters map[string]*corev1.ConfigMap, err error) {
 	found := new(corev1.ConfigMapList)
 	if err := s.reader(live).List(ctx, found, s.ours()...); err != nil {
 		return nil, nil, fmt.Errorf("list checkpoints: %w", err)
@@ -55,8 +57,9 @@ func (s store) configMaps(ctx context.Context, live bool) (checkpoints, rosters 
 	return checkpoints, rosters, nil
 }
 
-// identify reads the run that an object belongs to. An object whose annotations say nothing, because somebody edited them, is a run of no
-// generation: it counts as long as its worker may write (I8), and is removed like those of older generations. What names no migration is not ours.
+// identify reads the run that an object belongs to. An object whose annotations say nothing, because somebody edited
+// them, is a run of no generation: it counts as long as its worker may write (I8), and is removed like those of older
+// generations. What names no migration is not ours.
 func (s store) identify(o metav1.Object) (r run, ours bool) {
 	r, err := runOf(o)
 	if err != nil {

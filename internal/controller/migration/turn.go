@@ -32,8 +32,8 @@ type refusal struct {
 
 // refuse says why the run may not start now; nil if it may.
 //
-// Two groups can serve the same stored objects under one plural name (events): runs of equal names are never at work at the same time. For
-// groups that have nothing in common this costs a little time.
+// Two groups can serve the same stored objects under one plural name (events): runs of equal names are never at work at
+// the same time. For groups that have nothing in common this costs a little time.
 func (t turns) refuse(r run) *refusal {
 	var others, same int
 	for _, w := range t.working {
@@ -41,7 +41,8 @@ func (t turns) refuse(r run) *refusal {
 			continue
 		}
 		if w.resource == "" { // of one that no one can tell, it may be this one
-			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the end of " + w.name + ": which resource it rewrites is unknown"}
+			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the end of " + w.name +
+				": which resource it rewrites is unknown"}
 		}
 		if w.resource == r.resource {
 			same++
@@ -50,12 +51,15 @@ func (t turns) refuse(r run) *refusal {
 	}
 	switch { // what is said first changes least: each change is written for every migration that waits
 	case others >= t.most:
-		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for its turn: at most %d at a time", t.most)}
+		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued,
+			fmt.Sprintf("Waiting for its turn: at most %d at a time", t.most)}
 	case same > 0:
-		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the end of another run on " + r.resource}
+		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued,
+			"Waiting for the end of another run on " + r.resource}
 	}
 	if name := t.inTree.working[r.resource]; name != "" {
-		return blocked("Waiting for the end of the in-tree migration " + name + " (storageversionmigrations.storagemigration.k8s.io)")
+		return blocked("Waiting for the end of the in-tree migration " + name +
+			" (storageversionmigrations.storagemigration.k8s.io)")
 	}
 	if t.inTree.problem != "" {
 		return blocked("Cannot tell whether Kubernetes' own migrator is at work: " + t.inTree.problem)
@@ -74,7 +78,8 @@ func (t *turns) begin(r run) {
 	}
 }
 
-// queue sorts migrations by whose turn comes first: what was begun, then the greatest priority, where each minute of waiting counts as 1.
+// queue sorts migrations by whose turn comes first: what was begun, then the greatest priority, where each minute of
+// waiting counts as 1.
 func queue(all []v1alpha1.StorageVersionMigration, begun map[types.UID][]run, now time.Time) {
 	rank := func(m *v1alpha1.StorageVersionMigration) int {
 		if len(begun[m.UID]) > 0 {
@@ -96,7 +101,8 @@ func urgency(m *v1alpha1.StorageVersionMigration, now time.Time) time.Duration {
 	return time.Duration(cmp.Or(m.Spec.Priority, v1alpha1.DefaultPriority))*time.Minute + now.Sub(waitingSince(m, now))
 }
 
-// waitingSince is since when there has been something to do: since the migration was created, or was at its goal or failed for the last time.
+// waitingSince is since when there has been something to do: since the migration was created, or was at its goal or
+// failed for the last time.
 func waitingSince(m *v1alpha1.StorageVersionMigration, now time.Time) time.Time {
 	for _, c := range m.Status.Conditions {
 		switch {

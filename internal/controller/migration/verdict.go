@@ -42,11 +42,13 @@ type judge struct {
 	all   *inventory.Inventory
 }
 
-// inventoryAge is how old an inventory may be for finding a resource in it. What it says of versions is checked where it is used.
+// inventoryAge is how old an inventory may be for finding a resource in it. What it says of versions is checked where
+// it is used.
 const inventoryAge = 30 * time.Second
 
-// conclude compares, and prunes the definition's storedVersions. The pruning comes before the status that tells of success: a controller
-// that dies in between prunes again, which finds it done; the other way round it would never be done.
+// conclude compares, and prunes the definition's storedVersions. The pruning comes before the status that tells of
+// success: a controller that dies in between prunes again, which finds it done; the other way round it would never be
+// done.
 func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run) (verdict, string, error) {
 	resource, err := j.find(ctx, m)
 	if gone := (*inventory.NotFoundError)(nil); errors.As(err, &gone) && len(gone.Failures) == 0 {
@@ -64,7 +66,8 @@ func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 		return result, why, err
 	}
 	_, err = storedversions.Prune(ctx, j.client, storedversions.Proof{
-		Name: resource.CRD.Name, UID: r.report.Epoch.CRDUID, Generation: r.report.Epoch.CRDGeneration, StorageVersion: resource.CRD.StorageVersion,
+		Name: resource.CRD.Name, UID: r.report.Epoch.CRDUID, Generation: r.report.Epoch.CRDGeneration,
+		StorageVersion: resource.CRD.StorageVersion,
 	})
 	switch {
 	case errors.Is(err, storedversions.ErrChanged):
@@ -76,9 +79,10 @@ func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 	return lasting, "", nil
 }
 
-// weigh says what a look at the epoch means for a run that its worker takes to be proven. The evidence of the run itself counts as well as
-// that of the look: one look at the end says nothing about the middle. Pure (I2).
-func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch, look error, least migrate.Evidence) (verdict, string, error) {
+// weigh says what a look at the epoch means for a run that its worker takes to be proven. The evidence of the run
+// itself counts as well as that of the look: one look at the end says nothing about the middle. Pure (I2).
+func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch, look error,
+	least migrate.Evidence) (verdict, string, error) {
 	switch {
 	case errors.Is(look, migrate.ErrDisagreement), errors.Is(look, agreement.ErrNotServed):
 		return over, look.Error(), nil
@@ -89,15 +93,17 @@ func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch
 	case report.Epoch.Evidence < least:
 		return over, fmt.Sprintf("its evidence is %v, and %v is asked for", report.Epoch.Evidence, least), nil
 	case now.Evidence < least:
-		return unknown, "", fmt.Errorf("compare the epoch: the evidence is %v, and %v is asked for", now.Evidence, least)
+		return unknown, "", fmt.Errorf("compare the epoch: the evidence is %v, and %v is asked for", now.Evidence,
+			least)
 	case resource.CRD == nil && report.Epoch.CRDUID != "":
-		return unknown, "", fmt.Errorf("find the definition of %s: the inventory does not show it", resource.GroupResource)
+		return unknown, "", fmt.Errorf("find the definition of %s: the inventory does not show it",
+			resource.GroupResource)
 	}
 	return lasting, "", nil
 }
 
-// find returns the resource of a migration. What an inventory without definitions or APIServices says of a resource is not relied on: it would
-// look built-in, and its storedVersions would never be pruned.
+// find returns the resource of a migration. What an inventory without definitions or APIServices says of a resource is
+// not relied on: it would look built-in, and its storedVersions would never be pruned.
 func (j *judge) find(ctx context.Context, m *v1alpha1.StorageVersionMigration) (inventory.Resource, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

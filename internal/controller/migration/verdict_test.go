@@ -19,7 +19,8 @@ import (
 )
 
 func TestWeigh(t *testing.T) {
-	observed := migrate.Epoch{Hash: "h", Servers: []string{"a"}, CRDUID: "u", CRDGeneration: 3, Evidence: migrate.Observed}
+	observed := migrate.Epoch{Hash: "h", Servers: []string{"a"}, CRDUID: "u", CRDGeneration: 3,
+		Evidence: migrate.Observed}
 	but := func(change func(*migrate.Epoch)) migrate.Epoch {
 		e := observed
 		change(&e)
@@ -33,14 +34,20 @@ func TestWeigh(t *testing.T) {
 		want     verdict
 		problem  string
 	}{
-		"the same epoch lasts":                                          {run: observed, now: observed, want: lasting},
-		"another process ends it":                                       {run: observed, now: but(func(e *migrate.Epoch) { e.Servers = []string{"b"} }), want: over},
-		"servers that disagree end it":                                  {run: observed, look: fmt.Errorf("look: %w", migrate.ErrDisagreement), want: over},
-		"a resource that is not served ends it":                         {run: observed, look: fmt.Errorf("look: %w", agreement.ErrNotServed), want: over},
-		"a look that failed says nothing":                               {run: observed, look: errors.New("no answer"), want: unknown, problem: "no answer"},
+		"the same epoch lasts": {run: observed, now: observed, want: lasting},
+		"another process ends it": {run: observed,
+			now: but(func(e *migrate.Epoch) { e.Servers = []string{"b"} }), want: over},
+		"servers that disagree end it": {run: observed,
+			look: fmt.Errorf("look: %w", migrate.ErrDisagreement), want: over},
+		"a resource that is not served ends it": {run: observed,
+			look: fmt.Errorf("look: %w", agreement.ErrNotServed), want: over},
+		"a look that failed says nothing": {run: observed, look: errors.New("no answer"),
+			want: unknown, problem: "no answer"},
 		"a run with weak evidence proves nothing, whatever is seen now": {run: sampled, now: observed, want: over},
-		"weak evidence at the end says nothing":                         {run: observed, now: sampled, want: unknown, problem: "Sampled"},
-		"a definition that is not to be seen cannot be pruned":          {run: observed, now: observed, unlisted: true, want: unknown, problem: "definition"},
+		"weak evidence at the end says nothing": {run: observed, now: sampled,
+			want: unknown, problem: "Sampled"},
+		"a definition that is not to be seen cannot be pruned": {run: observed, now: observed, unlisted: true,
+			want: unknown, problem: "definition"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resource := inventory.Resource{CRD: &inventory.CRD{}}
@@ -74,7 +81,10 @@ func TestTheJudgeDoesNotRelyOnHalfAnInventory(t *testing.T) {
 	widgets.Spec.Resource = v1alpha1.GroupVersionResource{Group: testbed.WidgetGroup, Resource: "widgets"}
 	for _, unread := range []string{"customresourcedefinitions", "apiservices"} {
 		proxy.SetRules(testbed.Rule{
-			Fault: testbed.InternalError(), Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/"+unread) },
+			Fault: testbed.InternalError(), Match: func(r *http.Request) bool {
+				return strings.HasSuffix(r.URL.Path,
+					"/"+unread)
+			},
 		})
 		if r, err := j.find(t.Context(), widgets); err == nil {
 			t.Errorf("%s could not be read, and the judge relies on %+v", unread, r)

@@ -19,8 +19,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// reviews asks the API server who sends a token, and whether that user may get Path. controller-runtime's own filter does the same with
-// the code of a whole API server, at 15 MiB of memory; this one asks with two requests.
+// reviews asks the API server who sends a token, and whether that user may get Path. controller-runtime's own filter
+// does the same with the code of a whole API server, at 15 MiB of memory; this one asks with two requests.
 type reviews struct {
 	client rest.Interface
 	asking chan struct{} // holds one for each question that is being asked
@@ -41,7 +41,8 @@ const (
 	allowedLife = time.Minute
 	// refusedLife is short: a role that has just been bound counts soon.
 	refusedLife = 5 * time.Second
-	// maxRemembered bounds each of the two kinds of answers, so that refusals do not drive out what scrapers are allowed.
+	// maxRemembered bounds each of the two kinds of answers, so that refusals do not drive out what scrapers are
+	// allowed.
 	maxRemembered = 1000
 	// maxAsking bounds the questions to the API server at one time; patience is how long a request waits to ask.
 	maxAsking     = 4
@@ -57,7 +58,8 @@ func newReviews(config *rest.Config) (*reviews, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reviews{client: c, asking: make(chan struct{}, maxAsking), allowed: remembered{}, refused: remembered{}}, nil
+	return &reviews{client: c, asking: make(chan struct{}, maxAsking), allowed: remembered{},
+		refused: remembered{}}, nil
 }
 
 // ask returns 200, 401 or 403.

@@ -3,8 +3,9 @@
 
 // Package scrape serves metrics over TLS to scrapers that the API server knows and allows to get the path.
 //
-// Anyone who reaches the port can send requests, so all that a stranger can cost is bounded: the size of headers, the number of
-// connections and of questions to the API server at one time, the time that each takes, and what is remembered of the answers.
+// Anyone who reaches the port can send requests, so all that a stranger can cost is bounded: the size of headers, the
+// number of connections and of questions to the API server at one time, the time that each takes, and what is
+// remembered of the answers.
 package scrape
 
 import (
@@ -31,7 +32,8 @@ import (
 const Path = "/metrics"
 
 const (
-	// maxToken bounds a bearer token, in bytes: those of ServiceAccounts have about 1 KiB, those of large identity providers up to 8.
+	// maxToken bounds a bearer token, in bytes: those of ServiceAccounts have about 1 KiB, those of large identity
+	// providers up to 8.
 	maxToken = 16 << 10
 	// maxHeader bounds all headers of a request together. net/http reads 4 KiB more before it answers 431.
 	maxHeader = maxToken + 4<<10
@@ -51,8 +53,8 @@ const (
 type Options struct {
 	// Address is where to listen, such as ":8443".
 	Address string
-	// CertDir is a folder with the certificate tls.crt and its key tls.key, which are read again when they change. Empty, the default: the
-	// server makes a certificate of its own, which scrapers cannot verify.
+	// CertDir is a folder with the certificate tls.crt and its key tls.key, which are read again when they change.
+	// Empty, the default: the server makes a certificate of its own, which scrapers cannot verify.
 	CertDir string
 	// Config is the cluster whose API server is asked who a scraper is, and whether it may get Path.
 	Config *rest.Config
@@ -93,8 +95,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+Path, authorized(reviews, o.Logger, metrics))
 	s.http = &http.Server{
-		Handler: mux, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug), // any stranger can cause these errors
+		Handler: mux, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
+		WriteTimeout: writeTimeout,
+		// any stranger can cause these errors
+		IdleTimeout: idleTimeout, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
 	return s, nil
 }

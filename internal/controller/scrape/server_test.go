@@ -69,10 +69,13 @@ func (a *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	token := review.Spec.Token
-	answer := fmt.Sprintf(`{"status":{"authenticated":%t,"user":{"username":%q},"allowed":%t}}`, token == "scraper" || token == "stranger", token,
-		review.Spec.User == "scraper" && review.Spec.NonResourceAttributes.Path == Path && review.Spec.NonResourceAttributes.Verb == "get")
+	answer := fmt.Sprintf(`{"status":{"authenticated":%t,"user":{"username":%q},"allowed":%t}}`, token == "scraper" ||
+		token == "stranger", token,
+		review.Spec.User == "scraper" && review.Spec.NonResourceAttributes.Path == Path &&
+			review.Spec.NonResourceAttributes.Verb == "get")
 	return &http.Response{
-		StatusCode: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r,
+		StatusCode: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(answer)), Request: r,
 	}, nil
 }
 
@@ -147,7 +150,8 @@ func TestOnlyUsersWhoMayReadMetricsDo(t *testing.T) {
 		"a token of 16 KiB":       {Path, strings.Repeat("x", maxToken), http.StatusUnauthorized, 1},
 		"a larger token":          {Path, strings.Repeat("x", maxToken+1), http.StatusRequestHeaderFieldsTooLarge, 0},
 		"a token of 512 KiB":      {Path, strings.Repeat("x", 1<<19), http.StatusRequestHeaderFieldsTooLarge, 0},
-		"a URL of 512 KiB":        {Path + "?" + strings.Repeat("x", 1<<19), "scraper", http.StatusRequestHeaderFieldsTooLarge, 0},
+		"a URL of 512 KiB": {Path + "?" + strings.Repeat("x", 1<<19), "scraper",
+			http.StatusRequestHeaderFieldsTooLarge, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := api.asked()
@@ -175,7 +179,8 @@ func TestNeitherHTTP2NorOldTLSIsSpoken(t *testing.T) {
 	if err != nil || response.ProtoMajor != 1 {
 		t.Errorf("a client that prefers HTTP/2 got %v, %v; want HTTP/1.1", response, err)
 	}
-	if _, _, err := get(t, address, Path, "scraper", &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err == nil {
+	if _, _, err := get(t, address, Path, "scraper",
+		&tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err == nil {
 		t.Error("TLS 1.2 was accepted")
 	}
 }
@@ -249,7 +254,8 @@ func TestAnswersAreRememberedForAWhile(t *testing.T) {
 			want  int
 			life  time.Duration
 		}{
-			{"scraper", http.StatusOK, allowedLife}, {"stranger", http.StatusForbidden, refusedLife}, {"nonsense", http.StatusUnauthorized, refusedLife},
+			{"scraper", http.StatusOK, allowedLife}, {"stranger", http.StatusForbidden, refusedLife},
+			{"nonsense", http.StatusUnauthorized, refusedLife},
 		} {
 			for _, moment := range []struct {
 				wait  time.Duration
@@ -259,7 +265,8 @@ func TestAnswersAreRememberedForAWhile(t *testing.T) {
 				before := api.asked()
 				code, err := r.ask(t.Context(), test.token)
 				if err != nil || code != test.want || api.asked()-before != moment.asked {
-					t.Errorf("%s: %d (%v) with %d questions, want %d with %d", test.token, code, err, api.asked()-before, test.want, moment.asked)
+					t.Errorf("%s: %d (%v) with %d questions, want %d with %d", test.token, code, err,
+						api.asked()-before, test.want, moment.asked)
 				}
 			}
 		}
@@ -287,7 +294,8 @@ func TestAFloodOfTokensAsksFewQuestionsAndDrivesOutNoScraper(t *testing.T) {
 			t.Errorf("%d reviews at one time, want at most %d", api.most, maxAsking)
 		}
 		if len(r.refused) > maxRemembered || len(r.allowed) != 1 {
-			t.Errorf("%d refusals and %d scrapers are remembered, want at most %d, and 1", len(r.refused), len(r.allowed), maxRemembered)
+			t.Errorf("%d refusals and %d scrapers are remembered, want at most %d, and 1", len(r.refused),
+				len(r.allowed), maxRemembered)
 		}
 		before := api.asked()
 		if code, _ := r.ask(t.Context(), "scraper"); code != http.StatusOK || api.asked() != before {

@@ -23,8 +23,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// ByHand records in a StorageState what a run proves that no StorageVersionMigration asked for. It is for a process that is not the controller: it may run beside one,
-// or where the controller is away, and shrinks the record under the same rules (I2); see ledger.FinishedByHand.
+// ByHand records in a StorageState what a run proves that no StorageVersionMigration asked for. It is for a process
+// that is not the controller: it may run beside one, or where the controller is away, and shrinks the record under the
+// same rules (I2); see ledger.FinishedByHand.
 type ByHand struct {
 	client   rest.Interface
 	resource inventory.Resource
@@ -33,8 +34,9 @@ type ByHand struct {
 	why    string
 }
 
-// PrepareByHand reads the StorageState of a resource. It has to be called before anything is done for the run, and the run must not go on from a checkpoint of another
-// one. nil: the API server knows no StorageStates, and there is nothing to record in.
+// PrepareByHand reads the StorageState of a resource. It has to be called before anything is done for the run, and the
+// run must not go on from a checkpoint of another one. nil: the API server knows no StorageStates, and there is nothing
+// to record in.
 func PrepareByHand(ctx context.Context, client rest.Interface, r inventory.Resource) *ByHand {
 	h := &ByHand{client: client, resource: r}
 	before, err := h.read(ctx)
@@ -42,7 +44,8 @@ func PrepareByHand(ctx context.Context, client rest.Interface, r inventory.Resou
 	switch {
 	case err == nil:
 		h.before = before
-	case apierrors.IsNotFound(err) && (!errors.As(err, &status) || status.Status().Details == nil || status.Status().Details.Name == ""):
+	case apierrors.IsNotFound(err) && (!errors.As(err, &status) || status.Status().Details == nil ||
+		status.Status().Details.Name == ""):
 		return nil // of an object that is not there the answer tells the name
 	case apierrors.IsNotFound(err):
 		h.why = "it did not exist when the run started"
@@ -52,14 +55,15 @@ func PrepareByHand(ctx context.Context, client rest.Interface, r inventory.Resou
 	return h
 }
 
-// Record records that a run was proven in an epoch, with its baseline. It returns the versions that the StorageState says now, which it may have said before; or why the
-// proof is not recorded, for people.
+// Record records that a run was proven in an epoch, with its baseline. It returns the versions that the StorageState
+// says now, which it may have said before; or why the proof is not recorded, for people.
 func (h *ByHand) Record(ctx context.Context, epoch migrate.Epoch, baseline uint64) (versions []string, why string) {
 	if h.before == nil {
 		return nil, h.why
 	}
 	proof := ledger.Proof{
-		Epoch:    ledger.Epoch{Hash: epoch.Hash, Processes: epoch.Servers, UID: epoch.CRDUID, Generation: epoch.CRDGeneration},
+		Epoch: ledger.Epoch{Hash: epoch.Hash, Processes: epoch.Servers, UID: epoch.CRDUID,
+			Generation: epoch.CRDGeneration},
 		Baseline: baseline,
 	}
 	const attempts = 5
@@ -79,7 +83,8 @@ func (h *ByHand) Record(ctx context.Context, epoch migrate.Epoch, baseline uint6
 	return versions, ""
 }
 
-func (h *ByHand) try(ctx context.Context, proof ledger.Proof, evidence migrate.Evidence) (versions []string, why string, err error) {
+func (h *ByHand) try(ctx context.Context, proof ledger.Proof,
+	evidence migrate.Evidence) (versions []string, why string, err error) {
 	state, err := h.read(ctx)
 	if err != nil {
 		return nil, "", err
@@ -132,7 +137,8 @@ func (h *ByHand) collection(ctx context.Context) (ledger.Collection, error) {
 }
 
 func (h *ByHand) path(subresource ...string) (string, error) {
-	return apipath.Object(v1alpha1.SchemeGroupVersion.WithResource("storagestates"), "", h.resource.GroupResource.String(), subresource...)
+	return apipath.Object(v1alpha1.SchemeGroupVersion.WithResource("storagestates"), "",
+		h.resource.GroupResource.String(), subresource...)
 }
 
 func (h *ByHand) read(ctx context.Context) (*v1alpha1.StorageState, error) {
@@ -161,7 +167,8 @@ func (h *ByHand) write(ctx context.Context, state *v1alpha1.StorageState, next *
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": state.UID, "resourceVersion": state.ResourceVersion},
 		"status": map[string]any{
-			"state": next.State, "persistedStorageVersionHashes": next.PersistedStorageVersionHashes, "persistedVersions": next.PersistedVersions, "onlyDecodable": next.OnlyDecodable,
+			"state": next.State, "persistedStorageVersionHashes": next.PersistedStorageVersionHashes,
+			"persistedVersions": next.PersistedVersions, "onlyDecodable": next.OnlyDecodable,
 			"resourceVersion": next.ResourceVersion, "witness": next.Witness, "conditions": next.Conditions,
 		},
 	})

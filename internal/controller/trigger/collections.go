@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	// comparisonsPerLook bounds the collections that a look reads because it is their turn. With n resources that are not custom ones, each is read
-	// within n/comparisonsPerLook looks, also where nothing moves.
+	// comparisonsPerLook bounds the collections that a look reads because it is their turn. With n resources that are
+	// not custom ones, each is read within n/comparisonsPerLook looks, also where nothing moves.
 	comparisonsPerLook = 16
 	// comparisonsAtOnce bounds the requests in flight.
 	comparisonsAtOnce = 8
@@ -40,7 +40,8 @@ const (
 type collection struct {
 	// path lists it, small a part of it without a single object; empty where it is not known, and nothing is read.
 	path, small string
-	// main: it is in the etcd that holds the StorageStates, as all custom resources are: kube-apiserver knows no etcd of their own for them.
+	// main: it is in the etcd that holds the StorageStates, as all custom resources are: kube-apiserver knows no etcd
+	// of their own for them.
 	main bool
 	// aggregated: its API servers are not kube-apiservers.
 	aggregated bool
@@ -51,8 +52,8 @@ type comparer struct {
 	rest rest.Interface
 	// collections are those of the last look, by the names of StorageStates.
 	collections map[string]collection
-	// compared says which API servers were there when a collection was read last. They are restarted after an etcd was restored, so that
-	// a collection is due as soon as they are not the same.
+	// compared says which API servers were there when a collection was read last. They are restarted after an etcd was
+	// restored, so that a collection is due as soon as they are not the same.
 	compared map[string]string
 	// namespace is that of the installation. denied are the resources of which this account may not list any object.
 	namespace string
@@ -73,14 +74,16 @@ func collectionOf(r *resource, namespace string) collection {
 	resource := r.entry.WithVersion(r.entry.Endpoint)
 	path, err := apipath.Collection(resource, "")
 	small, smallErr := apipath.Collection(resource, namespace)
-	if err == nil && smallErr == nil { // a name that leads elsewhere is never read (I3), so that nothing about it is proven
+	// a name that leads elsewhere is never read (I3), so that nothing about it is proven
+	if err == nil && smallErr == nil {
 		c.path, c.small = path, small
 	}
 	return c
 }
 
-// read returns how far each of the named collections has come; those that cannot be read are missing. main is the position of the etcd
-// that holds the StorageStates. What is asked for has no resourceVersion, so that the API server answers as of now.
+// read returns how far each of the named collections has come; those that cannot be read are missing. main is the
+// position of the etcd that holds the StorageStates. What is asked for has no resourceVersion, so that the API server
+// answers as of now.
 func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[string]ledger.Collection, error) {
 	var (
 		mu       sync.Mutex
@@ -115,7 +118,8 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 	return found, errors.Join(problems...)
 }
 
-// readOne lists one object, or no object where the account may not list any: then there is no witness. Zero where nothing can be listed.
+// readOne lists one object, or no object where the account may not list any: then there is no witness. Zero where
+// nothing can be listed.
 func (c *comparer) readOne(ctx context.Context, name string, at collection) (ledger.Collection, error) {
 	if at.path == "" {
 		return ledger.Collection{}, nil
@@ -159,7 +163,8 @@ func parseCollection(raw []byte) (ledger.Collection, error) {
 	}
 	version, err := strconv.ParseUint(list.Metadata.ResourceVersion, 10, 64)
 	if err != nil || version == 0 {
-		return ledger.Collection{}, fmt.Errorf("the collection's resourceVersion %q cannot be compared", list.Metadata.ResourceVersion)
+		return ledger.Collection{}, fmt.Errorf("the collection's resourceVersion %q cannot be compared",
+			list.Metadata.ResourceVersion)
 	}
 	c := ledger.Collection{ResourceVersion: version}
 	if len(list.Items) > 0 {
@@ -171,9 +176,9 @@ func parseCollection(raw []byte) (ledger.Collection, error) {
 	return c, nil
 }
 
-// due are the resources whose collections a look reads, sorted: custom ones, which cost nothing; those that were not read since the API
-// servers were others; those of aggregated API servers, of which no one knows when they are restarted; those that a proof waits for;
-// and some more in turn.
+// due are the resources whose collections a look reads, sorted: custom ones, which cost nothing; those that were not
+// read since the API servers were others; those of aggregated API servers, of which no one knows when they are
+// restarted; those that a proof waits for; and some more in turn.
 func (c *comparer) due(s *seen) []string {
 	servers := s.servers()
 	var names, others []string
@@ -208,8 +213,8 @@ func (s *seen) servers() string {
 	return strings.Join(slices.Concat(s.round.Processes, s.traces.left), "\n")
 }
 
-// mainEtcd is what this process has seen of the etcd that holds the StorageStates. A State goes back with the rest when that is
-// restored, and does not show it itself; a process that has seen it before can tell. Safe for concurrent use.
+// mainEtcd is what this process has seen of the etcd that holds the StorageStates. A State goes back with the rest when
+// that is restored, and does not show it itself; a process that has seen it before can tell. Safe for concurrent use.
 type mainEtcd struct {
 	mu   sync.Mutex
 	seen mainSeen
@@ -221,16 +226,16 @@ type mainSeen struct {
 	states map[string]uint64 // that of each StorageState, by name: one that is created again has a greater one, too
 }
 
-// now returns what has been seen. An answer is compared with what had been seen before it was asked for: what is written while it is on its way
-// may be missing from it, although nothing was restored.
+// now returns what has been seen. An answer is compared with what had been seen before it was asked for: what is
+// written while it is on its way may be missing from it, although nothing was restored.
 func (m *mainEtcd) now() mainSeen {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return mainSeen{newest: m.seen.newest, states: maps.Clone(m.seen.states)}
 }
 
-// next takes the answer to a request for the whole collection that was sent when before had been seen, and reports whether it is older than that. version
-// is the resourceVersion of the collection; 0 says nothing.
+// next takes the answer to a request for the whole collection that was sent when before had been seen, and reports
+// whether it is older than that. version is the resourceVersion of the collection; 0 says nothing.
 func (m *mainEtcd) next(before mainSeen, version uint64, states map[string]*v1alpha1.StorageState) (restored bool) {
 	restored = version != 0 && version < before.newest
 	for _, state := range states {

@@ -21,9 +21,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// grants lets the worker migrate resources that have come since the installation, by naming them in one ClusterRole. RBAC allows it
-// to grant what it does not have (the verb escalate) in this role alone, and an admission policy of the guard bounds what that may
-// be (docs/adr/0016-the-guard.md).
+// grants lets the worker migrate resources that have come since the installation, by naming them in one ClusterRole.
+// RBAC allows it to grant what it does not have (the verb escalate) in this role alone, and an admission policy of the
+// guard bounds what that may be (docs/adr/0016-the-guard.md).
 type grants struct {
 	rest rest.Interface
 	// role is the name of the ClusterRole; empty: nothing is granted.
@@ -38,7 +38,8 @@ func (g grants) extend(
 	ctx context.Context, lacking map[schema.GroupResource]*access.ForbiddenError, known *inventory.Inventory,
 ) (granted []schema.GroupResource, err error) {
 	for r := range lacking {
-		if r.Group != admissionGroup { // the policy that bounds this grants nothing of it; install does, but for what policies do not guard
+		// the policy that bounds this grants nothing of it; install does, but for what policies do not guard
+		if r.Group != admissionGroup {
 			granted = append(granted, r)
 		}
 	}
@@ -71,8 +72,8 @@ func (g grants) extend(
 	return granted, nil
 }
 
-// extended are the rules of the role with further resources: one rule for each group, in alphabetical order. What the cluster does
-// not have any more is left out, unless a part of discovery could not be read. It is pure.
+// extended are the rules of the role with further resources: one rule for each group, in alphabetical order. What the
+// cluster does not have any more is left out, unless a part of discovery could not be read. It is pure.
 func extended(rules []rbacv1.PolicyRule, more []schema.GroupResource, known *inventory.Inventory) []rbacv1.PolicyRule {
 	there := map[schema.GroupResource]bool{}
 	for _, r := range known.Resources {
@@ -95,7 +96,8 @@ func extended(rules []rbacv1.PolicyRule, more []schema.GroupResource, known *inv
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
 		slices.Sort(groups[group])
 		next = append(next, rbacv1.PolicyRule{
-			APIGroups: []string{group}, Resources: slices.Compact(groups[group]), Verbs: []string{"get", "list", "patch"},
+			APIGroups: []string{group}, Resources: slices.Compact(groups[group]),
+			Verbs: []string{"get", "list", "patch"},
 		})
 	}
 	return next

@@ -25,7 +25,8 @@ type position uint64
 
 // passage is what happened since a position, as far as it was watched.
 type passage struct {
-	// serversWatched: no process can have been missed. Definitions need no such word: their generations tell what was missed.
+	// serversWatched: no process can have been missed. Definitions need no such word: their generations tell what was
+	// missed.
 	serversWatched bool
 	// processes are the API servers' processes that were seen, by the holders of their identity Leases, each once.
 	processes []string
@@ -43,8 +44,8 @@ type entry struct {
 	state     definition
 }
 
-// journal notes what comes and goes between two looks: a process that starts, writes and dies, a definition that is changed and
-// changed back (I1). Safe for concurrent use.
+// journal notes what comes and goes between two looks: a process that starts, writes and dies, a definition that is
+// changed and changed back (I1). Safe for concurrent use.
 type journal struct {
 	// wake is told when something has happened that a look would show.
 	wake func()
@@ -123,7 +124,8 @@ func (j *journal) note(e entry) {
 	j.wake()
 }
 
-// serversListed begins a watch of the identity Leases: who holds them, by their names, as of a resourceVersion. What happened before was not seen.
+// serversListed begins a watch of the identity Leases: who holds them, by their names, as of a resourceVersion. What
+// happened before was not seen.
 func (j *journal) serversListed(holders map[string]tenure, resourceVersion uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -135,7 +137,8 @@ func (j *journal) serversListed(holders map[string]tenure, resourceVersion uint6
 	}
 }
 
-// reached is the greatest resourceVersion that was seen. Whatever is read later is not less, unless etcd went backwards.
+// reached is the greatest resourceVersion that was seen. Whatever is read later is not less, unless etcd went
+// backwards.
 func (j *journal) reached() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -149,8 +152,8 @@ func (j *journal) serversLost() {
 	j.serversAway = true
 }
 
-// holds notes who holds an identity Lease; the zero value, if it is gone. A process that renews a Lease after that had expired was suspended
-// and came back: a look may have found it gone.
+// holds notes who holds an identity Lease; the zero value, if it is gone. A process that renews a Lease after that had
+// expired was suspended and came back: a look may have found it gone.
 func (j *journal) holds(lease string, now tenure, resourceVersion uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -163,7 +166,8 @@ func (j *journal) holds(lease string, now tenure, resourceVersion uint64) {
 	j.note(entry{process: now.holder})
 }
 
-// definitionsListed notes the state of all definitions, by name. What has the same generation as before has not changed meanwhile.
+// definitionsListed notes the state of all definitions, by name. What has the same generation as before has not changed
+// meanwhile.
 func (j *journal) definitionsListed(present map[string]definition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

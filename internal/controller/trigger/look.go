@@ -31,7 +31,8 @@ type seen struct {
 	round    *agreement.Round
 	// resources are by the name of their StorageState; what is stored once under several names is one of them.
 	resources map[string]*resource
-	// migrations were read after the round, and the moment with the states after that: whatever the round saw came before.
+	// migrations were read after the round, and the moment with the states after that: whatever the round saw came
+	// before.
 	migrations migrations
 	moment     uint64
 	states     map[string]*v1alpha1.StorageState
@@ -63,7 +64,8 @@ type eyes struct {
 	// known is the inventory as of the last time that the names of resources changed: it tells which are one.
 	known *inventory.Inventory
 	names []string
-	// answered tells of each process that lives whether it has ever answered; silent are those that did not within the time given to them.
+	// answered tells of each process that lives whether it has ever answered; silent are those that did not within the
+	// time given to them.
 	answered, silent map[string]bool
 }
 
@@ -71,7 +73,8 @@ type eyes struct {
 func (e *eyes) look(ctx context.Context) (*seen, error) {
 	s := &seen{}
 	var err error
-	reached := e.journal.reached() // before the request: a Lease may be renewed, and watched, while the answer is on its way
+	// before the request: a Lease may be renewed, and watched, while the answer is on its way
+	reached := e.journal.reached()
 	if s.traces, err = readTraces(ctx, e.rest); err != nil {
 		return nil, err
 	}
@@ -87,7 +90,8 @@ func (e *eyes) look(ctx context.Context) (*seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.migrations, s.states, s.moment, s.restored = found.migrations, found.states, found.version, s.restored || found.restored
+	s.migrations, s.states, s.moment, s.restored = found.migrations, found.states, found.version,
+		s.restored || found.restored
 	e.etcds.collections = map[string]collection{}
 	for name, r := range s.resources {
 		e.etcds.collections[name] = collectionOf(r, e.etcds.namespace)
@@ -97,14 +101,14 @@ func (e *eyes) look(ctx context.Context) (*seen, error) {
 }
 
 const (
-	// patience is how long a server that has just come may take to answer: a doubt about it begins everything anew. What was written
-	// meanwhile is recorded that much later, which leaves time enough before 5 seconds are over.
+	// patience is how long a server that has just come may take to answer: a doubt about it begins everything anew.
+	// What was written meanwhile is recorded that much later, which leaves time enough before 5 seconds are over.
 	patience = 2 * time.Second
 	again    = 250 * time.Millisecond
 )
 
-// ask asks all servers. One that has just come may need a moment until it answers, and until then nobody can tell what it writes: it is
-// asked again before that is recorded as a doubt.
+// ask asks all servers. One that has just come may need a moment until it answers, and until then nobody can tell what
+// it writes: it is asked again before that is recorded as a doubt.
 func (e *eyes) ask(ctx context.Context, s *seen) (err error) {
 	for begin := time.Now(); ; sleep(ctx, again) {
 		s.from = e.journal.here()
@@ -214,7 +218,8 @@ func (e *eyes) merge(views []agreement.View) map[string]*resource {
 	return all
 }
 
-// joined is the view of a resource that is served under two names: what a server does not show under one it may under the other.
+// joined is the view of a resource that is served under two names: what a server does not show under one it may under
+// the other.
 func joined(a, b agreement.View, name string) agreement.View {
 	if stateName(b.Resource.Group, b.Resource.Resource) == name {
 		a, b = b, a
@@ -230,9 +235,11 @@ func joined(a, b agreement.View, name string) agreement.View {
 	return a
 }
 
-// lookAt is what the ledger is told of one resource; state is its StorageState, nil if there is none. since is the position of the recorded look; minEvidence the weakest that proves
-// anything: where it is weaker, API servers may write that nobody has asked.
-func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, since position, minEvidence migrate.Evidence) ledger.Look {
+// lookAt is what the ledger is told of one resource; state is its StorageState, nil if there is none. since is the
+// position of the recorded look; minEvidence the weakest that proves anything: where it is weaker, API servers may
+// write that nobody has asked.
+func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, since position,
+	minEvidence migrate.Evidence) ledger.Look {
 	v, known := r.view, new(v1alpha1.StorageStateStatus)
 	if state != nil {
 		known = &state.Status
@@ -244,7 +251,8 @@ func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, sin
 	l.Own, l.Others = migrationsOf(s.migrations.of(r.names), r.names)
 	for _, server := range v.Servers {
 		l.Servers = append(l.Servers, ledger.Server{
-			ID: server.ID, Process: server.Process, Hash: server.Hash, Answered: server.Answered, CameBack: cameBack(known.Traces, server.Process),
+			ID: server.ID, Process: server.Process, Hash: server.Hash, Answered: server.Answered,
+			CameBack: cameBack(known.Traces, server.Process),
 		})
 	}
 	definitionName := ""
@@ -260,7 +268,8 @@ func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, sin
 		l.Settled = s.round.Ended.Sub(v.Epoch.Since) >= migrate.DefaultSettleTime
 	}
 	if v.Epoch != nil && v.Evidence >= minEvidence {
-		l.Epoch = &ledger.Epoch{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID, Generation: v.Epoch.CRDGeneration}
+		l.Epoch = &ledger.Epoch{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID,
+			Generation: v.Epoch.CRDGeneration}
 	}
 	p := j.since(since, definitionName)
 	l.Continuous = p.serversWatched

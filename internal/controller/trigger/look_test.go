@@ -33,9 +33,11 @@ func lookOf(origin migrate.Origin) (*seen, *resource) {
 		Traces:  []string{"endpointslice default/gadgets u generation 4"},
 	}}
 	return &seen{
-		round: &agreement.Round{Begun: noon, Processes: []string{"p1"}}, traces: traces{left: []string{"endpointslice kubernetes u generation 2"}},
-		resources:   map[string]*resource{r.names[0]: r},
-		collections: map[string]ledger.Collection{r.names[0]: {ResourceVersion: 70, Witness: ledger.Witness{UID: "w", ResourceVersion: 60}}},
+		round:     &agreement.Round{Begun: noon, Processes: []string{"p1"}},
+		traces:    traces{left: []string{"endpointslice kubernetes u generation 2"}},
+		resources: map[string]*resource{r.names[0]: r},
+		collections: map[string]ledger.Collection{r.names[0]: {ResourceVersion: 70,
+			Witness: ledger.Witness{UID: "w", ResourceVersion: 60}}},
 	}, r
 }
 
@@ -52,25 +54,30 @@ func TestTheLedgerIsToldWhatALookFound(t *testing.T) {
 	}{
 		"a built-in resource is watched": {
 			migrate.BuiltIn, func(*seen, *v1alpha1.StorageState) {},
-			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"}, Continuous: true, Revisions: true, Collection: collection},
+			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"},
+				Continuous: true, Revisions: true, Collection: collection},
 		},
 		"an aggregated resource is not, and has traces of its own": {
 			migrate.Aggregated, func(*seen, *v1alpha1.StorageState) {},
-			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice default/gadgets u generation 4"}, Collection: collection},
+			ledger.Look{Servers: []ledger.Server{server},
+				Traces: []string{"endpointslice default/gadgets u generation 4"}, Collection: collection},
 		},
 		"a restored etcd": {
 			migrate.BuiltIn, func(s *seen, _ *v1alpha1.StorageState) { s.restored = true },
-			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"}, Continuous: true, Revisions: true, Collection: collection, Restored: true},
+			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"},
+				Continuous: true, Revisions: true, Collection: collection, Restored: true},
 		},
 		"a process whose Lease had expired when the state was recorded": {
 			migrate.BuiltIn, func(_ *seen, state *v1alpha1.StorageState) {
 				state.Status.Traces = abandoned([]object{leaseOf("p1", noon.Add(-time.Hour)), leaseOf("p0", noon)})
 			},
-			ledger.Look{Servers: []ledger.Server{cameBack}, Traces: []string{"endpointslice kubernetes u generation 2"}, Continuous: true, Revisions: true, Collection: collection},
+			ledger.Look{Servers: []ledger.Server{cameBack}, Traces: []string{"endpointslice kubernetes u generation 2"},
+				Continuous: true, Revisions: true, Collection: collection},
 		},
 		"a collection that was not read": {
 			migrate.BuiltIn, func(s *seen, _ *v1alpha1.StorageState) { s.collections = nil },
-			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"}, Continuous: true, Revisions: true},
+			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"},
+				Continuous: true, Revisions: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +92,8 @@ func TestTheLedgerIsToldWhatALookFound(t *testing.T) {
 	}
 }
 
-// An aggregated server's pod that came and went between two looks leaves the generation of its EndpointSlice behind, and nothing else.
+// An aggregated server's pod that came and went between two looks leaves the generation of its EndpointSlice behind,
+// and nothing else.
 func TestAnAggregatedProcessThatCameAndWentIsADoubt(t *testing.T) {
 	j, since := watched()
 	s, r := lookOf(migrate.Aggregated)
@@ -151,10 +159,12 @@ func TestCollectionsAreReadWhenTheyAreDue(t *testing.T) {
 	m := v1alpha1.StorageVersionMigration{Spec: v1alpha1.StorageVersionMigrationSpec{Generation: 2}}
 	m.Labels = labels()
 	m.Spec.Resource.Resource = "z-waiting"
-	m.Status.CompletedGeneration, m.Status.Run.Generation, m.Status.StorageVersionHash, m.Status.Epoch = 2, 2, "h1", &v1alpha1.Epoch{}
+	m.Status.CompletedGeneration, m.Status.Run.Generation, m.Status.StorageVersionHash, m.Status.Epoch = 2, 2,
+		"h1", &v1alpha1.Epoch{}
 	s.migrations = []v1alpha1.StorageVersionMigration{m}
 	due := c.due(s)
-	if got, want := due[len(due)-4:], []string{"z-aggregated", "z-custom", "z-fresh", "z-waiting"}; !slices.Equal(got, want) {
+	if got, want := due[len(due)-4:], []string{"z-aggregated", "z-custom", "z-fresh",
+		"z-waiting"}; !slices.Equal(got, want) {
 		t.Errorf("due are also %v, want %v", got, want)
 	}
 	s.round.Processes = []string{"p2"} // restarted
@@ -164,15 +174,19 @@ func TestCollectionsAreReadWhenTheyAreDue(t *testing.T) {
 }
 
 func TestACollectionIsAPositionAndOneObject(t *testing.T) {
-	got, err := parseCollection([]byte(`{"metadata": {"resourceVersion": "1200"}, "items": [{"metadata": {"name": "a", "uid": "u", "resourceVersion": "900"}}, {"metadata": {"uid": "v"}}]}`))
+	got, err := parseCollection(
+		[]byte(`{"metadata": {"resourceVersion": "1200"}, "items": [{"metadata": {"name": "a", "uid": "u", "resourceVersion": "900"}}, {"metadata": {"uid": "v"}}]}`),
+	)
 	want := ledger.Collection{ResourceVersion: 1200, Witness: ledger.Witness{UID: "u", ResourceVersion: 900}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if got, err := parseCollection([]byte(`{"metadata": {"resourceVersion": "7"}}`)); err != nil || got != (ledger.Collection{ResourceVersion: 7}) {
+	if got, err := parseCollection([]byte(`{"metadata": {"resourceVersion": "7"}}`)); err != nil ||
+		got != (ledger.Collection{ResourceVersion: 7}) {
 		t.Errorf("an empty one is %+v, %v", got, err)
 	}
-	for _, raw := range []string{`{"metadata": {"resourceVersion": ""}}`, `{"metadata": {"resourceVersion": "0"}}`, `{"metadata": {"resourceVersion": "abc"}}`, `{}`, `[`} {
+	for _, raw := range []string{`{"metadata": {"resourceVersion": ""}}`, `{"metadata": {"resourceVersion": "0"}}`,
+		`{"metadata": {"resourceVersion": "abc"}}`, `{}`, `[`} {
 		if got, err := parseCollection([]byte(raw)); err == nil {
 			t.Errorf("%s is %+v", raw, got)
 		}
@@ -206,7 +220,8 @@ func TestTheEtcdOfTheRecordsIsSeenGoingBackwards(t *testing.T) {
 	}
 }
 
-// A look lists StorageStates while the trigger records what a changed CustomResourceDefinition tells: the write can be answered first.
+// A look lists StorageStates while the trigger records what a changed CustomResourceDefinition tells: the write can be
+// answered first.
 func TestAWriteDuringAListIsNotTakenForARestoredEtcd(t *testing.T) {
 	state := func(version string) *v1alpha1.StorageState {
 		return &v1alpha1.StorageState{ObjectMeta: metav1.ObjectMeta{Name: "widgets", ResourceVersion: version}}

@@ -30,10 +30,12 @@ const (
 
 var reasons = []string{abnormalDisagreement, abnormalForbidden, abnormalNotMigrated, abnormalUnknown}
 
-// mostNamed is how many abnormal resources have a series of their own (I6): all of a cluster are abnormal while it is bootstrapped, and all count in any case.
+// mostNamed is how many abnormal resources have a series of their own (I6): all of a cluster are abnormal while it is
+// bootstrapped, and all count in any case.
 const mostNamed = 100
 
-// metrics tell of StorageStates, as they are recorded, and of looks. StorageStates are counted when the metrics are read, so that no number is older than another.
+// metrics tell of StorageStates, as they are recorded, and of looks. StorageStates are counted when the metrics are
+// read, so that no number is older than another.
 type metrics struct {
 	looks    *prometheus.CounterVec
 	duration prometheus.Histogram
@@ -58,21 +60,28 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	name := func(name string) string { return prometheus.BuildFQName("kube_migrator", "", name) }
 	m := &metrics{
 		looks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: name("looks_total"), Help: "Looks at all API servers by result: complete, incomplete (API servers disagree, have not answered or are about to end) or failed.",
+			Name: name("looks_total"), Help: "Looks at all API servers by result: complete, incomplete (API servers " +
+				"disagree, have not answered or are about to end) or failed.",
 		}, []string{"result"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: name("look_duration_seconds"), Help: "How long a look at all API servers took, until what it saw was recorded and migrations were requested.",
+			Name: name("look_duration_seconds"), Help: "How long a look at all API servers took, until what it saw " +
+				"was recorded and migrations were requested.",
 			Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120},
 		}),
 		complete: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: name("last_complete_look_timestamp_seconds"), Help: "When the last complete look ended, in seconds since 1970.",
+			Name: name("last_complete_look_timestamp_seconds"),
+			Help: "When the last complete look ended, in seconds since 1970.",
 		}, nil),
-		states: prometheus.NewDesc(name("storage_states"), "Number of StorageStates, by whether the installation excludes the resource.", []string{"excluded"}, nil),
+		states: prometheus.NewDesc(name("storage_states"),
+			"Number of StorageStates, by whether the installation excludes the resource.", []string{"excluded"}, nil),
 		abnormal: prometheus.NewDesc(name("abnormal_storage_states"),
-			"Number of StorageStates of resources that are not excluded, by reason: unknown, disagreement, forbidden or not_migrated. One that is abnormal for several reasons counts for each.", []string{"reason"}, nil),
+			"Number of StorageStates of resources that are not excluded, by reason: unknown, disagreement, forbidden "+
+				"or not_migrated. One that is abnormal for several reasons counts for each.", []string{"reason"}, nil),
 		named: prometheus.NewDesc(name("abnormal_resource"),
-			"1 for a resource whose StorageState is abnormal, by reason; absent for others. At most "+strconv.Itoa(mostNamed)+" resources, the first by name.", []string{"resource", "reason"}, nil),
-		heartbeat: prometheus.NewDesc(name("oldest_heartbeat_timestamp_seconds"), "The oldest lastHeartbeatTime of a StorageState, in seconds since 1970.", nil, nil),
+			"1 for a resource whose StorageState is abnormal, by reason; absent for others. At most "+
+				strconv.Itoa(mostNamed)+" resources, the first by name.", []string{"resource", "reason"}, nil),
+		heartbeat: prometheus.NewDesc(name("oldest_heartbeat_timestamp_seconds"),
+			"The oldest lastHeartbeatTime of a StorageState, in seconds since 1970.", nil, nil),
 	}
 	for _, c := range []prometheus.Collector{m.looks, m.duration, m.complete, m} {
 		if err := registry.Register(c); err != nil {
@@ -115,7 +124,8 @@ func measure(s *v1alpha1.StorageStateStatus) measured {
 		return m
 	}
 	for reason, holds := range map[string]bool{
-		abnormalUnknown: isUnknown(s), abnormalDisagreement: disagree(s), abnormalForbidden: isForbidden(s) && !isByHand(s), abnormalNotMigrated: !isMigrated(s),
+		abnormalUnknown: isUnknown(s), abnormalDisagreement: disagree(s), abnormalForbidden: isForbidden(s) &&
+			!isByHand(s), abnormalNotMigrated: !isMigrated(s),
 	} {
 		if holds {
 			m.reasons = append(m.reasons, reason)

@@ -63,21 +63,27 @@ func TestMetricsTellHowManyStorageStatesAreAbnormalAndWhich(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := samples(t, registry); slices.ContainsFunc(got, func(line string) bool { return !strings.HasPrefix(line, "kube_migrator_look_duration_seconds{} 0 ") }) {
+	if got := samples(t, registry); slices.ContainsFunc(got, func(line string) bool {
+		return !strings.HasPrefix(line,
+			"kube_migrator_look_duration_seconds{} 0 ")
+	}) {
 		t.Errorf("a process that does not lead shows %q", got)
 	}
 	m.begin()
 	old := noon.Add(-time.Hour)
 	forbidden := stateThat(t, unknown)
-	forbidden.Conditions = append(forbidden.Conditions, v1alpha1.Condition{Type: v1alpha1.Permitted, Status: metav1.ConditionFalse})
+	forbidden.Conditions = append(forbidden.Conditions,
+		v1alpha1.Condition{Type: v1alpha1.Permitted, Status: metav1.ConditionFalse})
 	excluded := stateThat(t, unknown)
 	excluded.Excluded, excluded.LastHeartbeatTime = true, metav1.NewTime(old)
 	disagreed := stateThat(t, func(s *ledger.State, v *agreement.View) { proven(s, v); disagreeing(s, v) })
 	gone := named("gone", stateThat(t, unknown))
 	gone.Status.LastHeartbeatTime = metav1.NewTime(old.Add(-time.Hour))
 	for _, s := range []*v1alpha1.StorageState{
-		named("a", stateThat(t, proven)), named("b", stateThat(t, func(*ledger.State, *agreement.View) {})), named("c", stateThat(t, unknown)),
-		named("d", disagreed), named("e", forbidden), named("f", excluded), gone, named("new", new(v1alpha1.StorageStateStatus)),
+		named("a", stateThat(t, proven)), named("b", stateThat(t, func(*ledger.State, *agreement.View) {})),
+		named("c", stateThat(t, unknown)),
+		named("d", disagreed), named("e", forbidden), named("f", excluded), gone,
+		named("new", new(v1alpha1.StorageStateStatus)),
 	} {
 		m.recorded(s)
 	}
@@ -118,7 +124,8 @@ func TestMetricsTellHowManyStorageStatesAreAbnormalAndWhich(t *testing.T) {
 			resources[rest[strings.Index(rest, "resource="):]] = true
 		}
 	}
-	if len(resources) != mostNamed || !slices.Contains(got, fmt.Sprintf(`kube_migrator_abnormal_storage_states{reason=unknown} %d`, 2+2*mostNamed)) {
+	if len(resources) != mostNamed || !slices.Contains(got,
+		fmt.Sprintf(`kube_migrator_abnormal_storage_states{reason=unknown} %d`, 2+2*mostNamed)) {
 		t.Errorf("%d resources are named, want %d, and all are counted", len(resources), mostNamed)
 	}
 }
@@ -132,15 +139,20 @@ func TestLooksAreCountedByTheirResult(t *testing.T) {
 	m.begin()
 	m.looked(noon, noon.Add(time.Second), true, errors.New("not all was written"))
 	m.looked(noon, noon.Add(time.Second), false, nil)
-	if got := samples(t, registry); slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, "last_complete") }) {
+	if got := samples(t, registry); slices.ContainsFunc(got, func(line string) bool {
+		return strings.Contains(line,
+			"last_complete")
+	}) {
 		t.Errorf("no look was complete, and %q", got)
 	}
 	m.looked(noon, noon.Add(2*time.Second), true, nil)
 	m.looked(noon.Add(time.Hour), noon.Add(time.Hour), false, nil)
 	got := samples(t, registry)
 	for _, want := range []string{
-		`kube_migrator_looks_total{result=complete} 1`, `kube_migrator_looks_total{result=failed} 1`, `kube_migrator_looks_total{result=incomplete} 2`,
-		`kube_migrator_look_duration_seconds{} 4 4`, fmt.Sprintf(`kube_migrator_last_complete_look_timestamp_seconds{} %d`, noon.Unix()+2),
+		`kube_migrator_looks_total{result=complete} 1`, `kube_migrator_looks_total{result=failed} 1`,
+		`kube_migrator_looks_total{result=incomplete} 2`,
+		`kube_migrator_look_duration_seconds{} 4 4`,
+		fmt.Sprintf(`kube_migrator_last_complete_look_timestamp_seconds{} %d`, noon.Unix()+2),
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is missing among %q", want, got)
@@ -175,7 +187,8 @@ func TestMetricsFollowTheConventionsAndAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var documented []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(kube_migrator_[a-z_]+)` \\|").FindAllStringSubmatch(string(raw), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(kube_migrator_[a-z_]+)` \\|").FindAllStringSubmatch(string(raw),
+		-1) {
 		documented = append(documented, row[1])
 	}
 	for _, family := range families {

@@ -19,12 +19,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
-// migrations are those of the cluster, in the order of their resources: a question about one resource does not pass those of all others.
-// Of each it keeps only what the trigger decides from: the user who creates one chooses how large it is (I6).
+// migrations are those of the cluster, in the order of their resources: a question about one resource does not pass
+// those of all others. Of each it keeps only what the trigger decides from: the user who creates one chooses how large
+// it is (I6).
 type migrations []v1alpha1.StorageVersionMigration
 
-// readMigrations reads all migrations past the cache, a page at a time. They count for what may be trimmed (I2), and what a cache holds
-// may be from before etcd was restored.
+// readMigrations reads all migrations past the cache, a page at a time. They count for what may be trimmed (I2), and
+// what a cache holds may be from before etcd was restored.
 func readMigrations(ctx context.Context, reader client.Reader) (migrations, error) {
 	var all migrations
 	intern := map[string]string{}
@@ -76,9 +77,11 @@ func (all migrations) of(names []string) migrations {
 // needed is what the trigger needs of a migration. intern has the API servers of epochs, which are the same in most.
 func needed(m *v1alpha1.StorageVersionMigration, intern map[string]string) v1alpha1.StorageVersionMigration {
 	n := v1alpha1.StorageVersionMigration{
-		ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, DeletionTimestamp: m.DeletionTimestamp},
+		ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+			DeletionTimestamp: m.DeletionTimestamp},
 		Spec: v1alpha1.StorageVersionMigrationSpec{
-			Resource: m.Spec.Resource, GroupVersions: digested(m.Spec.GroupVersions), Generation: m.Spec.Generation, State: m.Spec.State,
+			Resource: m.Spec.Resource, GroupVersions: digested(m.Spec.GroupVersions),
+			Generation: m.Spec.Generation, State: m.Spec.State,
 			Priority: m.Spec.Priority, Pace: m.Spec.Pace,
 		},
 		Status: v1alpha1.StorageVersionMigrationStatus{

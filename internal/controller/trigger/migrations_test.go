@@ -45,21 +45,26 @@ func (s *shelves) List(_ context.Context, list client.ObjectList, options ...cli
 // large is a migration that has succeeded, with as much in it as its creator may put there.
 func large(i int) v1alpha1.StorageVersionMigration {
 	m := v1alpha1.StorageVersionMigration{ObjectMeta: metav1.ObjectMeta{
-		Name: fmt.Sprintf("%s%d", strings.Repeat("n", 240), i), UID: "12345678-1234-1234-1234-123456789012", ResourceVersion: "7",
+		Name: fmt.Sprintf("%s%d", strings.Repeat("n", 240), i),
+		UID:  "12345678-1234-1234-1234-123456789012", ResourceVersion: "7",
 		Annotations: map[string]string{"a": strings.Repeat("x", 10<<10) + strconv.Itoa(i)},
 	}}
-	m.Spec.Resource = v1alpha1.GroupVersionResource{Group: strings.Repeat("g", 250), Resource: fmt.Sprintf("widgets%d", i%100)}
+	m.Spec.Resource = v1alpha1.GroupVersionResource{Group: strings.Repeat("g", 250),
+		Resource: fmt.Sprintf("widgets%d", i%100)}
 	m.Spec.ContinueToken = strings.Repeat("t", 4090) + strconv.Itoa(i)
 	for j := range 64 {
-		m.Spec.GroupVersions = append(m.Spec.GroupVersions, v1alpha1.GroupVersion{Group: fmt.Sprintf("%s%d-%d", strings.Repeat("g", 240), i, j), Version: "v1"})
+		m.Spec.GroupVersions = append(m.Spec.GroupVersions,
+			v1alpha1.GroupVersion{Group: fmt.Sprintf("%s%d-%d", strings.Repeat("g", 240), i, j), Version: "v1"})
 	}
-	m.Spec.Generation, m.Status.CompletedGeneration, m.Status.Run.Generation, m.Status.StorageVersionHash = 1, 1, 1, "hash"
+	m.Spec.Generation, m.Status.CompletedGeneration, m.Status.Run.Generation, m.Status.StorageVersionHash = 1, 1, 1,
+		"hash"
 	m.Status.Epoch = &v1alpha1.Epoch{}
 	for j := range 5 {
 		m.Status.Epoch.Servers = append(m.Status.Epoch.Servers, fmt.Sprintf("%s%d", strings.Repeat("s", 60), j))
 	}
 	for range 20 {
-		m.Status.Failures = append(m.Status.Failures, v1alpha1.Failure{Name: "a", Message: strings.Repeat("m", 1000) + strconv.Itoa(i)})
+		m.Status.Failures = append(m.Status.Failures,
+			v1alpha1.Failure{Name: "a", Message: strings.Repeat("m", 1000) + strconv.Itoa(i)})
 	}
 	return m
 }
@@ -91,25 +96,29 @@ func TestALookHoldsLittleOfEachMigration(t *testing.T) {
 	}
 	whole := large(3)
 	held := all.of([]string{"widgets3." + strings.Repeat("g", 250)})
-	if !slices.Equal(held[0].Spec.GroupVersions, digested(whole.Spec.GroupVersions)) || slices.Equal(held[0].Spec.GroupVersions, held[1].Spec.GroupVersions) {
+	if !slices.Equal(held[0].Spec.GroupVersions, digested(whole.Spec.GroupVersions)) ||
+		slices.Equal(held[0].Spec.GroupVersions, held[1].Spec.GroupVersions) {
 		t.Errorf("group versions are compared by %v", held[0].Spec.GroupVersions)
 	}
 }
 
 func TestMigrationsOfAResourceAreFoundByEachOfItsNames(t *testing.T) {
 	var list []v1alpha1.StorageVersionMigration
-	for _, name := range []string{"events", "widgets.demo.example.com", "events.events.k8s.io", "eventses", "events.other.example.com", "events"} {
+	for _, name := range []string{"events", "widgets.demo.example.com", "events.events.k8s.io", "eventses",
+		"events.other.example.com", "events"} {
 		resource, group, _ := strings.Cut(name, ".")
 		m := v1alpha1.StorageVersionMigration{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(name, len(list))}}
 		m.Spec.Resource = v1alpha1.GroupVersionResource{Group: group, Resource: resource}
 		list = append(list, m)
 	}
-	all, err := readMigrations(t.Context(), &shelves{n: len(list), at: func(i int) v1alpha1.StorageVersionMigration { return list[i] }})
+	all, err := readMigrations(t.Context(), &shelves{n: len(list),
+		at: func(i int) v1alpha1.StorageVersionMigration { return list[i] }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for names, want := range map[string]string{
-		"events": "events0 events5", "events.events.k8s.io events": "events.events.k8s.io2 events0 events5", "gadgets": "", "widgets": "",
+		"events": "events0 events5", "events.events.k8s.io events": "events.events.k8s.io2 events0 events5",
+		"gadgets": "", "widgets": "",
 		"widgets.demo.example.com": "widgets.demo.example.com1", "zoos": "", "eventses": "eventses3",
 	} {
 		var got []string
@@ -124,7 +133,8 @@ func TestMigrationsOfAResourceAreFoundByEachOfItsNames(t *testing.T) {
 
 func TestAReasonIsOneLineThatIsShown(t *testing.T) {
 	for text, want := range map[string]string{
-		"storage version changed v1 → v2": "storage version changed v1 → v2", "a\nb\t c": "a b c", "a\x1b[2Jb": `a\u001b[2Jb`, "a\u202eb": `a\u202eb`,
+		"storage version changed v1 → v2": "storage version changed v1 → v2", "a\nb\t c": "a b c",
+		"a\x1b[2Jb": `a\u001b[2Jb`, "a\u202eb": `a\u202eb`,
 	} {
 		if got := oneLine(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)

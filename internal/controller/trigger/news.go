@@ -22,9 +22,9 @@ const (
 // message is one Event.
 type message struct{ kind, reason, message string }
 
-// news are the Events about what a write changes. Deciding from the record before and after, each change is told once, whoever looked before: the record is written
-// under the resourceVersion that was read. A record that begins tells nothing: every resource of a new installation begins as unknown. Nor does one of an excluded resource.
-// It is pure.
+// news are the Events about what a write changes. Deciding from the record before and after, each change is told once,
+// whoever looked before: the record is written under the resourceVersion that was read. A record that begins tells
+// nothing: every resource of a new installation begins as unknown. Nor does one of an excluded resource. It is pure.
 func news(before, after *v1alpha1.StorageStateStatus, doubt string) (all []message) {
 	if len(before.PersistedStorageVersionHashes) == 0 || after.Excluded {
 		return nil
@@ -38,7 +38,8 @@ func news(before, after *v1alpha1.StorageStateStatus, doubt string) (all []messa
 	}
 	switch equal := conditionOf(after.Conditions, v1alpha1.AllEncodingVersionsEqual); {
 	case equal.Status == metav1.ConditionFalse && !haveDisagreed(before.Conditions):
-		all = append(all, message{corev1.EventTypeWarning, versionsDisagree, strings.TrimSuffix("The API servers encode the resource in different versions: "+equal.Message, ": ")})
+		all = append(all, message{corev1.EventTypeWarning, versionsDisagree,
+			strings.TrimSuffix("The API servers encode the resource in different versions: "+equal.Message, ": ")})
 	case haveDisagreed(before.Conditions) && !haveDisagreed(after.Conditions):
 		all = append(all, message{corev1.EventTypeNormal, versionsAgree, equal.Message})
 	}

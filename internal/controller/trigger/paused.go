@@ -19,7 +19,8 @@ import (
 // pausedEvery is how often is asked, while everything is paused, whether it still is.
 const pausedEvery = 2 * time.Second
 
-// isPaused reads whether everything is paused. Where that cannot be read, nothing is requested: the error keeps the look from being complete.
+// isPaused reads whether everything is paused. Where that cannot be read, nothing is requested: the error keeps the
+// look from being complete.
 func (t *trigger) isPaused(ctx context.Context) (bool, error) {
 	if t.Paused == nil {
 		return false, nil
@@ -29,7 +30,8 @@ func (t *trigger) isPaused(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("read whether everything is paused: %w", err)
 	}
 	if (since != "") != (t.paused != "") {
-		t.Logger.Info("Whether everything is paused has changed: nothing is requested while it is", "paused", since != "", "since", since)
+		t.Logger.Info("Whether everything is paused has changed: nothing is requested while it is", "paused",
+			since != "", "since", since)
 	}
 	t.paused = since
 	return since != "", nil
@@ -41,9 +43,9 @@ func (t *trigger) resumed(ctx context.Context) bool {
 	return err == nil && !paused
 }
 
-// keepPaused pauses a migration that was requested while somebody paused everything: the command marks the installation first, and then pauses every
-// migration that it finds. One that was requested too late to be found was created before this reads the mark. The reverse holds for resuming.
-// It reports whether everything is paused.
+// keepPaused pauses a migration that was requested while somebody paused everything: the command marks the installation
+// first, and then pauses every migration that it finds. One that was requested too late to be found was created before
+// this reads the mark. The reverse holds for resuming. It reports whether everything is paused.
 func (t *trigger) keepPaused(ctx context.Context, m *v1alpha1.StorageVersionMigration) (bool, error) {
 	for state := v1alpha1.Active; ; {
 		paused, err := t.isPaused(ctx)

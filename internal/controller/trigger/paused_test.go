@@ -50,16 +50,22 @@ func TestWhatIsRequestedWhileEverythingIsPausedIsPaused(t *testing.T) {
 		paused  bool
 		fails   bool
 	}{
-		"not paused":                     {answers: []string{no}},
-		"paused":                         {answers: []string{yes}, patches: []string{"Active → Paused"}, paused: true},
-		"paused, and resumed at once":    {answers: []string{yes, no}, patches: []string{"Active → Paused", "Paused → Active"}},
-		"paused by somebody else before": {answers: []string{yes}, err: apierrors.NewGenericServerResponse(422, "patch", schema.GroupResource{Resource: "storageversionmigrations"}, "a", "", 0, true), patches: []string{"Active → Paused"}, paused: true},
-		"the mark cannot be read":        {fails: true},
-		"the patch fails":                {answers: []string{yes}, err: unreadable, patches: []string{"Active → Paused"}, paused: true, fails: true},
+		"not paused": {answers: []string{no}},
+		"paused":     {answers: []string{yes}, patches: []string{"Active → Paused"}, paused: true},
+		"paused, and resumed at once": {answers: []string{yes, no},
+			patches: []string{"Active → Paused", "Paused → Active"}},
+		"paused by somebody else before": {answers: []string{yes},
+			err: apierrors.NewGenericServerResponse(422, "patch",
+				schema.GroupResource{Resource: "storageversionmigrations"}, "a", "", 0, true),
+			patches: []string{"Active → Paused"}, paused: true},
+		"the mark cannot be read": {fails: true},
+		"the patch fails": {answers: []string{yes}, err: unreadable, patches: []string{"Active → Paused"},
+			paused: true, fails: true},
 	} {
 		p := &patched{err: c.err}
 		read := 0
-		tr := &trigger{client: p, Options: Options{Logger: slog.New(slog.DiscardHandler), Paused: func(context.Context, rest.Interface) (string, error) {
+		tr := &trigger{client: p, Options: Options{Logger: slog.New(slog.DiscardHandler), Paused: func(context.Context,
+			rest.Interface) (string, error) {
 			if len(c.answers) == 0 {
 				return "", unreadable
 			}
@@ -75,8 +81,10 @@ func TestWhatIsRequestedWhileEverythingIsPausedIsPaused(t *testing.T) {
 
 func TestNothingIsRequestedWhereItIsUnknownWhetherEverythingIsPaused(t *testing.T) {
 	for answer, err := range map[string]error{"": errors.New("forbidden"), "2026-01-02T12:00:00Z": nil} {
-		tr := &trigger{Options: Options{Logger: slog.New(slog.DiscardHandler), Paused: func(context.Context, rest.Interface) (string, error) { return answer, err }}}
-		if problems := errors.Join(tr.request(t.Context(), nil, nil)...); (problems != nil) != (err != nil) { // would panic if it went on
+		tr := &trigger{Options: Options{Logger: slog.New(slog.DiscardHandler),
+			Paused: func(context.Context, rest.Interface) (string, error) { return answer, err }}}
+		// would panic if it went on
+		if problems := errors.Join(tr.request(t.Context(), nil, nil)...); (problems != nil) != (err != nil) {
 			t.Errorf("paused %q, %v: %v", answer, err, problems)
 		}
 	}

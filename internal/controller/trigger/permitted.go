@@ -22,7 +22,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// permitEvery is how long an answer that permits is believed, and how long to wait at most for the next look while something is forbidden.
+// permitEvery is how long an answer that permits is believed, and how long to wait at most for the next look while
+// something is forbidden.
 const permitEvery = time.Minute
 
 // permits asks what the account that sweeps may do, and tells what it may not: a migration of that would only fail.
@@ -41,7 +42,9 @@ func newPermits(client rest.Interface, account access.Account, registry promethe
 	p := &permits{
 		rest: client, account: account, until: map[schema.GroupResource]time.Time{},
 		forbidden: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "kube_migrator", Name: "forbidden", Help: "1 where the worker may not migrate a resource that is included. At most " + strconv.Itoa(mostNamed) + " resources.",
+			Namespace: "kube_migrator", Name: "forbidden",
+			Help: "1 where the worker may not migrate a resource that is included. At most " +
+				strconv.Itoa(mostNamed) + " resources.",
 		}, []string{"resource"}),
 	}
 	return p, registry.Register(p.forbidden)
@@ -70,35 +73,42 @@ func (p *permits) ask(ctx context.Context, r schema.GroupResource) (*access.Forb
 	return nil, nil
 }
 
-// forbid notes that a resource is forbidden. Whoever may create CRDs names resources, so that not all of them have series (I6).
+// forbid notes that a resource is forbidden. Whoever may create CRDs names resources, so that not all of them have
+// series (I6).
 func (p *permits) forbid(name string) {
 	if p.missing++; p.missing <= mostNamed {
 		p.forbidden.WithLabelValues(name).Set(1)
 	}
 }
 
-// permitted is the condition about what is missing, nil for nothing. ok is false where no condition is needed: only a resource that
-// was forbidden once has one. It is pure.
-func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError, now metav1.Time) (c v1alpha1.Condition, ok bool) {
-	c = v1alpha1.Condition{Type: v1alpha1.Permitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonGranted, Message: "The worker may migrate the resource"}
+// permitted is the condition about what is missing, nil for nothing. ok is false where no condition is needed: only a
+// resource that was forbidden once has one. It is pure.
+func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError,
+	now metav1.Time) (c v1alpha1.Condition, ok bool) {
+	c = v1alpha1.Condition{Type: v1alpha1.Permitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonGranted,
+		Message: "The worker may migrate the resource"}
 	if missing != nil {
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonForbidden
-		c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s, so that no migration is asked for. Try: kube-migrator install", missing.Verb, missing.Resource)
+		c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s, so that no migration is asked for. Try: "+
+			"kube-migrator install", missing.Verb, missing.Resource)
 		if inventory.ExemptFromPolicies(missing.Resource) {
 			c.Reason = v1alpha1.ReasonByHand
-			c.Message = fmt.Sprintf("the worker may not %s %s, because no admission policy can guard these: an administrator migrates them. "+
+			c.Message = fmt.Sprintf("the worker may not %s %s, because no admission policy can guard these: an "+
+				"administrator migrates them. "+
 				"Try: kube-migrator migrate %s", missing.Verb, missing.Resource, missing.Resource)
 		}
 	}
 	return c.Dated(before, now), missing != nil || isAboutPermission(before)
 }
 
-// permit asks about each resource that may have to be migrated, and marks those that are forbidden. What was recorded does not wait for it.
+// permit asks about each resource that may have to be migrated, and marks those that are forbidden. What was recorded
+// does not wait for it.
 func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []error) {
 	var asked []*entryPlan
 	for i := range plan {
 		e := &plan[i]
-		if e.failed || e.decision.Forget || e.resource.entry == nil || e.resource.entry.Problem != nil || t.excludes(e.resource.entry.Names()) {
+		if e.failed || e.decision.Forget || e.resource.entry == nil || e.resource.entry.Problem != nil ||
+			t.excludes(e.resource.entry.Names()) {
 			continue
 		}
 		if !e.decision.State.Migrated() || isAboutPermission(e.state.Status.Conditions) {
@@ -125,7 +135,8 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 	for _, e := range asked {
 		missing := lacking[e.resource.entry.GroupResource]
 		e.forbidden = missing != nil
-		if e.forbidden && !inventory.ExemptFromPolicies(e.resource.entry.GroupResource) { // no role will ever be extended to these
+		// no role will ever be extended to these
+		if e.forbidden && !inventory.ExemptFromPolicies(e.resource.entry.GroupResource) {
 			t.permits.forbid(e.name)
 		}
 		if err := t.tellPermission(ctx, e, missing); err != nil {
@@ -136,7 +147,8 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 }
 
 // lacking returns what the account lacks to migrate each resource, where it lacks anything.
-func (t *trigger) lacking(ctx context.Context, asked []*entryPlan) (map[schema.GroupResource]*access.ForbiddenError, error) {
+func (t *trigger) lacking(ctx context.Context,
+	asked []*entryPlan) (map[schema.GroupResource]*access.ForbiddenError, error) {
 	all, err := t.permits.ask(ctx, everything)
 	if err != nil || all == nil {
 		return nil, err
@@ -155,8 +167,8 @@ func (t *trigger) lacking(ctx context.Context, asked []*entryPlan) (map[schema.G
 	return lacking, nil
 }
 
-// inForce is how long to wait at most until an API server's authorizer knows a grant; it learns of it by a watch, usually
-// within milliseconds.
+// inForce is how long to wait at most until an API server's authorizer knows a grant; it learns of it by a watch,
+// usually within milliseconds.
 const inForce = 5 * time.Second
 
 // untilGranted asks again until nothing of what was granted is lacking.
@@ -184,7 +196,8 @@ func (t *trigger) tellPermission(ctx context.Context, e *entryPlan, missing *acc
 	if !needed || slices.Contains(all, next) {
 		return nil
 	}
-	others := slices.DeleteFunc(slices.Clone(all), func(c v1alpha1.Condition) bool { return c.Type == v1alpha1.Permitted })
+	others := slices.DeleteFunc(slices.Clone(all),
+		func(c v1alpha1.Condition) bool { return c.Type == v1alpha1.Permitted })
 	e.state.Status.Conditions = append(others, next)
 	e.state.Status.State = phase(&e.state.Status)
 	if err := t.client.Status().Update(ctx, e.state); err != nil {

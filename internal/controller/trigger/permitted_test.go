@@ -19,23 +19,29 @@ import (
 )
 
 func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
-	lacks := &access.ForbiddenError{Permission: access.Permission{Verb: "patch", Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}}}
+	lacks := &access.ForbiddenError{Permission: access.Permission{Verb: "patch",
+		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}}}
 	begun, now := metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
 	forbidden, ok := permitted(nil, lacks, begun)
 	if !ok || forbidden.Status != metav1.ConditionFalse || forbidden.Reason != v1alpha1.ReasonForbidden ||
-		forbidden.Message != "forbidden: the worker cannot patch widgets.demo.example.com, so that no migration is asked for. Try: kube-migrator install" {
+		forbidden.Message != "forbidden: the worker cannot patch widgets.demo.example.com, so that no migration is "+
+			"asked for. Try: kube-migrator install" {
 		t.Errorf("the first time: %v, %+v", ok, forbidden)
 	}
-	policies := &access.ForbiddenError{Permission: access.Permission{Verb: "get", Resource: schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}}}
-	if c, ok := permitted(nil, policies, begun); !ok || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonByHand ||
-		!strings.HasSuffix(c.Message, "an administrator migrates them. Try: kube-migrator migrate validatingadmissionpolicies.admissionregistration.k8s.io") {
+	policies := &access.ForbiddenError{Permission: access.Permission{Verb: "get",
+		Resource: schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}}}
+	if c, ok := permitted(nil, policies, begun); !ok || c.Status != metav1.ConditionFalse ||
+		c.Reason != v1alpha1.ReasonByHand ||
+		!strings.HasSuffix(c.Message, "an administrator migrates them. Try: kube-migrator migrate "+
+			"validatingadmissionpolicies.admissionregistration.k8s.io") {
 		t.Errorf("what no policy guards: %v, %+v", ok, c)
 	}
 	before := []v1alpha1.Condition{{Type: v1alpha1.Migrated}, forbidden}
 	if again, ok := permitted(before, lacks, now); !ok || again != forbidden {
 		t.Errorf("again: %v, %+v, want no change of %+v", ok, again, forbidden)
 	}
-	if granted, ok := permitted(before, nil, now); !ok || granted.Status != metav1.ConditionTrue || granted.LastTransitionTime != now {
+	if granted, ok := permitted(before, nil, now); !ok || granted.Status != metav1.ConditionTrue ||
+		granted.LastTransitionTime != now {
 		t.Errorf("once it is granted: %v, %+v", ok, granted)
 	}
 	if c, ok := permitted(before[:1], nil, now); ok {
@@ -46,7 +52,8 @@ func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
 // Alerts on what is forbidden name `kube-migrator install` as the way out, which does not help here.
 func TestWhatAnAdministratorMigratesByHandIsNotCountedAsForbidden(t *testing.T) {
 	for reason, want := range map[string]bool{v1alpha1.ReasonForbidden: true, v1alpha1.ReasonByHand: false} {
-		s := &v1alpha1.StorageStateStatus{Conditions: []v1alpha1.Condition{{Type: v1alpha1.Permitted, Status: metav1.ConditionFalse, Reason: reason}}}
+		s := &v1alpha1.StorageStateStatus{Conditions: []v1alpha1.Condition{{Type: v1alpha1.Permitted,
+			Status: metav1.ConditionFalse, Reason: reason}}}
 		if got := slices.Contains(measure(s).reasons, abnormalForbidden); got != want {
 			t.Errorf("with the reason %s it counts as forbidden: %t, want %t", reason, got, want)
 		}
@@ -67,6 +74,7 @@ func TestForbiddenResourcesLeaveTheNumberOfSeriesBounded(t *testing.T) {
 	}
 	families, err := registry.Gather()
 	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != mostNamed || p.missing != 5000 {
-		t.Errorf("%d families (%v), %d missing, want %d series and 5,000 missing", len(families), err, p.missing, mostNamed)
+		t.Errorf("%d families (%v), %d missing, want %d series and 5,000 missing", len(families),
+			err, p.missing, mostNamed)
 	}
 }

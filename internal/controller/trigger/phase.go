@@ -27,7 +27,8 @@ func isUnknown(s *v1alpha1.StorageStateStatus) bool {
 	return len(s.PersistedStorageVersionHashes) == 0 || slices.Contains(s.PersistedStorageVersionHashes, ledger.Unknown)
 }
 
-// disagree reports whether API servers encode the resource in different versions. One that does not answer any more counts with what it showed last.
+// disagree reports whether API servers encode the resource in different versions. One that does not answer any more
+// counts with what it showed last.
 func disagree(s *v1alpha1.StorageStateStatus) bool {
 	shown := map[string]bool{}
 	for _, server := range s.ServerStorageVersions {
@@ -35,10 +36,12 @@ func disagree(s *v1alpha1.StorageStateStatus) bool {
 			shown[server.EncodingVersionHash] = true
 		}
 	}
-	return len(shown) > 1 || conditionOf(s.Conditions, v1alpha1.AllEncodingVersionsEqual).Status == metav1.ConditionFalse
+	return len(shown) > 1 || conditionOf(s.Conditions,
+		v1alpha1.AllEncodingVersionsEqual).Status == metav1.ConditionFalse
 }
 
-// haveDisagreed reports whether API servers disagreed when all of them were asked last: they have not been seen to agree since.
+// haveDisagreed reports whether API servers disagreed when all of them were asked last: they have not been seen to
+// agree since.
 func haveDisagreed(conditions []v1alpha1.Condition) bool {
 	reason := conditionOf(conditions, v1alpha1.AllEncodingVersionsEqual).Reason
 	return reason == v1alpha1.ReasonDisagreement || reason == v1alpha1.ReasonUnresolved

@@ -18,7 +18,8 @@ import (
 func stateThat(t *testing.T, change func(*ledger.State, *agreement.View)) *v1alpha1.StorageStateStatus {
 	t.Helper()
 	s, v := full, view
-	s.Persisted, s.Servers, s.OnlyDecodable = []string{"h1", "h2"}, []ledger.Server{{ID: "api-1", Hash: "h2", Answered: true}, {ID: "api-2", Hash: "h2", Answered: true}}, false
+	s.Persisted, s.Servers, s.OnlyDecodable = []string{"h1", "h2"},
+		[]ledger.Server{{ID: "api-1", Hash: "h2", Answered: true}, {ID: "api-2", Hash: "h2", Answered: true}}, false
 	change(&s, &v)
 	written := status(new(v1alpha1.StorageStateStatus), s, &v, "", noon)
 	return &written
@@ -55,14 +56,26 @@ func TestOneWordSumsUpWhatHasToBeResolvedFirst(t *testing.T) {
 		also   func(*v1alpha1.StorageStateStatus)
 		want   v1alpha1.StoragePhase
 	}{
-		"proven":                             {proven, as, v1alpha1.StorageMigrated},
-		"two versions":                       {func(*ledger.State, *agreement.View) {}, as, v1alpha1.StorageNotMigrated},
-		"unknown":                            {unknown, as, v1alpha1.StorageUnknown},
-		"nothing recorded":                   {func(s *ledger.State, _ *agreement.View) { s.Persisted = nil }, as, v1alpha1.StorageUnknown},
-		"disagreement":                       {disagreeing, as, v1alpha1.StorageDisagreed},
-		"a disagreement, one of them silent": {func(s *ledger.State, v *agreement.View) { silent(s, v); s.Servers[0].Hash = "h1" }, as, v1alpha1.StorageDisagreed},
-		"unknown, and a disagreement":        {func(s *ledger.State, v *agreement.View) { unknown(s, v); disagreeing(s, v) }, as, v1alpha1.StorageDisagreed},
-		"unknown, and no permission":         {unknown, forbid, v1alpha1.StorageForbidden},
+		"proven": {proven, as, v1alpha1.StorageMigrated},
+		"two versions": {func(*ledger.State, *agreement.View) {}, as,
+			v1alpha1.StorageNotMigrated},
+		"unknown": {unknown, as, v1alpha1.StorageUnknown},
+		"nothing recorded": {func(s *ledger.State,
+			_ *agreement.View) {
+			s.Persisted = nil
+		}, as, v1alpha1.StorageUnknown},
+		"disagreement": {disagreeing, as, v1alpha1.StorageDisagreed},
+		"a disagreement, one of them silent": {func(s *ledger.State,
+			v *agreement.View) {
+			silent(s, v)
+			s.Servers[0].Hash = "h1"
+		}, as, v1alpha1.StorageDisagreed},
+		"unknown, and a disagreement": {func(s *ledger.State,
+			v *agreement.View) {
+			unknown(s, v)
+			disagreeing(s, v)
+		}, as, v1alpha1.StorageDisagreed},
+		"unknown, and no permission":                     {unknown, forbid, v1alpha1.StorageForbidden},
 		"proven, and no permission, which is not needed": {proven, forbid, v1alpha1.StorageMigrated},
 		"excluded": {unknown, exclude, v1alpha1.StorageExcluded},
 	} {

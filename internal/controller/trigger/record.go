@@ -26,8 +26,9 @@ func uid(text string) types.UID { return types.UID(text) }
 // recorded is what a StorageState says, as the ledger has it.
 func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
 	state := ledger.State{
-		Persisted: s.PersistedStorageVersionHashes, Current: s.CurrentStorageVersionHash, Heartbeat: s.LastHeartbeatTime.Time,
-		Traces: s.Traces, After: number(s.RequiredStartResourceVersion), OnlyDecodable: s.OnlyDecodable,
+		Persisted: s.PersistedStorageVersionHashes, Current: s.CurrentStorageVersionHash,
+		Heartbeat: s.LastHeartbeatTime.Time,
+		Traces:    s.Traces, After: number(s.RequiredStartResourceVersion), OnlyDecodable: s.OnlyDecodable,
 		Collection: ledger.Collection{ResourceVersion: number(s.ResourceVersion)},
 	}
 	if w := s.Witness; w != nil && number(w.ResourceVersion) != 0 {
@@ -39,7 +40,8 @@ func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
 	}
 	for _, server := range s.ServerStorageVersions {
 		state.Servers = append(state.Servers, ledger.Server{
-			ID: server.APIServerID, Process: server.HolderIdentity, Hash: server.EncodingVersionHash, Answered: server.Answered,
+			ID: server.APIServerID, Process: server.HolderIdentity, Hash: server.EncodingVersionHash,
+			Answered: server.Answered,
 		})
 	}
 	if d := s.Definition; d != nil {
@@ -72,12 +74,14 @@ const (
 )
 
 // status is what a StorageState says after a decision: the ledger's State word for word, and the same for people. Pure.
-func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.View, doubt string, now time.Time) v1alpha1.StorageStateStatus {
+func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.View, doubt string,
+	now time.Time) v1alpha1.StorageStateStatus {
 	readable := readables(before, v)
 	next := v1alpha1.StorageStateStatus{
 		PersistedStorageVersionHashes: s.Persisted, CurrentStorageVersionHash: s.Current,
 		LastHeartbeatTime: metav1.NewTime(s.Heartbeat.Truncate(time.Second)),
-		CurrentVersion:    readable[s.Current], RequiredStartResourceVersion: decimal(s.After), OnlyDecodable: s.OnlyDecodable,
+		CurrentVersion:    readable[s.Current], RequiredStartResourceVersion: decimal(s.After),
+		OnlyDecodable:          s.OnlyDecodable,
 		HeartbeatPeriodSeconds: before.HeartbeatPeriodSeconds, Excluded: before.Excluded,
 		Requested: before.Requested, Conditions: before.Conditions,
 	}
@@ -93,14 +97,16 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 	if c := s.Collection; c.ResourceVersion > 0 {
 		next.ResourceVersion = decimal(c.ResourceVersion)
 		if c.Witness.UID != "" {
-			next.Witness = &v1alpha1.RecordedWitness{UID: string(c.Witness.UID), ResourceVersion: decimal(c.Witness.ResourceVersion)}
+			next.Witness = &v1alpha1.RecordedWitness{UID: string(c.Witness.UID),
+				ResourceVersion: decimal(c.Witness.ResourceVersion)}
 		}
 	}
 	if len(s.Traces) <= mostTraces { // none are none that can be compared
 		next.Traces = s.Traces
 	}
 	if d := s.Definition; d != nil {
-		next.Definition = &v1alpha1.RecordedDefinition{UID: string(d.UID), Generation: d.Generation, StorageVersionHash: d.Hash}
+		next.Definition = &v1alpha1.RecordedDefinition{UID: string(d.UID), Generation: d.Generation,
+			StorageVersionHash: d.Hash}
 	}
 	if e := s.Epoch; e != nil {
 		next.AgreedEncodingVersion = readable[e.Hash]
@@ -109,7 +115,8 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 			next.Evidence = v.Evidence.String()
 			next.Epoch.Evidence, next.Epoch.Since = next.Evidence, sinceOf(before.Epoch, v)
 		} else if before.Epoch != nil {
-			next.Evidence, next.Epoch.Evidence, next.Epoch.Since = before.Evidence, before.Epoch.Evidence, before.Epoch.Since
+			next.Evidence, next.Epoch.Evidence, next.Epoch.Since = before.Evidence,
+				before.Epoch.Evidence, before.Epoch.Since
 		}
 	}
 	at := metav1.NewTime(now.Truncate(time.Second))
@@ -127,7 +134,8 @@ func sinceOf(before *v1alpha1.Epoch, v *agreement.View) metav1.Time {
 	return since
 }
 
-// readables are the versions that hashes stand for, as far as anybody knows: "v2", with the group where that is another's.
+// readables are the versions that hashes stand for, as far as anybody knows: "v2", with the group where that is
+// another's.
 func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[string]string {
 	known := map[string]string{}
 	for i, hash := range before.PersistedStorageVersionHashes {
@@ -165,8 +173,10 @@ func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[strin
 }
 
 // conditions are AllEncodingVersionsEqual and Migrated; others are kept as they are.
-func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, doubt string, now metav1.Time) []v1alpha1.Condition {
-	equal := v1alpha1.Condition{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonNotKnown, Message: "The API servers could not all be asked"}
+func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, doubt string,
+	now metav1.Time) []v1alpha1.Condition {
+	equal := v1alpha1.Condition{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionUnknown,
+		Reason: v1alpha1.ReasonNotKnown, Message: "The API servers could not all be asked"}
 	if haveDisagreed(before) {
 		equal.Reason = v1alpha1.ReasonUnresolved
 	}
@@ -178,7 +188,8 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 			}
 		}
 	case s.Epoch != nil:
-		equal.Status, equal.Reason, equal.Message = metav1.ConditionTrue, v1alpha1.ReasonAgreement, "All API servers encode in one version ("+v.Evidence.String()+")"
+		equal.Status, equal.Reason, equal.Message = metav1.ConditionTrue, v1alpha1.ReasonAgreement,
+			"All API servers encode in one version ("+v.Evidence.String()+")"
 	case isWeak(s, v):
 		equal.Reason, equal.Message = v1alpha1.ReasonOnlySampled, weakness(v)
 		if v.Evidence == migrate.Observed {
@@ -189,19 +200,23 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 	case v.Why != "":
 		equal.Message = v.Why
 	}
-	migrated := v1alpha1.Condition{Type: v1alpha1.Migrated, Status: metav1.ConditionFalse, Reason: "NotProven", Message: "Objects may be stored in other versions than the current one"}
+	migrated := v1alpha1.Condition{Type: v1alpha1.Migrated, Status: metav1.ConditionFalse, Reason: "NotProven",
+		Message: "Objects may be stored in other versions than the current one"}
 	switch {
 	case s.Migrated() && s.OnlyDecodable:
 		migrated.Status, migrated.Reason = metav1.ConditionTrue, "OnlyDecodable"
-		migrated.Message = "Nothing can be rewritten: every API server declares that it can decode no version but the current one. No migration has proven that nothing else is stored"
+		migrated.Message = "Nothing can be rewritten: every API server declares that it can decode no version but " +
+			"the current one. No migration has proven that nothing else is stored"
 	case s.Migrated():
-		migrated.Status, migrated.Reason, migrated.Message = metav1.ConditionTrue, "Proven", "Everything that is stored is in the current version"
+		migrated.Status, migrated.Reason, migrated.Message = metav1.ConditionTrue, "Proven",
+			"Everything that is stored is in the current version"
 	case doubt != "":
 		migrated.Reason, migrated.Message = "Doubt", "What is stored is not known: "+doubt
 	case slices.Contains(s.Persisted, ledger.Unknown):
 		for _, c := range before {
 			if c.Type == v1alpha1.Migrated && c.Reason == "Doubt" {
-				migrated.Reason, migrated.Message = c.Reason, c.Message // why it was doubted stays readable until it is proven
+				// why it was doubted stays readable until it is proven
+				migrated.Reason, migrated.Message = c.Reason, c.Message
 			}
 		}
 	}
@@ -214,23 +229,28 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 	return next
 }
 
-// isWeak reports whether the API servers agree, as far as can be seen, and the ledger was not told so because that is not evidence enough: it takes every
-// other agreement in which no server shows another version.
+// isWeak reports whether the API servers agree, as far as can be seen, and the ledger was not told so because that is
+// not evidence enough: it takes every other agreement in which no server shows another version.
 func isWeak(s ledger.State, v *agreement.View) bool {
 	return s.Epoch == nil && v.Epoch != nil &&
-		!slices.ContainsFunc(s.Servers, func(server ledger.Server) bool { return server.Hash != "" && server.Hash != v.Epoch.Hash })
+		!slices.ContainsFunc(s.Servers, func(server ledger.Server) bool {
+			return server.Hash != "" &&
+				server.Hash != v.Epoch.Hash
+		})
 }
 
 // weakness says why an agreement proves nothing.
 func weakness(v *agreement.View) string {
-	text := fmt.Sprintf("As far as can be seen, all API servers encode in one version, but the evidence is only %v, and the installation requires more", v.Evidence)
+	text := fmt.Sprintf("As far as can be seen, all API servers encode in one version, but the evidence is only %v, "+
+		"and the installation requires more", v.Evidence)
 	if v.Why != "" {
 		text += ": " + v.Why
 	}
 	return text
 }
 
-// sameButHeartbeat reports whether nothing moved but what tells when the look was. A position that is recorded for the first time counts.
+// sameButHeartbeat reports whether nothing moved but what tells when the look was. A position that is recorded for the
+// first time counts.
 func sameButHeartbeat(a, b v1alpha1.StorageStateStatus) bool {
 	if a.ResourceVersion != "" {
 		a.ResourceVersion, a.Witness = b.ResourceVersion, b.Witness

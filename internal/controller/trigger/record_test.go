@@ -21,19 +21,23 @@ var (
 	noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	// full has everything that the ledger can record.
 	full = ledger.State{
-		Persisted: []string{ledger.Unknown, "h1", "h2"}, Current: "h2", Heartbeat: noon, After: 7, Traces: []string{"t1", "t2"},
+		Persisted: []string{ledger.Unknown, "h1", "h2"}, Current: "h2", Heartbeat: noon, After: 7,
+		Traces:     []string{"t1", "t2"},
 		Collection: ledger.Collection{ResourceVersion: 99, Witness: ledger.Witness{UID: "w", ResourceVersion: 98}},
 		Epoch:      &ledger.Epoch{Hash: "h2", Processes: []string{"p1", "p2"}, UID: "u", Generation: 4},
 		Servers: []ledger.Server{
-			{ID: "api-1", Process: "p1", Hash: "h2", Answered: true}, {ID: "api-2", Process: "p2", Answered: true}, {ID: "192.0.2.3"},
+			{ID: "api-1", Process: "p1", Hash: "h2", Answered: true},
+			{ID: "api-2", Process: "p2", Answered: true}, {ID: "192.0.2.3"},
 		},
 		Definition: &ledger.Definition{UID: "u", Generation: 4, Hash: "h2"}, OnlyDecodable: true,
 	}
 	view = agreement.View{
-		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Evidence: migrate.Observed, Version: "demo.example.com/v2",
+		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Evidence: migrate.Observed,
+		Version:    "demo.example.com/v2",
 		Servers:    []agreement.Server{{ID: "api-1", Hash: "h2", Version: "demo.example.com/v2"}},
 		Definition: &agreement.Definition{Hashes: map[string]string{"v1": "h1"}},
-		Epoch:      &migrate.Epoch{Hash: "h2", Servers: []string{"p1", "p2"}, CRDUID: "u", CRDGeneration: 4, Since: noon, Evidence: migrate.Observed},
+		Epoch: &migrate.Epoch{Hash: "h2", Servers: []string{"p1", "p2"}, CRDUID: "u", CRDGeneration: 4,
+			Since: noon, Evidence: migrate.Observed},
 	}
 )
 
@@ -42,7 +46,8 @@ func TestAStorageStateKeepsEverythingThatTheLedgerRecords(t *testing.T) {
 	for name, s := range map[string]ledger.State{
 		"everything": full,
 		"a beginning": {
-			Persisted: []string{ledger.Unknown}, Current: ledger.Unknown, Heartbeat: noon, After: 1, Traces: []string{"t"},
+			Persisted: []string{ledger.Unknown}, Current: ledger.Unknown, Heartbeat: noon,
+			After: 1, Traces: []string{"t"},
 			Servers: []ledger.Server{{ID: "api-1", Process: "p1"}},
 		},
 	} {
@@ -62,7 +67,8 @@ func TestAStorageStateTellsPeopleVersions(t *testing.T) {
 	if diff := cmp.Diff([]string{ledger.Unknown, "v1", "v2"}, s.PersistedVersions); diff != "" {
 		t.Errorf("persistedVersions (-want +got):\n%s", diff)
 	}
-	if s.CurrentVersion != "v2" || s.AgreedEncodingVersion != "v2" || s.Evidence != "Observed" || s.ServerStorageVersions[0].EncodingVersion != "v2" {
+	if s.CurrentVersion != "v2" || s.AgreedEncodingVersion != "v2" || s.Evidence != "Observed" ||
+		s.ServerStorageVersions[0].EncodingVersion != "v2" {
 		t.Errorf("status is %+v", s)
 	}
 	// A version that nobody shows any more is still known by its name.
@@ -75,7 +81,8 @@ func TestAStorageStateTellsPeopleVersions(t *testing.T) {
 
 func TestConditionsSayWhatIsKnown(t *testing.T) {
 	disagree, silent, sampled := view, view, view
-	sampled.Evidence, sampled.Why = migrate.Sampled, "API servers older than 1.35 do not show that they were restarted (v1.33.13)"
+	sampled.Evidence, sampled.Why = migrate.Sampled,
+		"API servers older than 1.35 do not show that they were restarted (v1.33.13)"
 	disagree.Epoch, disagree.Disagree, disagree.Why = nil, true, "api-1 writes v1, api-2 writes v2"
 	silent.Epoch, silent.Why = nil, "api-2 does not answer"
 	lost := full
@@ -86,7 +93,8 @@ func TestConditionsSayWhatIsKnown(t *testing.T) {
 	proven.Persisted, proven.OnlyDecodable = []string{"h2"}, false
 	assumed := proven
 	assumed.OnlyDecodable = true
-	if got := conditions(nil, assumed, &view, "", metav1.NewTime(noon))[1]; got.Status != metav1.ConditionTrue || got.Reason != "OnlyDecodable" {
+	if got := conditions(nil, assumed, &view, "", metav1.NewTime(noon))[1]; got.Status != metav1.ConditionTrue ||
+		got.Reason != "OnlyDecodable" {
 		t.Errorf("what is not proven is told as %+v", got)
 	}
 	for name, c := range map[string]struct {
@@ -96,13 +104,18 @@ func TestConditionsSayWhatIsKnown(t *testing.T) {
 		equal, migrated metav1.ConditionStatus
 		says            string
 	}{
-		"agreement":    {full, view, "", metav1.ConditionTrue, metav1.ConditionFalse, "All API servers encode in one version (Observed)"},
-		"proof":        {proven, view, "", metav1.ConditionTrue, metav1.ConditionTrue, "All API servers encode in one version (Observed)"},
+		"agreement": {full, view, "", metav1.ConditionTrue, metav1.ConditionFalse,
+			"All API servers encode in one version (Observed)"},
+		"proof": {proven, view, "", metav1.ConditionTrue, metav1.ConditionTrue,
+			"All API servers encode in one version (Observed)"},
 		"disagreement": {lost, disagree, "", metav1.ConditionFalse, metav1.ConditionFalse, disagree.Why},
 		"silence":      {lost, silent, "because", metav1.ConditionUnknown, metav1.ConditionFalse, silent.Why},
-		"weak evidence": {lost, sampled, "because", metav1.ConditionUnknown, metav1.ConditionFalse, "As far as can be seen, all API servers encode in one version, " +
-			"but the evidence is only Sampled, and the installation requires more: API servers older than 1.35 do not show that they were restarted (v1.33.13)"},
-		"weak evidence against a server that shows another version": {divided, sampled, "because", metav1.ConditionUnknown, metav1.ConditionFalse, sampled.Why},
+		"weak evidence": {lost, sampled, "because", metav1.ConditionUnknown, metav1.ConditionFalse,
+			"As far as can be seen, all API servers encode in one version, " +
+				"but the evidence is only Sampled, and the installation requires more: API servers older than 1.35 " +
+				"do not show that they were restarted (v1.33.13)"},
+		"weak evidence against a server that shows another version": {divided, sampled, "because",
+			metav1.ConditionUnknown, metav1.ConditionFalse, sampled.Why},
 	} {
 		got := conditions(nil, c.state, &c.view, c.doubt, metav1.NewTime(noon))
 		if got[0].Status != c.equal || got[0].Message != c.says || got[1].Status != c.migrated {
@@ -124,7 +137,8 @@ func TestOnlyOurOwnMigrationIsAskedWith(t *testing.T) {
 		return m
 	}
 	all := []v1alpha1.StorageVersionMigration{
-		migration("a-users", "events.k8s.io", "events", false), migration("another", "demo.example.com", "widgets", true), migration("ours", "", "events", true),
+		migration("a-users", "events.k8s.io", "events", false),
+		migration("another", "demo.example.com", "widgets", true), migration("ours", "", "events", true),
 	}
 	if m := own(all, []string{"events.events.k8s.io", "events"}); m == nil || m.Name != "ours" {
 		t.Errorf("ours is %+v", m)
@@ -139,7 +153,8 @@ func TestASuccessIsAProofOfItsOwnRunOnly(t *testing.T) {
 	m.Status.CompletedGeneration, m.Status.Run.Generation, m.Status.StorageVersionHash = 2, 2, "h2"
 	m.Status.Epoch = &v1alpha1.Epoch{Servers: []string{"p1"}}
 	m.Status.Run.StartResourceVersion = "41"
-	if got := migrationOf(m); got.Proof == nil || got.Proof.Start != 41 || got.Proof.Epoch.Hash != "h2" || got.Generation != 3 || got.Started {
+	if got := migrationOf(m); got.Proof == nil || got.Proof.Start != 41 || got.Proof.Epoch.Hash != "h2" ||
+		got.Generation != 3 || got.Started {
 		t.Errorf("migration is %+v", got)
 	}
 	m.Status.Run.Generation = 3 // the epoch is that of the next run
@@ -150,7 +165,8 @@ func TestASuccessIsAProofOfItsOwnRunOnly(t *testing.T) {
 
 func TestTheMigrationsOfAResourceAreOursAndAllOthers(t *testing.T) {
 	events := func(group string, change func(*v1alpha1.StorageVersionMigration)) v1alpha1.StorageVersionMigration {
-		m := v1alpha1.StorageVersionMigration{Spec: v1alpha1.StorageVersionMigrationSpec{Generation: 1, Resource: v1alpha1.GroupVersionResource{Group: group, Resource: "events"}}}
+		m := v1alpha1.StorageVersionMigration{Spec: v1alpha1.StorageVersionMigrationSpec{Generation: 1,
+			Resource: v1alpha1.GroupVersionResource{Group: group, Resource: "events"}}}
 		change(&m)
 		return m
 	}
@@ -161,14 +177,19 @@ func TestTheMigrationsOfAResourceAreOursAndAllOthers(t *testing.T) {
 		events("events.k8s.io", func(m *v1alpha1.StorageVersionMigration) {
 			m.Labels, m.Spec.Generation, m.Spec.State = labels(), 4, v1alpha1.Paused
 		}),
-		events("events.k8s.io", func(m *v1alpha1.StorageVersionMigration) { m.DeletionTimestamp = &metav1.Time{Time: noon} }),
+		events("events.k8s.io", func(
+			m *v1alpha1.StorageVersionMigration,
+		) {
+			m.DeletionTimestamp = &metav1.Time{Time: noon}
+		}),
 		events("events.k8s.io", func(m *v1alpha1.StorageVersionMigration) { m.Status.State = v1alpha1.PhaseFailed }),
 	}
 	ours, others := migrationsOf(all, []string{"events.events.k8s.io", "events"})
 	if diff := cmp.Diff(ledger.Migration{Generation: 4}, ours); diff != "" {
 		t.Errorf("ours (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]ledger.Migration{{Generation: 1, Held: true}, {Generation: 1, Held: true}, {Generation: 1, Failed: true}}, others); diff != "" {
+	if diff := cmp.Diff([]ledger.Migration{{Generation: 1, Held: true}, {Generation: 1, Held: true},
+		{Generation: 1, Failed: true}}, others); diff != "" {
 		t.Errorf("others (-want +got):\n%s", diff)
 	}
 	all[3].Spec.State = v1alpha1.Cancelled
@@ -200,6 +221,7 @@ func TestAStorageStateTellsHowOftenItIsRenewedAndWhetherTheResourceIsLeftOut(t *
 	}
 	before := &v1alpha1.StorageStateStatus{HeartbeatPeriodSeconds: 90, Excluded: true}
 	if after := status(before, full, nil, "", noon); after.HeartbeatPeriodSeconds != 90 || !after.Excluded {
-		t.Errorf("without a look: %d s, excluded %t, want what was recorded", after.HeartbeatPeriodSeconds, after.Excluded)
+		t.Errorf("without a look: %d s, excluded %t, want what was recorded",
+			after.HeartbeatPeriodSeconds, after.Excluded)
 	}
 }

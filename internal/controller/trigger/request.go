@@ -32,8 +32,8 @@ func labels() map[string]string {
 	return map[string]string{nameLabel: program, managedByLabel: program}
 }
 
-// own returns the migration that this program asks with about a resource, by any of its names; nil if there is none. Those that users
-// made are theirs: they are carried out and count like any other, and are never raised here.
+// own returns the migration that this program asks with about a resource, by any of its names; nil if there is none.
+// Those that users made are theirs: they are carried out and count like any other, and are never raised here.
 func own(all []v1alpha1.StorageVersionMigration, names []string) *v1alpha1.StorageVersionMigration {
 	for i := range all {
 		if m := &all[i]; m.Labels[managedByLabel] == program && about(m, names) {
@@ -60,8 +60,10 @@ func stateName(group, resource string) string {
 	return resource + "." + group
 }
 
-// migrationsOf is what the ledger wants to know of the migrations of a resource, by any of its names: our own, and all others.
-func migrationsOf(all []v1alpha1.StorageVersionMigration, names []string) (ours ledger.Migration, others []ledger.Migration) {
+// migrationsOf is what the ledger wants to know of the migrations of a resource, by any of its names: our own, and all
+// others.
+func migrationsOf(all []v1alpha1.StorageVersionMigration,
+	names []string) (ours ledger.Migration, others []ledger.Migration) {
 	mine := own(all, names)
 	for i := range all {
 		switch m := &all[i]; {
@@ -84,8 +86,10 @@ func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
 		Generation: m.Spec.Generation, Completed: s.CompletedGeneration, Failed: s.State == v1alpha1.PhaseFailed,
 		Started: s.Run.Generation == m.Spec.Generation, Start: start, Held: m.Spec.State == v1alpha1.Cancelled,
 	}
-	if s.CompletedGeneration > 0 && s.Run.Generation == s.CompletedGeneration && s.Epoch != nil && s.StorageVersionHash != "" {
-		known.Proof = &ledger.Proof{Start: start, Epoch: epochOf(s.Epoch, s.StorageVersionHash), Baseline: number(s.ResourceVersion)}
+	if s.CompletedGeneration > 0 && s.Run.Generation == s.CompletedGeneration && s.Epoch != nil &&
+		s.StorageVersionHash != "" {
+		known.Proof = &ledger.Proof{Start: start, Epoch: epochOf(s.Epoch, s.StorageVersionHash),
+			Baseline: number(s.ResourceVersion)}
 	}
 	return known
 }
@@ -115,8 +119,8 @@ type asker struct {
 	pace v1alpha1.Pace
 }
 
-// ask raises the generation of a resource's migration, or creates it, and returns it; nil where nothing is asked for. requested says that there was one before. Dying before or
-// after changes nothing: what is recorded asks again.
+// ask raises the generation of a resource's migration, or creates it, and returns it; nil where nothing is asked for.
+// requested says that there was one before. Dying before or after changes nothing: what is recorded asks again.
 func (a *asker) ask(
 	ctx context.Context, r inventory.Resource, all migrations, d ledger.Decision, requested bool,
 ) (*v1alpha1.StorageVersionMigration, error) {
@@ -143,8 +147,10 @@ func (a *asker) ask(
 // priority is less than that of what a person asks for.
 func priority(r inventory.Resource) int32 { return 1 + int32(r.Risk()) } //nolint:gosec // at most inventory.MostRisk
 
-// raise raises the generation, unless somebody has changed it since it was read. A status that moved meanwhile is no matter.
-func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, r inventory.Resource, d ledger.Decision) error {
+// raise raises the generation, unless somebody has changed it since it was read. A status that moved meanwhile is no
+// matter.
+func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, r inventory.Resource,
+	d ledger.Decision) error {
 	type change struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
@@ -182,13 +188,16 @@ func oneLine(text string) string {
 // paceOf is a pace with the default bounds where it has none.
 func paceOf(pace, otherwise v1alpha1.Pace) v1alpha1.Pace {
 	return v1alpha1.Pace{
-		MaxObjectsPerSecond: cmp.Or(pace.MaxObjectsPerSecond, otherwise.MaxObjectsPerSecond), MaxInFlight: cmp.Or(pace.MaxInFlight, otherwise.MaxInFlight),
-		MaxBytesPerSecond: cmp.Or(pace.MaxBytesPerSecond, otherwise.MaxBytesPerSecond),
+		MaxObjectsPerSecond: cmp.Or(pace.MaxObjectsPerSecond, otherwise.MaxObjectsPerSecond),
+		MaxInFlight:         cmp.Or(pace.MaxInFlight, otherwise.MaxInFlight),
+		MaxBytesPerSecond:   cmp.Or(pace.MaxBytesPerSecond, otherwise.MaxBytesPerSecond),
 	}
 }
 
-// object is the migration of a resource that has none. A cluster-scoped object has a cluster-scoped owner: the installation's namespace.
-func (a *asker) object(ctx context.Context, r inventory.Resource, all migrations) (*v1alpha1.StorageVersionMigration, error) {
+// object is the migration of a resource that has none. A cluster-scoped object has a cluster-scoped owner: the
+// installation's namespace.
+func (a *asker) object(ctx context.Context, r inventory.Resource,
+	all migrations) (*v1alpha1.StorageVersionMigration, error) {
 	namespace := new(corev1.Namespace)
 	if err := a.live.Get(ctx, client.ObjectKey{Name: a.namespace}, namespace); err != nil {
 		return nil, fmt.Errorf("read the namespace that owns what is created: %w", err)
@@ -203,10 +212,12 @@ func (a *asker) object(ctx context.Context, r inventory.Resource, all migrations
 	m := &v1alpha1.StorageVersionMigration{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: labels(),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: namespace.Name, UID: namespace.UID}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace",
+				Name: namespace.Name, UID: namespace.UID}},
 		},
 		Spec: v1alpha1.StorageVersionMigrationSpec{
-			Resource: v1alpha1.GroupVersionResource{Group: r.Group, Resource: r.Resource}, GroupVersions: GroupVersions(r), Pace: a.pace,
+			Resource:      v1alpha1.GroupVersionResource{Group: r.Group, Resource: r.Resource},
+			GroupVersions: GroupVersions(r), Pace: a.pace,
 		},
 	}
 	return m, nil

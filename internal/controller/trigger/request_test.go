@@ -47,13 +47,18 @@ func TestWhatIsAskedForHasTheDefaultBoundsUnlessItHasItsOwn(t *testing.T) {
 		before    *v1alpha1.Pace // nil: there is no migration yet
 		want      string         // of the patch
 	}{
-		"a migration that is created":        {otherwise: bounds},
-		"no bounds by default":               {before: &v1alpha1.Pace{}, want: unchanged},
-		"a migration without bounds":         {bounds, &v1alpha1.Pace{}, `{"op":"add","path":"/spec/pace","value":{"maxObjectsPerSecond":50,"maxInFlight":4}}`},
-		"a user has bounded requests alone":  {bounds, &v1alpha1.Pace{MaxInFlight: 9}, `{"op":"add","path":"/spec/pace","value":{"maxObjectsPerSecond":50,"maxInFlight":9}}`},
-		"a bandwidth by default":             {v1alpha1.Pace{MaxBytesPerSecond: 1000}, &v1alpha1.Pace{MaxInFlight: 9}, `{"op":"add","path":"/spec/pace","value":{"maxInFlight":9,"maxBytesPerSecond":1000}}`},
-		"a user has bounded the bandwidth":   {v1alpha1.Pace{MaxBytesPerSecond: 1000}, &v1alpha1.Pace{MaxBytesPerSecond: 5}, unchanged},
-		"a user has bounded both":            {bounds, &v1alpha1.Pace{MaxObjectsPerSecond: 1, MaxInFlight: 9}, unchanged},
+		"a migration that is created": {otherwise: bounds},
+		"no bounds by default":        {before: &v1alpha1.Pace{}, want: unchanged},
+		"a migration without bounds": {bounds, &v1alpha1.Pace{},
+			`{"op":"add","path":"/spec/pace","value":{"maxObjectsPerSecond":50,"maxInFlight":4}}`},
+		"a user has bounded requests alone": {bounds, &v1alpha1.Pace{MaxInFlight: 9},
+			`{"op":"add","path":"/spec/pace","value":{"maxObjectsPerSecond":50,"maxInFlight":9}}`},
+		"a bandwidth by default": {v1alpha1.Pace{MaxBytesPerSecond: 1000}, &v1alpha1.Pace{MaxInFlight: 9},
+			`{"op":"add","path":"/spec/pace","value":{"maxInFlight":9,"maxBytesPerSecond":1000}}`},
+		"a user has bounded the bandwidth": {v1alpha1.Pace{MaxBytesPerSecond: 1000},
+			&v1alpha1.Pace{MaxBytesPerSecond: 5}, unchanged},
+		"a user has bounded both": {bounds,
+			&v1alpha1.Pace{MaxObjectsPerSecond: 1, MaxInFlight: 9}, unchanged},
 		"no default, but a user has bounded": {v1alpha1.Pace{}, &v1alpha1.Pace{MaxInFlight: 9}, unchanged},
 	} {
 		sent := &requested{}
@@ -71,7 +76,8 @@ func TestWhatIsAskedForHasTheDefaultBoundsUnlessItHasItsOwn(t *testing.T) {
 		switch {
 		case test.before == nil && (sent.created == nil || sent.created.Spec.Pace != test.otherwise):
 			t.Errorf("%s: created %+v", name, sent.created)
-		case test.before != nil && (!strings.Contains(sent.patch, test.want) || strings.Contains(sent.patch, "pace") != (test.want != unchanged)):
+		case test.before != nil && (!strings.Contains(sent.patch, test.want) ||
+			strings.Contains(sent.patch, "pace") != (test.want != unchanged)):
 			t.Errorf("%s: sent %s, want %s", name, sent.patch, test.want)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 // mostGroupVersions is how many a StorageVersionMigration lists.
 const mostGroupVersions = 64
 
-// GroupVersions returns spec.groupVersions of a migration of r: where r is served, the preferred version of its own group first, then the other groups that
-// serve the same stored objects.
+// GroupVersions returns spec.groupVersions of a migration of r: where r is served, the preferred version of its own
+// group first, then the other groups that serve the same stored objects.
 func GroupVersions(r inventory.Resource) []v1alpha1.GroupVersion {
 	var all []v1alpha1.GroupVersion
 	for _, v := range r.Versions {
@@ -35,7 +35,8 @@ func GroupVersions(r inventory.Resource) []v1alpha1.GroupVersion {
 	return all[:min(len(all), mostGroupVersions)]
 }
 
-// refresh writes spec.groupVersions of every migration whose resource is served elsewhere than it says, whoever created it. Where somebody else keeps the field, it is theirs.
+// refresh writes spec.groupVersions of every migration whose resource is served elsewhere than it says, whoever created
+// it. Where somebody else keeps the field, it is theirs.
 func (t *trigger) refresh(ctx context.Context, s *seen) (problems []error) {
 	for _, r := range t.eyes.known.Resources {
 		want, own := GroupVersions(r), s.migrations.of(r.Names())
@@ -53,8 +54,10 @@ func (t *trigger) refresh(ctx context.Context, s *seen) (problems []error) {
 	return problems
 }
 
-// applyGroupVersions applies the one field: the API server knows who else applies it. The UID keeps a migration that is gone from being created.
-func (t *trigger) applyGroupVersions(ctx context.Context, m *v1alpha1.StorageVersionMigration, want []v1alpha1.GroupVersion) error {
+// applyGroupVersions applies the one field: the API server knows who else applies it. The UID keeps a migration that is
+// gone from being created.
+func (t *trigger) applyGroupVersions(ctx context.Context, m *v1alpha1.StorageVersionMigration,
+	want []v1alpha1.GroupVersion) error {
 	patch, err := json.Marshal(map[string]any{
 		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "StorageVersionMigration",
 		"metadata": map[string]any{"name": m.Name, "uid": m.UID}, "spec": map[string]any{"groupVersions": want},

@@ -16,12 +16,15 @@ import (
 
 func TestGroupVersionsAreAllThatServeTheSameObjects(t *testing.T) {
 	events := inventory.Resource{
-		GroupResource: schema.GroupResource{Resource: "events"}, Versions: []inventory.Version{{Name: "v1"}, {Name: "v1beta1"}},
+		GroupResource: schema.GroupResource{Resource: "events"},
+		Versions:      []inventory.Version{{Name: "v1"}, {Name: "v1beta1"}},
 		Aliases: []schema.GroupVersionResource{
-			{Group: "events.k8s.io", Version: "v1", Resource: "events"}, {Version: "v1", Resource: "events"}, {Group: "events.k8s.io", Version: "v1beta1", Resource: "events"},
+			{Group: "events.k8s.io", Version: "v1", Resource: "events"}, {Version: "v1", Resource: "events"},
+			{Group: "events.k8s.io", Version: "v1beta1", Resource: "events"},
 		},
 	}
-	want := []v1alpha1.GroupVersion{{Version: "v1"}, {Version: "v1beta1"}, {Group: "events.k8s.io", Version: "v1"}, {Group: "events.k8s.io", Version: "v1beta1"}}
+	want := []v1alpha1.GroupVersion{{Version: "v1"}, {Version: "v1beta1"}, {Group: "events.k8s.io", Version: "v1"},
+		{Group: "events.k8s.io", Version: "v1beta1"}}
 	if diff := cmp.Diff(want, GroupVersions(events)); diff != "" {
 		t.Errorf("of events (-want +got):\n%s", diff)
 	}

@@ -74,7 +74,8 @@ func hashOf(version string) string {
 	return storageversion.Hash(schema.GroupVersionKind{Group: "demo.example.com", Version: version, Kind: "Widget"})
 }
 
-// settling is a trigger that has recorded a look at widgets: v1 and v2 may be stored, servers write v2, and generation 2 of somebody's migration has just proven v2.
+// settling is a trigger that has recorded a look at widgets: v1 and v2 may be stored, servers write v2, and generation
+// 2 of somebody's migration has just proven v2.
 func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -87,23 +88,28 @@ func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	m.state.Name, m.state.UID, m.state.ResourceVersion = settled, "u", "50"
 	m.state.Status = status(&m.state.Status, ledger.State{
 		Persisted: []string{hashOf("v1"), hashOf("v2")}, Current: hashOf("v2"), Heartbeat: noon, After: 29,
-		Epoch: &ledger.Epoch{Hash: hashOf("v2"), Processes: []string{"p1"}}, Collection: ledger.Collection{ResourceVersion: 40},
+		Epoch:      &ledger.Epoch{Hash: hashOf("v2"), Processes: []string{"p1"}},
+		Collection: ledger.Collection{ResourceVersion: 40},
 	}, nil, "", noon)
-	m.migration.Spec = v1alpha1.StorageVersionMigrationSpec{Generation: 2, Resource: v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"}}
+	m.migration.Spec = v1alpha1.StorageVersionMigrationSpec{Generation: 2,
+		Resource: v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"}}
 	m.migration.Status.CompletedGeneration, m.migration.Status.Run.Generation, m.migration.Status.StorageVersionHash = 2, 2, hashOf("v2")
 	m.migration.Status.ResourceVersion, m.migration.Status.Epoch = "45", &v1alpha1.Epoch{Servers: []string{"p1"}}
 	m.migration.Status.Run.StartResourceVersion = "30"
 	tr := &trigger{
 		Options: Options{Logger: slog.New(slog.DiscardHandler)}, client: m, journal: newJournal(func() {}),
-		positions: map[string]position{settled: 0}, refused: map[string]string{}, moved: make(chan struct{}, 1), events: events.NewFakeRecorder(10),
+		positions: map[string]position{settled: 0}, refused: map[string]string{}, moved: make(chan struct{}, 1),
+		events: events.NewFakeRecorder(10),
 	}
 	tr.journal.serversListed(map[string]tenure{"api-1": {"p1", noon}}, 1)
 	tr.positions[settled] = tr.journal.here()
-	tr.eyes = eyes{rest: client, live: m, journal: tr.journal, etcds: comparer{rest: client, compared: map[string]string{}, collections: map[string]collection{}}}
+	tr.eyes = eyes{rest: client, live: m, journal: tr.journal,
+		etcds: comparer{rest: client, compared: map[string]string{}, collections: map[string]collection{}}}
 	return tr, m
 }
 
-// A definition that was changed is recorded before a proof about the version before it trims: what was written since is not in it (I1).
+// A definition that was changed is recorded before a proof about the version before it trims: what was written since is
+// not in it (I1).
 func TestWhatADefinitionTellsIsRecordedBeforeAProofTrims(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.demo.example.com"},
@@ -133,7 +139,8 @@ func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		if r.URL.Path != "/apis/demo.example.com/v2/widgets" || r.URL.Query().Get("limit") != "1" || r.URL.Query().Has("resourceVersion") || r.URL.Query().Has("fieldSelector") {
+		if r.URL.Path != "/apis/demo.example.com/v2/widgets" || r.URL.Query().Get("limit") != "1" ||
+			r.URL.Query().Has("resourceVersion") || r.URL.Query().Has("fieldSelector") {
 			t.Errorf("asked for %s", r.URL)
 		}
 		fmt.Fprintf(w, `{"metadata": {"resourceVersion": "%d"}, "items": [{"metadata": {"uid": "w", "resourceVersion": "44"}}]}`, collectionVersion.Load())
@@ -152,11 +159,13 @@ func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
 	} {
 		collectionVersion.Store(step.version)
 		look, err := tr.settle(t.Context())
-		if diff := cmp.Diff(step.want, m.state.Status.PersistedStorageVersionHashes); diff != "" || err != nil || look != step.look {
+		if diff := cmp.Diff(step.want, m.state.Status.PersistedStorageVersionHashes); diff != "" ||
+			err != nil || look != step.look {
 			t.Errorf("%s: look %v, error %v, persisted (-want +got):\n%s", step.name, look, err, diff)
 		}
 	}
-	if s := m.state.Status; s.ResourceVersion != "77" || s.Witness == nil || *s.Witness != (v1alpha1.RecordedWitness{UID: "w", ResourceVersion: "44"}) {
+	if s := m.state.Status; s.ResourceVersion != "77" || s.Witness == nil ||
+		*s.Witness != (v1alpha1.RecordedWitness{UID: "w", ResourceVersion: "44"}) {
 		t.Errorf("recorded with the proof: %q, %+v", s.ResourceVersion, s.Witness)
 	}
 	before := lists.Load()
@@ -173,7 +182,8 @@ func TestWhyAMigrationProvesNothingIsLoggedOnce(t *testing.T) {
 	for i, step := range []struct {
 		refused string
 		lines   int
-	}{{"the run started too early", 1}, {"the run started too early", 1}, {"the epoch is another one", 2}, {"", 2}, {"the epoch is another one", 3}} {
+	}{{"the run started too early", 1}, {"the run started too early", 1}, {"the epoch is another one", 2}, {"", 2},
+		{"the epoch is another one", 3}} {
 		e := &entryPlan{
 			name: settled, state: m.state.DeepCopy(), resource: &resource{names: []string{settled}, view: view},
 			decision: ledger.Decision{State: recorded(&m.state.Status), Refused: step.refused},
@@ -192,10 +202,12 @@ func TestARestoredRecordIsNotTrimmed(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
 	tr.eyes.etcds.collections[settled] = collection{main: true}
 	backup, written := m.state, m.state
-	if err := tr.write(t.Context(), written.DeepCopy(), v1alpha1.StorageStateStatus{PersistedStorageVersionHashes: []string{"h"}}, "", 0); err != nil {
+	if err := tr.write(t.Context(), written.DeepCopy(),
+		v1alpha1.StorageStateStatus{PersistedStorageVersionHashes: []string{"h"}}, "", 0); err != nil {
 		t.Fatal(err)
 	}
-	m.state, m.version, m.written = backup, 1_000_000_000, nil // restored with a bumped revision, to before that was written
+	// restored with a bumped revision, to before that was written
+	m.state, m.version, m.written = backup, 1_000_000_000, nil
 	look, err := tr.settle(t.Context())
 	if err != nil || !look || !tr.restored || len(m.written) > 0 {
 		t.Errorf("look %v, restored %v, written %v (%v)", look, tr.restored, m.written, err)
@@ -215,7 +227,8 @@ func TestARunThatStartedTooEarlyTrimsNothing(t *testing.T) {
 	}
 }
 
-// The recorded epoch is that of the proof, but API servers were restarted since: an etcd may have been restored, and caught up.
+// The recorded epoch is that of the proof, but API servers were restarted since: an etcd may have been restored, and
+// caught up.
 func TestOnlyALookTrimsAfterAPIServersHaveMoved(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
 	for name, disturb := range map[string]func(){
@@ -234,10 +247,12 @@ func TestOnlyALookTrimsAfterAPIServersHaveMoved(t *testing.T) {
 }
 
 var widgetsAt = collectionOf(&resource{entry: &inventory.Resource{
-	GroupResource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Endpoint: "v2", Namespaced: true,
+	GroupResource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"},
+	Endpoint:      "v2", Namespaced: true,
 }}, "kube-migrator")
 
-// An account that may list no object asks for a name that no object has: that tells how far the collection has come, and shows nothing.
+// An account that may list no object asks for a name that no object has: that tells how far the collection has come,
+// and shows nothing.
 func TestACollectionIsComparedWithoutReadingAnyObject(t *testing.T) {
 	var asked []string
 	tr, _ := settling(t, func(w http.ResponseWriter, r *http.Request) {

@@ -62,7 +62,8 @@ func (t *trigger) decide(s *seen) []entryPlan {
 		default:
 			e.decision = ledger.Returned(recorded(&e.state.Status), look)
 		}
-		e.unsettled = look.Epoch == nil && (r.view.Disagree || slices.ContainsFunc(look.Servers, func(server ledger.Server) bool { return !server.Answered }))
+		e.unsettled = look.Epoch == nil && (r.view.Disagree ||
+			slices.ContainsFunc(look.Servers, func(server ledger.Server) bool { return !server.Answered }))
 		// Once the epoch has settled nothing has to be rewritten, and until then nothing is asked for.
 		e.unsettled = e.unsettled || look.OnlyDecodable && !look.Settled && !e.decision.State.Migrated()
 		plan = append(plan, e)
@@ -93,7 +94,8 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
 	if state == nil {
 		state = &v1alpha1.StorageState{
 			ObjectMeta: metav1.ObjectMeta{Name: e.name, Labels: labels()},
-			Spec:       v1alpha1.StorageStateSpec{Resource: v1alpha1.GroupResource{Group: groupOf(e.resource), Resource: e.resource.view.Resource.Resource}},
+			Spec: v1alpha1.StorageStateSpec{Resource: v1alpha1.GroupResource{Group: groupOf(e.resource),
+				Resource: e.resource.view.Resource.Resource}},
 		}
 		if err := t.client.Create(ctx, state); err != nil {
 			return err
@@ -110,7 +112,8 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
 	if _, ok := s.collections[e.name]; ok {
 		t.eyes.etcds.compared[e.name] = s.servers()
 	}
-	if before := t.refused[e.name]; e.decision.Refused != "" && e.decision.Refused != before { // each look finds it again
+	// each look finds it again
+	if before := t.refused[e.name]; e.decision.Refused != "" && e.decision.Refused != before {
 		t.Logger.Info("A migration has succeeded and proves nothing", "resource", e.name, "reason", e.decision.Refused)
 	}
 	t.refused[e.name] = e.decision.Refused
@@ -130,13 +133,15 @@ const never = math.MaxInt64
 
 // write writes the status of a StorageState. Where nothing moved but the heartbeat, a young one is good enough: what is
 // recorded is then what was seen.
-func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next v1alpha1.StorageStateStatus, doubt string, young time.Duration) error {
+func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next v1alpha1.StorageStateStatus,
+	doubt string, young time.Duration) error {
 	next.State = phase(&next)
 	if sameButHeartbeat(state.Status, next) && time.Since(state.Status.LastHeartbeatTime.Time) < young {
 		return nil
 	}
 	if before := state.Status.PersistedVersions; doubt != "" || !slices.Equal(before, next.PersistedVersions) {
-		t.Logger.Info("What may be stored has changed", "resource", state.Name, "before", before, "now", next.PersistedVersions, "doubt", doubt)
+		t.Logger.Info("What may be stored has changed", "resource", state.Name, "before", before, "now",
+			next.PersistedVersions, "doubt", doubt)
 	}
 	before := state.Status
 	state.Status = next
@@ -150,12 +155,14 @@ func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next 
 	return nil
 }
 
-// promise is what readers of a StorageState may rely on: how often its heartbeat is renewed, and whether a migration will be requested.
+// promise is what readers of a StorageState may rely on: how often its heartbeat is renewed, and whether a migration
+// will be requested.
 func (o Options) promise(r *resource) (periodSeconds int64, excluded bool) {
 	return int64(math.Ceil(o.Period.Seconds())), o.excludes(r.names)
 }
 
-// forget removes our migration of a resource that is gone, and then what is recorded: dying in between leaves what the next look finds gone.
+// forget removes our migration of a resource that is gone, and then what is recorded: dying in between leaves what the
+// next look finds gone.
 func (t *trigger) forget(ctx context.Context, e *entryPlan, s *seen) error {
 	if m := own(s.migrations.of([]string{e.name}), []string{e.name}); m != nil {
 		if err := client.IgnoreNotFound(t.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})); err != nil {
@@ -226,14 +233,16 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 	return look, nil
 }
 
-// disturbed reports whether API servers may have come or gone, or the definition may have changed, since the recorded look. No one watches aggregated ones.
+// disturbed reports whether API servers may have come or gone, or the definition may have changed, since the recorded
+// look. No one watches aggregated ones.
 func (t *trigger) disturbed(name string) bool {
 	p := t.journal.since(t.positions[name], name)
-	return t.eyes.etcds.collections[name].aggregated || !p.serversWatched || len(p.processes) > 0 || len(p.definitions) > 0
+	return t.eyes.etcds.collections[name].aggregated || !p.serversWatched ||
+		len(p.processes) > 0 || len(p.definitions) > 0
 }
 
-// tell records at once what changed definitions tell servers to write: a look takes longer than the change, and by then they may
-// have changed back (I1).
+// tell records at once what changed definitions tell servers to write: a look takes longer than the change, and by then
+// they may have changed back (I1).
 func (t *trigger) tell(ctx context.Context) error {
 	here := t.journal.here()
 	for _, name := range t.journal.changed(t.told) {
@@ -262,7 +271,8 @@ func (t *trigger) tell(ctx context.Context) error {
 	return nil
 }
 
-// listen makes what happens to StorageStates and migrations known: states that are deleted, and migrations that come to an end.
+// listen makes what happens to StorageStates and migrations known: states that are deleted, and migrations that come to
+// an end.
 func (t *trigger) listen(ctx context.Context) error {
 	states, err := t.cache.GetInformer(ctx, &v1alpha1.StorageState{})
 	if err != nil {

@@ -47,12 +47,14 @@ type traces struct {
 // traceBytes bounds each of the two lists, whose objects have about 1 KiB each (I6).
 const traceBytes = 4 << 20
 
-// readTraces returns what API servers leave behind for longer than they live, sorted: the generation of each EndpointSlice that lists them,
-// and each Lease that is not renewed any more. It is read before the look that it is recorded with: what comes later is new to the next.
+// readTraces returns what API servers leave behind for longer than they live, sorted: the generation of each
+// EndpointSlice that lists them, and each Lease that is not renewed any more. It is read before the look that it is
+// recorded with: what comes later is new to the next.
 func readTraces(ctx context.Context, client rest.Interface) (traces, error) {
 	list := func(path, selector string) (items []object, resourceVersion string, err error) {
-		raw, err := bounded.Read(bounded.WithLimit(ctx, traceBytes), client.Get().AbsPath(path).Param("labelSelector", selector).
-			SetHeader("Accept", "application/json"))
+		raw, err := bounded.Read(bounded.WithLimit(ctx, traceBytes),
+			client.Get().AbsPath(path).Param("labelSelector", selector).
+				SetHeader("Accept", "application/json"))
 		if err != nil {
 			return nil, "", fmt.Errorf("list traces at %s: %w", path, err)
 		}
@@ -78,14 +80,15 @@ func readTraces(ctx context.Context, client rest.Interface) (traces, error) {
 	return t, nil
 }
 
-// left are the traces, sorted. EndpointSlices tell of processes that came and went only where they list the API servers: not with
-// --endpoint-reconciler-type=none, nor where --advertise-address is that of a load balancer. Pure.
+// left are the traces, sorted. EndpointSlices tell of processes that came and went only where they list the API
+// servers: not with --endpoint-reconciler-type=none, nor where --advertise-address is that of a load balancer. Pure.
 func left(endpointSlices, leases []object) []string {
 	stale := abandoned(leases)
 	list := append([]string{fmt.Sprintf("endpointslices %d", len(endpointSlices))}, stale...)
 	addresses := map[string]bool{}
 	for _, s := range endpointSlices {
-		list = append(list, fmt.Sprintf("endpointslice %s %s generation %d", s.Metadata.Name, s.Metadata.UID, s.Metadata.Generation))
+		list = append(list, fmt.Sprintf("endpointslice %s %s generation %d", s.Metadata.Name, s.Metadata.UID,
+			s.Metadata.Generation))
 		for _, e := range s.Endpoints {
 			for _, address := range e.Addresses {
 				addresses[address] = true
@@ -99,8 +102,8 @@ func left(endpointSlices, leases []object) []string {
 	return list
 }
 
-// abandoned are the Leases that are not renewed any more, by the newest renewal: this machine's clock may be wrong, and a Lease that
-// lives would be another trace with every renewal. Pure.
+// abandoned are the Leases that are not renewed any more, by the newest renewal: this machine's clock may be wrong, and
+// a Lease that lives would be another trace with every renewal. Pure.
 func abandoned(leases []object) (list []string) {
 	var newest time.Time
 	for _, l := range leases {
@@ -121,5 +124,6 @@ func expired(holder string) string { return "lease " + holder + " last renewed "
 
 // cameBack reports whether a process left the trace of a Lease that it did not renew.
 func cameBack(traces []string, process string) bool {
-	return process != "" && slices.ContainsFunc(traces, func(trace string) bool { return strings.HasPrefix(trace, expired(process)) })
+	return process != "" && slices.ContainsFunc(traces,
+		func(trace string) bool { return strings.HasPrefix(trace, expired(process)) })
 }

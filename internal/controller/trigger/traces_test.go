@@ -22,7 +22,8 @@ func leaseOf(holder string, renewed time.Time) (o object) {
 func TestALeaseIsAbandonedByTheClockOfTheOthers(t *testing.T) {
 	// All of it is hours away from this machine's clock, one way or the other.
 	for _, now := range []time.Time{noon, time.Now().Add(10 * time.Hour)} {
-		got := abandoned([]object{leaseOf("dead", now.Add(-2*time.Minute)), leaseOf("alive", now), leaseOf("slow", now.Add(-time.Minute))})
+		got := abandoned([]object{leaseOf("dead", now.Add(-2*time.Minute)), leaseOf("alive", now),
+			leaseOf("slow", now.Add(-time.Minute))})
 		if len(got) != 1 || !strings.HasPrefix(got[0], "lease dead last renewed ") {
 			t.Errorf("abandoned are %v", got)
 		}
@@ -44,15 +45,19 @@ func TestEndpointSlicesAreTracesOnlyWhereTheyListTheAPIServers(t *testing.T) {
 		slices, leases []object
 		traced         bool
 	}{
-		"each server is listed":                         {[]object{slice(3, "192.0.2.10", "192.0.2.11")}, []object{a, b}, true},
-		"each in a slice of its own":                    {[]object{slice(3, "192.0.2.10"), slice(1, "192.0.2.11")}, []object{a, b}, true},
-		"one that crashed is listed no more":            {[]object{slice(4, "192.0.2.10")}, []object{a, dead}, true},
-		"one more is listed":                            {[]object{slice(3, "192.0.2.10", "192.0.2.11")}, []object{a}, true},
-		"no one keeps the slice":                        {nil, []object{a}, false},
-		"neither servers nor addresses are known":       {[]object{slice(9)}, nil, false},
-		"the slice is empty":                            {[]object{slice(9)}, []object{a}, false},
-		"a load balancer stands for all":                {[]object{slice(1, "192.0.2.1")}, []object{a, b}, false},
-		"a load balancer is in the slices of each port": {[]object{slice(1, "192.0.2.1"), slice(1, "192.0.2.1")}, []object{a, b}, false},
+		"each server is listed": {[]object{slice(3, "192.0.2.10",
+			"192.0.2.11")}, []object{a, b}, true},
+		"each in a slice of its own": {[]object{slice(3, "192.0.2.10"),
+			slice(1, "192.0.2.11")}, []object{a, b}, true},
+		"one that crashed is listed no more": {[]object{slice(4, "192.0.2.10")}, []object{a, dead}, true},
+		"one more is listed": {[]object{slice(3, "192.0.2.10",
+			"192.0.2.11")}, []object{a}, true},
+		"no one keeps the slice":                  {nil, []object{a}, false},
+		"neither servers nor addresses are known": {[]object{slice(9)}, nil, false},
+		"the slice is empty":                      {[]object{slice(9)}, []object{a}, false},
+		"a load balancer stands for all":          {[]object{slice(1, "192.0.2.1")}, []object{a, b}, false},
+		"a load balancer is in the slices of each port": {[]object{slice(1, "192.0.2.1"), slice(1, "192.0.2.1")},
+			[]object{a, b}, false},
 	} {
 		got := left(test.slices, test.leases)
 		if slices.Contains(got, ledger.Untraced) == test.traced || !slices.IsSorted(got) {
@@ -66,7 +71,8 @@ func TestEndpointSlicesAreTracesOnlyWhereTheyListTheAPIServers(t *testing.T) {
 
 func TestASuspendedProcessIsKnownByItsTrace(t *testing.T) {
 	traces := left(nil, []object{leaseOf("api-1_x", noon.Add(-time.Hour)), leaseOf("api-2_y", noon)})
-	if !cameBack(traces, "api-1_x") || cameBack(traces, "api-2_y") || cameBack(traces, "api-1") || cameBack(traces, "") {
+	if !cameBack(traces, "api-1_x") || cameBack(traces, "api-2_y") ||
+		cameBack(traces, "api-1") || cameBack(traces, "") {
 		t.Errorf("traces are %v", traces)
 	}
 }

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trigger is the controller that notices when a resource may be stored in more than its current version, records that, and asks
-// for a migration.
+// Package trigger is the controller that notices when a resource may be stored in more than its current version,
+// records that, and asks for a migration.
 //
-// It owns the StorageStates (ByHand writes what a run proves that no migration asked for), of StorageVersionMigrations the specs that it created itself, and spec.groupVersions of all. It looks at all API servers every
-// period, and at once when something moves that can end an epoch; what is to be recorded and asked for is decided by package ledger.
+// It owns the StorageStates (ByHand writes what a run proves that no migration asked for), of StorageVersionMigrations
+// the specs that it created itself, and spec.groupVersions of all. It looks at all API servers every period, and at
+// once when something moves that can end an epoch; what is to be recorded and asked for is decided by package ledger.
 // It never carries out a migration, and never asks for anything with what users created.
 //
 // Invariants:
@@ -49,18 +50,22 @@ type Options struct {
 	Period time.Duration
 	// RecordOnly keeps the StorageStates true and asks for nothing.
 	RecordOnly bool
-	// Bootstrap asks also for migrations of resources that nobody has asked for yet; Include and Exclude are patterns of full names.
+	// Bootstrap asks also for migrations of resources that nobody has asked for yet; Include and Exclude are patterns
+	// of full names.
 	Bootstrap        bool
 	Include, Exclude []string
-	// Pace bounds the load of a migration that is asked for and has no bounds of its own. Its zero values bound nothing.
+	// Pace bounds the load of a migration that is asked for and has no bounds of its own. Its zero values bound
+	// nothing.
 	Pace v1alpha1.Pace
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
 	MinEvidence migrate.Evidence
 	// Worker is the ServiceAccount that sweeps. The zero value stands for this process.
 	Worker access.Account
-	// WorkerRole is the ClusterRole in which the trigger grants Worker what it lacks to migrate a resource. Empty: it grants nothing.
+	// WorkerRole is the ClusterRole in which the trigger grants Worker what it lacks to migrate a resource. Empty: it
+	// grants nothing.
 	WorkerRole string
-	// Paused returns since when everything is paused, for people; empty: it is not. Nothing is requested then. nil: it never is.
+	// Paused returns since when everything is paused, for people; empty: it is not. Nothing is requested then. nil: it
+	// never is.
 	Paused func(ctx context.Context, client rest.Interface) (since string, err error)
 	// ShutdownDelay is that of agreement.Options.
 	ShutdownDelay time.Duration
@@ -90,10 +95,12 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 		return err
 	}
 	t := &trigger{
-		Options: o, client: m.GetClient(), cache: m.GetCache(), moved: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		Options: o, client: m.GetClient(), cache: m.GetCache(), moved: make(chan struct{}, 1),
+		changed:   make(chan struct{}, 1),
 		positions: map[string]position{}, refused: map[string]string{},
 		events: m.GetEventRecorder("kube-migrator"),
-		asker:  asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace, create: o.Bootstrap, pace: o.Pace},
+		asker: asker{client: m.GetClient(), live: m.GetAPIReader(), namespace: o.Namespace,
+			create: o.Bootstrap, pace: o.Pace},
 	}
 	t.grants = grants{rest: restClient, role: o.WorkerRole}
 	if t.permits, err = newPermits(restClient, o.Worker, ctrlmetrics.Registry); err != nil {
@@ -129,8 +136,8 @@ type trigger struct {
 
 	// moved: something that can end an epoch moved. changed: a StorageState or a migration did.
 	moved, changed chan struct{}
-	// positions are where the journal was at the recorded look, by name of the StorageState. Those that are missing are from before
-	// this process watched.
+	// positions are where the journal was at the recorded look, by name of the StorageState. Those that are missing are
+	// from before this process watched.
 	positions map[string]position
 	// refused is what was logged last about a migration that proves nothing, by name of the StorageState.
 	refused map[string]string
@@ -142,7 +149,8 @@ type trigger struct {
 	restored bool
 	// paused says since when everything is paused, as it was read last; empty: it is not.
 	paused string
-	// rested is when the next look may begin: while much moves, looks take at most half of the time (I7), and none waits for more than a second.
+	// rested is when the next look may begin: while much moves, looks take at most half of the time (I7), and none
+	// waits for more than a second.
 	rested time.Time
 }
 
@@ -152,7 +160,8 @@ func (t *trigger) NeedLeaderElection() bool { return true }
 const (
 	// gather is how long to wait for more of what moves together.
 	gather = 50 * time.Millisecond
-	// soon is how long to wait where a look did not tell everything, for the first patient looks; then twice as long each time.
+	// soon is how long to wait where a look did not tell everything, for the first patient looks; then twice as long
+	// each time.
 	soon    = time.Second
 	patient = 15
 )
@@ -196,7 +205,8 @@ func (t *trigger) Start(ctx context.Context) error {
 	return nil
 }
 
-// pause waits for the next look, and settles meanwhile what migrations have come to. It reports whether something moved.
+// pause waits for the next look, and settles meanwhile what migrations have come to. It reports whether something
+// moved.
 func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -250,12 +260,12 @@ func poke(c chan struct{}) {
 	}
 }
 
-// ErrRestored: etcd holds less than was watched. That is recorded; but watches and caches that began before are silent until etcd has
-// caught up, so the process cannot go on: it ends, and begins anew.
+// ErrRestored: etcd holds less than was watched. That is recorded; but watches and caches that began before are silent
+// until etcd has caught up, so the process cannot go on: it ends, and begins anew.
 var ErrRestored = errors.New("etcd went backwards: it was restored from a backup")
 
-// pass looks once, records what it saw, and then asks for what is missing. It is complete if every resource's servers agree, none is
-// leaving, and all was written.
+// pass looks once, records what it saw, and then asks for what is missing. It is complete if every resource's servers
+// agree, none is leaving, and all was written.
 func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	s, err := t.look(ctx)
 	if err != nil {
@@ -265,7 +275,8 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	var problems []error
 	if text := fmt.Sprint(s.uncompared); text != t.uncompared && s.uncompared != nil {
 		t.uncompared = text
-		t.Logger.Warn("Cannot compare some collections: whether their etcd was restored is unknown, and nothing about them is proven", "error", s.uncompared)
+		t.Logger.Warn("Cannot compare some collections: whether their etcd was restored is unknown, and nothing "+
+			"about them is proven", "error", s.uncompared)
 	}
 	plan := t.decide(s)
 	for i := range plan {
@@ -285,12 +296,13 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 		problems = append(problems, t.request(ctx, plan, s)...)
 	}
 	problems = append(problems, t.refresh(ctx, s)...)
-	complete = !s.round.Moved && !s.round.Leaving && !slices.ContainsFunc(plan, func(e entryPlan) bool { return e.unsettled })
+	complete = !s.round.Moved && !s.round.Leaving &&
+		!slices.ContainsFunc(plan, func(e entryPlan) bool { return e.unsettled })
 	return complete, errors.Join(problems...)
 }
 
-// look looks, and records meanwhile what definitions tell: servers that do not answer make a look slow, and nobody waits for it to change
-// a definition back (I1). What moved meanwhile is a reason for the next look.
+// look looks, and records meanwhile what definitions tell: servers that do not answer make a look slow, and nobody
+// waits for it to change a definition back (I1). What moved meanwhile is a reason for the next look.
 func (t *trigger) look(ctx context.Context) (*seen, error) {
 	var (
 		s    *seen
@@ -334,7 +346,8 @@ func (t *trigger) request(ctx context.Context, plan []entryPlan, s *seen) (probl
 		if err != nil {
 			problems = append(problems, err)
 		} else if asked != nil {
-			t.Logger.Info("Asked for a migration", "resource", r.GroupResource.String(), "generation", d.Request, "reason", d.Reason)
+			t.Logger.Info("Asked for a migration", "resource", r.GroupResource.String(), "generation",
+				d.Request, "reason", d.Reason)
 		}
 		if asked == nil {
 			continue

@@ -18,8 +18,13 @@ func TestAProofIsAwaitedInTheRecordUntilItIsThereOrRefusedForGood(t *testing.T) 
 		awaited bool
 		why     string
 	}{
-		"it was proven":              {func(*v1alpha1.StorageVersionMigration, *v1alpha1.StorageStateStatus) {}, true, ""},
-		"the next look may count it": {func(_ *v1alpha1.StorageVersionMigration, s *v1alpha1.StorageStateStatus) { s.Epoch = nil }, true, ""},
+		"it was proven": {func(*v1alpha1.StorageVersionMigration,
+			*v1alpha1.StorageStateStatus) {
+		}, true, ""},
+		"the next look may count it": {func(_ *v1alpha1.StorageVersionMigration,
+			s *v1alpha1.StorageStateStatus) {
+			s.Epoch = nil
+		}, true, ""},
 		"it is recorded": {func(_ *v1alpha1.StorageVersionMigration, s *v1alpha1.StorageStateStatus) {
 			s.PersistedStorageVersionHashes = []string{hashOf("v2")}
 		}, false, ""},

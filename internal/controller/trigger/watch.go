@@ -66,14 +66,17 @@ func newWatcher(config *rest.Config, j *journal, log *slog.Logger) (*watcher, er
 		selector  string
 	}{
 		{gvr: schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}},
-		{gvr: schema.GroupVersionResource{Group: "internal.apiserver.k8s.io", Version: "v1alpha1", Resource: "storageversions"}},
+		{gvr: schema.GroupVersionResource{Group: "internal.apiserver.k8s.io", Version: "v1alpha1",
+			Resource: "storageversions"}},
 		{gvr: schema.GroupVersionResource{Group: "migration.k8s.io", Version: "v1alpha1", Resource: "storageversions"}},
 		{
-			gvr:       schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
+			gvr: schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1",
+				Resource: "endpointslices"},
 			namespace: metav1.NamespaceDefault, selector: apiServerSlices,
 		},
 	} {
-		w.kinds = append(w.kinds, hintKind(hint.gvr.GroupResource().String(), metadataLister(all.Resource(hint.gvr).Namespace(hint.namespace), hint.selector), j.wake))
+		w.kinds = append(w.kinds, hintKind(hint.gvr.GroupResource().String(),
+			metadataLister(all.Resource(hint.gvr).Namespace(hint.namespace), hint.selector), j.wake))
 	}
 	return w, nil
 }
@@ -122,7 +125,8 @@ func serverKind(leases coordinationv1client.LeaseInterface, j *journal) kind {
 
 func definitionKind(all metadata.Interface, j *journal) kind {
 	of := func(o metav1.Object) definition { return definition{uid: o.GetUID(), generation: o.GetGeneration()} }
-	gvr := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	gvr := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
 	return kind{
 		name:   "customresourcedefinitions",
 		lister: metadataLister(all.Resource(gvr), ""),
@@ -146,7 +150,8 @@ func definitionKind(all metadata.Interface, j *journal) kind {
 
 // hintKind is a kind whose changes are a reason to look, and no more than that.
 func hintKind(name string, lister cache.ListerWatcher, wake func()) kind {
-	return kind{name: name, lister: lister, listed: func([]metav1.Object, uint64) { wake() }, changed: func(metav1.Object, bool) { wake() }, lost: func() {}}
+	return kind{name: name, lister: lister, listed: func([]metav1.Object, uint64) { wake() },
+		changed: func(metav1.Object, bool) { wake() }, lost: func() {}}
 }
 
 func metadataLister(r metadata.ResourceInterface, selector string) cache.ListerWatcher {
@@ -214,7 +219,8 @@ func (k kind) watch(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	events, err := watchtools.NewRetryWatcherWithContext(ctx, accessor.GetResourceVersion(), cache.ToWatcherWithContext(k.lister))
+	events, err := watchtools.NewRetryWatcherWithContext(ctx, accessor.GetResourceVersion(),
+		cache.ToWatcherWithContext(k.lister))
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package judge compares what etcd holds with what kube-migrator claims, change by change. It is pure: changes of etcd go in, in the order of their
-// revisions, and violations of the invariants come out. It asks no API server.
+// Package judge compares what etcd holds with what kube-migrator claims, change by change. It is pure: changes of etcd
+// go in, in the order of their revisions, and violations of the invariants come out. It asks no API server.
 //
 //   - I1 and I2 are those of testbed.Truth.Violations, after every change of an object, a StorageState or a CustomResourceDefinition: so also
 //     at every trim. A version is excused as long as nothing that is recorded can know of it (see excused).
@@ -29,7 +29,8 @@ import (
 // Stamp is the annotation that a writer gives another value with every write.
 const Stamp = "chaos.example.com/stamp"
 
-// rotation begins the reason of a StorageVersionMigration that is asked for after a rotation of keys, and ends with the key's number.
+// rotation begins the reason of a StorageVersionMigration that is asked for after a rotation of keys, and ends with the
+// key's number.
 const rotation = "key rotation to "
 
 // Rotation is the reason to ask for a migration with: keys are numbered, and named key1, key2, ….
@@ -38,7 +39,8 @@ func Rotation(key int) string { return rotation + KeyName(key) }
 // KeyName names an encryption key.
 func KeyName(key int) string { return "key" + strconv.Itoa(key) }
 
-// keyOf is the number of the key that a value is encrypted with, in the words of testbed.Value.Version; 0 where it is not encrypted.
+// keyOf is the number of the key that a value is encrypted with, in the words of testbed.Value.Version; 0 where it is
+// not encrypted.
 func keyOf(version string) int {
 	number, err := strconv.Atoi(strings.TrimPrefix(version[strings.LastIndex(version, ":")+1:], "key"))
 	if err != nil || !strings.HasPrefix(version, "enc:") {
@@ -63,10 +65,12 @@ type Change struct {
 	Revision int64
 }
 
-// World is what a judge has to know of those who run the cluster. All of it is called with the change at hand already made.
+// World is what a judge has to know of those who run the cluster. All of it is called with the change at hand already
+// made.
 type World interface {
-	// Unseen returns the hashes of a built-in resource that processes may have written of which a look that began at a time cannot know: those that
-	// live, and those that ended at that time or later. all says that nothing that is recorded at that time can be judged.
+	// Unseen returns the hashes of a built-in resource that processes may have written of which a look that began at a
+	// time cannot know: those that live, and those that ended at that time or later. all says that nothing that is
+	// recorded at that time can be judged.
 	Unseen(k testbed.Kind, look time.Time) (hashes []string, all bool)
 	// Creates and Deletes say whether somebody has announced that a key may come, or go.
 	Creates(key string) bool
@@ -77,8 +81,8 @@ type World interface {
 type Counts struct {
 	// Changes of objects, of which Rewritten changed the encoding alone.
 	Changes, Rewritten int
-	// Looks are comparisons of etcd with what is recorded, of which Telling claimed no Unknown, Migrated claimed one version, and Mixed had
-	// objects of two versions.
+	// Looks are comparisons of etcd with what is recorded, of which Telling claimed no Unknown, Migrated claimed one
+	// version, and Mixed had objects of two versions.
 	Looks, Telling, Migrated, Mixed int
 	// Trims are StorageStates and storedVersions that named a version less than before.
 	Trims int
@@ -131,7 +135,8 @@ func New(world World, kinds ...testbed.Kind) *Judge {
 	return j
 }
 
-// Begin forgets what etcd held, and takes in what it holds now: at first, and after it was restored from a backup. Nothing is compared with what was before.
+// Begin forgets what etcd held, and takes in what it holds now: at first, and after it was restored from a backup.
+// Nothing is compared with what was before.
 func (j *Judge) Begin(held []Change) (violations []string) {
 	for _, r := range j.resources {
 		r.objects, r.strays, r.known = map[string]object{}, map[string]bool{}, map[string]bool{}
@@ -194,7 +199,8 @@ func (j *Judge) Apply(changes []Change) (violations []string) {
 
 // lacks reports whether something is left, and less than before.
 func lacks(before, after []string) bool {
-	return len(after) > 0 && slices.ContainsFunc(before, func(word string) bool { return !slices.Contains(after, word) })
+	return len(after) > 0 && slices.ContainsFunc(before,
+		func(word string) bool { return !slices.Contains(after, word) })
 }
 
 // put stores an object and counts its version.
@@ -219,7 +225,8 @@ func (j *Judge) harm(r *resource, c Change) (violations []string) {
 	before, was := r.objects[c.Key]
 	if c.Value == nil {
 		if r.drop(c.Key); was && !j.world.Deletes(c.Key) {
-			violations = append(violations, fmt.Sprintf("I3 violated: %s was deleted, and no one has announced that", c.Key))
+			violations = append(violations, fmt.Sprintf("I3 violated: %s was deleted, and no one has announced that",
+				c.Key))
 		}
 		return violations
 	}
@@ -231,7 +238,8 @@ func (j *Judge) harm(r *resource, c Change) (violations []string) {
 	case !was && r.known[c.Key]:
 		violations = append(violations, fmt.Sprintf("I3 violated: %s was deleted and came back", c.Key))
 	case !was && !j.world.Creates(c.Key):
-		violations = append(violations, fmt.Sprintf("I3 violated: %s was created, and no one has announced that", c.Key))
+		violations = append(violations, fmt.Sprintf("I3 violated: %s was created, and no one has announced that",
+			c.Key))
 	case was:
 		switch changed := before.Differences(value.Object); {
 		case len(changed) == 0 && before.Annotations[Stamp] == value.Annotations[Stamp]:
@@ -306,9 +314,10 @@ func (j *Judge) compare(r *resource) []string {
 	return t.Violations(unseen...)
 }
 
-// excused are the hashes that something may have written of which no one can know who made the recorded look. A StorageState is complete up to when the look
-// that it records began (its heartbeat): what a process wrote that lives, or ended later, may be unknown; so may what was written because of a generation of the
-// CustomResourceDefinition that is newer than the recorded one. What was recorded as seen is excused no more: Truth.Violations sees to that.
+// excused are the hashes that something may have written of which no one can know who made the recorded look. A
+// StorageState is complete up to when the look that it records began (its heartbeat): what a process wrote that lives,
+// or ended later, may be unknown; so may what was written because of a generation of the CustomResourceDefinition that
+// is newer than the recorded one. What was recorded as seen is excused no more: Truth.Violations sees to that.
 func (j *Judge) excused(r *resource) (hashes []string, all bool) {
 	hashes, all = j.world.Unseen(r.kind, r.truth.Heartbeat)
 	seen := -1
@@ -337,11 +346,13 @@ func (j *Judge) success(m migration) (violations []string) {
 		j.Successes++
 		baseline, err := strconv.ParseInt(m.Status.ResourceVersion, 10, 64)
 		if err != nil {
-			violations = append(violations, fmt.Sprintf("I4 cannot be judged: %s succeeded with the baseline %q", m.Metadata.Name, m.Status.ResourceVersion))
+			violations = append(violations, fmt.Sprintf("I4 cannot be judged: %s succeeded with the baseline %q",
+				m.Metadata.Name, m.Status.ResourceVersion))
 			continue
 		}
 		if m.Status.Progress.Failed > 0 {
-			violations = append(violations, fmt.Sprintf("I4 violated: %s succeeded with %d failures", m.Metadata.Name, m.Status.Progress.Failed))
+			violations = append(violations, fmt.Sprintf("I4 violated: %s succeeded with %d failures", m.Metadata.Name,
+				m.Status.Progress.Failed))
 		}
 		stale, example := 0, ""
 		newest, err := 0, error(nil)
@@ -349,7 +360,8 @@ func (j *Judge) success(m migration) (violations []string) {
 			newest, err = strconv.Atoi(strings.TrimPrefix(name, "key"))
 		}
 		if err != nil {
-			violations = append(violations, fmt.Sprintf("I4 cannot be judged: %s was asked for because of %q", m.Metadata.Name, m.Spec.Reason))
+			violations = append(violations, fmt.Sprintf("I4 cannot be judged: %s was asked for because of %q",
+				m.Metadata.Name, m.Spec.Reason))
 		}
 		for key, o := range r.objects {
 			other := !o.Opaque && r.kind.Hash(o.Version) != m.Status.StorageVersionHash
@@ -361,14 +373,17 @@ func (j *Judge) success(m migration) (violations []string) {
 		}
 		if stale > 0 {
 			o := r.objects[example]
-			violations = append(violations, fmt.Sprintf("I4 violated: %s succeeded with %s (%s) and the baseline %d, and etcd holds %d older objects in other versions, such as %s in %s of revision %d",
-				m.Metadata.Name, m.Status.StorageVersion, m.Status.StorageVersionHash, baseline, stale, example, o.Version, o.revision))
+			violations = append(violations, fmt.Sprintf("I4 violated: %s succeeded with %s (%s) and the baseline %d, "+
+				"and etcd holds %d older objects in other versions, such as %s in %s of revision %d",
+				m.Metadata.Name, m.Status.StorageVersion, m.Status.StorageVersionHash, baseline, stale, example,
+				o.Version, o.revision))
 		}
 	}
 	return violations
 }
 
-// Settled says why a resource is not yet as it has to be once everything is quiet: one version recorded, and nothing else in etcd. Empty: it is.
+// Settled says why a resource is not yet as it has to be once everything is quiet: one version recorded, and nothing
+// else in etcd. Empty: it is.
 func (j *Judge) Settled(k testbed.Kind) string {
 	for _, r := range j.resources {
 		if r.kind != k {
@@ -377,7 +392,8 @@ func (j *Judge) Settled(k testbed.Kind) string {
 		t := r.truth
 		switch {
 		case !t.Migrated:
-			return fmt.Sprintf("%s: Migrated is not True: persisted are %v, current is %q, etcd holds %v", k.Name(), t.Claimed, t.Current, t.Held)
+			return fmt.Sprintf("%s: Migrated is not True: persisted are %v, current is %q, etcd holds %v", k.Name(),
+				t.Claimed, t.Current, t.Held)
 		case len(t.Held) > 1:
 			return fmt.Sprintf("%s: etcd holds %v", k.Name(), t.Held)
 		case len(t.Stored) > 1:

@@ -13,7 +13,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-var widgets = testbed.Kind{Group: "demo.example.com", Version: "v1", Kind: "Widget", Plural: "widgets", Prefix: "/registry/demo.example.com/widgets/"}
+var widgets = testbed.Kind{Group: "demo.example.com", Version: "v1", Kind: "Widget", Plural: "widgets",
+	Prefix: "/registry/demo.example.com/widgets/"}
 
 const (
 	v1, v2     = "demo.example.com/v1", "demo.example.com/v2"
@@ -45,10 +46,12 @@ func key(name string) string { return widgets.Prefix + "default/" + name }
 // widget is one as etcd holds it.
 func widget(name, apiVersion, uid, stamp, color string) Change {
 	return Change{Key: key(name), Value: fmt.Appendf(nil,
-		`{"apiVersion":%q,"kind":"Widget","metadata":{"name":%q,"uid":%q,"annotations":{%q:%q}},"spec":{"color":%q}}`, apiVersion, name, uid, Stamp, stamp, color)}
+		`{"apiVersion":%q,"kind":"Widget","metadata":{"name":%q,"uid":%q,"annotations":{%q:%q}},"spec":{"color":%q}}`,
+		apiVersion, name, uid, Stamp, stamp, color)}
 }
 
-// recorded is a StorageState of a look at a generation of the CustomResourceDefinition; its first hash is the current one.
+// recorded is a StorageState of a look at a generation of the CustomResourceDefinition; its first hash is the current
+// one.
 func recorded(at time.Time, uid string, generation int, migrated bool, hashes ...string) Change {
 	condition := map[bool]string{true: "True", false: "False"}[migrated]
 	return Change{Key: state, Value: fmt.Appendf(nil,
@@ -73,80 +76,108 @@ func succeeded(generation, baseline, failed int, hash string) Change {
 
 func TestTheJudge(t *testing.T) {
 	// The beginning of every case, at revision 10: two objects in v1, which is all that is claimed.
-	begin := []Change{defined("d", 1, "v1"), widget("a", v1, "ua", "0", "red"), widget("b", v1, "ub", "0", "red"), recorded(morning, "d", 1, true, h1)}
+	begin := []Change{defined("d", 1, "v1"), widget("a", v1, "ua", "0", "red"), widget("b", v1, "ub", "0", "red"),
+		recorded(morning, "d", 1, true, h1)}
 	for name, c := range map[string]struct {
 		world   world
 		changes []Change // of revision 11, 12, …
 		want    []string // what each violation contains, in order
 	}{
-		"a writer's stamped change":   {changes: []Change{widget("a", v1, "ua", "1", "blue")}},
-		"an announced object":         {world: world{creates: "c"}, changes: []Change{widget("c", v1, "uc", "1", "red")}},
-		"an announced deletion":       {world: world{deletes: "a"}, changes: []Change{{Key: key("a")}}},
-		"a change without a stamp":    {changes: []Change{widget("a", v1, "ua", "0", "blue")}, want: []string{"I3 violated: [content]"}},
-		"another object in its place": {changes: []Change{widget("a", v1, "other", "1", "red")}, want: []string{"I3 violated: [uid"}},
-		"an object out of nothing":    {changes: []Change{widget("c", v1, "uc", "1", "red")}, want: []string{"I3 violated: " + key("c") + " was created"}},
-		"an object that vanishes":     {changes: []Change{{Key: key("a")}}, want: []string{"I3 violated: " + key("a") + " was deleted"}},
+		"a writer's stamped change": {changes: []Change{widget("a", v1, "ua", "1", "blue")}},
+		"an announced object": {world: world{creates: "c"},
+			changes: []Change{widget("c", v1, "uc", "1", "red")}},
+		"an announced deletion": {world: world{deletes: "a"}, changes: []Change{{Key: key("a")}}},
+		"a change without a stamp": {changes: []Change{widget("a", v1, "ua", "0", "blue")},
+			want: []string{"I3 violated: [content]"}},
+		"another object in its place": {changes: []Change{widget("a", v1, "other", "1", "red")},
+			want: []string{"I3 violated: [uid"}},
+		"an object out of nothing": {changes: []Change{widget("c", v1, "uc", "1", "red")},
+			want: []string{"I3 violated: " + key("c") + " was created"}},
+		"an object that vanishes": {changes: []Change{{Key: key("a")}},
+			want: []string{"I3 violated: " + key("a") + " was deleted"}},
 		"an object that comes back": {
-			world: world{deletes: "a", creates: "a"}, changes: []Change{{Key: key("a")}, widget("a", v1, "ua", "0", "red")},
-			want: []string{"I3 violated: " + key("a") + " was deleted and came back"},
+			world:   world{deletes: "a", creates: "a"},
+			changes: []Change{{Key: key("a")}, widget("a", v1, "ua", "0", "red")},
+			want:    []string{"I3 violated: " + key("a") + " was deleted and came back"},
 		},
-		"a value that is no object": {changes: []Change{{Key: key("a"), Value: []byte("{")}}, want: []string{"I1 violated", "I2 violated", "I2 violated"}},
+		"a value that is no object": {changes: []Change{{Key: key("a"), Value: []byte("{")}},
+			want: []string{"I1 violated", "I2 violated", "I2 violated"}},
 
 		"the storage version moves, and a record follows": {changes: []Change{
-			defined("d", 2, "v1", "v2"), widget("a", v2, "ua", "0", "red"), recorded(morning, "d", 2, false, h2, h1), widget("b", v2, "ub", "0", "red"),
+			defined("d", 2, "v1", "v2"), widget("a", v2, "ua", "0", "red"), recorded(morning, "d", 2, false, h2, h1),
+			widget("b", v2, "ub", "0", "red"),
 			defined("d", 2, "v2"), recorded(morning, "d", 2, true, h2),
 		}},
 		"a version that nothing accounts for": {
-			changes: []Change{widget("a", v2, "ua", "0", "red")}, want: []string{"I1 violated: etcd holds 1 objects as " + v2, "I2 violated: Migrated", "I2 violated: etcd holds"},
+			changes: []Change{widget("a", v2, "ua", "0", "red")},
+			want: []string{"I1 violated: etcd holds 1 objects as " + v2, "I2 violated: Migrated",
+				"I2 violated: etcd holds"},
 		},
 		"a look at the newest generation has not recorded its version": {
-			changes: []Change{defined("d", 2, "v1", "v2"), widget("a", v2, "ua", "0", "red"), recorded(morning, "d", 2, false, h1)},
-			want:    []string{"I1 violated"},
+			changes: []Change{defined("d", 2, "v1", "v2"), widget("a", v2, "ua", "0", "red"),
+				recorded(morning, "d", 2, false, h1)},
+			want: []string{"I1 violated"},
 		},
 		"a StorageState that is trimmed too early": {
-			changes: []Change{defined("d", 2, "v1", "v2"), widget("a", v2, "ua", "0", "red"), recorded(morning, "d", 2, true, h2)},
-			want:    []string{"I1 violated: etcd holds 1 objects as " + v1, "I2 violated: Migrated"},
+			changes: []Change{defined("d", 2, "v1", "v2"), widget("a", v2, "ua", "0", "red"),
+				recorded(morning, "d", 2, true, h2)},
+			want: []string{"I1 violated: etcd holds 1 objects as " + v1, "I2 violated: Migrated"},
 		},
 		"storedVersions that are trimmed too early": {
-			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), defined("d", 2, "v2")},
-			want:    []string{"I2 violated: etcd holds 2 objects as " + v1},
+			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1),
+				defined("d", 2, "v2")},
+			want: []string{"I2 violated: etcd holds 2 objects as " + v1},
 		},
 		"Unknown accounts for anything": {
-			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, "Unknown"), widget("a", v1, "ua", "1", "red")},
+			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, "Unknown"),
+				widget("a", v1, "ua", "1", "red")},
 		},
 		"a process of which the look could not know": {
-			world: world{unseen: []string{h2}}, changes: []Change{defined("d", 1, "v1", "v2"), widget("a", v2, "ua", "0", "red")},
+			world: world{unseen: []string{h2}}, changes: []Change{defined("d", 1, "v1", "v2"),
+				widget("a", v2, "ua", "0", "red")},
 		},
 		"nothing recorded before a restore is judged": {
-			world: world{until: morning.Add(time.Second)}, changes: []Change{widget("a", v2, "ua", "0", "red"), recorded(morning.Add(time.Second), "d", 1, false, h1)},
-			want: []string{"I1 violated", "I2 violated"},
+			world:   world{until: morning.Add(time.Second)},
+			changes: []Change{widget("a", v2, "ua", "0", "red"), recorded(morning.Add(time.Second), "d", 1, false, h1)},
+			want:    []string{"I1 violated", "I2 violated"},
 		},
 		"a CustomResourceDefinition that is made again does not speak of what was there before": {changes: []Change{
-			{Key: definition}, defined("e", 1, "v2"), recorded(morning, "e", 1, false, h2, "Unknown"), widget("a", v2, "ua", "0", "red"),
+			{Key: definition}, defined("e", 1, "v2"), recorded(morning, "e", 1, false, h2, "Unknown"),
+			widget("a", v2, "ua", "0", "red"),
 		}},
 		"a CustomResourceDefinition that was made again, and an old record": {changes: []Change{
-			{Key: definition}, defined("e", 1, "v2"), widget("a", v2, "ua", "0", "red"), recorded(morning, "e", 1, false, h2, h1),
+			{Key: definition}, defined("e", 1, "v2"), widget("a", v2, "ua", "0", "red"),
+			recorded(morning, "e", 1, false, h2, h1),
 		}},
 
 		"a success with everything rewritten": {
 			changes: []Change{
-				defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), widget("a", v2, "ua", "0", "red"), widget("b", v2, "ub", "0", "red"), succeeded(1, 12, 0, h2),
+				defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1),
+				widget("a", v2, "ua", "0", "red"), widget("b", v2, "ub", "0", "red"), succeeded(1, 12, 0, h2),
 			},
 		},
 		"a success with an object left": {
-			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), widget("a", v2, "ua", "0", "red"), succeeded(1, 12, 0, h2)},
-			want:    []string{"I4 violated: widgets.demo.example.com succeeded"},
+			changes: []Change{defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1),
+				widget("a", v2, "ua", "0", "red"), succeeded(1, 12, 0, h2)},
+			want: []string{"I4 violated: widgets.demo.example.com succeeded"},
 		},
 		"a success with an object that was written later": {
 			changes: []Change{
-				defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), widget("a", v2, "ua", "0", "red"), widget("b", v1, "ub", "1", "red"), succeeded(1, 12, 0, h2),
+				defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1),
+				widget("a", v2, "ua", "0", "red"), widget("b", v1, "ub", "1", "red"), succeeded(1, 12, 0, h2),
 			},
 		},
-		"a success with failures":       {changes: []Change{succeeded(1, 10, 2, h1)}, want: []string{"I4 violated: widgets.demo.example.com succeeded with 2 failures"}},
-		"a success without baseline":    {changes: []Change{{Key: request, Value: []byte(strings.Replace(string(succeeded(1, 10, 0, h1).Value), `"10"`, `""`, 1))}}, want: []string{"I4 cannot be judged"}},
-		"one success is judged once":    {changes: []Change{succeeded(1, 10, 2, h1), succeeded(1, 10, 2, h1)}, want: []string{"I4 violated"}},
-		"every generation is judged":    {changes: []Change{succeeded(1, 10, 2, h1), succeeded(2, 10, 2, h1)}, want: []string{"I4 violated", "I4 violated"}},
-		"a record that is no record":    {changes: []Change{{Key: state, Value: []byte("{")}}, want: []string{"cannot be decoded"}},
+		"a success with failures": {changes: []Change{succeeded(1, 10, 2, h1)},
+			want: []string{"I4 violated: widgets.demo.example.com succeeded with 2 failures"}},
+		"a success without baseline": {changes: []Change{{Key: request,
+			Value: []byte(strings.Replace(string(succeeded(1, 10, 0, h1).Value), `"10"`, `""`, 1))}},
+			want: []string{"I4 cannot be judged"}},
+		"one success is judged once": {changes: []Change{succeeded(1, 10, 2, h1), succeeded(1, 10, 2, h1)},
+			want: []string{"I4 violated"}},
+		"every generation is judged": {changes: []Change{succeeded(1, 10, 2, h1), succeeded(2, 10, 2, h1)},
+			want: []string{"I4 violated", "I4 violated"}},
+		"a record that is no record": {changes: []Change{{Key: state, Value: []byte("{")}},
+			want: []string{"cannot be decoded"}},
 		"a deleted record says nothing": {changes: []Change{{Key: state}, widget("a", v2, "ua", "0", "red")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +207,8 @@ func TestTheJudge(t *testing.T) {
 func TestASuccessAfterARotationOfKeys(t *testing.T) {
 	secrets := testbed.Kind{Version: "v1", Kind: "Secret", Plural: "secrets", Prefix: "/registry/secrets/"}
 	secret := func(name string, key int, revision int64) Change {
-		return Change{Key: secrets.Prefix + "default/" + name, Value: []byte("k8s:enc:aescbc:v1:" + KeyName(key) + ":x"), Revision: revision}
+		return Change{Key: secrets.Prefix + "default/" + name,
+			Value: []byte("k8s:enc:aescbc:v1:" + KeyName(key) + ":x"), Revision: revision}
 	}
 	for name, c := range map[string]struct {
 		held []Change
@@ -186,7 +218,8 @@ func TestASuccessAfterARotationOfKeys(t *testing.T) {
 		"a later key is as good":     {held: []Change{secret("a", 11, 8), secret("b", 12, 9)}, want: true},
 		"one has an older key":       {held: []Change{secret("a", 11, 8), secret("b", 9, 9)}},
 		"one that was written later": {held: []Change{secret("a", 11, 8), secret("b", 9, 11)}, want: true},
-		"one is not encrypted":       {held: []Change{{Key: secrets.Prefix + "default/a", Value: []byte(`{"apiVersion":"v1"}`), Revision: 9}}},
+		"one is not encrypted": {held: []Change{{Key: secrets.Prefix + "default/a",
+			Value: []byte(`{"apiVersion":"v1"}`), Revision: 9}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := New(&world{}, secrets)
@@ -205,7 +238,8 @@ func TestWhatWasJudgedIsCounted(t *testing.T) {
 	j := New(&world{creates: "c"}, widgets)
 	j.Begin([]Change{defined("d", 1, "v1"), widget("a", v1, "ua", "0", "red"), recorded(morning, "d", 1, true, h1)})
 	for i, c := range []Change{
-		defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), widget("c", v2, "uc", "0", "red"), widget("a", v2, "ua", "0", "red"),
+		defined("d", 2, "v1", "v2"), recorded(morning, "d", 2, false, h2, h1), widget("c", v2, "uc", "0", "red"),
+		widget("a", v2, "ua", "0", "red"),
 		succeeded(1, 12, 0, h2), defined("d", 2, "v2"), recorded(morning, "d", 2, true, h2),
 	} {
 		c.Revision = int64(11 + i)
@@ -231,7 +265,8 @@ func TestWhatWasJudgedIsCounted(t *testing.T) {
 
 func TestTurns(t *testing.T) {
 	for name, c := range map[string]struct {
-		sent string // "a" is a patch of worker a, "a!" a write of its roster; of widgets, or of gadgets where it is in upper case
+		// "a" is a patch of worker a, "a!" a write of its roster; of widgets, or of gadgets where it is in upper case
+		sent string
 		want int
 	}{
 		"one worker":                              {sent: "a! a a a! a"},

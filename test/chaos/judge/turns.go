@@ -5,9 +5,10 @@ package judge
 
 import "fmt"
 
-// Turns judges by what workers send whether two of them ever sweep one resource (I8). A worker's part is what it sends between two writes of its roster: at most
-// one run. As soon as another part rewrites objects of a resource, the one before must be over. The requests have to come in the order in which they were
-// sent, and none of a process that has exited. It is not safe for concurrent use.
+// Turns judges by what workers send whether two of them ever sweep one resource (I8). A worker's part is what it sends
+// between two writes of its roster: at most one run. As soon as another part rewrites objects of a resource, the one
+// before must be over. The requests have to come in the order in which they were sent, and none of a process that has
+// exited. It is not safe for concurrent use.
 type Turns struct {
 	// Patches counts the requests that were judged, Parts the changes from one part to another.
 	Patches, Parts int
@@ -49,7 +50,8 @@ func (t *Turns) Patch(worker, resource string) string {
 	}
 	if _, over := t.over[spell{resource, next}]; over {
 		delete(t.over, spell{resource, next}) // one violation is enough to tell
-		return fmt.Sprintf("I8 violated: %s rewrites %s after %s had begun to, in one run", worker, resource, before.worker)
+		return fmt.Sprintf("I8 violated: %s rewrites %s after %s had begun to, in one run", worker,
+			resource, before.worker)
 	}
 	return ""
 }

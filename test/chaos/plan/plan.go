@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan says which faults a chaos run injects: what, where, in which order, how long each lasts, and the pauses between them. It is pure: everything
-// follows from the seed. Which moment of the product's work a fault meets, and so what comes of it, depends on the machine.
+// Package plan says which faults a chaos run injects: what, where, in which order, how long each lasts, and the pauses
+// between them. It is pure: everything follows from the seed. Which moment of the product's work a fault meets, and so
+// what comes of it, depends on the machine.
 package plan
 
 import (
@@ -16,7 +17,8 @@ import (
 // Kind names a fault.
 type Kind string
 
-// The faults. Each ends after Step.Hold: what was ended starts again, what was cut is connected, what was wrong is right.
+// The faults. Each ends after Step.Hold: what was ended starts again, what was cut is connected, what was wrong is
+// right.
 const (
 	KillServer    Kind = "server-kill"    // SIGKILL for an API server
 	EndServer     Kind = "server-end"     // SIGTERM for an API server
@@ -48,10 +50,12 @@ const (
 	Unreachable Kind = "requests-nowhere" // controllers and workers reach no API server
 )
 
-// heavy are the faults that end epochs or move what is stored: they come in waves, with calm in between. light ones come all the time.
+// heavy are the faults that end epochs or move what is stored: they come in waves, with calm in between. light ones
+// come all the time.
 var (
 	ofServers = []Kind{KillServer, KillServer, EndServer, EndServer, SuspendServer}
-	ofData    = []Kind{MoveStorage, MoveStorage, MoveStorage, Recreate, DropNamespace, KillEtcd, SuspendEtcd, Restore, RestoreBumped}
+	ofData    = []Kind{MoveStorage, MoveStorage, MoveStorage, Recreate, DropNamespace, KillEtcd, SuspendEtcd,
+		Restore, RestoreBumped}
 	ofNetwork = []Kind{CutEtcd, CutServer}
 	ofKeys    = []Kind{RotateKey}
 	light     = []Kind{
@@ -87,7 +91,8 @@ type Step struct {
 	Kind Kind
 	// Pause is how long to wait after the step before, Hold how long the fault lasts.
 	Pause, Hold time.Duration
-	// Target is the number of the server, controller or worker, from 0; where there are fewer at that moment, they are counted round and round.
+	// Target is the number of the server, controller or worker, from 0; where there are fewer at that moment, they are
+	// counted round and round.
 	Target int
 	// Edition is the number of the edition in which a server returns.
 	Edition int
@@ -100,7 +105,8 @@ func (s Step) String() string {
 // Wave is a time of trouble. The lanes begin together, and the steps of one lane follow each other.
 type Wave struct {
 	Lanes [][]Step
-	// Align says that every server is to return in the Edition at the end, so that all write the same; otherwise they may disagree during the calm.
+	// Align says that every server is to return in the Edition at the end, so that all write the same; otherwise they
+	// may disagree during the calm.
 	Align   bool
 	Edition int
 	// Calm follows once all lanes have ended.
@@ -113,11 +119,13 @@ type Plan struct {
 	Seed uint64
 	// Servers is how many API servers there are, Editions in how many editions they can run.
 	Servers, Editions int
-	// Kinds are the faults that are injected; others are drawn and left out, so that a narrower plan does the same at the same place. Empty: all.
+	// Kinds are the faults that are injected; others are drawn and left out, so that a narrower plan does the same at
+	// the same place. Empty: all.
 	Kinds []Kind
 }
 
-// Streams of random numbers: each wave, and each stretch of light faults, has its own, so that what is drawn does not depend on what was drawn before.
+// Streams of random numbers: each wave, and each stretch of light faults, has its own, so that what is drawn does not
+// depend on what was drawn before.
 const (
 	waves uint64 = iota << 32
 	stretches

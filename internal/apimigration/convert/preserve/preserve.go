@@ -196,7 +196,8 @@ func merge(keys Keys, path string, mine, seen, is interface{}) interface{} {
 			return mine
 		}
 		for name := range union(seen, is) {
-			under := strings.TrimPrefix(path+"."+strings.ReplaceAll(name, ".", "_"), ".") // a key of a map may have dots
+			// a key of a map may have dots
+			under := strings.TrimPrefix(path+"."+strings.ReplaceAll(name, ".", "_"), ".")
 			set(mine, name, merge(keys, under, get(mine, name), get(seen, name), get(is, name)))
 		}
 		return mine
@@ -227,7 +228,10 @@ func mergeList(keys Keys, path string, mine, seen, is []interface{}) []interface
 			done[i] = done[i] || reflect.DeepEqual(mine[i], seen[j])
 		}
 	}
-	for _, same := range []func(a, b interface{}) bool{reflect.DeepEqual, func(a, b interface{}) bool { return sameKeys(names, a, b) }} {
+	for _, same := range []func(a, b interface{}) bool{reflect.DeepEqual, func(a,
+		b interface{}) bool {
+		return sameKeys(names, a, b)
+	}} {
 		for i := range mine {
 			for j := range seen {
 				if !done[i] && !used[j] && same(mine[i], seen[j]) {

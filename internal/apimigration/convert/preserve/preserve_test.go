@@ -63,20 +63,37 @@ func TestWhatWasKeptComesBackWhereNothingHasChangedSince(t *testing.T) {
 		change func(*spec) // what a client of the other version does
 		want   func(*spec) // how the outcome differs from what there was
 	}{
-		"nothing is changed":                                  {func(*spec) {}, func(*spec) {}},
-		"a field beside is changed":                           {func(s *spec) { s.Size = 7 }, func(s *spec) { s.Size = 7 }},
-		"elements change places":                              {func(s *spec) { s.Parts[0], s.Parts[3] = s.Parts[3], s.Parts[0] }, func(s *spec) { s.Parts[0], s.Parts[3] = s.Parts[3], s.Parts[0] }},
-		"an element goes":                                     {func(s *spec) { s.Parts = s.Parts[1:] }, func(s *spec) { s.Parts = s.Parts[1:] }},
-		"an element comes, which gets nothing of the others'": {func(s *spec) { s.Parts = append([]part{{Name: "new"}}, s.Parts...) }, func(s *spec) { s.Parts = append([]part{{Name: "new"}}, s.Parts...) }},
-		"one of two that look alike goes: nobody knows which": {func(s *spec) { s.Parts = append(s.Parts[:1], s.Parts[2:]...) }, func(s *spec) { s.Parts = []part{s.Parts[0], {"b", 2, ""}, s.Parts[3]} }},
-		"one comes that looks like two others":                {func(s *spec) { s.Parts = append([]part{{"b", 2, ""}}, s.Parts...) }, func(s *spec) { s.Parts = []part{{"b", 2, ""}, s.Parts[0], {"b", 2, ""}, {"b", 2, ""}, s.Parts[3]} }},
-		"all elements go":                                     {func(s *spec) { s.Parts = nil }, func(s *spec) { s.Parts = nil }},
-		"an element is changed, and known by its key":         {func(s *spec) { s.Parts[0].Count = 9 }, func(s *spec) { s.Parts[0].Count = 9 }},
-		"the key of an element is changed: it is another":     {func(s *spec) { s.Parts[0].Name = "other" }, func(s *spec) { s.Parts[0] = part{"other", 1, ""} }},
-		"a value of a map is changed":                         {func(s *spec) { s.ByName["x.y"].Count = 9 }, func(s *spec) { s.ByName["x.y"].Count = 9 }},
-		"a value of a map goes, and does not come back":       {func(s *spec) { delete(s.ByName, "x.y") }, func(s *spec) { delete(s.ByName, "x.y") }},
-		"a value of a map becomes null":                       {func(s *spec) { s.ByName["x.y"] = nil }, func(s *spec) { s.ByName["x.y"] = nil }},
-		"the field is set by the other version after all":     {func(s *spec) { s.Mode = "slow" }, func(s *spec) { s.Mode = "slow" }},
+		"nothing is changed": {func(*spec) {}, func(*spec) {}},
+		"a field beside is changed": {func(s *spec) { s.Size = 7 },
+			func(s *spec) { s.Size = 7 }},
+		"elements change places": {func(s *spec) { s.Parts[0], s.Parts[3] = s.Parts[3], s.Parts[0] },
+			func(s *spec) { s.Parts[0], s.Parts[3] = s.Parts[3], s.Parts[0] }},
+		"an element goes": {func(s *spec) { s.Parts = s.Parts[1:] }, func(s *spec) { s.Parts = s.Parts[1:] }},
+		"an element comes, which gets nothing of the others'": {func(s *spec) {
+			s.Parts = append([]part{{Name: "new"}},
+				s.Parts...)
+		}, func(s *spec) { s.Parts = append([]part{{Name: "new"}}, s.Parts...) }},
+		"one of two that look alike goes: nobody knows which": {func(s *spec) {
+			s.Parts = append(s.Parts[:1],
+				s.Parts[2:]...)
+		}, func(s *spec) { s.Parts = []part{s.Parts[0], {"b", 2, ""}, s.Parts[3]} }},
+		"one comes that looks like two others": {func(s *spec) {
+			s.Parts = append([]part{{"b", 2, ""}},
+				s.Parts...)
+		}, func(s *spec) { s.Parts = []part{{"b", 2, ""}, s.Parts[0], {"b", 2, ""}, {"b", 2, ""}, s.Parts[3]} }},
+		"all elements go": {func(s *spec) { s.Parts = nil }, func(s *spec) { s.Parts = nil }},
+		"an element is changed, and known by its key": {func(s *spec) { s.Parts[0].Count = 9 },
+			func(s *spec) { s.Parts[0].Count = 9 }},
+		"the key of an element is changed: it is another": {func(s *spec) { s.Parts[0].Name = "other" },
+			func(s *spec) { s.Parts[0] = part{"other", 1, ""} }},
+		"a value of a map is changed": {func(s *spec) { s.ByName["x.y"].Count = 9 },
+			func(s *spec) { s.ByName["x.y"].Count = 9 }},
+		"a value of a map goes, and does not come back": {func(s *spec) { delete(s.ByName, "x.y") },
+			func(s *spec) { delete(s.ByName, "x.y") }},
+		"a value of a map becomes null": {func(s *spec) { s.ByName["x.y"] = nil },
+			func(s *spec) { s.ByName["x.y"] = nil }},
+		"the field is set by the other version after all": {func(s *spec) { s.Mode = "slow" },
+			func(s *spec) { s.Mode = "slow" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,10 +154,12 @@ func TestWhatWasKeptBeforeIsNotPassedOn(t *testing.T) {
 		want map[string]string
 	}{
 		"where nothing differs": {"", map[string]string{"mine": "1"}},
-		"where a field differs": {"fast", map[string]string{"mine": "1", annotation: `{"is":{"spec":{"mode":"fast"}},"seen":{"spec":{}}}`}},
+		"where a field differs": {"fast", map[string]string{"mine": "1",
+			annotation: `{"is":{"spec":{"mode":"fast"}},"seen":{"spec":{}}}`}},
 	} {
 		original := &object{Spec: spec{Size: 1, Mode: test.mode}}
-		converted := &object{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotation: "stale", "mine": "1"}}}
+		converted := &object{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotation: "stale",
+			"mine": "1"}}}
 		shared := converted.Annotations
 		if err := Save(annotation, original, &object{Spec: spec{Size: 1}}, converted); err != nil {
 			t.Fatal(err)
@@ -170,10 +189,14 @@ func TestOnlyWhatDiffersIsKept(t *testing.T) {
 func TestWhateverTheAnnotationSaysTheObjectStaysReadable(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{
-		"", "null", "not JSON", "[]", `{"is":1}`, `{"is":{"spec":"text"},"seen":{"spec":{"size":1}}}`, `{"is":{"spec":{"size":"text"}},"seen":{"spec":{"size":1}}}`,
-		`{"is":{"spec":{"parts":[1]}},"seen":{"spec":{"parts":[{"name":"a"}]}}}`, `{"is":{"spec":{"parts":[]}},"seen":{"spec":{"parts":[{"name":"b"},{"name":"a"}]}}}`, `{"is":{"metadata":{"name":"other"},"kind":"Other"},"seen":{"metadata":{"name":"a"}}}`,
+		"", "null", "not JSON", "[]", `{"is":1}`, `{"is":{"spec":"text"},"seen":{"spec":{"size":1}}}`,
+		`{"is":{"spec":{"size":"text"}},"seen":{"spec":{"size":1}}}`,
+		`{"is":{"spec":{"parts":[1]}},"seen":{"spec":{"parts":[{"name":"a"}]}}}`,
+		`{"is":{"spec":{"parts":[]}},"seen":{"spec":{"parts":[{"name":"b"},{"name":"a"}]}}}`,
+		`{"is":{"metadata":{"name":"other"},"kind":"Other"},"seen":{"metadata":{"name":"a"}}}`,
 	} {
-		converted := &object{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{annotation: content}}, Spec: spec{Size: 1, Parts: []part{{Name: "a"}}}}
+		converted := &object{ObjectMeta: metav1.ObjectMeta{Name: "a",
+			Annotations: map[string]string{annotation: content}}, Spec: spec{Size: 1, Parts: []part{{Name: "a"}}}}
 		if err := Restore(annotation, nil, converted); err != nil {
 			t.Errorf("%s: %v", content, err)
 		}
@@ -188,7 +211,8 @@ func TestKeysAreFoundBelowMapsAndElements(t *testing.T) {
 	t.Parallel()
 	keys := Keys{"spec.*.parts": {"name"}, "spec.parts[].inner": {"id"}, "spec.groups.*[].inner": {"no"}}
 	for path, want := range map[string]string{
-		"spec.a.parts": "name", "spec.parts[].inner": "id", "spec.groups.x[].inner": "no", "spec.parts": "", "spec.groups.x.inner": "", "status.a.parts": "",
+		"spec.a.parts": "name", "spec.parts[].inner": "id", "spec.groups.x[].inner": "no", "spec.parts": "",
+		"spec.groups.x.inner": "", "status.a.parts": "",
 	} {
 		if got := strings.Join(keys.of(path), ","); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
@@ -200,8 +224,10 @@ func TestKeysAreFoundBelowNamesWithDots(t *testing.T) {
 	t.Parallel()
 	mine := map[string]any{"groups": map[string]any{"example.com/a": []any{map[string]any{"name": "x", "count": 2}}}}
 	seen := map[string]any{"groups": map[string]any{"example.com/a": []any{map[string]any{"name": "x", "count": 1}}}}
-	is := map[string]any{"groups": map[string]any{"example.com/a": []any{map[string]any{"name": "x", "count": 1, "material": "iron"}}}}
-	want := map[string]any{"groups": map[string]any{"example.com/a": []any{map[string]any{"name": "x", "count": 2, "material": "iron"}}}}
+	is := map[string]any{"groups": map[string]any{"example.com/a": []any{map[string]any{"name": "x",
+		"count": 1, "material": "iron"}}}}
+	want := map[string]any{"groups": map[string]any{"example.com/a": []any{map[string]any{"name": "x",
+		"count": 2, "material": "iron"}}}}
 	if diff := cmp.Diff(want, merge(Keys{"groups.*": {"name"}}, "", mine, seen, is).(map[string]any)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

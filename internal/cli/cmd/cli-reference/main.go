@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cli-reference writes what kube-migrator says of itself, --help of every command, into a folder: one Markdown file for each.
-// Files of commands that are gone are removed.
+// Command cli-reference writes what kube-migrator says of itself, --help of every command, into a folder: one Markdown
+// file for each. Files of commands that are gone are removed.
 package main
 
 //go:generate go run . ../../../../docs/cli

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release-page writes the page on what each Kubernetes release changes in etcd, from the tables of package upgrade.
+// Command release-page writes the page on what each Kubernetes release changes in etcd, from the tables of package
+// upgrade.
 package main
 
 //go:generate go run . ../../../../docs/releases.md
@@ -30,7 +31,8 @@ func write(path string) error {
 	known := upgrade.Known()
 	newest := known[len(known)-1]
 	var page bytes.Buffer
-	if err := render.ReleasePage(&page, render.Explanation{Target: newest, Releases: known, Changes: upgrade.Changes(newest)}); err != nil {
+	if err := render.ReleasePage(&page, render.Explanation{Target: newest, Releases: known,
+		Changes: upgrade.Changes(newest)}); err != nil {
 		return err
 	}
 	if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil {

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command testbed-machine runs a command as the first process of a PID and a mount namespace, and removes the cgroups of everything
-// that ran there when it ends or is told to end:
+// Command testbed-machine runs a command as the first process of a PID and a mount namespace, and removes the cgroups
+// of everything that ran there when it ends or is told to end:
 //
 //	testbed-machine CGROUP COMMAND ARGUMENT…
 //
-// When the first process of a PID namespace ends, the kernel ends all others: containers, and the shims that outlive containerd. Their
-// mounts end with the mount namespace. Cgroups would be left, also by a test that was killed; so this process, which the kernel
-// tells about that (PR_SET_PDEATHSIG), removes them.
+// When the first process of a PID namespace ends, the kernel ends all others: containers, and the shims that outlive
+// containerd. Their mounts end with the mount namespace. Cgroups would be left, also by a test that was killed; so this
+// process, which the kernel tells about that (PR_SET_PDEATHSIG), removes them.
 package main
 
 import (
@@ -43,7 +43,8 @@ func run(cgroup string, command []string) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	cmd := exec.Command(command[0], command[1:]...) //nolint:noctx // it ends with a signal
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
+		Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", command[0], err)
 	}

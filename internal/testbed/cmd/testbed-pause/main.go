@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command testbed-pause is the first process of a PID namespace: it collects the dead and waits until it is told to end. Every pod of a
-// testbed's node has one, which holds the pod's network, and so has the node itself.
+// Command testbed-pause is the first process of a PID namespace: it collects the dead and waits until it is told to
+// end. Every pod of a testbed's node has one, which holds the pod's network, and so has the node itself.
 package main
 
 import (

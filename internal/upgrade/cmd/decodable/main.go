@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command decodable asks real API servers of every pinned Kubernetes release what they can decode, and writes the answers into a folder: the
-// tables of package upgrade, one file for each release.
+// Command decodable asks real API servers of every pinned Kubernetes release what they can decode, and writes the
+// answers into a folder: the tables of package upgrade, one file for each release.
 package main
 
 import (

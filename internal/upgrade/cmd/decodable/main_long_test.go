@@ -23,7 +23,8 @@ func TestTheTablesOfOlderReleasesAreWhatRealServersSayOfThemselves(t *testing.T)
 	}
 }
 
-// The tables are read from servers with every API and alpha feature enabled. A server without them stores nothing in another version.
+// The tables are read from servers with every API and alpha feature enabled. A server without them stores nothing in
+// another version.
 func TestServersWithDefaultFlagsWriteTheVersionThatTheTablesName(t *testing.T) {
 	for _, release := range testbed.Releases() {
 		t.Run(string(release), func(t *testing.T) {
