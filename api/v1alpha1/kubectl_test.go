@@ -4,43 +4,16 @@
 package v1alpha1_test
 
 import (
-	"flag"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// golden compares with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
-	}
-}
 
 func TestKubectl(t *testing.T) {
 	c := newCluster(t, testbed.Options{})
@@ -66,7 +39,7 @@ func showsColumns(t *testing.T, c *cluster) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		golden(t, name, age.ReplaceAllString(out, "1s"))
+		golden.Compare(t, "testdata/"+name, age.ReplaceAllString(out, "1s"))
 	}
 	if out, err := c.kubectl(t.Context(), "get", "kube-migrator", "-o", "name"); err != nil ||
 		!strings.Contains(out, "storageversionmigration.migration.k8s.io/new") {
@@ -106,7 +79,7 @@ func showsStates(t *testing.T, c *cluster) {
 				t.Errorf("%d columns: %s", len(line), line)
 			}
 		}
-		golden(t, name, out) // kubectl tells no seconds from ten minutes on
+		golden.Compare(t, "testdata/"+name, out) // kubectl tells no seconds from ten minutes on
 	}
 }
 
@@ -121,6 +94,6 @@ func explainsFields(t *testing.T, c *cluster) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		golden(t, name, out)
+		golden.Compare(t, "testdata/"+name, out)
 	}
 }

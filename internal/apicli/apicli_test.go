@@ -6,17 +6,14 @@ package apicli
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const guide = "../apimigration/testdata/guide"
 
@@ -29,34 +26,17 @@ func call(t *testing.T, args ...string) (out, complaint string, code int) {
 	return stdout.String(), stderr.String(), code
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	name = filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; go test -update writes it):\n%s", name, diff)
-	}
-}
-
 func TestInspectShowsWhatAProjectHas(t *testing.T) {
 	out, complaint, code := call(t, "inspect", guide)
 	if code != 0 || complaint != "" {
 		t.Fatalf("exit code %d: %s", code, complaint)
 	}
-	golden(t, "inspect.txt", out)
+	golden.Compare(t, "testdata/inspect.txt", out)
 	out, _, code = call(t, "inspect", "-o", "json", guide+"/pkg/apis")
 	if code != 0 || !json.Valid([]byte(out)) {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
-	golden(t, "inspect.json", out)
+	golden.Compare(t, "testdata/inspect.json", out)
 }
 
 func TestInspectShowsAllModulesThatLeadToOneAnother(t *testing.T) {
@@ -161,7 +141,7 @@ func TestAProjectIsPlannedShownAndMigrated(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("plan: exit code %d: %s", code, said)
 	}
-	golden(t, "plan-summary.txt", strings.NewReplacer(plan, "plan.yaml", dir, "DIR").Replace(said))
+	golden.Compare(t, "testdata/plan-summary.txt", strings.NewReplacer(plan, "plan.yaml", dir, "DIR").Replace(said))
 	patch, complaint, code := call(t, "diff", "-C", dir, plan)
 	if code != 0 || !strings.Contains(patch, "+++ b/pkg/apis/operators/v2/catalogsourceconfig_types.go") {
 		t.Fatalf("diff: exit code %d: %s%s", code, patch, complaint)
@@ -205,7 +185,7 @@ func TestAPlanWithAnotherDefinitionIsAppliedAndTellsHowObjectsAreCopied(t *testi
 	if code != 0 {
 		t.Fatalf("apply: exit code %d: %s", code, complaint)
 	}
-	golden(t, "apply-copy.txt", complaint)
+	golden.Compare(t, "testdata/apply-copy.txt", complaint)
 	if out, _, code := call(t, "verify", dir); code != 0 || out != "" {
 		t.Errorf("verify after apply: exit code %d: %s", code, out)
 	}

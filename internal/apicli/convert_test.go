@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
 func TestTheConversionOfAKindIsShownAndWritten(t *testing.T) {
@@ -29,7 +31,7 @@ func TestTheConversionOfAKindIsShownAndWritten(t *testing.T) {
 	if code != 0 || complaint != "Next: go test ./api/v1\nNext: go test ./api/v1beta2\n" {
 		t.Fatalf("exit code %d: %s", code, complaint)
 	}
-	golden(t, "convert.txt", out)
+	golden.Compare(t, "testdata/convert.txt", out)
 
 	other := t.TempDir()
 	command := exec.Command("git", "apply", "-")

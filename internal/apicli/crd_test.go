@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
 const manifests = "../apimigration/crd/testdata"
@@ -260,7 +262,7 @@ func TestCheckShowsWhatTheGoldenFilesSay(t *testing.T) {
 			if code != jsonCode || parsed.OK != (code == 0) || code != 0 && code != 2 {
 				t.Errorf("exit codes %d and %d, and JSON says ok: %t", code, jsonCode, parsed.OK)
 			}
-			golden(t, filepath.Join("check", name+".golden"), text+"\n"+asJSON)
+			golden.Compare(t, "testdata/"+filepath.Join("check", name+".golden"), text+"\n"+asJSON)
 		})
 	}
 }

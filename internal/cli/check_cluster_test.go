@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -27,14 +26,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kube-migrator/kube-migrator/config"
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // checked is a cluster whose StorageStates the test writes as the controller does.
 type checked struct {
@@ -106,18 +104,7 @@ func (c *checked) golden(t *testing.T, name, in string, args ...string) {
 		got = regexp.MustCompile(`Read \d+ objects from etcd at revision \d+`).ReplaceAllString(got,
 			"Read N objects from etcd at revision R")
 		path := filepath.Join(c.testdata, strings.ToLower(strings.NewReplacer(" ", "-", ",", "").Replace(name))+".txt")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
-		}
+		golden.Compare(t, path, got)
 	})
 }
 

@@ -9,15 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -137,19 +136,7 @@ func (i *installer) checkAccounts() {
 		}
 		return text.String()
 	}
-	if *update {
-		// the roles were written long before
-		if err := os.WriteFile(permissionsFile, []byte(permissions()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(permissionsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(string(want), permissions()); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it again:\n%s", permissionsFile, diff)
-	}
+	golden.Compare(t, permissionsFile, permissions())
 }
 
 // checkUsers runs the commands of users who have no more than the roles for them.

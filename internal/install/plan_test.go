@@ -4,9 +4,6 @@
 package install
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,10 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 var widgets = schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}
 
@@ -66,19 +62,7 @@ func TestTheManifestsAreThoseOfTheGoldenFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("testdata", "manifests.yaml")
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
-	}
+	golden.Compare(t, "testdata/manifests.yaml", string(got))
 }
 
 func TestNoRuleHasAWildcardWhereResourcesAreIncludedAndNoneRaisesItself(t *testing.T) {

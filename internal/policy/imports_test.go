@@ -67,6 +67,7 @@ var allowed = map[string][]string{
 	"internal/etcdaudit": nil,
 	"internal/install": {"agreement", "api/v1alpha1", "config", "internal/access",
 		"internal/apipath", "internal/crd", "internal/inventory", "migrate"},
+	"internal/golden": nil,
 	"internal/inventory": {"internal/bounded", "internal/apipath", "internal/crd",
 		"migrate", "storageversion"},
 	"internal/ledger":    nil,

@@ -5,23 +5,17 @@ package retire_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // facts are those of a definition whose versions are given as "name", "name/served", "name/served/storage".
 func facts(stored string, versions ...string) retire.Facts {
@@ -161,17 +155,5 @@ func TestAPlanIsMadeOrRefusedWithAReasonAndACommand(t *testing.T) {
 			fmt.Fprintf(&b, "  %-13s %-8s %s\n", step.Name, step.State, step.What)
 		}
 	}
-	path := filepath.Join("testdata", "plans.txt")
-	if *update {
-		if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("plans (-want +got; -update writes them):\n%s", diff)
-	}
+	golden.Compare(t, "testdata/plans.txt", b.String())
 }

@@ -4,23 +4,19 @@
 package e2e
 
 import (
-	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/config"
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // unsafeSituations are situations in which nothing may be written, each with a resource of its own.
 var unsafeSituations = []struct {
@@ -117,7 +113,7 @@ func TestWhatCouldStrandAnObjectIsRefusedAndNothingIsWritten(t *testing.T) {
 		wantUnmoved(t, cluster, g.prefix(), before)
 		wantUnmoved(t, cluster, definitionsPrefix+g.definition(), definition)
 	}
-	golden(t, filepath.Join("testdata", "retire-refusals.txt"), b.String())
+	golden.Compare(t, filepath.Join("testdata", "retire-refusals.txt"), b.String())
 	wantCommandMovesStorage(t, all[0], b.String())
 	// The invariants do not hold of what was made unsafe above.
 	for _, g := range all {
@@ -136,23 +132,4 @@ func wantCommandMovesStorage(t *testing.T, g *gadgets, shown string) {
 		t.Errorf("the command to move the storage version: %v", err)
 	}
 	g.wantVersions("v1 v2", "v1 served storage", "v2 served")
-}
-
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; -update writes it):\n%s", path, diff)
-	}
 }

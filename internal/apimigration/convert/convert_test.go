@@ -5,7 +5,6 @@ package convert
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -16,12 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // fixture is a copy of a project of testdata.
 func fixture(t *testing.T, name string) string {
@@ -50,24 +46,6 @@ func tree(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return files
-}
-
-// golden compares with a file of testdata, or writes it.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	name = filepath.Join("..", "testdata", "golden", name)
-	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; go test -update writes it):\n%s", name, diff)
-	}
 }
 
 func run(t *testing.T, dir, name string, args ...string) (string, error) {
@@ -143,7 +121,7 @@ func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 			t.Errorf("%s has changed", name)
 		}
 	}
-	golden(t, "conversion.txt", written.String())
+	golden.Compare(t, "../testdata/golden/conversion.txt", written.String())
 	if out, err := run(t, dir, "gofmt", "-l", "."); err != nil || out != "" {
 		t.Errorf("not formatted: %s %v", out, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
 func TestTheSuccessorOfADefinitionIsAnotherOneWithTheSameSchema(t *testing.T) {
@@ -37,7 +39,7 @@ func TestTheSuccessorOfADefinitionIsAnotherOneWithTheSameSchema(t *testing.T) {
 				for _, note := range outcome.Notes {
 					fmt.Fprintf(&got, "# note: %s\n", note)
 				}
-				golden(t, filepath.Join("testdata", "successor", name+"-"+way+".golden"), got.String()+outcome.Text)
+				golden.Compare(t, filepath.Join("testdata", "successor", name+"-"+way+".golden"), got.String()+outcome.Text)
 			})
 		}
 	}

@@ -5,7 +5,6 @@ package crd
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,27 +12,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-// golden compares with a file, or writes it.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
-}
 
 // manifests are the files of a folder of testdata, by their names without extension.
 func manifests(t *testing.T, pattern string) map[string]string {
@@ -67,7 +48,7 @@ func TestUpgradeWritesWhatTheGoldenFilesSay(t *testing.T) {
 				}
 				got.WriteString(upgraded.Text)
 			}
-			golden(t, filepath.Join("testdata", "upgrade", name+".golden"), got.String())
+			golden.Compare(t, filepath.Join("testdata", "upgrade", name+".golden"), got.String())
 		})
 	}
 }
@@ -144,7 +125,7 @@ func TestAddedVersionIsACopyOfTheStoredOneInFrontOfAll(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, filepath.Join("testdata", "upgrade", name+".golden"), upgraded.Text)
+			golden.Compare(t, filepath.Join("testdata", "upgrade", name+".golden"), upgraded.Text)
 		})
 	}
 }

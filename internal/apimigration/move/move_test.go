@@ -6,7 +6,6 @@ package move
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -24,9 +23,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var guideRequest = Request{Kinds: []string{"CatalogSourceConfig"}, From: "operators.example.com/v1",
 	To: "operators.example.com/v2", Storage: StorageNew, Unexported: UnexportedInternal,
@@ -90,27 +88,6 @@ func planned(t *testing.T, dir string, request Request) *Plan {
 	return outcome.Plan
 }
 
-// golden compares with a file of testdata, or writes it.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	name = filepath.Join("..", "testdata", "golden", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; go test -update writes it):\n%s", name, diff)
-	}
-}
-
 func TestThePlanOfTheGuidesProject(t *testing.T) {
 	dir := fixture(t, "guide")
 	before := tree(t, dir)
@@ -119,7 +96,7 @@ func TestThePlanOfTheGuidesProject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "guide-plan.yaml", string(content))
+	golden.Compare(t, "../testdata/golden/guide-plan.yaml", string(content))
 	again, err := planned(t, fixture(t, "guide"), guideRequest).Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +168,7 @@ func goldenTree(t *testing.T, name string, before, after map[string]string) {
 			fmt.Fprintf(&out, "-- %s --\n%s", file, after[file])
 		}
 	}
-	golden(t, name, out.String())
+	golden.Compare(t, "../testdata/golden/"+name, out.String())
 }
 
 func newIn(before, after map[string]string) []string {

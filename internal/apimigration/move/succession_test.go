@@ -17,6 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
 // succeeded applies a request that ends in another definition, and asserts what holds after every such one. both is a
@@ -123,7 +124,7 @@ func (test guideSuccession) run(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := strings.ReplaceAll(test.crd, ".", "-")
-		golden(t, "guide-plan-"+name+".yaml", string(content))
+		golden.Compare(t, "../testdata/golden/guide-plan-"+name+".yaml", string(content))
 		goldenTree(t, "guide-tree-"+name+".txt", before, after)
 	}
 }

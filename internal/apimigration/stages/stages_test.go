@@ -5,11 +5,9 @@ package stages
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +16,8 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // definition is one of things.example.com with versions, each "name served storage" and a field of its own or none.
 func definition(conversion string, versions ...string) string {
@@ -198,17 +195,5 @@ func TestTheStagesOfTheGuidesDefinition(t *testing.T) {
 	if last := files["f-gate.sh"]; !strings.Contains(last, "# Exits with 0 once v1 is gone.\n") {
 		t.Errorf("no stage comes after F, and its gate says\n%s", last)
 	}
-	golden := filepath.Join("..", "testdata", "golden", "guide-stages.md")
-	if *update {
-		if err := os.WriteFile(golden, []byte(plan.Text()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), plan.Text()); diff != "" {
-		t.Errorf("%s (-want +got; go test -update writes it):\n%s", golden, diff)
-	}
+	golden.Compare(t, "../testdata/golden/guide-stages.md", plan.Text())
 }

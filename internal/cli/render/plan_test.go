@@ -5,37 +5,13 @@ package render
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// golden compares with a file in testdata.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it anew:\n%s", path, diff)
-	}
-}
 
 func TestAPlanIsWrittenInEveryFormat(t *testing.T) {
 	plan := Plan{
@@ -105,7 +81,7 @@ func TestAPlanIsWrittenInEveryFormat(t *testing.T) {
 			if err := plan.Write(&out, format); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "plan."+string(format), out.Bytes())
+			golden.Compare(t, "testdata/plan."+string(format), out.String())
 		})
 	}
 }

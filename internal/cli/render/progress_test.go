@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
@@ -69,7 +70,7 @@ func TestProgressIsWrittenInEveryFormat(t *testing.T) {
 			if err := someProgress().Write(&out, test.format, test.style); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "progress."+name, out.Bytes())
+			golden.Compare(t, "testdata/progress."+name, out.String())
 		})
 	}
 }

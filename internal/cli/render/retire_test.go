@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -54,7 +55,7 @@ func TestARetirementIsWrittenInEveryFormat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, b.Bytes())
+			golden.Compare(t, "testdata/"+name, b.String())
 		})
 	}
 }
