@@ -103,7 +103,7 @@ func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcd
 
 // auditCode turns the verdict over the whole into an exit code.
 func auditCode(report *etcdaudit.Report) error {
-	switch report.Verdict() {
+	switch report.Comparison() {
 	case etcdaudit.IsStale:
 		return exitCode(exitWorkLeft)
 	case etcdaudit.IsUndetermined:

@@ -135,7 +135,7 @@ func TestAuditComparesARealClusterWithWhatItsAPIServerSays(t *testing.T) {
 				t.Errorf("%s: exit code %d, %d stale objects, %+v of %+v", format, code,
 					len(got.StaleObjects), totals, got.Source)
 				for _, r := range got.Rows {
-					if r.Verdict == etcdaudit.IsUndetermined {
+					if r.Comparison == etcdaudit.IsUndetermined {
 						t.Logf("%+v", r)
 					}
 				}

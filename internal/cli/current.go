@@ -50,11 +50,11 @@ func (s records) need(r inventory.Resource, objects *inventory.Objects) inventor
 	if !ok || r.Problem != nil || len(r.Stale()) > 0 {
 		return need
 	}
-	verdicts := map[upgrade.Verdict]inventory.Verdict{
+	verdicts := map[upgrade.Verdict]inventory.Answer{
 		upgrade.Safe: inventory.NotNeeded, upgrade.Unsafe: inventory.Needed,
 		upgrade.Undetermined: inventory.Undetermined,
 	}
-	return inventory.Need{Verdict: verdicts[finding.Verdict], Why: finding.Why}
+	return inventory.Need{Answer: verdicts[finding.Verdict], Why: finding.Why}
 }
 
 // spare returns those of the chosen resources that were named or need to be migrated, and how many others there are;

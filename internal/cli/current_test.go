@@ -27,7 +27,7 @@ func TestStorageStatesSayWhatNeedsNoMigration(t *testing.T) {
 	for name, test := range map[string]struct {
 		resource inventory.Resource
 		states   states
-		want     inventory.Verdict
+		want     inventory.Answer
 		why      string
 		current  bool
 	}{
@@ -50,9 +50,9 @@ func TestStorageStatesSayWhatNeedsNoMigration(t *testing.T) {
 			r := records{known: knownOf([]inventory.Resource{test.resource}, test.states),
 				Question: upgrade.Question{Now: judged, Installed: true}}
 			need := r.need(test.resource, objects)
-			if current := r.isCurrent(test.resource); need.Verdict != test.want || need.Why != test.why ||
+			if current := r.isCurrent(test.resource); need.Answer != test.want || need.Why != test.why ||
 				current != test.current {
-				t.Errorf("%s (%s), current %t; want %s (%s), current %t", need.Verdict, need.Why, current, test.want,
+				t.Errorf("%s (%s), current %t; want %s (%s), current %t", need.Answer, need.Why, current, test.want,
 					test.why, test.current)
 			}
 		})

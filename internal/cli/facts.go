@@ -229,7 +229,7 @@ func (k *known) unserved() (all []upgrade.Facts) {
 func heldOf(report *etcdaudit.Report) map[schema.GroupResource][]upgrade.Held {
 	held := map[schema.GroupResource][]upgrade.Held{}
 	for _, row := range report.Rows {
-		if row.Verdict == etcdaudit.NoObject {
+		if row.Comparison == etcdaudit.NoObject {
 			continue
 		}
 		gv, _ := schema.ParseGroupVersion(row.APIVersion) // the audit has seen that it parses

@@ -165,7 +165,7 @@ func plannedResource(r inventory.Resource, counted count, need inventory.Need, r
 		Kind: r.Kind, Origin: string(r.Origin), Service: r.Service, Namespaced: r.Namespaced,
 		ServedVersions: []string{}, EndpointVersion: r.Endpoint, StorageVersion: r.Storage(),
 		StorageVersionHash: r.StorageVersionHash,
-		Migration:          string(need.Verdict), Why: need.Why,
+		Migration:          string(need.Answer), Why: need.Why,
 	}
 	for _, version := range r.Versions {
 		p.ServedVersions = append(p.ServedVersions, version.Name)
@@ -184,7 +184,7 @@ func plannedResource(r inventory.Resource, counted count, need inventory.Need, r
 	}
 	if n := counted.objects; n != nil {
 		p.Objects, p.ObjectsEstimated = &n.Count, n.Estimated
-		if need.Verdict != inventory.NotNeeded && r.Problem == nil {
+		if need.Answer != inventory.NotNeeded && r.Problem == nil {
 			seconds := float64(n.Count) / rate
 			p.DurationSeconds = &seconds
 		}
@@ -211,7 +211,7 @@ func (env *environment) planNotes(plan render.Plan, failures []inventory.Failure
 
 // planExit decides the exit code as the command's help says. It is pure.
 func planExit(plan render.Plan, named bool) int {
-	with := func(v inventory.Verdict) bool {
+	with := func(v inventory.Answer) bool {
 		return slices.ContainsFunc(plan.Resources,
 			func(r render.PlannedResource) bool { return r.Migration == string(v) })
 	}

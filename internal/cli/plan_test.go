@@ -17,7 +17,7 @@ import (
 )
 
 func TestTheExitCodeOfAPlanSaysWhetherThereIsWork(t *testing.T) {
-	plan := func(failures int, verdicts ...inventory.Verdict) render.Plan {
+	plan := func(failures int, verdicts ...inventory.Answer) render.Plan {
 		p := render.Plan{Failures: make([]render.PlanFailure, failures)}
 		for _, v := range verdicts {
 			p.Resources = append(p.Resources, render.PlannedResource{Migration: string(v)})

@@ -18,6 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -26,7 +27,7 @@ import (
 // retireFlags are the flags of retire. Those about migrating are those of migrate.
 type retireFlags struct {
 	migrate    migrateFlags
-	question   retire.Question
+	intent     retire.Intent
 	schemaFrom string
 	dryRun     bool
 	output     render.Format
@@ -87,7 +88,7 @@ servers do not agree or the evidence is too weak, 4 some objects could not be re
 }
 
 func (f *retireFlags) add(flags *pflag.FlagSet) {
-	q := &f.question
+	q := &f.intent
 	flags.StringVar(&q.Version, "version", "", "The version to retire, such as v1alpha1")
 	flags.BoolVar(&q.Unserve, "unserve", false, "Set served: false for the version")
 	flags.BoolVar(&q.Remove, "remove", false, "Take the version out of spec.versions")
@@ -103,7 +104,7 @@ func (f *retireFlags) add(flags *pflag.FlagSet) {
 
 // check refuses what cannot be meant before anything is sent.
 func (f *retireFlags) check(command *cobra.Command) error {
-	q := f.question
+	q := f.intent
 	if q.Version == "" {
 		return missing(command, "version")
 	}
@@ -134,7 +135,7 @@ type retirement struct {
 // retire gathers, decides, does, and shows.
 func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
 	f *retireFlags) error {
-	f.question.Program = env.name
+	f.intent.Program = env.name
 	m, resources, err := env.prepare(ctx, command, &f.migrate)
 	if err != nil {
 		return err
@@ -155,13 +156,13 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 	if err := r.gather(ctx); err != nil {
 		return err
 	}
-	plan, err := f.question.Decide(r.facts)
+	plan, err := f.intent.Decide(r.facts)
 	if err != nil {
 		return r.explain(err)
 	}
 	d := r.facts.Definition
 	r.report = &render.Retirement{
-		Definition: d.Metadata.Name, Version: f.question.Version, StorageVersion: d.StorageVersion(),
+		Definition: d.Metadata.Name, Version: f.intent.Version, StorageVersion: d.StorageVersion(),
 		DryRun: f.dryRun, Steps: plan.Steps, Owners: r.facts.Owners,
 	}
 	if err := r.permitted(ctx, plan); err != nil {
@@ -245,10 +246,10 @@ func (r *retirement) do(ctx context.Context, gentle <-chan struct{}, plan retire
 
 // next is the command that goes on after an error.
 func (r *retirement) next(err error) string {
-	refusal := (*retire.Refusal)(nil)
+	refused := (*refusal.Error)(nil)
 	switch {
-	case errors.As(err, &refusal):
-		return refusal.Try
+	case errors.As(err, &refused):
+		return refused.Try
 	case errors.Is(err, migrate.ErrNotProven) && r.report.Migration != nil:
 		return r.command("--min-evidence=" + strings.ToLower(r.report.Migration.Result.Epoch.Evidence.String()))
 	}
@@ -257,9 +258,9 @@ func (r *retirement) next(err error) string {
 
 // retireCode is the exit code that an error of a run stands for.
 func retireCode(err error) int {
-	refusal := (*retire.Refusal)(nil)
+	refused := (*refusal.Error)(nil)
 	switch {
-	case errors.As(err, &refusal), errors.Is(err, storedversions.ErrChanged):
+	case errors.As(err, &refused), errors.Is(err, storedversions.ErrChanged):
 		return exitWorkLeft
 	case errors.Is(err, retire.ErrNotMoved):
 		return exitFailures
@@ -275,15 +276,15 @@ func (r *retirement) command(arguments ...string) string {
 
 // explain turns a refusal into the two lines of every error.
 func (r *retirement) explain(err error) error {
-	refusal := (*retire.Refusal)(nil)
-	if !errors.As(err, &refusal) {
+	refused := (*refusal.Error)(nil)
+	if !errors.As(err, &refused) {
 		return err
 	}
 	code := exitWorkLeft
-	if refusal.Reason == retire.UnknownVersion || refusal.Reason == retire.NotStranded {
+	if refused.Reason == retire.UnknownVersion || refused.Reason == retire.NotStranded {
 		code = exitError
 	}
-	return hintedCode(err, refusal.Try, code)
+	return hintedCode(err, refused.Try, code)
 }
 
 // settle waits until every API server has known a generation of the definition for the settle time.

@@ -46,7 +46,7 @@ func (env *environment) readSchema(f *retireFlags, name string) (map[string]any,
 			continue
 		}
 		var schema map[string]any
-		if schema, err = retire.SchemaIn(o.JSON, name, f.question.Version); err == nil {
+		if schema, err = retire.SchemaIn(o.JSON, name, f.intent.Version); err == nil {
 			return schema, nil
 		}
 		err = fmt.Errorf("%s: %w", o.From, err)
@@ -65,7 +65,7 @@ func (r *retirement) gather(ctx context.Context) (err error) {
 	if r.facts.Running, err = r.running(ctx, r.resource); err != nil {
 		return err
 	}
-	version := r.flags.question.Version
+	version := r.flags.intent.Version
 	r.resource.Endpoint = retire.Endpoint(r.facts.Definition, version)
 	objects := retire.Objects{Client: r.client, Definition: r.facts.Definition, Endpoint: r.resource.Endpoint}
 	count, owners, err := objects.Look(ctx, version)
@@ -128,7 +128,7 @@ func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.
 		return nil
 	}
 	return &retire.Run{
-		Client: r.client, Question: r.flags.question, Definition: r.facts.Definition, Schema: schema,
+		Client: r.client, Intent: r.flags.intent, Definition: r.facts.Definition, Schema: schema,
 		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight,
 			BytesPerSecond: options.MaxBytesPerSecond},
 		Migrate: func(ctx context.Context) (migrate.Epoch, error) {

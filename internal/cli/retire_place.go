@@ -60,7 +60,7 @@ func (r *retirement) recall() error {
 
 // remember notes that the retirement of the version is begun.
 func (r *retirement) remember() error {
-	version := r.flags.question.Version
+	version := r.flags.intent.Version
 	if slices.Contains(r.facts.Begun, version) {
 		return nil
 	}

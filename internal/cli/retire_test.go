@@ -19,6 +19,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -68,7 +69,7 @@ func TestADryRunKeepsNothingOnThisMachine(t *testing.T) {
 	}
 
 	earnest := retiring(t, dir)
-	earnest.flags.question.Version = "v1"
+	earnest.flags.intent.Version = "v1"
 	unlock, err := earnest.lock()
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func TestTheExitCodeOfARetirementSaysWhy(t *testing.T) {
 		err  error
 		want int
 	}{
-		{&retire.Refusal{Reason: retire.Changed}, exitWorkLeft},
+		{&refusal.Error{Reason: retire.Changed}, exitWorkLeft},
 		{fmt.Errorf("prune: %w", storedversions.ErrChanged), exitWorkLeft},
 		{fmt.Errorf("%w: 3", retire.ErrNotMoved), exitFailures},
 		{fmt.Errorf("%w: 3", migrate.ErrObjectsFailed), exitFailures},

@@ -23,6 +23,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/crdupgrade"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -188,8 +189,8 @@ func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
 		return nil
 	}
 	return &crdupgrade.Run{
-		Applier:  crdupgrade.Applier{Client: u.client, FieldManager: u.flags.manager, Force: u.flags.force},
-		Question: crdupgrade.Question{Program: u.env.name, Again: u.again(), AcceptFieldLoss: u.flags.acceptLoss},
+		Applier: crdupgrade.Applier{Client: u.client, FieldManager: u.flags.manager, Force: u.flags.force},
+		Intent:  crdupgrade.Intent{Program: u.env.name, Again: u.again(), AcceptFieldLoss: u.flags.acceptLoss},
 		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight,
 			BytesPerSecond: options.MaxBytesPerSecond},
 		Stopped: stopped,
@@ -341,12 +342,12 @@ func (u *crdUpgrade) show() error {
 
 // next is the command that helps after an error.
 func (u *crdUpgrade) next(err error) string {
-	refusal, lacking := (*crdupgrade.Refusal)(nil), (*access.ForbiddenError)(nil)
+	refused, lacking := (*refusal.Error)(nil), (*access.ForbiddenError)(nil)
 	switch {
 	case err == nil:
 		return ""
-	case errors.As(err, &refusal):
-		return refusal.Try
+	case errors.As(err, &refused):
+		return refused.Try
 	case errors.As(err, &lacking):
 		return lacking.Try()
 	case apierrors.IsForbidden(err):
@@ -357,7 +358,7 @@ func (u *crdUpgrade) next(err error) string {
 
 // upgradeCRDCode is the exit code that an error about one CRD stands for.
 func upgradeCRDCode(err error) int {
-	if refusal := (*crdupgrade.Refusal)(nil); errors.As(err, &refusal) {
+	if refused := (*refusal.Error)(nil); errors.As(err, &refused) {
 		return exitWorkLeft
 	}
 	return retireCode(err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
 const (
@@ -44,7 +45,7 @@ type Applier struct {
 }
 
 // apply applies an object in place of live, which is nil where the cluster has none. An apierrors conflict says that
-// the CRD is not any more what was read, a *Refusal that another field manager owns what would change.
+// the CRD is not any more what was read, a *refusal.Error that another field manager owns what would change.
 func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, again string) (*crd.Definition, error) {
 	if live != nil {
 		if err := a.adopt(ctx, live); err != nil {
@@ -99,7 +100,7 @@ func (a Applier) explain(err error, again string) error {
 		return errAdoptable
 	}
 	slices.Sort(owners)
-	return refuse(Conflict, again+" --force-conflicts", "other field managers own fields that would change: %s",
+	return refusal.New(Conflict, again+" --force-conflicts", "other field managers own fields that would change: %s",
 		strings.Join(slices.Compact(owners), "; "))
 }
 

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
@@ -84,8 +85,8 @@ func (c *CRD) Endpoint() (endpoint string) {
 	return endpoint
 }
 
-// Question is what a user asks for.
-type Question struct {
+// Intent is what a user asks for.
+type Intent struct {
 	// Program is what the program is called, and Again this command, for commands to try.
 	Program, Again string
 	// AcceptFieldLoss: objects may lose the fields that their new version does not have.
@@ -143,35 +144,18 @@ type Plan struct {
 	Keep []string
 	// Losses are the fields that objects would lose.
 	Losses  []Loss
-	Refusal *Refusal
+	Refusal *refusal.Error
 }
 
-// Reason is why a CRD is not upgraded; a closed set.
-type Reason string
-
-// The reasons.
+// The reasons to refuse; a closed set.
 const (
 	// the file cannot be meant: no storage version, a webhook without an address
-	Invalid     Reason = "Invalid"
-	Terminating Reason = "Terminating" // the CRD in the cluster is being deleted
-	Stranded    Reason = "Stranded"    // objects may be stored in a version that neither CRD has
-	Unreadable  Reason = "Unreadable"  // the API server cannot list the objects
+	Invalid     refusal.Reason = "Invalid"
+	Terminating refusal.Reason = "Terminating" // the CRD in the cluster is being deleted
+	Stranded    refusal.Reason = "Stranded"    // objects may be stored in a version that neither CRD has
+	Unreadable  refusal.Reason = "Unreadable"  // the API server cannot list the objects
 	// no version is in both CRDs, so no release says how objects are converted
-	NothingInCommon Reason = "NothingInCommon"
-	FieldLoss       Reason = "FieldLoss" // objects would lose fields
-	Conflict        Reason = "Conflict"  // another field manager owns what is to be changed
+	NothingInCommon refusal.Reason = "NothingInCommon"
+	FieldLoss       refusal.Reason = "FieldLoss" // objects would lose fields
+	Conflict        refusal.Reason = "Conflict"  // another field manager owns what is to be changed
 )
-
-// Refusal is why nothing, or nothing more, is done about a CRD.
-type Refusal struct {
-	Reason  Reason
-	Message string
-	// Try is a command that helps.
-	Try string
-}
-
-func (r *Refusal) Error() string { return r.Message }
-
-func refuse(reason Reason, try, format string, args ...any) *Refusal {
-	return &Refusal{Reason: reason, Try: try, Message: fmt.Sprintf(format, args...)}
-}

@@ -7,25 +7,27 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
 // Decide makes the plan for the CRD of a file. It is pure.
-func (q Question) Decide(next *CRD, f Facts) Plan {
-	if refusal := q.unfit(next); refusal != nil {
-		return Plan{Refusal: refusal}
+func (want Intent) Decide(next *CRD, f Facts) Plan {
+	if refused := want.unfit(next); refused != nil {
+		return Plan{Refusal: refused}
 	}
 	if f.Live == nil {
 		return Plan{Steps: []Step{{Create, "create it with " + list(next.Versions())}}}
 	}
 	p := Plan{Keep: Keep(next, f), Losses: f.Found.Losses}
-	for _, rule := range []func(*CRD, Facts, Plan) *Refusal{q.terminating, q.stranded, q.unreadable, q.unserved,
-		q.nothingInCommon, q.losing} {
-		if refusal := rule(next, f, p); refusal != nil {
-			p.Refusal = refusal
+	for _, rule := range []func(*CRD, Facts, Plan) *refusal.Error{want.terminating, want.stranded, want.unreadable, want.unserved,
+		want.nothingInCommon, want.losing} {
+		if refused := rule(next, f, p); refused != nil {
+			p.Refusal = refused
 			return p
 		}
 	}
-	p.Steps = q.steps(next, f, p)
+	p.Steps = want.steps(next, f, p)
 	return p
 }
 
@@ -74,7 +76,7 @@ func moving(next *CRD, f Facts) []string {
 	return slices.DeleteFunc(f.Stored(), func(v string) bool { return v == next.StorageVersion() })
 }
 
-func (q Question) unfit(next *CRD) *Refusal {
+func (want Intent) unfit(next *CRD) *refusal.Error {
 	storage := 0
 	for _, v := range next.Spec.Versions {
 		if v.Storage {
@@ -83,17 +85,17 @@ func (q Question) unfit(next *CRD) *Refusal {
 	}
 	switch diff := "kubectl diff --server-side -f " + file(next.From); {
 	case storage != 1:
-		return refuse(Invalid, diff, "it marks %d versions as the storage version, want 1", storage)
+		return refusal.New(Invalid, diff, "it marks %d versions as the storage version, want 1", storage)
 	case next.manifest.Webhook && !next.manifest.Reachable:
-		return refuse(Invalid, diff, "its conversion webhook has neither a URL nor a service")
+		return refusal.New(Invalid, diff, "its conversion webhook has neither a URL nor a service")
 	}
 	return nil
 }
 
-func (q Question) terminating(_ *CRD, f Facts, _ Plan) *Refusal {
+func (want Intent) terminating(_ *CRD, f Facts, _ Plan) *refusal.Error {
 	for _, c := range f.Live.Status.Conditions {
 		if c.Type == "Terminating" && c.Status == "True" {
-			return refuse(Terminating, "kubectl wait --for=delete customresourcedefinition "+f.Live.Name(),
+			return refusal.New(Terminating, "kubectl wait --for=delete customresourcedefinition "+f.Live.Name(),
 				"the cluster is deleting it: %s", c.Message)
 		}
 	}
@@ -102,10 +104,10 @@ func (q Question) terminating(_ *CRD, f Facts, _ Plan) *Refusal {
 
 // stranded refuses where objects may be stored in a version that no CRD has: they cannot be read, so nothing can be
 // proven.
-func (q Question) stranded(next *CRD, f Facts, _ Plan) *Refusal {
+func (want Intent) stranded(next *CRD, f Facts, _ Plan) *refusal.Error {
 	for _, v := range f.Live.Status.StoredVersions {
 		if !f.Live.has(v) && !next.has(v) {
-			return refuse(Stranded, q.Program+" retire "+f.Live.Name()+" --version="+v+" --rescue",
+			return refusal.New(Stranded, want.Program+" retire "+f.Live.Name()+" --version="+v+" --rescue",
 				"status.storedVersions names %s, which neither the cluster's CRD (%s) nor the file (%s) has: objects "+
 					"that are stored in it cannot be read",
 				v, list(f.Live.Versions()), list(next.Versions()))
@@ -114,49 +116,49 @@ func (q Question) stranded(next *CRD, f Facts, _ Plan) *Refusal {
 	return nil
 }
 
-func (q Question) unreadable(_ *CRD, f Facts, _ Plan) *Refusal {
+func (want Intent) unreadable(_ *CRD, f Facts, _ Plan) *refusal.Error {
 	if f.Unreadable == "" {
 		return nil
 	}
-	return refuse(Unreadable, "kubectl get "+f.Live.Resource().String()+" --all-namespaces --chunk-size=1",
+	return refusal.New(Unreadable, "kubectl get "+f.Live.Resource().String()+" --all-namespaces --chunk-size=1",
 		"it drops versions that objects may be stored in, and %s", f.Unreadable)
 }
 
 // unserved refuses where objects would have to be rewritten through a CRD that serves none of its versions.
-func (q Question) unserved(next *CRD, f Facts, p Plan) *Refusal {
+func (want Intent) unserved(next *CRD, f Facts, p Plan) *refusal.Error {
 	if next.Endpoint() != "" || len(p.Keep) == 0 && !losesWebhook(next, f) {
 		return nil
 	}
-	return refuse(Invalid, "kubectl diff --server-side -f "+file(next.From),
+	return refusal.New(Invalid, "kubectl diff --server-side -f "+file(next.From),
 		"it serves no version, and objects have to be rewritten: nothing could read them")
 }
 
 // nothingInCommon refuses to convert objects between versions that no release has together: no author has said what
 // becomes of them.
-func (q Question) nothingInCommon(next *CRD, f Facts, p Plan) *Refusal {
+func (want Intent) nothingInCommon(next *CRD, f Facts, p Plan) *refusal.Error {
 	if slices.ContainsFunc(next.Versions(), f.Live.has) || f.Found.Objects == 0 ||
-		next.manifest.Webhook || q.AcceptFieldLoss {
+		next.manifest.Webhook || want.AcceptFieldLoss {
 		return nil
 	}
-	return refuse(NothingInCommon, q.accepting(),
+	return refusal.New(NothingInCommon, want.accepting(),
 		"the cluster has %s, the file %s, and no conversion between them: only apiVersion would be changed; %s",
 		list(f.Live.Versions()), list(next.Versions()), lost(p.Losses, f.Found.Objects))
 }
 
 // losing refuses to drop fields that objects have, or may have.
-func (q Question) losing(next *CRD, f Facts, p Plan) *Refusal {
-	if q.AcceptFieldLoss || !slices.ContainsFunc(p.Losses, func(l Loss) bool { return l.Objects+l.Possibly > 0 }) {
+func (want Intent) losing(next *CRD, f Facts, p Plan) *refusal.Error {
+	if want.AcceptFieldLoss || !slices.ContainsFunc(p.Losses, func(l Loss) bool { return l.Objects+l.Possibly > 0 }) {
 		return nil
 	}
-	return refuse(FieldLoss, q.accepting(), "objects may be stored in %s and would be stored as %s without a "+
+	return refusal.New(FieldLoss, want.accepting(), "objects may be stored in %s and would be stored as %s without a "+
 		"conversion webhook; %s",
 		list(lossy(p.Losses)), next.StorageVersion(), lost(p.Losses, f.Found.Objects))
 }
 
-func (q Question) accepting() string { return q.Again + " --accept-field-loss" }
+func (want Intent) accepting() string { return want.Again + " --accept-field-loss" }
 
 // steps are the steps of a plan that nothing speaks against.
-func (q Question) steps(next *CRD, f Facts, p Plan) (steps []Step) {
+func (want Intent) steps(next *CRD, f Facts, p Plan) (steps []Step) {
 	apply := Step{Apply, "apply it with " + list(next.Versions())}
 	if len(p.Keep) == 0 && !losesWebhook(next, f) {
 		return append(steps, apply)

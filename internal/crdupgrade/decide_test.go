@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
 // crdOf makes a CRD from words such as "v1alpha1", "v1:served", "v2:served,storage" and "webhook"; "-color" takes a
@@ -88,7 +90,7 @@ func (s situation) plan(t *testing.T, next string) (Plan, *CRD, Facts) {
 			f.Found.Losses[i].Objects = s.color
 		}
 	}
-	q := Question{Program: "kube-migrator", Again: "kube-migrator upgrade-crd --filename=crds.yaml",
+	q := Intent{Program: "kube-migrator", Again: "kube-migrator upgrade-crd --filename=crds.yaml",
 		AcceptFieldLoss: s.accept}
 	return q.Decide(file, f), file, f
 }
@@ -113,7 +115,7 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 		situation
 		next string
 		want []string
-		why  Reason
+		why  refusal.Reason
 	}{
 		"the cluster does not have it": {situation{}, next, []string{"create: create it with v2"}, ""},
 		"nothing changes": {situation{live: both, stored: "v1 v2", objects: 3}, both,
@@ -216,7 +218,7 @@ func TestThePlanFollowsFromWhatIsStored(t *testing.T) {
 			if diff := cmp.Diff(test.want, steps); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
-			var why Reason
+			var why refusal.Reason
 			if got.Refusal != nil {
 				why = got.Refusal.Reason
 			}
@@ -231,27 +233,27 @@ func TestARefusalSaysWhatIsLostAndWhatHelps(t *testing.T) {
 	for name, test := range map[string]struct {
 		situation
 		next string
-		want Refusal
+		want refusal.Error
 	}{
 		"nothing in common": {situation{live: "v1:served,storage", stored: "v1", objects: 3, color: 2},
-			"v2:served,storage -color", Refusal{
-				NothingInCommon,
-				"the cluster has v1, the file v2, and no conversion between them: only apiVersion would be changed; " +
+			"v2:served,storage -color", refusal.Error{
+				Reason: NothingInCommon,
+				Message: "the cluster has v1, the file v2, and no conversion between them: only apiVersion would be changed; " +
 					"lost: spec.color of v1 (2 objects)",
-				"kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
+				Try: "kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
 			}},
 		"nothing in common, nothing lost": {situation{live: "v1:served,storage", stored: "v1", objects: 1},
-			"v2:served,storage", Refusal{
-				NothingInCommon,
-				"the cluster has v1, the file v2, and no conversion between them: only apiVersion would be changed; " +
+			"v2:served,storage", refusal.Error{
+				Reason: NothingInCommon,
+				Message: "the cluster has v1, the file v2, and no conversion between them: only apiVersion would be changed; " +
 					"1 object would keep every field, if it means the same",
-				"kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
+				Try: "kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
 			}},
-		"stranded": {situation{live: "v2:served,storage", stored: "v1 v2"}, "v2:served,storage", Refusal{
-			Stranded,
-			"status.storedVersions names v1, which neither the cluster's CRD (v2) nor the file (v2) has: objects " +
+		"stranded": {situation{live: "v2:served,storage", stored: "v1 v2"}, "v2:served,storage", refusal.Error{
+			Reason: Stranded,
+			Message: "status.storedVersions names v1, which neither the cluster's CRD (v2) nor the file (v2) has: objects " +
 				"that are stored in it cannot be read",
-			"kube-migrator retire widgets.demo.example.com --version=v1 --rescue",
+			Try: "kube-migrator retire widgets.demo.example.com --version=v1 --rescue",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +272,7 @@ func TestACRDThatIsBeingDeletedIsLeftAlone(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	got := Question{}.Decide(crdOf(t, "v1:served,storage"), Facts{Live: live})
+	got := Intent{}.Decide(crdOf(t, "v1:served,storage"), Facts{Live: live})
 	if got.Refusal == nil || got.Refusal.Reason != Terminating || len(got.Steps) > 0 {
 		t.Errorf("plan %+v, want it refused as Terminating", got)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -31,9 +32,9 @@ const (
 
 // Run upgrades CRDs.
 type Run struct {
-	Applier  Applier
-	Question Question
-	Limits   pace.Limits
+	Applier Applier
+	Intent  Intent
+	Limits  pace.Limits
 	// Migrate rewrites every object of a CRD, and returns the epoch in which it is proven that all are stored in its
 	// storage version.
 	Migrate func(ctx context.Context, live *CRD) (migrate.Epoch, error)
@@ -50,7 +51,7 @@ type Upgrade struct {
 	// Planned is the plan before anything was done, Done are the steps that were.
 	Planned Plan
 	Done    []Step
-	// Finished: the CRD of the file is in the cluster. Err says why it is not: a *Refusal, or what went wrong.
+	// Finished: the CRD of the file is in the cluster. Err says why it is not: a *refusal.Error, or what went wrong.
 	Finished bool
 	Err      error
 
@@ -127,7 +128,7 @@ func (r *Run) advance(ctx context.Context, u *Upgrade, until StepName) error {
 		case (apierrors.IsConflict(err) || errors.Is(err, storedversions.ErrChanged)) && failed < attempts:
 			failed++ // somebody else wrote it: the next plan tells
 			continue
-		case errors.As(err, new(*Refusal)):
+		case errors.As(err, new(*refusal.Error)):
 			return err
 		case err != nil:
 			return fmt.Errorf("%s: %w", step.Name, err)
@@ -148,7 +149,7 @@ func (u *Upgrade) times(name StepName) (n int) {
 	return n
 }
 
-// plan gathers and decides. The error is a *Refusal where the plan has one.
+// plan gathers and decides. The error is a *refusal.Error where the plan has one.
 func (r *Run) plan(ctx context.Context, u *Upgrade) (Facts, Plan, error) {
 	facts, err := gather(ctx, r.Applier.Client, u.Next)
 	if err != nil {
@@ -159,7 +160,7 @@ func (r *Run) plan(ctx context.Context, u *Upgrade) (Facts, Plan, error) {
 		facts.Proven = u.proof.CRDUID == m.UID && u.proof.CRDGeneration == m.Generation &&
 			facts.Live.StorageVersion() == u.Next.StorageVersion()
 	}
-	plan := r.Question.Decide(u.Next, facts)
+	plan := r.Intent.Decide(u.Next, facts)
 	if plan.Refusal != nil {
 		return facts, plan, plan.Refusal
 	}
@@ -202,7 +203,7 @@ func (r *Run) step(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, er
 func (r *Run) moveOwners(ctx context.Context, f Facts, p Plan) (string, error) {
 	named := slices.IndexFunc(p.Keep, func(v string) bool { return f.Found.Naming[v] > 0 })
 	run := retire.Run{
-		Client: r.Applier.Client, Question: retire.Question{Program: r.Question.Program, Version: p.Keep[named]},
+		Client: r.Applier.Client, Intent: retire.Intent{Program: r.Intent.Program, Version: p.Keep[named]},
 		Definition: &f.Live.Definition, Limits: r.Limits, Stopped: r.Stopped,
 	}
 	return run.MoveOwners(ctx)
@@ -214,7 +215,7 @@ func (r *Run) write(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, e
 	if p.Steps[0].Name == Intermediate {
 		object = between(u.Next, f.Live, p.Keep)
 	}
-	applied, err := r.Applier.apply(ctx, object, f.Live, r.Question.Again)
+	applied, err := r.Applier.apply(ctx, object, f.Live, r.Intent.Again)
 	if err != nil || r.Applier.DryRun {
 		return "", err
 	}

@@ -217,7 +217,7 @@ func audit(t *testing.T, source etcdaudit.Source) *etcdaudit.Report {
 // objects leaves out what API servers keep for themselves: it ends by itself when they are stopped.
 func objects(report *etcdaudit.Report) (rows []etcdaudit.Row) {
 	for _, r := range report.Rows {
-		if r.Verdict != etcdaudit.NoObject {
+		if r.Comparison != etcdaudit.NoObject {
 			rows = append(rows, r)
 		}
 	}

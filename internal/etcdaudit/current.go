@@ -57,25 +57,25 @@ func ParseCurrent(data []byte) (*Current, error) {
 	return current, nil
 }
 
-// Verdict says how a stored object compares with the current version of its resource.
-type Verdict string
+// Comparison says how a stored object compares with the current version of its resource.
+type Comparison string
 
-// The verdicts.
+// The comparisons.
 const (
 	// IsCurrent: stored in the current version.
-	IsCurrent Verdict = "Current"
+	IsCurrent Comparison = "Current"
 	// IsStale: stored in another version.
-	IsStale Verdict = "Stale"
+	IsStale Comparison = "Stale"
 	// IsUndetermined: encrypted, not understood, or of a resource that is not among all that exist.
-	IsUndetermined Verdict = "Undetermined"
+	IsUndetermined Comparison = "Undetermined"
 	// NotCompared: no current version was given for the resource.
-	NotCompared Verdict = "NotCompared"
+	NotCompared Comparison = "NotCompared"
 	// NoObject: kept by API servers beside the API; never migrated, never stale.
-	NoObject Verdict = "NoObject"
+	NoObject Comparison = "NoObject"
 )
 
-// compare is the only place where a verdict is made. A nil Current compares nothing.
-func (c *Current) compare(at location, envelope Envelope) Verdict {
+// compare is the only place where this is decided. A nil Current compares nothing.
+func (c *Current) compare(at location, envelope Envelope) Comparison {
 	switch {
 	case !at.isObject:
 		return NoObject

@@ -65,7 +65,7 @@ func TestCompare(t *testing.T) {
 		current  *Current
 		at       location
 		envelope Envelope
-		want     Verdict
+		want     Comparison
 	}{
 		"nothing is compared without current versions": {nil, object, v1, NotCompared},
 		"another version is stale":                     {some, object, v1, IsStale},

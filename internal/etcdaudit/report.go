@@ -87,16 +87,16 @@ type Totals struct {
 
 // Row counts objects that are stored alike.
 type Row struct {
-	Resource           string   `json:"resource"`
-	Kind               string   `json:"kind,omitempty"`
-	APIVersion         string   `json:"apiVersion,omitempty"` // empty: cannot be told
-	Encoding           Encoding `json:"encoding"`
-	EncryptionProvider string   `json:"encryptionProvider,omitempty"`
-	EncryptionKey      string   `json:"encryptionKey,omitempty"`
-	CurrentVersion     string   `json:"currentVersion,omitempty"`
-	Verdict            Verdict  `json:"verdict"`
-	Objects            int64    `json:"objects"`
-	Bytes              int64    `json:"bytes"`
+	Resource           string     `json:"resource"`
+	Kind               string     `json:"kind,omitempty"`
+	APIVersion         string     `json:"apiVersion,omitempty"` // empty: cannot be told
+	Encoding           Encoding   `json:"encoding"`
+	EncryptionProvider string     `json:"encryptionProvider,omitempty"`
+	EncryptionKey      string     `json:"encryptionKey,omitempty"`
+	CurrentVersion     string     `json:"currentVersion,omitempty"`
+	Comparison         Comparison `json:"verdict"`
+	Objects            int64      `json:"objects"`
+	Bytes              int64      `json:"bytes"`
 }
 
 // maxRows bounds the report's memory when keys below the prefix are not those of an API server.
@@ -110,9 +110,9 @@ const otherResources = "(others)"
 
 // rowKey is what makes objects stored alike.
 type rowKey struct {
-	resource schema.GroupResource
-	envelope Envelope
-	verdict  Verdict
+	resource   schema.GroupResource
+	envelope   Envelope
+	comparison Comparison
 }
 
 // sum is the part of a row that grows.
@@ -126,9 +126,9 @@ func Audit(ctx context.Context, source Source, options Options) (*Report, error)
 		envelope := DecodeEnvelope(value)
 		gv, _ := schema.ParseGroupVersion(envelope.APIVersion) // DecodeEnvelope has seen that it parses
 		at := locate(string(key[len(report.Prefix):]), gv.Group, envelope.APIVersion != "")
-		k := rowKey{resource: at.resource, envelope: envelope, verdict: options.Current.compare(at, envelope)}
+		k := rowKey{resource: at.resource, envelope: envelope, comparison: options.Current.compare(at, envelope)}
 		count(counts, k, len(value))
-		if k.verdict != IsStale || options.OnStale == nil {
+		if k.comparison != IsStale || options.OnStale == nil {
 			return nil
 		}
 		return options.OnStale(StaleObject{
@@ -159,7 +159,7 @@ func count(counts map[rowKey]*sum, k rowKey, bytes int) {
 	s, ok := counts[k]
 	if !ok && (len(counts) >= maxRows || len(k.resource.Group)+len(k.resource.Resource) > maxResourceBytes) {
 		k = rowKey{resource: schema.GroupResource{Resource: otherResources},
-			envelope: Envelope{Encoding: Unknown}, verdict: k.verdict}
+			envelope: Envelope{Encoding: Unknown}, comparison: k.comparison}
 		s, ok = counts[k]
 	}
 	if !ok {
@@ -179,11 +179,11 @@ func (r *Report) add(counts map[rowKey]*sum, current *Current) {
 		row := Row{
 			Resource: k.resource.String(), Kind: k.envelope.Kind, APIVersion: k.envelope.APIVersion,
 			Encoding:           k.envelope.Encoding,
-			EncryptionProvider: k.envelope.Provider, EncryptionKey: k.envelope.KeyName, Verdict: k.verdict,
+			EncryptionProvider: k.envelope.Provider, EncryptionKey: k.envelope.KeyName, Comparison: k.comparison,
 			Objects: s.objects, Bytes: s.bytes,
 		}
 		if current != nil {
-			if want, ok := current.Versions[k.resource]; ok && k.verdict != NoObject {
+			if want, ok := current.Versions[k.resource]; ok && k.comparison != NoObject {
 				row.CurrentVersion = want.String()
 			}
 		}
@@ -194,18 +194,18 @@ func (r *Report) add(counts map[rowKey]*sum, current *Current) {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.APIVersion, b.APIVersion),
 			cmp.Compare(a.Kind, b.Kind),
 			cmp.Compare(a.Encoding, b.Encoding), cmp.Compare(a.EncryptionProvider, b.EncryptionProvider),
-			cmp.Compare(a.EncryptionKey, b.EncryptionKey), cmp.Compare(a.Verdict, b.Verdict))
+			cmp.Compare(a.EncryptionKey, b.EncryptionKey), cmp.Compare(a.Comparison, b.Comparison))
 	})
 }
 
 func (t *Totals) add(row Row) {
-	if row.Verdict == NoObject {
+	if row.Comparison == NoObject {
 		t.NoObjects += row.Objects
 		return
 	}
 	t.Objects += row.Objects
 	t.Bytes += row.Bytes
-	switch row.Verdict {
+	switch row.Comparison {
 	case IsCurrent:
 		t.Current += row.Objects
 	case IsStale:
@@ -218,9 +218,9 @@ func (t *Totals) add(row Row) {
 	}
 }
 
-// Verdict is the answer for the whole: IsStale if any object is, else IsUndetermined if any object is, else NotCompared
+// Comparison is the answer for the whole: IsStale if any object is, else IsUndetermined if any object is, else NotCompared
 // if no object could be compared, else IsCurrent.
-func (r *Report) Verdict() Verdict {
+func (r *Report) Comparison() Comparison {
 	switch {
 	case r.Totals.Stale > 0:
 		return IsStale

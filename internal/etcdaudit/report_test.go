@@ -36,14 +36,14 @@ func TestAReportDoesNotGrowWithKeysThatAreNotThoseOfAnAPIServer(t *testing.T) {
 	}
 }
 
-func TestTotalsAndVerdictFollowFromTheRows(t *testing.T) {
+func TestTotalsAndComparisonFollowFromTheRows(t *testing.T) {
 	const v1, v2 = `{"apiVersion":"demo.example.com/v1","kind":"Widget"}`, `{"apiVersion":"demo.example.com/v2","kind":"Widget"}`
 	const widgets, secrets = "/registry/demo.example.com/widgets/ns/", "/registry/secrets/ns/"
 	for name, test := range map[string]struct {
-		current string
-		values  map[string]string
-		totals  Totals
-		verdict Verdict
+		current    string
+		values     map[string]string
+		totals     Totals
+		comparison Comparison
 	}{
 		"one stale object makes it stale": {
 			"{widgets.demo.example.com: v2, secrets: v1}",
@@ -82,8 +82,8 @@ func TestTotalsAndVerdictFollowFromTheRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if report.Totals != test.totals || report.Verdict() != test.verdict {
-				t.Errorf("got %+v and %s, want %+v and %s", report.Totals, report.Verdict(), test.totals, test.verdict)
+			if report.Totals != test.totals || report.Comparison() != test.comparison {
+				t.Errorf("got %+v and %s, want %+v and %s", report.Totals, report.Comparison(), test.totals, test.comparison)
 			}
 		})
 	}

@@ -15,23 +15,23 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
-// Verdict says whether a resource needs to be migrated.
-type Verdict string
+// Answer says whether a resource needs to be migrated.
+type Answer string
 
-// The verdicts.
+// The answers.
 const (
 	// Needed: old versions are claimed to be stored.
-	Needed Verdict = "yes"
+	Needed Answer = "yes"
 	// NotNeeded: nothing old is stored, or nothing at all.
-	NotNeeded Verdict = "no"
+	NotNeeded Answer = "no"
 	// Undetermined: nothing in the cluster records what is stored.
-	Undetermined Verdict = "unknown"
+	Undetermined Answer = "unknown"
 )
 
-// Need is a verdict and its reason, for people.
+// Need is an answer and its reason, for people.
 type Need struct {
-	Verdict Verdict
-	Why     string
+	Answer Answer
+	Why    string
 }
 
 // Need decides whether the resource needs to be migrated; objects is nil where they could not be counted. It is pure.

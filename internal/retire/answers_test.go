@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -102,7 +103,7 @@ func TestOnlyWhatIsStoredMakesObjectsUnreadable(t *testing.T) {
 func alone(t *testing.T, client rest.Interface, schema map[string]any, step retire.StepName) (string, error) {
 	t.Helper()
 	run := &retire.Run{
-		Client: client, Question: retire.Question{Version: "v1", Rescue: true},
+		Client: client, Intent: retire.Intent{Version: "v1", Rescue: true},
 		Definition: facts("v1 v2", "v1", "v2/served/storage").Definition, Schema: schema,
 		Stopped: func() error { return nil }, Tell: func(retire.Step) {},
 		Settle: func(context.Context, int64) error { return nil },
@@ -190,9 +191,9 @@ func TestTheSchemaOfARescueThatWasBegunIsTheOneThatIsGiven(t *testing.T) {
 			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}
-			if refusal := (*retire.Refusal)(nil); errors.As(err, &refusal) &&
-				refusal.Try != "kubectl get customresourcedefinition widgets.demo.example.com -o yaml" {
-				t.Errorf("Try: %s; want what shows the whole definition", refusal.Try)
+			if refused := (*refusal.Error)(nil); errors.As(err, &refused) &&
+				refused.Try != "kubectl get customresourcedefinition widgets.demo.example.com -o yaml" {
+				t.Errorf("Try: %s; want what shows the whole definition", refused.Try)
 			}
 		})
 	}

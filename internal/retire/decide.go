@@ -9,30 +9,31 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
-// Decide makes the plan, or says why nothing may be done: a *Refusal. It is pure.
-func (q Question) Decide(f Facts) (Plan, error) {
+// Decide makes the plan, or says why nothing may be done: a *refusal.Error. It is pure.
+func (want Intent) Decide(f Facts) (Plan, error) {
 	d := f.Definition
-	for _, rule := range []func(Facts) *Refusal{
-		q.established, q.known, q.notStorage, q.rescuable, q.notLast, q.nothingElseStored,
-		q.readable, q.unserved, q.alone,
+	for _, rule := range []func(Facts) *refusal.Error{
+		want.established, want.known, want.notStorage, want.rescuable, want.notLast, want.nothingElseStored,
+		want.readable, want.unserved, want.alone,
 	} {
-		if refusal := rule(f); refusal != nil {
-			return Plan{}, refusal
+		if refused := rule(f); refused != nil {
+			return Plan{}, refused
 		}
 	}
-	if !has(d, q.Version) && f.Unreadable == "" && !q.named(f) {
+	if !has(d, want.Version) && f.Unreadable == "" && !want.named(f) {
 		return Plan{Steps: []Step{{Remove, Done,
-			fmt.Sprintf("%s is not in spec.versions (%s), and nothing names it", q.Version, names(d))}}}, nil
+			fmt.Sprintf("%s is not in spec.versions (%s), and nothing names it", want.Version, names(d))}}}, nil
 	}
-	return Plan{Steps: q.steps(f)}, nil
+	return Plan{Steps: want.steps(f)}, nil
 }
 
-func (q Question) established(f Facts) *Refusal {
+func (want Intent) established(f Facts) *refusal.Error {
 	d := f.Definition
 	if ok, why := d.Established(); !ok {
-		return refuse(NotEstablished, "kubectl describe customresourcedefinition "+d.Metadata.Name,
+		return refusal.New(NotEstablished, "kubectl describe customresourcedefinition "+d.Metadata.Name,
 			"%s is not established: %s", d.Metadata.Name, why)
 	}
 	return nil
@@ -40,39 +41,39 @@ func (q Question) established(f Facts) *Refusal {
 
 // known refuses a version that the definition does not have, unless it is to be gone from there and was there once:
 // nothing in the cluster tells a version that was removed from one that was misspelt.
-func (q Question) known(f Facts) *Refusal {
+func (want Intent) known(f Facts) *refusal.Error {
 	d := f.Definition
-	traces := q.named(f) || strandedBy(d, f.Unreadable) == q.Version
+	traces := want.named(f) || strandedBy(d, f.Unreadable) == want.Version
 	switch {
-	case has(d, q.Version), q.Rescue && (traces || f.Unreadable != ""):
+	case has(d, want.Version), want.Rescue && (traces || f.Unreadable != ""):
 		return nil
 	case traces:
-		return refuse(Unreadable, q.command(d, q.Version, "--rescue"),
+		return refusal.New(Unreadable, want.command(d, want.Version, "--rescue"),
 			"%s does not have %s any more, but there are traces of it: %s",
-			d.Metadata.Name, q.Version, q.traces(f))
-	case q.removes() && f.Unreadable == "" && slices.Contains(f.Begun, q.Version):
+			d.Metadata.Name, want.Version, want.traces(f))
+	case want.removes() && f.Unreadable == "" && slices.Contains(f.Begun, want.Version):
 		return nil
 	}
-	try := q.Program + " plan " + d.Metadata.Name
+	try := want.Program + " plan " + d.Metadata.Name
 	if near := others(d); len(near) == 1 {
-		try = q.command(d, near[0])
+		try = want.command(d, near[0])
 	}
 	trace := ""
-	if q.removes() && f.Unreadable == "" {
+	if want.removes() && f.Unreadable == "" {
 		trace = ", and no trace of one"
 	}
-	return refuse(UnknownVersion, try, "%s has no version %s%s; it has %s", d.Metadata.Name, q.Version, trace, names(d))
+	return refusal.New(UnknownVersion, try, "%s has no version %s%s; it has %s", d.Metadata.Name, want.Version, trace, names(d))
 }
 
 // named reports whether a version is named where objects are stored in it, or were written at it.
-func (q Question) named(f Facts) bool {
-	return f.Owners.Objects > 0 || slices.Contains(f.Definition.Status.StoredVersions, q.Version)
+func (want Intent) named(f Facts) bool {
+	return f.Owners.Objects > 0 || slices.Contains(f.Definition.Status.StoredVersions, want.Version)
 }
 
 // traces says where a version that the definition does not have is named.
-func (q Question) traces(f Facts) string {
+func (want Intent) traces(f Facts) string {
 	var traces []string
-	if slices.Contains(f.Definition.Status.StoredVersions, q.Version) {
+	if slices.Contains(f.Definition.Status.StoredVersions, want.Version) {
 		traces = append(traces, "status.storedVersions names it")
 	}
 	if f.Unreadable != "" {
@@ -84,13 +85,13 @@ func (q Question) traces(f Facts) string {
 	return strings.Join(traces, "; ")
 }
 
-func (q Question) notStorage(f Facts) *Refusal {
+func (want Intent) notStorage(f Facts) *refusal.Error {
 	d := f.Definition
-	if d.StorageVersion() != q.Version || len(d.Spec.Versions) == 1 {
+	if d.StorageVersion() != want.Version || len(d.Spec.Versions) == 1 {
 		return nil
 	}
-	return refuse(StorageVersion, moveStorage(d, q.Version),
-		"%s is the storage version of %s: every object is written in it", q.Version, d.Metadata.Name)
+	return refusal.New(StorageVersion, moveStorage(d, want.Version),
+		"%s is the storage version of %s: every object is written in it", want.Version, d.Metadata.Name)
 }
 
 // moveStorage is the command that makes another version the storage version: the first other one that is served.
@@ -109,38 +110,38 @@ func moveStorage(d *crd.Definition, version string) string {
 // rescuable refuses to rescue a version that is still there: a rescue ends with its removal. One that a rescue has
 // brought back is known by status.storedVersions, which the rescue claims, by objects that cannot be read yet, or by
 // what this machine has begun.
-func (q Question) rescuable(f Facts) *Refusal {
+func (want Intent) rescuable(f Facts) *refusal.Error {
 	d := f.Definition
-	broughtBack := f.Unreadable != "" || slices.Contains(d.Status.StoredVersions, q.Version) ||
-		slices.Contains(f.Begun, q.Version)
+	broughtBack := f.Unreadable != "" || slices.Contains(d.Status.StoredVersions, want.Version) ||
+		slices.Contains(f.Begun, want.Version)
 	switch {
-	case q.Rescue && d.Served(q.Version):
-		return refuse(NotStranded, q.command(d, q.Version),
-			"%s serves %s: it was not removed, and there is nothing to rescue", d.Metadata.Name, q.Version)
-	case q.Rescue && has(d, q.Version) && !broughtBack:
-		return refuse(NotStranded, q.command(d, q.Version, "--remove"),
-			"%s of %s was not removed: it is there, unserved", q.Version, d.Metadata.Name)
+	case want.Rescue && d.Served(want.Version):
+		return refusal.New(NotStranded, want.command(d, want.Version),
+			"%s serves %s: it was not removed, and there is nothing to rescue", d.Metadata.Name, want.Version)
+	case want.Rescue && has(d, want.Version) && !broughtBack:
+		return refusal.New(NotStranded, want.command(d, want.Version, "--remove"),
+			"%s of %s was not removed: it is there, unserved", want.Version, d.Metadata.Name)
 	}
 	return nil
 }
 
-func (q Question) notLast(f Facts) *Refusal {
+func (want Intent) notLast(f Facts) *refusal.Error {
 	d := f.Definition
-	if len(d.Spec.Versions) == 1 && has(d, q.Version) {
-		return refuse(OnlyVersion, "kubectl edit customresourcedefinition "+d.Metadata.Name,
+	if len(d.Spec.Versions) == 1 && has(d, want.Version) {
+		return refusal.New(OnlyVersion, "kubectl edit customresourcedefinition "+d.Metadata.Name,
 			"%s is the only version of %s: add the one that takes its place, and make it the storage version",
-			q.Version, d.Metadata.Name)
+			want.Version, d.Metadata.Name)
 	}
 	return nil
 }
 
 // nothingElseStored refuses while another version may be stored that nobody can read: a migration would find objects
 // that it cannot list, and storedVersions would be pruned of the only hint at them.
-func (q Question) nothingElseStored(f Facts) *Refusal {
+func (want Intent) nothingElseStored(f Facts) *refusal.Error {
 	d := f.Definition
 	for _, stored := range d.Status.StoredVersions {
-		if stored != q.Version && !has(d, stored) {
-			return refuse(StoredUnknown, q.command(d, stored, "--rescue"),
+		if stored != want.Version && !has(d, stored) {
+			return refusal.New(StoredUnknown, want.command(d, stored, "--rescue"),
 				"status.storedVersions of %s names %s, which is not in spec.versions: objects that are stored in it "+
 					"cannot be read", d.Metadata.Name, stored)
 		}
@@ -149,18 +150,18 @@ func (q Question) nothingElseStored(f Facts) *Refusal {
 }
 
 // readable refuses while objects cannot be listed, unless they are to be rescued by this very version.
-func (q Question) readable(f Facts) *Refusal {
+func (want Intent) readable(f Facts) *refusal.Error {
 	d := f.Definition
 	stranded := strandedBy(d, f.Unreadable)
-	if f.Unreadable == "" || q.Rescue && (stranded == q.Version || stranded == "" &&
-		slices.Contains(d.Status.StoredVersions, q.Version)) {
+	if f.Unreadable == "" || want.Rescue && (stranded == want.Version || stranded == "" &&
+		slices.Contains(d.Status.StoredVersions, want.Version)) {
 		return nil
 	}
 	try := "kubectl get customresourcedefinition " + d.Metadata.Name + " -o jsonpath='{.spec.conversion}'"
 	if stranded != "" {
-		try = q.command(d, stranded, "--rescue")
+		try = want.command(d, stranded, "--rescue")
 	}
-	return refuse(Unreadable, try, "objects of %s cannot be read: %s", d.Metadata.Name, f.Unreadable)
+	return refusal.New(Unreadable, try, "objects of %s cannot be read: %s", d.Metadata.Name, f.Unreadable)
 }
 
 // strandedBy is the version of the group that a message of the API server names and the definition does not have; empty
@@ -179,31 +180,31 @@ func strandedBy(d *crd.Definition, message string) string {
 }
 
 // unserved refuses what would take an endpoint from under its clients.
-func (q Question) unserved(f Facts) *Refusal {
+func (want Intent) unserved(f Facts) *refusal.Error {
 	d := f.Definition
-	another := slices.ContainsFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Served && v.Name != q.Version })
+	another := slices.ContainsFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Served && v.Name != want.Version })
 	switch {
-	case q.Remove && !q.Unserve && d.Served(q.Version):
-		return refuse(StillServed, q.command(d, q.Version, "--unserve", "--remove"),
+	case want.Remove && !want.Unserve && d.Served(want.Version):
+		return refusal.New(StillServed, want.command(d, want.Version, "--unserve", "--remove"),
 			"%s still serves %s: its clients would get 404 at the moment of the removal, and their writes could name "+
-				"it until then", d.Metadata.Name, q.Version)
-	case !another && (q.Unserve || q.removes()):
-		return refuse(NothingServed, "kubectl edit customresourcedefinition "+d.Metadata.Name,
-			"%s serves no version but %s: nobody could read the objects any more", d.Metadata.Name, q.Version)
+				"it until then", d.Metadata.Name, want.Version)
+	case !another && (want.Unserve || want.removes()):
+		return refusal.New(NothingServed, "kubectl edit customresourcedefinition "+d.Metadata.Name,
+			"%s serves no version but %s: nobody could read the objects any more", d.Metadata.Name, want.Version)
 	}
 	return nil
 }
 
-func (q Question) alone(f Facts) *Refusal {
+func (want Intent) alone(f Facts) *refusal.Error {
 	if len(f.Running) == 0 {
 		return nil
 	}
 	d := f.Definition
-	try := q.Program + " wait " + d.Metadata.Name
+	try := want.Program + " wait " + d.Metadata.Name
 	if f.Running[0] == ThisMachine {
-		try = q.command(d, q.Version, q.flags()...)
+		try = want.command(d, want.Version, want.flags()...)
 	}
-	return refuse(MigrationRuns, try, "%s is being migrated by %s: two migrations of one resource at once are one "+
+	return refusal.New(MigrationRuns, try, "%s is being migrated by %s: two migrations of one resource at once are one "+
 		"too many",
 		d.Metadata.Name, strings.Join(f.Running, ", "))
 }
@@ -212,15 +213,15 @@ func (q Question) alone(f Facts) *Refusal {
 const ThisMachine = "another kube-migrator of this machine"
 
 // steps are the steps of a plan that nothing speaks against.
-func (q Question) steps(f Facts) []Step {
+func (want Intent) steps(f Facts) []Step {
 	d := f.Definition
 	storage := d.StorageVersion()
 	var steps []Step
-	if q.Rescue {
+	if want.Rescue {
 		restore := Step{Restore, Todo, fmt.Sprintf("add %s to spec.versions, unserved, and to status.storedVersions",
-			q.Version)}
-		if has(d, q.Version) && slices.Contains(d.Status.StoredVersions, q.Version) {
-			restore.State, restore.What = Done, q.Version+" is in spec.versions, unserved"
+			want.Version)}
+		if has(d, want.Version) && slices.Contains(d.Status.StoredVersions, want.Version) {
+			restore.State, restore.What = Done, want.Version+" is in spec.versions, unserved"
 		}
 		steps = append(steps, restore)
 	}
@@ -233,41 +234,41 @@ func (q Question) steps(f Facts) []Step {
 	prune := Step{Prune, Todo, fmt.Sprintf("reduce status.storedVersions [%s] to [%s]",
 		strings.Join(d.Status.StoredVersions, " "), storage)}
 	switch {
-	case q.Rescue:
+	case want.Rescue:
 		prune.What = "reduce status.storedVersions to [" + storage + "]"
 	case slices.Equal(d.Status.StoredVersions, []string{storage}):
 		prune.State, prune.What = Done, "status.storedVersions is ["+storage+"]"
 	}
-	return append(steps, prune, q.ownedStep(f), q.unserveStep(d), q.removeStep())
+	return append(steps, prune, want.ownedStep(f), want.unserveStep(d), want.removeStep())
 }
 
-func (q Question) ownedStep(f Facts) Step {
+func (want Intent) ownedStep(f Facts) Step {
 	switch {
 	case f.Unreadable != "":
-		return Step{Owned, Todo, "move the managedFields entries that name " + q.Version + " to " +
-			moveTo(f.Definition, q.Version)}
+		return Step{Owned, Todo, "move the managedFields entries that name " + want.Version + " to " +
+			moveTo(f.Definition, want.Version)}
 	case f.Owners.Objects == 0:
-		return Step{Owned, Done, "no managedFields entry names " + q.Version}
+		return Step{Owned, Done, "no managedFields entry names " + want.Version}
 	}
 	return Step{Owned, Todo, fmt.Sprintf("move the managedFields entries of %d objects from %s to %s: %s",
-		f.Owners.Objects, q.Version, moveTo(f.Definition, q.Version), f.Owners)}
+		f.Owners.Objects, want.Version, moveTo(f.Definition, want.Version), f.Owners)}
 }
 
-func (q Question) unserveStep(d *crd.Definition) Step {
+func (want Intent) unserveStep(d *crd.Definition) Step {
 	switch {
-	case !d.Served(q.Version):
-		return Step{Unserve, Done, q.Version + " is not served"}
-	case !q.Unserve:
+	case !d.Served(want.Version):
+		return Step{Unserve, Done, want.Version + " is not served"}
+	case !want.Unserve:
 		return Step{Unserve, NotAsked, "--unserve sets served: false"}
 	}
 	return Step{Unserve, Todo, "set served: false, and look for writes that came before it"}
 }
 
-func (q Question) removeStep() Step {
-	if !q.removes() {
-		return Step{Remove, NotAsked, "--remove takes " + q.Version + " out of spec.versions"}
+func (want Intent) removeStep() Step {
+	if !want.removes() {
+		return Step{Remove, NotAsked, "--remove takes " + want.Version + " out of spec.versions"}
 	}
-	return Step{Remove, Todo, "take " + q.Version + " out of spec.versions"}
+	return Step{Remove, Todo, "take " + want.Version + " out of spec.versions"}
 }
 
 // String names the managers for people, the first few of them.
@@ -284,11 +285,11 @@ func (o Owners) String() string {
 }
 
 // flags are those that were given.
-func (q Question) flags() (given []string) {
+func (want Intent) flags() (given []string) {
 	for _, f := range []struct {
 		name  string
 		given bool
-	}{{"--unserve", q.Unserve}, {"--remove", q.Remove}, {"--rescue", q.Rescue}} {
+	}{{"--unserve", want.Unserve}, {"--remove", want.Remove}, {"--rescue", want.Rescue}} {
 		if f.given {
 			given = append(given, f.name)
 		}
@@ -297,8 +298,8 @@ func (q Question) flags() (given []string) {
 }
 
 // command is this command about a version with other flags.
-func (q Question) command(d *crd.Definition, version string, flags ...string) string {
-	return strings.Join(append([]string{q.Program, "retire", d.Metadata.Name, "--version=" + version}, flags...), " ")
+func (want Intent) command(d *crd.Definition, version string, flags ...string) string {
+	return strings.Join(append([]string{want.Program, "retire", d.Metadata.Name, "--version=" + version}, flags...), " ")
 }
 
 func has(d *crd.Definition, version string) bool {

@@ -14,6 +14,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 )
 
@@ -43,86 +44,86 @@ const gone = `the objects cannot be listed: request to convert CR from an invali
 
 // situations are a question and what was found, with the reason for a refusal; empty for none.
 var situations = map[string]struct {
-	question retire.Question
-	facts    retire.Facts
-	want     retire.Reason
+	intent retire.Intent
+	facts  retire.Facts
+	want   refusal.Reason
 }{
 	"the old version is retired": {
-		retire.Question{Version: "v1", Unserve: true, Remove: true},
+		retire.Intent{Version: "v1", Unserve: true, Remove: true},
 		with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
 			f.Owners = retire.Owners{Objects: 3, Managers: []retire.Manager{{Name: "kubectl",
 				Operation: "Apply", Objects: 3}}}
 		}), "",
 	},
-	"nothing but storing is changed without flags": {retire.Question{Version: "v1"},
+	"nothing but storing is changed without flags": {retire.Intent{Version: "v1"},
 		facts("v2", "v1/served", "v2/served/storage"), ""},
-	"a version that is not served is removed": {retire.Question{Version: "v1", Remove: true},
+	"a version that is not served is removed": {retire.Intent{Version: "v1", Remove: true},
 		facts("v2", "v1", "v2/served/storage"), ""},
 	"a version that was removed by us is found done": {
-		retire.Question{Version: "v1", Remove: true},
+		retire.Intent{Version: "v1", Remove: true},
 		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v0", "v1"} }), "",
 	},
-	"a version that was never there is not found removed": {retire.Question{Version: "v9",
+	"a version that was never there is not found removed": {retire.Intent{Version: "v9",
 		Remove: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v1"} }),
 		retire.UnknownVersion},
-	"a stranded version is rescued": {retire.Question{Version: "v1",
+	"a stranded version is rescued": {retire.Intent{Version: "v1",
 		Rescue: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), ""},
-	"a rescue goes on": {retire.Question{Version: "v1",
+	"a rescue goes on": {retire.Intent{Version: "v1",
 		Rescue: true}, facts("v2 v1", "v2/served/storage", "v1"), ""},
-	"a rescue that ended is found done": {retire.Question{Version: "v1",
+	"a rescue that ended is found done": {retire.Intent{Version: "v1",
 		Rescue: true}, with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v1"} }), ""},
-	"a version that was never there needs no rescue": {retire.Question{Version: "v9",
+	"a version that was never there needs no rescue": {retire.Intent{Version: "v9",
 		Rescue: true}, facts("v2", "v2/served/storage"), retire.UnknownVersion},
-	"a version that was never there is not rescued while a webhook is down": {retire.Question{Version: "v9",
+	"a version that was never there is not rescued while a webhook is down": {retire.Intent{Version: "v9",
 		Rescue: true}, with(facts("v2", "v1/served", "v2/served/storage"),
 		func(f *retire.Facts) { f.Unreadable = "conversion webhook failed" }), retire.Unreadable},
-	"the storage version": {retire.Question{Version: "v2", Unserve: true},
+	"the storage version": {retire.Intent{Version: "v2", Unserve: true},
 		facts("v1 v2", "v1/served", "v2/served/storage"), retire.StorageVersion},
-	"the only version": {retire.Question{Version: "v1"}, facts("v1", "v1/served/storage"), retire.OnlyVersion},
-	"a version that the definition does not have": {retire.Question{Version: "v9"},
+	"the only version": {retire.Intent{Version: "v1"}, facts("v1", "v1/served/storage"), retire.OnlyVersion},
+	"a version that the definition does not have": {retire.Intent{Version: "v9"},
 		facts("v2", "v1/served", "v2/served/storage"), retire.UnknownVersion},
-	"another version is stored that nobody can read": {retire.Question{Version: "v1"},
+	"another version is stored that nobody can read": {retire.Intent{Version: "v1"},
 		facts("v0 v1 v2", "v1/served", "v2/served/storage"), retire.StoredUnknown},
-	"removed while it is served": {retire.Question{Version: "v1", Remove: true},
+	"removed while it is served": {retire.Intent{Version: "v1", Remove: true},
 		facts("v1 v2", "v1/served", "v2/served/storage"), retire.StillServed},
-	"no other version is served": {retire.Question{Version: "v1", Unserve: true},
+	"no other version is served": {retire.Intent{Version: "v1", Unserve: true},
 		facts("v1 v2", "v1/served", "v2/storage"), retire.NothingServed},
-	"somebody else migrates": {retire.Question{Version: "v1"},
+	"somebody else migrates": {retire.Intent{Version: "v1"},
 		with(facts("v1 v2", "v1/served", "v2/served/storage"),
 			func(f *retire.Facts) { f.Running = []string{"storageversionmigration.migration.k8s.io/w"} }),
 		retire.MigrationRuns},
-	"another process of this machine migrates": {retire.Question{Version: "v1"},
+	"another process of this machine migrates": {retire.Intent{Version: "v1"},
 		with(facts("v1 v2", "v1/served", "v2/served/storage"),
 			func(f *retire.Facts) { f.Running = []string{retire.ThisMachine} }), retire.MigrationRuns},
-	"objects cannot be read": {retire.Question{Version: "v2"},
+	"objects cannot be read": {retire.Intent{Version: "v2"},
 		with(facts("v3", "v2/served", "v3/served/storage"),
 			func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable},
-	"a conversion webhook does not answer": {retire.Question{Version: "v1"},
+	"a conversion webhook does not answer": {retire.Intent{Version: "v1"},
 		with(facts("v1 v2", "v1/served", "v2/served/storage"),
 			func(f *retire.Facts) { f.Unreadable = "conversion webhook for demo.example.com/v2, Kind=Widget failed" }),
 		retire.Unreadable},
-	"objects are stranded by the version that is gone": {retire.Question{Version: "v1", Remove: true},
+	"objects are stranded by the version that is gone": {retire.Intent{Version: "v1", Remove: true},
 		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable},
-	"managedFields name the version that is gone": {retire.Question{Version: "v1", Remove: true},
+	"managedFields name the version that is gone": {retire.Intent{Version: "v1", Remove: true},
 		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Owners.Objects = 1 }), retire.Unreadable},
-	"a version that was never removed is not removed by a rescue": {retire.Question{Version: "v1", Rescue: true},
+	"a version that was never removed is not removed by a rescue": {retire.Intent{Version: "v1", Rescue: true},
 		facts("v2", "v1", "v2/served/storage"), retire.NotStranded},
 	"a rescue that we began goes on after storedVersions was pruned": {
-		retire.Question{Version: "v1", Rescue: true},
+		retire.Intent{Version: "v1", Rescue: true},
 		with(facts("v2", "v1", "v2/served/storage"), func(f *retire.Facts) { f.Begun = []string{"v1"} }), "",
 	},
 	"another process of this machine migrates what is to be removed": {
-		retire.Question{Version: "v1", Unserve: true, Remove: true},
+		retire.Intent{Version: "v1", Unserve: true, Remove: true},
 		with(facts("v1 v2", "v1/served", "v2/served/storage"),
 			func(f *retire.Facts) { f.Running = []string{retire.ThisMachine} }), retire.MigrationRuns,
 	},
-	"a version that is served needs no rescue": {retire.Question{Version: "v1", Rescue: true},
+	"a version that is served needs no rescue": {retire.Intent{Version: "v1", Rescue: true},
 		facts("v2", "v1/served", "v2/served/storage"), retire.NotStranded},
 	"another version is to be rescued than the one that is missing": {
-		retire.Question{Version: "v9", Rescue: true},
+		retire.Intent{Version: "v9", Rescue: true},
 		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable,
 	},
-	"the definition is being deleted": {retire.Question{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
+	"the definition is being deleted": {retire.Intent{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
 		f.Definition.Status.Conditions = []crd.Condition{{Type: "Terminating", Status: "True",
 			Message: "CustomResource deletion is in progress"}}
 	}), retire.NotEstablished},
@@ -132,16 +133,16 @@ func TestAPlanIsMadeOrRefusedWithAReasonAndACommand(t *testing.T) {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(situations)) {
 		s := situations[name]
-		q := s.question
+		q := s.intent
 		q.Program = "kube-migrator"
 		plan, err := q.Decide(s.facts)
 		fmt.Fprintf(&b, "%s\n", name)
-		refusal := (*retire.Refusal)(nil)
+		refused := (*refusal.Error)(nil)
 		switch {
-		case errors.As(err, &refusal):
-			fmt.Fprintf(&b, "  refused: %s: %s\n  Try: %s\n", refusal.Reason, refusal.Message, refusal.Try)
-			if refusal.Reason != s.want || len(plan.Steps) != 0 {
-				t.Errorf("%s: refused for %s, want %q", name, refusal.Reason, s.want)
+		case errors.As(err, &refused):
+			fmt.Fprintf(&b, "  refused: %s: %s\n  Try: %s\n", refused.Reason, refused.Message, refused.Try)
+			if refused.Reason != s.want || len(plan.Steps) != 0 {
+				t.Errorf("%s: refused for %s, want %q", name, refused.Reason, s.want)
 			}
 		case err != nil:
 			t.Errorf("%s: %v", name, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -102,56 +103,56 @@ func stale(ctx context.Context, client rest.Interface, read *crd.Definition) boo
 }
 
 func changed(d *crd.Definition, how string) error {
-	return refuse(Changed, "kubectl get customresourcedefinition "+d.Metadata.Name+" -o yaml",
+	return refusal.New(Changed, "kubectl get customresourcedefinition "+d.Metadata.Name+" -o yaml",
 		"the definition %s has changed meanwhile: %s", d.Metadata.Name, how)
 }
 
 // unserve is the edit that sets served: false.
-func (q Question) unserve(live *crd.Definition) ([]operation, error) {
-	i := index(live, q.Version)
+func (want Intent) unserve(live *crd.Definition) ([]operation, error) {
+	i := index(live, want.Version)
 	switch {
 	case i < 0 || !live.Spec.Versions[i].Served:
 		return nil, nil
-	case !slices.ContainsFunc(live.Spec.Versions, func(v crd.Version) bool { return v.Served && v.Name != q.Version }):
-		return nil, changed(live, "it serves no other version than "+q.Version+" any more")
+	case !slices.ContainsFunc(live.Spec.Versions, func(v crd.Version) bool { return v.Served && v.Name != want.Version }):
+		return nil, changed(live, "it serves no other version than "+want.Version+" any more")
 	}
-	if err := q.unstored(live); err != nil {
+	if err := want.unstored(live); err != nil {
 		return nil, err
 	}
 	at := fmt.Sprintf("/spec/versions/%d", i)
-	return []operation{{"test", at + "/name", q.Version}, {"replace", at + "/served", false}}, nil
+	return []operation{{"test", at + "/name", want.Version}, {"replace", at + "/served", false}}, nil
 }
 
 // remove is the edit that takes the version out of spec.versions, if its generation is still the one in which the last
 // look found nothing that names it: in between the version may have been served again, and written at.
-func (q Question) remove(generation int64) edit {
+func (want Intent) remove(generation int64) edit {
 	return func(live *crd.Definition) ([]operation, error) {
-		i := index(live, q.Version)
+		i := index(live, want.Version)
 		switch {
 		case i < 0:
 			return nil, nil
 		case live.Spec.Versions[i].Served:
-			return nil, changed(live, "it serves "+q.Version+" again")
+			return nil, changed(live, "it serves "+want.Version+" again")
 		}
-		if err := q.unstored(live); err != nil {
+		if err := want.unstored(live); err != nil {
 			return nil, err
 		}
 		if live.Metadata.Generation != generation {
 			return nil, changed(live, fmt.Sprintf("its generation is %d, was %d", live.Metadata.Generation, generation))
 		}
 		at := fmt.Sprintf("/spec/versions/%d", i)
-		return []operation{{"test", at + "/name", q.Version}, {"remove", at, nil}}, nil
+		return []operation{{"test", at + "/name", want.Version}, {"remove", at, nil}}, nil
 	}
 }
 
 // unstored refuses where objects may have been written in the version since it was proven that none is stored in it:
 // the API server adds a version to status.storedVersions in the very write that makes it the storage version.
-func (q Question) unstored(live *crd.Definition) error {
+func (want Intent) unstored(live *crd.Definition) error {
 	switch {
-	case live.StorageVersion() == q.Version:
-		return changed(live, q.Version+" is its storage version")
-	case slices.Contains(live.Status.StoredVersions, q.Version):
-		return changed(live, "status.storedVersions names "+q.Version+" again")
+	case live.StorageVersion() == want.Version:
+		return changed(live, want.Version+" is its storage version")
+	case slices.Contains(live.Status.StoredVersions, want.Version):
+		return changed(live, "status.storedVersions names "+want.Version+" again")
 	}
 	return nil
 }
@@ -166,17 +167,17 @@ func keepsAll() map[string]any {
 
 // restore is the edit that brings the version back, unserved, with a schema; nil for one that keeps everything. Where a
 // rescue that was interrupted has brought it back already, it gets the schema that is given now.
-func (q Question) restore(schema map[string]any) edit {
+func (want Intent) restore(schema map[string]any) edit {
 	return func(live *crd.Definition) ([]operation, error) {
-		i := index(live, q.Version)
+		i := index(live, want.Version)
 		switch {
 		case i >= 0 && schema == nil:
 			return nil, nil
 		case i >= 0 && live.Spec.Versions[i].Served:
-			return nil, changed(live, "it serves "+q.Version+" again")
+			return nil, changed(live, "it serves "+want.Version+" again")
 		case i >= 0:
 			at := fmt.Sprintf("/spec/versions/%d", i)
-			operations := []operation{{"test", at + "/name", q.Version}}
+			operations := []operation{{"test", at + "/name", want.Version}}
 			for _, field := range []string{"schema", "subresources"} {
 				if schema[field] != nil {
 					// in place of the one there
@@ -185,7 +186,7 @@ func (q Question) restore(schema map[string]any) edit {
 			}
 			return operations, nil
 		}
-		version := map[string]any{"name": q.Version, "served": false, "storage": false, "schema": keepsAll()}
+		version := map[string]any{"name": want.Version, "served": false, "storage": false, "schema": keepsAll()}
 		for _, field := range []string{"schema", "subresources"} {
 			if schema[field] != nil {
 				version[field] = schema[field]
@@ -197,11 +198,11 @@ func (q Question) restore(schema map[string]any) edit {
 
 // claim is the edit of the status that says that objects may be stored in the version, for everybody else to know while
 // they are rescued (I1).
-func (q Question) claim(live *crd.Definition) ([]operation, error) {
-	if slices.Contains(live.Status.StoredVersions, q.Version) {
+func (want Intent) claim(live *crd.Definition) ([]operation, error) {
+	if slices.Contains(live.Status.StoredVersions, want.Version) {
 		return nil, nil
 	}
-	return []operation{{"add", "/status/storedVersions/-", q.Version}}, nil
+	return []operation{{"add", "/status/storedVersions/-", want.Version}}, nil
 }
 
 // SchemaIn returns the entry of a version in a CustomResourceDefinition of apiextensions.k8s.io/v1, given as JSON.

@@ -5,7 +5,7 @@
 // entry names it, and then it is not served, and is not in its definition any more.
 //
 // It owns the order of the steps, the reasons why a version may not be retired, and the writes to spec.versions. Its
-// plan is a pure function over a Question and Facts. It never migrates (Run.Migrate does), and never reads more of an
+// plan is a pure function over a Intent and Facts. It never migrates (Run.Migrate does), and never reads more of an
 // object than its metadata (I9).
 //
 // Invariants:
@@ -17,14 +17,14 @@
 package retire
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/kube-migrator/kube-migrator/internal/crd"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
-// Question is what a user asks for.
-type Question struct {
+// Intent is what a user asks for.
+type Intent struct {
 	// Program is what the program is called, for commands to try.
 	Program string
 	// Version is the one to retire.
@@ -37,7 +37,7 @@ type Question struct {
 }
 
 // removes reports whether the version is to be out of the definition at the end.
-func (q Question) removes() bool { return q.Remove || q.Rescue }
+func (want Intent) removes() bool { return want.Remove || want.Rescue }
 
 // Facts are what was found in the cluster.
 type Facts struct {
@@ -110,34 +110,17 @@ func (p Plan) finished() bool {
 	return !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.State == Todo })
 }
 
-// Reason is why a version may not be retired; a closed set.
-type Reason string
-
-// The reasons.
+// The reasons to refuse; a closed set.
 const (
-	UnknownVersion Reason = "UnknownVersion" // the definition does not have it, and nothing names it
-	StorageVersion Reason = "StorageVersion" // objects are written in it
-	OnlyVersion    Reason = "OnlyVersion"    // there is no other
-	NotEstablished Reason = "NotEstablished" // the definition is not accepted, or is being deleted
-	StoredUnknown  Reason = "StoredUnknown"  // another version may be stored that the definition does not have
-	Unreadable     Reason = "Unreadable"     // there are objects that the API server cannot read
-	StillServed    Reason = "StillServed"    // it is to be removed and is served
-	NothingServed  Reason = "NothingServed"  // no other version is served
-	MigrationRuns  Reason = "MigrationRuns"  // somebody else rewrites the objects
-	NotStranded    Reason = "NotStranded"    // it is to be rescued and was not removed
-	Changed        Reason = "Changed"        // the definition is not any more what the plan was made for
+	UnknownVersion refusal.Reason = "UnknownVersion" // the definition does not have it, and nothing names it
+	StorageVersion refusal.Reason = "StorageVersion" // objects are written in it
+	OnlyVersion    refusal.Reason = "OnlyVersion"    // there is no other
+	NotEstablished refusal.Reason = "NotEstablished" // the definition is not accepted, or is being deleted
+	StoredUnknown  refusal.Reason = "StoredUnknown"  // another version may be stored that the definition does not have
+	Unreadable     refusal.Reason = "Unreadable"     // there are objects that the API server cannot read
+	StillServed    refusal.Reason = "StillServed"    // it is to be removed and is served
+	NothingServed  refusal.Reason = "NothingServed"  // no other version is served
+	MigrationRuns  refusal.Reason = "MigrationRuns"  // somebody else rewrites the objects
+	NotStranded    refusal.Reason = "NotStranded"    // it is to be rescued and was not removed
+	Changed        refusal.Reason = "Changed"        // the definition is not any more what the plan was made for
 )
-
-// Refusal is why nothing, or nothing more, was done.
-type Refusal struct {
-	Reason  Reason
-	Message string
-	// Try is a command that helps.
-	Try string
-}
-
-func (r *Refusal) Error() string { return r.Message }
-
-func refuse(reason Reason, try, format string, args ...any) *Refusal {
-	return &Refusal{Reason: reason, Try: try, Message: fmt.Sprintf(format, args...)}
-}

@@ -21,8 +21,8 @@ import (
 
 // Run is one execution of a plan. Use it once.
 type Run struct {
-	Client   rest.Interface
-	Question Question
+	Client rest.Interface
+	Intent Intent
 	// Definition is the one that the plan was made for.
 	Definition *crd.Definition
 	// Schema is the entry of spec.versions whose schema a restored version gets; nil for one that keeps every field.
@@ -97,15 +97,15 @@ func (r *Run) step(ctx context.Context, s Step) (what string, err error) {
 
 // restore brings the version back, claims that objects may be stored in it, and waits until they can be read.
 func (r *Run) restore(ctx context.Context) (string, error) {
-	if err := write(ctx, r.Client, r.Definition, "", r.Question.restore(r.Schema)); err != nil {
+	if err := write(ctx, r.Client, r.Definition, "", r.Intent.restore(r.Schema)); err != nil {
 		return "", err
 	}
-	if err := write(ctx, r.Client, r.Definition, "status", r.Question.claim); err != nil {
+	if err := write(ctx, r.Client, r.Definition, "status", r.Intent.claim); err != nil {
 		return "", err
 	}
 	deadline := time.Now().Add(transient)
 	for {
-		_, _, err := r.objects().Look(ctx, r.Question.Version)
+		_, _, err := r.objects().Look(ctx, r.Intent.Version)
 		if err == nil {
 			break
 		}
@@ -116,7 +116,7 @@ func (r *Run) restore(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%s is in spec.versions, unserved, and every object can be read", r.Question.Version), nil
+	return fmt.Sprintf("%s is in spec.versions, unserved, and every object can be read", r.Intent.Version), nil
 }
 
 func (r *Run) prune(ctx context.Context) (string, error) {
@@ -154,17 +154,17 @@ func (r *Run) moveOwners(ctx context.Context) (string, error) {
 		all += moved
 		switch {
 		case moved == 0 && all == 0:
-			return "no managedFields entry names " + r.Question.Version, nil
+			return "no managedFields entry names " + r.Intent.Version, nil
 		case moved == 0:
 			return fmt.Sprintf("the entries of %d objects were moved to %s, with their owners", all,
-				moveTo(r.Definition, r.Question.Version)), nil
+				moveTo(r.Definition, r.Intent.Version)), nil
 		case pass < passes:
-		case r.Definition.Served(r.Question.Version):
+		case r.Definition.Served(r.Intent.Version):
 			return fmt.Sprintf("the entries of %d objects were moved to %s; clients still write %s", all,
-				moveTo(r.Definition, r.Question.Version), r.Question.Version), nil
+				moveTo(r.Definition, r.Intent.Version), r.Intent.Version), nil
 		default:
 			return "", fmt.Errorf("%w: after %d passes objects still get entries that name %s", ErrNotMoved,
-				pass, r.Question.Version)
+				pass, r.Intent.Version)
 		}
 	}
 }
@@ -176,21 +176,21 @@ func (r *Run) moveOnce(ctx context.Context) (int64, error) {
 		inFlight = pace.DefaultInFlight
 	}
 	m := &mover{
-		objects: r.objects(), from: group + r.Question.Version, to: group + moveTo(r.Definition, r.Question.Version),
+		objects: r.objects(), from: group + r.Intent.Version, to: group + moveTo(r.Definition, r.Intent.Version),
 		pacer: r.pacer, inFlight: inFlight, stopped: r.Stopped,
 	}
 	return m.run(ctx)
 }
 
 func (r *Run) objects() Objects {
-	return Objects{Client: r.Client, Definition: r.Definition, Endpoint: Endpoint(r.Definition, r.Question.Version)}
+	return Objects{Client: r.Client, Definition: r.Definition, Endpoint: Endpoint(r.Definition, r.Intent.Version)}
 }
 
 // unserve sets served: false, waits until no request that began before is under way, and moves what such requests have
 // written.
 func (r *Run) unserve(ctx context.Context) (string, error) {
-	was := r.Definition.Served(r.Question.Version)
-	if err := write(ctx, r.Client, r.Definition, "", r.Question.unserve); err != nil {
+	was := r.Definition.Served(r.Intent.Version)
+	if err := write(ctx, r.Client, r.Definition, "", r.Intent.unserve); err != nil {
 		return "", err
 	}
 	if was {
@@ -198,7 +198,7 @@ func (r *Run) unserve(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return r.Question.Version + " is not served", nil
+	return r.Intent.Version + " is not served", nil
 }
 
 // moveLate moves the entries that requests have written which were under way when the version was still served.
@@ -207,8 +207,8 @@ func (r *Run) moveLate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read definition %s: %w", r.Definition.Metadata.Name, err)
 	}
-	if live.Metadata.UID != r.Definition.Metadata.UID || live.Served(r.Question.Version) {
-		return changed(live, "it serves "+r.Question.Version+" again")
+	if live.Metadata.UID != r.Definition.Metadata.UID || live.Served(r.Intent.Version) {
+		return changed(live, "it serves "+r.Intent.Version+" again")
 	}
 	r.Definition = live
 	if err := r.Settle(ctx, live.Metadata.Generation); err != nil {
@@ -224,13 +224,13 @@ func (r *Run) remove(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read definition %s: %w", r.Definition.Metadata.Name, err)
 	}
-	if has(live, r.Question.Version) {
+	if has(live, r.Intent.Version) {
 		if err := r.moveLate(ctx); err != nil {
 			return "", err
 		}
 	}
-	if err := write(ctx, r.Client, r.Definition, "", r.Question.remove(r.Definition.Metadata.Generation)); err != nil {
+	if err := write(ctx, r.Client, r.Definition, "", r.Intent.remove(r.Definition.Metadata.Generation)); err != nil {
 		return "", err
 	}
-	return r.Question.Version + " is not in spec.versions any more", nil
+	return r.Intent.Version + " is not in spec.versions any more", nil
 }

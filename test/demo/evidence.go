@@ -27,7 +27,7 @@ var migrated = []string{widgets, policies}
 // count adds up the objects of the rows that match.
 func (l *look) count(match func(etcdaudit.Row) bool) (objects int64) {
 	for _, row := range l.report.Rows {
-		if row.Verdict != etcdaudit.NoObject && match(row) {
+		if row.Comparison != etcdaudit.NoObject && match(row) {
 			objects += row.Objects
 		}
 	}
@@ -40,17 +40,17 @@ func (l *look) stored(resource, apiVersion string) int64 {
 }
 
 // of counts the objects of a resource, in a verdict or (empty) in all.
-func (l *look) of(resource string, verdict etcdaudit.Verdict) int64 {
+func (l *look) of(resource string, verdict etcdaudit.Comparison) int64 {
 	return l.count(func(r etcdaudit.Row) bool {
 		return r.Resource == resource &&
-			(verdict == "" || r.Verdict == verdict)
+			(verdict == "" || r.Comparison == verdict)
 	})
 }
 
 // versions returns the versions in which objects of a resource were stored before or after, in order.
 func (e *evidence) versions(resource string) (versions []string) {
 	for _, row := range slices.Concat(e.before.report.Rows, e.after.report.Rows) {
-		if row.Resource == resource && row.Verdict != etcdaudit.NoObject {
+		if row.Resource == resource && row.Comparison != etcdaudit.NoObject {
 			versions = append(versions, row.APIVersion)
 		}
 	}
@@ -134,7 +134,7 @@ func (e *evidence) sentence() string {
 	for _, resource := range migrated {
 		name, _, _ := strings.Cut(resource, ".")
 		for _, row := range e.before.report.Rows {
-			if row.Resource == resource && row.Verdict == etcdaudit.IsStale {
+			if row.Resource == resource && row.Comparison == etcdaudit.IsStale {
 				parts = append(parts, fmt.Sprintf("%s %s as %s", render.Count(row.Objects), name,
 					row.APIVersion[strings.LastIndex(row.APIVersion, "/")+1:]))
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-func row(resource, apiVersion string, verdict etcdaudit.Verdict, objects int64) etcdaudit.Row {
-	return etcdaudit.Row{Resource: resource, APIVersion: apiVersion, Verdict: verdict, Objects: objects}
+func row(resource, apiVersion string, verdict etcdaudit.Comparison, objects int64) etcdaudit.Row {
+	return etcdaudit.Row{Resource: resource, APIVersion: apiVersion, Comparison: verdict, Objects: objects}
 }
 
 // report makes a report of rows with the totals that the demo uses.
@@ -22,7 +22,7 @@ func report(revision int64, rows ...etcdaudit.Row) etcdaudit.Report {
 	r := etcdaudit.Report{Rows: rows, Source: etcdaudit.Provenance{Revision: revision}}
 	for _, row := range rows {
 		r.Totals.Objects += row.Objects
-		switch row.Verdict {
+		switch row.Comparison {
 		case etcdaudit.IsStale:
 			r.Totals.Stale += row.Objects
 		case etcdaudit.IsUndetermined:

@@ -30,12 +30,12 @@ func Audit(w io.Writer, format Format, report *etcdaudit.Report) error {
 	}
 	var rows [][]string
 	for _, r := range report.Rows {
-		if r.Verdict == etcdaudit.NoObject && format != Wide {
+		if r.Comparison == etcdaudit.NoObject && format != Wide {
 			continue
 		}
 		row := []string{r.Resource, r.APIVersion, string(r.Encoding), encryptionKey(r), Count(r.Objects)}
 		if report.Compared {
-			row = append(row, r.CurrentVersion, verdict(r.Verdict))
+			row = append(row, r.CurrentVersion, comparison(r.Comparison))
 		}
 		if format == Wide {
 			row = append(row, r.Kind, Count(r.Bytes))
@@ -49,7 +49,7 @@ func Audit(w io.Writer, format Format, report *etcdaudit.Report) error {
 func auditNames(w io.Writer, report *etcdaudit.Report) error {
 	var names []string
 	for _, r := range report.Rows {
-		if r.Verdict != etcdaudit.NoObject {
+		if r.Comparison != etcdaudit.NoObject {
 			names = append(names, clean(r.Resource)+"\n")
 		}
 	}
@@ -64,7 +64,7 @@ func encryptionKey(r etcdaudit.Row) string {
 	return r.EncryptionProvider + "/" + r.EncryptionKey
 }
 
-func verdict(v etcdaudit.Verdict) string {
+func comparison(v etcdaudit.Comparison) string {
 	switch v {
 	case etcdaudit.NotCompared:
 		return "not compared"
@@ -96,7 +96,7 @@ func AuditSummary(report *etcdaudit.Report) string {
 	switch {
 	case !report.Compared:
 		return b.String()
-	case report.Verdict() == etcdaudit.NotCompared:
+	case report.Comparison() == etcdaudit.NotCompared:
 		b.WriteString("Cannot be determined: no object of a resource whose current version is known is stored.\n")
 		return b.String()
 	case t.Stale > 0:

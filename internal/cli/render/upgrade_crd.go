@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/crdupgrade"
+	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
 // CRDUpgrades is what `upgrade-crd -o json` prints.
@@ -32,8 +33,8 @@ type CRDUpgrade struct {
 	// Migration is what rewriting the objects came to; absent where it was not begun.
 	Migration *Migration `json:"migration,omitempty"`
 	// Reason is why it was refused; empty where it was not.
-	Reason crdupgrade.Reason `json:"reason,omitempty"`
-	Error  string            `json:"error,omitempty"`
+	Reason refusal.Reason `json:"reason,omitempty"`
+	Error  string         `json:"error,omitempty"`
 	// Next is the command that helps.
 	Next string `json:"next,omitempty"`
 }
@@ -63,10 +64,10 @@ func (r *CRDUpgrades) Conclude(u *crdupgrade.Upgrade, err error, next string) {
 		Name: u.Next.Name(), From: u.Next.From, State: CRDUpgraded, Steps: u.Done, Losses: u.Planned.Losses,
 		Migration: r.migrations[u.Next.Name()], Next: next,
 	}
-	refusal := (*crdupgrade.Refusal)(nil)
+	refused := (*refusal.Error)(nil)
 	switch {
-	case errors.As(err, &refusal):
-		c.State, c.Reason = CRDRefused, refusal.Reason
+	case errors.As(err, &refused):
+		c.State, c.Reason = CRDRefused, refused.Reason
 	case err != nil:
 		c.State = CRDUnfinished
 	case r.DryRun:

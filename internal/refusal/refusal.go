@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package refusal is the error of a command that does nothing, or nothing more, to a CustomResourceDefinition because
+// that would not be safe.
+package refusal
+
+import "fmt"
+
+// Reason is why a command refuses; each command has a closed set of them.
+type Reason string
+
+// Error is a refusal.
+type Error struct {
+	Reason  Reason
+	Message string
+	// Try is a command that helps.
+	Try string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// New returns a refusal whose message is formatted as by fmt.Sprintf.
+func New(reason Reason, try, format string, args ...any) *Error {
+	return &Error{Reason: reason, Try: try, Message: fmt.Sprintf(format, args...)}
+}
