@@ -202,7 +202,7 @@ func TestObjectsOfKubeStorageVersionMigratorLoseNothingOnAnAPIServer(t *testing.
 			t.Errorf("status (-written +read):\n%s", diff)
 		}
 		compareMetadata(t, wanted.ObjectMeta, back.ObjectMeta)
-		if ours.Spec.Generation != 1 || ours.Spec.State != v1alpha1.Active ||
+		if ours.Spec.Generation != 1 || ours.Spec.State != v1alpha1.StateActive ||
 			ours.Spec.ContinueToken != wanted.Spec.ContinueToken {
 			t.Errorf("our type reads %+v, want generation 1, Active and the token", ours.Spec)
 		}

@@ -16,29 +16,30 @@ type ConditionType string
 
 // Conditions of a StorageVersionMigration.
 const (
-	// Running: a worker rewrites objects, or waits until it may.
-	Running ConditionType = "Running"
-	// Succeeded: every object was accounted for in one settled epoch of agreement; see status.storageVersionHash for
-	// the version.
-	Succeeded ConditionType = "Succeeded"
-	// Failed: the run ended and at least one object could not be rewritten, or nothing could be proven. It is tried
-	// again after a backoff.
-	Failed ConditionType = "Failed"
-	// Ready, Reconciling and Stalled say the same in the words of kstatus
+	// ConditionRunning is True while a worker rewrites objects, or waits until the API servers agree.
+	ConditionRunning ConditionType = "Running"
+	// ConditionSucceeded is True once every object was accounted for in one settled epoch of agreement. The version
+	// that it is about is in status.storageVersion and status.storageVersionHash.
+	ConditionSucceeded ConditionType = "Succeeded"
+	// ConditionFailed is True after a run that could not rewrite at least one object, or could not prove anything. The
+	// controller starts the run again after a backoff.
+	ConditionFailed ConditionType = "Failed"
+	// ConditionReady, ConditionReconciling and ConditionStalled say the same in the terms of kstatus
 	// (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md).
-	Ready       ConditionType = "Ready"
-	Reconciling ConditionType = "Reconciling"
-	Stalled     ConditionType = "Stalled"
+	ConditionReady       ConditionType = "Ready"
+	ConditionReconciling ConditionType = "Reconciling"
+	ConditionStalled     ConditionType = "Stalled"
 )
 
-// Conditions of a StorageState, of which the first is one of a StorageVersion, too.
+// Conditions of a StorageState. A StorageVersion has the first one, too.
 const (
-	// AllEncodingVersionsEqual: all API servers encode the resource in one version.
-	AllEncodingVersionsEqual ConditionType = "AllEncodingVersionsEqual"
-	// Migrated: everything that is stored is in the current version.
-	Migrated ConditionType = "Migrated"
-	// Permitted: the worker may migrate the resource. Absent: nothing was missing since there is the StorageState.
-	Permitted ConditionType = "Permitted"
+	// ConditionAllEncodingVersionsEqual is True while all API servers encode the resource in one version.
+	ConditionAllEncodingVersionsEqual ConditionType = "AllEncodingVersionsEqual"
+	// ConditionMigrated is True when every stored object is in the current version.
+	ConditionMigrated ConditionType = "Migrated"
+	// ConditionPermitted is False while the worker lacks a permission that a migration of the resource takes. Absent:
+	// no permission was missing since the StorageState exists.
+	ConditionPermitted ConditionType = "Permitted"
 )
 
 // Reasons of the condition AllEncodingVersionsEqual of a StorageState.

@@ -82,13 +82,13 @@ type StoragePhase string
 // The values of StoragePhase. Where several apply, it is the first of Excluded, Migrated, Forbidden, Disagreed, Unknown
 // and NotMigrated: what a person has to resolve first.
 const (
-	StorageExcluded  StoragePhase = "Excluded"  // the installation leaves the resource out
-	StorageMigrated  StoragePhase = "Migrated"  // everything that is stored is in the current version
-	StorageForbidden StoragePhase = "Forbidden" // the worker lacks a permission
-	StorageDisagreed StoragePhase = "Disagreed" // the API servers encode the resource in different versions
-	StorageUnknown   StoragePhase = "Unknown"   // objects may be stored in versions that no one knows
+	StoragePhaseExcluded  StoragePhase = "Excluded"  // the installation leaves the resource out
+	StoragePhaseMigrated  StoragePhase = "Migrated"  // everything that is stored is in the current version
+	StoragePhaseForbidden StoragePhase = "Forbidden" // the worker lacks a permission
+	StoragePhaseDisagreed StoragePhase = "Disagreed" // the API servers encode the resource in different versions
+	StoragePhaseUnknown   StoragePhase = "Unknown"   // objects may be stored in versions that no one knows
 	// objects may be stored in other known versions than the current one
-	StorageNotMigrated StoragePhase = "NotMigrated"
+	StoragePhaseNotMigrated StoragePhase = "NotMigrated"
 )
 
 // StorageStateStatus is what is known of how a resource is stored.

@@ -149,9 +149,9 @@ const DefaultPriority int32 = 100
 
 // The states of spec.state.
 const (
-	Active    State = "Active"
-	Paused    State = "Paused"
-	Cancelled State = "Cancelled"
+	StateActive    State = "Active"
+	StatePaused    State = "Paused"
+	StateCancelled State = "Cancelled"
 )
 
 // The bounds of a Pace.

@@ -266,14 +266,14 @@ func newMigrationHasDefaults(t *testing.T, c *cluster) {
 			t.Fatal(err)
 		}
 		want := v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Resource: "secrets"},
-			Generation: 1, State: v1alpha1.Active, Priority: v1alpha1.DefaultPriority}
+			Generation: 1, State: v1alpha1.StateActive, Priority: v1alpha1.DefaultPriority}
 		if diff := cmp.Diff(want, m.Spec); diff != "" {
 			t.Errorf("spec (-want +got):\n%s", diff)
 		}
 		status := v1alpha1.StorageVersionMigrationStatus{
 			State: v1alpha1.PhasePending,
 			Conditions: []v1alpha1.Condition{{
-				Type: v1alpha1.Reconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPending,
+				Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPending,
 				Message: "Waiting for the controller",
 			}},
 		}

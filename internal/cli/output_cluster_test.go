@@ -19,7 +19,12 @@ import (
 
 // writesData runs every command with -o json and -o yaml: each writes one document, and both say the same.
 func (a *asked) writesData(t *testing.T) {
-	a.send(t, http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"secrets"},"spec":{"resource":{"resource":"secrets"}}}`)
+	a.send(
+		t,
+		http.MethodPost,
+		"",
+		`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"secrets"},"spec":{"resource":{"resource":"secrets"}}}`,
+	)
 	a.status(t, "secrets", succeededStatus(1, "x"))
 	status, definition, err := a.Servers[0].Do(t.Context(), http.MethodGet, definitionsPath+"/"+widgets, nil)
 	if err != nil || status != http.StatusOK {
@@ -59,7 +64,7 @@ func (a *asked) writesData(t *testing.T) {
 			}
 		}
 	}
-	if m := a.send(t, http.MethodGet, "/secrets", ""); m.Spec.State != v1alpha1.Active {
+	if m := a.send(t, http.MethodGet, "/secrets", ""); m.Spec.State != v1alpha1.StateActive {
 		t.Errorf("state %s, want the migration that has succeeded not cancelled", m.Spec.State)
 	}
 	a.remove(t, "/secrets")

@@ -39,7 +39,7 @@ func progressOf(q upgrade.Question, facts []upgrade.Facts, about upgrade.Scope) 
 		row.PresentStorageVersion, row.PresentStorageVersionHash = finding.Current, f.CurrentHash
 		row.Verdict, row.Why, row.Try = finding.Verdict, finding.Why, finding.Next
 		if row.Run == upgrade.HasFailed {
-			row.Why = cmp.Or(messageOf(f.Migration(), v1alpha1.Failed), row.Summary, row.Why)
+			row.Why = cmp.Or(messageOf(f.Migration(), v1alpha1.ConditionFailed), row.Summary, row.Why)
 			row.Try = "kubectl describe storageversionmigrations.migration.k8s.io " + row.Migration
 			failed = append(failed, row.Resource)
 		}

@@ -27,23 +27,28 @@ func resourceAt(name, hash string) inventory.Resource {
 }
 
 // migrationOf is a migration of generation 1 with one true condition.
-func migrationOf(resource string, phase v1alpha1.Phase, hash string, edits ...func(*v1alpha1.StorageVersionMigration)) v1alpha1.StorageVersionMigration {
+func migrationOf(
+	resource string,
+	phase v1alpha1.Phase,
+	hash string,
+	edits ...func(*v1alpha1.StorageVersionMigration),
+) v1alpha1.StorageVersionMigration {
 	gr := schema.ParseGroupResource(resource)
 	m := v1alpha1.StorageVersionMigration{
 		ObjectMeta: metav1.ObjectMeta{Name: resource},
 		Spec: v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: gr.Group,
-			Resource: gr.Resource}, Generation: 1, State: v1alpha1.Active},
+			Resource: gr.Resource}, Generation: 1, State: v1alpha1.StateActive},
 		Status: v1alpha1.StorageVersionMigrationStatus{
 			State: phase, StorageVersionHash: hash, StorageVersion: "v1", Run: v1alpha1.Run{Generation: 1},
 			Epoch: &v1alpha1.Epoch{Servers: []string{"api-1"}, Evidence: "Observed", CRDUID: "u", CRDGeneration: 7},
 		},
 	}
-	is := v1alpha1.Reconciling
+	is := v1alpha1.ConditionReconciling
 	switch phase {
 	case v1alpha1.PhaseSucceeded:
-		is, m.Status.CompletedGeneration = v1alpha1.Succeeded, 1
+		is, m.Status.CompletedGeneration = v1alpha1.ConditionSucceeded, 1
 	case v1alpha1.PhaseFailed:
-		is = v1alpha1.Failed
+		is = v1alpha1.ConditionFailed
 	case v1alpha1.PhasePending, v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning, v1alpha1.PhasePaused:
 	}
 	m.Status.Conditions = []v1alpha1.Condition{{Type: is, Status: metav1.ConditionTrue, Message: "So it is"}}
@@ -54,7 +59,7 @@ func migrationOf(resource string, phase v1alpha1.Phase, hash string, edits ...fu
 }
 
 func raised(m *v1alpha1.StorageVersionMigration)   { m.Spec.Generation = 2 }
-func isPaused(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }
+func isPaused(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.StatePaused }
 func named(name string, age time.Duration) func(*v1alpha1.StorageVersionMigration) {
 	return func(m *v1alpha1.StorageVersionMigration) {
 		m.Name, m.CreationTimestamp = name, metav1.NewTime(time.Unix(1_000_000, 0).Add(-age))
@@ -179,7 +184,7 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 		"an old version": {knownOf(resources{pods}, states{"pods": stateOf("now", "then", "now")},
 			migrationOf("pods", running, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
 		"servers that disagree": {knownOf(resources{pods}, states{"pods": edited(stateOf("Unknown", "then", "now"), func(s *v1alpha1.StorageStateStatus) {
-			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionFalse,
+			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ConditionAllEncodingVersionsEqual, Status: metav1.ConditionFalse,
 				Message: "api-1 encodes v1"}}
 		})}), scope{}, upgrade.Unsafe, exitWorkLeft, "the API servers disagree: api-1 encodes v1", nil},
 		"no StorageState": {knownOf(resources{pods}, nil,

@@ -179,7 +179,7 @@ func (f *requestFlags) show(env *environment, m *v1alpha1.StorageVersionMigratio
 	if _, err := fmt.Fprintf(env.Out, "%s requested (generation %d)%s\n", m.Name, m.Spec.Generation, note); err != nil {
 		return fmt.Errorf("write what was requested: %w", err)
 	}
-	if m.Spec.State == v1alpha1.Paused {
+	if m.Spec.State == v1alpha1.StatePaused {
 		fmt.Fprintf(env.Err, "%s is paused: nothing happens before %s resume %s\n", m.Name, env.name, m.Name)
 	}
 	return nil
@@ -223,8 +223,8 @@ func (q *requests) ask(ctx context.Context, r inventory.Resource,
 func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[string]any {
 	spec := map[string]any{"generation": before.Spec.Generation + 1, "reason": f.reason,
 		"priority": max(before.Spec.Priority, v1alpha1.DefaultPriority)}
-	if before.Spec.State == v1alpha1.Cancelled {
-		spec["state"] = v1alpha1.Active
+	if before.Spec.State == v1alpha1.StateCancelled {
+		spec["state"] = v1alpha1.StateActive
 	}
 	pace := map[string]any{}
 	for flag, change := range map[string]struct {
@@ -253,7 +253,7 @@ func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionM
 			Labels: map[string]string{managedByLabel: install.Name}},
 		Spec: v1alpha1.StorageVersionMigrationSpec{
 			Resource:   v1alpha1.GroupVersionResource{Group: r.Group, Version: f.typedVersion(r), Resource: r.Resource},
-			Generation: 1, Reason: f.reason, State: v1alpha1.Active,
+			Generation: 1, Reason: f.reason, State: v1alpha1.StateActive,
 			GroupVersions: trigger.GroupVersions(r),
 			Pace:          f.pace,
 		},

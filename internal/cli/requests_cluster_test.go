@@ -77,13 +77,21 @@ func (a *asked) status(t *testing.T, name, status string) {
 }
 
 func succeededStatus(generation int, hash string) string {
-	return fmt.Sprintf(`{"state":"Succeeded","completedGeneration":%d,"run":{"generation":%d},"storageVersion":"v2","storageVersionHash":"%s",
-		"progress":{"total":3,"totalIsExact":true,"done":3,"rewritten":3,"current":0,"gone":0,"failed":0,"retried":0},"conditions":[{"type":"Succeeded","status":"True"}]}`, generation, generation, hash)
+	return fmt.Sprintf(
+		`{"state":"Succeeded","completedGeneration":%d,"run":{"generation":%d},"storageVersion":"v2","storageVersionHash":"%s",
+		"progress":{"total":3,"totalIsExact":true,"done":3,"rewritten":3,"current":0,"gone":0,"failed":0,"retried":0},"conditions":[{"type":"Succeeded","status":"True"}]}`,
+		generation,
+		generation,
+		hash,
+	)
 }
 
 func failedStatus(generation int) string {
-	return fmt.Sprintf(`{"state":"Failed","run":{"generation":%d},"progress":{"total":3,"done":3,"rewritten":2,"current":0,"gone":0,"failed":1,"retried":0},
-		"failures":[{"namespace":"default","name":"w1","reason":"Rejected","message":"no color"}],"conditions":[{"type":"Failed","status":"True","message":"1 object was refused"}]}`, generation)
+	return fmt.Sprintf(
+		`{"state":"Failed","run":{"generation":%d},"progress":{"total":3,"done":3,"rewritten":2,"current":0,"gone":0,"failed":1,"retried":0},
+		"failures":[{"namespace":"default","name":"w1","reason":"Rejected","message":"no color"}],"conditions":[{"type":"Failed","status":"True","message":"1 object was refused"}]}`,
+		generation,
+	)
 }
 
 func TestCommandsOnARealCluster(t *testing.T) {
@@ -156,7 +164,7 @@ func (a *asked) requesting(t *testing.T) {
 		t.Errorf("stderr %q", errors)
 	}
 	m = a.send(t, http.MethodGet, "/"+widgets, "")
-	if s := m.Spec; s.Generation != 3 || s.State != v1alpha1.Paused || s.ContinueToken != "kept" ||
+	if s := m.Spec; s.Generation != 3 || s.State != v1alpha1.StatePaused || s.ContinueToken != "kept" ||
 		s.Pace != (v1alpha1.Pace{MaxObjectsPerSecond: 60, MaxInFlight: 7, MaxBytesPerSecond: 3 << 19}) {
 		t.Errorf("spec %+v", s)
 	}
@@ -164,7 +172,12 @@ func (a *asked) requesting(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &m); err != nil || m.Name != "configmaps" || m.Spec.Resource.Version != "v1" {
 		t.Errorf("%v: %s", err, out)
 	}
-	a.send(t, http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"secrets"},"spec":{"resource":{"resource":"pods"}}}`)
+	a.send(
+		t,
+		http.MethodPost,
+		"",
+		`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"secrets"},"spec":{"resource":{"resource":"pods"}}}`,
+	)
 	if errors := a.expect(t, exitError, "", "request", "secrets"); !strings.Contains(errors,
 		"is about another resource: pods\nTry: kubectl get ") {
 		t.Errorf("stderr %q", errors)
@@ -179,9 +192,14 @@ func (a *asked) requesting(t *testing.T) {
 
 func (a *asked) steering(t *testing.T) {
 	// Another object of the same resource, by another name, is meant, too.
-	a.send(t, http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"mine"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}}}`)
+	a.send(
+		t,
+		http.MethodPost,
+		"",
+		`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"mine"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}}}`,
+	)
 	a.expect(t, exitDone, "mine paused\n"+widgets+" was paused already\n", "pause", "widget")
-	if m := a.send(t, http.MethodGet, "/mine", ""); m.Spec.State != v1alpha1.Paused {
+	if m := a.send(t, http.MethodGet, "/mine", ""); m.Spec.State != v1alpha1.StatePaused {
 		t.Errorf("state %s", m.Spec.State)
 	}
 	a.expect(t, exitDone, "mine resumed\n", "resume", "mine")
@@ -192,7 +210,7 @@ func (a *asked) steering(t *testing.T) {
 		t.Errorf("stderr %q", errors)
 	}
 	a.expect(t, exitDone, "secrets cancelled\n", "cancel", "pods")
-	if m := a.send(t, http.MethodGet, "/mine", ""); m.Spec.State != v1alpha1.Cancelled {
+	if m := a.send(t, http.MethodGet, "/mine", ""); m.Spec.State != v1alpha1.StateCancelled {
 		t.Errorf("state %s", m.Spec.State)
 	}
 	a.expect(t, exitDone, "mine was cancelled already\n", "cancel", "mine")
@@ -206,7 +224,10 @@ func (a *asked) steering(t *testing.T) {
 		}
 		if errors := a.expect(t, exitDone, "configmaps was paused already\nmine "+stays+widgets+"\nsecrets "+stays+
 			"pods\n"+widgets+" was paused already\n", "pause", "--all"); a.everythingPaused(t) != since ||
-			!strings.Contains(errors, "The controller requests no further migration until: kube-migrator resume --all\n") {
+			!strings.Contains(
+				errors,
+				"The controller requests no further migration until: kube-migrator resume --all\n",
+			) {
 			t.Errorf("paused again: since %q, not %q: %s", a.everythingPaused(t), since, errors)
 		}
 		a.expect(t, exitDone, "configmaps resumed\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+
@@ -327,9 +348,16 @@ func (a *asked) state(t *testing.T, current, persisted string) {
 	}
 	send(http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":"`+
 		widgets+`"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}}}`)
-	send(http.MethodPatch, "/"+widgets+"/status",
-		fmt.Sprintf(`{"status":{"currentStorageVersionHash":%q,"persistedStorageVersionHashes":[%q],"lastHeartbeatTime":%q}}`,
-			current, persisted, time.Now().UTC().Format(time.RFC3339)))
+	send(
+		http.MethodPatch,
+		"/"+widgets+"/status",
+		fmt.Sprintf(
+			`{"status":{"currentStorageVersionHash":%q,"persistedStorageVersionHashes":[%q],"lastHeartbeatTime":%q}}`,
+			current,
+			persisted,
+			time.Now().UTC().Format(time.RFC3339),
+		),
+	)
 }
 
 func (a *asked) waiting(t *testing.T) {
@@ -379,7 +407,7 @@ func (a *asked) waiting(t *testing.T) {
 		t.Errorf("cancelled: exit code %d, %q", code, errors)
 	}
 	a.expect(t, exitDone, widgets+" requested (generation 7)\n", "request", "widgets")
-	if m := a.send(t, http.MethodGet, "/"+widgets, ""); m.Spec.State != v1alpha1.Active {
+	if m := a.send(t, http.MethodGet, "/"+widgets, ""); m.Spec.State != v1alpha1.StateActive {
 		t.Errorf("requested after it was cancelled: state %s", m.Spec.State)
 	}
 	result = begin("wait", "widgets")

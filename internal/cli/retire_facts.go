@@ -111,7 +111,7 @@ func (m *migration) running(ctx context.Context, resource inventory.Resource) (n
 		return nil, q.explain("list StorageVersionMigrations", err)
 	}
 	for _, request := range matches(list.Items, isAbout(resource)) {
-		if holds(&request, v1alpha1.Running) {
+		if holds(&request, v1alpha1.ConditionRunning) {
 			names = append(names, requestsName+request.Name)
 		}
 	}

@@ -32,7 +32,7 @@ type steering struct {
 func newPauseCommand(env *environment) *cobra.Command {
 	const note = "Writing stops within 2 seconds; what is in flight is finished."
 	pause := steering{
-		act: setState(v1alpha1.Paused, "paused"), note: note,
+		act: setState(v1alpha1.StatePaused, "paused"), note: note,
 		noteAll:    note + "\nThe controller requests no further migration until: " + env.name + " resume --all",
 		everything: func(ctx context.Context, q *requests) error { return install.Pause(ctx, q.client, time.Now()) },
 	}
@@ -53,7 +53,7 @@ is carried out.`,
 
 func newResumeCommand(env *environment) *cobra.Command {
 	resume := steering{
-		act:        setState(v1alpha1.Active, "resumed"),
+		act:        setState(v1alpha1.StateActive, "resumed"),
 		everything: func(ctx context.Context, q *requests) error { return install.Resume(ctx, q.client) },
 	}
 	return newSteeringCommand(env, resume, &cobra.Command{
@@ -186,14 +186,17 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 }
 
 // setState returns the act of setting spec.state. What was cancelled stays so until it is requested again.
-func setState(state v1alpha1.State, done string) func(context.Context, *requests, *v1alpha1.StorageVersionMigration) (string, error) {
+func setState(
+	state v1alpha1.State,
+	done string,
+) func(context.Context, *requests, *v1alpha1.StorageVersionMigration) (string, error) {
 	return func(ctx context.Context, q *requests, m *v1alpha1.StorageVersionMigration) (string, error) {
 		switch m.Spec.State {
 		case state:
 			return "was " + done + " already", nil
-		case v1alpha1.Cancelled:
+		case v1alpha1.StateCancelled:
 			return "is cancelled, and stays so until " + q.env.name + " request " + resourceOf(m).String(), nil
-		case v1alpha1.Active, v1alpha1.Paused:
+		case v1alpha1.StateActive, v1alpha1.StatePaused:
 		}
 		err := insist(ctx, func() error {
 			patched, err := q.patch(ctx, m, map[string]any{"state": state})
@@ -221,5 +224,5 @@ func cancelOne(ctx context.Context, q *requests, m *v1alpha1.StorageVersionMigra
 	if m.Status.CompletedGeneration >= max(1, m.Spec.Generation) {
 		return "has succeeded: there is nothing to cancel", nil
 	}
-	return setState(v1alpha1.Cancelled, "cancelled")(ctx, q, m)
+	return setState(v1alpha1.StateCancelled, "cancelled")(ctx, q, m)
 }

@@ -279,12 +279,12 @@ func (env *environment) check(
 				return false, err
 			}
 			continue
-		case holds(m, v1alpha1.Failed) && m.Status.Run.Generation >= w.generation:
+		case holds(m, v1alpha1.ConditionFailed) && m.Status.Run.Generation >= w.generation:
 			return false, env.failed(m, output)
-		case m.Spec.State == v1alpha1.Cancelled:
+		case m.Spec.State == v1alpha1.StateCancelled:
 			return false, hintedCode(fmt.Errorf("%s is cancelled", w.name), env.name+" request "+
 				w.name, exitUndetermined)
-		case m.Spec.State == v1alpha1.Paused && !w.toldPaused:
+		case m.Spec.State == v1alpha1.StatePaused && !w.toldPaused:
 			w.toldPaused = true
 			fmt.Fprintf(env.Err, "%s is paused: waiting for %s resume %s\n", w.name, env.name, w.name)
 		}
@@ -313,7 +313,7 @@ func (env *environment) failed(m *v1alpha1.StorageVersionMigration, output rende
 		return exitCode(exitFailures) // the object tells
 	}
 	row := rowOf(m, m.Name)
-	row.Why = messageOf(m, v1alpha1.Failed)
+	row.Why = messageOf(m, v1alpha1.ConditionFailed)
 	if err := row.WriteFailure(env.Out); err != nil {
 		return fmt.Errorf("write failures: %w", err)
 	}

@@ -171,7 +171,7 @@ func (f Facts) disagreement() (disagree, doubt string) {
 		shown = add(shown, server)
 	}
 	message := ""
-	equal := condition(f.State.Conditions, v1alpha1.AllEncodingVersionsEqual)
+	equal := condition(f.State.Conditions, v1alpha1.ConditionAllEncodingVersionsEqual)
 	// else migrated says so
 	if evidence, _ := weakEvidence(f.State); equal != nil && equal.Status != metav1.ConditionTrue && evidence == "" {
 		message = behind(equal.Message)

@@ -149,7 +149,7 @@ func TestWhatIsStoredDecides(t *testing.T) {
 			"it has no StorageState: no one has recorded what is stored", request, ByNothing}},
 		"servers that disagree": {question(), with(widgets("v1", "v2"), func(s *v1alpha1.StorageStateStatus) {
 			s.CurrentStorageVersionHash = v1alpha1.Unknown
-			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionFalse,
+			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ConditionAllEncodingVersionsEqual, Status: metav1.ConditionFalse,
 				Message: "api-0 encodes v1,\napi-1 v2"}}
 		}), verdict{Unsafe, "the API servers disagree: api-0 encodes v1, api-1 v2", inspect, ByStorageState}},
 		"servers that disagree, without a condition": {question(), with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
@@ -159,14 +159,14 @@ func TestWhatIsStoredDecides(t *testing.T) {
 		}), verdict{Unsafe, "the API servers disagree", inspect, ByStorageState}},
 		"a server that has never answered": {question(), with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
 			s.CurrentStorageVersionHash = v1alpha1.Unknown
-			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual,
+			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ConditionAllEncodingVersionsEqual,
 				Status: metav1.ConditionUnknown, Message: "api-1 does not answer"}}
 		}), verdict{Undetermined, "its StorageState does not say that the API servers agree on a version: api-1 does " +
 			"not answer", request, ByStorageState}},
 		"API servers that do not show their restarts": {question(), with(widgets("Unknown", "v2"), func(s *v1alpha1.StorageStateStatus) {
 			s.CurrentStorageVersionHash = v1alpha1.Unknown
 			s.Conditions = []v1alpha1.Condition{{
-				Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionUnknown,
+				Type: v1alpha1.ConditionAllEncodingVersionsEqual, Status: metav1.ConditionUnknown,
 				Reason: v1alpha1.ReasonOnlySampled, Message: "the evidence is only Sampled",
 			}}
 		}), verdict{Undetermined, "its StorageState says Unknown: objects may be stored in versions that no one " +
@@ -384,7 +384,7 @@ func TestWhatEtcdHoldsOutweighsEveryRecord(t *testing.T) {
 		}), held("v2", 3)), verdict{Unsafe, "v1 is written now, not only as v2",
 			"kube-migrator request widgets.demo.example.com", ByEtcd}},
 		"all current, and servers that disagree": {q, in(with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
-			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.AllEncodingVersionsEqual,
+			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ConditionAllEncodingVersionsEqual,
 				Status: metav1.ConditionFalse}}
 		}), held("v2", 3)),
 			verdict{Unsafe, "the API servers disagree",
@@ -511,16 +511,21 @@ func TestTheWorstFindingDecides(t *testing.T) {
 }
 
 // run is a migration of widgets: its spec.generation, the generation of its last run, and what is true of it.
-func run(name string, generation, last int64, is v1alpha1.ConditionType, edits ...func(*v1alpha1.StorageVersionMigration)) v1alpha1.StorageVersionMigration {
+func run(
+	name string,
+	generation, last int64,
+	is v1alpha1.ConditionType,
+	edits ...func(*v1alpha1.StorageVersionMigration),
+) v1alpha1.StorageVersionMigration {
 	m := v1alpha1.StorageVersionMigration{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.StorageVersionMigrationSpec{Generation: generation, State: v1alpha1.Active},
+		Spec:       v1alpha1.StorageVersionMigrationSpec{Generation: generation, State: v1alpha1.StateActive},
 		Status: v1alpha1.StorageVersionMigrationStatus{
 			Run: v1alpha1.Run{Generation: last}, StorageVersionHash: widgetHash("v2"),
 			Conditions: []v1alpha1.Condition{{Type: is, Status: metav1.ConditionTrue, Message: "so it is"}},
 		},
 	}
-	if is == v1alpha1.Succeeded {
+	if is == v1alpha1.ConditionSucceeded {
 		m.Status.CompletedGeneration = last
 	}
 	for _, edit := range edits {
@@ -531,8 +536,8 @@ func run(name string, generation, last int64, is v1alpha1.ConditionType, edits .
 
 func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 	const unknown = "its StorageState says Unknown: objects may be stored in versions that no one knows"
-	cancelled := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }
-	paused := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }
+	cancelled := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.StateCancelled }
+	paused := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.StatePaused }
 	made := func(at time.Duration) func(*v1alpha1.StorageVersionMigration) {
 		return func(m *v1alpha1.StorageVersionMigration) { m.CreationTimestamp = metav1.NewTime(now.Add(at)) }
 	}
@@ -541,7 +546,10 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 	}
 	permitted := func(status metav1.ConditionStatus) Facts {
 		f := widgets("Unknown")
-		f.State.Conditions = append(f.State.Conditions, v1alpha1.Condition{Type: v1alpha1.Permitted, Status: status})
+		f.State.Conditions = append(
+			f.State.Conditions,
+			v1alpha1.Condition{Type: v1alpha1.ConditionPermitted, Status: status},
+		)
 		return f
 	}
 	byHand := permitted(metav1.ConditionFalse)
@@ -560,51 +568,51 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 				"a worker", "kube-migrator migrate widgets.demo.example.com"},
 		"none": {widgets("Unknown"), nil, Undetermined, NotRequested, "", unknown,
 			"kube-migrator request widgets.demo.example.com"},
-		"one that has not begun": {widgets("Unknown"), all{run("m", 2, 1, v1alpha1.Succeeded)},
+		"one that has not begun": {widgets("Unknown"), all{run("m", 2, 1, v1alpha1.ConditionSucceeded)},
 			Undetermined, NotBegun, "m", unknown + "; its migration has not begun", "kube-migrator wait m"},
-		"one that is at work": {widgets("v1", "v2"), all{run("m", 1, 1, v1alpha1.Reconciling)},
+		"one that is at work": {widgets("v1", "v2"), all{run("m", 1, 1, v1alpha1.ConditionReconciling)},
 			Unsafe, AtWork, "m", "its StorageState says that objects may be stored as v1, not only as v2; its " +
 				"migration is not finished: so it is", "kube-migrator wait m"},
 		"one that is paused": {widgets("Unknown"),
-			all{run("m", 1, 1, v1alpha1.Running, paused)}, Undetermined, Paused, "m", unknown +
+			all{run("m", 1, 1, v1alpha1.ConditionRunning, paused)}, Undetermined, Paused, "m", unknown +
 				"; its migration is paused", "kube-migrator resume m"},
 		"one that was cancelled": {widgets("Unknown"),
-			all{run("m", 1, 1, v1alpha1.Running, cancelled)}, Undetermined, WasCancelled, "m", unknown +
+			all{run("m", 1, 1, v1alpha1.ConditionRunning, cancelled)}, Undetermined, WasCancelled, "m", unknown +
 				"; its migration was cancelled", "kube-migrator request widgets.demo.example.com"},
 		"none, and the worker may not": {permitted(metav1.ConditionFalse), nil, Undetermined,
 			NotRequested, "", unknown + "; it cannot be migrated: the worker's permissions do not cover it",
 			"kube-migrator install"},
 		"one that began before the worker might not": {permitted(metav1.ConditionFalse),
-			all{run("m", 1, 1, v1alpha1.Reconciling)}, Undetermined, AtWork, "m", unknown +
+			all{run("m", 1, 1, v1alpha1.ConditionReconciling)}, Undetermined, AtWork, "m", unknown +
 				"; its migration is not finished: so it is", "kube-migrator wait m"},
 		"none, and the worker may": {permitted(metav1.ConditionTrue), nil, Undetermined, NotRequested,
 			"", unknown, "kube-migrator request widgets.demo.example.com"},
-		"one that has failed": {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Failed)},
+		"one that has failed": {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.ConditionFailed)},
 			Undetermined, HasFailed, "m", unknown + "; its migration failed: so it is",
 			"kubectl describe storageversionmigrations.migration.k8s.io m"},
-		"a failure that is past": {widgets("Unknown"), all{run("m", 2, 1, v1alpha1.Failed)},
+		"a failure that is past": {widgets("Unknown"), all{run("m", 2, 1, v1alpha1.ConditionFailed)},
 			Undetermined, NotBegun, "m", unknown + "; its migration has not begun", "kube-migrator wait m"},
-		"a success that proved nothing": {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.Succeeded)},
+		"a success that proved nothing": {widgets("Unknown"), all{run("m", 1, 1, v1alpha1.ConditionSucceeded)},
 			Undetermined, HasSucceeded, "m", unknown, "kube-migrator request widgets.demo.example.com"},
-		"a success without a record": {widgets(), all{run("m", 1, 1, v1alpha1.Succeeded)}, Undetermined,
+		"a success without a record": {widgets(), all{run("m", 1, 1, v1alpha1.ConditionSucceeded)}, Undetermined,
 			HasSucceeded, "m", "it has no StorageState: no one has recorded what is stored",
 			"kube-migrator request widgets.demo.example.com"},
-		"a failure after a proof": {widgets("v2"), all{run("m", 1, 1, v1alpha1.Failed)}, Safe,
+		"a failure after a proof": {widgets("v2"), all{run("m", 1, 1, v1alpha1.ConditionFailed)}, Safe,
 			HasFailed, "m", "everything is stored as v2", ""},
-		"another run after a proof": {widgets("v2"), all{run("m", 2, 1, v1alpha1.Succeeded)}, Safe,
+		"another run after a proof": {widgets("v2"), all{run("m", 2, 1, v1alpha1.ConditionSucceeded)}, Safe,
 			NotBegun, "m", "everything is stored as v2", ""},
 		"what is not finished counts before what is": {widgets("v2"),
-			all{run("done", 1, 1, v1alpha1.Succeeded, made(0)), run("runs", 1, 1, v1alpha1.Running, made(-time.Hour))},
+			all{run("done", 1, 1, v1alpha1.ConditionSucceeded, made(0)), run("runs", 1, 1, v1alpha1.ConditionRunning, made(-time.Hour))},
 			Safe, AtWork, "runs", "everything is stored as v2", ""},
 		"a success counts before a newer failure": {widgets("v2"),
-			all{run("failed", 1, 1, v1alpha1.Failed, made(0)), run("done", 1, 1, v1alpha1.Succeeded, made(-time.Hour))},
+			all{run("failed", 1, 1, v1alpha1.ConditionFailed, made(0)), run("done", 1, 1, v1alpha1.ConditionSucceeded, made(-time.Hour))},
 			Safe, HasSucceeded, "done", "everything is stored as v2", ""},
 		"the newest of successes with old versions": {widgets("v2"),
-			all{run("a", 1, 1, v1alpha1.Succeeded, to("v1"), made(-time.Hour)),
-				run("b", 1, 1, v1alpha1.Succeeded, to("v1"), made(0))}, Safe, HasSucceeded, "b",
+			all{run("a", 1, 1, v1alpha1.ConditionSucceeded, to("v1"), made(-time.Hour)),
+				run("b", 1, 1, v1alpha1.ConditionSucceeded, to("v1"), made(0))}, Safe, HasSucceeded, "b",
 			"everything is stored as v2", ""},
 		"a resource that is gone": {Facts{Resource: schema.GroupResource{Resource: "gadgets"}, Gone: true},
-			all{run("m", 1, 1, v1alpha1.Running)}, Undetermined, AtWork, "m",
+			all{run("m", 1, 1, v1alpha1.ConditionRunning)}, Undetermined, AtWork, "m",
 			"the API server does not serve it: what is still stored is unknown", "kube-migrator cancel m"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,11 +37,11 @@ func RunOf(m *v1alpha1.StorageVersionMigration) Run {
 		return NotRequested
 	case m.Status.CompletedGeneration >= m.Spec.Generation:
 		return HasSucceeded
-	case m.Status.Run.Generation >= m.Spec.Generation && isTrue(m.Status.Conditions, v1alpha1.Failed):
+	case m.Status.Run.Generation >= m.Spec.Generation && isTrue(m.Status.Conditions, v1alpha1.ConditionFailed):
 		return HasFailed
-	case m.Spec.State == v1alpha1.Paused:
+	case m.Spec.State == v1alpha1.StatePaused:
 		return Paused
-	case m.Spec.State == v1alpha1.Cancelled:
+	case m.Spec.State == v1alpha1.StateCancelled:
 		return WasCancelled
 	case m.Status.Run.Generation < m.Spec.Generation:
 		return NotBegun
@@ -96,13 +96,13 @@ func (q Question) migrated(f Facts, finding Finding, v Verdict, why string) Find
 	case NotBegun:
 		return finding.is(v, why+"; its migration has not begun", q.Program+" wait "+m.Name)
 	case AtWork:
-		return finding.is(v, why+"; its migration is not finished"+behind(messageOf(m, v1alpha1.Reconciling)),
+		return finding.is(v, why+"; its migration is not finished"+behind(messageOf(m, v1alpha1.ConditionReconciling)),
 			q.Program+" wait "+m.Name)
 	case Paused:
 		return finding.is(v, why+"; its migration is paused", q.Program+" resume "+m.Name)
 	case HasFailed:
 		return finding.is(v, why+"; its migration failed"+
-			behind(cmp.Or(messageOf(m, v1alpha1.Failed), m.Status.Summary)),
+			behind(cmp.Or(messageOf(m, v1alpha1.ConditionFailed), m.Status.Summary)),
 			"kubectl describe storageversionmigrations.migration.k8s.io "+m.Name)
 	case WasCancelled:
 		why += "; its migration was cancelled"
@@ -116,7 +116,7 @@ func forbidden(s *v1alpha1.StorageStateStatus) bool {
 	if s == nil {
 		return false
 	}
-	c := condition(s.Conditions, v1alpha1.Permitted)
+	c := condition(s.Conditions, v1alpha1.ConditionPermitted)
 	return c != nil && c.Status == metav1.ConditionFalse
 }
 
@@ -126,7 +126,7 @@ func weakEvidence(s *v1alpha1.StorageStateStatus) (evidence, message string) {
 	if s == nil {
 		return "", ""
 	}
-	c := condition(s.Conditions, v1alpha1.AllEncodingVersionsEqual)
+	c := condition(s.Conditions, v1alpha1.ConditionAllEncodingVersionsEqual)
 	if c == nil || c.Status == metav1.ConditionTrue {
 		return "", ""
 	}
@@ -141,7 +141,7 @@ func weakEvidence(s *v1alpha1.StorageStateStatus) (evidence, message string) {
 
 // isByHand reports whether the worker lacks the permission to migrate the resource on purpose.
 func isByHand(s *v1alpha1.StorageStateStatus) bool {
-	return forbidden(s) && condition(s.Conditions, v1alpha1.Permitted).Reason == v1alpha1.ReasonByHand
+	return forbidden(s) && condition(s.Conditions, v1alpha1.ConditionPermitted).Reason == v1alpha1.ReasonByHand
 }
 
 // behind is a message as the end of a sentence; empty where there is none.

@@ -59,10 +59,10 @@ func (r *run) assignment(ctx context.Context) (assignment, error) {
 		return assignment{}, fmt.Errorf("%w: generation %d of %s is asked for, not %d", ErrOutdated, m.Spec.Generation,
 			r.Migration, r.Generation)
 	}
-	if m.Spec.State == v1alpha1.Cancelled {
+	if m.Spec.State == v1alpha1.StateCancelled {
 		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s is cancelled", ErrOutdated, r.Migration)
 	}
-	return assignment{resource: m.Spec.Resource, pace: m.Spec.Pace, paused: m.Spec.State == v1alpha1.Paused}, nil
+	return assignment{resource: m.Spec.Resource, pace: m.Spec.Pace, paused: m.Spec.State == v1alpha1.StatePaused}, nil
 }
 
 // notFound tells a StorageVersionMigration that is gone from an API group that is not served, or not yet.

@@ -404,7 +404,8 @@ func TestAMissingPermissionIsNamedAndOthersGoOn(t *testing.T) {
 		}
 	}
 	for _, condition := range m.Status.Conditions {
-		if condition.Type == v1alpha1.Failed && (condition.Status != "True" || condition.Reason != "Forbidden") {
+		if condition.Type == v1alpha1.ConditionFailed &&
+			(condition.Status != "True" || condition.Reason != "Forbidden") {
 			t.Errorf("condition Failed is %+v", condition)
 		}
 	}
@@ -448,8 +449,15 @@ func TestAFailureStaysReadableUntilItIsMended(t *testing.T) {
 		"metadata": {"name": "no-seven"}, "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [{"apiGroups": ["`+testbed.WidgetGroup+`"],
 		"apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["widgets"]}]},
 		"validations": [{"expression": "object.metadata.name != 'widget-0000007'", "message": "seven is refused"}]}}`))
-	do(t, c.cluster, http.MethodPost, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-		json.RawMessage(`{"metadata": {"name": "no-seven"}, "spec": {"policyName": "no-seven", "validationActions": ["Deny"]}}`))
+	do(
+		t,
+		c.cluster,
+		http.MethodPost,
+		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+		json.RawMessage(
+			`{"metadata": {"name": "no-seven"}, "spec": {"policyName": "no-seven", "validationActions": ["Deny"]}}`,
+		),
+	)
 	c.refuses("widget-0000007")
 	c.controller("--retry-after=4s")
 	c.ask(v1alpha1.StorageVersionMigrationSpec{})
@@ -474,7 +482,13 @@ func TestAFailureStaysReadableUntilItIsMended(t *testing.T) {
 	if wait := second.Status.Run.RetryTime.Sub(m.Status.Run.RetryTime.Time); wait < 8*time.Second {
 		t.Errorf("the second retry is due %s after the first, want the backoff doubled", wait)
 	}
-	do(t, c.cluster, http.MethodDelete, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/no-seven", nil)
+	do(
+		t,
+		c.cluster,
+		http.MethodDelete,
+		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/no-seven",
+		nil,
+	)
 	m = c.until(widgetsName, "succeeded", inPhase(v1alpha1.PhaseSucceeded))
 	if len(m.Status.Failures) != 0 || m.Status.Progress.Failed != 0 {
 		t.Errorf("status is %+v", m.Status)

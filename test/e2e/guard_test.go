@@ -181,22 +181,34 @@ var samples = [][2]string{
 	{"/api/v1/namespaces/victim/services", `{"metadata":{"name":"front"},"spec":{"ports":[{"port":80}]}}`},
 	{"/api/v1/namespaces/victim/persistentvolumeclaims",
 		`{"metadata":{"name":"disk"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`},
-	{"/api/v1/persistentvolumes", `{"metadata":{"name":"disk"},"spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"},"hostPath":{"path":"/tmp"}}}`},
+	{
+		"/api/v1/persistentvolumes",
+		`{"metadata":{"name":"disk"},"spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"},"hostPath":{"path":"/tmp"}}}`,
+	},
 	{"/api/v1/namespaces/victim/resourcequotas", `{"metadata":{"name":"quota"},"spec":{"hard":{"pods":"10"}}}`},
 	{"/api/v1/namespaces/victim/limitranges",
 		`{"metadata":{"name":"limits"},"spec":{"limits":[{"type":"Container","default":{"cpu":"1"}}]}}`},
 	{"/api/v1/namespaces/victim/replicationcontrollers",
 		`{"metadata":{"name":"rc"},"spec":{"replicas":0,"selector":{"a":"b"},"template":` + podTemplate + `}}`},
 	{"/api/v1/namespaces/victim/podtemplates", `{"metadata":{"name":"template"},"template":` + podTemplate + `}`},
-	{"/api/v1/namespaces/victim/events", `{"metadata":{"name":"event"},"involvedObject":{"kind":"Pod","name":"web","namespace":"victim"},"reason":"R"}`},
+	{
+		"/api/v1/namespaces/victim/events",
+		`{"metadata":{"name":"event"},"involvedObject":{"kind":"Pod","name":"web","namespace":"victim"},"reason":"R"}`,
+	},
 	// Its managedFields name another group than that of the endpoint at which Events are rewritten, and the API server
 	// drops them there.
 	{"/apis/events.k8s.io/v1/namespaces/victim/events",
 		`{"metadata":{"name":"note"},"eventTime":"2026-01-02T03:04:05.000006Z","action":"A","reason":"R","note":"n","type":"Normal",` +
 			`"regarding":{"apiVersion":"v1","kind":"Pod","name":"web","namespace":"victim"},"reportingController":"c","reportingInstance":"i"}`},
-	{"/api/v1/namespaces/victim/endpoints", `{"metadata":{"name":"front"},"subsets":[{"addresses":[{"ip":"192.0.2.7"}],"ports":[{"port":80}]}]}`},
+	{
+		"/api/v1/namespaces/victim/endpoints",
+		`{"metadata":{"name":"front"},"subsets":[{"addresses":[{"ip":"192.0.2.7"}],"ports":[{"port":80}]}]}`,
+	},
 	{"/api/v1/nodes", `{"metadata":{"name":"node-1"}}`},
-	{"/api/v1/namespaces/victim/pods", `{"metadata":{"name":"web"},"spec":{"nodeName":"node-1","serviceAccountName":"robot","containers":[{"name":"c","image":"registry.example.com/web:v1"}]}}`},
+	{
+		"/api/v1/namespaces/victim/pods",
+		`{"metadata":{"name":"web"},"spec":{"nodeName":"node-1","serviceAccountName":"robot","containers":[{"name":"c","image":"registry.example.com/web:v1"}]}}`,
+	},
 	{"/apis/apps/v1/namespaces/victim/deployments",
 		`{"metadata":{"name":"web"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":` + podTemplate + `}}`},
 	{"/apis/apps/v1/namespaces/victim/statefulsets",
@@ -803,15 +815,18 @@ func (g *guarded) extend() {
 	})
 	const policies = "validatingadmissionpolicybindings.admissionregistration.k8s.io"
 	left := c.untilState(policies, "left to an administrator",
-		func(s *v1alpha1.StorageState) bool { return holds(s, v1alpha1.Permitted) == metav1.ConditionFalse })
+		func(s *v1alpha1.StorageState) bool {
+			return holds(s, v1alpha1.ConditionPermitted) == metav1.ConditionFalse
+		})
 	for _, condition := range left.Status.Conditions {
-		if condition.Type == v1alpha1.Permitted &&
+		if condition.Type == v1alpha1.ConditionPermitted &&
 			(condition.Reason != v1alpha1.ReasonByHand ||
 				!strings.HasSuffix(condition.Message, "Try: kube-migrator migrate "+policies)) {
 			g.Errorf("the condition is %+v", condition)
 		}
 	}
-	if s := c.state("latecomers.later.example.com"); s != nil && holds(s, v1alpha1.Permitted) == metav1.ConditionFalse {
+	if s := c.state("latecomers.later.example.com"); s != nil &&
+		holds(s, v1alpha1.ConditionPermitted) == metav1.ConditionFalse {
 		g.Errorf("what was granted is %+v", s.Status.Conditions)
 	}
 	if out := g.admin.run(3, "check", policies); !strings.Contains(out.stdout, "kube-migrator migrate "+policies) ||

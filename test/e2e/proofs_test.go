@@ -25,10 +25,18 @@ func unknown(s *v1alpha1.StorageState) bool {
 // run that starts between them proves nothing.
 func (c *controlled) looked(name string) *v1alpha1.StorageState {
 	c.Helper()
-	s := c.untilState(name, "recorded", func(s *v1alpha1.StorageState) bool { return len(s.Status.PersistedStorageVersionHashes) > 0 })
+	s := c.untilState(
+		name,
+		"recorded",
+		func(s *v1alpha1.StorageState) bool { return len(s.Status.PersistedStorageVersionHashes) > 0 },
+	)
 	for range 3 {
 		last := s.Status.LastHeartbeatTime
-		s = c.untilState(name, "looked at", func(s *v1alpha1.StorageState) bool { return s.Status.LastHeartbeatTime.After(last.Time) })
+		s = c.untilState(
+			name,
+			"looked at",
+			func(s *v1alpha1.StorageState) bool { return s.Status.LastHeartbeatTime.After(last.Time) },
+		)
 	}
 	return s
 }
@@ -71,7 +79,7 @@ func TestAProofCountsWhoeverAskedForTheMigration(t *testing.T) {
 	watchTruth(t, c.cluster, widgetKind)
 
 	// Finished by kube-storage-version-migrator before our controller came: nobody knows what happened since.
-	c.asPeer("widgets-before", v1alpha1.Succeeded)
+	c.asPeer("widgets-before", v1alpha1.ConditionSucceeded)
 	p := c.controller("--auto-trigger=false", "--discovery-period=1s")
 	adopted := c.until("widgets-before", "adopted", inPhase(v1alpha1.PhaseSucceeded))
 	if s := adopted.Status; s.CompletedGeneration != 1 || s.Run.Generation != 0 || s.Epoch != nil {
@@ -92,7 +100,7 @@ func TestAProofCountsWhoeverAskedForTheMigration(t *testing.T) {
 	// Where somebody has asked, a controller that asks by itself does not ask again, and where somebody has paused
 	// neither.
 	moveStorage(t, c.cluster, "v1")
-	c.asPeer("widgets-first", v1alpha1.Running)
+	c.asPeer("widgets-first", v1alpha1.ConditionRunning)
 	c.change("widgets-first", `{"spec": {"state": "Paused"}}`)
 	c.triggering("--include="+widgetsName, "--discovery-period=1s")
 	c.looked(widgetsName)

@@ -42,15 +42,20 @@ func installedOn(t *testing.T, release testbed.Release) {
 	if !strings.Contains(again.stderr, weak) || !strings.Contains(again.stderr, " --min-evidence=sampled") {
 		t.Errorf("install does not say that nothing will be migrated:\n%s", again.stderr)
 	}
-	refused(t, cluster, "/apis/migration.k8s.io/v1alpha1/storagestates",
-		`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":"other"},"spec":{"resource":{"resource":"secrets"}}}`, "name")
+	refused(
+		t,
+		cluster,
+		"/apis/migration.k8s.io/v1alpha1/storagestates",
+		`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":"other"},"spec":{"resource":{"resource":"secrets"}}}`,
+		"name",
+	)
 
 	// By default nothing is proven by what these servers show, and so nothing is migrated.
 	c := &controlled{T: t, cluster: cluster, kubeconfig: asServiceAccount(t, cluster, "kube-migrator-controller")}
 	p := c.triggering()
 	c.untilState("secrets", "recorded as unknown", func(s *v1alpha1.StorageState) bool {
 		return slices.ContainsFunc(s.Status.Conditions, func(c v1alpha1.Condition) bool {
-			return c.Type == v1alpha1.AllEncodingVersionsEqual && strings.Contains(c.Message, weak)
+			return c.Type == v1alpha1.ConditionAllEncodingVersionsEqual && strings.Contains(c.Message, weak)
 		})
 	})
 	tool.run(3, "check", "secrets")

@@ -205,17 +205,25 @@ func (r *rolling) end(i int) {
 // known waits until the StorageState says what the present process of a server has answered.
 func (r *rolling) known(i int) *v1alpha1.StorageState {
 	r.Helper()
-	return r.untilState(r.what.kind.Name(), fmt.Sprintf("recorded with the present process of server %d", i), func(s *v1alpha1.StorageState) bool {
-		holder := r.holder(i)
-		return holder != r.holders[i] && slices.ContainsFunc(s.Status.ServerStorageVersions, func(v v1alpha1.ServerEncodingVersion) bool {
-			return v.HolderIdentity == holder && v.Answered
-		})
-	})
+	return r.untilState(
+		r.what.kind.Name(),
+		fmt.Sprintf("recorded with the present process of server %d", i),
+		func(s *v1alpha1.StorageState) bool {
+			holder := r.holder(i)
+			return holder != r.holders[i] &&
+				slices.ContainsFunc(s.Status.ServerStorageVersions, func(v v1alpha1.ServerEncodingVersion) bool {
+					return v.HolderIdentity == holder && v.Answered
+				})
+		},
+	)
 }
 
 // holder is the identity in the Lease of a server's host; "" while there is none, or it cannot be read.
 func (r *rolling) holder(i int) string {
-	path := fmt.Sprintf("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=kubernetes.io/hostname=api-%d", i)
+	path := fmt.Sprintf(
+		"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=kubernetes.io/hostname=api-%d",
+		i,
+	)
 	status, answer, err := r.cluster.Servers[i].Do(r.Context(), http.MethodGet, path, nil)
 	var leases struct {
 		Items []struct {
@@ -316,7 +324,7 @@ func (r *rolling) wantDisagreement(one, other edition) {
 				answered++
 			}
 		}
-		return holds(s, v1alpha1.AllEncodingVersionsEqual) == metav1.ConditionFalse && answered == 2
+		return holds(s, v1alpha1.ConditionAllEncodingVersionsEqual) == metav1.ConditionFalse && answered == 2
 	})
 	for _, e := range []edition{one, other} {
 		if !slices.Contains(s.Status.PersistedStorageVersionHashes, r.what.kind.Hash(e.stores)) {
@@ -333,7 +341,7 @@ func (r *rolling) wantDisagreement(one, other edition) {
 			s.Status.CurrentStorageVersionHash)
 	}
 	for _, c := range s.Status.Conditions {
-		if c.Type == v1alpha1.AllEncodingVersionsEqual &&
+		if c.Type == v1alpha1.ConditionAllEncodingVersionsEqual &&
 			(!strings.Contains(c.Message, "v1beta1") || !strings.Contains(c.Message, "api-0") ||
 				!strings.Contains(c.Message, "api-1")) {
 			r.Errorf("the condition says %q, want both servers and what they write", c.Message)

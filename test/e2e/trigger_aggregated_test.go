@@ -40,11 +40,17 @@ func serveFlunders(t *testing.T, cluster *testbed.Cluster) (port int, ca []byte)
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
 		case "/apis/wardle.example.com/v1":
-			fmt.Fprintf(w, `{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "wardle.example.com/v1", "resources": [
+			fmt.Fprintf(
+				w,
+				`{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "wardle.example.com/v1", "resources": [
 			 {"name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder", "verbs": ["list", "patch"], "storageVersionHash": %q}]}`,
-				flunderKind.Hash("wardle.example.com/v1"))
+				flunderKind.Hash("wardle.example.com/v1"),
+			)
 		case "/apis/wardle.example.com/v1/flunders":
-			fmt.Fprint(w, `{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "7"}, "items": []}`)
+			fmt.Fprint(
+				w,
+				`{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "7"}, "items": []}`,
+			)
 		default:
 			http.NotFound(w, r)
 		}
@@ -115,7 +121,7 @@ func TestAPodOfAnAggregatedAPIServerThatCameAndWent(t *testing.T) {
 		from := c.state(flundersName).Status.LastHeartbeatTime.Time
 		s := c.untilState(flundersName, "looked at again",
 			func(s *v1alpha1.StorageState) bool { return s.Status.LastHeartbeatTime.After(from) })
-		if !persistedOnly("v1")(s) || holds(s, v1alpha1.Migrated) != metav1.ConditionTrue {
+		if !persistedOnly("v1")(s) || holds(s, v1alpha1.ConditionMigrated) != metav1.ConditionTrue {
 			t.Errorf("nothing happened, and the state is %+v", s.Status)
 		}
 	}

@@ -238,7 +238,7 @@ func TestAResourceThatDisappearsInMidSweepAndComesBack(t *testing.T) {
 	if err := p.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the controller has ended: %v", err)
 	}
-	if holds(fresh, v1alpha1.Migrated) != metav1.ConditionTrue {
+	if holds(fresh, v1alpha1.ConditionMigrated) != metav1.ConditionTrue {
 		t.Error("not migrated")
 	}
 }

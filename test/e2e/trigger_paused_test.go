@@ -51,9 +51,9 @@ func (c *controlled) inPhases() (migrated, left int) {
 	decode(c.T, do(c.T, c.cluster, http.MethodGet, states, nil), &list)
 	for i := range list.Items {
 		switch list.Items[i].Status.State {
-		case v1alpha1.StorageMigrated:
+		case v1alpha1.StoragePhaseMigrated:
 			migrated++
-		case v1alpha1.StorageExcluded:
+		case v1alpha1.StoragePhaseExcluded:
 		default:
 			left++
 		}
@@ -78,7 +78,7 @@ func (c *controlled) pausesABootstrap(t *testing.T, proxy *testbed.Proxy) {
 	}
 	eventually(t, "everything has stopped", func() bool {
 		for _, m := range c.all() {
-			if m.Spec.State != v1alpha1.Paused || m.Status.State != v1alpha1.PhasePaused &&
+			if m.Spec.State != v1alpha1.StatePaused || m.Status.State != v1alpha1.PhasePaused &&
 				m.Status.State != v1alpha1.PhaseSucceeded || strings.HasPrefix(m.Status.Summary, "Stopping") {
 				return false
 			}
@@ -132,16 +132,18 @@ func (c *controlled) cancelsABootstrap(t *testing.T, proxy *testbed.Proxy, tool 
 		cancelled <- tool.run(0, "cancel", "--all")
 	})
 	c.triggering(arguments...)
-	if said := <-cancelled; !strings.Contains(said.stderr,
-		"The controller may still request migrations of other resources. To keep it from that: kube-migrator pause --all") {
+	if said := <-cancelled; !strings.Contains(
+		said.stderr,
+		"The controller may still request migrations of other resources. To keep it from that: kube-migrator pause --all",
+	) {
 		t.Errorf("cancel --all said %q", said.stderr)
 	}
 	eventually(t, "the one that was under way is paused", func() bool {
 		paused := 0
 		for _, m := range c.all() {
-			if m.Spec.State == v1alpha1.Paused {
+			if m.Spec.State == v1alpha1.StatePaused {
 				paused++
-			} else if m.Spec.State != v1alpha1.Cancelled {
+			} else if m.Spec.State != v1alpha1.StateCancelled {
 				return false
 			}
 		}
@@ -155,7 +157,7 @@ func (c *controlled) cancelsABootstrap(t *testing.T, proxy *testbed.Proxy, tool 
 		func() bool { migrated, left := c.inPhases(); return migrated > 5 && left == len(before) })
 	after := c.all()
 	for name, m := range before {
-		if now := after[name]; now.UID != m.UID || now.Spec.State != v1alpha1.Cancelled ||
+		if now := after[name]; now.UID != m.UID || now.Spec.State != v1alpha1.StateCancelled ||
 			now.Spec.Generation != m.Spec.Generation || now.Status.CompletedGeneration != 0 {
 			t.Errorf("%s was cancelled, and is %+v", name, now)
 		}

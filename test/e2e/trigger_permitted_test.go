@@ -34,13 +34,13 @@ func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
 
 	// Once the API servers agree, a migration would be asked for.
 	s := c.untilState(widgetsName, "forbidden", func(s *v1alpha1.StorageState) bool {
-		return holds(s, v1alpha1.Permitted) == metav1.ConditionFalse &&
-			holds(s, v1alpha1.AllEncodingVersionsEqual) == metav1.ConditionTrue
+		return holds(s, v1alpha1.ConditionPermitted) == metav1.ConditionFalse &&
+			holds(s, v1alpha1.ConditionAllEncodingVersionsEqual) == metav1.ConditionTrue
 	})
 	const want = "forbidden: the worker cannot get widgets.demo.example.com, so that no migration is asked for. Try: " +
 		"kube-migrator install"
 	for _, condition := range s.Status.Conditions {
-		if condition.Type == v1alpha1.Permitted &&
+		if condition.Type == v1alpha1.ConditionPermitted &&
 			(condition.Reason != v1alpha1.ReasonForbidden || condition.Message != want) {
 			t.Errorf("the condition is %+v, want the message %q", condition, want)
 		}
@@ -65,31 +65,33 @@ func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
 			"kube_migrator_look_duration_seconds_count ",
 		}, func(line string) bool { return !strings.Contains(body, line) })
 	})
-	for name, want := range map[string]v1alpha1.StoragePhase{widgetsName: v1alpha1.StorageForbidden,
-		"secrets": v1alpha1.StorageExcluded, "configmaps": v1alpha1.StorageUnknown} {
+	for name, want := range map[string]v1alpha1.StoragePhase{widgetsName: v1alpha1.StoragePhaseForbidden,
+		"secrets": v1alpha1.StoragePhaseExcluded, "configmaps": v1alpha1.StoragePhaseUnknown} {
 		if s := c.state(name); s == nil || s.Status.State != want {
 			t.Errorf("%s is %+v, want %s", name, s, want)
 		}
 	}
 	wantNarrow(t, cluster)
-	if s := c.state("configmaps"); s == nil || holds(s, v1alpha1.Permitted) != "" {
+	if s := c.state("configmaps"); s == nil || holds(s, v1alpha1.ConditionPermitted) != "" {
 		t.Errorf("a resource that the roles name has %+v", s)
 	}
-	if s := c.state("secrets"); s == nil || holds(s, v1alpha1.Permitted) != "" {
+	if s := c.state("secrets"); s == nil || holds(s, v1alpha1.ConditionPermitted) != "" {
 		t.Errorf("a resource that is excluded on purpose has %+v", s)
 	}
 
 	administrator.run(0, "install", "--wait=false")
 	moveStorage(t, cluster, "v2") // or wait for a minute
 	s = c.untilState(widgetsName, "permitted",
-		func(s *v1alpha1.StorageState) bool { return holds(s, v1alpha1.Permitted) == metav1.ConditionTrue })
+		func(s *v1alpha1.StorageState) bool {
+			return holds(s, v1alpha1.ConditionPermitted) == metav1.ConditionTrue
+		})
 	m := c.until(widgetsName, "asked for", func(
 		m *v1alpha1.StorageVersionMigration,
 	) bool {
 		return m.Spec.Generation > 0
 	})
 	for _, condition := range s.Status.Conditions {
-		if condition.Type == v1alpha1.Permitted && m.CreationTimestamp.Before(&condition.LastTransitionTime) {
+		if condition.Type == v1alpha1.ConditionPermitted && m.CreationTimestamp.Before(&condition.LastTransitionTime) {
 			t.Errorf("a migration was asked for at %s, and permitted at %s", m.CreationTimestamp,
 				condition.LastTransitionTime)
 		}

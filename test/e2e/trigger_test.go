@@ -71,7 +71,7 @@ func holds(s *v1alpha1.StorageState, condition v1alpha1.ConditionType) metav1.Co
 func persistedOnly(version string) func(*v1alpha1.StorageState) bool {
 	return func(s *v1alpha1.StorageState) bool {
 		return slices.Equal(s.Status.PersistedVersions, []string{version}) && s.Status.CurrentVersion == version &&
-			holds(s, v1alpha1.Migrated) == metav1.ConditionTrue
+			holds(s, v1alpha1.ConditionMigrated) == metav1.ConditionTrue
 	}
 }
 
@@ -91,12 +91,12 @@ func TestTheLifeOfAStorageState(t *testing.T) {
 	first := c.untilState(widgetsName, "recorded",
 		func(s *v1alpha1.StorageState) bool { return len(s.Status.PersistedStorageVersionHashes) > 0 })
 	if first.Status.PersistedStorageVersionHashes[0] != v1alpha1.Unknown ||
-		holds(first, v1alpha1.Migrated) != metav1.ConditionFalse {
+		holds(first, v1alpha1.ConditionMigrated) != metav1.ConditionFalse {
 		t.Errorf("begins as %+v, want Unknown", first.Status)
 	}
 	migrated := c.untilState(widgetsName, "migrated", persistedOnly("v2"))
 	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v2: 500})
-	if holds(migrated, v1alpha1.AllEncodingVersionsEqual) != metav1.ConditionTrue ||
+	if holds(migrated, v1alpha1.ConditionAllEncodingVersionsEqual) != metav1.ConditionTrue ||
 		migrated.Status.AgreedEncodingVersion != "v2" || migrated.Status.Evidence == "" {
 		t.Errorf("is %+v, want an agreement on v2", migrated.Status)
 	}

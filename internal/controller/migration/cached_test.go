@@ -41,7 +41,7 @@ func largest(t *testing.T) []byte {
 			Resource: v1alpha1.GroupVersionResource{Group: strings.Repeat("g", 253), Version: strings.Repeat("v", 63),
 				Resource: strings.Repeat("r", 63)},
 			Reason: text(1024), ContinueToken: strings.Repeat("t", 4096), Generation: 3,
-			State: v1alpha1.Active, Priority: 1000,
+			State: v1alpha1.StateActive, Priority: 1000,
 			TTLSecondsAfterFinished: new(int32(1 << 30)),
 		},
 		Status: v1alpha1.StorageVersionMigrationStatus{
@@ -204,8 +204,8 @@ func TestAPassDecidesTheSameFromAStrippedMigration(t *testing.T) {
 	long := strings.Repeat("denied by the webhook. ", 40)
 	for name, change := range map[string]func(*v1alpha1.StorageVersionMigration){
 		"new":       func(*v1alpha1.StorageVersionMigration) {},
-		"paused":    func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused },
-		"cancelled": func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled },
+		"paused":    func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.StatePaused },
+		"cancelled": func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.StateCancelled },
 		"succeeded": func(m *v1alpha1.StorageVersionMigration) { m.Status.CompletedGeneration = m.Spec.Generation },
 		"succeeded with a long summary": func(m *v1alpha1.StorageVersionMigration) {
 			m.Status.CompletedGeneration, m.Status.Summary = m.Spec.Generation, long
@@ -213,7 +213,7 @@ func TestAPassDecidesTheSameFromAStrippedMigration(t *testing.T) {
 		"failed with a long message": func(m *v1alpha1.StorageVersionMigration) {
 			m.Status.Run = v1alpha1.Run{Generation: m.Spec.Generation, Attempt: 1, Failures: 1,
 				RetryTime: metav1.NewTime(noon.Add(time.Hour))}
-			m.Status.Conditions = []v1alpha1.Condition{{Type: v1alpha1.Failed, Status: metav1.ConditionTrue,
+			m.Status.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue,
 				Reason: "Rejected", Message: long}}
 			m.Status.Failures = []v1alpha1.Failure{{Name: "a", Message: long}}
 		},
@@ -275,10 +275,10 @@ func TestWhatIsToBeDoneForAMigrationTakesItOutOfRest(t *testing.T) {
 		"one whose success is not told": {aMigration(finished), false},
 		"one that expires":              {told(expiring), true},
 		"a paused one": {
-			told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }), true,
+			told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.StatePaused }), true,
 		},
 		"a cancelled one": {
-			told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }), true,
+			told(func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.StateCancelled }), true,
 		},
 		"one that has succeeded, raised": {raised(told(finished)), false},
 		"one that is tried again":        {told(backsOff), false},

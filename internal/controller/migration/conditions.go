@@ -13,7 +13,7 @@ import (
 
 // ourConditions are the types of the conditions that this controller writes.
 var ourConditions = []v1alpha1.ConditionType{
-	v1alpha1.Running, v1alpha1.Succeeded, v1alpha1.Failed, v1alpha1.Ready, v1alpha1.Reconciling, v1alpha1.Stalled,
+	v1alpha1.ConditionRunning, v1alpha1.ConditionSucceeded, v1alpha1.ConditionFailed, v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
 }
 
 // conditions returns the conditions of a migration that is in a phase, always all of ours and in the same order; each
@@ -31,12 +31,12 @@ func conditions(previous []v1alpha1.Condition, now metav1.Time, metadataGenerati
 		is   v1alpha1.ConditionType
 		true bool
 	}{
-		{v1alpha1.Running, phase == v1alpha1.PhaseRunning || phase == v1alpha1.PhaseWaiting},
-		{v1alpha1.Succeeded, succeeded},
-		{v1alpha1.Failed, failed},
-		{v1alpha1.Ready, succeeded},
-		{v1alpha1.Reconciling, !succeeded && !stalled},
-		{v1alpha1.Stalled, stalled},
+		{v1alpha1.ConditionRunning, phase == v1alpha1.PhaseRunning || phase == v1alpha1.PhaseWaiting},
+		{v1alpha1.ConditionSucceeded, succeeded},
+		{v1alpha1.ConditionFailed, failed},
+		{v1alpha1.ConditionReady, succeeded},
+		{v1alpha1.ConditionReconciling, !succeeded && !stalled},
+		{v1alpha1.ConditionStalled, stalled},
 	}
 	next := make([]v1alpha1.Condition, 0, len(all))
 	for _, one := range all {

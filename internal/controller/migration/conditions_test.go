@@ -14,17 +14,23 @@ import (
 )
 
 func TestEachPhaseHasItsConditions(t *testing.T) {
-	order := []v1alpha1.ConditionType{v1alpha1.Running, v1alpha1.Succeeded, v1alpha1.Failed, v1alpha1.Ready,
-		v1alpha1.Reconciling, v1alpha1.Stalled}
+	order := []v1alpha1.ConditionType{
+		v1alpha1.ConditionRunning,
+		v1alpha1.ConditionSucceeded,
+		v1alpha1.ConditionFailed,
+		v1alpha1.ConditionReady,
+		v1alpha1.ConditionReconciling,
+		v1alpha1.ConditionStalled,
+	}
 	now := metav1.NewTime(time.Unix(1_000, 0))
 	for phase, want := range map[v1alpha1.Phase][]v1alpha1.ConditionType{ // those that are True
-		"":                      {v1alpha1.Reconciling},
-		v1alpha1.PhasePending:   {v1alpha1.Reconciling},
-		v1alpha1.PhaseWaiting:   {v1alpha1.Running, v1alpha1.Reconciling},
-		v1alpha1.PhaseRunning:   {v1alpha1.Running, v1alpha1.Reconciling},
-		v1alpha1.PhasePaused:    {v1alpha1.Reconciling},
-		v1alpha1.PhaseSucceeded: {v1alpha1.Succeeded, v1alpha1.Ready},
-		v1alpha1.PhaseFailed:    {v1alpha1.Failed, v1alpha1.Stalled},
+		"":                      {v1alpha1.ConditionReconciling},
+		v1alpha1.PhasePending:   {v1alpha1.ConditionReconciling},
+		v1alpha1.PhaseWaiting:   {v1alpha1.ConditionRunning, v1alpha1.ConditionReconciling},
+		v1alpha1.PhaseRunning:   {v1alpha1.ConditionRunning, v1alpha1.ConditionReconciling},
+		v1alpha1.PhasePaused:    {v1alpha1.ConditionReconciling},
+		v1alpha1.PhaseSucceeded: {v1alpha1.ConditionSucceeded, v1alpha1.ConditionReady},
+		v1alpha1.PhaseFailed:    {v1alpha1.ConditionFailed, v1alpha1.ConditionStalled},
 	} {
 		t.Run(string(phase), func(t *testing.T) {
 			var types, trues []v1alpha1.ConditionType
@@ -69,7 +75,7 @@ func TestTimesOfConditionsMoveOnlyWithWhatTheyAreAbout(t *testing.T) {
 		"another metadata.generation": {4, v1alpha1.PhaseRunning, v1alpha1.ReasonRewriting,
 			"Rewriting objects", now, nil},
 		"success": {3, v1alpha1.PhaseSucceeded, v1alpha1.ReasonProven, "", now, map[v1alpha1.ConditionType]bool{
-			v1alpha1.Running: true, v1alpha1.Succeeded: true, v1alpha1.Ready: true, v1alpha1.Reconciling: true,
+			v1alpha1.ConditionRunning: true, v1alpha1.ConditionSucceeded: true, v1alpha1.ConditionReady: true, v1alpha1.ConditionReconciling: true,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,13 +97,13 @@ func TestConditionsOfOthersAreKept(t *testing.T) {
 	now := metav1.NewTime(time.Unix(2_000, 0))
 	foreign := v1alpha1.Condition{Type: "example.com/Noticed", Status: metav1.ConditionTrue, Reason: "Seen"}
 	// kube-storage-version-migrator writes neither lastTransitionTime nor observedGeneration.
-	old := v1alpha1.Condition{Type: v1alpha1.Running, Status: metav1.ConditionTrue,
+	old := v1alpha1.Condition{Type: v1alpha1.ConditionRunning, Status: metav1.ConditionTrue,
 		LastUpdateTime: metav1.NewTime(time.Unix(1, 0))}
 	got := conditions([]v1alpha1.Condition{foreign, old}, now, 1, v1alpha1.PhaseRunning, "Rewriting", "")
 	if len(got) != 7 || got[6] != foreign {
 		t.Errorf("got %v, want ours and %v at the end", got, foreign)
 	}
-	if running := got[0]; running.Type != v1alpha1.Running || !running.LastTransitionTime.Equal(&now) {
+	if running := got[0]; running.Type != v1alpha1.ConditionRunning || !running.LastTransitionTime.Equal(&now) {
 		t.Errorf("got %v, want Running to have the present time for the one that it lacked", running)
 	}
 }

@@ -105,9 +105,9 @@ func (f facts) forCurrent(current run, others []run) decision {
 	case f.adopted() && current.name == "":
 		return decision{step: adopt, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonAdopted,
 			message: adoptedMessage}
-	case f.migration.Spec.State == v1alpha1.Cancelled:
+	case f.migration.Spec.State == v1alpha1.StateCancelled:
 		return cancelled(current)
-	case f.migration.Spec.State == v1alpha1.Paused:
+	case f.migration.Spec.State == v1alpha1.StatePaused:
 		return paused(current)
 	case active(others):
 		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
@@ -152,7 +152,7 @@ func (f facts) adopted() bool {
 	s := f.migration.Status
 	return f.migration.Spec.Generation <= 1 && s.Run.Generation == 0 && s.CompletedGeneration == 0 &&
 		slices.ContainsFunc(s.Conditions, func(c v1alpha1.Condition) bool {
-			return c.Type == v1alpha1.Succeeded && c.Status == metav1.ConditionTrue
+			return c.Type == v1alpha1.ConditionSucceeded && c.Status == metav1.ConditionTrue
 		})
 }
 
@@ -241,7 +241,7 @@ func (f facts) waiting(current run) decision {
 		return d
 	}
 	for _, c := range s.Conditions {
-		if c.Type == v1alpha1.Failed {
+		if c.Type == v1alpha1.ConditionFailed {
 			d.reason, d.message = c.Reason, c.Message
 		}
 	}

@@ -24,7 +24,7 @@ func aMigration(change func(*v1alpha1.StorageVersionMigration)) *v1alpha1.Storag
 		ObjectMeta: metav1.ObjectMeta{Name: "widgets.demo.example.com", UID: "12345678-aaaa", Generation: 2},
 		Spec: v1alpha1.StorageVersionMigrationSpec{
 			Resource:   v1alpha1.GroupVersionResource{Group: "demo.example.com", Resource: "widgets"},
-			Generation: 2, State: v1alpha1.Active,
+			Generation: 2, State: v1alpha1.StateActive,
 		},
 	}
 	if change != nil {
@@ -73,7 +73,7 @@ func byAnother(condition v1alpha1.ConditionType, generation int64) func(*v1alpha
 }
 
 func TestWhatAnotherProgramFinishedIsAtRestWithoutAProof(t *testing.T) {
-	m := aMigration(byAnother(v1alpha1.Succeeded, 1))
+	m := aMigration(byAnother(v1alpha1.ConditionSucceeded, 1))
 	for range 2 {
 		d := decide(facts{now: noon, migration: m, firstRetry: time.Minute})
 		m.Status = statusAfter(m, d, noon, time.Minute)
@@ -83,7 +83,7 @@ func TestWhatAnotherProgramFinishedIsAtRestWithoutAProof(t *testing.T) {
 			t.Errorf("status is %+v", s)
 		}
 		for _, c := range s.Conditions {
-			if c.Type == v1alpha1.Succeeded && (c.Status != metav1.ConditionTrue ||
+			if c.Type == v1alpha1.ConditionSucceeded && (c.Status != metav1.ConditionTrue ||
 				c.Reason != v1alpha1.ReasonAdopted) {
 				t.Errorf("condition is %+v", c)
 			}
@@ -147,8 +147,8 @@ func TestDecide(t *testing.T) {
 		phase   v1alpha1.Phase
 		again   time.Duration
 	}
-	paused := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }
-	cancelledBy := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }
+	paused := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.StatePaused }
+	cancelledBy := func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.StateCancelled }
 	failedOnce := func(retry time.Duration) func(*v1alpha1.StorageVersionMigration) {
 		return func(m *v1alpha1.StorageVersionMigration) {
 			m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 1, Failures: 1,
@@ -166,18 +166,18 @@ func TestDecide(t *testing.T) {
 		want      want
 	}{
 		"what kube-storage-version-migrator has finished is left alone": {
-			migration: byAnother(v1alpha1.Succeeded, 1), want: want{step: adopt, phase: v1alpha1.PhaseSucceeded},
+			migration: byAnother(v1alpha1.ConditionSucceeded, 1), want: want{step: adopt, phase: v1alpha1.PhaseSucceeded},
 		},
 		"what kube-storage-version-migrator has finished is run again when that is asked for": {
-			migration: byAnother(v1alpha1.Succeeded, 2),
+			migration: byAnother(v1alpha1.ConditionSucceeded, 2),
 			want:      want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"what kube-storage-version-migrator has not finished is started": {
-			migration: byAnother(v1alpha1.Running, 1),
+			migration: byAnother(v1alpha1.ConditionRunning, 1),
 			want:      want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
 		},
 		"what kube-storage-version-migrator has failed at is started": {
-			migration: byAnother(v1alpha1.Failed, 1),
+			migration: byAnother(v1alpha1.ConditionFailed, 1),
 			want:      want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
 		},
 		"a migration whose time after success is over is deleted": {

@@ -205,7 +205,7 @@ func TestMigrationsThatHaveSucceededCostNothingPerPass(t *testing.T) {
 func TestWhatIsDoneForAMigrationRestsOnItAsTheAPIServerHasIt(t *testing.T) {
 	c, kept, past, n := passing(t, fresh("gadgets"))
 	past.all = map[string]*v1alpha1.StorageVersionMigration{"gadgets": fresh("gadgets")}
-	past.all["gadgets"].Spec.State = v1alpha1.Paused // the cache does not show that yet
+	past.all["gadgets"].Spec.State = v1alpha1.StatePaused // the cache does not show that yet
 	past.all["gadgets"].ResourceVersion = "2"
 	c.passes(t, 3)
 	if len(n.started) > 0 {

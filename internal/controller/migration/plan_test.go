@@ -76,7 +76,7 @@ func TestWhoseTurnComesFirst(t *testing.T) {
 	reconciling := func(status metav1.ConditionStatus, d time.Duration) func(*v1alpha1.StorageVersionMigration) {
 		return func(m *v1alpha1.StorageVersionMigration) {
 			since(1000 * time.Hour)(m)
-			m.Status.Conditions = []v1alpha1.Condition{{Type: v1alpha1.Reconciling, Status: status,
+			m.Status.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ConditionReconciling, Status: status,
 				LastTransitionTime: metav1.NewTime(noon.Add(-d))}}
 		}
 	}

@@ -106,7 +106,7 @@ func urgency(m *v1alpha1.StorageVersionMigration, now time.Time) time.Duration {
 func waitingSince(m *v1alpha1.StorageVersionMigration, now time.Time) time.Time {
 	for _, c := range m.Status.Conditions {
 		switch {
-		case c.Type != v1alpha1.Reconciling:
+		case c.Type != v1alpha1.ConditionReconciling:
 		case c.Status != metav1.ConditionTrue:
 			return now // it was until this pass
 		default:

@@ -73,7 +73,7 @@ func TestMetricsTellHowManyStorageStatesAreAbnormalAndWhich(t *testing.T) {
 	old := noon.Add(-time.Hour)
 	forbidden := stateThat(t, unknown)
 	forbidden.Conditions = append(forbidden.Conditions,
-		v1alpha1.Condition{Type: v1alpha1.Permitted, Status: metav1.ConditionFalse})
+		v1alpha1.Condition{Type: v1alpha1.ConditionPermitted, Status: metav1.ConditionFalse})
 	excluded := stateThat(t, unknown)
 	excluded.Excluded, excluded.LastHeartbeatTime = true, metav1.NewTime(old)
 	disagreed := stateThat(t, func(s *ledger.State, v *agreement.View) { proven(s, v); disagreeing(s, v) })

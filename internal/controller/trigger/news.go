@@ -36,7 +36,7 @@ func news(before, after *v1alpha1.StorageStateStatus, doubt string) (all []messa
 		}
 		all = append(all, message{corev1.EventTypeWarning, storedVersionsUnknown, text})
 	}
-	switch equal := conditionOf(after.Conditions, v1alpha1.AllEncodingVersionsEqual); {
+	switch equal := conditionOf(after.Conditions, v1alpha1.ConditionAllEncodingVersionsEqual); {
 	case equal.Status == metav1.ConditionFalse && !haveDisagreed(before.Conditions):
 		all = append(all, message{corev1.EventTypeWarning, versionsDisagree,
 			strings.TrimSuffix("The API servers encode the resource in different versions: "+equal.Message, ": ")})

@@ -47,11 +47,11 @@ func (t *trigger) resumed(ctx context.Context) bool {
 // first, and then pauses every migration that it finds. One that was requested too late to be found was created before
 // this reads the mark. The reverse holds for resuming. It reports whether everything is paused.
 func (t *trigger) keepPaused(ctx context.Context, m *v1alpha1.StorageVersionMigration) (bool, error) {
-	for state := v1alpha1.Active; ; {
+	for state := v1alpha1.StateActive; ; {
 		paused, err := t.isPaused(ctx)
-		want := v1alpha1.Active
+		want := v1alpha1.StateActive
 		if paused {
-			want = v1alpha1.Paused
+			want = v1alpha1.StatePaused
 		}
 		if err != nil || want == state {
 			return paused, err

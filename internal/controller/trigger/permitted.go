@@ -85,8 +85,12 @@ func (p *permits) forbid(name string) {
 // resource that was forbidden once has one. It is pure.
 func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError,
 	now metav1.Time) (c v1alpha1.Condition, ok bool) {
-	c = v1alpha1.Condition{Type: v1alpha1.Permitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonGranted,
-		Message: "The worker may migrate the resource"}
+	c = v1alpha1.Condition{
+		Type:    v1alpha1.ConditionPermitted,
+		Status:  metav1.ConditionTrue,
+		Reason:  v1alpha1.ReasonGranted,
+		Message: "The worker may migrate the resource",
+	}
 	if missing != nil {
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonForbidden
 		c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s, so that no migration is asked for. Try: "+
@@ -186,7 +190,10 @@ func (t *trigger) untilGranted(
 
 // isAboutPermission reports whether a permission is or was missing.
 func isAboutPermission(conditions []v1alpha1.Condition) bool {
-	return slices.ContainsFunc(conditions, func(c v1alpha1.Condition) bool { return c.Type == v1alpha1.Permitted })
+	return slices.ContainsFunc(
+		conditions,
+		func(c v1alpha1.Condition) bool { return c.Type == v1alpha1.ConditionPermitted },
+	)
 }
 
 // tellPermission writes the condition where it changes, and an Event where a permission begins to be missing.
@@ -197,7 +204,7 @@ func (t *trigger) tellPermission(ctx context.Context, e *entryPlan, missing *acc
 		return nil
 	}
 	others := slices.DeleteFunc(slices.Clone(all),
-		func(c v1alpha1.Condition) bool { return c.Type == v1alpha1.Permitted })
+		func(c v1alpha1.Condition) bool { return c.Type == v1alpha1.ConditionPermitted })
 	e.state.Status.Conditions = append(others, next)
 	e.state.Status.State = phase(&e.state.Status)
 	if err := t.client.Status().Update(ctx, e.state); err != nil {

@@ -36,7 +36,7 @@ func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
 			"validatingadmissionpolicies.admissionregistration.k8s.io") {
 		t.Errorf("what no policy guards: %v, %+v", ok, c)
 	}
-	before := []v1alpha1.Condition{{Type: v1alpha1.Migrated}, forbidden}
+	before := []v1alpha1.Condition{{Type: v1alpha1.ConditionMigrated}, forbidden}
 	if again, ok := permitted(before, lacks, now); !ok || again != forbidden {
 		t.Errorf("again: %v, %+v, want no change of %+v", ok, again, forbidden)
 	}
@@ -52,7 +52,7 @@ func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
 // Alerts on what is forbidden name `kube-migrator install` as the way out, which does not help here.
 func TestWhatAnAdministratorMigratesByHandIsNotCountedAsForbidden(t *testing.T) {
 	for reason, want := range map[string]bool{v1alpha1.ReasonForbidden: true, v1alpha1.ReasonByHand: false} {
-		s := &v1alpha1.StorageStateStatus{Conditions: []v1alpha1.Condition{{Type: v1alpha1.Permitted,
+		s := &v1alpha1.StorageStateStatus{Conditions: []v1alpha1.Condition{{Type: v1alpha1.ConditionPermitted,
 			Status: metav1.ConditionFalse, Reason: reason}}}
 		if got := slices.Contains(measure(s).reasons, abnormalForbidden); got != want {
 			t.Errorf("with the reason %s it counts as forbidden: %t, want %t", reason, got, want)

@@ -37,42 +37,42 @@ func disagree(s *v1alpha1.StorageStateStatus) bool {
 		}
 	}
 	return len(shown) > 1 || conditionOf(s.Conditions,
-		v1alpha1.AllEncodingVersionsEqual).Status == metav1.ConditionFalse
+		v1alpha1.ConditionAllEncodingVersionsEqual).Status == metav1.ConditionFalse
 }
 
 // haveDisagreed reports whether API servers disagreed when all of them were asked last: they have not been seen to
 // agree since.
 func haveDisagreed(conditions []v1alpha1.Condition) bool {
-	reason := conditionOf(conditions, v1alpha1.AllEncodingVersionsEqual).Reason
+	reason := conditionOf(conditions, v1alpha1.ConditionAllEncodingVersionsEqual).Reason
 	return reason == v1alpha1.ReasonDisagreement || reason == v1alpha1.ReasonUnresolved
 }
 
 func isMigrated(s *v1alpha1.StorageStateStatus) bool {
-	return conditionOf(s.Conditions, v1alpha1.Migrated).Status == metav1.ConditionTrue
+	return conditionOf(s.Conditions, v1alpha1.ConditionMigrated).Status == metav1.ConditionTrue
 }
 
 func isForbidden(s *v1alpha1.StorageStateStatus) bool {
-	return conditionOf(s.Conditions, v1alpha1.Permitted).Status == metav1.ConditionFalse
+	return conditionOf(s.Conditions, v1alpha1.ConditionPermitted).Status == metav1.ConditionFalse
 }
 
 // isByHand reports whether the permission is missing on purpose: an administrator migrates the resource.
 func isByHand(s *v1alpha1.StorageStateStatus) bool {
-	return isForbidden(s) && conditionOf(s.Conditions, v1alpha1.Permitted).Reason == v1alpha1.ReasonByHand
+	return isForbidden(s) && conditionOf(s.Conditions, v1alpha1.ConditionPermitted).Reason == v1alpha1.ReasonByHand
 }
 
 // phase is the one word that sums up a status. It is pure.
 func phase(s *v1alpha1.StorageStateStatus) v1alpha1.StoragePhase {
 	switch {
 	case s.Excluded:
-		return v1alpha1.StorageExcluded
+		return v1alpha1.StoragePhaseExcluded
 	case isMigrated(s):
-		return v1alpha1.StorageMigrated
+		return v1alpha1.StoragePhaseMigrated
 	case isForbidden(s):
-		return v1alpha1.StorageForbidden
+		return v1alpha1.StoragePhaseForbidden
 	case disagree(s):
-		return v1alpha1.StorageDisagreed
+		return v1alpha1.StoragePhaseDisagreed
 	case isUnknown(s):
-		return v1alpha1.StorageUnknown
+		return v1alpha1.StoragePhaseUnknown
 	}
-	return v1alpha1.StorageNotMigrated
+	return v1alpha1.StoragePhaseNotMigrated
 }

@@ -47,7 +47,10 @@ func weak(s *ledger.State, v *agreement.View) {
 
 func TestOneWordSumsUpWhatHasToBeResolvedFirst(t *testing.T) {
 	forbid := func(s *v1alpha1.StorageStateStatus) {
-		s.Conditions = append(s.Conditions, v1alpha1.Condition{Type: v1alpha1.Permitted, Status: metav1.ConditionFalse})
+		s.Conditions = append(
+			s.Conditions,
+			v1alpha1.Condition{Type: v1alpha1.ConditionPermitted, Status: metav1.ConditionFalse},
+		)
 	}
 	exclude := func(s *v1alpha1.StorageStateStatus) { s.Excluded = true }
 	as := func(*v1alpha1.StorageStateStatus) {}
@@ -56,28 +59,28 @@ func TestOneWordSumsUpWhatHasToBeResolvedFirst(t *testing.T) {
 		also   func(*v1alpha1.StorageStateStatus)
 		want   v1alpha1.StoragePhase
 	}{
-		"proven": {proven, as, v1alpha1.StorageMigrated},
+		"proven": {proven, as, v1alpha1.StoragePhaseMigrated},
 		"two versions": {func(*ledger.State, *agreement.View) {}, as,
-			v1alpha1.StorageNotMigrated},
-		"unknown": {unknown, as, v1alpha1.StorageUnknown},
+			v1alpha1.StoragePhaseNotMigrated},
+		"unknown": {unknown, as, v1alpha1.StoragePhaseUnknown},
 		"nothing recorded": {func(s *ledger.State,
 			_ *agreement.View) {
 			s.Persisted = nil
-		}, as, v1alpha1.StorageUnknown},
-		"disagreement": {disagreeing, as, v1alpha1.StorageDisagreed},
+		}, as, v1alpha1.StoragePhaseUnknown},
+		"disagreement": {disagreeing, as, v1alpha1.StoragePhaseDisagreed},
 		"a disagreement, one of them silent": {func(s *ledger.State,
 			v *agreement.View) {
 			silent(s, v)
 			s.Servers[0].Hash = "h1"
-		}, as, v1alpha1.StorageDisagreed},
+		}, as, v1alpha1.StoragePhaseDisagreed},
 		"unknown, and a disagreement": {func(s *ledger.State,
 			v *agreement.View) {
 			unknown(s, v)
 			disagreeing(s, v)
-		}, as, v1alpha1.StorageDisagreed},
-		"unknown, and no permission":                     {unknown, forbid, v1alpha1.StorageForbidden},
-		"proven, and no permission, which is not needed": {proven, forbid, v1alpha1.StorageMigrated},
-		"excluded": {unknown, exclude, v1alpha1.StorageExcluded},
+		}, as, v1alpha1.StoragePhaseDisagreed},
+		"unknown, and no permission":                     {unknown, forbid, v1alpha1.StoragePhaseForbidden},
+		"proven, and no permission, which is not needed": {proven, forbid, v1alpha1.StoragePhaseMigrated},
+		"excluded": {unknown, exclude, v1alpha1.StoragePhaseExcluded},
 	} {
 		s := stateThat(t, c.change)
 		c.also(s)

@@ -175,7 +175,7 @@ func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[strin
 // conditions are AllEncodingVersionsEqual and Migrated; others are kept as they are.
 func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, doubt string,
 	now metav1.Time) []v1alpha1.Condition {
-	equal := v1alpha1.Condition{Type: v1alpha1.AllEncodingVersionsEqual, Status: metav1.ConditionUnknown,
+	equal := v1alpha1.Condition{Type: v1alpha1.ConditionAllEncodingVersionsEqual, Status: metav1.ConditionUnknown,
 		Reason: v1alpha1.ReasonNotKnown, Message: "The API servers could not all be asked"}
 	if haveDisagreed(before) {
 		equal.Reason = v1alpha1.ReasonUnresolved
@@ -183,7 +183,7 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 	switch {
 	case v == nil:
 		for _, c := range before {
-			if c.Type == v1alpha1.AllEncodingVersionsEqual {
+			if c.Type == v1alpha1.ConditionAllEncodingVersionsEqual {
 				equal = c
 			}
 		}
@@ -200,7 +200,7 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 	case v.Why != "":
 		equal.Message = v.Why
 	}
-	migrated := v1alpha1.Condition{Type: v1alpha1.Migrated, Status: metav1.ConditionFalse, Reason: "NotProven",
+	migrated := v1alpha1.Condition{Type: v1alpha1.ConditionMigrated, Status: metav1.ConditionFalse, Reason: "NotProven",
 		Message: "Objects may be stored in other versions than the current one"}
 	switch {
 	case s.Migrated() && s.OnlyDecodable:
@@ -214,7 +214,7 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 		migrated.Reason, migrated.Message = "Doubt", "What is stored is not known: "+doubt
 	case slices.Contains(s.Persisted, ledger.Unknown):
 		for _, c := range before {
-			if c.Type == v1alpha1.Migrated && c.Reason == "Doubt" {
+			if c.Type == v1alpha1.ConditionMigrated && c.Reason == "Doubt" {
 				// why it was doubted stays readable until it is proven
 				migrated.Reason, migrated.Message = c.Reason, c.Message
 			}
@@ -222,7 +222,7 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 	}
 	next := []v1alpha1.Condition{equal.Dated(before, now), migrated.Dated(before, now)}
 	for _, c := range before {
-		if c.Type != v1alpha1.AllEncodingVersionsEqual && c.Type != v1alpha1.Migrated {
+		if c.Type != v1alpha1.ConditionAllEncodingVersionsEqual && c.Type != v1alpha1.ConditionMigrated {
 			next = append(next, c)
 		}
 	}

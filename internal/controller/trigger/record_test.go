@@ -171,11 +171,11 @@ func TestTheMigrationsOfAResourceAreOursAndAllOthers(t *testing.T) {
 		return m
 	}
 	all := []v1alpha1.StorageVersionMigration{
-		events("", func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Paused }),
-		events("", func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.Cancelled }),
+		events("", func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.StatePaused }),
+		events("", func(m *v1alpha1.StorageVersionMigration) { m.Spec.State = v1alpha1.StateCancelled }),
 		events("another.example.com", func(*v1alpha1.StorageVersionMigration) {}),
 		events("events.k8s.io", func(m *v1alpha1.StorageVersionMigration) {
-			m.Labels, m.Spec.Generation, m.Spec.State = labels(), 4, v1alpha1.Paused
+			m.Labels, m.Spec.Generation, m.Spec.State = labels(), 4, v1alpha1.StatePaused
 		}),
 		events("events.k8s.io", func(
 			m *v1alpha1.StorageVersionMigration,
@@ -192,7 +192,7 @@ func TestTheMigrationsOfAResourceAreOursAndAllOthers(t *testing.T) {
 		{Generation: 1, Failed: true}}, others); diff != "" {
 		t.Errorf("others (-want +got):\n%s", diff)
 	}
-	all[3].Spec.State = v1alpha1.Cancelled
+	all[3].Spec.State = v1alpha1.StateCancelled
 	if ours, _ := migrationsOf(all, []string{"events.events.k8s.io"}); !ours.Held {
 		t.Errorf("ours is cancelled, and is %+v", ours)
 	}

@@ -71,7 +71,7 @@ func migrationsOf(all []v1alpha1.StorageVersionMigration,
 			ours = migrationOf(m)
 		case about(m, names) && m.DeletionTimestamp == nil:
 			other := migrationOf(m)
-			other.Held = other.Held || m.Spec.State == v1alpha1.Paused
+			other.Held = other.Held || m.Spec.State == v1alpha1.StatePaused
 			others = append(others, other)
 		}
 	}
@@ -84,7 +84,7 @@ func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
 	start := number(s.Run.StartResourceVersion)
 	known := ledger.Migration{
 		Generation: m.Spec.Generation, Completed: s.CompletedGeneration, Failed: s.State == v1alpha1.PhaseFailed,
-		Started: s.Run.Generation == m.Spec.Generation, Start: start, Held: m.Spec.State == v1alpha1.Cancelled,
+		Started: s.Run.Generation == m.Spec.Generation, Start: start, Held: m.Spec.State == v1alpha1.StateCancelled,
 	}
 	if s.CompletedGeneration > 0 && s.Run.Generation == s.CompletedGeneration && s.Epoch != nil &&
 		s.StorageVersionHash != "" {
