@@ -14,19 +14,19 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // change is what an upgrade does to a folder.
 type change struct {
 	crd.Change
-	folder project.Folder
+	folder tree.Folder
 }
 
 // planUpgrade reads files and decides. With a crd.RefusedError, what would be written is returned all the same, to be
 // looked at.
 func planUpgrade(ctx context.Context, files []string, flags upgradeFlags) (*change, error) {
-	c := &change{folder: project.Folder(flags.dir)}
+	c := &change{folder: tree.Folder(flags.dir)}
 	var refused error
 	for _, file := range files {
 		err := c.upgrade(ctx, file, flags)

@@ -52,8 +52,8 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// tree is everything in a folder.
-func tree(t *testing.T, dir string) map[string]string {
+// filesOf is everything in a folder.
+func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -77,12 +77,12 @@ const (
 
 func TestUpgradeRenamesTheFileAndWhatRefersToIt(t *testing.T) {
 	dir := folder(t)
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	stdout, stderr, code := call(t, "crd", "upgrade", "--dir", dir, filepath.Join(dir, oldName))
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	after := tree(t, dir)
+	after := filesOf(t, dir)
 	if !strings.Contains(after[newName], "apiextensions.k8s.io/v1\n") {
 		t.Errorf("the definition is\n%s", after[newName])
 	}
@@ -117,20 +117,20 @@ func TestUpgradeRenamesTheFileAndWhatRefersToIt(t *testing.T) {
 	if code != 0 || stdout != "" || stderr != "nothing to do: everything is as it should be\n" {
 		t.Errorf("the second run: exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if diff := cmp.Diff(after, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(after, filesOf(t, dir)); diff != "" {
 		t.Errorf("the second run changes (-first +second):\n%s", diff)
 	}
 }
 
 func TestDiffWritesNothingAndIsWhatUpgradeDoes(t *testing.T) {
 	dir := folder(t)
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	patch, stderr, code := call(t, "crd", "upgrade", "--diff", "--to-version", "v2", "--dir", dir,
 		filepath.Join(dir, oldName))
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 		t.Fatalf("--diff changes (-before +after):\n%s", diff)
 	}
 	patched := folder(t)
@@ -144,7 +144,7 @@ func TestDiffWritesNothingAndIsWhatUpgradeDoes(t *testing.T) {
 		filepath.Join(dir, oldName)); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	if diff := cmp.Diff(tree(t, dir), tree(t, patched)); diff != "" {
+	if diff := cmp.Diff(filesOf(t, dir), filesOf(t, patched)); diff != "" {
 		t.Errorf("the patch does something else (-upgrade +patch):\n%s", diff)
 	}
 }
@@ -159,7 +159,7 @@ func TestUpgradeWritesNothingWhereOneOfItsFilesIsRefused(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		before := tree(t, dir)
+		before := filesOf(t, dir)
 		file := filepath.Join(dir, name+".yaml")
 		stdout, stderr, code := call(t, "crd", "upgrade", "--dir", dir, filepath.Join(dir, oldName), file)
 		if code != 1 || stdout != "" || !strings.Contains(stderr, "error: upgrade "+name+
@@ -167,7 +167,7 @@ func TestUpgradeWritesNothingWhereOneOfItsFilesIsRefused(t *testing.T) {
 			!strings.HasSuffix(stderr, "\nTry: api-migrator crd upgrade --diff "+file+"\n") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", name, code, stdout, stderr)
 		}
-		if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+		if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 			t.Errorf("%s: it changes (-before +after):\n%s", name, diff)
 		}
 		if patch, _, code := call(t, "crd", "upgrade", "--diff", "--dir", dir, file); code != 1 ||
@@ -185,14 +185,14 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	guide := tree(t, dir)[oldName]
+	guide := filesOf(t, dir)[oldName]
 	write("again.yaml", guide)
 	write("deploy/crds/again.yaml", guide)
 	write("taken.yaml", strings.ReplaceAll(guide, "catalogsourceconfig", "taken"))
 	write("operators.coreos.com_takens.yaml", "x: y\n")
 	write("a.json", `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}`)
 	write("template.yaml", "{{ if .Values.crds }}\n"+guide+"{{ end }}\n")
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	for name, test := range map[string]struct {
 		args []string
 		err  string
@@ -236,7 +236,7 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 			}
 		})
 	}
-	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 		t.Errorf("mistakes change (-before +after):\n%s", diff)
 	}
 }
@@ -276,7 +276,7 @@ func TestUpgradeNamesACommandForWhatItCannotEdit(t *testing.T) {
 		strings.ReplaceAll(definition, "\n", "\n  ")), 0o644), os.Symlink("crd.yaml", link)); err != nil {
 		t.Fatal(err)
 	}
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	for name, want := range map[string][2]string{
 		file: {"error: upgrade crd.yaml: it has a CustomResourceDefinition in a list: make each item a document of its own", "Try: yq '.items[] | split_doc' " + file},
 		link: {"error: " + link + " is a link to crd.yaml, and would become a file", "Try: readlink -f " + link},
@@ -286,7 +286,7 @@ func TestUpgradeNamesACommandForWhatItCannotEdit(t *testing.T) {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", name, code, stdout, stderr)
 		}
 	}
-	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 		t.Errorf("the folder changes (-before +after):\n%s", diff)
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
 // Exit codes, the same for every command.
@@ -27,7 +27,7 @@ type exitCode int
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // hinted adds the command to try to an error.
-func hinted(err error, hint string) error { return &project.UserError{Err: err, Try: hint} }
+func hinted(err error, try string) error { return &hint.Error{Err: err, Try: try} }
 
 // usageError is for flags and arguments that cannot be taken.
 func usageError(command *cobra.Command, err error) error {
@@ -53,7 +53,7 @@ func finish(streams Streams, command *cobra.Command, err error) int {
 		return int(code)
 	}
 	code, try := exitError, command.CommandPath()+" --help"
-	if known := (*project.UserError)(nil); errors.As(err, &known) {
+	if known := (*hint.Error)(nil); errors.As(err, &known) {
 		try = known.Try
 	}
 	if errors.Is(err, move.ErrBlocked) {

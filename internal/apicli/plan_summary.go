@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
 // summary tells in a few lines what a plan would do: what a person wants to know who has sent the plan to a file.
@@ -36,9 +36,9 @@ func summary(plan *move.Plan, file, dir string) string {
 	if len(plan.Blockers) > 0 {
 		return out.String()
 	}
-	rest := project.Quote(file)
+	rest := hint.Quote(file)
 	if dir != "." {
-		rest = "-C " + project.Quote(dir) + " " + rest
+		rest = "-C " + hint.Quote(dir) + " " + rest
 	}
 	fmt.Fprintf(&out, "Next: api-migrator diff %s, then api-migrator apply %s\n", rest, rest)
 	if plan.Copy != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/stages"
 )
@@ -159,7 +160,7 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 	group, from, _ := strings.Cut(plan.Request.From, "/")
 	_, to, _ := strings.Cut(plan.Request.To, "/")
 	if plan.Request.Succeeds() {
-		return nil, project.Problem("sed -n '/^copy:/,$p' "+file,
+		return nil, hint.Errorf("sed -n '/^copy:/,$p' "+file,
 			"the plan ends in another definition, to which no stages of this one lead: its objects are copied, in "+
 				"the steps that the plan names")
 	}
@@ -176,7 +177,7 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 		of := slices.DeleteFunc(slices.Clone(manifests),
 			func(m project.Manifest) bool { return m.Group != group || m.Kind != kind })
 		if len(of) == 0 {
-			return nil, project.Problem("api-migrator stages --from "+from+" --to "+to+" FILE",
+			return nil, hint.Errorf("api-migrator stages --from "+from+" --to "+to+" FILE",
 				"no manifest of a CustomResourceDefinition for %s in group %s is in %s", kind, group, root)
 		}
 		for _, other := range of[1:] {

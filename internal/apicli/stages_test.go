@@ -46,13 +46,13 @@ func TestStagesAreShownAndWrittenOnce(t *testing.T) {
 	if err := os.WriteFile(gate, []byte("true\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	_, complaint, code = call(t, "stages", "--from", "v1", "--to", "v3", "--out", dir, guideManifest)
 	if try := "Try: api-migrator stages --from v1 --to v3 --out " + dir + ".new " + guideManifest + "\n"; code != 1 ||
 		!strings.Contains(complaint, "is there with another content") || !strings.HasSuffix(complaint, try) {
 		t.Errorf("over the user's files: exit code %d: %s", code, complaint)
 	}
-	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 		t.Errorf("something was written all the same:\n%s", diff)
 	}
 }

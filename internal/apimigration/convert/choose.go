@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
@@ -33,21 +34,21 @@ func choose(p *project.Project, request Request) (*project.Version, []*project.V
 	try := "api-migrator convert scaffold --kind " + request.Kind + " --hub "
 	switch {
 	case len(versions) == 0:
-		return nil, nil, project.Problem(tryInspect, "no API version has a kind %s", request.Kind)
+		return nil, nil, hint.Errorf(tryInspect, "no API version has a kind %s", request.Kind)
 	case request.Hub != "" && !ok:
-		return nil, nil, project.Problem(try+names[0], "%q is no GROUP/VERSION such as %s", request.Hub, names[0])
+		return nil, nil, hint.Errorf(try+names[0], "%q is no GROUP/VERSION such as %s", request.Hub, names[0])
 	case request.Hub != "" && !slices.Contains(names, request.Hub):
-		return nil, nil, project.Problem(tryInspect, "there is no %s in %s to be the hub; it is in: %s", request.Kind,
+		return nil, nil, hint.Errorf(tryInspect, "there is no %s in %s to be the hub; it is in: %s", request.Kind,
 			request.Hub, strings.Join(names, ", "))
 	case request.Hub == "" && len(groups) > 1:
-		return nil, nil, project.Problem(try+names[0], "the groups %s all have a kind %s",
+		return nil, nil, hint.Errorf(try+names[0], "the groups %s all have a kind %s",
 			strings.Join(groups, ", "), request.Kind)
 	case request.Hub == "":
 		group = groups[0]
 	}
 	versions = slices.DeleteFunc(versions, func(v *project.Version) bool { return v.Group != group })
 	if len(versions) == 1 {
-		return nil, nil, project.Problem("api-migrator plan --kind "+request.Kind+" --from "+versions[0].Name()+
+		return nil, nil, hint.Errorf("api-migrator plan --kind "+request.Kind+" --from "+versions[0].Name()+
 			" --to "+group+"/VERSION",
 			"%s is in one version only, %s: there is nothing to convert to", request.Kind, versions[0].Name())
 	}
@@ -58,7 +59,7 @@ func choose(p *project.Project, request Request) (*project.Version, []*project.V
 	spokes := slices.DeleteFunc(versions, func(v *project.Version) bool { return v == hub })
 	for _, spoke := range spokes {
 		if ours, theirs := p.Workspace.ModuleOf(spoke.Package.Dir), p.Workspace.ModuleOf(hub.Package.Dir); ours != theirs {
-			return nil, nil, project.Problem(tryInspect,
+			return nil, nil, hint.Errorf(tryInspect,
 				"%s is in the module %s and %s in %s: conversion is written for versions of one module",
 				spoke.Name(), ours.Path, hub.Name(), theirs.Path)
 		}
@@ -96,7 +97,7 @@ func hubOf(p *project.Project, versions []*project.Version, request Request) (*p
 		if len(found) > 1 {
 			said = "each of the versions " + strings.Join(found, ", ")
 		}
-		return nil, project.Problem("api-migrator convert scaffold --kind "+request.Kind+" --hub "+
+		return nil, hint.Errorf("api-migrator convert scaffold --kind "+request.Kind+" --hub "+
 			versions[len(versions)-1].Name(),
 			"%s says that %s is stored in it: the hub has to be named", said, request.Kind)
 	}
@@ -106,11 +107,11 @@ func hubOf(p *project.Project, versions []*project.Version, request Request) (*p
 // checkVersions refuses versions whose code stands against the conversion.
 func checkVersions(hub *project.Version, spokes []*project.Version, kind string) error {
 	if !hasMethod(hub, kind, "DeepCopyObject") {
-		return project.Problem("make generate", "%s of %s has no DeepCopy methods yet", kind, hub.Name())
+		return hint.Errorf("make generate", "%s of %s has no DeepCopy methods yet", kind, hub.Name())
 	}
 	for _, method := range []string{"ConvertTo", "ConvertFrom"} {
 		if hasMethod(hub, kind, method) {
-			return project.Problem(tryHub(spokes, kind),
+			return hint.Errorf(tryHub(spokes, kind),
 				"%s of %s has a method %s already: it is a spoke and cannot be the hub", kind, hub.Name(), method)
 		}
 	}
@@ -118,15 +119,15 @@ func checkVersions(hub *project.Version, spokes []*project.Version, kind string)
 		to, from := hasMethod(spoke, kind, "ConvertTo"), hasMethod(spoke, kind, "ConvertFrom")
 		switch {
 		case hasMethod(spoke, kind, "Hub"):
-			return project.Problem("api-migrator convert scaffold --kind "+kind+" --hub "+spoke.Name(),
+			return hint.Errorf("api-migrator convert scaffold --kind "+kind+" --hub "+spoke.Name(),
 				"%s of %s is a hub already, and there can be one only", kind, spoke.Name())
 		case to != from:
-			return project.Problem("git grep -n 'func (.*"+kind+") Convert' "+spoke.Package.Dir,
+			return hint.Errorf("git grep -n 'func (.*"+kind+") Convert' "+spoke.Package.Dir,
 				"%s of %s has one of ConvertTo and ConvertFrom: write the other one, or remove it", kind, spoke.Name())
 		case !hasMethod(spoke, kind, "DeepCopyObject"):
-			return project.Problem("make generate", "%s of %s has no DeepCopy methods yet", kind, spoke.Name())
+			return hint.Errorf("make generate", "%s of %s has no DeepCopy methods yet", kind, spoke.Name())
 		case reaches(hub.Package.Types, spoke.Package.Path, map[*types.Package]bool{}):
-			return project.Problem("api-migrator convert scaffold --kind "+kind+" --hub "+spoke.Name(),
+			return hint.Errorf("api-migrator convert scaffold --kind "+kind+" --hub "+spoke.Name(),
 				"%s imports %s, so that code there cannot import the hub: make %s the hub", hub.Package.Path,
 				spoke.Package.Path, spoke.Name())
 		}

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
@@ -101,8 +102,8 @@ func Make(ctx context.Context, dir string, request Request) (*Plan, error) {
 		files[file.Path] = []byte(file.Content)
 	}
 	_, err = project.LoadWith(ctx, p.Workspace, files)
-	if known := (*project.UserError)(nil); errors.As(err, &known) {
-		return plan, project.Problem(request.command()+" --diff", "with the conversion of %s added, %s",
+	if known := (*hint.Error)(nil); errors.As(err, &known) {
+		return plan, hint.Errorf(request.command()+" --diff", "with the conversion of %s added, %s",
 			request.Kind, known.Error())
 	}
 	return plan, err
@@ -160,7 +161,7 @@ func (s *scaffold) siblings(version *project.Version) (*project.File, string) {
 func (s *scaffold) mustBeFree(name string) error {
 	there, err := exists(s.project.Root, name)
 	if err == nil && there {
-		err = project.Problem("git mv "+name+" "+strings.TrimSuffix(name, "_conversion.go")+"_convert.go",
+		err = hint.Errorf("git mv "+name+" "+strings.TrimSuffix(name, "_conversion.go")+"_convert.go",
 			"%s exists and has no complete conversion of %s: nothing is written over it", name, s.request.Kind)
 	}
 	return err

@@ -15,8 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 )
 
 // fixture is a copy of a project of testdata.
@@ -29,8 +30,8 @@ func fixture(t *testing.T, name string) string {
 	return dir
 }
 
-// tree reads all files.
-func tree(t *testing.T, dir string) map[string]string {
+// filesOf reads all files.
+func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
@@ -96,7 +97,7 @@ func scaffolded(t *testing.T, dir string, request Request) *Plan {
 
 func wantProblem(t *testing.T, err error, text string) {
 	t.Helper()
-	problem := (*project.UserError)(nil)
+	problem := (*hint.Error)(nil)
 	if !errors.As(err, &problem) || !strings.Contains(problem.Error(), text) || problem.Try == "" {
 		t.Errorf("got %v, want an error for the user with %q", err, text)
 	}
@@ -105,13 +106,13 @@ func wantProblem(t *testing.T, err error, text string) {
 func TestWhatDiffersFailsTheTestUntilItIsWritten(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "conversion")
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	widgets := scaffolded(t, dir, Request{Kind: "Widget", Preserve: true})
 	gadgets := scaffolded(t, dir, Request{Kind: "Gadget", Preserve: true})
 	if !gadgets.Spokes[0].Same || widgets.Spokes[0].Same || !widgets.Spokes[1].Same {
 		t.Errorf("which versions have the same fields: %v, %v", gadgets.Spokes, widgets.Spokes)
 	}
-	after := tree(t, dir)
+	after := filesOf(t, dir)
 	var written strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		switch content, ok := before[name]; {

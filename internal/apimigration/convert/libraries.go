@@ -17,6 +17,7 @@ import (
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
@@ -138,7 +139,7 @@ func requirements(workspace *project.Workspace, dir string) (map[string]bool, er
 
 func missing(workspace *project.Workspace, dir string, wanted library, broken string) error {
 	if !workspace.HasModules() {
-		return project.Problem("dep ensure -add "+wanted.ImportPath,
+		return hint.Errorf("dep ensure -add "+wanted.ImportPath,
 			"the conversion and its test need the package %s, but %s is neither vendored nor below GOPATH",
 			wanted.ImportPath, broken)
 	}
@@ -149,7 +150,7 @@ func missing(workspace *project.Workspace, dir string, wanted library, broken st
 	if workspace.Vendored(workspace.ModuleOf(dir)) {
 		get += " && " + goCommand(workspace, dir) + " mod vendor"
 	}
-	return project.Problem(get, "the conversion and its test need the package %s, but go.mod and go.sum do not give %s",
+	return hint.Errorf(get, "the conversion and its test need the package %s, but go.mod and go.sum do not give %s",
 		wanted.ImportPath, broken)
 }
 

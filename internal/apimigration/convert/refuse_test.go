@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
@@ -100,7 +101,7 @@ func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := choose(p, test.request)
 			wantProblem(t, err, test.want)
-			if known := (*project.UserError)(nil); test.try != "" && errors.As(err, &known) && known.Try != test.try {
+			if known := (*hint.Error)(nil); test.try != "" && errors.As(err, &known) && known.Try != test.try {
 				t.Errorf("Try: %s, want %s", known.Try, test.try)
 			}
 		})
@@ -137,7 +138,7 @@ func TestAModuleThatLacksALibraryIsToldWhichToGet(t *testing.T) {
 	}
 	_, err = librariesOf(t, dir)
 	wantProblem(t, err, randfillPackage)
-	if known := (*project.UserError)(nil); errors.As(err, &known) && !strings.Contains(known.Try, "@v") {
+	if known := (*hint.Error)(nil); errors.As(err, &known) && !strings.Contains(known.Try, "@v") {
 		t.Errorf("Try: %s, want a version", known.Try)
 	}
 }
@@ -148,7 +149,7 @@ func TestAModuleWhoseRequirementsLackALibraryIsToldWhichToGet(t *testing.T) {
 	replace(t, dir, "go.mod", "\tsigs.k8s.io/yaml v1.6.0 // indirect\n", "")
 	_, err := librariesOf(t, dir)
 	wantProblem(t, err, "do not give sigs.k8s.io/yaml")
-	if known := (*project.UserError)(nil); errors.As(err, &known) &&
+	if known := (*hint.Error)(nil); errors.As(err, &known) &&
 		known.Try != "go get k8s.io/apimachinery/pkg/api/apitesting/fuzzer@v0.37.2" {
 		t.Errorf("Try: %s", known.Try)
 	}
@@ -190,7 +191,7 @@ func TestWhatToGetIsSaidForTheModuleThatLacksIt(t *testing.T) {
 		"api":    {"go -C api get example.com/x && go -C api mod vendor", "go -C api test ./"},
 		"api/v1": {"go -C api get example.com/x && go -C api mod vendor", "go -C api test ./v1"},
 	} {
-		known := (*project.UserError)(nil)
+		known := (*hint.Error)(nil)
 		if err := missing(workspace, folder, library{ImportPath: "example.com/x"},
 			"example.com/x"); !errors.As(err, &known) || known.Try != want[0] {
 			t.Errorf("%s: %+v, want Try: %s", folder, err, want[0])
@@ -220,7 +221,7 @@ func TestNothingIsWrittenOverAndAFailureLeavesNothing(t *testing.T) {
 	if err := plan.Write(); err == nil {
 		t.Error("a file is written over")
 	}
-	if diff := cmp.Diff(map[string]string{"there.go": "old"}, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"there.go": "old"}, filesOf(t, dir)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "new")); !os.IsNotExist(err) {
@@ -235,10 +236,10 @@ func TestCodeThatSomebodyHasWrittenStays(t *testing.T) {
 		[]byte("package v1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	_, err := Make(t.Context(), dir, Request{Kind: "Widget"})
 	wantProblem(t, err, "api/v1/widget_conversion.go exists")
-	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 		t.Errorf("something was written:\n%s", diff)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // Write creates the plan's files: all of them, or after an error none. What is there meanwhile is not written over.
 func (p *Plan) Write() error {
-	return project.Folder(p.root).Write(p.write)
+	return tree.Folder(p.root).Write(p.write)
 }
 
 func (p *Plan) write(root *os.Root) (err error) {
@@ -30,11 +30,11 @@ func (p *Plan) write(root *os.Root) (err error) {
 		}
 	}()
 	for _, file := range p.Files {
-		if err := project.Folder(p.root).Inside(file.Path); err != nil {
+		if err := tree.Folder(p.root).Inside(file.Path); err != nil {
 			return err
 		}
 		target := filepath.FromSlash(file.Path)
-		folders, err := project.MakeFolder(root, filepath.Dir(target))
+		folders, err := tree.MakeFolder(root, filepath.Dir(target))
 		created = append(created, folders...)
 		if err != nil {
 			return fmt.Errorf("make folder: %w", err)

@@ -15,7 +15,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // ErrBlocked says that a plan has blockers, so that nothing is done.
@@ -39,7 +41,7 @@ func Again(ctx context.Context, dir string, plan *Plan) (*Outcome, error) {
 	}
 	const try = "api-migrator plan"
 	if outcome.Plan.Tree != plan.Tree {
-		return nil, project.Problem(try, "the Go code or a manifest has changed since the plan was made")
+		return nil, hint.Errorf(try, "the Go code or a manifest has changed since the plan was made")
 	}
 	// Findings are for people, and some are about files that are not changed.
 	asked, made := *plan, *outcome.Plan
@@ -53,7 +55,7 @@ func Again(ctx context.Context, dir string, plan *Plan) (*Outcome, error) {
 		return nil, err
 	}
 	if !bytes.Equal(want, got) {
-		return nil, project.Problem("api-migrator plan --assign DECLARATION=new|shared|stay",
+		return nil, hint.Errorf("api-migrator plan --assign DECLARATION=new|shared|stay",
 			"the plan is not what its request gives: a plan is changed by making it again with other options")
 	}
 	return outcome, nil
@@ -71,7 +73,7 @@ func (p *Plan) files() (files []string) {
 func applied(root string, plan *Plan) (bool, error) {
 	done := 0
 	for _, edit := range plan.Edits {
-		content, err := readIfThere(root, edit.File)
+		content, err := tree.ReadIfThere(root, edit.File)
 		if err != nil {
 			return false, err
 		}
@@ -80,7 +82,7 @@ func applied(root string, plan *Plan) (bool, error) {
 		}
 	}
 	if done > 0 && done < len(plan.Edits) {
-		return false, project.Problem("git status",
+		return false, hint.Errorf("git status",
 			"the tree is neither what the plan was made for nor what it makes of it: %d of %d files are done", done,
 			len(plan.Edits))
 	}
@@ -147,7 +149,7 @@ func (s *staging) resume(ctx context.Context, plan *Plan, commits bool) error {
 		return err
 	}
 	if hash(content) != s.journal.Plan {
-		return project.Problem(s.again(), "an apply of another plan ended before it was done")
+		return hint.Errorf(s.again(), "an apply of another plan ended before it was done")
 	}
 	if commits || s.journal.Commits {
 		return s.forwardInCommits(ctx)
@@ -158,7 +160,7 @@ func (s *staging) resume(ctx context.Context, plan *Plan, commits bool) error {
 	for _, step := range s.journal.Steps {
 		for _, edit := range step.Edits {
 			if _, err := s.place(edit); err != nil {
-				return &project.UserError{Err: fmt.Errorf("replace %s: %w", edit.File, err), Try: s.again()}
+				return &hint.Error{Err: fmt.Errorf("replace %s: %w", edit.File, err), Try: s.again()}
 			}
 		}
 	}
@@ -184,23 +186,23 @@ func checkClean(ctx context.Context, root string, plan *Plan) error {
 	inside, err := git(ctx, root, "rev-parse", "--is-inside-work-tree")
 	if err != nil && strings.Contains(err.Error(), "not a git repository") || err == nil &&
 		strings.TrimSpace(string(inside)) != "true" {
-		return project.Problem(anyway, "%s is not in a git repository, so that nothing could bring it back", root)
+		return hint.Errorf(anyway, "%s is not in a git repository, so that nothing could bring it back", root)
 	}
 	if err != nil {
-		return project.Problem(anyway, "git cannot say whether it could bring %s back: %v", root, err)
+		return hint.Errorf(anyway, "git cannot say whether it could bring %s back: %v", root, err)
 	}
 	out, err := git(ctx, root, "status", "--porcelain", "--untracked-files=no", "--", ".")
 	if err != nil {
-		return project.Problem(anyway, "git cannot say whether it could bring %s back: %v", root, err)
+		return hint.Errorf(anyway, "git cannot say whether it could bring %s back: %v", root, err)
 	}
 	if first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n"); first != "" {
-		return project.Problem("git stash", "the tree has uncommitted changes: %s",
+		return hint.Errorf("git stash", "the tree has uncommitted changes: %s",
 			strings.TrimSpace(first[min(2, len(first)):]))
 	}
 	known := tracked(ctx, root)
 	for _, edit := range plan.Edits {
 		if edit.Before != "" && !known[edit.File] && path.Base(edit.File) != deepcopyFile {
-			return project.Problem("git add -- "+project.Quote(edit.File),
+			return hint.Errorf("git add -- "+hint.Quote(edit.File),
 				"git does not know %s, which the plan changes, so that nothing could bring it back", edit.File)
 		}
 	}
@@ -222,7 +224,7 @@ func (o *Outcome) Patch(ctx context.Context) ([]byte, error) {
 			if content == nil {
 				continue
 			}
-			if err := put(filepath.Join(folder, side), name, content); err != nil {
+			if err := tree.Put(filepath.Join(folder, side), name, content); err != nil {
 				return nil, fmt.Errorf("make diff: %w", err)
 			}
 		}

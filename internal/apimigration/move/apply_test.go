@@ -9,16 +9,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 func TestAnApplyThatFailsHalfWayLeavesTheTreeAsItWas(t *testing.T) {
 	root := t.TempDir()
 	for name, content := range map[string]string{"a.go": "before", "gone.go": "still here", "z.go/kept": "in the way"} {
-		if err := put(root, name, []byte(content)); err != nil {
+		if err := tree.Put(root, name, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before := tree(t, root)
+	before := filesOf(t, root)
 	outcome := &Outcome{
 		Root:   root,
 		Plan:   &Plan{Edits: []Edit{{File: "a.go"}, {File: "gone.go"}, {File: "new/b.go"}, {File: "z.go"}}},
@@ -29,7 +31,7 @@ func TestAnApplyThatFailsHalfWayLeavesTheTreeAsItWas(t *testing.T) {
 	if err := outcome.write(t.Context(), false, nil); err == nil {
 		t.Fatal("want an error: a folder stands where a file goes")
 	}
-	if diff := cmp.Diff(before, tree(t, root)); diff != "" {
+	if diff := cmp.Diff(before, filesOf(t, root)); diff != "" {
 		t.Errorf("the tree (-want +got):\n%s", diff)
 	}
 	if _, err := os.Stat(filepath.Join(root, "new")); !os.IsNotExist(err) {

@@ -89,7 +89,7 @@ func TestFilesThatAreLinksBlockThePlanAndAreNotWrittenThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := tree(t, elsewhere)
+	before := filesOf(t, elsewhere)
 	blocked := map[string]bool{}
 	for _, blocker := range planned(t, dir, guideRequest).Blockers {
 		blocked[blocker.Place] = strings.Contains(blocker.Text, "is a symbolic link")
@@ -97,7 +97,7 @@ func TestFilesThatAreLinksBlockThePlanAndAreNotWrittenThrough(t *testing.T) {
 	if !blocked[controller] || !blocked[generated] {
 		t.Errorf("blocked: %v", blocked)
 	}
-	if diff := cmp.Diff(before, tree(t, elsewhere)); diff != "" {
+	if diff := cmp.Diff(before, filesOf(t, elsewhere)); diff != "" {
 		t.Errorf("the files behind the links have changed:\n%s", diff)
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // updateScript is where client-gen's users keep their command.
@@ -65,7 +67,7 @@ func (s *surgery) leftToGenerators() []string {
 func (s *surgery) generators() []string {
 	targets := s.makeTargets("generate")
 	for _, folder := range []string{s.project.Workspace.ModuleOf(s.dirs[homeOld]).Dir, "."} {
-		script, err := readIfThere(s.project.Root, path.Join(folder, updateScript))
+		script, err := tree.ReadIfThere(s.project.Root, path.Join(folder, updateScript))
 		if err == nil && script != nil && (len(targets) == 0 || !s.makefileNames(folder, path.Base(updateScript))) {
 			return []string{inFolder("(cd %s && ./"+updateScript+")", "./"+updateScript, folder)}
 		}
@@ -96,7 +98,7 @@ func (s *surgery) makeTargets(target string) []string {
 	rule := regexp.MustCompile(`(?m)^` + target + `\s*:($|[^=])`)
 	var list []string
 	for _, module := range s.project.Workspace.Modules {
-		if content, err := readIfThere(s.project.Root,
+		if content, err := tree.ReadIfThere(s.project.Root,
 			path.Join(module.Dir, "Makefile")); err == nil && rule.Match(content) {
 			list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
 		}
@@ -105,7 +107,7 @@ func (s *surgery) makeTargets(target string) []string {
 }
 
 func (s *surgery) makefileNames(folder, name string) bool {
-	content, err := readIfThere(s.project.Root, path.Join(folder, "Makefile"))
+	content, err := tree.ReadIfThere(s.project.Root, path.Join(folder, "Makefile"))
 	return err == nil && bytes.Contains(content, []byte(name))
 }
 
@@ -122,5 +124,5 @@ func inFolder(there, here, folder string) string {
 	if folder == "." {
 		return here
 	}
-	return fmt.Sprintf(there, project.Quote(folder))
+	return fmt.Sprintf(there, hint.Quote(folder))
 }

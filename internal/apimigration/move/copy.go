@@ -4,7 +4,6 @@
 package move
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +14,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // tryInCopy makes the edits in a copy of the tree, generates code there, and type-checks the whole. Errors of types
@@ -28,14 +29,14 @@ func (s *surgery) tryInCopy(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // it is temporary
 	shadow := s.project.Workspace.In(folder)
-	if err := copyTree(s.project.Root, shadow.Root); err != nil {
+	if err := tree.Copy(s.project.Root, shadow.Root); err != nil {
 		return fmt.Errorf("make copy: %w", err)
 	}
 	if err := shadow.Adopt(s.project.Workspace); err != nil {
 		return fmt.Errorf("make copy: %w", err)
 	}
 	for name, change := range s.files {
-		if err := put(shadow.Root, name, change.content); err != nil {
+		if err := tree.Put(shadow.Root, name, change.content); err != nil {
 			return fmt.Errorf("edit copy: %w", err)
 		}
 	}
@@ -43,7 +44,7 @@ func (s *surgery) tryInCopy(ctx context.Context) error {
 		return err
 	}
 	_, err = project.LoadWorkspace(ctx, shadow)
-	if known := (*project.UserError)(nil); errors.As(err, &known) {
+	if known := (*hint.Error)(nil); errors.As(err, &known) {
 		hint := ""
 		if s.clients > 0 && !slices.Equal(s.request.Consumers, []string{ConsumersNone}) {
 			hint = "; generated clients know the old version alone until they are generated again: --consumers none " +
@@ -74,7 +75,7 @@ func (s *surgery) blockLinks() {
 
 // regenerate writes the DeepCopy methods again, where the old version has generated ones.
 func (s *surgery) regenerate(ctx context.Context, shadow *project.Workspace) error {
-	before, err := readIfThere(s.project.Root, s.dirs[homeOld]+"/"+deepcopyFile)
+	before, err := tree.ReadIfThere(s.project.Root, s.dirs[homeOld]+"/"+deepcopyFile)
 	if err != nil || before == nil {
 		return err
 	}
@@ -92,11 +93,11 @@ func (s *surgery) regenerate(ctx context.Context, shadow *project.Workspace) err
 	}
 	for _, dir := range dirs {
 		name := path.Join(dir, deepcopyFile)
-		content, err := readIfThere(shadow.Root, name)
+		content, err := tree.ReadIfThere(shadow.Root, name)
 		if err != nil {
 			return err
 		}
-		was, err := readIfThere(s.project.Root, name)
+		was, err := tree.ReadIfThere(s.project.Root, name)
 		if err != nil {
 			return err
 		}
@@ -105,70 +106,4 @@ func (s *surgery) regenerate(ctx context.Context, shadow *project.Workspace) err
 		}
 	}
 	return nil
-}
-
-// copyTree copies files and links, but for .git.
-func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, name)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, rel)
-		switch {
-		case entry.Name() == ".git":
-			if entry.IsDir() {
-				return filepath.SkipDir
-			}
-			return nil
-		case entry.IsDir():
-			return os.MkdirAll(target, 0o755)
-		case entry.Type()&fs.ModeSymlink != 0:
-			link, err := os.Readlink(name)
-			if err != nil {
-				return err
-			}
-			return os.Symlink(link, target)
-		case !entry.Type().IsRegular():
-			return nil
-		}
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(target, content, 0o644)
-	})
-}
-
-// put writes a file below root, or removes it if there is no content.
-func put(root, name string, content []byte) error {
-	if err := project.Folder(root).Inside(name); err != nil { // a link that was copied leads out of the copy
-		return err
-	}
-	target := filepath.Join(root, filepath.FromSlash(name))
-	if content == nil {
-		return os.Remove(target)
-	}
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(target, bytes.Clone(content), 0o644)
-}
-
-// readIfThere reads a file below root; nil if there is none.
-func readIfThere(root, name string) ([]byte, error) {
-	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read file: %w", err)
-	}
-	if content == nil {
-		content = []byte{}
-	}
-	return content, nil
 }

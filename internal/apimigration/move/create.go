@@ -17,6 +17,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // createPackages writes the new version and the shared packages, file by file after the old version's own.
@@ -89,7 +90,7 @@ func (s *surgery) createFile(from *project.File, to home) error {
 	why := map[home]string{homeNew: "what moves from ", homeShared: "what versions share from ",
 		homeInternal: "what only packages of the group need from "}[to]
 	name := s.fileOf(from, to)
-	if existing, err := readIfThere(s.project.Root, name); err != nil {
+	if existing, err := tree.ReadIfThere(s.project.Root, name); err != nil {
 		return err
 	} else if existing != nil {
 		s.blocker(name, "what is copied from %s would go here, but the file exists already", from.Path)

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // An API that its authors moved by hand: GitRepository of v1beta2 to v1, where the old version imports the new one.
@@ -35,7 +37,7 @@ func TestDeclarationsOfFluxLandWhereItsAuthorsPutThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	const module = "github.com/fluxcd/source-controller/api"
-	if err := copyTree(download(t, module+"@v0.36.1"), dir); err != nil {
+	if err := tree.Copy(download(t, module+"@v0.36.1"), dir); err != nil {
 		t.Fatal(err)
 	}
 	run(t, dir, "git", "init", "-q")

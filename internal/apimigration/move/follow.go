@@ -11,6 +11,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // followTests moves those test files of the old version's package to the new one's that only test what has moved there.
@@ -29,7 +30,7 @@ func (s *surgery) followTests() error {
 		s.files[s.fileOf(file, homeNew)] = &change{content: content, why: "tests what moves; from " + file.Path}
 		s.files[file.Path] = &change{why: "tests what has moved"}
 		if bytes.Contains(file.Source, []byte("testdata")) &&
-			project.Folder(s.project.Root).Exists(s.dirs[homeOld]+"/testdata") {
+			tree.Folder(s.project.Root).Exists(s.dirs[homeOld]+"/testdata") {
 			s.finding(file.Path, "moves to %s, but its testdata stays in %s: move or copy what it reads",
 				s.dirs[homeNew], s.dirs[homeOld])
 		}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/genall"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // deepcopyFile is the name that controller-gen and deepcopy-gen both give their output.
@@ -30,7 +31,7 @@ const deepcopyFile = "zz_generated.deepcopy.go"
 func generateDeepcopy(ctx context.Context, workspace *project.Workspace, dirs []string, header []byte) error {
 	byModule := map[project.Module][]string{}
 	for _, dir := range dirs {
-		if err := project.Folder(workspace.Root).Inside(path.Join(dir, deepcopyFile)); err != nil {
+		if err := tree.Folder(workspace.Root).Inside(path.Join(dir, deepcopyFile)); err != nil {
 			return err
 		}
 		name := filepath.Join(workspace.Root, filepath.FromSlash(dir), deepcopyFile)

@@ -60,7 +60,7 @@ func asKubebuilder(t *testing.T, layout string) string {
 		"scheme.Builder{GroupVersion: GroupVersion}\n\n\t// AddToScheme adds the types of this version to a "+
 			"scheme.\n\tAddToScheme = SchemeBuilder.AddToScheme\n",
 	)
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	for name, content := range before {
 		if path.Dir(name) == version {
 			changed[name] = markers.Replace(content)
@@ -141,15 +141,15 @@ func TestTheGuidesProjectIsMigratedInEachLayoutOfKubebuilder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := asKubebuilder(t, name)
-			before := tree(t, dir)
+			before := filesOf(t, dir)
 			plan := planned(t, dir, guideRequest)
-			if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+			if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 				t.Errorf("planning changed the tree:\n%s", diff)
 			}
 			if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 				t.Fatalf("apply: %v, %v", done, err)
 			}
-			after := tree(t, dir)
+			after := filesOf(t, dir)
 			checkInvariants(t, dir, before, after)
 			if layout.module != "." {
 				run(t, dir, "go", "-C", layout.module, "vet", "./...")
@@ -188,7 +188,7 @@ func TestTheGuidesProjectIsMigratedInEachLayoutOfKubebuilder(t *testing.T) {
 			if done, err := Apply(t.Context(), dir, plan, false); err != nil || done {
 				t.Errorf("apply again: %v, %v; want nothing to do", done, err)
 			}
-			if diff := cmp.Diff(after, tree(t, dir)); diff != "" {
+			if diff := cmp.Diff(after, filesOf(t, dir)); diff != "" {
 				t.Errorf("applying twice changed something:\n%s", diff)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/tools/go/ast/astutil"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
@@ -29,7 +30,7 @@ func (s *surgery) editImporters() error {
 			switch {
 			case spec == nil:
 			case spec.Name != nil && spec.Name.Name == ".":
-				return project.Problem("grep -n "+project.Quote(s.old.Package.Path)+" "+project.Quote(file.Path),
+				return hint.Errorf("grep -n "+hint.Quote(s.old.Package.Path)+" "+hint.Quote(file.Path),
 					"%s imports %s with a dot: give the import a name first", file.Path, s.old.Package.Path)
 			case file.Generated:
 				s.lookAtGenerated(file)

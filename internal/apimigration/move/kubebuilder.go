@@ -11,7 +11,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // projectFile is where kubebuilder remembers what it has scaffolded.
@@ -34,7 +36,7 @@ func (s *surgery) editProjectFile() error {
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(content, &document); err != nil {
-		return project.Problem("kubebuilder edit", "%s is no YAML: %v", name, err)
+		return hint.Errorf("kubebuilder edit", "%s is no YAML: %v", name, err)
 	}
 	domain, err := projectDomain(s.project.Workspace, s.dirs[homeOld])
 	if err != nil {
@@ -163,11 +165,11 @@ func withScalar(line string, value *yaml.Node, text string) (string, bool) {
 // projectFileOf is the PROJECT of the module that a folder belongs to, or else that of the root; nil without one.
 func projectFileOf(w *project.Workspace, dir string) (string, []byte, error) {
 	name := path.Join(w.ModuleOf(dir).Dir, projectFile)
-	content, err := readIfThere(w.Root, name)
+	content, err := tree.ReadIfThere(w.Root, name)
 	if err != nil || content != nil {
 		return name, content, err
 	}
-	content, err = readIfThere(w.Root, projectFile)
+	content, err = tree.ReadIfThere(w.Root, projectFile)
 	return projectFile, content, err
 }
 
@@ -181,7 +183,7 @@ func projectDomain(w *project.Workspace, dir string) (string, error) {
 		Domain string `yaml:"domain"`
 	}
 	if err := yaml.Unmarshal(content, &said); err != nil {
-		return "", project.Problem("kubebuilder edit", "%s is no YAML: %v", name, err)
+		return "", hint.Errorf("kubebuilder edit", "%s is no YAML: %v", name, err)
 	}
 	return said.Domain, nil
 }

@@ -23,7 +23,7 @@ func TestACopyOfTheAPIInVendorIsLeftToGo(t *testing.T) {
 	dir := nested(t)
 	run(t, dir, "go", "mod", "vendor")
 	commit(t, dir, "vendored")
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	plan := planned(t, dir, memcachedRequest)
 	if diff := cmp.Diff([]string{"go mod vendor"}, plan.Commands); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
@@ -31,7 +31,7 @@ func TestACopyOfTheAPIInVendorIsLeftToGo(t *testing.T) {
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}
-	for name, content := range tree(t, dir) {
+	for name, content := range filesOf(t, dir) {
 		if strings.HasPrefix(name, "vendor/") && before[name] != content {
 			t.Errorf("%s has changed", name)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 var memcachedRequest = Request{
@@ -32,7 +33,7 @@ func commit(t *testing.T, dir, message string) {
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
-		if err := put(dir, name, []byte(content)); err != nil {
+		if err := tree.Put(dir, name, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +43,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 func nested(t *testing.T) string {
 	t.Helper()
 	dir := fixture(t, "kubebuilder")
-	files := tree(t, dir)
+	files := filesOf(t, dir)
 	const module = "module github.com/test-org/cache-operator\n"
 	write(t, dir, map[string]string{
 		"api/go.mod": strings.Replace(files["go.mod"], module, "module github.com/test-org/cache-operator/api\n", 1),
@@ -58,7 +59,7 @@ func nested(t *testing.T) string {
 func TestAnAPIInAModuleOfItsOwnIsMigratedWithItsUsers(t *testing.T) {
 	t.Parallel()
 	dir := nested(t)
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	plan := planned(t, dir, memcachedRequest)
 	fromAPI := planned(t, filepath.Join(dir, "api", "v1"), memcachedRequest)
 	if diff := cmp.Diff(plan, fromAPI); diff != "" {
@@ -67,7 +68,7 @@ func TestAnAPIInAModuleOfItsOwnIsMigratedWithItsUsers(t *testing.T) {
 	if done, err := Apply(t.Context(), filepath.Join(dir, "api"), plan, false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}
-	after := tree(t, dir)
+	after := filesOf(t, dir)
 	checkInvariants(t, dir, before, after)
 	checkInvariants(t, filepath.Join(dir, "api"), nil, nil)
 	want := []string{
@@ -107,16 +108,16 @@ func TestAModuleThatUsesANestedAPIBreaksThePlanLikeAnyOtherImporter(t *testing.T
 func TestAGoWorkOfTheProjectIsUsedAndNoneIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	dir := nested(t)
-	mod := tree(t, dir)["go.mod"]
+	mod := filesOf(t, dir)["go.mod"]
 	mod, _, _ = strings.Cut(mod, "\nreplace ")
 	mod, _, _ = strings.Cut(mod, "\nrequire github.com/test-org/cache-operator/api")
 	write(t, dir, map[string]string{"go.mod": mod, "go.work": "go 1.26.0\n\nuse (\n\t.\n\t./api\n)\n"})
 	commit(t, dir, "with go.work")
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	if done, err := Apply(t.Context(), dir, planned(t, dir, memcachedRequest), false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}
-	after := tree(t, dir)
+	after := filesOf(t, dir)
 	for _, name := range []string{"go.work", "go.mod", "api/go.mod"} {
 		if before[name] != after[name] {
 			t.Errorf("%s has changed:\n%s", name, after[name])
@@ -141,7 +142,7 @@ func belowGOPATH(t *testing.T, name, importPath string) string {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(gopath, "src", filepath.FromSlash(importPath))
-	if err := copyTree(filepath.Join("..", "testdata", name), dir); err != nil {
+	if err := tree.Copy(filepath.Join("..", "testdata", name), dir); err != nil {
 		t.Fatal(err)
 	}
 	run(t, dir, "go", "mod", "vendor")
@@ -165,12 +166,12 @@ func TestAProjectWithoutGoModIsMigratedBelowGOPATH(t *testing.T) {
 // checkBelowGOPATH migrates a project without go.mod and compares the outcome with that of the same project with one.
 func checkBelowGOPATH(t *testing.T, dir string, request Request, goldenName string) {
 	t.Helper()
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	plan := planned(t, filepath.Join(dir, "vendor", ".."), request)
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}
-	after := tree(t, dir)
+	after := filesOf(t, dir)
 	t.Setenv("GO111MODULE", "off")
 	run(t, dir, "go", "test", "-trimpath", "./...") // builds and vets, too
 	content, err := os.ReadFile(filepath.Join("..", "testdata", "golden", goldenName))
@@ -193,7 +194,7 @@ func clientGen(t *testing.T, register map[string]string) string {
 	t.Helper()
 	dir := fixture(t, "kubebuilder")
 	moveFolder(t, dir, "api/v1", "pkg/apis/cache/v1")
-	files := tree(t, dir)
+	files := filesOf(t, dir)
 	const folder = "pkg/apis/cache/v1/"
 	types := strings.Replace(files[folder+"memcached_types.go"],
 		"\nfunc init() {\n\tSchemeBuilder.Register(&Memcached{}, &MemcachedList{}, &Backup{}, &BackupList{})\n}\n", "",
@@ -279,11 +280,11 @@ func TestProjectsWithGeneratedClientsAreMigrated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := clientGen(t, register)
-			before := tree(t, dir)
+			before := filesOf(t, dir)
 			if done, err := Apply(t.Context(), dir, planned(t, dir, memcachedRequest), false); err != nil || !done {
 				t.Fatalf("apply: %v, %v", done, err)
 			}
-			after := tree(t, dir)
+			after := filesOf(t, dir)
 			checkInvariants(t, dir, before, after)
 			if out := string(run(t, dir, "go", "run", "./cmd")); out != "true true\n" {
 				t.Errorf("the scheme does not know the new version: %s", out)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // editManifests gives every definition of a kind that moves the new version, as a copy of the old one. Definitions of
@@ -29,7 +30,7 @@ func (s *surgery) editManifests(ctx context.Context) error {
 		return err
 	}
 	var change crd.Change
-	folder := edited{Folder: project.Folder(s.project.Root), files: s.files, tracked: tracked(ctx, s.project.Root)}
+	folder := edited{Folder: tree.Folder(s.project.Root), files: s.files, tracked: tracked(ctx, s.project.Root)}
 	ignored := ignored(ctx, s.project.Root, manifests)
 	for i, manifest := range manifests {
 		if !s.isOfMovingKind(manifest.Group, manifest.Kind) ||
@@ -136,7 +137,7 @@ func (s *surgery) takeManifests(from *crd.Change) {
 
 // edited is the project's folder as the edits so far leave it.
 type edited struct {
-	project.Folder
+	tree.Folder
 	files map[string]*change
 	// tracked are the files that git knows; nil where there is no git. What else lies there, such as a patch that
 	// somebody has saved, is nobody's source, and could not be had back.

@@ -55,7 +55,7 @@ func TestAManifestThatGitIgnoresIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "guide")
 	const ignored = "generated/crd.yaml"
-	write(t, dir, map[string]string{".gitignore": "/generated/\n", ignored: tree(t, dir)[guideManifest]})
+	write(t, dir, map[string]string{".gitignore": "/generated/\n", ignored: filesOf(t, dir)[guideManifest]})
 	s := manifestsOf(t, dir, guideRequest)
 	found := ""
 	for _, finding := range s.findings {
@@ -71,7 +71,7 @@ func TestAManifestThatGitIgnoresIsLeftAlone(t *testing.T) {
 func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "guide")
-	text := tree(t, dir)
+	text := filesOf(t, dir)
 	const other = "apiVersion: v1\nkind:   ConfigMap # stays as it is\n"
 	group := text["deploy/crds/operators_v1_operatorgroup_crd.yaml"]
 	write(t, dir, map[string]string{
@@ -219,10 +219,10 @@ func TestAManifestThatHasChangedSinceThePlanIsRefused(t *testing.T) {
 	dir := fixture(t, "guide")
 	plan := planned(t, dir, guideRequest)
 	appendTo(t, filepath.Join(dir, guideManifest), "# changed\n")
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	_, err := Apply(t.Context(), dir, plan, true)
 	wantProblem(t, err, "or a manifest has changed since the plan was made")
-	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 		t.Errorf("a refused plan changed the tree:\n%s", diff)
 	}
 }
@@ -271,7 +271,7 @@ func TestAThirdVersionStoresOrDoesNotAsTheRequestSays(t *testing.T) {
 			if done, err := Apply(t.Context(), dir, planned(t, dir, request), false); err != nil || !done {
 				t.Fatalf("apply: %v, %v", done, err)
 			}
-			after := tree(t, dir)
+			after := filesOf(t, dir)
 			checkManifests(t, dir, after, after) // exactly one version is marked, and the manifest agrees
 			if diff := cmp.Diff(want.alpha, after["api/v1alpha1/types.go"]); diff != "" {
 				t.Errorf("the third version (-want +got):\n%s", diff)

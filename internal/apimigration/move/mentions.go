@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // What a text says of the old version. Nothing of it is changed: only a person knows whether it means the objects of
@@ -60,7 +61,7 @@ func (s *surgery) mentions(ctx context.Context) error {
 			}
 		}
 	}
-	folder := edited{Folder: project.Folder(s.project.Root), tracked: tracked(ctx, s.project.Root)}
+	folder := edited{Folder: tree.Folder(s.project.Root), tracked: tracked(ctx, s.project.Root)}
 	paths, err := folder.Paths()
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // surgeryOn reads a fixture, and changes nothing.
@@ -176,7 +177,7 @@ func TestOnlyCommandsThatThereAreAreNamed(t *testing.T) {
 	} {
 		write(t, dir, test.files)
 		if test.gone != "" {
-			if err := put(dir, test.gone, nil); err != nil {
+			if err := tree.Put(dir, test.gone, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

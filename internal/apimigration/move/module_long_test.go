@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // A whole program of others: two kinds in one types.go, addKnownTypes, and generated clients that know only the old
@@ -21,13 +23,13 @@ func TestAProjectOfOthersIsMigratedAndPassesItsOwnTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := strings.TrimSpace(string(run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}", module)))
-	if err := copyTree(from, dir); err != nil {
+	if err := tree.Copy(from, dir); err != nil {
 		t.Fatal(err)
 	}
 	run(t, dir, "git", "init", "-q")
 	run(t, dir, "git", "add", "-f", ".")
 	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before")
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	plan := planned(t, dir, Request{
 		Kinds: []string{"StorageVersionMigration"}, From: "migration.k8s.io/v1alpha1", To: "migration.k8s.io/v1beta1",
 		Storage: StorageNew, Unexported: UnexportedInternal, Consumers: []string{ConsumersNone},
@@ -35,7 +37,7 @@ func TestAProjectOfOthersIsMigratedAndPassesItsOwnTests(t *testing.T) {
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}
-	after := tree(t, dir)
+	after := filesOf(t, dir)
 	run(t, dir, "go", "build", "./...")
 	run(t, dir, "go", "vet", "./pkg/apis/...")
 	run(t, dir, "go", "test", "./pkg/...")
@@ -70,7 +72,7 @@ func TestGeneratedClientsOfOthersCompileWithTheOldNames(t *testing.T) {
 			}
 			from := strings.TrimSpace(string(run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}",
 				"sigs.k8s.io/kube-storage-version-migrator")))
-			if err := copyTree(from, dir); err != nil {
+			if err := tree.Copy(from, dir); err != nil {
 				t.Fatal(err)
 			}
 			run(t, dir, "git", "init", "-q")

@@ -21,8 +21,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
@@ -37,7 +38,7 @@ func fixture(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := copyTree(filepath.Join("..", "testdata", name), dir); err != nil {
+	if err := tree.Copy(filepath.Join("..", "testdata", name), dir); err != nil {
 		t.Fatal(err)
 	}
 	run(t, dir, "git", "init", "-q")
@@ -57,8 +58,8 @@ func run(t *testing.T, dir, name string, args ...string) []byte {
 	return out
 }
 
-// tree reads all files but .git.
-func tree(t *testing.T, dir string) map[string]string {
+// filesOf reads all files but .git.
+func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
@@ -90,7 +91,7 @@ func planned(t *testing.T, dir string, request Request) *Plan {
 
 func TestThePlanOfTheGuidesProject(t *testing.T) {
 	dir := fixture(t, "guide")
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	plan := planned(t, dir, guideRequest)
 	content, err := plan.Encode()
 	if err != nil {
@@ -111,7 +112,7 @@ func TestThePlanOfTheGuidesProject(t *testing.T) {
 	if diff := cmp.Diff(plan, decoded); diff != "" {
 		t.Errorf("a plan changes when it is written and read (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 		t.Errorf("planning wrote into the tree:\n%s", diff)
 	}
 }
@@ -119,12 +120,12 @@ func TestThePlanOfTheGuidesProject(t *testing.T) {
 // The tree is compared with the guide's: https://sdk.operatorframework.io, "Migrating Existing Kubernetes APIs".
 func TestApplyingMakesTheTreeThatTheGuideDescribes(t *testing.T) {
 	dir := fixture(t, "guide")
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	plan := planned(t, dir, guideRequest)
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}
-	after := tree(t, dir)
+	after := filesOf(t, dir)
 	goldenTree(t, "guide-tree.txt", before, after)
 
 	created := newIn(before, after)
@@ -154,7 +155,7 @@ func TestApplyingMakesTheTreeThatTheGuideDescribes(t *testing.T) {
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || done {
 		t.Errorf("apply again: %v, %v; want nothing to do", done, err)
 	}
-	if diff := cmp.Diff(after, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(after, filesOf(t, dir)); diff != "" {
 		t.Errorf("applying twice changed something:\n%s", diff)
 	}
 }
@@ -226,7 +227,7 @@ func comments(t *testing.T, files map[string]string) map[string]int {
 
 func TestThePatchIsWhatApplyDoes(t *testing.T) {
 	dir, other := fixture(t, "guide"), fixture(t, "guide")
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	plan := planned(t, dir, guideRequest)
 	outcome, err := Again(t.Context(), dir, plan)
 	if err != nil {
@@ -236,7 +237,7 @@ func TestThePatchIsWhatApplyDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 		t.Errorf("making a patch wrote into the tree:\n%s", diff)
 	}
 	if _, err := Apply(t.Context(), dir, plan, false); err != nil {
@@ -247,7 +248,7 @@ func TestThePatchIsWhatApplyDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, other, "git", "apply", file)
-	if diff := cmp.Diff(tree(t, dir), tree(t, other)); diff != "" {
+	if diff := cmp.Diff(filesOf(t, dir), filesOf(t, other)); diff != "" {
 		t.Errorf("apply and git apply differ:\n%s", diff)
 	}
 }
@@ -280,10 +281,10 @@ func TestATreeThatIsNotThePlansIsRefusedAndLeftAlone(t *testing.T) {
 			edited := *plan
 			edited.Declarations = slices.Clone(plan.Declarations)
 			test.change(t, &edited)
-			before := tree(t, dir)
+			before := filesOf(t, dir)
 			_, err := Apply(t.Context(), dir, &edited, test.dirty)
 			wantProblem(t, err, test.want)
-			if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+			if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 				t.Errorf("a refused plan changed the tree:\n%s", diff)
 			}
 		})
@@ -303,7 +304,7 @@ func appendTo(t *testing.T, name, text string) {
 
 func wantProblem(t *testing.T, err error, text string) {
 	t.Helper()
-	problem := (*project.UserError)(nil)
+	problem := (*hint.Error)(nil)
 	if !errors.As(err, &problem) || !strings.Contains(problem.Error(), text) || problem.Try == "" {
 		t.Errorf("got %v, want an error for the user with %q", err, text)
 	}
@@ -433,11 +434,11 @@ func TestOptionsGiveTreesThatCompileAndKeepWhatTheyShould(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := fixture(t, "guide")
-			before := tree(t, dir)
+			before := filesOf(t, dir)
 			request := guideRequest
 			request.Kinds = slices.Clone(request.Kinds)
 			test.change(&request)
-			after := checkOutcome(t, dir, request).tree(before)
+			after := checkOutcome(t, dir, request).files(before)
 			for file, want := range test.has {
 				if !strings.Contains(after[file], want) {
 					t.Errorf("%s lacks %q:\n%s", file, want, after[file])
@@ -464,7 +465,7 @@ func TestKubebuilderProjectsAreMigratedInEachLayout(t *testing.T) {
 			if folder != "api" {
 				moveFolder(t, dir, "api/v1", folder+"/v1")
 			}
-			before := tree(t, dir)
+			before := filesOf(t, dir)
 			request := guideRequest
 			request.Kinds, request.From, request.To = []string{"Memcached"}, "cache.example.com/v1",
 				"cache.example.com/v1beta2"
@@ -472,7 +473,7 @@ func TestKubebuilderProjectsAreMigratedInEachLayout(t *testing.T) {
 			if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 				t.Fatalf("apply: %v, %v", done, err)
 			}
-			after := tree(t, dir)
+			after := filesOf(t, dir)
 			checkInvariants(t, dir, before, after)
 			if folder == "api" {
 				goldenTree(t, "kubebuilder-tree.txt", before, after)
@@ -504,7 +505,7 @@ func moveFolder(t *testing.T, dir, from, to string) {
 		t.Fatal(err)
 	}
 	run(t, dir, "git", "mv", from, to)
-	for name, content := range tree(t, dir) {
+	for name, content := range filesOf(t, dir) {
 		if changed := strings.ReplaceAll(content, "-operator/"+from, "-operator/"+to); changed != content {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(changed), 0o644); err != nil {
 				t.Fatal(err)

@@ -51,7 +51,7 @@ func TestCombinationsOfOptionsGiveCodeThatCompilesAndLosesNothing(t *testing.T) 
 // planning.
 func checkOutcome(t *testing.T, dir string, request Request) *Outcome {
 	t.Helper()
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	outcome, err := Make(t.Context(), dir, request)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func checkOutcome(t *testing.T, dir string, request Request) *Outcome {
 	for _, blocker := range outcome.Plan.Blockers {
 		t.Errorf("blocked: %s: %s", blocker.Place, blocker.Text)
 	}
-	after := outcome.tree(before)
+	after := outcome.files(before)
 	have := comments(t, after)
 	for comment, n := range comments(t, before) {
 		if have[comment] < n {
@@ -75,8 +75,8 @@ func checkOutcome(t *testing.T, dir string, request Request) *Outcome {
 	return outcome
 }
 
-// tree is what an outcome makes of the files before.
-func (o *Outcome) tree(before map[string]string) map[string]string {
+// files are what an outcome makes of the files before.
+func (o *Outcome) files(before map[string]string) map[string]string {
 	after := maps.Clone(before)
 	for name, content := range o.After {
 		if after[name] = string(content); content == nil {

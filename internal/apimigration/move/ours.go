@@ -12,7 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // A journal in a tree says which files to replace, and a repository can contain one, which would replace whatever its
@@ -72,7 +73,7 @@ func (s *staging) checkOurs(journal []byte) error {
 		return fmt.Errorf("read what is applied: %w", err)
 	}
 	if string(noted) != hash(journal) {
-		return project.Problem("git status --ignored",
+		return hint.Errorf("git status --ignored",
 			"%s was not written by an apply of yours, and is not followed: it may have come with the repository. "+
 				"Remove the folder, and put files back as they were where they have changed", s.at(""))
 	}
@@ -95,7 +96,7 @@ func (s *staging) forget() error {
 // checkPaths refuses edits of files that are not within the tree.
 func checkPaths(root string, files []string) error {
 	for _, file := range files {
-		if err := project.Folder(root).Inside(file); err != nil {
+		if err := tree.Folder(root).Inside(file); err != nil {
 			return err
 		}
 	}

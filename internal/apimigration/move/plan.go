@@ -24,8 +24,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // Plan is what will be done, for a person to review.
@@ -174,7 +176,7 @@ func newSurgery(p *project.Project, old *project.Version, request Request) (*sur
 func (s *surgery) checkDeclared() error {
 	for _, name := range s.request.Kinds {
 		if kind, _ := s.old.Kind(name); !slices.ContainsFunc(s.graph.Declarations, func(d *split.Declaration) bool { return d.What == "type" && d.Name == name }) {
-			return project.Problem(tryInspect, "%s is declared in %s, which is generated: its generator has to make "+
+			return hint.Errorf(tryInspect, "%s is declared in %s, which is generated: its generator has to make "+
 				"the new version", name, kind.File)
 		}
 	}
@@ -212,7 +214,7 @@ func (s *surgery) place() error {
 	}
 	placements, err := question.Decide()
 	if err != nil {
-		return project.Problem(tryInspect, "%s", err.Error())
+		return hint.Errorf(tryInspect, "%s", err.Error())
 	}
 	for _, placement := range placements {
 		s.placed[placement.Declaration] = placement
@@ -230,7 +232,7 @@ func (s *surgery) checkComments() error {
 		for _, file := range pkg.Files {
 			if concerned := pkg == s.old.Package || importSpec(file, s.old.Package.Path) != nil; concerned &&
 				!file.Generated && shiftsComments(file.Source, file.Syntax) {
-				return project.Problem("dos2unix "+project.Quote(file.Path),
+				return hint.Errorf("dos2unix "+hint.Quote(file.Path),
 					"%s has line ends of Windows in a comment /* … */, which cannot be edited: give it line ends of Unix", file.Path)
 			}
 		}
@@ -302,7 +304,7 @@ func distinct(list []Finding) []Finding {
 // fill turns the changes into the plan's edits.
 func (s *surgery) fill(outcome *Outcome) error {
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
-		before, err := readIfThere(s.project.Root, name)
+		before, err := tree.ReadIfThere(s.project.Root, name)
 		if err != nil {
 			return err
 		}

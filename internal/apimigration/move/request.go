@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
@@ -80,7 +81,7 @@ func (r Request) checkConsumers(p *project.Project, old *project.Version) error 
 			continue
 		}
 		if _, err := matchesFolder(pattern, ""); err != nil {
-			return project.Problem("api-migrator plan --consumers all",
+			return hint.Errorf("api-migrator plan --consumers all",
 				"%q is no pattern for folders: %v", pattern, err)
 		}
 		if !slices.ContainsFunc(folders, func(folder string) bool {
@@ -88,7 +89,7 @@ func (r Request) checkConsumers(p *project.Project, old *project.Version) error 
 				err := matchesFolder(pattern, folder)
 			return err == nil && matched
 		}) {
-			return project.Problem(tryInspect, "no folder with an importer of %s matches %q; there are: %s", r.From,
+			return hint.Errorf(tryInspect, "no folder with an importer of %s matches %q; there are: %s", r.From,
 				pattern, strings.Join(slices.Compact(folders), ", "))
 		}
 	}
@@ -143,26 +144,26 @@ func (r Request) check(p *project.Project) (*project.Version, error) {
 	_, version, ok := strings.Cut(r.To, "/")
 	switch {
 	case at < 0:
-		return nil, project.Problem(tryInspect, "no package defines the API version %s; there are: %s", r.From,
+		return nil, hint.Errorf(tryInspect, "no package defines the API version %s; there are: %s", r.From,
 			strings.Join(names, ", "))
 	case !ok || !project.IsVersion(version):
-		return nil, project.Problem("api-migrator plan --to "+versions[at].Group+"/v2",
+		return nil, hint.Errorf("api-migrator plan --to "+versions[at].Group+"/v2",
 			"%q is no GROUP/VERSION such as %s/v2", r.To, versions[at].Group)
 	case slices.Contains(names, r.To) && (r.To != r.From || r.ToKind == ""):
-		return nil, project.Problem(tryInspect, "the API version %s exists already", r.To)
+		return nil, hint.Errorf(tryInspect, "the API version %s exists already", r.To)
 	case len(r.Kinds) == 0:
-		return nil, project.Problem(tryInspect, "no kind is named")
+		return nil, hint.Errorf(tryInspect, "no kind is named")
 	case r.Old == OldRemove && slices.Contains(r.Consumers, ConsumersNone):
-		return nil, project.Problem("api-migrator plan --old alias",
+		return nil, hint.Errorf("api-migrator plan --old alias",
 			"importers cannot keep the old names when their code is removed")
 	case r.Old == OldRemove && r.Storage == StorageOld:
-		return nil, project.Problem("api-migrator plan --old wrap --storage old",
+		return nil, hint.Errorf("api-migrator plan --old wrap --storage old",
 			"the old version cannot be the storage version when its code is removed: nothing would carry the marker")
 	}
 	old := versions[at]
 	for _, kind := range r.Kinds {
 		if _, ok := old.Kind(kind); !ok {
-			return nil, project.Problem(tryInspect, "%s has no kind %s; it has: %s", r.From, kind,
+			return nil, hint.Errorf(tryInspect, "%s has no kind %s; it has: %s", r.From, kind,
 				strings.Join(kindNames(old.Kinds), ", "))
 		}
 	}
@@ -188,7 +189,7 @@ func (r Request) checkManifests(p *project.Project, old *project.Version) error 
 			return m.Group == old.Group &&
 				m.Kind == kind
 		}) {
-			return project.Problem("api-migrator plan --without-crds …",
+			return hint.Errorf("api-migrator plan --without-crds …",
 				"no manifest of a CustomResourceDefinition for %s in group %s is in %s", kind, old.Group, p.Root)
 		}
 	}

@@ -101,7 +101,7 @@ func TestPackageCommentsAndCodeBesideThemAreBothThere(t *testing.T) {
 	t.Parallel()
 	const v1 = "pkg/apis/operators/v1/"
 	dir := fixture(t, "guide")
-	doc := tree(t, dir)[v1+"doc.go"]
+	doc := filesOf(t, dir)[v1+"doc.go"]
 	write(t, dir, map[string]string{
 		v1 + "a.go": "//go:build !never\n\npackage v1\n",
 		v1 + "doc.go": doc + "\nimport \"fmt\"\n\n// Describe is about groups.\nfunc (g *OperatorGroup) Describe() " +

@@ -14,7 +14,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // staging is the folder, in the root of a project, from which an apply puts files in place. What if the process dies?
@@ -88,7 +89,7 @@ func (s *staging) about() {
 // change makes one change of the tree or of the folder.
 func (s *staging) change(do func(root *os.Root) error) error {
 	s.about()
-	return project.Folder(s.root).Write(do)
+	return tree.Folder(s.root).Write(do)
 }
 
 // remove removes a file or an empty folder.
@@ -197,7 +198,7 @@ func left(root string) (*staging, error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(content, &s.journal); err != nil {
-		return nil, project.Problem("git status", "%s is not readable: %v", s.at(stagedJournal), err)
+		return nil, hint.Errorf("git status", "%s is not readable: %v", s.at(stagedJournal), err)
 	}
 	return s, checkPaths(root, s.journal.files())
 }
@@ -212,17 +213,17 @@ func CheckFinished(root string) error {
 	for _, step := range s.journal.Steps {
 		for _, edit := range step.Edits {
 			all++
-			if content, err := readIfThere(root, edit.File); err == nil && hash(content) == edit.After {
+			if content, err := tree.ReadIfThere(root, edit.File); err == nil && hash(content) == edit.After {
 				done++
 			}
 		}
 	}
-	return project.Problem(s.again(), "an apply ended before it was done: %d of %d files are in place", done, all)
+	return hint.Errorf(s.again(), "an apply ended before it was done: %d of %d files are in place", done, all)
 }
 
 // again is the command that goes on.
 func (s *staging) again() string {
-	return "api-migrator apply -C " + project.Quote(s.root) + " " + project.Quote(s.at(stagedPlan))
+	return "api-migrator apply -C " + hint.Quote(s.root) + " " + hint.Quote(s.at(stagedPlan))
 }
 
 // check refuses to go on where someone else has changed a file, or one of the folder.
@@ -248,12 +249,12 @@ func (s *staging) checkStaged(edit stagedEdit) error {
 	if edit.Staged == "" {
 		return nil
 	}
-	content, err := readIfThere(s.root, path.Join(stagingFolder, edit.Staged))
+	content, err := tree.ReadIfThere(s.root, path.Join(stagingFolder, edit.Staged))
 	if err != nil {
 		return err
 	}
 	if hash(content) != edit.After {
-		return project.Problem("git status", "%s is not the content that %s was to get: put the files back as they "+
+		return hint.Errorf("git status", "%s is not the content that %s was to get: put the files back as they "+
 			"were, remove the folder %s, and apply the plan again",
 			s.at(edit.Staged), edit.File, s.at(""))
 	}
@@ -262,7 +263,7 @@ func (s *staging) checkStaged(edit stagedEdit) error {
 
 // isDone reports whether a file is as it shall be. One that is not as it was either is an error.
 func (s *staging) isDone(edit stagedEdit) (bool, error) {
-	content, err := readIfThere(s.root, edit.File)
+	content, err := tree.ReadIfThere(s.root, edit.File)
 	if err != nil {
 		return false, err
 	}
@@ -272,7 +273,7 @@ func (s *staging) isDone(edit stagedEdit) (bool, error) {
 	case edit.Before:
 		return false, nil
 	default:
-		return false, project.Problem("git diff HEAD -- "+project.Quote(s.target(edit)),
+		return false, hint.Errorf("git diff HEAD -- "+hint.Quote(s.target(edit)),
 			"%s was changed while it was waiting to be changed: put it back as it was, or remove the folder %s and "+
 				"the migration stays as it is", edit.File, s.at(""))
 	}
@@ -294,7 +295,7 @@ func (s *staging) place(edit stagedEdit) (made []string, err error) {
 		return nil, s.remove(target)
 	}
 	err = s.change(func(root *os.Root) (err error) {
-		if made, err = project.MakeFolder(root, filepath.Dir(target)); err != nil {
+		if made, err = tree.MakeFolder(root, filepath.Dir(target)); err != nil {
 			return err
 		}
 		if info, err := root.Stat(target); err == nil {
@@ -347,7 +348,7 @@ func (s *staging) back(why error, tried []triedEdit, made []string, before map[s
 			return errors.Join(why, fmt.Errorf("put back %s: %w", edit.File, err))
 		}
 	}
-	err := project.Folder(s.root).Write(func(root *os.Root) error {
+	err := tree.Folder(s.root).Write(func(root *os.Root) error {
 		for _, folder := range slices.Backward(made) {
 			root.Remove(folder) //nolint:errcheck // one that is not empty stays
 		}
@@ -397,9 +398,9 @@ func (s *staging) clear() error {
 	mark, err := os.ReadFile(s.at(".gitignore"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // no folder, or an empty one
-		err := project.Folder(s.root).Write(func(root *os.Root) error { return root.Remove(stagingFolder) })
+		err := tree.Folder(s.root).Write(func(root *os.Root) error { return root.Remove(stagingFolder) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return project.Problem("ls -A "+project.Quote(s.at("")),
+			return hint.Errorf("ls -A "+hint.Quote(s.at("")),
 				"%s is not a folder of api-migrator: it is in the way", s.at(""))
 		}
 		return nil
@@ -412,7 +413,7 @@ func (s *staging) clear() error {
 	}
 	// A process that died while it wrote the mark had written nothing else.
 	if half := len(entries) == 1 && isPrefix(string(mark), stagedMark); string(mark) != stagedMark && !half {
-		return project.Problem("ls -A "+project.Quote(s.at("")),
+		return hint.Errorf("ls -A "+hint.Quote(s.at("")),
 			"%s is not a folder of api-migrator: it is in the way", s.at(""))
 	}
 	for _, entry := range entries {

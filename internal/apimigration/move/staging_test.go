@@ -18,7 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // How a test binary is told to be the process that dies: its folder, before which change, and whether it commits.
@@ -97,7 +98,7 @@ func TestAnApplyThatIsKilledAnywhereIsFinishedByTheNext(t *testing.T) {
 		o, before, after := small(t, root)
 		write(t, root, before)
 		killed = dies(t, root, n, "")
-		now := withoutStaging(tree(t, root))
+		now := withoutStaging(filesOf(t, root))
 		problem := CheckFinished(root)
 		switch {
 		case problem != nil:
@@ -113,7 +114,7 @@ func TestAnApplyThatIsKilledAnywhereIsFinishedByTheNext(t *testing.T) {
 		if err := applyAgain(t, o, false); err != nil {
 			t.Fatalf("killed before change %d: %v", n, err)
 		}
-		if diff := cmp.Diff(after, withoutStaging(tree(t, root))); diff != "" {
+		if diff := cmp.Diff(after, withoutStaging(filesOf(t, root))); diff != "" {
 			t.Errorf("killed before change %d, and applied again (-want +got):\n%s", n, diff)
 		}
 	}
@@ -146,7 +147,7 @@ func TestAnApplyThatIsKilledOnItsWayBackIsFinishedByTheNext(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, root, map[string]string{"w.yaml": before["w.yaml"]})
-		if cmp.Equal(withoutStaging(tree(t, root)), before) {
+		if cmp.Equal(withoutStaging(filesOf(t, root)), before) {
 			back++
 		}
 		if !killed {
@@ -155,7 +156,7 @@ func TestAnApplyThatIsKilledOnItsWayBackIsFinishedByTheNext(t *testing.T) {
 		if err := applyAgain(t, o, false); err != nil {
 			t.Fatalf("killed before change %d: %v", n, err)
 		}
-		if diff := cmp.Diff(after, withoutStaging(tree(t, root))); diff != "" {
+		if diff := cmp.Diff(after, withoutStaging(filesOf(t, root))); diff != "" {
 			t.Errorf("killed before change %d, and applied again (-want +got):\n%s", n, diff)
 		}
 		checkModes(t, root, map[string]os.FileMode{"a.go": modes["a.go"]})
@@ -184,7 +185,7 @@ func applyAgain(t *testing.T, o *Outcome, commits bool) error {
 	if begun != nil {
 		return begun.resume(t.Context(), o.Plan, false) // the journal says whether to commit
 	}
-	if content, err := readIfThere(o.Root, "a.go"); err != nil || bytes.Equal(content, o.After["a.go"]) {
+	if content, err := tree.ReadIfThere(o.Root, "a.go"); err != nil || bytes.Equal(content, o.After["a.go"]) {
 		return err
 	}
 	return o.write(t.Context(), commits, nil)
@@ -220,9 +221,9 @@ func TestWhatSomebodyChangedMeanwhileIsNotOverwritten(t *testing.T) {
 				}
 			}
 			write(t, root, change)
-			now := tree(t, root)
+			now := filesOf(t, root)
 			wantProblem(t, applyAgain(t, o, false), "was changed while it was waiting")
-			if diff := cmp.Diff(now, tree(t, root)); diff != "" {
+			if diff := cmp.Diff(now, filesOf(t, root)); diff != "" {
 				t.Errorf("a refused apply changed the tree:\n%s", diff)
 			}
 		})
@@ -242,9 +243,9 @@ func TestTheFolderOfSomebodyElseIsInTheWay(t *testing.T) {
 			o, before, _ := small(t, root)
 			write(t, root, before)
 			write(t, root, files)
-			want := tree(t, root)
+			want := filesOf(t, root)
 			wantProblem(t, o.write(t.Context(), false, nil), "it is in the way")
-			if diff := cmp.Diff(want, tree(t, root)); diff != "" {
+			if diff := cmp.Diff(want, filesOf(t, root)); diff != "" {
 				t.Errorf("the tree has changed:\n%s", diff)
 			}
 		})
@@ -263,9 +264,9 @@ func TestAStagedContentThatSomebodyChangedIsNotPutInPlace(t *testing.T) {
 	steps := s.journal.Steps
 	last := steps[len(steps)-1].Edits
 	write(t, root, map[string]string{stagingFolder + "/" + last[len(last)-1].Staged: "new"})
-	want := tree(t, root)
+	want := filesOf(t, root)
 	wantProblem(t, applyAgain(t, o, false), "is not the content that w.yaml was to get")
-	if diff := cmp.Diff(want, tree(t, root)); diff != "" {
+	if diff := cmp.Diff(want, filesOf(t, root)); diff != "" {
 		t.Errorf("a refused apply changed the tree:\n%s", diff)
 	}
 }
@@ -337,7 +338,7 @@ func TestAnApplyInCommitsThatIsKilledAnywhereGoesOn(t *testing.T) {
 		if err := applyAgain(t, o, true); err != nil {
 			t.Fatalf("killed before change %d: %v", n, err)
 		}
-		if diff := cmp.Diff(after, withoutStaging(tree(t, root))); diff != "" {
+		if diff := cmp.Diff(after, withoutStaging(filesOf(t, root))); diff != "" {
 			t.Errorf("killed before change %d, and applied again (-want +got):\n%s", n, diff)
 		}
 		if diff := cmp.Diff(want, commits(t, root)); diff != "" {
@@ -437,7 +438,7 @@ func TestUsersOfNamesThatGoAreInTheSameCommit(t *testing.T) {
 	if diff := cmp.Diff(want, compiling(t, dir, dir)); diff != "" {
 		t.Errorf("commits (-want +got):\n%s", diff)
 	}
-	if content := tree(t, dir)["config/crd.go"]; !strings.Contains(content, "cache.example.com_memcacheds.yaml") {
+	if content := filesOf(t, dir)["config/crd.go"]; !strings.Contains(content, "cache.example.com_memcacheds.yaml") {
 		t.Errorf("the name of the manifest is the old one:\n%s", content)
 	}
 }
@@ -474,14 +475,14 @@ func hostile(t *testing.T) (root, profile string, plan *Plan) {
 func TestAJournalThatCameWithTheRepositoryIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	root, profile, plan := hostile(t)
-	before := tree(t, root)
+	before := filesOf(t, root)
 	_, err := Apply(t.Context(), root, plan, true)
 	wantProblem(t, err, "was not written by an apply of yours")
 	wantProblem(t, CheckFinished(root), "was not written by an apply of yours")
 	if content, err := os.ReadFile(profile); err != nil || string(content) != "mine" {
 		t.Errorf("the file outside of the tree is %q (%v)", content, err)
 	}
-	if diff := cmp.Diff(before, tree(t, root)); diff != "" {
+	if diff := cmp.Diff(before, filesOf(t, root)); diff != "" {
 		t.Errorf("the tree was changed (-before +after):\n%s", diff)
 	}
 }
@@ -554,7 +555,7 @@ func TestALinkThatIsPutInTheWayBetweenACheckAndAWriteIsNotFollowed(t *testing.T)
 				t.Errorf("error %v, swapped: %t", err, swapped)
 			}
 			if diff := cmp.Diff(map[string]string{"deep/mine": "mine", ".gitignore": stagedMark},
-				tree(t, outside)); diff != "" {
+				filesOf(t, outside)); diff != "" {
 				t.Errorf("the folder that the link leads to was changed (-before +after):\n%s", diff)
 			}
 		})
@@ -586,7 +587,7 @@ func TestAPlanIsNotMadeWhereAnApplyIsHalfDone(t *testing.T) {
 	}
 	_, err := Make(t.Context(), o.Root, memcachedRequest)
 	wantProblem(t, err, "an apply ended before it was done: 0 of 5 files")
-	if problem := (*project.UserError)(nil); !errors.As(err, &problem) ||
+	if problem := (*hint.Error)(nil); !errors.As(err, &problem) ||
 		!strings.Contains(problem.Try, "apply -C "+o.Root) {
 		t.Errorf("the hint is no command that goes on: %v", err)
 	}

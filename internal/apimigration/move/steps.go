@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 )
 
 // stepKind says which step of a migration a file belongs to. After each step, in this order, the code compiles: the new
@@ -119,11 +119,11 @@ func (s *staging) forwardInCommits(ctx context.Context) error {
 	for _, step := range s.journal.Steps {
 		for _, edit := range step.Edits {
 			if _, err := s.place(edit); err != nil {
-				return &project.UserError{Err: fmt.Errorf("replace %s: %w", edit.File, err), Try: s.again()}
+				return &hint.Error{Err: fmt.Errorf("replace %s: %w", edit.File, err), Try: s.again()}
 			}
 		}
 		if err := s.commit(ctx, step); err != nil {
-			return &project.UserError{Err: fmt.Errorf("commit %q: %w", step.Message, err), Try: s.again()}
+			return &hint.Error{Err: fmt.Errorf("commit %q: %w", step.Message, err), Try: s.again()}
 		}
 	}
 	return s.end()
@@ -181,7 +181,7 @@ func (s *staging) checkOthersClean(ctx context.Context) error {
 	}
 	for name := range strings.SplitSeq(string(out), "\x00") {
 		if !ours[name] {
-			return project.Problem("git stash push -- "+project.Quote(name),
+			return hint.Errorf("git stash push -- "+hint.Quote(name),
 				"the tree has uncommitted changes: %s", name)
 		}
 	}
@@ -191,7 +191,7 @@ func (s *staging) checkOthersClean(ctx context.Context) error {
 // checkIdentity refuses to begin where git would not know the author.
 func checkIdentity(ctx context.Context, root string) error {
 	if _, err := git(ctx, root, "var", "GIT_COMMITTER_IDENT"); err != nil {
-		return project.Problem("git config --global user.email you@example.com", "git does not know who commits")
+		return hint.Errorf("git config --global user.email you@example.com", "git does not know who commits")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func checkSuccession(t *testing.T, dir string, request Request) map[string]strin
 	if outcome.Plan.Copy == nil {
 		t.Error("the plan claims that a cluster converts")
 	}
-	after := tree(t, dir)
+	after := filesOf(t, dir)
 	for name, content := range outcome.After {
 		if after[name] = string(content); content == nil {
 			delete(after, name)

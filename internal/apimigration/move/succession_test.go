@@ -17,6 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
@@ -24,7 +25,7 @@ import (
 // test for the migrated tree, of the package in folder.
 func succeeded(t *testing.T, dir, folder, both string, request Request) (plan *Plan, before, after map[string]string) {
 	t.Helper()
-	before = tree(t, dir)
+	before = filesOf(t, dir)
 	plan = planned(t, dir, request)
 	if len(plan.Blockers) > 0 {
 		t.Fatalf("blockers: %v", plan.Blockers)
@@ -32,7 +33,7 @@ func succeeded(t *testing.T, dir, folder, both string, request Request) (plan *P
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}
-	after = tree(t, dir)
+	after = filesOf(t, dir)
 	for name, content := range before {
 		if strings.Contains(name, "crd") && after[name] != content && filepath.Base(name) != "kustomization.yaml" {
 			t.Errorf("%s has changed", name)
@@ -49,7 +50,7 @@ func succeeded(t *testing.T, dir, folder, both string, request Request) (plan *P
 // lay puts a file into a fixture.
 func lay(t *testing.T, dir, name, content string) {
 	t.Helper()
-	if err := put(dir, name, []byte(content)); err != nil {
+	if err := tree.Put(dir, name, []byte(content)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -356,7 +357,7 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 func TestAnotherGroupOrNameThatCannotBeMeantIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "guide")
-	before := tree(t, dir)
+	before := filesOf(t, dir)
 	for name, test := range map[string]struct {
 		change func(*Request)
 		want   string
@@ -384,7 +385,7 @@ func TestAnotherGroupOrNameThatCannotBeMeantIsRefused(t *testing.T) {
 			wantProblem(t, err, test.want)
 		})
 	}
-	if diff := gocmp.Diff(before, tree(t, dir)); diff != "" {
+	if diff := gocmp.Diff(before, filesOf(t, dir)); diff != "" {
 		t.Errorf("a refused request changed the tree:\n%s", diff)
 	}
 }

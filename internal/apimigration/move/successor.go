@@ -14,7 +14,9 @@ import (
 	"github.com/gobuffalo/flect"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // succession is a kind that gets a definition of its own, because its group or its name is another: a cluster converts
@@ -49,22 +51,22 @@ func (r Request) checkSuccession(versions []*project.Version) error {
 	kinds := r.Kinds
 	switch {
 	case !groupName.MatchString(group):
-		return project.Problem("api-migrator plan --to GROUP/VERSION",
+		return hint.Errorf("api-migrator plan --to GROUP/VERSION",
 			"%q is no group: a group is a domain in lower case, such as cache.example.com", group)
 	case r.ToKind != "" && len(r.Kinds) != 1:
-		return project.Problem("api-migrator plan --kind KIND --to-kind NEWKIND",
+		return hint.Errorf("api-migrator plan --kind KIND --to-kind NEWKIND",
 			"--to-kind is the new name of one kind, and %d are named: %s", len(r.Kinds), strings.Join(r.Kinds, ", "))
 	case r.ToKind != "" && !kindName.MatchString(r.ToKind):
-		return project.Problem("api-migrator plan --to-kind NewKind",
+		return hint.Errorf("api-migrator plan --to-kind NewKind",
 			"%q is no name of a kind: letters and digits, beginning with an upper-case letter", r.ToKind)
 	case r.To == r.From && r.Old != OldKeep:
-		return project.Problem("api-migrator plan --old keep",
+		return hint.Errorf("api-migrator plan --old keep",
 			"with another name in the same version both kinds stand in one package, and the old one stays as it is: "+
 				"--old %s does not go with it", r.Old)
 	case r.ToKind == r.Kinds[0]:
-		return project.Problem("api-migrator plan --to-kind NEWKIND", "%s is the kind's name already", r.ToKind)
+		return hint.Errorf("api-migrator plan --to-kind NEWKIND", "%s is the kind's name already", r.ToKind)
 	case r.Storage == StorageOld:
-		return project.Problem("api-migrator plan --storage new",
+		return hint.Errorf("api-migrator plan --storage new",
 			"another group or kind has a definition of its own, which stores its only version: --storage old does "+
 				"not go with it")
 	case r.ToKind != "":
@@ -73,7 +75,7 @@ func (r Request) checkSuccession(versions []*project.Version) error {
 	for _, v := range versions {
 		for _, kind := range kinds {
 			if _, ok := v.Kind(kind); ok && v.Group == group {
-				return project.Problem(tryInspect, "%s has a kind %s already", v.Name(), kind)
+				return hint.Errorf(tryInspect, "%s has a kind %s already", v.Name(), kind)
 			}
 		}
 	}
@@ -136,7 +138,7 @@ func (s *surgery) createDefinitions(ctx context.Context) error {
 }
 
 func (s *surgery) createDefinition(ctx context.Context, one *succession, manifest project.Manifest) error {
-	content, err := readIfThere(s.project.Root, manifest.File)
+	content, err := tree.ReadIfThere(s.project.Root, manifest.File)
 	if err != nil {
 		return err
 	}
@@ -160,7 +162,7 @@ func (s *surgery) createDefinition(ctx context.Context, one *succession, manifes
 		naming = crd.Canonical
 	}
 	name := naming.Name(manifest.File, outcome)
-	existing, err := readIfThere(s.project.Root, name)
+	existing, err := tree.ReadIfThere(s.project.Root, name)
 	if err != nil {
 		return err
 	}
@@ -180,12 +182,12 @@ func (s *surgery) createDefinition(ctx context.Context, one *succession, manifes
 // createGroupFile repeats group.go, which operator-sdk puts into a group's folder so that there is a package.
 func (s *surgery) createGroupFile() error {
 	name := path.Join(path.Dir(s.dirs[homeNew]), "group.go")
-	content, err := readIfThere(s.project.Root, path.Join(path.Dir(s.dirs[homeOld]), "group.go"))
+	content, err := tree.ReadIfThere(s.project.Root, path.Join(path.Dir(s.dirs[homeOld]), "group.go"))
 	if err != nil || content == nil || s.group == s.old.Group {
 		return err
 	}
 	file, _, err := parseEdited(content)
-	existing, readErr := readIfThere(s.project.Root, name)
+	existing, readErr := tree.ReadIfThere(s.project.Root, name)
 	if err != nil || readErr != nil || existing != nil || len(file.Decls) > 0 {
 		return readErr
 	}
@@ -199,7 +201,7 @@ func (s *surgery) listDefinition(old, created string) error {
 	for folder := path.Dir(old); ; folder = path.Dir(folder) {
 		for _, base := range []string{"kustomization.yaml", "kustomization.yml"} {
 			name := path.Join(folder, base)
-			content, err := readIfThere(s.project.Root, name)
+			content, err := tree.ReadIfThere(s.project.Root, name)
 			if err != nil {
 				return err
 			}

@@ -23,6 +23,8 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/packages"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 )
 
 // Project is a tree of Go code, type-checked.
@@ -60,20 +62,6 @@ type File struct {
 // Registers reports whether a file is what register-gen writes. It is generated, but nothing else registers the kinds
 // of its package, so that a new version needs one at once.
 func (f *File) Registers() bool { return path.Base(f.Path) == "zz_generated.register.go" }
-
-// UserError is what the user can put right, with a command that helps.
-type UserError struct {
-	Err error
-	Try string // without "Try: "
-}
-
-func (e *UserError) Error() string { return e.Err.Error() }
-func (e *UserError) Unwrap() error { return e.Err }
-
-// Problem makes a UserError.
-func Problem(try, format string, args ...any) error {
-	return &UserError{Err: fmt.Errorf(format, args...), Try: try}
-}
 
 // Load type-checks the project that dir belongs to.
 func Load(ctx context.Context, dir string) (*Project, error) {
@@ -115,7 +103,7 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 			return nil, fmt.Errorf("load packages: %w", err)
 		}
 		if first := firstError(found); first != "" {
-			return nil, Problem("go vet ./...", "the code does not compile: %s",
+			return nil, hint.Errorf("go vet ./...", "the code does not compile: %s",
 				strings.ReplaceAll(first, p.Root+string(filepath.Separator), ""))
 		}
 		loaded = append(loaded, found...)
@@ -124,7 +112,7 @@ func LoadWith(ctx context.Context, workspace *Workspace, files map[string][]byte
 		return nil, err
 	}
 	if len(p.Packages) == 0 {
-		return nil, Problem("go list ./...", "no Go packages in %s", p.Root)
+		return nil, hint.Errorf("go list ./...", "no Go packages in %s", p.Root)
 	}
 	return p, nil
 }

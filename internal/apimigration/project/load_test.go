@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/go/packages"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 )
 
 func TestFilesThatNobodyHasCheckedAreListed(t *testing.T) {
@@ -27,7 +29,7 @@ func TestWordsOfCommandsAreQuotedWhereAShellNeedsIt(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{"a/b-1.go": "a/b-1.go", "": "''", "a b": "'a b'",
 		"it's": `'it'\''s'`, "$x": "'$x'"} {
-		if got := Quote(word); got != want {
+		if got := hint.Quote(word); got != want {
 			t.Errorf("%q: got %s, want %s", word, got, want)
 		}
 	}

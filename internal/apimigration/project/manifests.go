@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
 // StageMark begins a manifest that is no part of the project's own state: one of those in which clusters follow it.
@@ -60,7 +62,7 @@ func (p *Project) Manifests() ([]Manifest, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && isForeign(entry.Name()):
+		case entry.IsDir() && tree.IsForeign(entry.Name()):
 			return filepath.SkipDir
 		case !entry.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)):
 			return nil

@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 )
 
 // Workspace is where the code of a project lies: the modules of one repository that replace or use one another, or a
@@ -43,7 +45,7 @@ func Find(dir string) (*Workspace, error) {
 		return nil, fmt.Errorf("find folder: %w", err)
 	}
 	if abs, err = filepath.EvalSymlinks(abs); err != nil {
-		return nil, Problem("api-migrator inspect DIR", "no such folder: %s", dir)
+		return nil, hint.Errorf("api-migrator inspect DIR", "no such folder: %s", dir)
 	}
 	module := above(abs, "go.mod")
 	if module == "" || os.Getenv("GO111MODULE") == "off" {
@@ -99,7 +101,7 @@ func findInGOPATH(abs, asked string) (*Workspace, error) {
 		}
 		return &Workspace{Root: root, Modules: []Module{{Path: slashed(src, root), Dir: "."}}, gopath: folders}, nil
 	}
-	return nil, Problem("go mod init MODULE", "no go.mod in %s or above it, and it is not below src in GOPATH", asked)
+	return nil, hint.Errorf("go mod init MODULE", "no go.mod in %s or above it, and it is not below src in GOPATH", asked)
 }
 
 // findModules collects the modules of the repository that lead to one another: by a replacement with a folder, or by
@@ -121,7 +123,7 @@ func findModules(start string) (*Workspace, error) {
 	}
 	if files[start] == nil {
 		name := filepath.Join(start, "go.mod")
-		return nil, Problem("ls -l "+Quote(name),
+		return nil, hint.Errorf("ls -l "+hint.Quote(name),
 			"%s is no file that can be read, but a link, say, which says nothing about the place of its module", name)
 	}
 	members := map[string]bool{start: true}
@@ -163,7 +165,7 @@ func assemble(start, work string, files map[string]*modfile.File, members map[st
 			continue
 		}
 		if files[folder].Module == nil {
-			return nil, Problem("go mod init MODULE", "%s names no module", filepath.Join(folder, "go.mod"))
+			return nil, hint.Errorf("go mod init MODULE", "%s names no module", filepath.Join(folder, "go.mod"))
 		}
 		w.Modules = append(w.Modules, Module{Path: files[folder].Module.Mod.Path, Dir: slashed(w.Root, folder)})
 	}
@@ -210,7 +212,7 @@ func moduleFiles(top, start string) (map[string]*modfile.File, error) {
 			if filepath.Dir(name) != start {
 				return nil // a broken file that is none of ours
 			}
-			return Problem("go mod verify", "%s is no go.mod: %v", name, err)
+			return hint.Errorf("go mod verify", "%s is no go.mod: %v", name, err)
 		}
 		// ParseLax drops replacements, since it is made for dependencies.
 		if strict, err := modfile.Parse(name, content, nil); err == nil {
@@ -248,7 +250,7 @@ func ownWork(top, start string) (string, []string, error) {
 	}
 	file, err := modfile.ParseWork(name, content, nil)
 	if err != nil {
-		return "", nil, Problem("go work sync", "%s: %v", name, err)
+		return "", nil, hint.Errorf("go work sync", "%s: %v", name, err)
 	}
 	var used []string
 	for _, use := range file.Use {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 )
 
 func TestTheModulesOfARepositoryThatLeadToOneAnotherAreOneProject(t *testing.T) {
@@ -110,7 +112,7 @@ func TestAModuleWhoseFileIsALinkIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			w, err := Find(filepath.Join(top, "a"))
-			if problem := (*UserError)(nil); !errors.As(err, &problem) ||
+			if problem := (*hint.Error)(nil); !errors.As(err, &problem) ||
 				!strings.Contains(err.Error(), "a/go.mod is no file") {
 				t.Errorf("got %v, %v; want an error for the user", w, err)
 			}

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
@@ -92,16 +93,16 @@ func (q *Question) check(d *crd.Definition) error {
 	case d.FromCluster():
 		const given = ".status, .metadata.resourceVersion, .metadata.uid, .metadata.creationTimestamp, " +
 			".metadata.generation, .metadata.managedFields"
-		return project.Problem(fmt.Sprintf("yq 'del(%s)' %s", given, q.File),
+		return hint.Errorf(fmt.Sprintf("yq 'del(%s)' %s", given, q.File),
 			"%s in %s cannot be shipped: it is the object of a cluster, whose resourceVersion or uid others refuse",
 			d.Name, q.File)
 	case q.From == q.To:
-		return project.Problem(try, "%s is to go from %s to %s, which is the same", d.Name, q.From, q.To)
+		return hint.Errorf(try, "%s is to go from %s to %s, which is the same", d.Name, q.From, q.To)
 	case !slices.Contains(d.Versions(), q.From):
-		return project.Problem(try, "%s in %s has no version %s; it has %s", d.Name, q.File, q.From,
+		return hint.Errorf(try, "%s in %s has no version %s; it has %s", d.Name, q.File, q.From,
 			strings.Join(d.Versions(), ", "))
 	case !project.IsVersion(q.To):
-		return project.Problem(try, "%q is no version such as v2", q.To)
+		return hint.Errorf(try, "%q is no version such as v2", q.To)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
@@ -156,7 +157,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 			"it is the object of a cluster", ""},
 	} {
 		_, err := Make(t.Context(), Question{File: "a.yaml", Definition: test.definition, From: test.from, To: test.to})
-		problem := (*project.UserError)(nil)
+		problem := (*hint.Error)(nil)
 		if !errors.As(err, &problem) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want an error for the user with %q", name, err, test.want)
 		} else if test.try != "" && problem.Try != test.try {

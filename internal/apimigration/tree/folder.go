@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package project
+// Package tree reads and writes files below one folder, which may come from a stranger: no path, and no symbolic link,
+// leads out of it.
+package tree
 
 import (
 	"bytes"
@@ -27,7 +29,7 @@ func (f Folder) Paths() (paths []string, err error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && isForeign(entry.Name()):
+		case entry.IsDir() && IsForeign(entry.Name()):
 			return filepath.SkipDir
 		case entry.IsDir():
 			return nil
@@ -46,8 +48,8 @@ func (f Folder) Paths() (paths []string, err error) {
 	return paths, nil
 }
 
-// isForeign recognises folders that belong to git, to other projects, or to an apply that was killed.
-func isForeign(folder string) bool {
+// IsForeign recognises folders that belong to git, to other projects, or to an apply that was killed.
+func IsForeign(folder string) bool {
 	return slices.Contains([]string{".git", "vendor", "node_modules", ".api-migrator"}, folder)
 }
 

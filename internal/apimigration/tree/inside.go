@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package project
+package tree
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 )
 
 // Inside refuses a path to which nothing may be written, because the repository may come from anyone: one that leaves
@@ -21,12 +23,12 @@ import (
 // stay within the tree, and so into .git.
 func (f Folder) Inside(name string) error {
 	if !fs.ValidPath(name) || name == "." || strings.Contains(name, `\`) {
-		return Problem("git status", "%q is not a path within %s", name, string(f))
+		return hint.Errorf("git status", "%q is not a path within %s", name, string(f))
 	}
 	elements := strings.Split(name, "/")
 	for i, element := range elements {
 		if strings.EqualFold(element, ".git") {
-			return Problem("git status", "%s belongs to git", name)
+			return hint.Errorf("git status", "%s belongs to git", name)
 		}
 		part := path.Join(elements[:i+1]...)
 		switch info, err := os.Lstat(f.Local(part)); {
@@ -34,7 +36,7 @@ func (f Folder) Inside(name string) error {
 		case err != nil:
 			return fmt.Errorf("look at %s: %w", name, err)
 		case info.Mode()&fs.ModeSymlink != 0:
-			return Problem("ls -l "+Quote(f.Local(part)),
+			return hint.Errorf("ls -l "+hint.Quote(f.Local(part)),
 				"%s leads over the symbolic link %s, through which nothing is written", name, part)
 		}
 	}
