@@ -65,10 +65,14 @@ type command struct {
 	pkg, patience string
 }
 
+// MovableAPIServer is the binary of a kube-apiserver whose clock a Clock can move: "-clock" is no command of Kubernetes.
+const MovableAPIServer = "kube-apiserver-clock"
+
 var commands = map[string]command{
 	"etcd":           {"go.etcd.io/etcd/server/v3", "about 1 minute once, seconds afterwards"},
 	"etcdctl":        {"go.etcd.io/etcd/etcdctl/v3", "less than 1 minute once, seconds afterwards"},
 	"kube-apiserver": {"k8s.io/kubernetes/cmd/kube-apiserver", "about 8 minutes once, seconds afterwards"},
+	MovableAPIServer: {"k8s.io/kubernetes/cmd/kube-apiserver", "about 8 minutes once, seconds afterwards"},
 	"kube-controller-manager": {"k8s.io/kubernetes/cmd/kube-controller-manager",
 		"about 3 minutes once, seconds afterwards"},
 	"kube-scheduler": {"k8s.io/kubernetes/cmd/kube-scheduler", "about 3 minutes once, seconds afterwards"},
@@ -172,6 +176,7 @@ func (c *compilation) Write(p []byte) (int, error) {
 type build struct {
 	dir, pkg, ldflags string
 	path, digest      string
+	clock             bool
 }
 
 func newBuild(release Release, name string) (*build, error) {
@@ -198,7 +203,8 @@ func newBuild(release Release, name string) (*build, error) {
 		pkg: cmd.pkg,
 		ldflags: "-s -w -X " + version + "gitVersion=" + string(release) +
 			" -X " + version + "gitMajor=" + major + " -X " + version + "gitMinor=" + minor,
-		path: filepath.Join(cache, string(release), name),
+		path:  filepath.Join(cache, string(release), name),
+		clock: name == MovableAPIServer,
 	}
 	hash := sha256.New()
 	for _, file := range []string{"go.mod", "go.sum"} {
@@ -209,6 +215,9 @@ func newBuild(release Release, name string) (*build, error) {
 		hash.Write(raw)
 	}
 	fmt.Fprintln(hash, strings.Join(b.args("-"), " "), runtime.GOOS, runtime.GOARCH)
+	if b.clock {
+		fmt.Fprint(hash, moveClock, clockFile)
+	}
 	b.digest = hex.EncodeToString(hash.Sum(nil)[:8])
 	return b, nil
 }
@@ -232,7 +241,20 @@ func (b *build) current() bool {
 func (b *build) run(ctx context.Context, output *compilation) error {
 	temporary := b.path + ".tmp"
 	defer func() { _ = os.Remove(temporary) }() // gone already after a success
-	cmd := exec.CommandContext(ctx, "go", slices.Insert(b.args(temporary), 1, "-v")...)
+	args := slices.Insert(b.args(temporary), 1, "-v")
+	if b.clock {
+		dir, err := os.MkdirTemp("", "kube-migrator-clock-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
+		overlay, err := ClockOverlay(ctx, dir)
+		if err != nil {
+			return err
+		}
+		args = slices.Insert(args, 1, "-overlay", overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = b.dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

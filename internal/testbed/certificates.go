@@ -60,7 +60,7 @@ func template(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name},
-		NotBefore:    time.Now().Add(-time.Hour),
+		NotBefore:    time.Now().AddDate(0, 0, -1), // also for a process whose clock is behind
 		NotAfter:     time.Now().AddDate(1, 0, 0),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 	}

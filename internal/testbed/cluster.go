@@ -90,6 +90,15 @@ type ServerOptions struct {
 	Flags []string
 	// Hostname is what the identity is derived from, in an isolated cluster. Default: api-0, api-1, …
 	Hostname string
+	// Clock is the server's clock, for a build of kube-apiserver of its own (MovableAPIServer). Default: the machine's.
+	Clock *Clock
+}
+
+func (o ServerOptions) command() string {
+	if o.Clock != nil {
+		return MovableAPIServer
+	}
+	return "kube-apiserver"
 }
 
 // User is somebody who may authenticate with a token.
@@ -277,7 +286,7 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 		}
 	}
 	for _, s := range c.Servers {
-		if _, err := Binary(ctx, s.options.Release, "kube-apiserver", c.options.Progress); err != nil {
+		if _, err := Binary(ctx, s.options.Release, s.options.command(), c.options.Progress); err != nil {
 			return err
 		}
 	}

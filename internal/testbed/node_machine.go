@@ -123,7 +123,7 @@ func (n *Node) startMachine(ctx context.Context) error {
 	log := n.Log("machine")
 	// It has to outlive this process for the moment that it takes to remove the cgroups, so it is asked to end, not
 	// killed.
-	machine, err := launchUntil(syscall.SIGTERM, n.cluster.ns, "", "machine", log,
+	machine, err := launchUntil(syscall.SIGTERM, nil, n.cluster.ns, "", "machine", log,
 		n.built("testbed-machine"), n.cgroup(),
 		"sh", "-euc", machineScript, "machine", n.built("testbed-pause"), nodeIP, serviceRange, n.cgroup())
 	if err != nil {

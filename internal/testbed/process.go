@@ -63,15 +63,20 @@ type process struct {
 // launch starts a command in a namespace (nil for this process's own) under a host name ("" to keep it), appending its
 // output to a log.
 func launch(ns *namespace, hostname, name, log, path string, args ...string) (*process, error) {
+	return launchWith(nil, ns, hostname, name, log, path, args...)
+}
+
+// launchWith is launch with an addition to the environment.
+func launchWith(env []string, ns *namespace, hostname, name, log, path string, args ...string) (*process, error) {
 	death := syscall.SIGKILL
 	if ns.hasProcesses() {
 		death = 0 // the kernel ends the process with the first one of its PID namespace
 	}
-	return launchUntil(death, ns, hostname, name, log, path, args...)
+	return launchUntil(death, env, ns, hostname, name, log, path, args...)
 }
 
 // launchUntil is launch with another signal that the child gets when this process ends.
-func launchUntil(death syscall.Signal, ns *namespace, hostname, name, log, path string,
+func launchUntil(death syscall.Signal, env []string, ns *namespace, hostname, name, log, path string,
 	args ...string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -81,7 +86,7 @@ func launchUntil(death syscall.Signal, ns *namespace, hostname, name, log, path 
 	p := &process{name: name, log: log, done: make(chan struct{})}
 	p.cmd = exec.Command(path, args...) //nolint:noctx // a process lives until it is stopped, whatever becomes of the context that started it
 	p.cmd.Stdout, p.cmd.Stderr = file, file
-	p.cmd.Env = append(os.Environ(), garbage)
+	p.cmd.Env = append(append(os.Environ(), garbage), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: death, Setpgid: true}
 	started := make(chan error, 1)
 	go p.run(ns, hostname, started)

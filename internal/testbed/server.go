@@ -76,12 +76,16 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.Running() {
 		return fmt.Errorf("start %s: it runs already", s.name())
 	}
-	binary, err := Binary(ctx, s.options.Release, "kube-apiserver", s.cluster.options.Progress)
+	binary, err := Binary(ctx, s.options.Release, s.options.command(), s.cluster.options.Progress)
 	if err != nil {
 		return err
 	}
+	var env []string
+	if s.options.Clock != nil {
+		env = append(env, s.options.Clock.Env())
+	}
 	flags := mergeFlags(s.baseFlags(), s.nodeFlags(), s.cluster.options.Flags, s.options.Flags)
-	process, err := launch(s.cluster.ns, s.options.Hostname, s.name(), s.Log(), binary, flags...)
+	process, err := launchWith(env, s.cluster.ns, s.options.Hostname, s.name(), s.Log(), binary, flags...)
 	if err != nil {
 		return err
 	}
@@ -108,7 +112,8 @@ func (s *Server) Signal(signal syscall.Signal) error {
 func (s *Server) Restart(ctx context.Context) error { return s.RestartWith(ctx, s.options) }
 
 // RestartWith restarts the server with other options of its own: an upgrade, a downgrade or a change of flags.
-// The flags replace those that the server had of its own; an empty release or host name is left as it was.
+// The flags replace those that the server had of its own; a release, host name or clock that is not given is left as it
+// was.
 func (s *Server) RestartWith(ctx context.Context, options ServerOptions) error {
 	if err := s.Stop(ctx); err != nil {
 		return err
@@ -118,6 +123,9 @@ func (s *Server) RestartWith(ctx context.Context, options ServerOptions) error {
 	}
 	if options.Hostname == "" {
 		options.Hostname = s.options.Hostname
+	}
+	if options.Clock == nil {
+		options.Clock = s.options.Clock
 	}
 	s.options = options
 	return s.Start(ctx)

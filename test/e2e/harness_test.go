@@ -8,10 +8,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,23 +24,7 @@ import (
 // binary is the kube-migrator that all tests run, built from this tree.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "kube-migrator-e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
-	binary = filepath.Join(dir, "kube-migrator")
-	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-o", binary,
-		"../../cmd/kube-migrator").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build kube-migrator: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(testbed.RunTests(m, &binary, false)) }
 
 // cli runs kube-migrator as one user of one machine.
 type cli struct {
