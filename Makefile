@@ -21,6 +21,7 @@ BUILD_FLAGS := -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 # Real binaries, built once into a cache folder: release/command.
 DEMO_BINARIES := v1.37.0/etcd v1.37.0/kube-apiserver v1.37.0/kubectl
 TEST_BINARIES := $(DEMO_BINARIES) v1.36.3/etcd v1.36.3/kube-apiserver
+CHAOS_BINARIES := $(TEST_BINARIES) v1.37.0/kube-apiserver-clock v1.36.3/kube-apiserver-clock
 RELEASE_BINARIES := $(TEST_BINARIES) $(addsuffix /kube-apiserver,v1.30.14 v1.31.14 v1.32.13 v1.33.13 v1.34.4 v1.35.4)
 NODE_BINARIES := $(addprefix v1.37.0/,etcd kube-apiserver kubectl kubelet kube-proxy kube-controller-manager kube-scheduler)
 BENCH_BINARIES := $(DEMO_BINARIES) v1.37.0/kube-controller-manager
@@ -123,7 +124,7 @@ test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/
 
 .PHONY: chaos
 chaos: ## faults of all kinds for CHAOS_TIME, judged past the API servers, as root with nft (build tag "chaos"; docs/reliability.md)
-	@$(TESTBED_BUILD) $(TEST_BINARIES)
+	@$(TESTBED_BUILD) $(CHAOS_BINARIES)
 	go vet -tags chaos ./test/chaos
 	CHAOS_TIME='$(CHAOS_TIME)' CHAOS_SEED='$(CHAOS_SEED)' CHAOS_FAULTS='$(CHAOS_FAULTS)' \
 		go test -tags chaos -timeout 0 -count 1 -vet off -v -run '^TestChaos$$' ./test/chaos

@@ -24,11 +24,12 @@ import (
 // productGroup is the group ID of controllers and workers, by which the packet filter knows their connections.
 const productGroup = 4242
 
-// line is the way of one process of kube-migrator to the API servers: a proxy that injects faults, sends each request
-// to one of the servers, and notes what a worker does.
+// line is the machine of one process of kube-migrator: its clock, and its way to the API servers, a proxy that injects
+// faults, sends each request to one of the servers, and notes what a worker does.
 type line struct {
 	lab   *lab
 	proxy *testbed.Proxy
+	clock *clock
 	taken atomic.Bool
 	// worker is the name of the worker that uses the line; empty: none, or a controller.
 	worker atomic.Pointer[string]
@@ -48,7 +49,12 @@ func (l *lab) newLine() *line {
 		l.t.Errorf("start proxy: %v", err)
 		return nil
 	}
-	free := &line{lab: l, proxy: proxy}
+	clock, err := l.newClock()
+	if err != nil {
+		l.t.Errorf("make clock: %v", err)
+		return nil
+	}
+	free := &line{lab: l, proxy: proxy, clock: clock}
 	free.taken.Store(true)
 	l.lines = append(l.lines, free)
 	l.setRules()
@@ -135,7 +141,8 @@ func (c *controller) supervise(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		program, err := l.cluster.Launch(testbed.ProgramOptions{
-			Name: "controller", Path: binary, Group: productGroup, Env: []string{"KUBECONFIG=" + kubeconfig},
+			Name: "controller", Path: binary, Group: productGroup,
+			Env: []string{"KUBECONFIG=" + kubeconfig, c.line.clock.Env()},
 			Args: []string{
 				"controller", "--workers=jobs", "--worker-image=example.com/kube-migrator:chaos", settleTime,
 				"--retry-after=2s", "--lease-duration=10s",
@@ -160,11 +167,17 @@ func (c *controller) supervise(ctx context.Context) {
 	}
 }
 
-// present is the process that runs now; nil: none did yet.
-func (c *controller) present() *testbed.Program {
+// present is the process that runs now; without a program: none did yet.
+func (c *controller) present() present {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.program
+	return present{c.program, c.line}
+}
+
+// present is a process of kube-migrator, and where it runs.
+type present struct {
+	program *testbed.Program
+	line    *line
 }
 
 // writer is a client that creates, changes and deletes objects through one server all the time.

@@ -10,14 +10,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/test/chaos/plan"
 )
 
@@ -33,26 +32,10 @@ const (
 // repeated after a time that doubles with every failure, so this depends on how long faults lasted.
 const convergence = 6 * time.Minute
 
-// binary is the kube-migrator that runs, built from this tree.
+// binary is the kube-migrator that runs, built from this tree, with a clock that can be moved.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "kube-migrator-chaos-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
-	binary = filepath.Join(dir, "kube-migrator")
-	if out, err := exec.Command("go", "build", "-tags=grpcnotrace", "-o", binary,
-		"../../cmd/kube-migrator").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build kube-migrator: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(testbed.RunTests(m, &binary, true)) }
 
 // TestChaos is one run: faults and judgement for a time, then the end of all faults, and convergence.
 func TestChaos(t *testing.T) {

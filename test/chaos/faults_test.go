@@ -99,6 +99,8 @@ func (l *lab) heavy(ctx context.Context, s plan.Step, backup string) {
 		l.cut(ctx, etcdSet, etcdAddress(server.index), s.Hold)
 	case plan.CutServer:
 		l.cut(ctx, serverSet, server.Address(), s.Hold)
+	case plan.MoveServerClock:
+		l.moved(ctx, server.clock, s)
 	case plan.MoveStorage:
 		l.moveStorage(ctx, s)
 	case plan.Recreate:
@@ -322,9 +324,9 @@ func (l *lab) light(ctx context.Context) {
 // lightly carries out one light fault.
 func (l *lab) lightly(ctx context.Context, s plan.Step) {
 	switch s.Kind {
-	case plan.KillController, plan.EndController, plan.SuspendController:
+	case plan.KillController, plan.EndController, plan.SuspendController, plan.MoveControllerClock:
 		l.afflict(ctx, s, l.controllers[s.Target%len(l.controllers)].present())
-	case plan.KillWorker, plan.EndWorker, plan.SuspendWorker:
+	case plan.KillWorker, plan.EndWorker, plan.SuspendWorker, plan.MoveWorkerClock:
 		if workers := l.keeper.present(); len(workers) > 0 {
 			l.afflict(ctx, s, workers[s.Target%len(workers)])
 		}
@@ -341,7 +343,8 @@ func (l *lab) lightly(ctx context.Context, s plan.Step) {
 }
 
 // afflict does something to a process of kube-migrator.
-func (l *lab) afflict(ctx context.Context, s plan.Step, p *testbed.Program) {
+func (l *lab) afflict(ctx context.Context, s plan.Step, on present) {
+	p := on.program
 	if p == nil || !p.Running() {
 		return
 	}
@@ -352,6 +355,8 @@ func (l *lab) afflict(ctx context.Context, s plan.Step, p *testbed.Program) {
 		p.Kill()
 	case plan.EndController, plan.EndWorker:
 		p.Signal(syscall.SIGTERM)
+	case plan.MoveControllerClock, plan.MoveWorkerClock:
+		l.moved(ctx, on.line.clock, s)
 	default:
 		p.Signal(syscall.SIGSTOP)
 		wait(ctx, s.Hold)

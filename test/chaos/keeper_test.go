@@ -217,7 +217,7 @@ func (k *keeper) launch(w *worker, j *job) {
 	n.worker.Store(&name)
 	w.program, err = k.lab.cluster.Launch(testbed.ProgramOptions{
 		Name: "worker", Path: binary, Args: j.Spec.Template.Spec.Containers[0].Args, Group: productGroup,
-		Env: []string{"KUBECONFIG=" + kubeconfig},
+		Env: []string{"KUBECONFIG=" + kubeconfig, n.clock.Env()},
 	})
 	if err != nil {
 		k.lab.t.Errorf("start worker: %v", err)
@@ -255,15 +255,15 @@ func (k *keeper) end(w *worker) {
 }
 
 // present are the processes that run.
-func (k *keeper) present() (programs []*testbed.Program) {
+func (k *keeper) present() (all []present) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, uid := range slices.Sorted(maps.Keys(k.workers)) {
 		if w := k.workers[uid]; w.program != nil && w.program.Running() {
-			programs = append(programs, w.program)
+			all = append(all, present{w.program, w.line})
 		}
 	}
-	return programs
+	return all
 }
 
 // collect deletes the ConfigMaps whose owners are gone.

@@ -125,11 +125,15 @@ type lab struct {
 	judging sync.Mutex
 	judge   *judge.Judge
 	turns   judge.Turns
-	lives   []*life
-	amnesty time.Time       // nothing that was recorded before is judged
-	life    context.Context // until the run or a violation ends it
-	found   []string
-	again   *watching
+	clocks  judge.Clocks
+	// made is how many clocks there are, clockDir the folder of their files.
+	made     int
+	clockDir string
+	lives    []*life
+	amnesty  time.Time       // nothing that was recorded before is judged
+	life     context.Context // until the run or a violation ends it
+	found    []string
+	again    *watching
 
 	counting sync.Mutex
 	counts   map[string]int
@@ -146,6 +150,7 @@ type server struct {
 	index   int
 	edition int
 	holder  string     // the identity of the present process
+	clock   *clock     // nil where no fault moves it
 	mu      sync.Mutex // held by the one who does something to it
 	// ready: clients may be sent there. away: a load balancer has noticed that it does not answer.
 	ready, away atomic.Bool
@@ -160,7 +165,8 @@ type life struct {
 
 func newLab(t *testing.T, p plan.Plan) *lab {
 	t.Helper()
-	l := &lab{t: t, plan: p, key: 1, counts: map[string]int{}, raging: map[string][]testbed.Rule{}, began: time.Now()}
+	l := &lab{t: t, plan: p, key: 1, counts: map[string]int{}, raging: map[string][]testbed.Rule{}, began: time.Now(),
+		clockDir: t.TempDir()}
 	l.violated, l.fail = context.WithCancel(context.Background())
 	t.Cleanup(l.fail)
 	options := testbed.Options{
@@ -168,12 +174,21 @@ func newLab(t *testing.T, p plan.Plan) *lab {
 		EtcdFlags:        []string{"--listen-client-urls=http://0.0.0.0:2379"},
 		EncryptionConfig: encryption(1),
 	}
+	var serverClocks [servers]*clock
 	for i := range servers {
-		options.Servers = append(options.Servers, editions[0].options(i))
+		o := editions[0].options(i)
+		if p.Permitted(plan.MoveServerClock) {
+			var err error
+			if serverClocks[i], err = l.newClock(); err != nil {
+				t.Fatal(err)
+			}
+			o.Clock = &serverClocks[i].Clock
+		}
+		options.Servers = append(options.Servers, o)
 	}
 	l.cluster = testbed.New(t, options)
 	for i, s := range l.cluster.Servers {
-		server := &server{Server: s, index: i}
+		server := &server{Server: s, index: i, clock: serverClocks[i]}
 		server.ready.Store(true)
 		l.servers = append(l.servers, server)
 		l.lives = append(l.lives, &life{server: server, hash: bindings.Hash(editions[0].stores)})

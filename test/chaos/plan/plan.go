@@ -8,6 +8,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -20,20 +21,21 @@ type Kind string
 // The faults. Each ends after Step.Hold: what was ended starts again, what was cut is connected, what was wrong is
 // right.
 const (
-	KillServer    Kind = "server-kill"    // SIGKILL for an API server
-	EndServer     Kind = "server-end"     // SIGTERM for an API server
-	SuspendServer Kind = "server-suspend" // SIGSTOP and SIGCONT for an API server
-	KillEtcd      Kind = "etcd-kill"      // SIGKILL for etcd
-	SuspendEtcd   Kind = "etcd-suspend"   // SIGSTOP and SIGCONT for etcd
-	Restore       Kind = "etcd-restore"   // etcd goes back to a backup that was made earlier
-	RestoreBumped Kind = "etcd-bumped"    // the same, with a revision that is greater than ever before
-	CutEtcd       Kind = "cut-etcd"       // no packet between one API server and etcd
-	CutServer     Kind = "cut-server"     // no packet from controllers and workers to one API server
-	MoveStorage   Kind = "crd-flip"       // the storage version of the CustomResourceDefinition moves
-	Recreate      Kind = "crd-recreate"   // the CustomResourceDefinition is deleted, and made again
-	DropNamespace Kind = "namespace"      // a namespace with objects is deleted, and made again
-	RotateKey     Kind = "key-rotation"   // API servers get a new encryption key, and a migration is asked for
-	WebhookDown   Kind = "webhook-down"   // the conversion webhook fails
+	KillServer      Kind = "server-kill"    // SIGKILL for an API server
+	EndServer       Kind = "server-end"     // SIGTERM for an API server
+	SuspendServer   Kind = "server-suspend" // SIGSTOP and SIGCONT for an API server
+	KillEtcd        Kind = "etcd-kill"      // SIGKILL for etcd
+	SuspendEtcd     Kind = "etcd-suspend"   // SIGSTOP and SIGCONT for etcd
+	Restore         Kind = "etcd-restore"   // etcd goes back to a backup that was made earlier
+	RestoreBumped   Kind = "etcd-bumped"    // the same, with a revision that is greater than ever before
+	CutEtcd         Kind = "cut-etcd"       // no packet between one API server and etcd
+	CutServer       Kind = "cut-server"     // no packet from controllers and workers to one API server
+	MoveStorage     Kind = "crd-flip"       // the storage version of the CustomResourceDefinition moves
+	Recreate        Kind = "crd-recreate"   // the CustomResourceDefinition is deleted, and made again
+	DropNamespace   Kind = "namespace"      // a namespace with objects is deleted, and made again
+	MoveServerClock Kind = "server-clock"   // the clock of an API server is wrong by Step.By
+	RotateKey       Kind = "key-rotation"   // API servers get a new encryption key, and a migration is asked for
+	WebhookDown     Kind = "webhook-down"   // the conversion webhook fails
 
 	KillController    Kind = "controller-kill"    // SIGKILL for a controller, …
 	EndController     Kind = "controller-end"     // SIGTERM
@@ -41,6 +43,9 @@ const (
 	KillWorker        Kind = "worker-kill"        // … and for a worker
 	EndWorker         Kind = "worker-end"
 	SuspendWorker     Kind = "worker-suspend"
+
+	MoveControllerClock Kind = "controller-clock" // the clock of a controller is wrong by Step.By, …
+	MoveWorkerClock     Kind = "worker-clock"     // … and that of a worker
 
 	Slow        Kind = "requests-slow"    // requests of controllers and workers are delayed
 	Throttled   Kind = "requests-429"     // some get 429
@@ -56,10 +61,12 @@ var (
 	ofServers = []Kind{KillServer, KillServer, EndServer, EndServer, SuspendServer}
 	ofData    = []Kind{MoveStorage, MoveStorage, MoveStorage, Recreate, DropNamespace, KillEtcd, SuspendEtcd,
 		Restore, RestoreBumped}
-	ofNetwork = []Kind{CutEtcd, CutServer}
+	ofNetwork = []Kind{CutEtcd, CutServer, MoveServerClock}
 	ofKeys    = []Kind{RotateKey}
+	clocks    = []Kind{MoveServerClock, MoveControllerClock, MoveWorkerClock}
 	light     = []Kind{
 		KillController, EndController, SuspendController, KillWorker, KillWorker, EndWorker, SuspendWorker,
+		MoveControllerClock, MoveControllerClock, MoveWorkerClock, MoveWorkerClock,
 		Slow, Throttled, Unavailable, Expired, Reset, Unreachable, WebhookDown,
 	}
 )
@@ -96,9 +103,14 @@ type Step struct {
 	Target int
 	// Edition is the number of the edition in which a server returns.
 	Edition int
+	// By is how far a clock is moved, in whole seconds, forward or back.
+	By time.Duration
 }
 
 func (s Step) String() string {
+	if s.By != 0 {
+		return fmt.Sprintf("%s %d by %v for %s", s.Kind, s.Target, s.By, s.Hold.Round(time.Millisecond))
+	}
 	return fmt.Sprintf("%s %d for %s", s.Kind, s.Target, s.Hold.Round(time.Millisecond))
 }
 
@@ -182,10 +194,30 @@ func (p Plan) permitted(steps []Step) []Step {
 }
 
 func (p Plan) draw(r *rand.Rand, kinds []Kind, least, most, longest time.Duration) Step {
-	return Step{
+	s := Step{
 		Kind: kinds[r.IntN(len(kinds))], Pause: between(r, least, most), Hold: between(r, 0, longest),
 		Target: r.IntN(max(p.Servers, 8)), Edition: r.IntN(p.Editions),
 	}
+	if slices.Contains(clocks, s.Kind) {
+		s.Hold *= clockHold
+		s.By = distance(r)
+	}
+	return s
+}
+
+// clockHold is how much longer a clock stays wrong than other faults last.
+const clockHold = 5
+
+// MostMoved is the most that a clock is moved by.
+const MostMoved = 6 * time.Hour
+
+// distance is between a second and MostMoved, forward or back; each order of magnitude is as likely as the others.
+func distance(r *rand.Rand) time.Duration {
+	by := time.Duration(math.Exp(r.Float64()*math.Log(MostMoved.Seconds()))) * time.Second
+	if r.IntN(2) == 0 {
+		return -by
+	}
+	return by
 }
 
 func between(r *rand.Rand, least, most time.Duration) time.Duration {

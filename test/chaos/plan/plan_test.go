@@ -33,7 +33,15 @@ func TestAPlanFollowsFromItsSeed(t *testing.T) {
 
 func TestEveryFaultIsDrawnWithinItsBounds(t *testing.T) {
 	drawn := map[Kind]int{}
+	var least, most time.Duration
 	p := newPlan(3)
+	checkClock := func(s Step) {
+		moved := s.Kind == MoveServerClock || s.Kind == MoveControllerClock || s.Kind == MoveWorkerClock
+		if by := s.By.Abs(); moved && (by < time.Second || by > MostMoved || by%time.Second != 0) || !moved && by != 0 {
+			t.Errorf("step %+v moves a clock by %v", s, s.By)
+		}
+		least, most = min(least, s.By), max(most, s.By)
+	}
 	for n := range 200 {
 		w := p.Wave(n)
 		if len(w.Lanes) != p.Servers+3 || w.Calm < 20*time.Second || w.Edition >= p.Editions {
@@ -42,6 +50,7 @@ func TestEveryFaultIsDrawnWithinItsBounds(t *testing.T) {
 		for i, lane := range w.Lanes {
 			for _, s := range lane {
 				drawn[s.Kind]++
+				checkClock(s)
 				if i < p.Servers && s.Target != i {
 					t.Errorf("a step of server %d is aimed at %d", i, s.Target)
 				}
@@ -59,6 +68,10 @@ func TestEveryFaultIsDrawnWithinItsBounds(t *testing.T) {
 		if s.Pause <= 0 {
 			t.Errorf("light fault %+v comes without a pause", s)
 		}
+		checkClock(s)
+	}
+	if least > -time.Hour || most < time.Hour {
+		t.Errorf("clocks are moved by %v to %v, want hours both ways", least, most)
 	}
 	for _, k := range All() {
 		if drawn[k] == 0 {
