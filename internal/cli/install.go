@@ -21,9 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/install"

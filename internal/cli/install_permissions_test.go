@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/install"
+	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -118,7 +119,7 @@ func (i *installer) checkWorker() {
 		i.may(worker, "create", "", "serviceaccounts/token", "kube-migrator") {
 		t.Error("of what finds aggregated API servers the worker may list addresses, and not get tokens of any account")
 	}
-	if token, err := agreement.AccountToken(worker, "kube-migrator")(t.Context()); token == "" {
+	if token, err := discovery.Tokens(worker, "kube-migrator")(t.Context()); token == "" {
 		t.Errorf("the worker gets no token for discovery (%v)", err)
 	}
 	if !i.may(worker, "update", "", "configmaps", "kube-migrator") ||

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"

@@ -11,7 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -72,7 +72,7 @@ func (o Options) bindings() []*admissionregistrationv1.ValidatingAdmissionPolicy
 func (o Options) unchanged() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	token := all(
 		"request.operation == 'CREATE'", isResource("", "serviceaccounts"), isSubresource("token"), o.inNamespace(),
-		"has(request.name)", is("request.name", agreement.DiscoveryAccount),
+		"has(request.name)", is("request.name", discovery.Account),
 		fmt.Sprintf("has(object.spec.expirationSeconds) && object.spec.expirationSeconds <= %d && "+
 			"(!has(object.spec.boundObjectRef) || object.spec.boundObjectRef == null)", longestTokenOfOurs),
 	)

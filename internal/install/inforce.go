@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 )
 
 // Guardable reports whether the API server serves what the guard consists of: releases from 1.30 on do.
@@ -120,7 +120,7 @@ func (i *Installation) verifyGuard(ctx context.Context, namespace string) error 
 // probe asks once whether the guard is in force.
 func (i *Installation) probe(ctx context.Context, namespace string) (inForce bool, state string, err error) {
 	path, err := apipath.Object(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), namespace,
-		agreement.DiscoveryAccount, "token")
+		discovery.Account, "token")
 	if err != nil {
 		return false, "", err
 	}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
@@ -79,7 +79,7 @@ var workerNamespaceRules = []rbacv1.PolicyRule{
 // anything.
 func discoveryTokens() rbacv1.PolicyRule {
 	tokens := rule("", on("serviceaccounts/token"), "create")
-	tokens.ResourceNames = []string{agreement.DiscoveryAccount}
+	tokens.ResourceNames = []string{discovery.Account}
 	return tokens
 }
 

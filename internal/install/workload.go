@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 )
 
 const (
@@ -52,7 +52,7 @@ func (o Options) serviceAccounts() []*corev1.ServiceAccount {
 	return []*corev1.ServiceAccount{
 		account(componentController, ControllerAccount),
 		account(componentWorker, WorkerAccount),
-		account(componentInstall, agreement.DiscoveryAccount), // has no role, and no pod uses it
+		account(componentInstall, discovery.Account), // has no role, and no pod uses it
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 

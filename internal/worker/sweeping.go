@@ -9,7 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -82,7 +83,7 @@ func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
 		return nil, err
 	}
 	servers, err := agreement.New(s.run.config, resource.Target(), agreement.Options{
-		DiscoveryToken: agreement.AccountToken(s.run.client, s.run.Namespace), ShutdownDelay: s.run.ShutdownDelay,
+		DiscoveryToken: discovery.Tokens(s.run.client, s.run.Namespace), ShutdownDelay: s.run.ShutdownDelay,
 	})
 	if err != nil {
 		return nil, err

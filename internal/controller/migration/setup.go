@@ -49,10 +49,11 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/controller/scrape"
+	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -253,7 +254,7 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 		return err
 	}
 	servers, err := agreement.NewObserver(config, agreement.Options{
-		DiscoveryToken: agreement.AccountToken(restClient, o.Namespace), ShutdownDelay: o.ShutdownDelay,
+		DiscoveryToken: discovery.Tokens(restClient, o.Namespace), ShutdownDelay: o.ShutdownDelay,
 	})
 	if err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/internal/worker"

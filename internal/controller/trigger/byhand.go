@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"

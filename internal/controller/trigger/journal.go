@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 )
 
 // definition is one state of a CustomResourceDefinition's spec. The zero value: it is gone.

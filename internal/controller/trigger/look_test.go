@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )

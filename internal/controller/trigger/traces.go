@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 )

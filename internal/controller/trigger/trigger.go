@@ -32,9 +32,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/kube-migrator/kube-migrator/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -89,7 +90,7 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 		return err
 	}
 	servers, err := agreement.NewObserver(config, agreement.Options{
-		DiscoveryToken: agreement.AccountToken(restClient, o.Namespace), ShutdownDelay: o.ShutdownDelay,
+		DiscoveryToken: discovery.Tokens(restClient, o.Namespace), ShutdownDelay: o.ShutdownDelay,
 	})
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -269,12 +270,12 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		}
 		for _, e := range behind {
 			e.review = func(token string) bool {
-				return reviewed(t, cluster, token) == "system:serviceaccount:default:"+DiscoveryAccount
+				return reviewed(t, cluster, token) == "system:serviceaccount:default:"+discovery.Account
 			}
 			defer func() { e.review = nil }()
 		}
 		asked := func() (*Observer, string) {
-			token := AccountToken(client, "default")
+			token := discovery.Tokens(client, "default")
 			o, err := NewObserver(config(), Options{DiscoveryToken: token})
 			if err != nil {
 				t.Fatal(err)
@@ -290,8 +291,8 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		if e, _ := look(t, o.For(flunders)); e.Evidence != migrate.Sampled || token != "" {
 			t.Errorf("without the account: %+v with token %q", e, token)
 		}
-		write(t, cluster, "/api/v1/namespaces/default/serviceaccounts", DiscoveryAccount, map[string]any{
-			"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": DiscoveryAccount},
+		write(t, cluster, "/api/v1/namespaces/default/serviceaccounts", discovery.Account, map[string]any{
+			"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": discovery.Account},
 		})
 		o, token = asked()
 		if e, explanation := look(t, o.For(flunders)); e.Evidence != migrate.Observed {
