@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures kube-migrator beside other migrators and beside the ceiling, a bare generator of the requests
+// Command bench measures kube-migrator next to other migrators and the ceiling, a bare generator of the requests
 // that it sends, on one real API server and one etcd.
 //
 // Every contestant runs in every round, in an order that rotates from round to round, over the same objects, which are
@@ -202,7 +202,7 @@ func (b *bench) measureAll(ctx context.Context) (err error) {
 	return b.wire(ctx, b.largeObjects, b.large)
 }
 
-// idle measures API server and etcd while nobody asks them anything.
+// idle measures API server and etcd while no one asks them anything.
 func (b *bench) idle(ctx context.Context) (float64, error) {
 	s := sampling(ctx, b.lab.cluster, nil)
 	select {

@@ -21,7 +21,7 @@ type Report struct {
 	Objects int    `json:"objects"`
 	Bytes   int    `json:"bytesPerObject"`
 	Rounds  int    `json:"rounds"`
-	// IdleCPU is the share of one processor that API server and etcd use when nobody asks them anything. It is not
+	// IdleCPU is the share of one processor that API server and etcd use when no one asks them anything. It is not
 	// subtracted.
 	IdleCPU float64 `json:"idleCPU"`
 	// CeilingConcurrency is the number of requests in flight at which the ceiling was highest; Calibration is how it

@@ -49,7 +49,7 @@ func TestRatiosAreMissedOnTheWrongSideOfTheirTargets(t *testing.T) {
 	}
 	got := ratios(slow)
 	if len(got) != 2 {
-		t.Fatalf("got %d ratios, want the 2 that have somebody to compare with: %+v", len(got), got)
+		t.Fatalf("got %d ratios, want the 2 that have someone to compare with: %+v", len(got), got)
 	}
 	for _, r := range got {
 		if r.Reached {

@@ -23,7 +23,7 @@ func TestPublishersOnARealServer(t *testing.T) {
 	c := testbed.New(t, testbed.Options{
 		Servers: []testbed.ServerOptions{{Flags: []string{"--runtime-config=internal.apiserver.k8s.io/v1alpha1=true"}}},
 	})
-	if err := c.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+	if err := c.InstallCRDs(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range storageversion.OnARealServer {

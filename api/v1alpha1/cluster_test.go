@@ -37,7 +37,7 @@ type cluster struct {
 func newCluster(t *testing.T, options testbed.Options) *cluster {
 	t.Helper()
 	c := &cluster{Cluster: testbed.New(t, options), t: t}
-	if err := c.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+	if err := c.InstallCRDs(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
 	}
 	var err error

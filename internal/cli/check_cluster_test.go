@@ -72,7 +72,7 @@ func TestCheckOnRealClusters(t *testing.T) {
 	c.do(t, http.MethodPost, "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups",
 		`{"metadata":{"name":"a"},"spec":{"schedulingPolicy":{"basic":{}}}}`)
 	t.Run("without an installation", c.bare)
-	if err := c.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+	if err := c.InstallCRDs(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("by StorageStates", c.byStates)

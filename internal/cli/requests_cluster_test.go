@@ -105,7 +105,7 @@ func TestCommandsOnARealCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("without an installation every command says what to do", a.notInstalled)
-	if err := a.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+	if err := a.InstallCRDs(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("request asks once, and again", a.requesting)

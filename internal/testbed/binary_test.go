@@ -171,7 +171,7 @@ func TestBinaryRefusesWhatIsNotPinned(t *testing.T) {
 	for name, ask := range map[string][2]string{
 		"a release without a folder":  {"v1.2.3", "etcd"},
 		"a release of another form":   {"1.37", "etcd"},
-		"a binary that nobody builds": {"v1.37.0", "kubeadm"},
+		"a binary that no one builds": {"v1.37.0", "kubeadm"},
 	} {
 		if path, err := Binary(t.Context(), Release(ask[0]), ask[1], &bytes.Buffer{}); err == nil {
 			t.Errorf("%s: got %s, want an error", name, path)

@@ -35,7 +35,7 @@ type Bulk struct {
 	Bytes int
 	// Labels are on every object.
 	Labels map[string]string
-	// Spec holds fields of spec beside color, size and payload.
+	// Spec holds fields of spec besides color, size and payload.
 	Spec map[string]any
 }
 

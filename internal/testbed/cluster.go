@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package testbed runs real Kubernetes control planes on this machine: etcd and kube-apiservers that are built from
-// pinned Go modules, a proxy between client and server that injects faults, and what tests need beside: raw etcd
+// pinned Go modules, a proxy between client and server that injects faults, and what else tests need: raw etcd
 // values, objects in bulk, snapshots.
 //
 // It owns every process that it starts, and everything that knows how a Kubernetes binary is built and started. It is
@@ -69,7 +69,7 @@ type Options struct {
 	// Node makes the cluster fit for a node (NewNode): Isolated, with pods' ServiceAccounts, and API servers that reach
 	// a kubelet.
 	Node bool
-	// Users are users beside Admin; they have no rights but those that RBAC gives them.
+	// Users are users in addition to Admin; they have no rights but those that RBAC gives them.
 	Users []User
 	// EncryptionConfig is the content of the file for --encryption-provider-config; empty for no such flag. See
 	// EncryptionConfig.
@@ -101,7 +101,7 @@ func (o ServerOptions) command() string {
 	return "kube-apiserver"
 }
 
-// User is somebody who may authenticate with a token.
+// User is someone who may authenticate with a token.
 type User struct {
 	Name   string
 	Groups []string

@@ -36,7 +36,7 @@ func Latency(d time.Duration) Fault {
 	}}
 }
 
-// Overtaken calls the functions before the server sees a request: somebody else gets ahead of it.
+// Overtaken calls the functions before the server sees a request: someone else gets ahead of it.
 func Overtaken(first ...func()) Fault {
 	return Fault{Name: "overtaken", apply: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		call(first)
@@ -199,7 +199,7 @@ func reset(r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// discard takes an answer that nobody gets.
+// discard takes an answer that no one gets.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }

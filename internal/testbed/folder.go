@@ -32,7 +32,7 @@ func newFolder() (*folder, error) {
 		return nil, err
 	}
 	f := &folder{path: path}
-	// The file gets its name when it is locked, so that nobody sees it unlocked while its owner lives.
+	// The file gets its name when it is locked, so that no one sees it unlocked while its owner lives.
 	unnamed := filepath.Join(path, ownerFile+".new")
 	if f.owner, err = os.Create(unnamed); err == nil {
 		if err = syscall.Flock(int(f.owner.Fd()), syscall.LOCK_EX); err == nil {
@@ -63,7 +63,7 @@ func (f *folder) remove() {
 	}
 }
 
-// removeOrphans removes the folders whose owners are dead. What cannot be removed stays: it harms nobody but the disk.
+// removeOrphans removes the folders whose owners are dead. What cannot be removed stays: it harms no one but the disk.
 func removeOrphans(dir string) {
 	owners, err := filepath.Glob(filepath.Join(dir, folderPrefix+"*", ownerFile))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-const definitionsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+const crdsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 
 // definition is what of a CustomResourceDefinition the invariants speak about.
 type definition struct {
@@ -66,18 +66,18 @@ func (c *Cluster) CheckInvariants(ctx context.Context) error {
 			return fmt.Errorf("check invariants: %w", err)
 		}
 	}
-	var definitions []definition
+	var crds []definition
 	var violations []error
-	revision, err := c.eachRaw(ctx, definitionsPrefix, 0, func(key string, value []byte, _ int64) {
+	revision, err := c.eachRaw(ctx, crdsPrefix, 0, func(key string, value []byte, _ int64) {
 		if strings.HasPrefix(storedVersion(value), "enc:") {
-			return // and so are its objects, for only a wildcard encrypts definitions
+			return // and so are its objects, for only a wildcard encrypts CRDs
 		}
 		var d definition
 		if err := json.Unmarshal(value, &d); err != nil {
 			violations = append(violations, fmt.Errorf("decode %s: %w", key, err))
 			return
 		}
-		definitions = append(definitions, d)
+		crds = append(crds, d)
 	})
 	if err != nil {
 		return fmt.Errorf("check invariants: %w", err)
@@ -86,7 +86,7 @@ func (c *Cluster) CheckInvariants(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("check invariants: %w", err)
 	}
-	for _, d := range definitions {
+	for _, d := range crds {
 		held := map[string]int{}
 		_, err := c.eachRaw(ctx, d.prefix(), revision,
 			func(_ string, value []byte, _ int64) { held[storedVersion(value)]++ })

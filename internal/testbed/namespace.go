@@ -22,7 +22,7 @@ type namespace struct {
 	machine []*os.File // of a node's first process, in the order of machineNamespaces; nil for those of this process
 }
 
-// machineNamespaces are what a node has of its own beside the network.
+// machineNamespaces are what a node has of its own besides the network.
 var machineNamespaces = []struct {
 	file, option string // in /proc, and of nsenter
 	flag         int
@@ -215,7 +215,7 @@ func (ns *namespace) close() {
 	}
 }
 
-// reservation holds a loopback port for a process that listens with SO_REUSEPORT, so that nobody else gets the port
+// reservation holds a loopback port for a process that listens with SO_REUSEPORT, so that no one else gets the port
 // before it has started or while it restarts. The holder does not listen: while the process is down, connections are
 // refused.
 type reservation struct {

@@ -85,7 +85,7 @@ func TestNothingIsLeftWhenTheProcessIsKilled(t *testing.T) {
 	}
 }
 
-// alive tells whether a process exists and is more than a zombie that nobody has waited for.
+// alive tells whether a process exists and is more than a zombie that no one has waited for.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.HasPrefix(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " Z")

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -43,7 +45,7 @@ func (k Kind) Hash(apiVersion string) string {
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// Truth is, as of one moment, what etcd holds of a resource beside what is recorded of it.
+// Truth is, as of one moment, what etcd holds of a resource, and what is recorded of it.
 type Truth struct {
 	// Revision is etcd's. Everything else was read at it.
 	Revision int64
@@ -151,7 +153,7 @@ func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
 			return t, err
 		}
 	}
-	found, err := c.Etcd.client.Get(ctx, definitionsPrefix+k.Name(), clientv3.WithRev(t.Revision))
+	found, err := c.Etcd.client.Get(ctx, crdsPrefix+k.Name(), clientv3.WithRev(t.Revision))
 	if err != nil {
 		return t, fmt.Errorf("read CustomResourceDefinition %s: %w", k.Name(), err)
 	}
@@ -288,3 +290,37 @@ func (c *Cluster) storedStates(ctx context.Context, revision int64) (map[string]
 	}
 	return states, nil
 }
+
+// Value is what one raw value of etcd says of an object.
+type Value struct {
+	Object
+	// Version is the apiVersion that it is stored in, in the words of Cluster.StoredVersions.
+	Version string
+	// Annotations are metadata.annotations; nil for an opaque value.
+	Annotations map[string]string
+}
+
+// ReadValue decodes a raw value of etcd.
+func ReadValue(raw []byte) (Value, error) {
+	object, err := readObject(raw)
+	v := Value{Object: object, Version: storedVersion(raw)}
+	if err != nil || object.Opaque {
+		return v, err
+	}
+	var partial metav1.PartialObjectMetadata
+	if bytes.HasPrefix(raw, protobufMagic) {
+		var envelope runtime.Unknown
+		if err := envelope.Unmarshal(raw[len(protobufMagic):]); err != nil {
+			return v, err
+		}
+		err = partial.Unmarshal(envelope.Raw)
+	} else {
+		err = json.Unmarshal(raw, &partial)
+	}
+	v.Annotations = partial.Annotations
+	return v, err
+}
+
+// Differences names what is not the same about an object that has been stored again: "uid", "generation",
+// "managedFields", "content". None of it may come of a sweep (I3). Opaque values are not compared.
+func (o Object) Differences(now Object) []string { return o.changes(now) }

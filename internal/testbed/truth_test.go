@@ -18,7 +18,7 @@ func TestUncoveredIsWhatNobodyAccountsFor(t *testing.T) {
 	}{
 		"claimed":                 {claimed: []string{v2, v1}},
 		"claimed and shown":       {claimed: []string{v1}, shown: []string{v3, v2}},
-		"nobody knows":            {claimed: []string{unknownHash}},
+		"no one knows":            {claimed: []string{unknownHash}},
 		"one is missing":          {claimed: []string{v1, v3}, want: []string{"demo.example.com/v2"}},
 		"shown, but not what was": {shown: []string{v2}, want: []string{"demo.example.com/v1"}},
 	} {
@@ -60,7 +60,7 @@ func TestEveryWayInWhichARecordCanBeWrongIsNamed(t *testing.T) {
 			want: []string{"I1 violated: etcd holds 2 objects as " + v2,
 				"I1 violated: API servers are recorded as writing " + kind.Hash(v2)},
 		},
-		"nobody can name what is stored": {
+		"no one can name what is stored": {
 			truth: Truth{Held: map[string]int{v1: 1}, Claimed: []string{unknownHash},
 				Seen: hashes(v2), Stored: []string{v1}},
 		},

@@ -27,7 +27,7 @@ const (
 	WidgetsPrefix = "/registry/" + WidgetGroup + "/widgets/"
 )
 
-const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 // Widgets says how the demo resource is defined.
 type Widgets struct {
@@ -42,7 +42,7 @@ type Widgets struct {
 	Spec map[string]any
 }
 
-// InstallWidgets creates the definition of the demo resource and waits until every running server serves it.
+// InstallWidgets creates the CRD of the demo resource and waits until every running server serves it.
 func (c *Cluster) InstallWidgets(ctx context.Context, w Widgets) error {
 	if w.Storage == "" {
 		w.Storage = "v1"
@@ -54,7 +54,7 @@ func (c *Cluster) InstallWidgets(ctx context.Context, w Widgets) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.request(ctx, http.MethodPost, definitionsPath, body); err != nil {
+	if _, err := c.request(ctx, http.MethodPost, crdsPath, body); err != nil {
 		return fmt.Errorf("create definition of widgets: %w", err)
 	}
 	for _, version := range w.Served {
@@ -130,15 +130,15 @@ func (c *Cluster) MoveStorage(ctx context.Context, name, version string) error {
 
 // EditDefinition reads a CustomResourceDefinition, applies an edit and writes it back; it returns what was written.
 func (c *Cluster) EditDefinition(ctx context.Context, name string, edit func(definition map[string]any)) (map[string]any, error) {
-	return c.edit(ctx, definitionsPath+"/"+name, edit)
+	return c.edit(ctx, crdsPath+"/"+name, edit)
 }
 
 // EditDefinitionStatus is EditDefinition for the status.
 func (c *Cluster) EditDefinitionStatus(ctx context.Context, name string, edit func(definition map[string]any)) (map[string]any, error) {
-	return c.edit(ctx, definitionsPath+"/"+name+"/status", edit)
+	return c.edit(ctx, crdsPath+"/"+name+"/status", edit)
 }
 
-// edit tries again on a conflict: the API server itself writes the status of a definition.
+// edit tries again on a conflict: the API server itself writes the status of a CRD.
 func (c *Cluster) edit(ctx context.Context, path string, edit func(map[string]any)) (map[string]any, error) {
 	for {
 		raw, err := c.request(ctx, http.MethodGet, path, nil)

@@ -209,7 +209,7 @@ func (l *lab) prepare() {
 	web, err := l.cluster.Serve(http.HandlerFunc(l.convert))
 	if err == nil {
 		l.hookURL = web.URL
-		err = l.cluster.InstallDefinitions(ctx, config.CRDs)
+		err = l.cluster.InstallCRDs(ctx, config.CRDs)
 	}
 	if err == nil {
 		err = l.cluster.InstallWidgets(ctx, testbed.Widgets{ConversionURL: l.hookURL})

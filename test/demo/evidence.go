@@ -119,7 +119,7 @@ func (e *evidence) judge() (problems []string) {
 		}
 	}
 	if !slices.Equal(e.after.storedVersions, []string{"v2"}) {
-		problem("the definition of widgets claims that %v are stored", e.after.storedVersions)
+		problem("the CRD of widgets claims that %v are stored", e.after.storedVersions)
 	}
 	if n := e.after.of(widgets, ""); n != int64(e.listed) {
 		problem("etcd holds %s widgets, but without v1 kubectl lists %s", render.Count(n),

@@ -127,7 +127,7 @@ func TestNothingIsProvenWhere(t *testing.T) {
 				delete(e.after.objects[widgets], "/registry/w/a")
 			}, "the audit counts 2 objects of widgets.demo.example.com, but 1 were compared",
 		},
-		"the definition still claims the old version": {
+		"the CRD still claims the old version": {
 			func(e *evidence) { e.after.storedVersions = []string{"v1", "v2"} }, "claims that [v1 v2] are stored",
 		},
 		"not every object is listed without the old version": {

@@ -88,7 +88,7 @@ func policyList(n int) map[string]any {
 			"spec": map[string]any{
 				"failurePolicy": "Fail", "reinvocationPolicy": "IfNeeded",
 				"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-					"apiGroups": []string{"nobody.example.com"}, "apiVersions": []string{"v1"},
+					"apiGroups": []string{"unused.example.com"}, "apiVersions": []string{"v1"},
 					"operations": []string{"CREATE"}, "resources": []string{"things"},
 				}}},
 				"mutations": []any{map[string]any{
@@ -138,7 +138,7 @@ func (s *story) lookBefore(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	s.say("\nOnly definitions of custom resources record what is stored. audit reads etcd itself, past the API server:")
+	s.say("\nOnly CRDs record what is stored. audit reads etcd itself, past the API server:")
 	if _, err := s.run(ctx, command{
 		line: s.audit(), exit: 2, why: "objects are stale",
 		shown: func(i int, line string) bool { return i == 0 || strings.HasSuffix(line, "stale\n") },
@@ -155,7 +155,7 @@ func (s *story) audit(more ...string) []string {
 	return append([]string{"kube-migrator", "audit", "--etcd-endpoints", s.cluster.Etcd.Endpoint()}, more...)
 }
 
-// look reads what is stored, in three ways: our audit, the definition's claim, and the objects' identity.
+// look reads what is stored, in three ways: our audit, the CRD's claim, and the objects' identity.
 func (s *story) look(ctx context.Context, into *look, file string) error {
 	raw, err := s.run(ctx, command{line: s.audit("-o", "json"), into: file, anyExit: true})
 	if err != nil {
@@ -183,10 +183,10 @@ func (s *story) look(ctx context.Context, into *look, file string) error {
 
 func (s *story) migrate(ctx context.Context) error {
 	s.chapter("The migration")
-	s.say(`Each object gets an empty patch: the API server reads it and stores it anew. Nothing is created, deleted or edited.
+	s.say(`Each object gets an empty patch: the API server reads it and stores it again. Nothing is created, deleted or edited.
 --verify adds a second pass, in which no object may move.
 --settle-time is how long the API servers must have agreed on a version before anything is concluded. The default of 2 minutes
-covers requests that were under way when the version changed. Here is one API server that nobody else uses: ` + s.size.settleTime.String() + ` will do.`)
+covers requests that were under way when the version changed. Here is one API server that no one else uses: ` + s.size.settleTime.String() + ` will do.`)
 	_, err := s.run(ctx, command{line: []string{
 		"kube-migrator", "migrate", "widgets", "mutatingadmissionpolicies", "--verify", "--settle-time=" +
 			s.size.settleTime.String(), "--reason", "upgrade",
@@ -203,7 +203,7 @@ func (s *story) lookAfter(ctx context.Context) error {
 // removeOldVersion does what Kubernetes refused before, and reads everything through what is left.
 func (s *story) removeOldVersion(ctx context.Context) error {
 	s.chapter("The old version can go")
-	s.say("What was refused before is allowed as soon as the definition no longer claims that v1 is stored:")
+	s.say("What was refused before is allowed as soon as the CRD no longer claims that v1 is stored:")
 	drop := dropV1()
 	drop.anyExit = true
 	if _, err := s.run(ctx, drop); err != nil {

@@ -61,7 +61,7 @@ func (t *terminal) enter(cluster *testbed.Cluster) error {
 	if err := os.Mkdir(t.dir, 0o700); err != nil {
 		return fmt.Errorf("make home folder: %w", err)
 	}
-	// A copy, because the original may be built anew while the demo runs.
+	// A copy, because the original may be built again while the demo runs.
 	t.programs["kube-migrator"] = filepath.Join(cluster.Dir(), "kube-migrator")
 	if err := os.WriteFile(t.programs["kube-migrator"], t.migrator, 0o700); err != nil {
 		return fmt.Errorf("copy kube-migrator: %w", err)

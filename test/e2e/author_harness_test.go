@@ -19,7 +19,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// authorTools puts what the author of an operator has beside kube-migrator, where cli.shell finds it: api-migrator and
+// authorTools puts what the author of an operator has besides kube-migrator, where cli.shell finds it: api-migrator and
 // kubectl.
 var authorTools = sync.OnceValue(func() error {
 	build := exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(binary), "api-migrator"),
@@ -64,7 +64,7 @@ const (
 	configsV2        = "operators.example.com/v2"
 )
 
-// installOld puts the definition into the cluster as users have it: brought to v1, with the one version v1.
+// installOld puts the CRD into the cluster as users have it: converted to apiextensions.k8s.io/v1, with the one version v1.
 func (a *author) installOld() {
 	a.t.Helper()
 	a.shell(0, `cp "$PROJECT/`+configManifest+

@@ -29,7 +29,7 @@ func TestMutatingAdmissionPoliciesMoveFromV1beta1ToV1(t *testing.T) {
 		fields: map[string]any{"spec": map[string]any{
 			"failurePolicy": "Fail", "reinvocationPolicy": "IfNeeded",
 			"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-				"apiGroups": []string{"nobody.example.com"}, "apiVersions": []string{"v1"},
+				"apiGroups": []string{"unused.example.com"}, "apiVersions": []string{"v1"},
 				"operations": []string{"CREATE"}, "resources": []string{"things"},
 			}}},
 			"mutations": []any{map[string]any{

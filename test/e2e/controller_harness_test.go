@@ -26,7 +26,7 @@ const (
 	widgetsName  = "widgets." + testbed.WidgetGroup
 
 	// patience is how long a test waits for what has to happen. It is a guard against hanging, and no requirement:
-	// tests run beside each other, and a sweep beside busy API servers is slow on purpose.
+	// tests run at the same time, and a sweep next to busy API servers is slow on purpose.
 	patience = 5 * time.Minute
 )
 
@@ -45,7 +45,7 @@ func newControlled(t *testing.T, cluster *testbed.Cluster) *controlled {
 		t.Fatal(err)
 	}
 	c := &controlled{T: t, cluster: cluster, kubeconfig: kubeconfig}
-	if err := cluster.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+	if err := cluster.InstallCRDs(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
 	}
 	do(t, cluster, http.MethodPost, "/api/v1/namespaces",
@@ -90,7 +90,7 @@ func (c *controlled) show(p *process) {
 	}
 }
 
-// launch starts a controller for somebody who sees to its end.
+// launch starts a controller for someone who sees to its end.
 func (c *controlled) launch(arguments ...string) *process {
 	c.Helper()
 	log := filepath.Join(c.TempDir(), "controller.log")
@@ -206,7 +206,7 @@ func inPhase(phase v1alpha1.Phase) func(*v1alpha1.StorageVersionMigration) bool 
 	return func(m *v1alpha1.StorageVersionMigration) bool { return m.Status.State == phase }
 }
 
-// rewrote waits until some of the widgets are stored anew, and returns how many.
+// rewrote waits until some of the widgets are stored again, and returns how many.
 func (c *controlled) rewrote(least int) int {
 	c.Helper()
 	n := 0

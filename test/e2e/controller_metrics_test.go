@@ -18,7 +18,7 @@ import (
 
 func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	t.Parallel()
-	const n, user = 100, "nobody-in-particular"
+	const n, user = 100, "unknown-user"
 	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: user}}})
 	installStale(t, cluster, testbed.Bulk{Count: n}, testbed.Widgets{})
 	c := newControlled(t, cluster)
@@ -34,7 +34,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	}
 	address := "https://" + metrics + "/metrics"
 	for who, want := range map[string]int{"": http.StatusUnauthorized,
-		"a token that nobody has":                     http.StatusUnauthorized,
+		"a token that no one has":                     http.StatusUnauthorized,
 		cluster.Servers[0].ConfigAs(user).BearerToken: http.StatusForbidden} {
 		if code, body := fetch(t, address, who); code != want || strings.Contains(body, "kube_migrator") {
 			t.Errorf("with token %q: %d %.200s, want %d", who, code, body, want)
@@ -108,7 +108,7 @@ func wantUnimpressed(t *testing.T, pid int, address string) {
 	}
 }
 
-// freeAddress is one that nobody listens on.
+// freeAddress is one that no one listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

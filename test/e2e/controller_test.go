@@ -182,7 +182,7 @@ func TestPauseResumeAndDelete(t *testing.T) {
 	c.rewrote(atRest + 200)
 	m = c.until(widgetsName, "running", inPhase(v1alpha1.PhaseRunning))
 	if p := m.Status.Progress; p.Rewritten < int64(atRest) || p.Current > 500 {
-		t.Errorf("resumed with %+v after %d were rewritten: it began anew", p, atRest)
+		t.Errorf("resumed with %+v after %d were rewritten: it started over", p, atRest)
 	}
 	if m.Status.Run.Attempt != 1 {
 		t.Errorf("attempt %d after a pause", m.Status.Run.Attempt)
@@ -389,7 +389,7 @@ func TestAMissingPermissionIsNamedAndOthersGoOn(t *testing.T) {
 	c.controller()
 	c.ask(v1alpha1.StorageVersionMigrationSpec{})
 	c.ask(v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Resource: "configmaps"}})
-	for _, name := range []string{widgetsName, "configmaps"} { // nothing starts beside what cannot be seen (I8)
+	for _, name := range []string{widgetsName, "configmaps"} { // nothing starts next to what cannot be seen (I8)
 		c.until(name, "blocked by the unseen", func(m *v1alpha1.StorageVersionMigration) bool {
 			return m.Status.State == v1alpha1.PhaseWaiting &&
 				strings.Contains(m.Status.Summary, "cannot list resource \"storageversionmigrations\" in API group "+
@@ -519,7 +519,7 @@ func TestAnInTreeMigrationOfTheSameResourceIsWaitedFor(t *testing.T) {
 	if !strings.Contains(m.Status.Summary, "theirs") {
 		t.Errorf("summary %q does not name whom it waits for", m.Status.Summary)
 	}
-	if held := c.wantStill("somebody else migrates"); held != 0 {
+	if held := c.wantStill("someone else migrates"); held != 0 {
 		t.Errorf("%d widgets were rewritten", held)
 	}
 	do(t, c.cluster, http.MethodDelete, inTree+"/theirs", nil)

@@ -89,7 +89,7 @@ func TestTheAttemptAfterARunOfAnotherEpochWaitsForItsTurn(t *testing.T) {
 		t.Errorf("two runs are at work: %v", c.checkpoints())
 	}
 	do(t, c.cluster, http.MethodDelete, migrations+"/configmaps", nil)
-	// No garbage collector is here: the Job of the other migration would hold the turn for ever.
+	// No garbage collector is here: the Job of the other migration would hold the turn indefinitely.
 	for _, name := range c.checkpoints() {
 		if name != run(1) {
 			c.withoutFinalizers("/apis/batch/v1/namespaces/" + installation + "/jobs/" + name)
@@ -134,7 +134,7 @@ func TestAWorkerThatNeverCameIsReplacedOnceItsImageIsChanged(t *testing.T) {
 		BinaryData map[string]string `json:"binaryData"`
 	}
 	if get(t, c.cluster, checkpoints+run(2), &seeded); seeded.BinaryData["checkpoint"] == "" {
-		t.Error("the second attempt begins anew")
+		t.Error("the second attempt starts over")
 	}
 }
 

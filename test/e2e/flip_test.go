@@ -152,7 +152,7 @@ func unseen(t *testing.T, proxy *testbed.Proxy, f func()) {
 	proxy.SetRules()
 }
 
-// flip moves the storage version without waiting for anybody to notice.
+// flip moves the storage version without waiting for anyone to notice.
 func flip(t *testing.T, cluster *testbed.Cluster, version string) {
 	t.Helper()
 	editVersions(t, cluster, func(versions []any) []any {

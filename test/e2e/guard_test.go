@@ -35,7 +35,7 @@ const (
 	guard  = "guard"  // a policy of the guard refuses it
 )
 
-// attempt is a request with somebody's token, sent as a dry run where the API server knows that.
+// attempt is a request with someone's token, sent as a dry run where the API server knows that.
 type attempt struct {
 	what, method, path, body string
 	// content is the type of a patch; empty: a merge patch.
@@ -264,7 +264,7 @@ func signingRequest(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request})
 }
 
-// attemptsOfTheWorker are what somebody could do with the worker's token.
+// attemptsOfTheWorker are what someone could do with the worker's token.
 func attemptsOfTheWorker() []attempt {
 	const (
 		victim      = "/api/v1/namespaces/victim"
@@ -548,7 +548,7 @@ func (g *guarded) meetAWebhook() {
 	wantStored(g.T, g.cluster, testbed.WidgetsPrefix, map[string]int{v1: n})
 }
 
-// forge tries to write what only the installation writes, as somebody who holds every verb that Kubernetes defines on
+// forge tries to write what only the installation writes, as someone who holds every verb that Kubernetes defines on
 // it.
 func (g *guarded) forge() {
 	const (

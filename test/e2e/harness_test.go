@@ -146,13 +146,13 @@ func snapshot(t *testing.T, cluster *testbed.Cluster, prefix string) testbed.Sna
 	return s
 }
 
-// storedVersions reads what the definition of the widgets claims.
+// storedVersions reads what the CRD of the widgets claims.
 func storedVersions(t *testing.T, cluster *testbed.Cluster) []string {
 	t.Helper()
 	return definitionOf(t, cluster).Status.StoredVersions
 }
 
-// definitionOf reads the definition of the widgets.
+// definitionOf reads the CRD of the widgets.
 func definitionOf(t *testing.T, cluster *testbed.Cluster) (d apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	get(t, cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, &d)

@@ -76,7 +76,7 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeEndless writes a discovery document for as long as somebody reads it.
+// writeEndless writes a discovery document for as long as someone reads it.
 func (h *hostile) writeEndless(w http.ResponseWriter) {
 	text := `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"` + endlessGroup + `/v1","resources":[`
 	for i := 0; ; i++ {

@@ -64,7 +64,7 @@ func differsByLessThanTenPercent(t *testing.T, what string, a, b int64) {
 	}
 }
 
-// It measures, so it runs before the tests that run beside each other.
+// It measures, so it runs before the tests that run at the same time.
 func TestMemoryDependsNeitherOnTheNumberNorOnTheSizeOfObjects(t *testing.T) {
 	cluster := testbed.New(t, testbed.Options{})
 	few := peakOf(t, cluster, "fews", testbed.Bulk{Count: 500, Bytes: kib})

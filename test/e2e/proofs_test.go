@@ -78,7 +78,7 @@ func TestAProofCountsWhoeverAskedForTheMigration(t *testing.T) {
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))
 	watchTruth(t, c.cluster, widgetKind)
 
-	// Finished by kube-storage-version-migrator before our controller came: nobody knows what happened since.
+	// Finished by kube-storage-version-migrator before our controller came: no one knows what happened since.
 	c.asPeer("widgets-before", v1alpha1.ConditionSucceeded)
 	p := c.controller("--auto-trigger=false", "--discovery-period=1s")
 	adopted := c.until("widgets-before", "adopted", inPhase(v1alpha1.PhaseSucceeded))
@@ -97,7 +97,7 @@ func TestAProofCountsWhoeverAskedForTheMigration(t *testing.T) {
 	wantStored(t, c.cluster, testbed.WidgetsPrefix, map[string]int{v2: n})
 	c.end(p)
 
-	// Where somebody has asked, a controller that asks by itself does not ask again, and where somebody has paused
+	// Where someone has asked, a controller that asks by itself does not ask again, and where someone has paused
 	// neither.
 	moveStorage(t, c.cluster, "v1")
 	c.asPeer("widgets-first", v1alpha1.ConditionRunning)
@@ -116,7 +116,7 @@ func TestAProofCountsWhoeverAskedForTheMigration(t *testing.T) {
 		t.Errorf("what was finished before has run again: %+v (%v)", again.Status.Run, err)
 	}
 
-	// Where nobody does, it asks.
+	// Where no one does, it asks.
 	moveStorage(t, c.cluster, "v2")
 	c.untilState(widgetsName, "proven by our own", persistedOnly("v2"))
 	if names := c.migrationsOfWidgets(); !slices.Contains(names, widgetsName) {
@@ -201,7 +201,7 @@ func TestGroupVersionsAreFilledAndRefreshedForEveryMigration(t *testing.T) {
 	c.asPeer("widgets-by-a-client", "")
 	c.ask(v1alpha1.StorageVersionMigrationSpec{Resource: v1alpha1.GroupVersionResource{Group: "events.k8s.io",
 		Resource: "events"}})
-	do(t, c.cluster, http.MethodPost, migrations+"?fieldManager=somebody", map[string]any{
+	do(t, c.cluster, http.MethodPost, migrations+"?fieldManager=someone", map[string]any{
 		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
 		"metadata": map[string]any{"name": "kept"},
 		"spec": map[string]any{"state": "Paused",
@@ -237,7 +237,7 @@ func TestGroupVersionsAreFilledAndRefreshedForEveryMigration(t *testing.T) {
 		testbed.WidgetDefinition, d)
 	c.until("widgets-by-a-client", "refreshed", served(both[0]))
 	if kept, err := c.read("kept"); err != nil || !served(v1alpha1.GroupVersion{Group: "mine", Version: "v9"})(kept) {
-		t.Errorf("what somebody else applies was written: %v (%v)", kept.Spec.GroupVersions, err)
+		t.Errorf("what someone else applies was written: %v (%v)", kept.Spec.GroupVersions, err)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestAMigrationThatHasExpiredIsAskedForAgainWhenItIsNeeded(t *testing.T) {
 	c.triggering("--bootstrap=none", "--discovery-period=1s")
 	s := c.looked(widgetsName)
 	if s.Status.Requested || c.generation(widgetsName) != 0 {
-		t.Fatalf("nobody has asked for widgets: %+v", s.Status)
+		t.Fatalf("no one has asked for widgets: %+v", s.Status)
 	}
 	c.ask(v1alpha1.StorageVersionMigrationSpec{TTLSecondsAfterFinished: new(int32(0))})
 	c.untilState(widgetsName, "proven", func(s *v1alpha1.StorageState) bool {
@@ -312,6 +312,6 @@ func TestAMigrationThatHasExpiredIsAskedForAgainWhenItIsNeeded(t *testing.T) {
 		t.Errorf("migrations of widgets are %v, want one of ours", names)
 	}
 	if c.generation("configmaps") != 0 {
-		t.Error("configmaps are migrated, for which nobody has asked")
+		t.Error("configmaps are migrated, for which no one has asked")
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 func TestWhatCannotBeDoneIsRefusedInTwoLinesAndNothingIsWritten(t *testing.T) {
 	t.Parallel()
-	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: "nobody"}, {Name: "reader"}}})
+	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: "stranger"}, {Name: "reader"}}})
 	installStale(t, cluster, testbed.Bulk{Count: 20}, testbed.Widgets{})
 	allowReading(t, cluster, "reader")
 	installNameless(t, cluster)
@@ -59,8 +59,8 @@ func TestWhatCannotBeDoneIsRefusedInTwoLinesAndNothingIsWritten(t *testing.T) {
 			what: []string{`"widgts*"`}, try: "kube-migrator",
 		},
 		"a user without any right": {
-			args: []string{"migrate", "widgets", as("nobody")},
-			what: []string{"nobody", "cannot get", "namespaces"}, try: "kubectl auth can-i",
+			args: []string{"migrate", "widgets", as("stranger")},
+			what: []string{"stranger", "cannot get", "namespaces"}, try: "kubectl auth can-i",
 		},
 		"a user who may read only": {
 			args: []string{"migrate", "widgets", as("reader")},
@@ -70,7 +70,7 @@ func TestWhatCannotBeDoneIsRefusedInTwoLinesAndNothingIsWritten(t *testing.T) {
 			args: []string{"migrate", "widgets", "--kubeconfig=/nowhere/kubeconfig"},
 			what: []string{"/nowhere/kubeconfig", "does not exist"}, try: "kubectl",
 		},
-		"an address where nobody listens": {
+		"an address where no one listens": {
 			args: []string{"migrate", "widgets", kubeconfig(closed.Addr())},
 			what: []string{closed.Addr().String(), "connection refused"}, try: "kubectl version",
 		},
@@ -102,7 +102,7 @@ func TestWhatCannotBeDoneIsRefusedInTwoLinesAndNothingIsWritten(t *testing.T) {
 			args: []string{"migrate", "selfsubjectaccessreviews"},
 			what: []string{"selfsubjectaccessreviews.authorization.k8s.io", "cannot be migrated"}, try: "kube-migrator",
 		},
-		"a definition that is not established": {
+		"a CRD that is not established": {
 			args: []string{"migrate", "gadgets.demo.example.com"},
 			what: []string{"gadgets.demo.example.com", "not established"}, try: "kube-migrator",
 		},
@@ -186,7 +186,7 @@ func allowReading(t *testing.T, cluster *testbed.Cluster, user string) {
 	})
 }
 
-// installNameless creates a definition whose kind is taken already, so that it is never established.
+// installNameless creates a CRD whose kind is taken already, so that it is never established.
 func installNameless(t *testing.T, cluster *testbed.Cluster) {
 	t.Helper()
 	do(t, cluster, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", map[string]any{

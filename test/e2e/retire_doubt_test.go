@@ -28,7 +28,7 @@ func nothingIsPrunedWithoutEnoughEvidence(t *testing.T, g *gadgets) {
 	g.wantVersions("v2", "v2 served storage")
 }
 
-// storageVersionGoesBack has the storage version go back and forth before the definition is changed for the (skip+1)th
+// storageVersionGoesBack has the storage version go back and forth before the CRD is changed for the (skip+1)th
 // time.
 func storageVersionGoesBack(skip int) func(*testing.T, *gadgets) {
 	return func(t *testing.T, g *gadgets) {

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	definitions       = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+	crdsPath          = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 	definitionsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 )
 
@@ -40,7 +40,7 @@ type gadgets struct {
 func newGadgets(t *testing.T, cluster *testbed.Cluster, plural string) *gadgets {
 	t.Helper()
 	g := gadgetsOf(t, cluster, plural)
-	do(t, cluster, http.MethodPost, strings.TrimSuffix(definitions, "/"), g.crd("v1*", "v2"))
+	do(t, cluster, http.MethodPost, strings.TrimSuffix(crdsPath, "/"), g.crd("v1*", "v2"))
 	g.ready("v1", "v2")
 	return g
 }
@@ -173,7 +173,7 @@ func versionsOf(t *testing.T, cluster *testbed.Cluster, definition string) (vers
 		}
 		Status struct{ StoredVersions []string }
 	}
-	get(t, cluster, definitions+definition, &d)
+	get(t, cluster, crdsPath+definition, &d)
 	for _, v := range d.Spec.Versions {
 		words := v.Name
 		if v.Served {

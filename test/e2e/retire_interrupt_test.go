@@ -22,7 +22,7 @@ var moments = []struct {
 }{
 	{"the first object is rewritten", (*gadgets).item, func(int) int { return 0 }},
 	{"the last object is rewritten", (*gadgets).item, func(n int) int { return n - 1 }},
-	{"storedVersions is pruned", func(g *gadgets) string { return definitions + g.definition() + "/status" },
+	{"storedVersions is pruned", func(g *gadgets) string { return crdsPath + g.definition() + "/status" },
 		func(int) int { return 0 }},
 	{"the first object's managedFields are moved", (*gadgets).item, func(n int) int { return n }},
 	{"the last object's managedFields are moved", (*gadgets).item, func(n int) int { return 2*n - 1 }},
@@ -31,7 +31,7 @@ var moments = []struct {
 }
 
 func (g *gadgets) item() string  { return "/" + g.plural + "/g-" }
-func (g *gadgets) whole() string { return definitions + g.definition() }
+func (g *gadgets) whole() string { return crdsPath + g.definition() }
 
 func sameCommandGoesOnWhereverItIsKilled(t *testing.T, g *gadgets) {
 	const n = 6
@@ -54,7 +54,7 @@ func sameCommandGoesOnWhereverItIsKilled(t *testing.T, g *gadgets) {
 				g.wantUnnamed(n)
 				if err := g.apply("mallory", "v2", "g-003", spec("color", "blue")); err == nil ||
 					!strings.Contains(err.Error(), `"alice"`) {
-					t.Errorf("somebody else applies the color: %v, want a conflict with alice", err)
+					t.Errorf("someone else applies the color: %v, want a conflict with alice", err)
 				}
 			})
 		}

@@ -30,7 +30,7 @@ var unsafeSituations = []struct {
 		g.claim("v2")
 		g.edit(func(versions []any) []any { return versions[1:] })
 	}},
-	{"a version that the definition does not have", []string{"--version=v9"}, nil},
+	{"a version that the CRD does not have", []string{"--version=v9"}, nil},
 	{"a version that was never there is to be removed", []string{"--version=v9", "--remove"}, nil},
 	{"a version that is still served is to be removed", []string{"--version=v1", "--remove"}, nil},
 	{"no other version is served", []string{"--version=v1", "--unserve"}, func(g *gadgets) {
@@ -39,7 +39,7 @@ var unsafeSituations = []struct {
 			return versions
 		})
 	}},
-	{"another version may be stored that nobody can read", []string{"--version=v1"},
+	{"another version may be stored that no one can read", []string{"--version=v1"},
 		func(g *gadgets) { g.claim("v0", "v1", "v2") }},
 	{"objects cannot be read without a version that is gone", []string{"--version=v1", "--remove"}, func(g *gadgets) {
 		g.claim("v2")
@@ -57,7 +57,7 @@ var unsafeSituations = []struct {
 			g.t.Fatal(err)
 		}
 	}},
-	{"somebody else migrates", []string{"--version=v1"}, func(g *gadgets) {
+	{"someone else migrates", []string{"--version=v1"}, func(g *gadgets) {
 		const path = "/apis/migration.k8s.io/v1alpha1/storageversionmigrations"
 		name := g.definition()
 		g.do(http.MethodPost, path, map[string]any{
@@ -84,7 +84,7 @@ func (g *gadgets) do(method, path string, body any) []byte {
 func TestWhatCouldStrandAnObjectIsRefusedAndNothingIsWritten(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{})
-	if err := cluster.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+	if err := cluster.InstallCRDs(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
 	}
 	all := make([]*gadgets, len(unsafeSituations))
@@ -126,7 +126,7 @@ func wantCommandMovesStorage(t *testing.T, g *gadgets, shown string) {
 	t.Helper()
 	_, patch, _ := strings.Cut(shown, "-p '")
 	patch, _, _ = strings.Cut(patch, "'")
-	err := g.client.Patch(types.JSONPatchType).AbsPath(definitions +
+	err := g.client.Patch(types.JSONPatchType).AbsPath(crdsPath +
 		g.definition()).Body([]byte(patch)).Do(t.Context()).Error()
 	if err != nil {
 		t.Errorf("the command to move the storage version: %v", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 )
 
-// strand removes v1 from a definition while objects are stored in it, as somebody does who believes that nothing is.
+// strand removes v1 from a CRD while objects are stored in it, as someone does who believes that nothing is.
 func (g *gadgets) strand(n int) {
 	g.t.Helper()
 	g.stale(n)
@@ -47,7 +47,7 @@ func objectsThatDoNotListAreRescued(t *testing.T, g *gadgets) {
 	}
 	if err := g.apply("mallory", "v2", "g-003", spec("color", "blue")); err == nil ||
 		!strings.Contains(err.Error(), `"alice"`) {
-		t.Errorf("somebody else applies the color: %v, want a conflict with alice", err)
+		t.Errorf("someone else applies the color: %v, want a conflict with alice", err)
 	}
 	if again := user.retire(0, g, "--rescue"); len(again.Steps) != 1 || again.Steps[0].State != retire.Done {
 		t.Errorf("the second time: %v, want nothing to rescue", again.Steps)
@@ -60,7 +60,7 @@ func objectsThatNobodyCanApplyToAreRescued(t *testing.T, g *gadgets) {
 	user := newCLI(t, g.cluster)
 	user.migrate(0, g.definition())
 	g.edit(func(versions []any) []any { return versions[1:] })
-	eventually(t, "nobody can apply", func() bool {
+	eventually(t, "no one can apply", func() bool {
 		err := g.apply("alice", "v2", "g-000", spec("color", "blue"))
 		return err != nil && strings.Contains(err.Error(), "invalid group/version")
 	})
@@ -83,7 +83,7 @@ func killedRescueGoesOn(t *testing.T, g *gadgets) {
 	const n = 5
 	g.strand(n)
 	schema := filepath.Join(t.TempDir(), "old.json")
-	old := do(t, g.cluster, http.MethodGet, definitions+g.definition(), nil)
+	old := do(t, g.cluster, http.MethodGet, crdsPath+g.definition(), nil)
 	if err := os.WriteFile(schema, []byte(strings.ReplaceAll(string(old), `"name":"v2"`,
 		`"name":"v1"`)), 0o600); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 // guest is a user of the cluster in which versions are retired, who has no rights of their own.
 const guest = "guest"
 
-// Retiring a version is about one custom resource, so that one cluster serves many tests beside each other, each with a
+// Retiring a version is about one custom resource, so that one cluster serves many tests at the same time, each with a
 // resource of its own.
 func TestRetirements(t *testing.T) {
 	t.Parallel()
@@ -116,11 +116,11 @@ func (g *gadgets) wantOwned() {
 	} {
 		if err := g.apply("mallory", "v2", test.name, test.fields); !apierrors.IsConflict(err) ||
 			!strings.Contains(err.Error(), test.owner) {
-			g.t.Errorf("somebody else applies %v to %s: %v, want a conflict with %s", test.fields,
+			g.t.Errorf("someone else applies %v to %s: %v, want a conflict with %s", test.fields,
 				test.name, err, test.owner)
 		}
 	}
-	g.mustApply("alice", "v2", "g-000", spec("payload", "p")) // without the color, which nobody else owns
+	g.mustApply("alice", "v2", "g-000", spec("payload", "p")) // without the color, which no one else owns
 	g.mustApply("bob", "v2", "g-000", spec("size", 7))
 	if got := g.get("v2", "g-000"); got.Spec["color"] != nil || got.Spec["size"] != float64(7) ||
 		got.Status["phase"] != "Ready" {
@@ -159,7 +159,7 @@ func nothingIsLostWhileOthersWrite(t *testing.T, g *gadgets) {
 		}
 		if err := g.apply("mallory", "v2", name, spec("color", "blue")); !apierrors.IsConflict(err) ||
 			!strings.Contains(err.Error(), `"alice"`) {
-			t.Errorf("somebody else applies the color of %s: %v, want a conflict with alice", name, err)
+			t.Errorf("someone else applies the color of %s: %v, want a conflict with alice", name, err)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func whoeverGetsAheadStaysAnOwner(t *testing.T, g *gadgets) {
 	const n = 3
 	g.stale(n)
 	user, proxy := throughProxy(t, g.cluster)
-	// Before the first managedFields are moved, others write what nobody has written before, and delete one of the
+	// Before the first managedFields are moved, others write what no one has written before, and delete one of the
 	// objects.
 	ahead := testbed.ResetBefore(func() {
 		for i := range n {
@@ -187,7 +187,7 @@ func whoeverGetsAheadStaysAnOwner(t *testing.T, g *gadgets) {
 	for _, name := range []string{"g-000", "g-001"} {
 		err := g.apply("mallory", "v2", name, map[string]any{"status": map[string]any{"phase": "Gone"}})
 		if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `"eve"`) {
-			t.Errorf("somebody else applies the phase of %s: %v, want a conflict with eve", name, err)
+			t.Errorf("someone else applies the phase of %s: %v, want a conflict with eve", name, err)
 		}
 	}
 	g.wantVersions("v2", "v1 served", "v2 served storage")

@@ -375,7 +375,7 @@ func TestThreeServersAreUpgradedUnderARunningSweep(t *testing.T) {
 	r.ends(deviceOld)
 
 	// At this pace the sweep takes ten minutes, unless this test raises it: it outlasts the upgrade. What is written
-	// anew meanwhile is none of these objects.
+	// again meanwhile is none of these objects.
 	r.change(widgetsName, `{"spec": {"pace": {"maxObjectsPerSecond": 1}}}`)
 	custom.moving(t, "v2")
 	left := func() int { return stored(t, r.cluster, testbed.WidgetsPrefix)[v1] }

@@ -18,7 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// A surge replacement: the new API server serves beside the old one before that is told to end. Behind load balancers
+// A surge replacement: the new API server serves next to the old one before that is told to end. Behind load balancers
 // the old one accepts writes for its shutdown delay, without a Lease and without being listed, and it writes the old
 // version. Nothing is proven while it can, neither by a run that saw it before nor by one that began after it was told
 // to end.

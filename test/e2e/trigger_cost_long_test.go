@@ -15,7 +15,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// One round of discovery with 300 definitions, each a group of its own, costs little more than a request per
+// One round of discovery with 300 crdsPath, each a group of its own, costs little more than a request per
 // group-version.
 func TestTheCostOfWatchingThreeHundredDefinitions(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ func TestFlipsOfACustomResourceWhileServersRestart(t *testing.T) {
 	c.triggering("--include=" + widgetsName)
 	c.untilState(widgetsName, "proven", persistedOnly("v2"))
 
-	touch := func(n int) { // somebody writes through each server
+	touch := func(n int) { // someone writes through each server
 		for i, server := range cluster.Servers {
 			path := fmt.Sprintf("/apis/%s/v2/namespaces/default/widgets/widget-%07d", testbed.WidgetGroup, n*10+i)
 			server.Do(t.Context(), http.MethodPatch, path, //nolint:errcheck // it may be away
@@ -70,7 +70,7 @@ func TestFlipsOfACustomResourceWhileServersRestart(t *testing.T) {
 	}
 }
 
-// A definition is changed while a look waits for an answer, and changed back: what it said meanwhile is recorded.
+// A CRD is changed while a look waits for an answer, and changed back: what it said meanwhile is recorded.
 func TestADefinitionThatChangesDuringASlowLook(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 100, testbed.Widgets{}))
@@ -97,7 +97,7 @@ func TestADefinitionThatChangesDuringASlowLook(t *testing.T) {
 		return slices.Contains(s.Status.PersistedStorageVersionHashes, widgetKind.Hash(v1))
 	})
 	if !waiting() {
-		t.Error("what the definition said was recorded after the look, not during it")
+		t.Error("what the CRD said was recorded after the look, not during it")
 	}
 	moveStorage(t, c.cluster, "v2")
 	c.untilState(widgetsName, "proven again", persistedOnly("v2"))
@@ -215,7 +215,7 @@ func TestAResourceThatDisappearsInMidSweepAndComesBack(t *testing.T) {
 	eventually(t, "the StorageState and our migration are gone",
 		func() bool { return c.state(widgetsName) == nil && c.generation(widgetsName) == 0 })
 
-	eventually(t, "the definition is gone", func() bool {
+	eventually(t, "the CRD is gone", func() bool {
 		status, _, err := c.cluster.Servers[0].Do(t.Context(), http.MethodGet,
 			"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, nil)
 		return err == nil && status == http.StatusNotFound

@@ -135,7 +135,7 @@ func TestTheLifeOfAStorageState(t *testing.T) {
 		return m.Spec.Generation
 	}
 	before := generation()
-	c.untilState(widgetsName, "found out anew", func(s *v1alpha1.StorageState) bool {
+	c.untilState(widgetsName, "discovered again", func(s *v1alpha1.StorageState) bool {
 		return slices.Contains(s.Status.PersistedStorageVersionHashes, v1alpha1.Unknown)
 	})
 	c.untilState(widgetsName, "migrated once more", persistedOnly("v2"))

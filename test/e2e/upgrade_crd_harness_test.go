@@ -66,7 +66,7 @@ func stepsOf(all map[string]render.CRDUpgrade) map[string]string {
 }
 
 // wantReleased expects that the cluster has every CRD of a folder as it is there, with nothing but its storage version
-// stored, and that `kubectl apply --server-side` of the folder conflicts with nobody and changes nothing.
+// stored, and that `kubectl apply --server-side` of the folder conflicts with no one and changes nothing.
 func (c *cli) wantReleased(dir string) {
 	c.t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
@@ -119,7 +119,7 @@ func (c *cli) wantReleased(dir string) {
 func crdOf(t *testing.T, cluster *testbed.Cluster, name string) metav1.ObjectMeta {
 	t.Helper()
 	var d metav1.PartialObjectMetadata
-	get(t, cluster, definitions+name, &d)
+	get(t, cluster, crdsPath+name, &d)
 	return d.ObjectMeta
 }
 
@@ -142,7 +142,7 @@ func (c *cli) removeCRDs(group string) {
 	c.t.Helper()
 	left := func() (names []string) {
 		var list metav1.PartialObjectMetadataList
-		get(c.t, c.cluster, definitions, &list)
+		get(c.t, c.cluster, crdsPath, &list)
 		for _, d := range list.Items {
 			if strings.HasSuffix(d.Name, "."+group) {
 				names = append(names, d.Name)

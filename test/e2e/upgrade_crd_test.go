@@ -300,7 +300,7 @@ func upgradeContinuesWhereverItIsKilled(t *testing.T, g *gadgets) {
 
 func upgradeTakesNoFieldsOfOthers(t *testing.T, g *gadgets) {
 	user := newCLI(t, g.cluster)
-	do(t, g.cluster, http.MethodPost, strings.TrimSuffix(definitions, "/")+"?fieldManager=helm", g.crd("v1*"))
+	do(t, g.cluster, http.MethodPost, strings.TrimSuffix(crdsPath, "/")+"?fieldManager=helm", g.crd("v1*"))
 	g.ready("v1")
 	next := g.file("v1*", "v2")
 	for _, args := range [][]string{{"--dry-run"}, nil} {
@@ -360,16 +360,16 @@ func upgradeLosesNoFieldWithoutAWord(t *testing.T, g *gadgets) {
 	g.mustApply("alice", "v2", "g-000", spec("color", "red", "payload", "q"))
 }
 
-// upgradeIsPlannedAgain lets somebody make v1 the storage version again, and write an object in it, just before v1 is
+// upgradeIsPlannedAgain lets someone make v1 the storage version again, and write an object in it, just before v1 is
 // to go.
 func upgradeIsPlannedAgain(t *testing.T, g *gadgets) {
 	user, proxy := throughProxy(t, g.cluster)
 	user.run(0, "upgrade-crd", "-f", g.file("v1*", "v2"))
 	g.ready("v1", "v2")
 	g.fill(3)
-	somebody := newCLI(t, g.cluster)
+	other := newCLI(t, g.cluster)
 	back := testbed.Overtaken(func() {
-		somebody.kubectl("apply", "--server-side", "-f", g.file("v1*", "v2"))
+		other.kubectl("apply", "--server-side", "-f", g.file("v1*", "v2"))
 		g.ready("v1")
 		g.mustApply("carol", "v1", "g-100", spec("color", "green", "legacy", "late"))
 	})
@@ -389,7 +389,7 @@ func upgradeIsPlannedAgain(t *testing.T, g *gadgets) {
 
 // upgradeWaitsForTheController plays a controller, which asks for a migration some time after the CRD has changed.
 func upgradeWaitsForTheController(t *testing.T, g *gadgets) {
-	if err := g.cluster.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+	if err := g.cluster.InstallCRDs(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
 	}
 	user, proxy := throughProxy(t, g.cluster)
@@ -510,7 +510,7 @@ func upgradeReadsWhatKubectlPrints(t *testing.T, g *gadgets) {
 		t.Errorf("it says %q, want %q", out.stdout, want)
 	}
 	if want := "Skipped: 1 objects that are not CustomResourceDefinitions.\n"; out.stderr != want {
-		t.Errorf("beside it says %q, want %q", out.stderr, want)
+		t.Errorf("the other one says %q, want %q", out.stderr, want)
 	}
 	if out := user.run(1, "upgrade-crd", "-f", path, "-f", path); !strings.Contains(out.stderr, "give one of them") {
 		t.Errorf("a CRD that is there twice: %s", out.stderr)

@@ -30,7 +30,7 @@ const (
 	v2        = testbed.WidgetGroup + "/v2"
 )
 
-// binary builds the command that users run beside the cluster.
+// binary builds the command that users run outside the cluster.
 func (h *harness) binary() string {
 	h.Helper()
 	path := filepath.Join(h.TempDir(), "kube-migrator")
@@ -214,7 +214,7 @@ func TestAWorkerKilledThreeTimesAndAControllerTwiceEndComplete(t *testing.T) {
 	h.as(binary, 0, "uninstall", "--purge", "--timeout=2m")
 }
 
-// rewritten waits until so many widgets are stored anew.
+// rewritten waits until so many widgets are stored again.
 func (h *harness) rewritten(least int) {
 	h.Helper()
 	deadline := time.Now().Add(3 * time.Minute)

@@ -33,7 +33,7 @@ type courtroom struct {
 func newCourtroom(t *testing.T) *courtroom {
 	t.Helper()
 	j := &courtroom{Cluster: testbed.New(t, testbed.Options{})}
-	if err := j.InstallDefinitions(t.Context(), config.CRDs); err != nil {
+	if err := j.InstallCRDs(t.Context(), config.CRDs); err != nil {
 		t.Fatal(err)
 	}
 	var err error

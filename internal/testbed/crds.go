@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// InstallDefinitions creates the CustomResourceDefinitions of a file system, one in each YAML file wherever it lies,
+// InstallCRDs creates the CustomResourceDefinitions of a file system, one in each YAML file wherever it lies,
 // and waits until every running server serves them.
-func (c *Cluster) InstallDefinitions(ctx context.Context, files fs.FS) error {
+func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
 	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" {
 			return err
@@ -52,7 +52,7 @@ func (c *Cluster) installDefinition(ctx context.Context, raw []byte) error {
 	if err := json.Unmarshal(body, &definition); err != nil {
 		return err
 	}
-	if _, err := c.request(ctx, http.MethodPost, definitionsPath, body); err != nil {
+	if _, err := c.request(ctx, http.MethodPost, crdsPath, body); err != nil {
 		return err
 	}
 	spec := definition.Spec
@@ -91,7 +91,7 @@ func (c *Cluster) DefineThings(ctx context.Context, n, schemaBytes int) error {
 			if err != nil {
 				return err
 			}
-			if _, err := c.request(ctx, http.MethodPost, definitionsPath, body); err != nil {
+			if _, err := c.request(ctx, http.MethodPost, crdsPath, body); err != nil {
 				return fmt.Errorf("create definition %d: %w", i, err)
 			}
 			return nil
