@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/transaction"
 )
 
 func newVerifyCommand(streams Streams) *cobra.Command {
@@ -29,7 +29,7 @@ all versions that the code has and stores the marked one, and gofmt has nothing 
 			if err != nil {
 				return err
 			}
-			if err := move.CheckFinished(root); err != nil {
+			if err := transaction.CheckFinished(root); err != nil {
 				return err
 			}
 			p, err := project.Load(command.Context(), dir)

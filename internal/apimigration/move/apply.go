@@ -8,15 +8,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/transaction"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
@@ -77,7 +78,7 @@ func applied(root string, plan *Plan) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if hash(content) == edit.After {
+		if transaction.Hash(content) == edit.After {
 			done++
 		}
 	}
@@ -109,17 +110,21 @@ func apply(ctx context.Context, dir string, plan *Plan, allowDirty, commits bool
 	if err := plan.blocked(); err != nil {
 		return false, err
 	}
-	begun, err := left(root)
+	begun, err := transaction.Unfinished(root)
 	if err != nil {
 		return false, err
 	}
 	if begun != nil {
-		return true, begun.resume(ctx, plan, commits)
+		document, err := plan.Encode()
+		if err != nil {
+			return true, err
+		}
+		return true, begun.Resume(ctx, document, commits)
 	}
-	if err := checkPaths(root, plan.files()); err != nil {
+	if err := transaction.CheckPaths(root, plan.files()); err != nil {
 		return false, err
 	}
-	if err := (&staging{root: root}).clear(); err != nil {
+	if err := transaction.Clear(root); err != nil {
 		return false, err
 	}
 	if done, err := applied(root, plan); err != nil || done {
@@ -131,7 +136,7 @@ func apply(ctx context.Context, dir string, plan *Plan, allowDirty, commits bool
 		}
 	}
 	if commits {
-		if err := checkIdentity(ctx, root); err != nil {
+		if err := git.CheckIdentity(ctx, root); err != nil {
 			return false, err
 		}
 	}
@@ -142,48 +147,29 @@ func apply(ctx context.Context, dir string, plan *Plan, allowDirty, commits bool
 	return true, outcome.write(ctx, commits, nil)
 }
 
-// resume finishes what a process that died has begun.
-func (s *staging) resume(ctx context.Context, plan *Plan, commits bool) error {
-	content, err := plan.Encode()
+// stage stages the new contents. The hook is for tests.
+func (o *Outcome) stage(commits bool, hook func()) (*transaction.Transaction, error) {
+	document, err := o.Plan.Encode()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if hash(content) != s.journal.Plan {
-		return hint.Errorf(s.again(), "an apply of another plan ended before it was done")
-	}
-	if commits || s.journal.Commits {
-		return s.forwardInCommits(ctx)
-	}
-	if err := s.check(); err != nil {
-		return err
-	}
-	for _, step := range s.journal.Steps {
-		for _, edit := range step.Edits {
-			if _, err := s.place(edit); err != nil {
-				return &hint.Error{Err: fmt.Errorf("replace %s: %w", edit.File, err), Try: s.again()}
-			}
-		}
-	}
-	return s.end()
+	return transaction.Stage(o.Root, document, o.inSteps(), transaction.Options{Commits: commits, Hook: hook})
 }
 
-// write stages the new contents and puts them in place. The hook is for tests.
+// write stages the new contents and puts them in place.
 func (o *Outcome) write(ctx context.Context, commits bool, hook func()) error {
 	staged, err := o.stage(commits, hook)
 	if err != nil {
 		return err
 	}
-	if commits {
-		return staged.forwardInCommits(ctx)
-	}
-	return staged.forward(o.Before)
+	return staged.Run(ctx)
 }
 
 // checkClean refuses a tree whose Go code and manifests could not be had back from git. A plan or other new files of
 // the user do not matter: of what is there and unknown to git, nothing but generated code is ever overwritten.
 func checkClean(ctx context.Context, root string, plan *Plan) error {
 	const anyway = "api-migrator apply --allow-dirty PLAN"
-	inside, err := git(ctx, root, "rev-parse", "--is-inside-work-tree")
+	inside, err := git.Run(ctx, root, "rev-parse", "--is-inside-work-tree")
 	if err != nil && strings.Contains(err.Error(), "not a git repository") || err == nil &&
 		strings.TrimSpace(string(inside)) != "true" {
 		return hint.Errorf(anyway, "%s is not in a git repository, so that nothing could bring it back", root)
@@ -191,7 +177,7 @@ func checkClean(ctx context.Context, root string, plan *Plan) error {
 	if err != nil {
 		return hint.Errorf(anyway, "git cannot say whether it could bring %s back: %v", root, err)
 	}
-	out, err := git(ctx, root, "status", "--porcelain", "--untracked-files=no", "--", ".")
+	out, err := git.Run(ctx, root, "status", "--porcelain", "--untracked-files=no", "--", ".")
 	if err != nil {
 		return hint.Errorf(anyway, "git cannot say whether it could bring %s back: %v", root, err)
 	}
@@ -199,7 +185,7 @@ func checkClean(ctx context.Context, root string, plan *Plan) error {
 		return hint.Errorf("git stash", "the tree has uncommitted changes: %s",
 			strings.TrimSpace(first[min(2, len(first)):]))
 	}
-	known := tracked(ctx, root)
+	known := git.Tracked(ctx, root)
 	for _, edit := range plan.Edits {
 		if edit.Before != "" && !known[edit.File] && path.Base(edit.File) != deepcopyFile {
 			return hint.Errorf("git add -- "+hint.Quote(edit.File),
@@ -230,29 +216,10 @@ func (o *Outcome) Patch(ctx context.Context) ([]byte, error) {
 		}
 	}
 	// The folders' names are the prefixes that git expects of paths.
-	out, err := git(ctx, folder, "diff", "--no-index", "--no-prefix", "--no-renames", "--no-color",
+	out, err := git.Run(ctx, folder, "diff", "--no-index", "--no-prefix", "--no-renames", "--no-color",
 		"--no-ext-diff", "a", "b")
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
 		err = nil // they differ
 	}
 	return out, err
-}
-
-func git(ctx context.Context, folder string, args ...string) ([]byte, error) {
-	return gitWith(ctx, folder, nil, args...)
-}
-
-// gitWith runs git in a folder. A program that the configuration of a repository names for watching files is not
-// started: git would start it to list or compare files, and the repository may have been packed by a stranger.
-func gitWith(ctx context.Context, folder string, input io.Reader, args ...string) ([]byte, error) {
-	command := exec.CommandContext(ctx, "git", append([]string{"-c", "core.fsmonitor=false"}, args...)...)
-	command.Stdin = input
-	command.Dir = folder
-	var complaint bytes.Buffer
-	command.Stderr = &complaint
-	out, err := command.Output()
-	if err != nil {
-		return out, fmt.Errorf("run git: %w: %s", err, bytes.TrimSpace(complaint.Bytes()))
-	}
-	return out, nil
 }

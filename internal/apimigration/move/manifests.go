@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
@@ -30,8 +31,12 @@ func (s *surgery) editManifests(ctx context.Context) error {
 		return err
 	}
 	var change crd.Change
-	folder := edited{Folder: tree.Folder(s.project.Root), files: s.files, tracked: tracked(ctx, s.project.Root)}
-	ignored := ignored(ctx, s.project.Root, manifests)
+	folder := edited{Folder: tree.Folder(s.project.Root), files: s.files, tracked: git.Tracked(ctx, s.project.Root)}
+	files := make([]string, 0, len(manifests))
+	for _, manifest := range manifests {
+		files = append(files, manifest.File)
+	}
+	ignored := git.Ignored(ctx, s.project.Root, files)
 	for i, manifest := range manifests {
 		if !s.isOfMovingKind(manifest.Group, manifest.Kind) ||
 			slices.ContainsFunc(manifests[:i], func(m project.Manifest) bool {
@@ -142,36 +147,6 @@ type edited struct {
 	// tracked are the files that git knows; nil where there is no git. What else lies there, such as a patch that
 	// somebody has saved, is nobody's source, and could not be had back.
 	tracked map[string]bool
-}
-
-// tracked asks git; nil where the folder is in no repository.
-func tracked(ctx context.Context, root string) map[string]bool {
-	out, err := git(ctx, root, "ls-files", "-z")
-	if err != nil {
-		return nil
-	}
-	found := map[string]bool{}
-	for name := range strings.SplitSeq(string(out), "\x00") {
-		found[name] = true
-	}
-	return found
-}
-
-// ignored asks git which manifests are not meant for it: it could not bring them back.
-func ignored(ctx context.Context, root string, manifests []project.Manifest) map[string]bool {
-	var names strings.Builder
-	for _, manifest := range manifests {
-		names.WriteString(manifest.File + "\x00")
-	}
-	out, err := gitWith(ctx, root, strings.NewReader(names.String()), "check-ignore", "-z", "--stdin")
-	if err != nil { // none, or no repository
-		return nil
-	}
-	found := map[string]bool{}
-	for name := range strings.SplitSeq(string(out), "\x00") {
-		found[name] = true
-	}
-	return found
 }
 
 // Paths leaves out what is going to be removed, and adds what is going to be there.

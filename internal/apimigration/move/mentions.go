@@ -17,6 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
@@ -61,7 +62,7 @@ func (s *surgery) mentions(ctx context.Context) error {
 			}
 		}
 	}
-	folder := edited{Folder: tree.Folder(s.project.Root), tracked: tracked(ctx, s.project.Root)}
+	folder := edited{Folder: tree.Folder(s.project.Root), tracked: git.Tracked(ctx, s.project.Root)}
 	paths, err := folder.Paths()
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/transaction"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
@@ -93,7 +94,7 @@ func Make(ctx context.Context, dir string, request Request) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckFinished(workspace.Root); err != nil {
+	if err := transaction.CheckFinished(workspace.Root); err != nil {
 		return nil, err
 	}
 	p, err := project.LoadWorkspace(ctx, workspace)
@@ -312,7 +313,7 @@ func (s *surgery) fill(outcome *Outcome) error {
 		if bytes.Equal(before, change.content) {
 			continue
 		}
-		edit := Edit{File: name, Action: "change", Why: change.why, Before: hash(before), After: hash(change.content)}
+		edit := Edit{File: name, Action: "change", Why: change.why, Before: transaction.Hash(before), After: transaction.Hash(change.content)}
 		switch {
 		case before == nil:
 			edit.Action = "create"
@@ -327,24 +328,16 @@ func (s *surgery) fill(outcome *Outcome) error {
 	return nil
 }
 
-func hash(content []byte) string {
-	if content == nil {
-		return ""
-	}
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
-}
-
 // treeHash covers every Go file that was read, and what else is edited: manifests, PROJECT, what refers to renamed
 // files.
 func (s *surgery) treeHash(outcome *Outcome) string {
 	hashes := map[string]string{}
 	for name, content := range outcome.Before {
-		hashes[name] = hash(content)
+		hashes[name] = transaction.Hash(content)
 	}
 	for _, pkg := range s.project.Packages {
 		for _, file := range pkg.Files {
-			hashes[file.Path] = hash(file.Source)
+			hashes[file.Path] = transaction.Hash(file.Source)
 		}
 	}
 	all := sha256.New()

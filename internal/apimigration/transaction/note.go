@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package move
+package transaction
 
 import (
 	"crypto/sha256"
@@ -17,12 +17,11 @@ import (
 )
 
 // A journal in a tree says which files to replace, and a repository can contain one, which would replace whatever its
-// author names. So an apply notes the hash of the journal that it writes in the user's own folder, and follows no other
-// journal.
+// author names. So a transaction notes the hash of its journal in the user's own folder, and no other journal is
+// followed.
 //
-// Resuming does not make the plan again: the tree that the plan was made for is partly replaced by then. It compares
-// the plan that it is given, each file and each staged content with the hashes in the journal, which the note vouches
-// for.
+// Resume cannot have the document computed again: the tree that it was made for is partly replaced by then. It compares
+// the document, each file and each staged content with the hashes in the journal, which the note vouches for.
 
 // noteOf is the file that holds the hash of the journal of the tree in root.
 func noteOf(root string) (string, error) {
@@ -45,26 +44,26 @@ func noteOf(root string) (string, error) {
 	return filepath.Join(state, "api-migrator", "applies", hex.EncodeToString(sum[:])), nil
 }
 
-// note says that the journal is ours, before it is in its place. Dying in between leaves a note without a journal,
-// which means nothing.
-func (s *staging) note(journal []byte) error {
-	name, err := noteOf(s.root)
+// note records the hash of the journal before the journal is in its place. A process that dies in between leaves a
+// note without a journal, which means nothing.
+func (t *Transaction) note(journal []byte) error {
+	name, err := noteOf(t.root)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return fmt.Errorf("note what is applied: %w", err)
 	}
-	s.about()
-	if err := os.WriteFile(name, []byte(hash(journal)), 0o600); err != nil {
+	t.beforeChange()
+	if err := os.WriteFile(name, []byte(Hash(journal)), 0o600); err != nil {
 		return fmt.Errorf("note what is applied: %w", err)
 	}
 	return nil
 }
 
-// checkOurs refuses a journal that no apply of this user has written.
-func (s *staging) checkOurs(journal []byte) error {
-	name, err := noteOf(s.root)
+// checkNoted refuses a journal that no process of this user has written.
+func (t *Transaction) checkNoted(journal []byte) error {
+	name, err := noteOf(t.root)
 	if err != nil {
 		return err
 	}
@@ -72,29 +71,29 @@ func (s *staging) checkOurs(journal []byte) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read what is applied: %w", err)
 	}
-	if string(noted) != hash(journal) {
+	if string(noted) != Hash(journal) {
 		return hint.Errorf("git status --ignored",
 			"%s was not written by an apply of yours, and is not followed: it may have come with the repository. "+
-				"Remove the folder, and put files back as they were where they have changed", s.at(""))
+				"Remove the folder, and put files back as they were where they have changed", t.at(""))
 	}
 	return nil
 }
 
 // forget removes the note of a journal that is gone.
-func (s *staging) forget() error {
-	name, err := noteOf(s.root)
+func (t *Transaction) forget() error {
+	name, err := noteOf(t.root)
 	if err != nil {
 		return err
 	}
-	s.about()
+	t.beforeChange()
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget what was applied: %w", err)
 	}
 	return nil
 }
 
-// checkPaths refuses edits of files that are not within the tree.
-func checkPaths(root string, files []string) error {
+// CheckPaths refuses edits of files that are not within the tree.
+func CheckPaths(root string, files []string) error {
 	for _, file := range files {
 		if err := tree.Folder(root).Inside(file); err != nil {
 			return err
