@@ -100,7 +100,7 @@ func (m *membership) take(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	case holderOf(&lease) == *m.template.Spec.HolderIdentity: // the answer to an earlier request was lost
 		return m.put(ctx, &lease, false)
-	case !m.others.expired(&lease):
+	case m.others.left(&lease) > 0:
 		return time.Time{}, &errLeaseHeld{name: m.name, holder: holderOf(&lease)}
 	}
 	return m.put(ctx, &lease, true)
@@ -177,7 +177,8 @@ func holderOf(lease *coordinationv1.Lease) string {
 type observations map[string]observation
 
 type observation struct {
-	resourceVersion string
+	// version is UID and resourceVersion.
+	version string
 	// since is when it was first seen as it is, last when it was last seen.
 	since, last time.Time
 }
@@ -191,18 +192,23 @@ func (o observations) forget() {
 	}
 }
 
-// expired notes the Lease as it was just read, and reports whether it was seen unchanged for its duration.
-func (o observations) expired(lease *coordinationv1.Lease) bool {
-	key, version := lease.Namespace+"/"+lease.Name, string(lease.UID)+"/"+lease.ResourceVersion
+// unchanged notes an object as it was just read, and returns for how long it was seen as it is.
+func (o observations) unchanged(key, version string) time.Duration {
 	seen, ok := o[key]
-	if !ok || seen.resourceVersion != version {
-		seen = observation{resourceVersion: version, since: time.Now()}
+	if !ok || seen.version != version {
+		seen = observation{version: version, since: time.Now()}
 	}
 	seen.last = time.Now()
 	o[key] = seen
+	return surely(seen.since)
+}
+
+// left notes the Lease as it was just read, and returns for how long it can still count without being renewed. It has
+// expired if that is not positive.
+func (o observations) left(lease *coordinationv1.Lease) time.Duration {
 	duration := unstatedDuration
 	if s := lease.Spec.LeaseDurationSeconds; s != nil && *s > 0 {
 		duration = time.Duration(*s) * time.Second
 	}
-	return surely(seen.since) >= duration
+	return duration - o.unchanged(lease.Namespace+"/"+lease.Name, string(lease.UID)+"/"+lease.ResourceVersion)
 }

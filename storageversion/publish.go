@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -29,8 +28,6 @@ const (
 	firstWait = 100 * time.Millisecond
 	// timeUnit is the resolution of times in a status: a touch within it would change nothing.
 	timeUnit = time.Second
-	// leasesPerList bounds one list of Leases (I6). Servers that it leaves out are asked for by name.
-	leasesPerList = "500"
 	// objectsPerList bounds one page of StorageVersions (I6).
 	objectsPerList = "100"
 )
@@ -40,27 +37,20 @@ type publication struct {
 	api       *client
 	group     API
 	id        string
-	namespace string
 	component string
 	entries   map[schema.GroupResource]*entryFields
 	order     []schema.GroupResource
 	gate      *gate
-	seen      observations
+	census    *census
 	// written is the period of membership in which an entry was last written.
 	written map[schema.GroupResource]int
 	// swept is the period of membership in which no other object had an entry of this server.
 	swept int
-	// members are the servers that were members at some moment of the present pass.
-	members map[string]bool
-	listed  bool
-	// expired are the expired Leases of this kind of server that the present pass found, by path.
-	expired map[string]*coordinationv1.Lease
 }
 
 // pass publishes every resource, or confirms that its entry stands.
 func (p *publication) pass(ctx context.Context) error {
-	p.seen.forget()
-	p.members, p.listed, p.expired = map[string]bool{}, false, map[string]*coordinationv1.Lease{}
+	p.census.begin()
 	var failed []error
 	for _, r := range p.order {
 		generation := p.gate.period()
@@ -162,7 +152,7 @@ func (p *publication) once(ctx context.Context, r schema.GroupResource, path str
 	if !read.Status.publishes(own) {
 		p.gate.revoke(r, errors.New("the object does not have it"))
 	}
-	gone, err := p.gone(ctx, read.Status.servers(p.id))
+	gone, err := p.census.gone(ctx, read.Status.servers(p.id))
 	if err != nil {
 		return false, fmt.Errorf("find out who is a member: %w", err)
 	}
@@ -185,6 +175,8 @@ func (p *publication) once(ctx context.Context, r schema.GroupResource, path str
 	start = time.Now()
 	written, err := p.put(ctx, path, read, next)
 	switch {
+	case hasStatus(err, http.StatusNotFound):
+		return false, nil // removed since it was read
 	case err != nil:
 		return false, err
 	case !written.Status.publishes(own):
@@ -283,90 +275,13 @@ func (p *publication) withdrawAll(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// gone returns which of the servers are not members. In doubt a server is a member: its entry only delays a migration,
-// and the loss of an entry of a live server would break I1.
-func (p *publication) gone(ctx context.Context, servers []string) (gone []string, err error) {
-	if len(servers) == 0 {
-		return nil, nil
-	}
-	if !p.listed {
-		if err := p.list(ctx); err != nil {
-			return nil, err
-		}
-	}
-	for _, id := range servers {
-		if p.members[id] {
-			continue
-		}
-		member, err := p.member(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		if member {
-			p.members[id] = true
-		} else {
-			gone = append(gone, id)
-		}
-	}
-	return gone, nil
-}
-
-// list notes the members that have labelled Leases in the namespace.
-func (p *publication) list(ctx context.Context) error {
-	path, err := leasesPath(p.namespace)
-	if err != nil {
-		return err
-	}
-	var list coordinationv1.LeaseList
-	query := url.Values{"labelSelector": {identityLabel}, "limit": {leasesPerList}}
-	if err := p.api.do(ctx, http.MethodGet, path, query, nil, &list); err != nil {
-		return err
-	}
-	for i := range list.Items {
-		lease := &list.Items[i]
-		if !p.seen.expired(lease) {
-			p.members[lease.Name] = true
-			continue
-		}
-		if object, err := apipath.Join(path, lease.Name); err == nil && lease.Name != p.id &&
-			lease.Labels[identityLabel] == p.component {
-			p.expired[object] = lease
-		}
-	}
-	p.listed = true
-	return nil
-}
-
-// member reads a server's Lease by its name: in the namespace of this server, and in that of kube-apiservers.
-func (p *publication) member(ctx context.Context, id string) (bool, error) {
-	for _, namespace := range slices.Compact([]string{p.namespace, metav1.NamespaceSystem}) {
-		leases, err := leasesPath(namespace)
-		if err != nil {
-			return false, err
-		}
-		path, err := apipath.Join(leases, id)
-		if err != nil {
-			return true, nil //nolint:nilerr // no Lease can have this name, so that another program wrote the entry for a reason of its own
-		}
-		var lease coordinationv1.Lease
-		err = p.api.do(ctx, http.MethodGet, path, nil, nil, &lease)
-		switch {
-		case hasStatus(err, http.StatusNotFound):
-		case hasStatus(err, http.StatusForbidden) && namespace != p.namespace:
-			return true, nil // unknown
-		case err != nil:
-			return false, err
-		case !p.seen.expired(&lease):
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
 // bury deletes the Leases of crashed servers of this kind. The pass has dropped their entries from the objects of this
 // server.
 func (p *publication) bury(ctx context.Context) error {
-	for path, lease := range p.expired {
+	for path, lease := range p.census.expired {
+		if lease.Name == p.id || lease.Labels[identityLabel] != p.component {
+			continue
+		}
 		if err := deleteLease(ctx, p.api, path, lease); err != nil {
 			return fmt.Errorf("delete the expired identity Lease %s: %w", lease.Name, err)
 		}

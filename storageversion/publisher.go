@@ -124,9 +124,9 @@ func NewPublisher(o Options) (*Publisher, error) {
 		return nil, err
 	}
 	entries := &publication{
-		api: api, group: o.API, id: o.ID, namespace: o.Namespace, component: o.Component,
-		entries: map[schema.GroupResource]*entryFields{},
-		seen:    observations{}, written: map[schema.GroupResource]int{},
+		api: api, group: o.API, id: o.ID, component: o.Component,
+		entries: map[schema.GroupResource]*entryFields{}, written: map[schema.GroupResource]int{},
+		census: &census{api: api, namespace: o.Namespace, seen: observations{}},
 	}
 	for i := range o.Resources {
 		r := &o.Resources[i]

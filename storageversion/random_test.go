@@ -52,8 +52,9 @@ func (m *memory) serve(r *http.Request) (int, any) {
 	case http.MethodGet:
 		if strings.HasSuffix(path, "/leases") || strings.HasSuffix(path, "/storageversions") {
 			items := []any{}
+			name, _ := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
 			for p, o := range m.objects {
-				if strings.HasPrefix(p, path+"/") {
+				if strings.HasPrefix(p, path+"/") || name != "" && strings.HasSuffix(p, "/leases/"+name) {
 					items = append(items, o)
 				}
 			}
@@ -88,6 +89,22 @@ func (m *memory) serve(r *http.Request) (int, any) {
 		return http.StatusOK, m.store(path, body)
 	}
 	return http.StatusMethodNotAllowed, nil
+}
+
+// config is that of a client whose requests are answered at once; before, which may be nil, is called with each.
+func (m *memory) config(before func(*http.Request) error) *rest.Config {
+	serve := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if before != nil {
+			if err := before(r); err != nil {
+				return nil, err
+			}
+		}
+		code, answer := m.serve(r)
+		raw, err := json.Marshal(answer)
+		return &http.Response{StatusCode: code, Body: io.NopCloser(bytes.NewReader(raw)),
+			Header: http.Header{}, Request: r}, err
+	})
+	return &rest.Config{Host: "http://api", WrapTransport: func(http.RoundTripper) http.RoundTripper { return serve }}
 }
 
 func (m *memory) store(path string, o map[string]any) map[string]any {
@@ -201,6 +218,18 @@ func TestNothingIsStoredInAVersionThatIsNotPublished(t *testing.T) {
 						}
 					})
 				}
+				slots.Go(func() {
+					l := &link{memory: m, random: rand.New(rand.NewPCG(seed, 100))}
+					c, err := NewCollector(l.config(), nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for ctx.Err() == nil {
+						next, _ := c.Collect(ctx) // fails as often as the connection does
+						_ = sleep(ctx, next)
+					}
+				})
 				slots.Wait()
 				if stored < 100 || refused < 10 || lives < 6 {
 					t.Errorf("%d writes were stored and %d refused in %d lives: the test shows nothing",
@@ -211,6 +240,10 @@ func TestNothingIsStoredInAVersionThatIsNotPublished(t *testing.T) {
 	}
 }
 
+func (l *link) config() *rest.Config {
+	return &rest.Config{Host: "http://api", WrapTransport: func(http.RoundTripper) http.RoundTripper { return l }}
+}
+
 // live runs one process, with an ID that the processes before it had, until it crashes or is shut down.
 func live(ctx context.Context, t *testing.T, m *memory, l *link, id string) (stored, refused int) {
 	// a crashed process's requests stay with it
@@ -218,8 +251,7 @@ func live(ctx context.Context, t *testing.T, m *memory, l *link, id string) (sto
 	encoding := []schema.GroupVersion{v1, v2}[l.chance(2)]
 	p, err := NewPublisher(Options{
 		Component: "demo", ID: id, DrainTimeout: 30 * time.Second,
-		Config: &rest.Config{Host: "http://api",
-			WrapTransport: func(http.RoundTripper) http.RoundTripper { return l }},
+		Config:    l.config(),
 		Resources: []Resource{{GroupResource: widgets, EncodingVersion: encoding}},
 	})
 	if err != nil {
@@ -275,16 +307,9 @@ func TestAGapInRenewalsBeginsAnotherMembership(t *testing.T) {
 	for gap, want := range map[time.Duration]bool{10 * time.Second: false, time.Minute: true} {
 		synctest.Test(t, func(t *testing.T) {
 			m := &memory{objects: map[string]map[string]any{}}
-			serve := roundTripper(func(r *http.Request) (*http.Response, error) {
-				code, answer := m.serve(r)
-				raw, err := json.Marshal(answer)
-				return &http.Response{StatusCode: code, Body: io.NopCloser(bytes.NewReader(raw)),
-					Header: http.Header{}, Request: r}, err
-			})
 			p, err := NewPublisher(Options{
 				Component: "demo", Resources: []Resource{{GroupResource: widgets, EncodingVersion: v1}},
-				Config: &rest.Config{Host: "http://api",
-					WrapTransport: func(http.RoundTripper) http.RoundTripper { return serve }},
+				Config: m.config(nil),
 			})
 			if err != nil {
 				t.Fatal(err)
