@@ -208,6 +208,7 @@ var OnARealServer = []struct {
 	{"a second process with the ID of a live one waits for its end", twoOfOneID},
 	{"an entry that another program removes", removedByOthers},
 	{"shutdown waits for the last write", shutdownWaits},
+	{"the Collector removes the entry of the last server once it has crashed", collectorOnARealServer},
 }
 
 func tenAtOnce(t *testing.T, c *testbed.Cluster) {

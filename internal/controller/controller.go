@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package controller puts the controllers of an installation into one process: migration, which carries out migrations,
-// and trigger, which asks for them. They share the connection, the cache, the Lease and the fence, and know nothing of
+// trigger, which asks for them, and storageversions, which removes what crashed API servers leave. They share the connection, the cache, the Lease and the fence, and know nothing of
 // each other but the objects in the cluster. It decides nothing.
 package controller
 
@@ -14,22 +14,28 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/controller/migration"
+	"github.com/kube-migrator/kube-migrator/internal/controller/storageversions"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 )
 
-// Options are those of both. Namespace, MinEvidence, Logger and Worker of the trigger are taken from the other.
+// Options are those of migration and trigger. Namespace, MinEvidence, Logger and Worker of the trigger are taken from the other.
 type Options struct {
 	Migration migration.Options
 	Trigger   trigger.Options
 }
 
-// Run runs both until the context ends; see migration.Run.
+// Run runs all until the context ends; see migration.Run.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	o.Trigger.Namespace, o.Trigger.MinEvidence, o.Trigger.Logger = o.Migration.Namespace,
 		o.Migration.MinEvidence, o.Migration.Logger
 	if !o.Migration.InProcess {
 		o.Trigger.Worker = access.Account{Namespace: o.Migration.Namespace, Name: o.Migration.WorkerServiceAccount}
 	}
-	o.Migration.Also = func(m manager.Manager, fenced *rest.Config) error { return trigger.Add(m, fenced, o.Trigger) }
+	o.Migration.Also = func(m manager.Manager, fenced *rest.Config) error {
+		if err := storageversions.Add(m, fenced, o.Migration.Logger); err != nil {
+			return err
+		}
+		return trigger.Add(m, fenced, o.Trigger)
+	}
 	return migration.Run(ctx, config, o.Migration)
 }

@@ -106,7 +106,10 @@ func controllerRules(namespace string) []rbacv1.PolicyRule {
 		rule(migrationGroup, on("storageversionmigrations/status"), "update"),
 		rule(migrationGroup, on("storagestates"), "create", "delete", "get", "list", "watch"),
 		rule(migrationGroup, on("storagestates/status"), "update"),
-		rule(migrationGroup, on("storageversions"), "get", "list", "watch"),
+		// removes what crashed API servers have published, if no namespace has a Lease of theirs that counts
+		rule(migrationGroup, on("storageversions"), "delete", "get", "list", "watch"),
+		rule(migrationGroup, on("storageversions/status"), "update"),
+		rule("coordination.k8s.io", on("leases"), "list"),
 		rule("internal.apiserver.k8s.io", on("storageversions"), "get", "list", "watch"),
 		rule("storagemigration.k8s.io", on("storageversionmigrations"), "list"),
 		rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list", "watch"),
@@ -206,7 +209,7 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 			// go.
 			role(componentInstall, system, agreementRole, rule("coordination.k8s.io", on("leases"), "list")),
 			role(componentController, system, ControllerAccount,
-				rule("coordination.k8s.io", on("leases"), "list", "watch"), paused),
+				rule("coordination.k8s.io", on("leases"), "get", "list", "watch"), paused),
 			role(componentController, public, ControllerAccount,
 				rule("discovery.k8s.io", on("endpointslices"), "watch")),
 		},
