@@ -26,7 +26,7 @@ const (
 	storageVersions = base + "storageversions"
 )
 
-// cluster is a real API server that serves our definitions.
+// cluster is a real API server that serves our CRDs.
 type cluster struct {
 	*testbed.Cluster
 	t          *testing.T

@@ -1,5 +1,5 @@
-// SPDX-FileCopyrightText: The kube-migrator Authors
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The kube-migrator Authors SPDX-License-Identifier:
+// Apache-2.0
 
 package v1alpha1
 
@@ -9,22 +9,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ConditionType names what a condition is about.
+// ConditionType names the aspect of an object that a condition describes.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=316
 type ConditionType string
 
 // Conditions of a StorageVersionMigration.
 const (
-	// ConditionRunning is True while a worker rewrites objects, or waits until the API servers agree.
+	// ConditionRunning is True while a worker rewrites objects, or waits until the
+	// API servers agree.
 	ConditionRunning ConditionType = "Running"
-	// ConditionSucceeded is True once every object was accounted for in one settled epoch of agreement. The version
-	// that it is about is in status.storageVersion and status.storageVersionHash.
+	// ConditionSucceeded is True once every object was accounted for in one
+	// settled epoch of agreement. The version that it is about is in
+	// status.storageVersion and status.storageVersionHash.
 	ConditionSucceeded ConditionType = "Succeeded"
-	// ConditionFailed is True after a run that could not rewrite at least one object, or could not prove anything. The
-	// controller starts the run again after a backoff.
+	// ConditionFailed is True after a run that could not rewrite at least one
+	// object, or could not prove anything. The controller starts the run again
+	// after a backoff.
 	ConditionFailed ConditionType = "Failed"
-	// ConditionReady, ConditionReconciling and ConditionStalled say the same in the terms of kstatus
+	// ConditionReady, ConditionReconciling and ConditionStalled say the same in
+	// the terms of kstatus
 	// (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md).
 	ConditionReady       ConditionType = "Ready"
 	ConditionReconciling ConditionType = "Reconciling"
@@ -33,80 +37,115 @@ const (
 
 // Conditions of a StorageState. A StorageVersion has the first one, too.
 const (
-	// ConditionAllEncodingVersionsEqual is True while all API servers encode the resource in one version.
+	// ConditionAllEncodingVersionsEqual is True while all API servers encode the
+	// resource in one version.
 	ConditionAllEncodingVersionsEqual ConditionType = "AllEncodingVersionsEqual"
-	// ConditionMigrated is True when every stored object is in the current version.
+	// ConditionMigrated is True when every stored object is in the current
+	// version.
 	ConditionMigrated ConditionType = "Migrated"
-	// ConditionPermitted is False while the worker lacks a permission that a migration of the resource takes. Absent:
-	// no permission was missing since the StorageState exists.
+	// ConditionPermitted is False while the worker lacks a permission that a
+	// migration of the resource takes. Absent: no permission was missing since the
+	// StorageState exists.
 	ConditionPermitted ConditionType = "Permitted"
 )
 
 // Reasons of the condition AllEncodingVersionsEqual of a StorageState.
 const (
-	ReasonAgreement    = "Agreement"
+	// ReasonAgreement means that all API servers encode the resource in one
+	// version.
+	ReasonAgreement = "Agreement"
+	// ReasonDisagreement means that two API servers encode the resource in
+	// different versions.
 	ReasonDisagreement = "Disagreement"
-	// ReasonNotKnown: not all API servers could be asked. ReasonUnresolved: nor could they be since they disagreed.
-	ReasonNotKnown   = "NotKnown"
+	// ReasonNotKnown means that not every API server could be asked.
+	ReasonNotKnown = "NotKnown"
+	// ReasonUnresolved means that the API servers disagreed when they were last
+	// asked, and that not every one of them could be asked since.
 	ReasonUnresolved = "Unresolved"
-	// ReasonOnlySampled, ReasonOnlyObserved: as far as can be seen they agree, but the installation requires stronger
-	// evidence than this one.
+	// ReasonOnlySampled and ReasonOnlyObserved mean that the API servers seem to
+	// agree, but that the installation requires stronger evidence than the one
+	// that the reason names.
 	ReasonOnlySampled  = "OnlySampled"
 	ReasonOnlyObserved = "OnlyObserved"
 )
 
 // Reasons of the condition Permitted.
 const (
-	ReasonForbidden = "Forbidden" // a permission is missing
-	ReasonGranted   = "Granted"
-	// the worker is not given the permission, on purpose: an administrator migrates the resource by hand
+	// ReasonForbidden means that the worker lacks a permission.
+	ReasonForbidden = "Forbidden"
+	// ReasonGranted means that the worker has every permission that it needs.
+	ReasonGranted = "Granted"
+	// ReasonByHand means that the worker lacks the permission on purpose: an
+	// administrator migrates the resource by hand.
 	ReasonByHand = "ByHand"
 )
 
-// Reasons of the conditions of a StorageVersionMigration. Failures have those of the package worker's verdicts too.
+// Reasons of the conditions of a StorageVersionMigration. A failed migration
+// has one of the reasons that the package worker lists as the verdicts of a
+// run.
 const (
-	ReasonPending    = "Pending"    // not looked at yet, or waiting for its turn
-	ReasonQueued     = "Queued"     // another migration runs
-	ReasonBlocked    = "Blocked"    // another program migrates the resource
-	ReasonWaiting    = "Waiting"    // for the API servers to agree, or for the settle time
-	ReasonRewriting  = "Rewriting"  // objects
-	ReasonConfirming = "Confirming" // that the epoch still lasts
-	ReasonPaused     = "Paused"
-	ReasonCancelled  = "Cancelled"
-	ReasonProven     = "Proven"
-	ReasonAdopted    = "Adopted"  // kube-storage-version-migrator says that it has succeeded; no proof was recorded
-	ReasonRetrying   = "Retrying" // after a failure
+	// ReasonPending means that no worker is at work yet: the controller is about
+	// to start one.
+	ReasonPending = "Pending"
+	// ReasonQueued means that the migration waits for its turn: others run.
+	ReasonQueued = "Queued"
+	// ReasonBlocked means that another program migrates the resource.
+	ReasonBlocked = "Blocked"
+	// ReasonWaiting means that the worker waits for the API servers to agree, or
+	// for the settle time to pass.
+	ReasonWaiting = "Waiting"
+	// ReasonRewriting means that the worker rewrites objects.
+	ReasonRewriting = "Rewriting"
+	// ReasonConfirming means that every object is accounted for, and that
+	// kube-migrator confirms that the API servers still agree.
+	ReasonConfirming = "Confirming"
+	// ReasonPaused means that spec.state is Paused.
+	ReasonPaused = "Paused"
+	// ReasonCancelled means that spec.state is Cancelled.
+	ReasonCancelled = "Cancelled"
+	// ReasonProven means that the migration succeeded with a proof.
+	ReasonProven = "Proven"
+	// ReasonAdopted means that kube-storage-version-migrator reported success, and
+	// that no proof was recorded.
+	ReasonAdopted = "Adopted"
+	// ReasonRetrying means that the last attempt failed, and that the next one is
+	// due at status.run.retryTime.
+	ReasonRetrying = "Retrying"
 )
 
-// Condition is one aspect of an object's state. It is what kube-storage-version-migrator writes, and more.
+// Condition is one aspect of the state of an object. It has the fields that
+// kube-storage-version-migrator writes, and those of metav1.Condition.
 type Condition struct {
-	// Type names what the condition is about. Required.
+	// Type names the aspect that the condition describes. Required.
 	Type ConditionType `json:"type"`
 	// Status of the condition: True, False or Unknown. Required.
 	// +kubebuilder:validation:Enum=True;False;Unknown
 	Status metav1.ConditionStatus `json:"status"`
-	// ObservedGeneration is the metadata.generation that the condition is about. 0: its writer does not tell.
+	// ObservedGeneration is the metadata.generation that the condition is about.
+	// 0: the program that wrote the condition did not say.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// LastUpdateTime is when anything about the condition last changed, in RFC 3339.
+	// LastUpdateTime is when anything about the condition last changed, in RFC
+	// 3339.
 	// +optional
 	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitzero"`
 	// LastTransitionTime is when the status last changed, in RFC 3339.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
-	// Reason is why the status is what it is, in one word for programs.
+	// Reason explains the status in one CamelCase word, for programs.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// Message is why the status is what it is, in a sentence for people.
+	// Message explains the status in a sentence, for people.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 }
 
-// Dated returns c with the times of the previous condition of its type, as far as nothing has changed since, and now
-// otherwise.
+// Dated returns c with its two times set. A time is taken from the previous
+// condition of the same type where nothing that it stands for has changed, and
+// is now otherwise.
 func (c Condition) Dated(previous []Condition, now metav1.Time) Condition {
 	c.LastUpdateTime, c.LastTransitionTime = now, now
 	i := slices.IndexFunc(previous, func(p Condition) bool { return p.Type == c.Type })

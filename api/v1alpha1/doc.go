@@ -1,10 +1,15 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 is the API group migration.k8s.io/v1alpha1: what is asked of kube-migrator and what it answers.
+// Package v1alpha1 is the API group migration.k8s.io/v1alpha1 of kube-migrator.
 //
-// It owns the Go types, their constants, and by its markers the CustomResourceDefinitions in config/crd. It decides
-// nothing. Objects that were written for kube-storage-version-migrator are valid here and lose nothing.
+// A StorageVersionMigration asks for a migration of one resource and reports on it. A StorageState records in which
+// versions the objects of one resource may be stored. A StorageVersion lets API servers publish the version that they
+// store.
+//
+// The package owns the Go types and their constants; the CustomResourceDefinitions in config/crd are generated from its
+// markers. It makes no decisions. Objects that were written for kube-storage-version-migrator are valid here, and no
+// field of theirs is lost.
 //
 // +kubebuilder:object:generate=true
 // +groupName=migration.k8s.io

@@ -19,10 +19,10 @@ import (
 	"github.com/kube-migrator/kube-migrator/config"
 )
 
-// notOurs are fields that every object has, whose schema the API server puts in the place of what a definition says.
+// notOurs are fields that every object has, whose schema in a CRD the API server replaces.
 var notOurs = []string{"apiVersion", "kind", "metadata"}
 
-// schema is the part of an OpenAPI schema that definitions of ours use.
+// schema is the part of an OpenAPI schema that our CRDs use.
 type schema struct {
 	Type, Format, Description, Pattern string
 	Enum                               []any
@@ -34,7 +34,7 @@ type schema struct {
 	Open                               bool `json:"x-kubernetes-preserve-unknown-fields"`
 }
 
-// schemas are those of the generated definitions, by kind.
+// schemas returns the schemas of the generated CRDs, by kind.
 func schemas(t *testing.T) map[string]schema {
 	t.Helper()
 	files, err := fs.Glob(config.CRDs, "crd/*.yaml")
@@ -47,7 +47,7 @@ func schemas(t *testing.T) map[string]schema {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var definition struct {
+		var crd struct {
 			Spec struct {
 				Names    struct{ Kind string }
 				Versions []struct {
@@ -55,13 +55,13 @@ func schemas(t *testing.T) map[string]schema {
 				}
 			}
 		}
-		if err := yaml.Unmarshal(raw, &definition); err != nil || len(definition.Spec.Versions) != 1 {
-			t.Fatalf("%s: %d versions, %v", file, len(definition.Spec.Versions), err)
+		if err := yaml.Unmarshal(raw, &crd); err != nil || len(crd.Spec.Versions) != 1 {
+			t.Fatalf("%s: %d versions, %v", file, len(crd.Spec.Versions), err)
 		}
-		all[definition.Spec.Names.Kind] = definition.Spec.Versions[0].Schema.OpenAPIV3Schema
+		all[crd.Spec.Names.Kind] = crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	}
 	if len(all) != 3 {
-		t.Fatalf("found %d definitions, want 3", len(all))
+		t.Fatalf("found %d CRDs, want 3", len(all))
 	}
 	return all
 }
@@ -166,7 +166,7 @@ func undocumented(path string, s schema) string {
 	case s.Description == "":
 		return "has no description"
 	case !strings.HasSuffix(s.Description, "."):
-		return fmt.Sprintf("%q is no sentence", s.Description)
+		return fmt.Sprintf("%q is not a sentence", s.Description)
 	case !strings.EqualFold(first, name) || !unicode.IsUpper(rune(first[0])):
 		return fmt.Sprintf("the description begins with %q, want the name", first)
 	}
@@ -192,7 +192,7 @@ func TestEveryTimeSaysItsFormatAndEveryOptionOfASpecItsDefault(t *testing.T) {
 				!strings.Contains(text, "required") {
 				t.Errorf("%s says neither its default nor that it is required: %s", path, s.Description)
 			}
-			if s.Format == "date-time" && !strings.Contains(s.Description, "RFC 3339") {
+			if s.Format == "date-time" && !strings.Contains(strings.Join(strings.Fields(s.Description), " "), "RFC 3339") {
 				t.Errorf("%s does not say its format: %s", path, s.Description)
 			}
 		})

@@ -1,5 +1,5 @@
-// SPDX-FileCopyrightText: The kube-migrator Authors
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The kube-migrator Authors SPDX-License-Identifier:
+// Apache-2.0
 
 package v1alpha1
 
@@ -9,14 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Unknown stands among the hashes of a StorageState for versions that no one knows. Nothing is safe while it is there.
+// Unknown stands among the hashes of a StorageState for versions that cannot
+// be determined. While it is there, no upgrade, downgrade or removal of a
+// version counts as safe.
 const Unknown = "Unknown"
 
-// DefaultHeartbeatPeriod is what StorageStateStatus.HeartbeatPeriodSeconds means where it is absent.
+// DefaultHeartbeatPeriod applies where
+// StorageStateStatus.HeartbeatPeriodSeconds is absent.
 const DefaultHeartbeatPeriod = 10 * time.Minute
 
-// StorageState says in which versions the objects of one resource may be stored. Its name is the resource's:
-// "widgets.demo.example.com".
+// StorageState records in which versions the objects of one resource may be
+// stored. It is named after the resource, such as "widgets.demo.example.com".
+// The controller creates one for each resource that is stored in etcd.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,7 +31,7 @@ const DefaultHeartbeatPeriod = 10 * time.Minute
 // +kubebuilder:printcolumn:name="STATUS",type=string,JSONPath=`.status.state`,description="Migrated, or why not: NotMigrated, Unknown, Disagreed, Forbidden or Excluded"
 // +kubebuilder:printcolumn:name="SEEN",type=date,JSONPath=`.status.lastHeartbeatTime`,description="How long ago the API servers were last asked"
 // +kubebuilder:printcolumn:name="EVIDENCE",type=string,JSONPath=`.status.evidence`,priority=1,description="How it is known that the API servers agree"
-// +kubebuilder:printcolumn:name="WHY",type=string,JSONPath=`.status.conditions[?(@.type=="Migrated")].message`,priority=1,description="What the condition Migrated says"
+// +kubebuilder:printcolumn:name="WHY",type=string,JSONPath=`.status.conditions[?(@.type=="Migrated")].message`,priority=1,description="Message of the condition Migrated"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.resource.resource + (has(self.spec.resource.group) && size(self.spec.resource.group) > 0 ? '.' + self.spec.resource.group : \"\")",message="the name is <resource>.<group>, or <resource> for the core group"
 type StorageState struct {
 	metav1.TypeMeta `json:",inline"`
@@ -36,7 +40,8 @@ type StorageState struct {
 	// Spec names the resource.
 	// +required
 	Spec StorageStateSpec `json:"spec,omitzero"`
-	// Status is what is known. Written by kube-migrator alone; delete the object to force rediscovery.
+	// Status is the record. Only kube-migrator writes it; delete the object to
+	// force rediscovery.
 	// +optional
 	Status StorageStateStatus `json:"status,omitzero"`
 }
@@ -48,7 +53,7 @@ type StorageStateList struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ListMeta `json:"metadata,omitzero"`
-	// Items are the states.
+	// Items are the StorageStates.
 	Items []StorageState `json:"items"`
 }
 
@@ -69,137 +74,170 @@ type GroupResource struct {
 
 // StorageStateSpec names the resource.
 type StorageStateSpec struct {
-	// Resource that the state is about. Required, and immutable.
+	// Resource whose stored versions are recorded. Required, and immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable"
 	Resource GroupResource `json:"resource,omitzero"`
 }
 
-// StoragePhase is status.state of a StorageState: one word for people and printer columns. The conditions are the
-// interface for programs.
+// StoragePhase is status.state of a StorageState: one word for people and
+// printer columns. The conditions are the interface for programs.
 type StoragePhase string
 
-// The values of StoragePhase. Where several apply, it is the first of Excluded, Migrated, Forbidden, Disagreed, Unknown
-// and NotMigrated: what a person has to resolve first.
+// The values of StoragePhase. Where several apply, the first of Excluded,
+// Migrated, Forbidden, Disagreed, Unknown and NotMigrated is shown: the one
+// that a person has to resolve first.
 const (
-	StoragePhaseExcluded  StoragePhase = "Excluded"  // the installation leaves the resource out
-	StoragePhaseMigrated  StoragePhase = "Migrated"  // everything that is stored is in the current version
-	StoragePhaseForbidden StoragePhase = "Forbidden" // the worker lacks a permission
-	StoragePhaseDisagreed StoragePhase = "Disagreed" // the API servers encode the resource in different versions
-	StoragePhaseUnknown   StoragePhase = "Unknown"   // objects may be stored in versions that no one knows
-	// objects may be stored in other known versions than the current one
+	// StoragePhaseExcluded means that the installation leaves the resource out.
+	StoragePhaseExcluded StoragePhase = "Excluded"
+	// StoragePhaseMigrated means that every stored object is in the current
+	// version.
+	StoragePhaseMigrated StoragePhase = "Migrated"
+	// StoragePhaseForbidden means that the worker lacks a permission.
+	StoragePhaseForbidden StoragePhase = "Forbidden"
+	// StoragePhaseDisagreed means that the API servers encode the resource in
+	// different versions.
+	StoragePhaseDisagreed StoragePhase = "Disagreed"
+	// StoragePhaseUnknown means that objects may be stored in versions that cannot
+	// be determined.
+	StoragePhaseUnknown StoragePhase = "Unknown"
+	// StoragePhaseNotMigrated means that objects may be stored in known versions
+	// other than the current one.
 	StoragePhaseNotMigrated StoragePhase = "NotMigrated"
 )
 
-// StorageStateStatus is what is known of how a resource is stored.
+// StorageStateStatus records how a resource is stored. The controller sets
+// every field.
 type StorageStateStatus struct {
-	// State is one word for people: Migrated (everything that is stored is in the current version), or why the resource
-	// is not migrated. Excluded: the installation leaves it out. Forbidden: the worker lacks a permission. Disagreed:
-	// the API servers encode it in different versions. Unknown: objects may be stored in versions that no one knows.
-	// NotMigrated: objects may be stored in other known versions. Where several apply, Excluded and Migrated come
-	// first, then the others in this order. Programs read the conditions. Empty: an older controller wrote the status.
+	// State is one word for people: Migrated (every stored object is in the
+	// current version), or the reason why the resource is not migrated. Excluded:
+	// the installation leaves it out. Forbidden: the worker lacks a permission.
+	// Disagreed: the API servers encode it in different versions. Unknown: objects
+	// may be stored in versions that cannot be determined. NotMigrated: objects
+	// may be stored in other known versions. Where several apply, Excluded and
+	// Migrated come first, then the others in this order. Programs read the
+	// conditions instead. Empty: an older controller wrote the status.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	State StoragePhase `json:"state,omitempty"`
-	// PersistedStorageVersionHashes are the hashes of the versions that stored objects may be encoded in, in the order
-	// in which they came. "Unknown" stands for versions that no one knows. An upgrade or downgrade is safe only to API
-	// servers that can decode all of them, and not while "Unknown" is among them. Empty: nothing was recorded yet, and
-	// nothing is safe.
+	// PersistedStorageVersionHashes are the hashes of the versions that stored
+	// objects may be encoded in, in the order in which they were first recorded.
+	// "Unknown" stands for versions that cannot be determined. An upgrade or
+	// downgrade is safe only to API servers that can decode all of these versions,
+	// and is never safe while "Unknown" is among them. Empty: nothing was recorded
+	// yet, so no upgrade or downgrade counts as safe.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
 	PersistedStorageVersionHashes []string `json:"persistedStorageVersionHashes,omitempty"`
-	// CurrentStorageVersionHash is the hash of the version that the API servers encode the resource in now, as
-	// discovery shows it: base64 of 8 bytes. "Unknown" while they disagree. Empty: nobody has looked yet.
+	// CurrentStorageVersionHash is the hash of the version that the API servers
+	// encode the resource in now, as discovery shows it: base64 of 8 bytes.
+	// "Unknown" while they disagree. Empty: the API servers have not been asked
+	// yet.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	CurrentStorageVersionHash string `json:"currentStorageVersionHash,omitempty"`
-	// LastHeartbeatTime is when the API servers were last asked, in RFC 3339. Absent: they never were.
+	// LastHeartbeatTime is when the API servers were last asked, in RFC 3339.
+	// Absent: they never were.
 	// +optional
 	LastHeartbeatTime metav1.Time `json:"lastHeartbeatTime,omitzero"`
-	// HeartbeatPeriodSeconds is how often the API servers are asked while nothing moves, in seconds. While a controller
-	// runs, lastHeartbeatTime is never older than one and a half periods and the time that asking takes; a record that
-	// is older says nothing about the present. Absent or 0: 600.
+	// HeartbeatPeriodSeconds is the interval at which the API servers are asked
+	// while nothing changes, in seconds. While a controller runs,
+	// lastHeartbeatTime is never older than one and a half periods plus the time
+	// that asking takes. Do not rely on a record that is older. Absent or 0: 600.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	HeartbeatPeriodSeconds int64 `json:"heartbeatPeriodSeconds,omitempty"`
-	// Excluded says that the options --include and --exclude of the controller leave this resource out: what may be
-	// stored is recorded, and the controller requests no migration. Reports of the whole cluster leave the resource
-	// out. Default: false.
+	// Excluded is true if the options --include and --exclude of the controller
+	// leave this resource out. The controller still records what may be stored,
+	// but requests no migration, and reports on the whole cluster skip the
+	// resource. Default: false.
 	// +optional
 	Excluded bool `json:"excluded,omitempty"`
-	// PersistedVersions are persistedStorageVersionHashes in the same order, for people: the version, such as "v1",
-	// where it is known, else the hash itself.
+	// PersistedVersions are persistedStorageVersionHashes in the same order, for
+	// people: the version, such as "v1", where it is known, else the hash itself.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=317
 	PersistedVersions []string `json:"persistedVersions,omitempty"`
-	// CurrentVersion is currentStorageVersionHash as a version, such as "v2". Empty where no known version has that
-	// hash.
+	// CurrentVersion is currentStorageVersionHash as a version, such as "v2".
+	// Empty where no known version has that hash.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	CurrentVersion string `json:"currentVersion,omitempty"`
-	// ServerStorageVersions say what each API server encodes the resource in, at most 64 of them.
+	// ServerStorageVersions list the version in which each API server encodes the
+	// resource, at most 64 of them.
 	// +optional
 	// +listType=map
 	// +listMapKey=apiServerID
 	// +kubebuilder:validation:MaxItems=64
 	ServerStorageVersions []ServerEncodingVersion `json:"serverStorageVersions,omitempty"`
-	// AgreedEncodingVersion is the version that all API servers encode in, such as "v2". Empty while they disagree.
+	// AgreedEncodingVersion is the version that all API servers encode in, such as
+	// "v2". Empty while they disagree.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	AgreedEncodingVersion string `json:"agreedEncodingVersion,omitempty"`
-	// Evidence is how the agreement is known: Declared (the API servers publish what they store), Observed (each was
-	// asked) or Sampled (only a shared address was), the strongest first. Empty while there is no agreement.
+	// Evidence is how the agreement is known: Declared (the API servers publish
+	// what they store), Observed (each one was asked) or Sampled (only a shared
+	// address was asked), the strongest first. Empty while they do not agree.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Evidence string `json:"evidence,omitempty"`
-	// Epoch is the period of agreement that lasts now. Absent while there is none.
+	// Epoch is the present period of agreement. Absent while the API servers do
+	// not agree.
 	// +optional
 	Epoch *Epoch `json:"epoch,omitempty"`
-	// Definition is the CustomResourceDefinition as it was when the API servers were last asked. Absent for other
-	// resources.
+	// Definition is the CustomResourceDefinition as it was when the API servers
+	// were last asked. Absent for other resources.
 	// +optional
 	Definition *RecordedDefinition `json:"definition,omitempty"`
-	// RequiredStartResourceVersion tells which runs can prove that nothing is stored in another version: those of
-	// StorageVersionMigrations whose status.run.startResourceVersion is greater, whoever created them. Earlier ones may
-	// have passed objects that were then written in another version. In decimal. Empty: none proves anything yet.
+	// RequiredStartResourceVersion bounds the runs that can prove that no object
+	// is stored in another version: those of StorageVersionMigrations whose
+	// status.run.startResourceVersion is greater, no matter who created them. An
+	// earlier run may have passed objects that were then written in another
+	// version. In decimal. Empty: no run proves anything yet.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	RequiredStartResourceVersion string `json:"requiredStartResourceVersion,omitempty"`
-	// OnlyDecodable says that no migration has proven what persistedStorageVersionHashes say. Every API server
-	// declares, in StorageVersion objects, that it can decode no version but the current one: there is nothing that any
-	// of them could rewrite. Default: false.
+	// OnlyDecodable is true if persistedStorageVersionHashes rest on declarations
+	// instead of a migration: every API server declares, in StorageVersion
+	// objects, that it can decode no version but the current one, so that none of
+	// them could rewrite an object. Default: false.
 	// +optional
 	OnlyDecodable bool `json:"onlyDecodable,omitempty"`
-	// ResourceVersion is that of the resource's own collection when it was compared last, in decimal. A lesser one, or
-	// one that is greater by more than could have been written since, tells later that the etcd of this resource was
-	// restored from a backup. Empty: it was never compared.
+	// ResourceVersion is the resourceVersion of the resource's own collection when
+	// it was last compared, in decimal. If it is lower at the next comparison, or
+	// higher by more than could have been written since, the etcd of this resource
+	// was restored from a backup. Empty: it was never compared.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Witness is an object of the collection as it was when the collection was compared last: the same object with a
-	// lesser resourceVersion tells later that etcd was restored, also where the collection's resourceVersion is not
-	// lower. Absent: the collection was empty, or is one of a custom resource, whose etcd is the one that holds this
-	// object.
+	// Witness is an object of the collection as it was when the collection was
+	// last compared. If the same object has a lower resourceVersion later, etcd
+	// was restored, even if the collection's resourceVersion is not lower. Absent:
+	// the collection was empty, or the resource is a custom resource, which is
+	// stored in the same etcd as this object.
 	// +optional
 	Witness *RecordedWitness `json:"witness,omitempty"`
-	// Traces are what API servers leave behind for longer than they live, as of the last look: a new one tells of a
-	// server that came and went unseen. Opaque.
+	// Traces are objects that API servers leave behind after they end, as found
+	// when they were last listed. A new one reveals an API server that started and
+	// ended between two listings. The format is opaque.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
 	// +kubebuilder:validation:items:MaxLength=512
 	Traces []string `json:"traces,omitempty"`
-	// Requested is true once there was a StorageVersionMigration of the resource. A controller with --bootstrap=none
-	// asks for migrations of such resources, also after that object was deleted. Default: false.
+	// Requested is true once a StorageVersionMigration of the resource has
+	// existed. A controller with --bootstrap=none requests migrations of such
+	// resources only, even after that object was deleted. Default: false.
 	// +optional
 	Requested bool `json:"requested,omitempty"`
-	// Conditions are AllEncodingVersionsEqual (all API servers encode the resource in one version), Migrated
-	// (everything that is stored is in the current version) and, where a permission of the worker is or was missing,
-	// Permitted (the worker may migrate the resource).
+	// Conditions are AllEncodingVersionsEqual (all API servers encode the resource
+	// in one version), Migrated (every stored object is in the current version)
+	// and, where a permission of the worker is or was missing, Permitted (the
+	// worker may migrate the resource).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -207,9 +245,10 @@ type StorageStateStatus struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// RecordedDefinition is what a CustomResourceDefinition said about storage at one generation.
+// RecordedDefinition is the part of a CustomResourceDefinition that is about
+// storage, as of one generation.
 type RecordedDefinition struct {
-	// UID of the definition. Required.
+	// UID of the CustomResourceDefinition. Required.
 	// +kubebuilder:validation:MaxLength=128
 	UID string `json:"uid"`
 	// Generation is its metadata.generation. Required.
@@ -230,25 +269,29 @@ type RecordedWitness struct {
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// ServerEncodingVersion is what one API server encodes a resource in.
+// ServerEncodingVersion is the version in which one API server encodes a
+// resource.
 type ServerEncodingVersion struct {
-	// APIServerID identifies the API server: the name of its identity Lease, or its address. Required.
+	// APIServerID identifies the API server: the name of its identity Lease, or
+	// its address. Required.
 	// +kubebuilder:validation:MaxLength=512
 	APIServerID string `json:"apiServerID"`
-	// HolderIdentity identifies the process: the holder of the identity Lease. Empty where that is not known.
+	// HolderIdentity identifies the process: the holder of the identity Lease.
+	// Empty where that is not known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	HolderIdentity string `json:"holderIdentity,omitempty"`
-	// Answered is true once the process has been asked and has answered. One that goes away before may have written
-	// anything. Default: false.
+	// Answered is true once the process has answered a request. A process that
+	// ends before that may have written in any version. Default: false.
 	// +optional
 	Answered bool `json:"answered,omitempty"`
-	// EncodingVersionHash is the storageVersionHash that its discovery shows. Empty: it did not answer, or does not
-	// serve the resource.
+	// EncodingVersionHash is the storageVersionHash in the discovery document of
+	// this API server. Empty: it did not answer, or does not serve the resource.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	EncodingVersionHash string `json:"encodingVersionHash,omitempty"`
-	// EncodingVersion is that hash as a version, such as "v2". Empty where no known version has that hash.
+	// EncodingVersion is that hash as a version, such as "v2". Empty where no
+	// known version has that hash.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	EncodingVersion string `json:"encodingVersion,omitempty"`
