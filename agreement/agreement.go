@@ -8,7 +8,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	sweep := migrate.New(client, widgets, servers, migrate.Options{})
+//	sweep, err := migrate.New(config, widgets, servers, migrate.Options{})
 //
 // A program that migrates several resources makes one [Observer], which shares connections, and calls [Observer.For]
 // for each resource. To show a user why a migration waits, call [Resource.Look].

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const (
@@ -53,7 +53,7 @@ func newLab(ctx context.Context, progress io.Writer) (*lab, error) {
 }
 
 func (l *lab) prepare(ctx context.Context) (err error) {
-	if l.client, err = migrate.NewClient(l.cluster.Config()); err != nil {
+	if l.client, err = apiserver.NewClient(l.cluster.Config()); err != nil {
 		return err
 	}
 	if err := l.cluster.InstallWidgets(ctx, testbed.Widgets{}); err != nil {

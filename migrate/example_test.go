@@ -27,11 +27,7 @@ func Example() {
 	}
 	defer stop()
 
-	config = migrate.Considerate(config) // all clients hold back together when the API server asks for it
-	client, err := migrate.NewClient(config)
-	if err != nil {
-		log.Fatal(err)
-	}
+	config = migrate.WithSharedBackoff(config) // all clients wait when the API server asks one of them to
 	widgets := migrate.Target{
 		Resource:   schema.GroupVersionResource{Group: "demo.example.com", Version: "v2", Resource: "widgets"},
 		Kind:       "Widget",
@@ -42,10 +38,13 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	sweep := migrate.New(client, widgets, servers, migrate.Options{
-		SettleTime: time.Second, // for a cluster that nobody else uses; leave the default elsewhere
+	sweep, err := migrate.New(config, widgets, servers, migrate.Options{
+		SettleTime: time.Second, // for a cluster that no one else uses; leave the default elsewhere
 		Verify:     true,
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	result, err := sweep.Run(ctx)
 	if err != nil { // not everything was rewritten, or it is not proven; result says how far it came
 		log.Fatal(err)

@@ -19,6 +19,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // What follows is about API servers that lie, or never come to an end. With real API servers in front the same is
@@ -101,7 +103,7 @@ func notFound(name string) (int, string) {
 
 func (l *liar) sweep(t *testing.T, change func(*Target), o Options) *Sweep {
 	t.Helper()
-	client, err := NewClient(&rest.Config{Host: "http://liar.example.com", Transport: l})
+	client, err := apiserver.NewClient(&rest.Config{Host: "http://liar.example.com", Transport: l})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +115,7 @@ func (l *liar) sweep(t *testing.T, change func(*Target), o Options) *Sweep {
 		change(&target)
 	}
 	o.SettleTime, o.LookInterval = time.Millisecond, max(o.LookInterval, 10*time.Millisecond)
-	return New(client, target, agreementFunc(func() (Epoch, error) { return lasting, nil }), o)
+	return newSweep(client, target, agreementFunc(func() (Epoch, error) { return lasting, nil }), o)
 }
 
 func TestAnObjectThatCannotBeOneIsNeverSentFor(t *testing.T) {
@@ -191,7 +193,7 @@ func clusterScoped(t *testing.T, l *liar) rest.Interface {
 	list := l.list
 	empty := &liar{list: list}
 	empty.patch = l.patch
-	client, err := NewClient(&rest.Config{Host: "http://liar.example.com", Transport: transport(func(r *http.Request) (*http.Response, error) {
+	client, err := apiserver.NewClient(&rest.Config{Host: "http://liar.example.com", Transport: transport(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodGet && r.URL.Query().Get("limit") == "1" {
 			w := httptest.NewRecorder()
 			w.Header().Set("Content-Type", "application/json")
@@ -483,7 +485,7 @@ func TestAnOldCheckpointIsBroughtWithinItsBounds(t *testing.T) {
 
 func TestAnAnswerWithoutEndIsReadUpToItsLimit(t *testing.T) {
 	var read int64
-	client, err := NewClient(&rest.Config{Host: "http://liar.example.com", Transport: transport(func(*http.Request) (*http.Response, error) {
+	client, err := apiserver.NewClient(&rest.Config{Host: "http://liar.example.com", Transport: transport(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
 			Body: endless{&read}}, nil
 	})})
@@ -543,7 +545,7 @@ func TestARunThatGetsNowhereEnds(t *testing.T) {
 				l.list = func(n int, _ string) (int, string) { return http.StatusOK, tt.page(n) }
 				place := &memoryCheckpoints{}
 				s := l.sweep(t, nil, Options{Checkpoints: place, LookInterval: time.Second})
-				client, err := NewClient(&rest.Config{Host: "http://liar.example.com", Transport: transport(func(r *http.Request) (*http.Response, error) {
+				client, err := apiserver.NewClient(&rest.Config{Host: "http://liar.example.com", Transport: transport(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Query().Get("limit") != "1" && strings.HasSuffix(r.URL.Path, "/flunders") {
 						time.Sleep(time.Minute)
 					}

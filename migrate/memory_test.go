@@ -16,6 +16,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // collection answers, within the process, as an API server does that has n ConfigMaps: fifty thousand of them take
@@ -91,7 +93,7 @@ func leastLive(before uint64, pages int) (liveBytes uint64, pagesNow int) {
 
 func TestASweepKeepsNothingOfAnObjectThatIsDone(t *testing.T) {
 	const objects, window, mayGrowBytes = 50_000, 5_000, 128 << 10 // three bytes per object: less than any name
-	client, err := NewClient(&rest.Config{Host: "http://in.process", Transport: collection{n: objects}})
+	client, err := apiserver.NewClient(&rest.Config{Host: "http://in.process", Transport: collection{n: objects}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +101,7 @@ func TestASweepKeepsNothingOfAnObjectThatIsDone(t *testing.T) {
 	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap",
 		Namespaced: true, Origin: BuiltIn}
 	agreement := agreementFunc(func() (Epoch, error) { return lasting, nil })
-	result, err := New(client, target, agreement,
+	result, err := newSweep(client, target, agreement,
 		Options{Checkpoints: heap, SettleTime: time.Millisecond}).Run(t.Context())
 	if err != nil || result.Counts.Rewritten != objects {
 		t.Fatalf("%d objects rewritten (%v), want %d", result.Counts.Rewritten, err, objects)

@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // What follows needs servers that answer oddly or agreements that change at one moment, which real API servers do not
@@ -114,7 +116,7 @@ func sweepOf(t *testing.T, f *scripted, agreement agreementFunc, o Options) *Swe
 	t.Helper()
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	client, err := NewClient(&rest.Config{Host: server.URL})
+	client, err := apiserver.NewClient(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +126,7 @@ func sweepOf(t *testing.T, f *scripted, agreement agreementFunc, o Options) *Swe
 	o.SettleTime, o.LookInterval = max(o.SettleTime, time.Millisecond), 10*time.Millisecond
 	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap",
 		Namespaced: true, Origin: BuiltIn}
-	return New(client, target, agreement, o)
+	return newSweep(client, target, agreement, o)
 }
 
 func TestARunThatBeginsAnewVoidsTheOldCheckpointAtOnce(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // inProcess answers requests within the process, so that a test can run in virtual time.
@@ -32,13 +34,13 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 // virtualSweep is sweepOf for a test in virtual time.
 func virtualSweep(t *testing.T, f *scripted, agreement agreementFunc, o Options) *Sweep {
 	t.Helper()
-	client, err := NewClient(&rest.Config{Host: "http://in.process", Transport: inProcess{f}})
+	client, err := apiserver.NewClient(&rest.Config{Host: "http://in.process", Transport: inProcess{f}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap",
 		Namespaced: true, Origin: BuiltIn}
-	return New(client, target, agreement, o)
+	return newSweep(client, target, agreement, o)
 }
 
 // API Priority and Fairness asks for pauses of up to 32 s, which is longer than a pass of a built-in resource may go

@@ -25,6 +25,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
@@ -149,8 +150,17 @@ type Sweep struct {
 	sizer     pageSizer
 }
 
-// New prepares a sweep. The client comes from NewClient.
-func New(client rest.Interface, target Target, agreement Agreement, options Options) *Sweep {
+// New prepares a sweep of the cluster of config. It does not change config, and sends no request. It ignores config's
+// own rate limits (QPS, Burst, RateLimiter): Options and the server's load determine the rate.
+func New(config *rest.Config, target Target, agreement Agreement, options Options) (*Sweep, error) {
+	client, err := apiserver.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return newSweep(client, target, agreement, options), nil
+}
+
+func newSweep(client rest.Interface, target Target, agreement Agreement, options Options) *Sweep {
 	o := options.withDefaults()
 	return &Sweep{
 		wire:      &wire{client: client, target: target, dryRun: o.DryRun},

@@ -45,10 +45,6 @@ func stale(t *testing.T, n int) *testbed.Cluster {
 func newSweep(t *testing.T, cluster *testbed.Cluster, target migrate.Target, options migrate.Options) *migrate.Sweep {
 	t.Helper()
 	config := cluster.Config()
-	client, err := migrate.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	servers, err := agreement.New(config, target, agreement.Options{ShutdownDelay: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +52,11 @@ func newSweep(t *testing.T, cluster *testbed.Cluster, target migrate.Target, opt
 	if options.SettleTime == 0 {
 		options.SettleTime = time.Second
 	}
-	return migrate.New(client, target, servers, options)
+	sweep, err := migrate.New(config, target, servers, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sweep
 }
 
 func stored(t *testing.T, cluster *testbed.Cluster, prefix string) map[string]int {
@@ -124,16 +124,15 @@ func bounded(t *testing.T, cluster *testbed.Cluster, objects int64) {
 			return response, err
 		})
 	})
-	client, err := migrate.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	servers, err := agreement.New(cluster.Config(), widgetsV2, agreement.Options{ShutdownDelay: time.Nanosecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sweep := migrate.New(client, widgetsV2, servers,
+	sweep, err := migrate.New(config, widgetsV2, servers,
 		migrate.Options{SettleTime: time.Second, MaxBytesPerSecond: bytesPerSecond})
+	if err != nil {
+		t.Fatal(err)
+	}
 	begin := time.Now()
 	result, err := sweep.Run(t.Context())
 	if err != nil || result.Accounted() != objects {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
@@ -170,7 +171,7 @@ var (
 // decode reads an answer that must be metadata of type T.
 func decode[T runtime.Object](raw []byte) (T, error) {
 	var none T
-	decoded, err := runtime.Decode(metadata.UniversalDeserializer(), raw)
+	decoded, err := apiserver.DecodeMetadata(raw)
 	if err != nil {
 		return none, fmt.Errorf("%w: %w", errMalformed, err)
 	}

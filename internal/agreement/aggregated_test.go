@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -264,7 +265,7 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 	})
 	t.Run("that asks the cluster who we are is observed with tokens of the account for discovery, which is good for "+
 		"nothing else", func(t *testing.T) {
-		client, err := migrate.NewClient(cluster.Config())
+		client, err := apiserver.NewClient(cluster.Config())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +301,7 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		}
 		thief := rest.AnonymousClientConfig(cluster.Config())
 		thief.BearerToken = token
-		stolen, err := migrate.NewClient(thief)
+		stolen, err := apiserver.NewClient(thief)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,6 +49,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -108,7 +109,7 @@ func NewObserver(config *rest.Config, options Options) (*Observer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure agreement: %w", err)
 	}
-	full, err := migrate.NewClient(config)
+	full, err := apiserver.NewClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("configure agreement: %w", err)
 	}

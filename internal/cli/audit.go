@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // auditFlags are the flags of audit.
@@ -145,7 +145,7 @@ func (env *environment) clusterVersions(ctx context.Context) (*etcdaudit.Current
 	if err != nil {
 		return nil, err
 	}
-	client, err := migrate.NewClient(config)
+	client, err := apiserver.NewClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to API server: %w", err)
 	}

@@ -26,11 +26,11 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kube-migrator/kube-migrator/config"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
-	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
@@ -223,7 +223,7 @@ func (c *checked) byStates(t *testing.T) {
 // everything writes a StorageState of every resource, each stored in the present version alone.
 func (c *checked) everything(t *testing.T) {
 	t.Helper()
-	client, err := migrate.NewClient(c.Config())
+	client, err := apiserver.NewClient(c.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func (c *checked) other(t *testing.T) {
 func (c *checked) futureRelease(t *testing.T, publishing *testbed.Cluster) {
 	t.Helper()
 	ask := func(cluster *testbed.Cluster) (upgrade.Table, error) {
-		client, err := migrate.NewClient(cluster.Config())
+		client, err := apiserver.NewClient(cluster.Config())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
@@ -57,7 +58,7 @@ func (env *environment) targetServer(ctx context.Context, where string) (*upgrad
 	if err != nil {
 		return nil, hinted(fmt.Errorf("--target-server %s: %w", where, oneLine(err)), "kubectl config get-contexts")
 	}
-	client, err := migrate.NewClient(config)
+	client, err := apiserver.NewClient(config)
 	if err != nil {
 		return nil, err
 	}
@@ -138,5 +139,5 @@ func (env *environment) targetConfig(where string) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return migrate.Considerate(config), nil
+	return migrate.WithSharedBackoff(config), nil
 }

@@ -33,7 +33,7 @@ func (env *environment) config() (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return migrate.Considerate(config), nil
+	return migrate.WithSharedBackoff(config), nil
 }
 
 // impatientConfig is config for what must not wait for others.

@@ -153,7 +153,7 @@ func (env *environment) controller(ctx context.Context, f *controllerFlags) erro
 	f.options.Logger = slog.New(slog.NewTextHandler(env.Err, nil))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err = controller.Run(ctx, migrate.Considerate(impatient),
+	err = controller.Run(ctx, migrate.WithSharedBackoff(impatient),
 		controller.Options{Migration: f.options, Trigger: f.trigger})
 	switch {
 	case errors.Is(err, trigger.ErrRestored):

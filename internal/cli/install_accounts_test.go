@@ -16,9 +16,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/install"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // grants are the verbs that an account has, by what they are about: a resource, with the names that they are restricted
@@ -58,7 +58,7 @@ func (i *installer) granted(user, namespace string) grants {
 	i.t.Helper()
 	config := i.cluster.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	client, err := migrate.NewClient(config)
+	client, err := apiserver.NewClient(config)
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func (i *installer) checkUsers() {
 	}
 	for _, denied := range []string{"storageversionmigrations/status", "storagestates",
 		"storagestates/status", "storageversions"} {
-		client, err := migrate.NewClient(i.cluster.ConfigAs("requester"))
+		client, err := apiserver.NewClient(i.cluster.ConfigAs("requester"))
 		if err != nil {
 			t.Fatal(err)
 		}

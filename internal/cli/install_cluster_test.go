@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // installer runs kube-migrator against a cluster as a user does.
@@ -34,7 +34,7 @@ type installer struct {
 func newInstaller(t *testing.T, options testbed.Options) *installer {
 	t.Helper()
 	cluster := testbed.New(t, options)
-	client, err := migrate.NewClient(cluster.Config())
+	client, err := apiserver.NewClient(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -631,7 +631,7 @@ func (i *installer) checkEscalation() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operator, err := migrate.NewClient(i.cluster.ConfigAs("operator"))
+	operator, err := apiserver.NewClient(i.cluster.ConfigAs("operator"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -68,7 +69,7 @@ func (i *installer) may(client rest.Interface, verb, group, resource, namespace 
 
 func (i *installer) clientAs(account string) rest.Interface {
 	i.t.Helper()
-	client, err := migrate.NewClient(i.as(account))
+	client, err := apiserver.NewClient(i.as(account))
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func (i *installer) checkWorker() {
 func (i *installer) sweepAsWorker(kind string, resource schema.GroupResource) {
 	t := i.t
 	config := i.as("kube-migrator-worker")
-	client, err := migrate.NewClient(config)
+	client, err := apiserver.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +160,12 @@ func (i *installer) sweepAsWorker(kind string, resource schema.GroupResource) {
 	if _, explanation, err := servers.Look(t.Context()); err != nil || explanation.Evidence != migrate.Observed {
 		t.Errorf("the worker sees %s, %v, want %s", explanation, err, migrate.Observed)
 	}
-	result, err := migrate.New(client, found.Target(), servers,
-		migrate.Options{SettleTime: time.Second, AgreementTimeout: 30 * time.Second}).Run(t.Context())
+	sweep, err := migrate.New(config, found.Target(), servers,
+		migrate.Options{SettleTime: time.Second, AgreementTimeout: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := sweep.Run(t.Context())
 	if err != nil || result.Counts.Done() != 3 {
 		t.Errorf("the sweep of the worker: %+v, %v", result, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -34,7 +35,7 @@ func TestInstallWarnsWhereEvidenceCannotBeStrongEnough(t *testing.T) {
 			fmt.Fprintf(w, `{"gitVersion":%q}`, test.release)
 		}))
 		config := &rest.Config{Host: server.URL}
-		client, err := migrate.NewClient(config)
+		client, err := apiserver.NewClient(config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -34,6 +35,7 @@ type migration struct {
 	env     *environment
 	command *cobra.Command
 	flags   *migrateFlags
+	config  *rest.Config
 	client  rest.Interface
 	servers *agreement.Observer
 	cluster string
@@ -47,7 +49,7 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command,
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := migrate.NewClient(config)
+	client, err := apiserver.NewClient(config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,8 +91,8 @@ func (env *environment) newMigration(ctx context.Context, command *cobra.Command
 	if err != nil {
 		return nil, err
 	}
-	m := &migration{env: env, command: command, flags: f, client: client, servers: servers, cluster: cluster,
-		live: live{w: env.Err, terminal: env.errTerminal, settle: f.options.SettleTime}}
+	m := &migration{env: env, command: command, flags: f, config: config, client: client, servers: servers,
+		cluster: cluster, live: live{w: env.Err, terminal: env.errTerminal, settle: f.options.SettleTime}}
 	if f.dir == "" {
 		if f.dir, err = stateDir(); err != nil {
 			return nil, hinted(err, m.again("--checkpoint-dir=kube-migrator-checkpoints"))
@@ -143,7 +145,10 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{},
 	if err != nil {
 		return m.fail(report, err)
 	}
-	sweep := migrate.New(m.client, r.Target(), servers, options)
+	sweep, err := migrate.New(m.config, r.Target(), servers, options)
+	if err != nil {
+		return m.fail(report, err)
+	}
 	result, err := m.watch(ctx, gentle, report.Resource, sweep)
 	report.Result, report.Outcome = result, m.outcome(err)
 	if _, explanation, lookErr := servers.Look(ctx); lookErr == nil && explanation.Evidence == result.Epoch.Evidence {

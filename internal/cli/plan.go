@@ -15,9 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const (
@@ -72,7 +72,7 @@ func (env *environment) plan(command *cobra.Command, args []string, options plan
 	if err != nil {
 		return err
 	}
-	client, err := migrate.NewClient(config)
+	client, err := apiserver.NewClient(config)
 	if err != nil {
 		return err
 	}

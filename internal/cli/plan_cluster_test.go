@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const planDefinitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -23,7 +23,7 @@ const planDefinitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions
 func TestPlanOnARealCluster(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{Users: []testbed.User{{Name: "guest"}}})
-	client, err := migrate.NewClient(cluster.Config())
+	client, err := apiserver.NewClient(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,9 +20,9 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const (
@@ -46,7 +46,7 @@ func (env *environment) requests() (*requests, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := migrate.NewClient(config)
+	client, err := apiserver.NewClient(config)
 	if err != nil {
 		return nil, err
 	}

@@ -17,10 +17,10 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/config"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
-	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
@@ -250,7 +250,7 @@ func (a *asked) steering(t *testing.T) {
 // everythingPaused is what the controller reads.
 func (a *asked) everythingPaused(t *testing.T) (since string) {
 	t.Helper()
-	client, err := migrate.NewClient(a.Servers[0].Config())
+	client, err := apiserver.NewClient(a.Servers[0].Config())
 	if err != nil {
 		t.Fatal(err)
 	}

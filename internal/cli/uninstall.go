@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/install"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // uninstallFlags are the flags of uninstall.
@@ -66,7 +66,7 @@ func (env *environment) uninstall(ctx context.Context, command *cobra.Command, f
 	if err != nil {
 		return err
 	}
-	client, err := migrate.NewClient(config)
+	client, err := apiserver.NewClient(config)
 	if err != nil {
 		return err
 	}

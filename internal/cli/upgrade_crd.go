@@ -19,6 +19,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/crdupgrade"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -131,7 +132,7 @@ func (env *environment) upgradeCRDs(ctx context.Context, gentle <-chan struct{},
 	if err != nil {
 		return err
 	}
-	client, err := migrate.NewClient(config)
+	client, err := apiserver.NewClient(config)
 	if err != nil {
 		return err
 	}

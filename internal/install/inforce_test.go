@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // answers is an API server of a few answers.
@@ -29,7 +29,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (a answers) client(t *testing.T) rest.Interface {
 	t.Helper()
-	client, err := migrate.NewClient(&rest.Config{Host: "http://192.0.2.1", Transport: a})
+	client, err := apiserver.NewClient(&rest.Config{Host: "http://192.0.2.1", Transport: a})
 	if err != nil {
 		t.Fatal(err)
 	}

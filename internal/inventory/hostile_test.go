@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -67,7 +68,7 @@ func TestAHostileGroupIsAFailureAndTheOthersAreRead(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			client, err := migrate.NewClient(&rest.Config{Host: server.URL})
+			client, err := apiserver.NewClient(&rest.Config{Host: server.URL})
 			if err != nil {
 				t.Fatal(err)
 			}

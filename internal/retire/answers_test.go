@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // answers are those of an API server that never gets tired of giving them: what real ones do for a moment, or for ever.
@@ -44,7 +44,7 @@ func (f answers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (f answers) client(t *testing.T) rest.Interface {
 	t.Helper()
-	client, err := migrate.NewClient(&rest.Config{Host: "https://api.example.com", Transport: f})
+	client, err := apiserver.NewClient(&rest.Config{Host: "https://api.example.com", Transport: f})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -232,7 +232,7 @@ func (b *bench) expect(t *testing.T, name string, want ...string) {
 
 func client(t *testing.T, config *rest.Config) rest.Interface {
 	t.Helper()
-	c, err := migrate.NewClient(config)
+	c, err := apiserver.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}

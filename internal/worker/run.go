@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -109,13 +110,13 @@ type run struct {
 func Run(ctx context.Context, o Options) error { return runWith(ctx, o, defaultTiming) }
 
 func runWith(ctx context.Context, o Options, t timing) error {
-	r := &run{Options: o, waits: t, config: migrate.Considerate(o.Config), log: o.Logger}
+	r := &run{Options: o, waits: t, config: migrate.WithSharedBackoff(o.Config), log: o.Logger}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	r.log = r.log.With("migration", o.Migration, "generation", o.Generation, "attempt", o.Attempt)
 	var err error
-	if r.client, err = migrate.NewClient(r.config); err != nil {
+	if r.client, err = apiserver.NewClient(r.config); err != nil {
 		return err
 	}
 	life, end := context.WithCancelCause(ctx)

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -56,7 +57,7 @@ func serveWith(ctx context.Context, o ServeOptions, t timing) error {
 	if s.Idle <= 0 {
 		s.Idle = DefaultIdle
 	}
-	client, err := migrate.NewClient(migrate.Considerate(o.Config))
+	client, err := apiserver.NewClient(migrate.WithSharedBackoff(o.Config))
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,10 @@ func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
 	if err := s.provable(ctx, servers); err != nil {
 		return nil, err
 	}
-	sweep := migrate.New(s.run.client, resource.Target(), servers, s.run.options(s.asked))
+	sweep, err := migrate.New(s.run.config, resource.Target(), servers, s.run.options(s.asked))
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reason != nil {

@@ -15,8 +15,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // authorTools puts what the author of an operator has besides kube-migrator, where cli.shell finds it: api-migrator and
@@ -103,7 +103,7 @@ func (a *author) fill(n int) {
 // write applies on the server's side, at v1.
 func (a *author) write(manager, name string, fields map[string]any) {
 	a.t.Helper()
-	client, err := migrate.NewClient(a.cluster.Config())
+	client, err := apiserver.NewClient(a.cluster.Config())
 	if err != nil {
 		a.t.Fatal(err)
 	}

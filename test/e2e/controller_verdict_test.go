@@ -14,6 +14,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
@@ -155,7 +156,7 @@ func (c *controlled) withoutFinalizers(path string) {
 func (c *controlled) presentEpoch() migrate.Epoch {
 	c.Helper()
 	config := c.cluster.Servers[0].Config()
-	client, err := migrate.NewClient(config)
+	client, err := apiserver.NewClient(config)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -124,7 +125,7 @@ func (g *guarded) as(account string) rest.Interface {
 		g.Fatal(err)
 	}
 	config.QPS = -1
-	client, err := migrate.NewClient(config)
+	client, err := apiserver.NewClient(config)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -569,7 +570,7 @@ func (g *guarded) forge() {
 			`{"metadata":{"name":"forger"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"forger"},` +
 				`"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"forger"}]}`},
 	})
-	forger, err := migrate.NewClient(g.cluster.ConfigAs("forger"))
+	forger, err := apiserver.NewClient(g.cluster.ConfigAs("forger"))
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -641,7 +642,7 @@ func (g *guarded) forge() {
 
 func newClient(t *testing.T, cluster *testbed.Cluster) rest.Interface {
 	t.Helper()
-	client, err := migrate.NewClient(cluster.Config())
+	client, err := apiserver.NewClient(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 const (
@@ -48,7 +48,7 @@ func newGadgets(t *testing.T, cluster *testbed.Cluster, plural string) *gadgets 
 // gadgetsOf is a resource that is to be defined.
 func gadgetsOf(t *testing.T, cluster *testbed.Cluster, plural string) *gadgets {
 	t.Helper()
-	client, err := migrate.NewClient(cluster.Config())
+	client, err := apiserver.NewClient(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

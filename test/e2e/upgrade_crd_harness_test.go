@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/crdupgrade"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // release is the folder with the CRDs of one release of a project, from its Go module.
@@ -176,7 +176,7 @@ func tryApply(t *testing.T, cluster *testbed.Cluster, manager, plural, manifest 
 		path = append(path, "namespaces", object.Metadata.Namespace)
 	}
 	getWhenReady(t, cluster, "/apis/"+object.APIVersion+"/"+plural+"?limit=1", &struct{}{})
-	client, err := migrate.NewClient(cluster.Config())
+	client, err := apiserver.NewClient(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

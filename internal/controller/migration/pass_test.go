@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
-	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // shelf holds migrations as an API server does, or as a cache that strips and indexes them, and counts what is asked of
@@ -136,7 +136,7 @@ func passing(t *testing.T, all ...*v1alpha1.StorageVersionMigration) (c *control
 	t.Helper()
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
-	restClient, err := migrate.NewClient(&rest.Config{Host: server.URL})
+	restClient, err := apiserver.NewClient(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

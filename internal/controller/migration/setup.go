@@ -51,6 +51,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/controller/scrape"
 	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
@@ -249,7 +250,7 @@ func cacheOptions(namespace string) cache.Options {
 
 // add adds everything that runs to the manager.
 func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options) error {
-	restClient, err := migrate.NewClient(config)
+	restClient, err := apiserver.NewClient(config)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
@@ -72,7 +73,7 @@ func TestTheJudgeDoesNotRelyOnHalfAnInventory(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := testbed.NewProxy(t, c)
-	client, err := migrate.NewClient(proxy.Config())
+	client, err := apiserver.NewClient(proxy.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/migrate"
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
 // reviews asks the API server who sends a token, and whether that user may get Path. controller-runtime's own filter
@@ -54,7 +54,7 @@ const (
 var errBusy = errors.New("too many reviews at one time")
 
 func newReviews(config *rest.Config) (*reviews, error) {
-	c, err := migrate.NewClient(config)
+	c, err := apiserver.NewClient(config)
 	if err != nil {
 		return nil, err
 	}

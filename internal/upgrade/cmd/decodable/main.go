@@ -17,10 +17,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 // flags make a server serve, and declare, everything that it can.
@@ -68,7 +68,7 @@ func fileOf(release testbed.Release) string {
 
 // read asks a cluster that was started with flags.
 func read(ctx context.Context, cluster *testbed.Cluster) ([]byte, error) {
-	client, err := migrate.NewClient(cluster.Config())
+	client, err := apiserver.NewClient(cluster.Config())
 	if err != nil {
 		return nil, err
 	}

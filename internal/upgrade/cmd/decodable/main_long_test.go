@@ -8,10 +8,10 @@ package main
 import (
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
-	"github.com/kube-migrator/kube-migrator/migrate"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
@@ -28,7 +28,7 @@ func TestTheTablesOfOlderReleasesAreWhatRealServersSayOfThemselves(t *testing.T)
 func TestServersWithDefaultFlagsWriteTheVersionThatTheTablesName(t *testing.T) {
 	for _, release := range testbed.Releases() {
 		t.Run(string(release), func(t *testing.T) {
-			client, err := migrate.NewClient(testbed.New(t, testbed.Options{Release: release}).Config())
+			client, err := apiserver.NewClient(testbed.New(t, testbed.Options{Release: release}).Config())
 			if err != nil {
 				t.Fatal(err)
 			}
