@@ -11,13 +11,14 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
 // aliases are the edits that put an alias, a constant or a forwarding function in the place of what has left, or
 // nothing.
-func (s *surgery) aliases(file *project.File, q *qualifiers) []edit {
-	var edits []edit
+func (s *surgery) aliases(file *project.File, q *qualifiers) []source.Edit {
+	var edits []source.Edit
 	left := func(d *split.Declaration) bool {
 		return d != nil && (s.remainsOf(d) == remainsNamed || s.remainsOf(d) == remainsNothing)
 	}
@@ -26,12 +27,12 @@ func (s *surgery) aliases(file *project.File, q *qualifiers) []edit {
 		switch n := countTrue(owners, left); {
 		case n == 0:
 		case n == len(owners):
-			edits = append(edits, s.replacement(file, s.spanOf(file, decl), s.aliasDecl(file, decl, owners, q)))
+			edits = append(edits, source.Replacement(file.Source, source.SpanOf(s.project.Fset, file.Syntax, decl), s.aliasDecl(file, decl, owners, q)))
 		default:
 			general := decl.(*ast.GenDecl)
 			for i, spec := range general.Specs {
 				if left(owners[i]) {
-					edits = append(edits, s.replacement(file, s.spanOf(file, spec),
+					edits = append(edits, source.Replacement(file.Source, source.SpanOf(s.project.Fset, file.Syntax, spec),
 						s.aliasSpec(owners[i], spec, general.Tok, q, true)))
 				}
 			}
@@ -41,25 +42,15 @@ func (s *surgery) aliases(file *project.File, q *qualifiers) []edit {
 }
 
 // definedTypes are the edits that define kinds as the new version's types. They keep their comments.
-func (s *surgery) definedTypes(file *project.File, q *qualifiers) []edit {
-	var edits []edit
+func (s *surgery) definedTypes(file *project.File, q *qualifiers) []source.Edit {
+	var edits []source.Edit
 	for _, d := range s.graph.Declarations {
 		if d.File() == file && s.remainsOf(d) == remainsDefined {
 			kind := d.Parts[0].Specs[0].(*ast.TypeSpec)
-			edits = append(edits, edit{s.project.Offset(kind.Type.Pos()), s.project.Offset(kind.Type.End()),
-				q.name(homeNew) + "." + s.nameOf(d, d.Name, elsewhere)})
+			edits = append(edits, source.Replace(s.project.Fset, kind.Type, q.name(homeNew)+"."+s.nameOf(d, d.Name, elsewhere)))
 		}
 	}
 	return edits
-}
-
-// replacement replaces a span; with nothing, it takes the empty line along.
-func (s *surgery) replacement(file *project.File, at span, text string) edit {
-	if text == "" {
-		at.from, at.to = wholeLines(file.Source, at.from, at.to)
-		at.to += newlineAt(file.Source, at.to)
-	}
-	return edit{at.from, at.to, text}
 }
 
 func (s *surgery) aliasDecl(file *project.File, decl ast.Decl, owners []*split.Declaration, q *qualifiers) string {
@@ -98,7 +89,7 @@ func (s *surgery) aliasSpec(d *split.Declaration, spec ast.Spec, keyword token.T
 		indent, prefix = "\n\t", ""
 	}
 	var lines []string
-	for _, name := range namesOf(spec) {
+	for _, name := range source.NamesOf(spec) {
 		if !ast.IsExported(name) {
 			continue
 		}
@@ -130,28 +121,14 @@ func (s *surgery) aliasSpec(d *split.Declaration, spec ast.Spec, keyword token.T
 
 // useInstead is the paragraph of a comment that names what has taken an old name's place.
 func (s *surgery) useInstead(at home, name string) string {
-	qualifier := identifier(path.Base(s.dirs[at])) + "."
+	qualifier := source.Identifier(path.Base(s.dirs[at])) + "."
 	switch {
 	case s.seen(at, homeOld):
 		qualifier = ""
 	case at == homeNew && s.group != s.old.Group:
-		qualifier = identifier(s.folderName(at)) + qualifier
+		qualifier = source.Identifier(s.folderName(at)) + qualifier
 	}
 	return "// Deprecated: use " + qualifier + name + " instead."
-}
-
-func namesOf(spec ast.Spec) []string {
-	switch spec := spec.(type) {
-	case *ast.TypeSpec:
-		return []string{spec.Name.Name}
-	case *ast.ValueSpec:
-		var names []string
-		for _, name := range spec.Names {
-			names = append(names, name.Name)
-		}
-		return names
-	}
-	return nil
 }
 
 // forwarder is a function that calls the one which has left.
@@ -166,7 +143,7 @@ func (s *surgery) forwarder(d *split.Declaration, file *project.File, function *
 	}
 	edits := s.references(file, homeOld, q)
 	text := func(node ast.Node) string {
-		return splice(file.Source, s.project.Offset(node.Pos()), s.project.Offset(node.End()), edits)
+		return source.Splice(file.Source, s.project.Offset(node.Pos()), s.project.Offset(node.End()), edits)
 	}
 	taken := map[string]bool{q.name(at): true}
 	for _, field := range function.Type.Params.List {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
@@ -87,7 +88,7 @@ func (s *surgery) crossings() map[border][]crossing {
 				dropped := s.droppedIn(part.File, from)
 				s.eachUse(part.File, part.Nodes(), func(ident *ast.Ident, used *split.Declaration) {
 					at := s.project.Offset(ident.Pos())
-					if slices.ContainsFunc(dropped, func(e edit) bool { return e.from <= at && at < e.to }) {
+					if slices.ContainsFunc(dropped, func(e source.Edit) bool { return e.From <= at && at < e.To }) {
 						return
 					}
 					add(from, s.homeOf(used, from), crossing{ident.Pos(), d, used})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
@@ -53,7 +54,7 @@ func (s *surgery) leftToGenerators() []string {
 			case !file.Generated || path.Base(file.Path) == deepcopyFile:
 			case pkg == s.old.Package:
 				folders = append(folders, pkg.Dir, s.dirs[homeNew])
-			case importSpec(file, s.old.Package.Path) != nil:
+			case source.ImportSpec(file.Syntax, s.old.Package.Path) != nil:
 				folders = append(folders, pkg.Dir)
 			}
 		}

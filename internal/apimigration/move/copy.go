@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
@@ -88,7 +89,7 @@ func (s *surgery) regenerate(ctx context.Context, shadow *project.Workspace) err
 	}
 	slices.Sort(dirs)
 	dirs = slices.Compact(dirs)
-	if err := generateDeepcopy(ctx, shadow, dirs, generatedHeader(before)); err != nil {
+	if err := generateDeepcopy(ctx, shadow, dirs, source.GeneratedHeader(before)); err != nil {
 		return err
 	}
 	for _, dir := range dirs {

@@ -5,17 +5,15 @@ package move
 
 import (
 	"go/ast"
-	"go/build/constraint"
 	"go/constant"
-	"go/parser"
 	"go/token"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
@@ -45,7 +43,7 @@ func (s *surgery) blockEmbedded() {
 		part := d.Parts[0]
 		leaves := s.goesTo(d, homeNew) || s.goesTo(d, homeShared) || s.goesTo(d, homeInternal)
 		for _, node := range append([]ast.Node{part.Decl}, part.Nodes()...) {
-			doc := docOf(node)
+			doc := source.DocOf(node)
 			if leaves && d.What == "var" && doc != nil &&
 				slices.ContainsFunc(doc.List, func(c *ast.Comment) bool {
 					return strings.HasPrefix(c.Text,
@@ -66,24 +64,24 @@ func (s *surgery) createFile(from *project.File, to home) error {
 			s.storageEdits(from, homeNew))
 	}
 	body := s.extract(from, to, edits)
-	isDoc := from.Syntax.Doc != nil && (hasMarker(from.Syntax.Doc) ||
+	isDoc := from.Syntax.Doc != nil && (source.HasMarker(from.Syntax.Doc) ||
 		strings.HasPrefix(from.Syntax.Doc.Text(), "Package "))
 	if body == "" && (to != homeNew || !isDoc || s.inPlace()) {
 		return nil
 	}
-	source := []byte(s.header(from, to) + "\n\n" + body)
-	mentioned, err := mentionedIn(source)
+	text := []byte(s.header(from, to) + "\n\n" + body)
+	mentioned, err := source.SelectorsIn(text)
 	if err != nil {
 		return err
 	}
-	var needed []imported
+	var needed []source.Import
 	for _, one := range q.imports() {
-		if mentioned[one.name] {
+		if mentioned[one.Name] {
 			needed = append(needed, one)
 		}
 	}
 	needed = append(needed, importsOf(from, mentioned)...)
-	content, err := tidy(nil, []byte(s.header(from, to)+"\n"+importBlock(needed)+"\n"+body))
+	content, err := source.Format(nil, []byte(s.header(from, to)+"\n"+source.ImportBlock(needed)+"\n"+body))
 	if err != nil {
 		return err
 	}
@@ -102,37 +100,29 @@ func (s *surgery) createFile(from *project.File, to home) error {
 	return nil
 }
 
-func mentionedIn(source []byte) (map[string]bool, error) {
-	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
-	}
-	return selectors(file), nil
-}
-
 // header is what stands above the code: licence, package comment and package clause.
 func (s *surgery) header(from *project.File, to home) string {
-	_, end := s.body(from)
-	clause := edit{s.project.Offset(from.Syntax.Name.Pos()), end, path.Base(s.dirs[to])}
+	_, end := source.Body(s.project.Fset, from.Syntax)
+	clause := source.Over(s.project.Offset(from.Syntax.Name.Pos()), end, path.Base(s.dirs[to]))
 	switch {
 	case s.seen(to, homeOld):
-		clause.text = from.Syntax.Name.Name
+		clause.Text = from.Syntax.Name.Name
 	case to == homeNew:
-		clause.text = identifier(s.version)
+		clause.Text = source.Identifier(s.version)
 	}
-	edits := []edit{clause}
+	edits := []source.Edit{clause}
 	if doc := from.Syntax.Doc; doc != nil && (to != homeNew || s.inPlace()) { // it describes a version
-		edits = append(edits, edit{s.project.Offset(doc.Pos()), s.project.Offset(from.Syntax.Package), ""})
+		edits = append(edits, source.Over(s.project.Offset(doc.Pos()), s.project.Offset(from.Syntax.Package), ""))
 	}
 	if to == homeNew {
 		edits = append(edits, s.headerEdits(from)...)
 	}
-	return splice(from.Source, 0, end, edits)
+	return source.Splice(from.Source, 0, end, edits)
 }
 
 // headerEdits name the new version in the package comment and in the markers above the package clause.
-func (s *surgery) headerEdits(from *project.File) []edit {
-	var edits []edit
+func (s *surgery) headerEdits(from *project.File) []source.Edit {
+	var edits []source.Edit
 	for _, group := range from.Syntax.Comments {
 		if group.Pos() > from.Syntax.Package {
 			break
@@ -140,30 +130,26 @@ func (s *surgery) headerEdits(from *project.File) []edit {
 		for _, comment := range group.List {
 			text := comment.Text
 			switch {
-			case isDirective(text):
+			case source.IsDirective(text):
 				text = strings.ReplaceAll(text, "groupName="+s.old.Group, "groupName="+s.group)
 				text = strings.ReplaceAll(text, "versionName="+s.old.Version, "versionName="+s.version)
 			case group == from.Syntax.Doc:
 				if s.group != s.old.Group {
-					text = word(s.groupWord()).ReplaceAllString(text, s.folderName(homeNew))
+					text = source.Word(s.groupWord()).ReplaceAllString(text, s.folderName(homeNew))
 				}
-				text = word(s.old.Version).ReplaceAllString(text, s.version)
+				text = source.Word(s.old.Version).ReplaceAllString(text, s.version)
 			}
 			if text != comment.Text {
-				edits = append(edits, edit{s.project.Offset(comment.Pos()), s.project.Offset(comment.End()), text})
+				edits = append(edits, source.Replace(s.project.Fset, comment, text))
 			}
 		}
 	}
 	return edits
 }
 
-func word(text string) *regexp.Regexp {
-	return regexp.MustCompile(`\b` + regexp.QuoteMeta(text) + `\b`)
-}
-
 // versionLiterals replaces group and version where the old version says which it is.
-func (s *surgery) versionLiterals(file *project.File) []edit {
-	var edits []edit
+func (s *surgery) versionLiterals(file *project.File) []source.Edit {
+	var edits []source.Edit
 	for _, decl := range file.Syntax.Decls {
 		if !slices.ContainsFunc(s.ownersOf(file, decl), func(d *split.Declaration) bool {
 			return d != nil &&
@@ -179,8 +165,7 @@ func (s *surgery) versionLiterals(file *project.File) []edit {
 			with := map[string]string{s.old.Version: s.version, s.old.Group: s.group,
 				s.old.Name(): s.group + "/" + s.version}
 			if with[value] != "" && with[value] != value {
-				edits = append(edits, edit{s.project.Offset(node.Pos()), s.project.Offset(node.End()),
-					strconv.Quote(with[value])})
+				edits = append(edits, source.Replace(s.project.Fset, node, strconv.Quote(with[value])))
 			}
 			return false
 		})
@@ -225,10 +210,10 @@ func (s *surgery) createDoc(to home) {
 	}
 	licence := ""
 	for _, file := range s.old.Package.Files {
-		comments := slices.DeleteFunc(slices.Clone(file.Syntax.Comments), isConstraint)
+		comments := slices.DeleteFunc(slices.Clone(file.Syntax.Comments), source.IsConstraint)
 		if len(comments) > 0 && !file.Test && !file.Generated && licence == "" {
 			if first := comments[0]; first.End() < file.Syntax.Package &&
-				first != file.Syntax.Doc && !hasMarker(first) {
+				first != file.Syntax.Doc && !source.HasMarker(first) {
 				licence = string(file.Source[s.project.Offset(first.Pos()):s.project.Offset(first.End())]) + "\n\n"
 			}
 		}
@@ -252,32 +237,4 @@ func (s *surgery) createDoc(to home) {
 	}
 	s.files[name] = &change{content: []byte(text + "package " + path.Base(s.dirs[to]) + "\n"),
 		why: "the package comment, with the markers for generated code"}
-}
-
-// isConstraint reports whether a comment says for which builds a file is.
-func isConstraint(group *ast.CommentGroup) bool {
-	return slices.ContainsFunc(group.List, func(c *ast.Comment) bool {
-		return constraint.IsGoBuild(c.Text) ||
-			constraint.IsPlusBuild(c.Text)
-	})
-}
-
-// importBlock writes imports the way goimports groups them.
-func importBlock(list []imported) string {
-	if len(list) == 0 {
-		return ""
-	}
-	var standard, others []string
-	for _, one := range list {
-		if first, _, _ := strings.Cut(one.path, "/"); strings.Contains(first, ".") {
-			others = append(others, "\t"+one.spec()+"\n")
-		} else {
-			standard = append(standard, "\t"+one.spec()+"\n")
-		}
-	}
-	between := ""
-	if len(standard) > 0 && len(others) > 0 {
-		between = "\n"
-	}
-	return "\nimport (\n" + strings.Join(standard, "") + between + strings.Join(others, "") + ")\n"
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
@@ -124,7 +125,7 @@ func declaredBy(decl ast.Decl) []string {
 	case *ast.GenDecl:
 		var names []string
 		for _, spec := range decl.Specs {
-			names = slices.Concat(names, namesOf(spec))
+			names = slices.Concat(names, source.NamesOf(spec))
 		}
 		return names
 	}

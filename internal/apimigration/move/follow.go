@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
@@ -19,10 +20,9 @@ import (
 func (s *surgery) followTests() error {
 	for _, file := range s.followers() {
 		q := s.qualifiersOf(s.old.Package.Types, file, "")
-		clause := edit{s.project.Offset(file.Syntax.Name.Pos()),
-			s.project.Offset(file.Syntax.Name.End()), identifier(s.version)}
-		edits := slices.Concat(s.references(file, homeNew, q), s.definitions(file), []edit{clause})
-		text := []byte(splice(file.Source, 0, len(file.Source), edits))
+		clause := source.Replace(s.project.Fset, file.Syntax.Name, source.Identifier(s.version))
+		edits := slices.Concat(s.references(file, homeNew, q), s.definitions(file), []source.Edit{clause})
+		text := []byte(source.Splice(file.Source, 0, len(file.Source), edits))
 		content, err := s.edited(file, text, q, nil)
 		if err != nil {
 			return err

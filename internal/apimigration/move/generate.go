@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"go/parser"
-	"go/token"
 	"os"
 	"path"
 	"path/filepath"
@@ -80,25 +78,4 @@ func generateIn(ctx context.Context, workspace *project.Workspace, module projec
 		return fmt.Errorf("generate deepcopy: %s", strings.TrimSpace(complaints.String()))
 	}
 	return nil
-}
-
-// generatedHeader is the comment that stands before the line "Code generated" of a generated file, without build
-// constraints.
-func generatedHeader(source []byte) []byte {
-	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments|parser.PackageClauseOnly)
-	if err != nil {
-		return nil
-	}
-	var header []string
-	for _, group := range file.Comments {
-		if group.Pos() > file.Package || strings.Contains(group.Text(), "Code generated") {
-			continue
-		}
-		for _, comment := range group.List {
-			if !strings.HasPrefix(comment.Text, "//go:build") && !strings.HasPrefix(comment.Text, "// +build") {
-				header = append(header, comment.Text)
-			}
-		}
-	}
-	return []byte(strings.Join(header, "\n"))
 }

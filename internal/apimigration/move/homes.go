@@ -9,13 +9,13 @@ import (
 	"go/token"
 	"go/types"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
@@ -180,7 +180,7 @@ func (q *qualifiers) name(h home) string {
 	if name := q.names[h]; name != "" {
 		return name
 	}
-	parent := identifier(path.Base(path.Dir(q.surgery.dirs[homeNew])))
+	parent := source.Identifier(path.Base(path.Dir(q.surgery.dirs[homeNew])))
 	var candidates []string
 	switch h {
 	case homeNew:
@@ -211,15 +211,11 @@ func (q *qualifiers) name(h home) string {
 }
 
 // imports are those that the names given out so far need.
-func (q *qualifiers) imports() []imported {
-	var found []imported
+func (q *qualifiers) imports() []source.Import {
+	var found []source.Import
 	for h, name := range q.names {
-		found = append(found, imported{q.surgery.importPath(h), name})
+		found = append(found, source.Import{Path: q.surgery.importPath(h), Name: name})
 	}
-	slices.SortFunc(found, func(a, b imported) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(found, func(a, b source.Import) int { return strings.Compare(a.Path, b.Path) })
 	return found
 }
-
-var notIdentifier = regexp.MustCompile(`[^A-Za-z0-9_]`)
-
-func identifier(name string) string { return notIdentifier.ReplaceAllString(name, "") }

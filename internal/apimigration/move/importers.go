@@ -15,6 +15,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
@@ -26,7 +27,7 @@ func (s *surgery) editImporters() error {
 			continue
 		}
 		for _, file := range pkg.Files {
-			spec := importSpec(file, s.old.Package.Path)
+			spec := source.ImportSpec(file.Syntax, s.old.Package.Path)
 			switch {
 			case spec == nil:
 			case spec.Name != nil && spec.Name.Name == ".":
@@ -60,22 +61,13 @@ func (s *surgery) lookAtGenerated(file *project.File) {
 	}
 }
 
-func importSpec(file *project.File, importPath string) *ast.ImportSpec {
-	for _, spec := range file.Syntax.Imports {
-		if unquoted, _ := strconv.Unquote(spec.Path.Value); unquoted == importPath {
-			return spec
-		}
-	}
-	return nil
-}
-
 // importer is one file that imports the old version.
 type importer struct {
 	*surgery
 	file  *project.File
 	style string // its name for the old version
 	q     *qualifiers
-	edits []edit
+	edits []source.Edit
 	sides map[ast.Node]side // what has been found about code, see about
 }
 
@@ -101,7 +93,7 @@ func (s *surgery) editImporter(pkg *project.Package, file *project.File, spec *a
 		i.comments()
 		i.edits = append(i.edits, i.embeddedFields(file)...)
 	}
-	text := []byte(splice(file.Source, 0, len(file.Source), i.edits))
+	text := []byte(source.Splice(file.Source, 0, len(file.Source), i.edits))
 	return s.rewrite(file, text, i.q, map[string]string{s.old.Package.Path: i.style}, "uses what has moved")
 }
 
@@ -145,11 +137,9 @@ func (i *importer) selector(selector *ast.SelectorExpr) {
 		return
 	}
 	i.reportUse(i.file, selector, d, true)
-	i.edits = append(i.edits, edit{i.project.Offset(selector.X.Pos()),
-		i.project.Offset(selector.X.End()), i.q.name(at)})
+	i.edits = append(i.edits, source.Replace(i.project.Fset, selector.X, i.q.name(at)))
 	if name := i.nameOf(d, selector.Sel.Name, elsewhere); name != selector.Sel.Name {
-		i.edits = append(i.edits, edit{i.project.Offset(selector.Sel.Pos()),
-			i.project.Offset(selector.Sel.End()), name})
+		i.edits = append(i.edits, source.Replace(i.project.Fset, selector.Sel, name))
 	}
 }
 
@@ -195,22 +185,21 @@ func (i *importer) cloneRegistration() (bool, error) {
 		return false, nil
 	}
 	if i.group != i.old.Group {
-		name = "addtoscheme_" + identifier(i.folderName(homeNew))
+		name = "addtoscheme_" + source.Identifier(i.folderName(homeNew))
 	}
-	spec := importSpec(i.file, i.old.Package.Path)
-	edits := []edit{{i.project.Offset(spec.Pos()), i.project.Offset(spec.End()),
-		imported{i.importPath(homeNew), i.q.name(homeNew)}.spec()}}
+	spec := source.ImportSpec(i.file.Syntax, i.old.Package.Path)
+	imported := source.Import{Path: i.importPath(homeNew), Name: i.q.name(homeNew)}
+	edits := []source.Edit{source.Replace(i.project.Fset, spec, imported.Spec())}
 	if spec.Name != nil { // as explicit as it was
-		edits[0].text = i.q.name(homeNew) + " " + strconv.Quote(i.importPath(homeNew))
+		edits[0].Text = i.q.name(homeNew) + " " + strconv.Quote(i.importPath(homeNew))
 	}
 	ast.Inspect(i.file.Syntax, func(node ast.Node) bool {
 		if selector, ok := node.(*ast.SelectorExpr); ok && i.owner(selector) != nil {
-			edits = append(edits, edit{i.project.Offset(selector.X.Pos()),
-				i.project.Offset(selector.X.End()), i.q.name(homeNew)})
+			edits = append(edits, source.Replace(i.project.Fset, selector.X, i.q.name(homeNew)))
 		}
 		return true
 	})
-	content, err := tidy(nil, []byte(splice(i.file.Source, 0, len(i.file.Source), edits)))
+	content, err := source.Format(nil, []byte(source.Splice(i.file.Source, 0, len(i.file.Source), edits)))
 	if err != nil {
 		return false, err
 	}
@@ -230,13 +219,13 @@ func (i *importer) comments() {
 			continue
 		}
 		for _, name := range d.Names {
-			mention := word(i.style + "." + name)
+			mention := source.Word(i.style + "." + name)
 			for _, group := range i.file.Syntax.Comments {
 				for _, comment := range group.List {
 					from := i.project.Offset(comment.Pos())
 					for _, found := range mention.FindAllStringIndex(comment.Text, -1) {
-						i.edits = append(i.edits, edit{from + found[0], from + found[1], i.q.name(at) + "." +
-							i.nameOf(d, name, elsewhere)})
+						i.edits = append(i.edits, source.Over(from+found[0], from+found[1], i.q.name(at)+"."+
+							i.nameOf(d, name, elsewhere)))
 					}
 				}
 			}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
@@ -142,7 +143,7 @@ func (s *surgery) mentionsInGo(file *project.File, seen sightings) {
 	version, webhook := s.versionPattern(), s.webhookPattern()
 	for _, group := range file.Syntax.Comments {
 		for _, comment := range group.List {
-			if isMarker(comment.Text) && webhook.MatchString(comment.Text) {
+			if source.IsMarker(comment.Text) && webhook.MatchString(comment.Text) {
 				seen.add(file.Path, mentionWebhook, s.line(comment.Pos()))
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
@@ -30,10 +31,10 @@ func (s *surgery) editOld() error {
 		if len(edits) == 0 {
 			continue
 		}
-		text := []byte(splice(file.Source, 0, len(file.Source), edits))
+		text := []byte(source.Splice(file.Source, 0, len(file.Source), edits))
 		removable := map[string]string{}
-		for _, one := range importsOf(file, selectors(file.Syntax)) {
-			removable[one.path] = one.name
+		for _, one := range importsOf(file, source.Selectors(file.Syntax)) {
+			removable[one.Path] = one.Name
 		}
 		why := "uses what is shared; old names are deprecated"
 		if err := s.rewrite(file, text, q, removable, why); err != nil {
@@ -59,20 +60,20 @@ func (s *surgery) rewrite(file *project.File, text []byte, q *qualifiers,
 
 // edited is the text with the imports that it needs, formatted as the file was.
 func (s *surgery) edited(file *project.File, text []byte, q *qualifiers, removable map[string]string) ([]byte, error) {
-	mentioned, err := mentionedIn(text)
+	mentioned, err := source.SelectorsIn(text)
 	if err != nil {
 		return nil, fmt.Errorf("edit %s: %w", file.Path, err)
 	}
-	var add []imported
+	var add []source.Import
 	for _, one := range q.imports() {
-		if mentioned[one.name] {
+		if mentioned[one.Name] {
 			add = append(add, one)
 		}
 	}
-	if text, err = fixImports(text, add, removable); err != nil {
+	if text, err = source.FixImports(text, add, removable); err != nil {
 		return nil, fmt.Errorf("edit %s: %w", file.Path, err)
 	}
-	if text, err = tidy(file.Source, text); err != nil {
+	if text, err = source.Format(file.Source, text); err != nil {
 		return nil, fmt.Errorf("edit %s: %w", file.Path, err)
 	}
 	return text, nil
@@ -80,7 +81,7 @@ func (s *surgery) edited(file *project.File, text []byte, q *qualifiers, removab
 
 // isEmptied reports whether every declaration has gone and no free comment is left.
 func (s *surgery) isEmptied(file *project.File) bool {
-	var covered []span
+	var covered []source.Span
 	declarations := 0
 	for _, decl := range file.Syntax.Decls {
 		if general, ok := decl.(*ast.GenDecl); ok && general.Tok == token.IMPORT {
@@ -97,8 +98,8 @@ func (s *surgery) isEmptied(file *project.File) bool {
 			(!isInit(function) || !s.emptied(file, function)) {
 			return false // a method of a generated type is not what moves
 		}
-		covered = append(covered, s.spanOf(file, decl),
-			span{s.project.Offset(decl.Pos()), s.project.Offset(decl.End())})
+		covered = append(covered, source.SpanOf(s.project.Fset, file.Syntax, decl),
+			source.Span{From: s.project.Offset(decl.Pos()), To: s.project.Offset(decl.End())})
 	}
 	return declarations > 0 && !s.hasFreeComment(file, covered)
 }
@@ -106,18 +107,18 @@ func (s *surgery) isEmptied(file *project.File) bool {
 // hasFreeComment reports whether comments stand outside what is covered and have not gone along: what stands free in
 // the code goes along with the whole of it, what stands above the imports never. A licence may go, and a comment within
 // the imports goes with them.
-func (s *surgery) hasFreeComment(file *project.File, covered []span) bool {
-	from, clause := s.body(file)
+func (s *surgery) hasFreeComment(file *project.File, covered []source.Span) bool {
+	from, clause := source.Body(s.project.Fset, file.Syntax)
 	return slices.ContainsFunc(file.Syntax.Comments, func(group *ast.CommentGroup) bool {
 		switch at := s.project.Offset(group.Pos()); {
 		case at < clause:
-			return group == file.Syntax.Doc || hasMarker(group)
+			return group == file.Syntax.Doc || source.HasMarker(group)
 		case at < from:
 			return !slices.ContainsFunc(file.Syntax.Decls,
 				func(decl ast.Decl) bool { return decl.Pos() <= group.Pos() && group.Pos() < decl.End() })
 		default:
 			return !s.wholly[file] && !slices.ContainsFunc(covered,
-				func(c span) bool { return c.from <= at && at < c.to })
+				func(c source.Span) bool { return c.From <= at && at < c.To })
 		}
 	})
 }
@@ -136,53 +137,39 @@ func (s *surgery) isGone(d *split.Declaration, decl ast.Decl) bool {
 }
 
 // deprecations are the edits that add a paragraph to the comments of exported declarations that have moved.
-func (s *surgery) deprecations(file *project.File) []edit {
-	var edits []edit
+func (s *surgery) deprecations(file *project.File) []source.Edit {
+	var edits []source.Edit
 	for _, d := range s.graph.Declarations {
 		if d.File() != file || s.placed[d].Destination != split.New || !ast.IsExported(d.Name) ||
 			len(s.remaining(d)) == 0 && s.remainsOf(d) != remainsDefined {
 			continue
 		}
 		node := nodeOf(d)
-		if isDeprecated(docOf(node)) {
+		if source.IsDeprecated(source.DocOf(node)) {
 			continue
 		}
-		edits = append(edits, s.deprecate(file, node, docOf(node),
+		edits = append(edits, s.deprecate(file, node, source.DocOf(node),
 			s.useInstead(homeNew, s.nameOf(d, d.Name, elsewhere))))
 	}
 	return edits
 }
 
-// isDeprecated reports whether a comment says so already, for a reason of its own.
-func isDeprecated(doc *ast.CommentGroup) bool {
-	return doc != nil && slices.ContainsFunc(doc.List,
-		func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "// Deprecated: ") })
-}
-
 // deprecate adds a paragraph behind the prose of a comment, before its markers.
-func (s *surgery) deprecate(file *project.File, node ast.Node, doc *ast.CommentGroup, text string) edit {
+func (s *surgery) deprecate(file *project.File, node ast.Node, doc *ast.CommentGroup, text string) source.Edit {
 	start := s.project.Offset(node.Pos())
-	indent := indentOf(file.Source, start)
+	indent := source.IndentOf(file.Source, start)
 	if doc == nil {
-		return edit{start, start, text + "\n" + indent}
+		return source.Insert(start, text+"\n"+indent)
 	}
 	for i, comment := range doc.List {
-		if isDirective(comment.Text) {
+		if source.IsDirective(comment.Text) {
 			at, before := s.project.Offset(comment.Pos()), "//\n"+indent
 			if i == 0 || strings.TrimSpace(doc.List[i-1].Text) == "//" {
 				before = ""
 			}
-			return edit{at, at, before + text + "\n" + indent + "//\n" + indent}
+			return source.Insert(at, before+text+"\n"+indent+"//\n"+indent)
 		}
 	}
 	end := s.project.Offset(doc.End())
-	return edit{end, end, "\n" + indent + "//\n" + indent + text}
-}
-
-func indentOf(source []byte, at int) string {
-	from := at
-	for from > 0 && (source[from-1] == '\t' || source[from-1] == ' ') {
-		from--
-	}
-	return string(source[from:at])
+	return source.Insert(end, "\n"+indent+"//\n"+indent+text)
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/transaction"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
@@ -202,7 +203,7 @@ func (s *surgery) place() error {
 	}
 	for _, pkg := range s.project.Packages {
 		for _, file := range pkg.Files {
-			if pkg != s.old.Package && importSpec(file, s.old.Package.Path) != nil {
+			if pkg != s.old.Package && source.ImportSpec(file.Syntax, s.old.Package.Path) != nil {
 				used := map[*split.Declaration]bool{}
 				for ident, object := range file.Info.Uses {
 					if d := s.graph.Owner(object); d != nil && s.in(file, ident) {
@@ -231,8 +232,8 @@ func (s *surgery) place() error {
 func (s *surgery) checkComments() error {
 	for _, pkg := range s.project.Packages {
 		for _, file := range pkg.Files {
-			if concerned := pkg == s.old.Package || importSpec(file, s.old.Package.Path) != nil; concerned &&
-				!file.Generated && shiftsComments(file.Source, file.Syntax) {
+			if concerned := pkg == s.old.Package || source.ImportSpec(file.Syntax, s.old.Package.Path) != nil; concerned &&
+				!file.Generated && source.ShiftsComments(file.Source, file.Syntax) {
 				return hint.Errorf("dos2unix "+hint.Quote(file.Path),
 					"%s has line ends of Windows in a comment /* … */, which cannot be edited: give it line ends of Unix", file.Path)
 			}

@@ -9,31 +9,31 @@ import (
 	"slices"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
 // extractInit keeps the statements that register kinds that move. The arguments that name other kinds have been
 // edited away.
 func (s *surgery) extractInit(file *project.File, function *ast.FuncDecl, to home,
-	edits []edit) (piece string, whole bool) {
+	edits []source.Edit) (piece string, whole bool) {
 	if to != homeNew {
 		return "", false
 	}
-	var without []edit
+	var without []source.Edit
 	kept := 0
 	for _, statement := range function.Body.List {
 		if s.registersMoved(file, statement) {
 			kept++
 			continue
 		}
-		from, end := wholeLines(file.Source, s.project.Offset(statement.Pos()), s.project.Offset(statement.End()))
-		without = append(without, edit{from, end, ""})
+		without = append(without, source.Remove(s.project.Fset, file.Source, statement))
 	}
 	if kept == 0 {
 		return "", false
 	}
-	at := s.spanOf(file, function)
-	return splice(file.Source, at.from, at.to, append(without, edits...)), len(without) == 0
+	at := source.SpanOf(s.project.Fset, file.Syntax, function)
+	return source.Splice(file.Source, at.From, at.To, append(without, edits...)), len(without) == 0
 }
 
 // registersMoved reports whether a statement of an init function is about kinds that move, or about what every version
@@ -64,7 +64,7 @@ func (s *surgery) emptied(file *project.File, function *ast.FuncDecl) bool {
 }
 
 // droppedIn are the edits that keep a version from registering kinds that it does not have.
-func (s *surgery) droppedIn(file *project.File, viewer home) []edit {
+func (s *surgery) droppedIn(file *project.File, viewer home) []source.Edit {
 	return s.withoutKinds(file, func(d *split.Declaration) bool {
 		if viewer == homeNew {
 			return s.placed[d].Destination == split.Stay
@@ -74,20 +74,18 @@ func (s *surgery) droppedIn(file *project.File, viewer home) []edit {
 }
 
 // registrations are the edits that keep the old version from registering kinds that it does not have any more.
-func (s *surgery) registrations(file *project.File) []edit {
+func (s *surgery) registrations(file *project.File) []source.Edit {
 	edits := s.droppedIn(file, homeOld)
 	for _, decl := range file.Syntax.Decls {
 		function, ok := decl.(*ast.FuncDecl)
 		switch {
 		case !ok || !isInit(function):
 		case s.emptied(file, function):
-			edits = append(edits, s.replacement(file, s.spanOf(file, function), ""))
+			edits = append(edits, source.Replacement(file.Source, source.SpanOf(s.project.Fset, file.Syntax, function), ""))
 		default:
 			for _, statement := range function.Body.List {
 				if s.leaves(file, statement) {
-					from, to := wholeLines(file.Source, s.project.Offset(statement.Pos()),
-						s.project.Offset(statement.End()))
-					edits = append(edits, edit{from, to, ""})
+					edits = append(edits, source.Remove(s.project.Fset, file.Source, statement))
 				}
 			}
 		}
@@ -96,8 +94,8 @@ func (s *surgery) registrations(file *project.File) []edit {
 }
 
 // withoutKinds are the edits that drop arguments such as &OperatorGroup{} from calls that register kinds.
-func (s *surgery) withoutKinds(file *project.File, drop func(*split.Declaration) bool) []edit {
-	var edits []edit
+func (s *surgery) withoutKinds(file *project.File, drop func(*split.Declaration) bool) []source.Edit {
+	var edits []source.Edit
 	for _, decl := range file.Syntax.Decls {
 		function, ok := decl.(*ast.FuncDecl)
 		registers := ok && isInit(function) || slices.ContainsFunc(s.ownersOf(file, decl),
@@ -118,8 +116,8 @@ func (s *surgery) withoutKinds(file *project.File, drop func(*split.Declaration)
 	return edits
 }
 
-func (s *surgery) withoutArguments(file *project.File, arguments []ast.Expr, drop func(*split.Declaration) bool) []edit {
-	var edits []edit
+func (s *surgery) withoutArguments(file *project.File, arguments []ast.Expr, drop func(*split.Declaration) bool) []source.Edit {
+	var edits []source.Edit
 	kept := -1 // the last argument that stays
 	for i, argument := range arguments {
 		if d := s.registered(file, argument); d == nil || !drop(d) {
@@ -128,15 +126,15 @@ func (s *surgery) withoutArguments(file *project.File, arguments []ast.Expr, dro
 		}
 		switch {
 		case i+1 < len(arguments):
-			edits = append(edits, edit{s.project.Offset(argument.Pos()), s.project.Offset(arguments[i+1].Pos()), ""})
+			edits = append(edits, source.Over(s.project.Offset(argument.Pos()), s.project.Offset(arguments[i+1].Pos()), ""))
 		case kept >= 0:
-			edits = append(edits, edit{s.project.Offset(arguments[kept].End()), s.project.Offset(argument.End()), ""})
+			edits = append(edits, source.Over(s.project.Offset(arguments[kept].End()), s.project.Offset(argument.End()), ""))
 		default: // none stays
 			to := s.project.Offset(argument.End())
 			if file.Source[to] == ',' {
 				to++
 			}
-			edits = append(edits, edit{s.project.Offset(argument.Pos()), to, ""})
+			edits = append(edits, source.Over(s.project.Offset(argument.Pos()), to, ""))
 		}
 	}
 	return edits

@@ -9,6 +9,8 @@ import (
 	"go/types"
 
 	"golang.org/x/tools/go/ast/astutil"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
 // repeatRegistration does for the new version what a statement or an element of a list does for the old one's
@@ -135,8 +137,8 @@ func isErrorCheck(condition ast.Expr) bool {
 
 // again is a piece of code with the new version's package in a selector.
 func (i *importer) again(node ast.Node, selector *ast.SelectorExpr) string {
-	at := edit{i.project.Offset(selector.X.Pos()), i.project.Offset(selector.X.End()), i.q.name(homeNew)}
-	return splice(i.file.Source, i.project.Offset(node.Pos()), i.project.Offset(node.End()), []edit{at})
+	at := source.Replace(i.project.Fset, selector.X, i.q.name(homeNew))
+	return source.Splice(i.file.Source, i.project.Offset(node.Pos()), i.project.Offset(node.End()), []source.Edit{at})
 }
 
 func (i *importer) source(node ast.Node) string {
@@ -145,5 +147,5 @@ func (i *importer) source(node ast.Node) string {
 
 func (i *importer) insert(pos token.Pos, text string) {
 	at := i.project.Offset(pos)
-	i.edits = append(i.edits, edit{at, at, text})
+	i.edits = append(i.edits, source.Insert(at, text))
 }

@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
@@ -155,14 +156,14 @@ func (s *surgery) standsInNew(object types.Object) bool {
 }
 
 // copyEdits are the edits that rename what is declared in a file for the new kind, in code and comments.
-func (s *surgery) copyEdits(file *project.File) []edit {
+func (s *surgery) copyEdits(file *project.File) []source.Edit {
 	if s.renaming == nil {
 		return nil
 	}
 	edits := s.commentEdits(file)
 	rename := func(ident *ast.Ident) {
 		if name := s.copies[ident.Name]; name != "" {
-			edits = append(edits, edit{s.project.Offset(ident.Pos()), s.project.Offset(ident.End()), name})
+			edits = append(edits, source.Replace(s.project.Fset, ident, name))
 		}
 	}
 	for ident, object := range file.Info.Defs {
@@ -174,14 +175,13 @@ func (s *surgery) copyEdits(file *project.File) []edit {
 }
 
 // embeddedFields are the edits of mentions of fields that are called like the type that they embed.
-func (s *surgery) embeddedFields(file *project.File) []edit {
-	var edits []edit
+func (s *surgery) embeddedFields(file *project.File) []source.Edit {
+	var edits []source.Edit
 	for ident, object := range file.Info.Uses {
 		field, ok := object.(*types.Var)
 		if ok && field.IsField() && field.Embedded() && field.Pkg() != nil &&
 			field.Pkg().Path() == s.old.Package.Path && s.copies[ident.Name] != "" && s.in(file, ident) {
-			edits = append(edits, edit{s.project.Offset(ident.Pos()),
-				s.project.Offset(ident.End()), s.copies[ident.Name]})
+			edits = append(edits, source.Replace(s.project.Fset, ident, s.copies[ident.Name]))
 		}
 	}
 	return edits
@@ -192,10 +192,10 @@ func (s *surgery) in(file *project.File, node ast.Node) bool {
 }
 
 // kindLiterals are the strings that are the kind's name, in what is copied: the copy is about the new kind.
-func (s *surgery) kindLiterals(file *project.File) []edit {
+func (s *surgery) kindLiterals(file *project.File) []source.Edit {
 	old, successor := s.successors[0].old, s.successors[0].successor
 	with := map[string]string{old.Kind: successor.Kind, old.List: successor.List}
-	var edits []edit
+	var edits []source.Edit
 	for _, d := range s.graph.Declarations {
 		if !s.goesTo(d, homeNew) {
 			continue
@@ -214,8 +214,7 @@ func (s *surgery) kindLiterals(file *project.File) []edit {
 					if err != nil || value == "" || with[value] == "" {
 						return true
 					}
-					edits = append(edits, edit{s.project.Offset(literal.Pos()), s.project.Offset(literal.End()),
-						strconv.Quote(with[value])})
+					edits = append(edits, source.Replace(s.project.Fset, literal, strconv.Quote(with[value])))
 					if d.What != "const" {
 						s.finding(s.project.Place(literal.Pos()), "%s says %q; the copy for the new kind says %q",
 							d.Name, value, with[value])
@@ -231,24 +230,24 @@ func (s *surgery) kindLiterals(file *project.File) []edit {
 var words = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 
 // commentEdits follow the names in prose, and in the marker that says how the resource is called.
-func (s *surgery) commentEdits(file *project.File) []edit {
+func (s *surgery) commentEdits(file *project.File) []source.Edit {
 	old, successor := s.successors[0].old, s.successors[0].successor
 	follow := maps.Clone(s.copies)
 	follow[old.Plural], follow[old.Singular] = successor.Plural, successor.Singular
 	follow[old.Kind+"s"] = cmp.Or(follow[old.Kind+"s"], successor.Kind+"s")
-	var edits []edit
+	var edits []source.Edit
 	for _, group := range file.Syntax.Comments {
 		for _, comment := range group.List {
 			from := s.project.Offset(comment.Pos())
-			if isMarker(comment.Text) {
+			if source.IsMarker(comment.Text) {
 				edits = append(edits, s.resourceMarker(file, comment)...)
 			}
-			if isDirective(comment.Text) {
+			if source.IsDirective(comment.Text) {
 				continue
 			}
 			for _, found := range words.FindAllStringIndex(comment.Text, -1) {
 				if text := follow[comment.Text[found[0]:found[1]]]; text != "" {
-					edits = append(edits, edit{from + found[0], from + found[1], text})
+					edits = append(edits, source.Over(from+found[0], from+found[1], text))
 				}
 			}
 		}
@@ -259,12 +258,12 @@ func (s *surgery) commentEdits(file *project.File) []edit {
 const resourceMarker = "+kubebuilder:resource:"
 
 // resourceMarker gives +kubebuilder:resource the new names. A short name cannot be that of two kinds of a group.
-func (s *surgery) resourceMarker(file *project.File, comment *ast.Comment) []edit {
+func (s *surgery) resourceMarker(file *project.File, comment *ast.Comment) []source.Edit {
 	successor := s.successors[0].successor
 	from, to := s.project.Offset(comment.Pos()), s.project.Offset(comment.End())
 	// of client-gen
 	if before, name, ok := strings.Cut(comment.Text, "+resourceName="); ok && name == s.successors[0].old.Plural {
-		return []edit{{from, to, before + "+resourceName=" + successor.Plural}}
+		return []source.Edit{source.Over(from, to, before+"+resourceName="+successor.Plural)}
 	}
 	before, arguments, ok := strings.Cut(comment.Text, resourceMarker)
 	if !ok {
@@ -287,18 +286,18 @@ func (s *surgery) resourceMarker(file *project.File, comment *ast.Comment) []edi
 		kept = append(kept, argument)
 	}
 	if len(kept) == 0 {
-		from, to = wholeLines(file.Source, from, to)
-		return []edit{{from, to, ""}}
+		from, to = source.WholeLines(file.Source, from, to)
+		return []source.Edit{source.Over(from, to, "")}
 	}
-	return []edit{{from, to, before + resourceMarker + strings.Join(kept, ",")}}
+	return []source.Edit{source.Over(from, to, before+resourceMarker+strings.Join(kept, ","))}
 }
 
 // registerBeside are the edits that register the new kind beside the old one where a package has one list of its kinds.
-func (s *surgery) registerBeside(file *project.File) []edit {
+func (s *surgery) registerBeside(file *project.File) []source.Edit {
 	if !s.inPlace() {
 		return nil
 	}
-	var edits []edit
+	var edits []source.Edit
 	add := func(elements []ast.Expr) {
 		for i, element := range elements {
 			d := s.registered(file, element)
@@ -311,7 +310,7 @@ func (s *surgery) registerBeside(file *project.File) []edit {
 				between = ",\n"
 			}
 			at := s.project.Offset(element.End())
-			edits = append(edits, edit{at, at, between + "&" + s.copies[d.Name] + "{}"})
+			edits = append(edits, source.Insert(at, between+"&"+s.copies[d.Name]+"{}"))
 		}
 	}
 	for _, d := range s.graph.Declarations {

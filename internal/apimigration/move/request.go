@@ -12,6 +12,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
@@ -70,8 +71,7 @@ func (r Request) checkConsumers(p *project.Project, old *project.Version) error 
 	var folders []string
 	for _, pkg := range p.Packages {
 		if pkg != old.Package && slices.ContainsFunc(pkg.Files, func(f *project.File) bool {
-			return importSpec(f,
-				old.Package.Path) != nil
+			return source.ImportSpec(f.Syntax, old.Package.Path) != nil
 		}) {
 			folders = append(folders, pkg.Dir)
 		}

@@ -9,16 +9,17 @@ import (
 	"testing"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
 // parsed is a file without types.
-func parsed(t *testing.T, name, source string) *project.File {
+func parsed(t *testing.T, name, text string) *project.File {
 	t.Helper()
-	file, _, err := parseEdited([]byte(source))
+	file, _, err := source.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &project.File{Path: name, Source: []byte(source), Syntax: file}
+	return &project.File{Path: name, Source: []byte(text), Syntax: file}
 }
 
 func TestPatternsOfConsumersAreTakenAsTheGoCommandDoes(t *testing.T) {
@@ -52,24 +53,6 @@ func TestPatternsOfConsumersAreTakenAsTheGoCommandDoes(t *testing.T) {
 		if !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%s means %q, want %q", pattern, got, want)
 		}
-	}
-}
-
-func TestLinesWithEndsOfWindowsGoWhole(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ before, want string }{
-		{"a\n\tgone\nb\n", "a\nb\n"}, {"a\r\n\tgone\r\nb\r\n", "a\r\nb\r\n"}, {"a\n\tgone", "a\n"},
-		{"a gone\r\nb", "a\r\nb"},
-	} {
-		at := strings.Index(test.before, "gone")
-		from, to := wholeLines([]byte(test.before), at, at+len("gone"))
-		if got := test.before[:from] + test.before[to:]; got != test.want {
-			t.Errorf("%q becomes %q, want %q", test.before, got, test.want)
-		}
-	}
-	file := &project.File{Source: []byte("a\r\ngone\r\n\r\nb\r\n")}
-	if got := (&surgery{}).replacement(file, span{3, 7}, ""); got.from != 3 || got.to != len("a\r\ngone\r\n\r\n") {
-		t.Errorf("replaced: %+v", got)
 	}
 }
 

@@ -10,14 +10,15 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
 const storageMarker = "// +kubebuilder:storageversion"
 
 // storageEdits leaves the storage marker on exactly one version of each kind that moves. What other versions than the
 // old and the new one have of it, editOtherVersions sees to.
-func (s *surgery) storageEdits(file *project.File, at home) []edit {
-	var edits []edit
+func (s *surgery) storageEdits(file *project.File, at home) []source.Edit {
+	var edits []source.Edit
 	if len(s.successors) > 0 {
 		return nil // each definition has its own
 	}
@@ -26,16 +27,16 @@ func (s *surgery) storageEdits(file *project.File, at home) []edit {
 			continue
 		}
 		node := nodeOf(d)
-		span, indent := s.spanOf(file, node), indentOf(file.Source, s.project.Offset(node.Pos()))
+		span, indent := source.SpanOf(s.project.Fset, file.Syntax, node), source.IndentOf(file.Source, s.project.Offset(node.Pos()))
 		var marked *ast.Comment
 		var last *ast.Comment // the marker that the new one follows
 		for _, group := range file.Syntax.Comments {
 			for _, comment := range group.List {
 				offset := s.project.Offset(comment.Pos())
-				if offset < span.from || offset >= s.project.Offset(d.Pos()) {
+				if offset < span.From || offset >= s.project.Offset(d.Pos()) {
 					continue
 				}
-				if isMarker(comment.Text) {
+				if source.IsMarker(comment.Text) {
 					last = comment
 				}
 				if isStorageMarker(comment) {
@@ -47,13 +48,12 @@ func (s *surgery) storageEdits(file *project.File, at home) []edit {
 		switch {
 		case stores && marked == nil && last != nil:
 			end := s.project.Offset(last.End())
-			edits = append(edits, edit{end, end, "\n" + indent + storageMarker})
+			edits = append(edits, source.Insert(end, "\n"+indent+storageMarker))
 		case stores && marked == nil:
 			start := s.project.Offset(node.Pos())
-			edits = append(edits, edit{start, start, storageMarker + "\n" + indent})
+			edits = append(edits, source.Insert(start, storageMarker+"\n"+indent))
 		case !stores && marked != nil:
-			from, to := wholeLines(file.Source, s.project.Offset(marked.Pos()), s.project.Offset(marked.End()))
-			edits = append(edits, edit{from, to, ""})
+			edits = append(edits, source.Remove(s.project.Fset, file.Source, marked))
 		}
 	}
 	return edits
@@ -99,11 +99,11 @@ func (s *surgery) editOtherVersions() error {
 
 // unmark takes the storage marker from the declaration of a kind, as the edits so far leave its file.
 func (s *surgery) unmark(file *project.File, kind string) error {
-	source, why := file.Source, s.version+" is the storage version now"
+	content, why := file.Source, s.version+" is the storage version now"
 	if known := s.files[file.Path]; known != nil {
-		source, why = known.content, known.why
+		content, why = known.content, known.why
 	}
-	syntax, fset, err := parseEdited(source)
+	syntax, fset, err := source.Parse(content)
 	if err != nil {
 		return fmt.Errorf("edit %s: %w", file.Path, err)
 	}
@@ -119,14 +119,14 @@ func (s *surgery) unmark(file *project.File, kind string) error {
 		if at < 0 {
 			continue
 		}
-		from, to := project.AboveType(syntax, general, general.Specs[at])
+		from, to := source.AboveType(syntax, general, general.Specs[at])
 		for _, group := range syntax.Comments {
 			for _, comment := range group.List {
 				if comment.Pos() > from && comment.End() < to && isStorageMarker(comment) {
-					first, end := wholeLines(source, fset.Position(comment.Pos()).Offset,
+					first, end := source.WholeLines(content, fset.Position(comment.Pos()).Offset,
 						fset.Position(comment.End()).Offset)
-					s.files[file.Path] = &change{content: []byte(splice(source, 0, len(source),
-						[]edit{{first, end, ""}})), why: why}
+					s.files[file.Path] = &change{content: []byte(source.Splice(content, 0, len(content),
+						[]source.Edit{source.Over(first, end, "")})), why: why}
 					return nil
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
@@ -117,8 +118,8 @@ func (s *surgery) nameSuccessors() error {
 func (s *surgery) hasStatus(kind string) bool {
 	for _, d := range s.graph.Declarations {
 		if d.Name == kind {
-			at := s.spanOf(d.File(), d.Parts[0].Decl)
-			return strings.Contains(string(d.File().Source[at.from:at.to]), "+kubebuilder:subresource:status")
+			at := source.SpanOf(s.project.Fset, d.File().Syntax, d.Parts[0].Decl)
+			return strings.Contains(string(d.File().Source[at.From:at.To]), "+kubebuilder:subresource:status")
 		}
 	}
 	return false
@@ -186,12 +187,12 @@ func (s *surgery) createGroupFile() error {
 	if err != nil || content == nil || s.group == s.old.Group {
 		return err
 	}
-	file, _, err := parseEdited(content)
+	file, _, err := source.Parse(content)
 	existing, readErr := tree.ReadIfThere(s.project.Root, name)
 	if err != nil || readErr != nil || existing != nil || len(file.Decls) > 0 {
 		return readErr
 	}
-	text := word(s.folderName(homeOld)).ReplaceAllString(string(content), identifier(s.folderName(homeNew)))
+	text := source.Word(s.folderName(homeOld)).ReplaceAllString(string(content), source.Identifier(s.folderName(homeNew)))
 	s.files[name] = &change{content: []byte(text), why: "the package of the group's folder, after that of the old one"}
 	return nil
 }

@@ -6,12 +6,13 @@ package project
 import (
 	"go/ast"
 	"go/constant"
-	"go/token"
 	"go/types"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
 // versionName is what Kubernetes orders as a version.
@@ -217,29 +218,9 @@ func elementOf(structure *types.Struct) string {
 	return ""
 }
 
-// AboveType is where the comments of a type stand, as controller-tools sees it: between what is declared before it and
-// its declaration, or its name in a group of several.
-func AboveType(file *ast.File, decl *ast.GenDecl, spec ast.Spec) (from, to token.Pos) {
-	from, to = file.Name.End(), decl.TokPos
-	for _, other := range file.Decls {
-		if other.End() < decl.Pos() {
-			from = other.End()
-		}
-	}
-	if decl.Lparen.IsValid() {
-		from, to = decl.Lparen, spec.Pos()
-		for _, other := range decl.Specs {
-			if other.End() < spec.Pos() {
-				from = other.End()
-			}
-		}
-	}
-	return from, to
-}
-
 // hasStorageMarker looks into the comments above a type.
 func hasStorageMarker(file *File, decl *ast.GenDecl, spec ast.Spec) bool {
-	from, to := AboveType(file.Syntax, decl, spec)
+	from, to := source.AboveType(file.Syntax, decl, spec)
 	for _, group := range file.Syntax.Comments {
 		if group.Pos() > from && group.End() < to {
 			for _, line := range group.List {

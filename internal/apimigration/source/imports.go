@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Import is an import as a file needs it: the path, and the name that the file calls it by.
+type Import struct {
+	Path, Name string
+}
+
+// Spec is the import as a file writes it.
+func (i Import) Spec() string {
+	if i.Name == path.Base(i.Path) {
+		return strconv.Quote(i.Path)
+	}
+	return i.Name + " " + strconv.Quote(i.Path)
+}
+
+// FixImports adds imports to a file, and drops those of removable that it does not mention any more. A new import
+// goes beside the one with the longest common path. The rest of the file keeps every byte.
+func FixImports(source []byte, add []Import, removable map[string]string) ([]byte, error) {
+	for _, one := range add {
+		file, fset, err := Parse(source)
+		if err != nil {
+			return nil, err
+		}
+		if !imports(file, one.Path) {
+			insertion := insertImport(file, func(pos token.Pos) int { return fset.Position(pos).Offset }, one)
+			source = []byte(Splice(source, 0, len(source), []Edit{insertion}))
+		}
+	}
+	file, fset, err := Parse(source)
+	if err != nil {
+		return nil, err
+	}
+	mentioned := Selectors(file)
+	var edits []Edit
+	for _, decl := range file.Decls {
+		general, ok := decl.(*ast.GenDecl)
+		if !ok || general.Tok != token.IMPORT {
+			continue
+		}
+		var gone []Edit
+		for _, spec := range general.Specs {
+			importPath, _ := strconv.Unquote(spec.(*ast.ImportSpec).Path.Value)
+			if name, ok := removable[importPath]; ok && !mentioned[name] {
+				from, to := WholeLines(source, fset.Position(spec.Pos()).Offset, fset.Position(spec.End()).Offset)
+				gone = append(gone, Edit{from, to, ""})
+			}
+		}
+		if len(gone) == len(general.Specs) {
+			from, to := WholeLines(source, fset.Position(general.Pos()).Offset, fset.Position(general.End()).Offset)
+			gone = []Edit{{from, to, ""}}
+		}
+		edits = append(edits, gone...)
+	}
+	return []byte(Splice(source, 0, len(source), edits)), nil
+}
+
+// Parse parses a file with its comments.
+func Parse(source []byte) (*ast.File, *token.FileSet, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "", source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, nil, fmt.Errorf("parse edited file: %w", err)
+	}
+	return file, fset, nil
+}
+
+func imports(file *ast.File, importPath string) bool {
+	return slices.ContainsFunc(file.Imports, func(spec *ast.ImportSpec) bool {
+		unquoted, _ := strconv.Unquote(spec.Path.Value)
+		return unquoted == importPath
+	})
+}
+
+func insertImport(file *ast.File, offset func(token.Pos) int, one Import) Edit {
+	kept := file.Imports
+	var beside *ast.ImportSpec
+	longest := -1
+	for _, spec := range kept {
+		other, _ := strconv.Unquote(spec.Path.Value)
+		if n := commonPrefix(other, one.Path); n > longest &&
+			strings.Contains(other, ".") == strings.Contains(one.Path, ".") {
+			beside, longest = spec, n
+		}
+	}
+	if beside == nil && len(kept) > 0 { // a group of its own
+		last := kept[len(kept)-1]
+		if inParentheses(file, last) {
+			return Edit{offset(last.End()), offset(last.End()), "\n\n\t" + one.Spec()}
+		}
+		beside = last
+	}
+	switch {
+	case beside == nil:
+		at := offset(file.Name.End())
+		return Edit{at, at, "\n\nimport (\n\t" + one.Spec() + "\n)"}
+	case inParentheses(file, beside):
+		at := offset(beside.Pos())
+		return Edit{at, at, one.Spec() + "\n\t"}
+	default:
+		at := offset(beside.End())
+		return Edit{at, at, "\nimport " + one.Spec()}
+	}
+}
+
+func inParentheses(file *ast.File, spec *ast.ImportSpec) bool {
+	for _, decl := range file.Decls {
+		if general, ok := decl.(*ast.GenDecl); ok && general.Pos() <= spec.Pos() && spec.End() <= general.End() {
+			return general.Lparen.IsValid()
+		}
+	}
+	return false
+}
+
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// Selectors are the names that stand before a dot.
+func Selectors(file *ast.File) map[string]bool {
+	found := map[string]bool{}
+	ast.Inspect(file, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok {
+			if ident, ok := selector.X.(*ast.Ident); ok {
+				found[ident.Name] = true
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// Format formats edited source the way gofmt does, if it was formatted before.
+func Format(before, after []byte) ([]byte, error) {
+	if before != nil {
+		if formatted, err := format.Source(before); err != nil || !bytes.Equal(formatted, before) {
+			return after, nil //nolint:nilerr // what gofmt cannot read is not ours to format
+		}
+	}
+	formatted, err := format.Source(after)
+	if err != nil {
+		return nil, fmt.Errorf("format edited file: %w", err)
+	}
+	return formatted, nil
+}
+
+// ImportBlock writes imports the way goimports groups them.
+func ImportBlock(list []Import) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var standard, others []string
+	for _, one := range list {
+		if first, _, _ := strings.Cut(one.Path, "/"); strings.Contains(first, ".") {
+			others = append(others, "\t"+one.Spec()+"\n")
+		} else {
+			standard = append(standard, "\t"+one.Spec()+"\n")
+		}
+	}
+	between := ""
+	if len(standard) > 0 && len(others) > 0 {
+		between = "\n"
+	}
+	return "\nimport (\n" + strings.Join(standard, "") + between + strings.Join(others, "") + ")\n"
+}
+
+// SelectorsIn are the names that stand before a dot in a file.
+func SelectorsIn(source []byte) (map[string]bool, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	return Selectors(file), nil
+}
+
+// ImportSpec is the import of a package in a file; nil without one.
+func ImportSpec(file *ast.File, importPath string) *ast.ImportSpec {
+	for _, spec := range file.Imports {
+		if unquoted, _ := strconv.Unquote(spec.Path.Value); unquoted == importPath {
+			return spec
+		}
+	}
+	return nil
+}
