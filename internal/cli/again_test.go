@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
@@ -40,7 +42,7 @@ func TestAProposedCommandKeepsWhatMattersAndNoSecrets(t *testing.T) {
 			`kube-migrator migrate widgets --resume --as=a --as-group=x '--as-group=y z' --max-rate=5 --min-evidence=declared '--reason=it'\''s time' --token="$TOKEN"`},
 		"other evidence": {[]string{"widgets", "--min-evidence=sampled"},
 			`kube-migrator migrate widgets --min-evidence=sampled --as=a --as-group=x '--as-group=y z' --max-rate=5 '--reason=it'\''s time' --token="$TOKEN"`},
-		"the same selection": {(&selection{all: true, exclude: []string{"*.example.com"}}).arguments(),
+		"the same selection": {(&records.Selection{All: true, Exclude: []string{"*.example.com"}}).Arguments(),
 			`kube-migrator migrate --all '--exclude=*.example.com' --resume --as=a --as-group=x '--as-group=y z' --max-rate=5 --min-evidence=declared '--reason=it'\''s time' --token="$TOKEN"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,13 +55,13 @@ func TestAProposedCommandKeepsWhatMattersAndNoSecrets(t *testing.T) {
 
 func TestTheWorstOutcomeDecidesTheExitCode(t *testing.T) {
 	for _, test := range []struct{ a, b, want int }{
-		{exitDone, exitDone, exitDone}, {exitDone, exitWorkLeft, exitWorkLeft},
-		{exitUndetermined, exitWorkLeft, exitUndetermined},
-		{exitFailures, exitUndetermined, exitFailures}, {exitFailures, exitError, exitError},
-		{exitInterrupted, exitError, exitInterrupted},
+		{exit.Done, exit.Done, exit.Done}, {exit.Done, exit.WorkLeft, exit.WorkLeft},
+		{exit.Undetermined, exit.WorkLeft, exit.Undetermined},
+		{exit.Failures, exit.Undetermined, exit.Failures}, {exit.Failures, exit.Error, exit.Error},
+		{exit.Interrupted, exit.Error, exit.Interrupted},
 	} {
-		if got := worse(test.a, test.b); got != test.want {
-			t.Errorf("worse(%d, %d) = %d, want %d", test.a, test.b, got, test.want)
+		if got := exit.Worse(test.a, test.b); got != test.want {
+			t.Errorf("exit.Worse(%d, %d) = %d, want %d", test.a, test.b, got, test.want)
 		}
 	}
 }
@@ -96,15 +98,15 @@ func TestWhatIsToBeTriedIsOneCommand(t *testing.T) {
 			audit("--etcd-endpoints=http://a"), &etcdaudit.EmptyError{},
 		),
 		"etcdctl snapshot status db":                   explainAudit(audit("--snapshot=db"), &etcdaudit.EmptyError{}),
-		"kube-migrator audit widgets.demo.example.com": env.notFound(audit(), unknown),
-		"kube-migrator audit widgets.demo.example.com ": (&requests{env: env}).noneOf(audit(),
+		"kube-migrator audit widgets.demo.example.com": exit.NotFound(env.name, audit(), unknown),
+		"kube-migrator audit widgets.demo.example.com ": (&records.Client{Program: env.name}).NoneOf(audit(),
 			"widgts.demo.example.com", migrations),
 		"kube-migrator audit --snapshot=db": env.explainInstall(interrupted, audit("--snapshot=db"), "",
 			errors.New("it ended")),
 	} {
-		known := (*userError)(nil)
-		if want = strings.TrimSpace(want); !errors.As(err, &known) || known.hint != want {
-			t.Errorf("%v, Try: %s, want %s", err, known.hint, want)
+		known := (*exit.Hint)(nil)
+		if want = strings.TrimSpace(want); !errors.As(err, &known) || known.Command() != want {
+			t.Errorf("%v, Try: %s, want %s", err, known.Command(), want)
 		}
 	}
 }

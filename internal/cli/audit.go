@@ -13,10 +13,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -50,14 +54,14 @@ Exit codes: 0 nothing is stale (or nothing to compare with was given), 1 error, 
 found, but some objects are encrypted, not understood, or of a resource whose current version is not known.`,
 		Example: `  kube-migrator audit --etcd-endpoints https://127.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key
   kube-migrator audit --snapshot snapshot.db --current versions.yaml --stale`,
-		Args: noArguments,
+		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			source, err := f.source(command)
 			if err != nil {
 				return err
 			}
 			if source == nil {
-				return missing(command, "etcd-endpoints", "snapshot")
+				return arg.Missing(command, "etcd-endpoints", "snapshot")
 			}
 			return env.audit(command, f, source)
 		},
@@ -66,7 +70,7 @@ found, but some objects are encrypted, not understood, or of a resource whose cu
 	f.add(flags)
 	flags.StringVar(&f.current, "current", "", "Take current versions from this file, not from the API server")
 	flags.BoolVar(&f.stale, "stale", false, "List the objects that are not stored in the current version")
-	outputVar(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	return command
 }
 
@@ -105,12 +109,12 @@ func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcd
 func auditCode(report *etcdaudit.Report) error {
 	switch report.Comparison() {
 	case etcdaudit.IsStale:
-		return exitCode(exitWorkLeft)
+		return exit.Code(exit.WorkLeft)
 	case etcdaudit.IsUndetermined:
-		return exitCode(exitUndetermined)
+		return exit.Code(exit.Undetermined)
 	case etcdaudit.NotCompared:
 		if report.Compared {
-			return exitCode(exitUndetermined)
+			return exit.Code(exit.Undetermined)
 		}
 	case etcdaudit.IsCurrent, etcdaudit.NoObject:
 	}
@@ -124,17 +128,17 @@ func (env *environment) currentVersions(ctx context.Context, command *cobra.Comm
 	case f.current != "":
 		data, err := os.ReadFile(f.current)
 		if err != nil {
-			return nil, usageError(command, fmt.Errorf("read current versions: %w", err))
+			return nil, exit.Usage(command, fmt.Errorf("read current versions: %w", err))
 		}
 		current, err := etcdaudit.ParseCurrent(data)
 		if err != nil {
-			return nil, usageError(command, fmt.Errorf("%s: %w", f.current, err))
+			return nil, exit.Usage(command, fmt.Errorf("%s: %w", f.current, err))
 		}
 		return current, nil
 	case env.clusterFlagsGiven():
 		return env.clusterVersions(ctx)
 	case f.stale:
-		return nil, usageError(command, errors.New("--stale needs --kubeconfig or --current"))
+		return nil, exit.Usage(command, errors.New("--stale needs --kubeconfig or --current"))
 	}
 	return nil, nil
 }
@@ -151,7 +155,7 @@ func (env *environment) clusterVersions(ctx context.Context) (*etcdaudit.Current
 	}
 	known, err := inventory.Take(ctx, client)
 	if err != nil {
-		return nil, hinted(fmt.Errorf("read current versions: %w", err), env.name+" plan")
+		return nil, exit.Try(fmt.Errorf("read current versions: %w", err), env.name+" plan")
 	}
 	for _, failure := range known.Failures {
 		fmt.Fprintf(env.Err, "warning: %s\n", failure)
@@ -187,13 +191,13 @@ func (env *environment) warnOfMissing(report *etcdaudit.Report, current *etcdaud
 // etcdctl is a command of etcd's own tool for the etcd that the flags name.
 func etcdctl(command *cobra.Command, what string) string {
 	if command.Flags().Changed("snapshot") {
-		return "etcdctl snapshot status " + quoted(command.Flag("snapshot").Value.String())
+		return "etcdctl snapshot status " + arg.Quoted(command.Flag("snapshot").Value.String())
 	}
 	endpoints, _ := command.Flags().GetStringSlice("etcd-endpoints")
-	words := []string{"etcdctl", what, quoted("--endpoints=" + strings.Join(endpoints, ","))}
+	words := []string{"etcdctl", what, arg.Quoted("--endpoints=" + strings.Join(endpoints, ","))}
 	for _, name := range []string{"cacert", "cert", "key"} {
 		if file := command.Flag(name); file.Changed {
-			words = append(words, quoted("--"+name+"="+file.Value.String()))
+			words = append(words, arg.Quoted("--"+name+"="+file.Value.String()))
 		}
 	}
 	return strings.Join(words, " ")
@@ -205,16 +209,54 @@ func explainAudit(command *cobra.Command, err error) error {
 	var empty *etcdaudit.EmptyError
 	switch {
 	case errors.Is(err, etcdaudit.ErrMemberFile):
-		return hinted(err, save+" && "+path+" --snapshot snapshot.db")
+		return exit.Try(err, save+" && "+path+" --snapshot snapshot.db")
 	case errors.Is(err, etcdaudit.ErrNoSnapshot), errors.Is(err, etcdaudit.ErrTruncated),
 		errors.Is(err, etcdaudit.ErrDamaged):
-		return hinted(err, save)
+		return exit.Try(err, save)
 	case errors.As(err, &unreachable):
-		return hinted(err, etcdctl(command, "endpoint health"))
+		return exit.Try(err, etcdctl(command, "endpoint health"))
 	case errors.As(err, &empty):
-		return hinted(err, etcdctl(command, "get / --prefix --keys-only --limit=10"))
+		return exit.Try(err, etcdctl(command, "get / --prefix --keys-only --limit=10"))
 	case errors.Is(err, fs.ErrNotExist):
-		return usageError(command, err)
+		return exit.Usage(command, err)
 	}
 	return err
+}
+
+// etcdFlags say which etcd, or which snapshot of one, is to be read.
+type etcdFlags struct {
+	live     etcdaudit.Live
+	snapshot string
+	prefix   string
+}
+
+func (f *etcdFlags) add(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.live.Endpoints, "etcd-endpoints", nil, "Read etcd at these URLs")
+	flags.StringVar(&f.live.CAFile, "cacert", "", "CA certificate that etcd's must be signed by")
+	flags.StringVar(&f.live.CertFile, "cert", "", "Client certificate for etcd")
+	flags.StringVar(&f.live.KeyFile, "key", "", "Key of the client certificate")
+	flags.StringVar(&f.snapshot, "snapshot", "", "Read this file, written by etcdctl snapshot save")
+	flags.StringVar(&f.prefix, "prefix", etcdaudit.DefaultPrefix,
+		"What keys begin with: the API server's --etcd-prefix")
+}
+
+// source says what is to be read; nil where no flag names anything.
+func (f *etcdFlags) source(command *cobra.Command) (etcdaudit.Source, error) {
+	for _, other := range []string{"etcd-endpoints", "cacert", "cert", "key"} {
+		if err := arg.Exclusive(command, "snapshot", other); err != nil {
+			return nil, err
+		}
+	}
+	for _, flag := range []string{"cacert", "cert", "key", "prefix"} {
+		if err := arg.Needs(command, flag, "etcd-endpoints", "snapshot"); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case f.snapshot != "":
+		return etcdaudit.Snapshot{Path: f.snapshot}, nil
+	case len(f.live.Endpoints) == 0:
+		return nil, nil
+	}
+	return f.live, errors.Join(arg.Needs(command, "cert", "key"), arg.Needs(command, "key", "cert"))
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/etcdaudit"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -21,7 +24,7 @@ import (
 // checkFlags are the flags of check.
 type checkFlags struct {
 	etcdFlags
-	scope         scope
+	scope         records.Scope
 	targetVersion string
 	targetServer  string
 	files         []string
@@ -72,7 +75,7 @@ before 3.`,
   kustomize build config/crd | kube-migrator check -f -
   kube-migrator check --snapshot snapshot.db -o json`,
 		RunE: func(command *cobra.Command, args []string) error {
-			f.scope.names = args
+			f.scope.Names = args
 			if f.explain {
 				return env.explain(command, f)
 			}
@@ -89,14 +92,14 @@ before 3.`,
 		"API server that is to decode what is stored: a URL, or a context of the kubeconfig")
 	flags.StringSliceVarP(&f.files, "filename", "f", nil,
 		"File or folder with CustomResourceDefinitions to be applied; - is standard input")
-	durationVar(flags, &f.maxAge, "max-age", 0, 0,
+	arg.Duration(flags, &f.maxAge, "max-age", 0, 0,
 		"How old a StorageState may be; 0 for any age (default: one and a half of the periods that it records, and 2 "+
 			"minutes)")
 	flags.BoolVar(&f.explain, "explain", false,
 		"Show what releases up to --target-version change for built-in resources, and read no cluster")
-	f.scope.add(flags)
+	f.scope.Add(flags)
 	f.add(flags)
-	outputVar(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	// The flag exists, and has no other completion.
 	_ = command.RegisterFlagCompletionFunc("target-version",
 		cobra.FixedCompletions(upgrade.Known(), cobra.ShellCompDirectiveNoFileComp))
@@ -106,18 +109,18 @@ before 3.`,
 // validate refuses what does not go together, and returns the etcd to read; nil for none.
 func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) {
 	if command.Flags().Changed("target-server") && f.targetServer == "" {
-		return nil, invalidValue(command, "target-server", "", "a URL or a context of the kubeconfig")
+		return nil, arg.Invalid(command, "target-server", "", "a URL or a context of the kubeconfig")
 	}
-	if err := exclusive(command, "target-version", "target-server"); err != nil {
+	if err := arg.Exclusive(command, "target-version", "target-server"); err != nil {
 		return nil, err
 	}
 	// the files say what is asked, and about what
-	for _, other := range []string{"target-version", "target-server", resource, "include", "exclude"} {
-		if err := exclusive(command, "filename", other); err != nil {
+	for _, other := range []string{"target-version", "target-server", arg.Resource, "include", "exclude"} {
+		if err := arg.Exclusive(command, "filename", other); err != nil {
 			return nil, err
 		}
 	}
-	if err := f.scope.check(command); err != nil {
+	if err := f.scope.Check(command); err != nil {
 		return nil, err
 	}
 	return f.source(command)
@@ -125,8 +128,9 @@ func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) 
 
 // gathering is what check looks at.
 type gathering struct {
-	*requests
-	known
+	env *environment
+	*records.Client
+	records.Known
 	command  *cobra.Command
 	question upgrade.Question
 }
@@ -149,11 +153,11 @@ func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, sour
 	if question.Target, err = env.target(ctx, command, f); err != nil {
 		return err
 	}
-	q, err := env.requests()
+	q, err := env.connect()
 	if err != nil {
 		return err
 	}
-	g := &gathering{requests: q, command: command, question: question}
+	g := &gathering{env: env, Client: q, command: command, question: question}
 	if err := g.look(ctx, source, f.prefix); err != nil {
 		return err
 	}
@@ -169,14 +173,14 @@ func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, sour
 
 // look reads the cluster's inventory, StorageStates and StorageVersionMigrations, and etcd where source is not nil.
 func (g *gathering) look(ctx context.Context, source etcdaudit.Source, prefix string) (err error) {
-	if g.inv, err = inventory.Take(ctx, g.client); err != nil {
-		return g.env.unreachable(g.config, err)
+	if g.Inventory, err = inventory.Take(ctx, g.REST); err != nil {
+		return exit.Unreachable(g.Host, err)
 	}
-	if g.states, g.question.Installed, err = g.readStates(ctx); err != nil {
+	if g.States, g.question.Installed, err = g.ReadStates(ctx); err != nil {
 		return err
 	}
 	if g.question.Installed {
-		if g.migrations, err = g.list(ctx); err != nil {
+		if g.Migrations, err = g.List(ctx); err != nil {
 			return err
 		}
 	}
@@ -187,19 +191,19 @@ func (g *gathering) look(ctx context.Context, source etcdaudit.Source, prefix st
 	if err != nil {
 		return explainAudit(g.command, err)
 	}
-	g.held = heldOf(report)
+	g.Held = records.HeldOf(report)
 	fmt.Fprintf(g.env.Err, "Read %s objects from etcd at revision %d.\n", render.Count(report.Totals.Objects),
 		report.Source.Revision)
 	return nil
 }
 
-func (g *gathering) report(ctx context.Context, s scope, manifests []upgrade.Manifest) (upgrade.Report, error) {
+func (g *gathering) report(ctx context.Context, s records.Scope, manifests []upgrade.Manifest) (upgrade.Report, error) {
 	if g.question.Applying {
 		return g.judgeManifests(ctx, manifests)
 	}
-	facts, about, err := g.choose(s)
+	facts, about, err := g.Choose(s)
 	if err != nil {
-		return upgrade.Report{}, g.env.notFound(g.command, err)
+		return upgrade.Report{}, exit.NotFound(g.env.name, g.command, err)
 	}
 	if !g.question.Etcd && (g.question.Target != nil || !g.question.Installed) {
 		if err := g.countEmpty(ctx, facts); err != nil {
@@ -214,11 +218,11 @@ func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error
 	var resources []inventory.Resource
 	var served []int
 	for i, f := range facts {
-		if at := slices.IndexFunc(g.inv.Resources, func(r inventory.Resource) bool { return r.GroupResource == f.Resource }); at >= 0 {
-			resources, served = append(resources, g.inv.Resources[at]), append(served, i)
+		if at := slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool { return r.GroupResource == f.Resource }); at >= 0 {
+			resources, served = append(resources, g.Inventory.Resources[at]), append(served, i)
 		}
 	}
-	counts, err := countAll(ctx, g.client, resources)
+	counts, err := countAll(ctx, g.REST, resources)
 	if err != nil {
 		return err
 	}
@@ -237,15 +241,15 @@ func (g *gathering) conclude(report upgrade.Report) error {
 	missing := errors.New("this cluster has no StorageStates, which record what is stored: kube-migrator is not " +
 		"installed")
 	switch code := exitOf(report.Verdict); {
-	case code == exitDone:
+	case code == exit.Done:
 		return nil
 	case bare && report.Verdict == upgrade.Undetermined:
-		return hintedCode(missing, g.env.name+" install", code)
+		return exit.TryCode(missing, g.env.name+" install", code)
 	case bare:
 		fmt.Fprintf(g.env.Err, "note: %v\n", missing)
-		return exitCode(code)
+		return exit.Code(code)
 	default:
-		return exitCode(code)
+		return exit.Code(code)
 	}
 }
 
@@ -253,10 +257,10 @@ func (g *gathering) conclude(report upgrade.Report) error {
 func exitOf(v upgrade.Verdict) int {
 	switch v {
 	case upgrade.Safe:
-		return exitDone
+		return exit.Done
 	case upgrade.Unsafe:
-		return exitWorkLeft
+		return exit.WorkLeft
 	case upgrade.Undetermined:
 	}
-	return exitUndetermined
+	return exit.Undetermined
 }

@@ -20,13 +20,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kube-migrator/kube-migrator/config"
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
@@ -132,9 +135,9 @@ func (c *checked) state(t *testing.T, resource schema.GroupResource, kind string
 	edits map[string]any, versions ...string) {
 	t.Helper()
 	name := resource.String()
-	if status, _, err := c.Servers[0].Do(t.Context(), http.MethodGet, statesPath+"/"+name, nil); err != nil ||
+	if status, _, err := c.Servers[0].Do(t.Context(), http.MethodGet, records.StatesPath+"/"+name, nil); err != nil ||
 		status != http.StatusOK {
-		c.do(t, http.MethodPost, statesPath, fmt.Sprintf(`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":%q},
+		c.do(t, http.MethodPost, records.StatesPath, fmt.Sprintf(`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":%q},
 			"spec":{"resource":{"group":%q,"resource":%q}}}`, name, resource.Group, resource.Resource))
 	}
 	hash := func(version string) string {
@@ -166,7 +169,7 @@ func (c *checked) state(t *testing.T, resource schema.GroupResource, kind string
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.do(t, http.MethodPatch, statesPath+"/"+name+"/status", string(body))
+	c.do(t, http.MethodPatch, records.StatesPath+"/"+name+"/status", string(body))
 }
 
 func (c *checked) widgets(t *testing.T, edits map[string]any, versions ...string) {
@@ -216,7 +219,7 @@ func (c *checked) byStates(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	c.golden(t, "a resource that is gone, and an API server that is down", "", "-o", "name")
-	c.do(t, http.MethodDelete, statesPath+"/things.gone.example.com", "")
+	c.do(t, http.MethodDelete, records.StatesPath+"/things.gone.example.com", "")
 	c.do(t, http.MethodDelete, apiServicesPath+"/v1.down.example.com", "")
 }
 
@@ -283,7 +286,7 @@ func (c *checked) futureRelease(t *testing.T, publishing *testbed.Cluster) {
 			t.Fatal(err)
 		}
 		env := &environment{name: "kube-migrator"}
-		return env.targetTable(t.Context(), &requests{env: env, config: cluster.Config(), client: client}, "v1.99.0")
+		return env.targetTable(t.Context(), env.records(cluster.Config(), client), "v1.99.0")
 	}
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	table, err := ask(publishing)
@@ -298,9 +301,9 @@ func (c *checked) futureRelease(t *testing.T, publishing *testbed.Cluster) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v, deployments (-want +got):\n%s", err, diff)
 	}
-	var known *userError
-	if _, err := ask(c.Cluster); !errors.As(err, &known) || known.code != exitUndetermined {
-		t.Errorf("error %v, want one with exit code %d", err, exitUndetermined)
+	var known *exit.Hint
+	if _, err := ask(c.Cluster); !errors.As(err, &known) || known.Code() != exit.Undetermined {
+		t.Errorf("error %v, want one with exit code %d", err, exit.Undetermined)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
@@ -35,14 +36,14 @@ func TestExplainShowsWhatReleasesChangeWithoutACluster(t *testing.T) {
 A release cannot decode the versions under LOST, which the release before it can. Objects that are stored in one have to be
 migrated before the upgrade. Whether a cluster has any: kube-migrator check --target-version 1.36
 `
-	if diff := cmp.Diff(want, out); diff != "" || errs != "" || code != exitDone {
+	if diff := cmp.Diff(want, out); diff != "" || errs != "" || code != exit.Done {
 		t.Errorf("exit code %d, stderr %q, stdout (-want +got):\n%s", code, errs, diff)
 	}
-	if out, errs, code := explain(t, "--target-version", "1.37", "pods"); code != exitDone || errs != "" ||
+	if out, errs, code := explain(t, "--target-version", "1.37", "pods"); code != exit.Done || errs != "" ||
 		out != "Kubernetes 1.30 to 1.37 store pods in the same version, and lose none.\n" {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, out, errs)
 	}
-	if out, errs, code := explain(t, "--target-version", "1.30"); code != exitDone || errs != "" ||
+	if out, errs, code := explain(t, "--target-version", "1.30"); code != exit.Done || errs != "" ||
 		out != "Kubernetes 1.30 is the oldest release that is known: there is none to compare it with.\n" {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, out, errs)
 	}
@@ -51,7 +52,7 @@ migrated before the upgrade. Whether a cluster has any: kube-migrator check --ta
 func TestExplainFitsOnAScreenAndEndsAtTheTarget(t *testing.T) {
 	for _, release := range upgrade.Known() {
 		out, errs, code := explain(t, "--target-version", release)
-		if code != exitDone || errs != "" {
+		if code != exit.Done || errs != "" {
 			t.Errorf("%s: exit code %d, stderr %q", release, code, errs)
 		}
 		for i, line := range strings.Split(out, "\n") {
@@ -124,9 +125,9 @@ func TestExplainRefusesWhatItCannotAnswer(t *testing.T) {
 			"it\nTry: kube-migrator check --help\n",
 	} {
 		out, errs, code := explain(t, arguments)
-		wantCode := exitError
+		wantCode := exit.Error
 		if strings.HasSuffix(arguments, "1.29") {
-			wantCode = exitUndetermined
+			wantCode = exit.Undetermined
 		}
 		if out != "" || errs != want || code != wantCode {
 			t.Errorf("%s: exit code %d, stdout %q, stderr\n%swant\n%s", arguments, code, out, errs, want)

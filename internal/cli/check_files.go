@@ -19,6 +19,8 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
@@ -41,7 +43,7 @@ func (env *environment) readManifests(command *cobra.Command, paths []string) ([
 	manifests := make([]upgrade.Manifest, len(crds))
 	for i, object := range crds {
 		if manifests[i], err = upgrade.ParseManifest(object.JSON); err != nil {
-			return nil, usageError(command, fmt.Errorf("%s: %w", object.From, err))
+			return nil, exit.Usage(command, fmt.Errorf("%s: %w", object.From, err))
 		}
 		manifests[i].From = object.From
 	}
@@ -55,12 +57,12 @@ func (env *environment) readCRDs(command *cobra.Command,
 	for _, path := range paths {
 		files, err := filesOf(path)
 		if err != nil {
-			return nil, 0, usageError(command, fmt.Errorf("read manifests: %w", err))
+			return nil, 0, exit.Usage(command, fmt.Errorf("read manifests: %w", err))
 		}
 		for _, file := range files {
 			objects, err := env.readObjects(file)
 			if err != nil {
-				return nil, 0, usageError(command, err)
+				return nil, 0, exit.Usage(command, err)
 			}
 			for _, object := range objects {
 				if group, _, _ := strings.Cut(object.APIVersion, "/"); object.Kind == "CustomResourceDefinition" &&
@@ -73,7 +75,7 @@ func (env *environment) readCRDs(command *cobra.Command,
 		}
 	}
 	if len(crds)+others == 0 {
-		return nil, 0, usageError(command, fmt.Errorf("there is no object in %s", strings.Join(shown(paths), ", ")))
+		return nil, 0, exit.Usage(command, fmt.Errorf("there is no object in %s", strings.Join(shown(paths), ", ")))
 	}
 	return crds, others, nil
 }
@@ -135,15 +137,15 @@ func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Mani
 		}
 		resource := m.Resource()
 		f := upgrade.Facts{
-			Resource: resource, Kind: m.Kind, State: g.states[resource], Held: g.held[resource],
-			Migrations: matches(g.migrations, func(
+			Resource: resource, Kind: m.Kind, State: g.States[resource], Held: g.Held[resource],
+			Migrations: records.Matches(g.Migrations, func(
 				m *v1alpha1.StorageVersionMigration,
 			) bool {
-				return resourceOf(m) == resource
+				return records.ResourceOf(m) == resource
 			}),
 		}
-		if i := slices.IndexFunc(g.inv.Resources, func(r inventory.Resource) bool { return r.GroupResource == resource }); i >= 0 {
-			f = g.of(g.inv.Resources[i])
+		if i := slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool { return r.GroupResource == resource }); i >= 0 {
+			f = g.Of(g.Inventory.Resources[i])
 		}
 		findings = append(findings, g.question.JudgeDefinition(m, live, f))
 		understated = append(understated, g.question.Understated(f)...)
@@ -155,15 +157,15 @@ func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Mani
 func (g *gathering) live(ctx context.Context, name string) (*upgrade.Manifest, error) {
 	path, err := apipath.Join(definitionsPath, name)
 	if err != nil {
-		return nil, g.explain("read CustomResourceDefinition", err)
+		return nil, g.Explain("read CustomResourceDefinition", err)
 	}
 	var raw json.RawMessage
-	err = g.send(ctx, g.client.Get().AbsPath(path), &raw)
+	err = g.Send(ctx, g.REST.Get().AbsPath(path), &raw)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, g.explain("read CustomResourceDefinition "+name, err)
+		return nil, g.Explain("read CustomResourceDefinition "+name, err)
 	}
 	m, err := upgrade.ParseManifest(raw)
 	if err != nil {

@@ -8,7 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +19,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
@@ -35,7 +41,7 @@ func (env *environment) target(ctx context.Context, command *cobra.Command, f *c
 	}
 	table, minor, known, err := upgrade.ReleaseTable(f.targetVersion)
 	if err != nil {
-		return nil, invalidValue(command, "target-version", f.targetVersion, "a release of Kubernetes, such as 1.36")
+		return nil, arg.Invalid(command, "target-version", f.targetVersion, "a release of Kubernetes, such as 1.36")
 	}
 	if !known {
 		return nil, env.unknownRelease(minor, "")
@@ -47,25 +53,25 @@ func (env *environment) target(ctx context.Context, command *cobra.Command, f *c
 // in it.
 func (env *environment) unknownRelease(release, flags string) error {
 	known := upgrade.Known()
-	return hintedCode(fmt.Errorf("what Kubernetes %s can decode is not known: known are %s",
+	return exit.TryCode(fmt.Errorf("what Kubernetes %s can decode is not known: known are %s",
 		release, upgrade.KnownRange()),
-		env.name+" check "+flags+"--target-version "+known[len(known)-1], exitUndetermined)
+		env.name+" check "+flags+"--target-version "+known[len(known)-1], exit.Undetermined)
 }
 
 // targetServer asks the API server that is to decode what is stored: for its definitions, and which release it is.
 func (env *environment) targetServer(ctx context.Context, where string) (*upgrade.Target, error) {
 	config, err := env.targetConfig(where)
 	if err != nil {
-		return nil, hinted(fmt.Errorf("--target-server %s: %w", where, oneLine(err)), "kubectl config get-contexts")
+		return nil, exit.Try(fmt.Errorf("--target-server %s: %w", where, exit.OneLine(err)), "kubectl config get-contexts")
 	}
 	client, err := apiserver.NewClient(config)
 	if err != nil {
 		return nil, err
 	}
-	q := &requests{env: env, config: config, client: client}
-	release, err := q.release(ctx)
+	q := env.records(config, client)
+	release, err := q.Release(ctx)
 	if err != nil {
-		return nil, q.explain("read the version of the target", err)
+		return nil, q.Explain("read the version of the target", err)
 	}
 	target := &upgrade.Target{Name: fmt.Sprintf("%s (Kubernetes %s)", where, release),
 		Definitions: map[schema.GroupResource]upgrade.Definition{}}
@@ -78,41 +84,32 @@ func (env *environment) targetServer(ctx context.Context, where string) (*upgrad
 		target.Definitions[schema.GroupResource{Group: d.Spec.Group, Resource: names.Plural}] = definition
 	})
 	if err != nil {
-		return nil, q.explain("read the definitions of the target", err)
+		return nil, q.Explain("read the definitions of the target", err)
 	}
 	target.Table, err = env.targetTable(ctx, q, release)
 	return target, err
 }
 
-// release returns the release that the API server says it is: "v1.37.0".
-func (q *requests) release(ctx context.Context) (string, error) {
-	var version struct {
-		GitVersion string `json:"gitVersion"`
-	}
-	err := q.send(ctx, q.client.Get().AbsPath("/version"), &version)
-	return version.GitVersion, err
-}
-
 // targetTable is that of the release, else what the server declares of itself.
-func (env *environment) targetTable(ctx context.Context, q *requests, release string) (upgrade.Table, error) {
+func (env *environment) targetTable(ctx context.Context, q *records.Client, release string) (upgrade.Table, error) {
 	table, _, known, err := upgrade.ReleaseTable(release)
 	if err == nil && known {
 		return table, nil
 	}
 	var raw json.RawMessage
-	switch err := q.send(ctx, q.client.Get().AbsPath(declarationsPath), &raw); {
+	switch err := q.Send(ctx, q.REST.Get().AbsPath(declarationsPath), &raw); {
 	case apierrors.IsNotFound(err):
 		return table, env.unknownRelease(release, "")
 	case err != nil:
-		return table, q.explain("read the StorageVersions of the target", err)
+		return table, q.Explain("read the StorageVersions of the target", err)
 	}
-	inv, err := inventory.Take(ctx, q.client)
+	inv, err := inventory.Take(ctx, q.REST)
 	if err != nil {
-		return table, env.unreachable(q.config, err)
+		return table, exit.Unreachable(q.Host, err)
 	}
 	kinds := map[schema.GroupResource]string{}
 	for _, r := range inv.Resources {
-		for _, name := range namesOf(r) {
+		for _, name := range records.NamesOf(r) {
 			kinds[name] = r.Kind
 		}
 	}
@@ -140,4 +137,62 @@ func (env *environment) targetConfig(where string) (*rest.Config, error) {
 		return nil, err
 	}
 	return migrate.WithSharedBackoff(config), nil
+}
+
+// explainRefuses are the flags of check that say what to read of a cluster.
+var explainRefuses = []string{"target-server", "filename", "snapshot", "etcd-endpoints", "cacert", "cert",
+	"key", "prefix", "max-age"}
+
+// explain shows what the known releases change up to the target, or up to the newest. It asks no cluster.
+func (env *environment) explain(command *cobra.Command, f *checkFlags) error {
+	for _, name := range explainRefuses {
+		if command.Flags().Changed(name) {
+			return exit.Usage(command, fmt.Errorf("--explain compares releases and reads no cluster: --%s has no "+
+				"meaning with it", name))
+		}
+	}
+	if err := f.scope.Check(command); err != nil {
+		return err
+	}
+	known := upgrade.Known()
+	target := known[len(known)-1]
+	if command.Flags().Changed("target-version") {
+		_, minor, found, err := upgrade.ReleaseTable(f.targetVersion)
+		switch {
+		case err != nil:
+			return exit.Usage(command, fmt.Errorf("--target-version: %w", err))
+		case !found:
+			return env.unknownRelease(minor, "--explain ")
+		}
+		target = minor
+	}
+	explanation := render.Explanation{Target: target, Releases: known[:slices.Index(known, target)+1]}
+	for _, name := range f.scope.Names {
+		if !slices.ContainsFunc(upgrade.BuiltIn(target), func(r schema.GroupResource) bool {
+			return answersTo(r,
+				name)
+		}) {
+			return exit.Try(fmt.Errorf("no release from %s to %s has a built-in resource %s", known[0], target, name),
+				env.name+" check --explain")
+		}
+	}
+	for _, change := range upgrade.Changes(target) {
+		if r := schema.ParseGroupResource(change.Resource); f.scope.Holds([]string{change.Resource}, false) &&
+			(len(f.scope.Names) == 0 || slices.ContainsFunc(f.scope.Names, func(name string) bool {
+				return answersTo(r,
+					name)
+			})) {
+			explanation.Changes = append(explanation.Changes, change)
+		}
+	}
+	if err := render.Explain(env.Out, f.output, env.name, f.scope.Names, explanation); err != nil {
+		return fmt.Errorf("write the explanation: %w", err)
+	}
+	return nil
+}
+
+// answersTo reports whether a built-in resource is meant by a name: its plural, with or without its group. Kinds and
+// short names are for API servers to resolve.
+func answersTo(r schema.GroupResource, name string) bool {
+	return inventory.Matches([]string{name}, r.String(), r.Resource)
 }

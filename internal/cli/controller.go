@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path"
 	"slices"
 	"syscall"
 	"time"
@@ -19,6 +18,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/controller"
 	migrations "github.com/kube-migrator/kube-migrator/internal/controller/migration"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
@@ -52,7 +53,7 @@ the current one; and carry out the cluster's StorageVersionMigrations, each by a
 
 Of several controllers with --leader-elect one acts. SIGTERM ends it within 10 seconds: workers of this process finish what is
 in flight and save their checkpoints; Jobs go on. Metrics are served with TLS to users that may get the path /metrics.`,
-		Args: noArguments,
+		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := f.check(command); err != nil {
 				return err
@@ -68,7 +69,7 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	o := &f.options
 	flags.StringVarP(&o.Namespace, "namespace", "n", "kube-migrator",
 		"Namespace of the installation: Jobs, checkpoints and the Lease")
-	wordVar(flags, &f.workers, "workers", workersAsJobs,
+	arg.Word(flags, &f.workers, "workers", workersAsJobs,
 		"jobs; in-process: migrate in this process, for clusters without nodes to spare",
 		workersAsJobs, workersInProcess)
 	flags.StringVar(&o.WorkerImage, "worker-image", "", "Image of the Jobs' pods")
@@ -79,29 +80,29 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 			"(default: grant nothing)")
 	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker",
 		"ServiceAccount of the Jobs' pods")
-	numberVar(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent,
-		within[int]{least: 1, unit: "migrations"},
+	arg.Number(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent,
+		arg.Within[int]{Least: 1, Unit: "migrations"},
 		"Most migrations at one time; only one migration per resource may run")
 	flags.BoolVar(&f.autoTrigger, "auto-trigger", true,
 		"Ask for a migration where a resource may be stored in more than its current version; false: only record "+
 			"that, in StorageStates")
-	wordVar(flags, &f.bootstrap, "bootstrap", bootstrapAll,
+	arg.Word(flags, &f.bootstrap, "bootstrap", bootstrapAll,
 		"all: request also resources whose stored versions are unknown; none: only those that were requested once",
 		bootstrapAll, bootstrapNone)
 	flags.StringSliceVar(&f.trigger.Include, "include", nil, "Ask for resources by a pattern of full names only")
 	flags.StringSliceVar(&f.trigger.Exclude, "exclude", nil, "Do not ask for resources by a pattern of full names")
-	durationVar(flags, &f.trigger.Period, "discovery-period", trigger.DefaultPeriod, time.Second,
+	arg.Duration(flags, &f.trigger.Period, "discovery-period", trigger.DefaultPeriod, time.Second,
 		"How often all API servers are asked what they store when nothing moves")
 	addPace(flags, &f.trigger.Pace)
-	evidenceVar(flags, &o.MinEvidence)
-	durationVar(flags, &o.SettleTime, settleTime, migrate.DefaultSettleTime, time.Nanosecond, settleTimeUsage)
-	addShutdownDelay(flags, &o.ShutdownDelay)
-	durationVar(flags, &o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, time.Nanosecond,
+	arg.Evidence(flags, &o.MinEvidence)
+	arg.Duration(flags, &o.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, time.Nanosecond, arg.SettleTimeUsage)
+	arg.ShutdownDelay(flags, &o.ShutdownDelay)
+	arg.Duration(flags, &o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, time.Nanosecond,
 		"How long after its first failure a migration is tried again; doubled each time, at most 6h")
 	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false,
 		"Do not prune status.storedVersions after the proof")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "Act only while holding the Lease kube-migrator-controller")
-	durationVar(flags, &o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, 2*time.Second,
+	arg.Duration(flags, &o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, 2*time.Second,
 		"How long to wait for a leader that stopped renewing its Lease")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "Where metrics are served; 0: nowhere")
 	flags.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "",
@@ -115,26 +116,16 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 func (f *controllerFlags) check(command *cobra.Command) error {
 	o := &f.options
 	if f.workers == workersAsJobs && o.WorkerImage == "" {
-		return missing(command, "worker-image")
+		return arg.Missing(command, "worker-image")
 	}
-	if err := badPattern(slices.Concat(f.trigger.Include, f.trigger.Exclude)); err != nil {
-		return usageError(command, err)
+	if err := arg.Patterns(slices.Concat(f.trigger.Include, f.trigger.Exclude)); err != nil {
+		return exit.Usage(command, err)
 	}
-	completeShutdownDelay(command, o.SettleTime, &o.ShutdownDelay)
+	arg.CompleteShutdownDelay(command, o.SettleTime, &o.ShutdownDelay)
 	f.trigger.ShutdownDelay = o.ShutdownDelay
 	o.InProcess = f.workers == workersInProcess
 	f.trigger.Paused = install.Paused
 	f.trigger.RecordOnly, f.trigger.Bootstrap = !f.autoTrigger, f.bootstrap == bootstrapAll
-	return nil
-}
-
-// badPattern says which of the patterns cannot be read.
-func badPattern(patterns []string) error {
-	for _, pattern := range patterns {
-		if _, err := path.Match(pattern, ""); err != nil {
-			return fmt.Errorf("read pattern %q: %w", pattern, err)
-		}
-	}
 	return nil
 }
 
@@ -157,12 +148,12 @@ func (env *environment) controller(ctx context.Context, f *controllerFlags) erro
 		controller.Options{Migration: f.options, Trigger: f.trigger})
 	switch {
 	case errors.Is(err, trigger.ErrRestored):
-		return hinted(fmt.Errorf("%w; every StorageState says Unknown now, and the controller has to be started again",
+		return exit.Try(fmt.Errorf("%w; every StorageState says Unknown now, and the controller has to be started again",
 			err), "kubectl get storagestates.migration.k8s.io")
 	case errors.Is(err, migrations.ErrLeaseLost):
-		return hinted(err, "kubectl get lease -n "+f.options.Namespace+" kube-migrator-controller -o yaml")
+		return exit.Try(err, "kubectl get lease -n "+f.options.Namespace+" kube-migrator-controller -o yaml")
 	case err != nil:
-		return hinted(err, "kubectl auth can-i --list --as system:serviceaccount:"+f.options.Namespace+
+		return exit.Try(err, "kubectl auth can-i --list --as system:serviceaccount:"+f.options.Namespace+
 			":kube-migrator-controller")
 	}
 	return nil

@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
 func TestALeaderRenewsItsLeaseWhileTheAPIServerAsksEverythingElseToWait(t *testing.T) {
 	i := newInstaller(t, testbed.Options{})
-	i.run(exitDone, "install", "--wait=false")
+	i.run(exit.Done, "install", "--wait=false")
 	proxy := testbed.NewProxy(t, i.cluster)
 	kubeconfig, err := proxy.Kubeconfig()
 	if err != nil {

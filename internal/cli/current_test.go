@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
@@ -47,10 +48,10 @@ func TestStorageStatesSayWhatNeedsNoMigration(t *testing.T) {
 			inventory.NotNeeded, "cannot: ", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := records{known: knownOf([]inventory.Resource{test.resource}, test.states),
+			r := records.Recorded{Known: knownOf([]inventory.Resource{test.resource}, test.states),
 				Question: upgrade.Question{Now: judged, Installed: true}}
-			need := r.need(test.resource, objects)
-			if current := r.isCurrent(test.resource); need.Answer != test.want || need.Why != test.why ||
+			need := r.Need(test.resource, objects)
+			if current := r.IsCurrent(test.resource); need.Answer != test.want || need.Why != test.why ||
 				current != test.current {
 				t.Errorf("%s (%s), current %t; want %s (%s), current %t", need.Answer, need.Why, current, test.want,
 					test.why, test.current)
@@ -66,8 +67,8 @@ func TestWhatIsCurrentIsSparedUnlessItIsNamedOrForced(t *testing.T) {
 	chosen, named := []inventory.Resource{at("current"), at("named"), at("stale")}, []inventory.Resource{at("named")}
 	isCurrent := func(r inventory.Resource) bool { return r.Resource != "stale" }
 	for force, want := range map[bool]int{false: 2, true: 3} {
-		s := selection{force: force}
-		needed, spared := s.spare(chosen, named, isCurrent)
+		s := records.Selection{Force: force}
+		needed, spared := s.Spare(chosen, named, isCurrent)
 		if len(needed) != want || spared != len(chosen)-want || needed[want-1].Resource != "stale" {
 			t.Errorf("force %t: %v, and %d spared", force, needed, spared)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 )
 
 // noOutput are the commands without -o, which have no data to write: a script for a shell, and processes of the
@@ -35,7 +37,7 @@ func refused(t *testing.T, command string, args ...string) string {
 		Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
 	first, second, _ := strings.Cut(stderr.String(), "\n")
 	problem, isError := strings.CutPrefix(first, "error: ")
-	if want := "Try: kube-migrator " + command + " --help\n"; code != exitError || stdout.Len() > 0 ||
+	if want := "Try: kube-migrator " + command + " --help\n"; code != exit.Error || stdout.Len() > 0 ||
 		!isError || second != want {
 		t.Errorf("%s %q: exit code %d, stdout %q, stderr %q, want two lines that end with %q", command, args, code,
 			stdout.String(), stderr.String(), want)

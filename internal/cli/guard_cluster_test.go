@@ -5,6 +5,8 @@ package cli
 
 import (
 	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 )
 
 // policies counts those that are installed, with their bindings.
@@ -22,11 +24,11 @@ func (i *installer) policies() (n int) {
 func (i *installer) checkUnguarded() {
 	t := i.t
 	all := i.policies()
-	out, _ := i.run(exitDone, "install", "--wait=false", "--guard=false", "--dry-run=server")
+	out, _ := i.run(exit.Done, "install", "--wait=false", "--guard=false", "--dry-run=server")
 	if got := outcomes(out); got["deleted"] != all || i.policies() != all {
 		t.Errorf("the dry run reports %v, and leaves %d of %d", got, i.policies(), all)
 	}
-	out, notes := i.run(exitDone, "install", "--wait=false", "--guard=false")
+	out, notes := i.run(exit.Done, "install", "--wait=false", "--guard=false")
 	if got := outcomes(out); got["deleted"] != all || i.policies() != 0 || all != 10 {
 		t.Errorf("%d of %d policies and bindings are left; it reports %v", i.policies(), all, got)
 	}
@@ -36,17 +38,17 @@ func (i *installer) checkUnguarded() {
 	}
 	worker := i.clientAs("kube-migrator-worker")
 	i.eventually("the role is for everything", func() bool { return i.may(worker, "get", "", "nodes/proxy", "") })
-	if _, notes = i.run(exitDone, "install",
+	if _, notes = i.run(exit.Done, "install",
 		"--wait=false"); !strings.Contains(notes, "Kept from the last installation: --guard=false\n") ||
 		i.policies() != 0 {
 		t.Errorf("the flag is not remembered: %s", notes)
 	}
-	_, problem := i.run(exitError, "install", "--wait=false", "--guard", "--workers=in-process")
+	_, problem := i.run(exit.Error, "install", "--wait=false", "--guard", "--workers=in-process")
 	if !strings.Contains(problem, "the guard needs workers of their own: use --workers=jobs, or --guard=false") {
 		t.Errorf("stderr %q", problem)
 	}
 
-	_, notes = i.run(exitDone, "install", "--wait=false", "--forget-flags=guard")
+	_, notes = i.run(exit.Done, "install", "--wait=false", "--forget-flags=guard")
 	if i.policies() != all || strings.Contains(notes, "there is no guard") ||
 		!strings.Contains(notes, "kube-migrator migrate --all --include='*admissionpolic*'") {
 		t.Errorf("%d policies, and the notes\n%s", i.policies(), notes)
@@ -73,7 +75,7 @@ func (i *installer) checkUnverified() {
 		code := Run(t.Context(), []string{"kube-migrator", "--kubeconfig", kubeconfig, "install", "--wait=false"},
 			Streams{In: strings.NewReader(""), Out: &out, Err: &problems})
 		notes = problems.String()
-		return code == exitDone
+		return code == exit.Done
 	})
 	want := "Warning: Whether the guard is in force was not verified: you may not impersonate serviceaccounts in the " +
 		"namespace kube-migrator. " +

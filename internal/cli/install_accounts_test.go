@@ -13,10 +13,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 )
@@ -155,17 +158,17 @@ func (i *installer) checkUsers() {
 		{"progress", "-o", "name"}, {"check", "-o", "name"},
 		{"check", "--target-version=1.37", "widgets", "-o", "name"},
 	} {
-		want, _ := i.run(exitUndetermined, line...)
-		if got, notes := i.runAs(as["viewer"], exitUndetermined, line...); got != want || notes != "" {
+		want, _ := i.run(exit.Undetermined, line...)
+		if got, notes := i.runAs(as["viewer"], exit.Undetermined, line...); got != want || notes != "" {
 			t.Errorf("%q as a viewer: stdout %q, want %q; stderr %q", line, got, want, notes)
 		}
 	}
-	out, notes := i.runAs(as["viewer"], exitDone, "plan", "widgets")
+	out, notes := i.runAs(as["viewer"], exit.Done, "plan", "widgets")
 	// objects are not counted
 	if !strings.Contains(out, "widgets.demo.example.com   v1        v1       forbidden   no") || notes != "" {
 		t.Errorf("plan as a viewer: %s%s", out, notes)
 	}
-	out, problem := i.runAs(as["viewer"], exitError, "request", "widgets")
+	out, problem := i.runAs(as["viewer"], exit.Error, "request", "widgets")
 	const forbidden = `error: request widgets.demo.example.com: storageversionmigrations.migration.k8s.io is forbidden: ` +
 		`User "viewer" cannot create resource "storageversionmigrations" in API group "migration.k8s.io" at the cluster scope; ` +
 		"the ClusterRole kube-migrator-viewer allows reading, kube-migrator-requester also requests\nTry: kubectl " +
@@ -180,20 +183,20 @@ func (i *installer) checkUsers() {
 		words []string
 		want  string
 	}{
-		{exitDone, []string{"request", "widgets", "--max-rate=5"},
+		{exit.Done, []string{"request", "widgets", "--max-rate=5"},
 			"widgets.demo.example.com requested (generation 1)\n"},
-		{exitDone, []string{"pause", "widgets"}, "widgets.demo.example.com paused\n"},
-		{exitDone, []string{"resume", "widgets"}, "widgets.demo.example.com resumed\n"},
-		{exitDone, []string{"cancel", "widgets"}, "widgets.demo.example.com cancelled\n"},
-		{exitDone, []string{"request", "widgets"}, "widgets.demo.example.com requested (generation 2)\n"},
-		{exitUndetermined, []string{"progress", "-o", "name"}, ""},
+		{exit.Done, []string{"pause", "widgets"}, "widgets.demo.example.com paused\n"},
+		{exit.Done, []string{"resume", "widgets"}, "widgets.demo.example.com resumed\n"},
+		{exit.Done, []string{"cancel", "widgets"}, "widgets.demo.example.com cancelled\n"},
+		{exit.Done, []string{"request", "widgets"}, "widgets.demo.example.com requested (generation 2)\n"},
+		{exit.Undetermined, []string{"progress", "-o", "name"}, ""},
 	} {
 		if out, notes := i.runAs(requester, step.code, step.words...); !strings.HasPrefix(out, step.want) {
 			t.Errorf("%q as a requester: %s%s, want %s", step.words, out, notes, step.want)
 		}
 	}
 	// Everything is paused where install remembers its flags, which no requester may write.
-	_, problem = i.runAs(requester, exitError, "pause", "--all")
+	_, problem = i.runAs(requester, exit.Error, "pause", "--all")
 	if !strings.Contains(problem, `configmaps "kube-migrator-flags" is forbidden`) {
 		t.Errorf("pause --all as a requester: %q", problem)
 	}
@@ -209,7 +212,7 @@ func (i *installer) checkUsers() {
 			}
 		}
 	}
-	if err := i.client.Delete().AbsPath(requestsPath, "widgets.demo.example.com").Do(t.Context()).Error(); err != nil {
+	if err := i.client.Delete().AbsPath(records.MigrationsPath, "widgets.demo.example.com").Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -12,13 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
@@ -125,7 +127,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 	t.Run("a dry run writes nothing", func(t *testing.T) {
 		i.t = t
 		for _, mode := range []string{"client", "server"} {
-			out, _ := i.run(exitDone, "install", "--dry-run="+mode)
+			out, _ := i.run(exit.Done, "install", "--dry-run="+mode)
 			if got := outcomes(out); got["created"] != objects || strings.Count(out, "(dry run") != objects {
 				t.Errorf("--dry-run=%s reports %v, want %d created:\n%s", mode, got, objects, out)
 			}
@@ -140,12 +142,12 @@ func TestInstallOnARealCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, problem := i.runAs(guest, exitError, "install")
+		out, problem := i.runAs(guest, exit.Error, "install")
 		if want := "error: you may not get configmaps in the namespace kube-system\nTry: kubectl auth can-i get " +
 			"configmaps -n kube-system\n"; problem != want || out != "" {
 			t.Errorf("stdout %q, stderr %q, want %q", out, problem, want)
 		}
-		out, problem = i.runAs(guest, exitError, "install", "--forget-flags=all")
+		out, problem = i.runAs(guest, exit.Error, "install", "--forget-flags=all")
 		if want := "error: you may not get customresourcedefinitions.apiextensions.k8s.io in the cluster\n" +
 			"Try: kubectl auth can-i get customresourcedefinitions.apiextensions.k8s.io\n"; problem != want ||
 			out != "" {
@@ -157,7 +159,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 	})
 	t.Run("a pattern that matches nothing gets two lines", func(t *testing.T) {
 		i.t = t
-		out, problem := i.run(exitError, "install", "--include=widgts.demo.example.com")
+		out, problem := i.run(exit.Error, "install", "--include=widgts.demo.example.com")
 		want := "error: the server has no resource \"widgts.demo.example.com\"\nTry: kube-migrator install " +
 			"--include=widgets.demo.example.com\n"
 		if out != "" || problem != want {
@@ -172,7 +174,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 		}
 		for _, format := range []string{"json", "yaml", "text"} {
 			before := i.installed()
-			manifests, _ := i.run(exitDone, "install", "--export", "-o", format)
+			manifests, _ := i.run(exit.Done, "install", "--export", "-o", format)
 			if diff := cmp.Diff(before, i.installed()); diff != "" {
 				t.Fatalf("--export changed (-before +after):\n%s", diff)
 			}
@@ -196,7 +198,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 				}
 			}
 		}
-		if out, _ := i.run(exitDone, "install", "--wait=false"); outcomes(out)["unchanged"] != objects {
+		if out, _ := i.run(exit.Done, "install", "--wait=false"); outcomes(out)["unchanged"] != objects {
 			t.Errorf("install changes what kubectl applied:\n%s", out)
 		}
 	})
@@ -206,11 +208,11 @@ func TestInstallOnARealCluster(t *testing.T) {
 			"decides what runs"
 		byDigest := "--image=registry.example.com/kube-migrator:v1@sha256:" + strings.Repeat("0", 64)
 		for _, mode := range []string{"--dry-run=client", "--export"} {
-			_, notes := i.run(exitDone, "install", mode, "--image=registry.example.com/kube-migrator:v1")
+			_, notes := i.run(exit.Done, "install", mode, "--image=registry.example.com/kube-migrator:v1")
 			if !strings.Contains(notes, warning) {
 				t.Errorf("%s: stderr %q, want %q", mode, notes, warning)
 			}
-			if out, notes := i.run(exitDone, "install", mode, byDigest); out == "" ||
+			if out, notes := i.run(exit.Done, "install", mode, byDigest); out == "" ||
 				strings.Contains(notes, "Warning: the image") {
 				t.Errorf("%s by digest: stderr %q", mode, notes)
 			}
@@ -218,7 +220,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 	})
 	t.Run("who connects to whom can be limited, and metrics get a certificate", func(t *testing.T) {
 		i.t = t
-		out, _ := i.run(exitDone, "install", "--dry-run=server", "--metrics-from-namespace=monitoring",
+		out, _ := i.run(exit.Done, "install", "--dry-run=server", "--metrics-from-namespace=monitoring",
 			"--metrics-cert-secret=metrics-tls",
 			"--egress-to=192.0.2.0/28:6443,2001:db8::/64")
 		for _, want := range []string{
@@ -233,7 +235,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 	t.Run("running it again changes nothing", func(t *testing.T) {
 		i.t = t
 		before := i.installed()
-		out, notes := i.run(exitDone, "install", "--wait=false")
+		out, notes := i.run(exit.Done, "install", "--wait=false")
 		if outcomes(out)["unchanged"] != objects ||
 			!strings.Contains(notes, "kube-migrator is installed in the namespace kube-migrator and may migrate all "+
 				"resources, also those that come later.\n") {
@@ -245,7 +247,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 	})
 	t.Run("a changed flag configures what depends on it", func(t *testing.T) {
 		i.t = t
-		out, _ := i.run(exitDone, "install", "--wait=false", "--replicas=3")
+		out, _ := i.run(exit.Done, "install", "--wait=false", "--replicas=3")
 		if got := outcomes(out); got["configured"] != 2 ||
 			!strings.Contains(out, "configured  Deployment kube-migrator/kube-migrator-controller\n") {
 			t.Errorf("reports\n%s", out)
@@ -254,7 +256,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 	t.Run("a flag is remembered until it is forgotten", func(t *testing.T) { i.t = t; i.checkFlags() })
 	t.Run("a rollout that does not happen ends with what is known", func(t *testing.T) {
 		i.t = t
-		_, problem := i.run(exitError, "install", "--timeout=2s")
+		_, problem := i.run(exit.Error, "install", "--timeout=2s")
 		if !strings.Contains(problem, "error: not within 2s: Deployment kube-migrator/kube-migrator-controller is "+
 			"rolled out; at last: nothing has acted on it yet") ||
 			!strings.HasSuffix(problem, "Try: kubectl -n kube-migrator describe pods\n") {
@@ -274,7 +276,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 		func(t *testing.T) { i.t = t; i.checkUnverified() })
 	t.Run("a narrower include takes permissions away", func(t *testing.T) {
 		i.t = t
-		i.run(exitDone, "install", "--wait=false", "--include=*.demo.example.com")
+		i.run(exit.Done, "install", "--wait=false", "--include=*.demo.example.com")
 		i.checkLater(false)
 		worker := i.clientAs("kube-migrator-worker")
 		i.eventually("the worker may not list secrets any more",
@@ -287,7 +289,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 	})
 	t.Run("sweeps in the controller need the worker's permissions", func(t *testing.T) {
 		i.t = t
-		i.run(exitDone, "install", "--wait=false", "--workers=in-process", "--forget-flags=include")
+		i.run(exit.Done, "install", "--wait=false", "--workers=in-process", "--forget-flags=include")
 		controller := i.clientAs("kube-migrator-controller")
 		i.eventually("the controller may patch widgets",
 			func() bool { return i.may(controller, "patch", "demo.example.com", "widgets", "") })
@@ -312,7 +314,7 @@ func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
 		).SetHeader("Content-Type", "application/json").Body([]byte(object)).Do(t.Context()).Error() == nil
 	})
 
-	_, problem := i.run(exitError, "install", "--wait=false", "--replicas=1", "--include=secrets")
+	_, problem := i.run(exit.Error, "install", "--wait=false", "--replicas=1", "--include=secrets")
 	want := "error: CustomResourceDefinition storageversionmigrations.migration.k8s.io exists and belongs to another " +
 		"installation; the owner: " +
 		"kube-storage-version-migrator (Deployment kube-system/migrator; written by kube-migrator)\n" +
@@ -325,7 +327,7 @@ func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
 		t.Errorf("what belongs to others was refused after writing %v", got)
 	}
 
-	out, notes := i.run(exitDone, "install", "--wait=false", "--adopt")
+	out, notes := i.run(exit.Done, "install", "--wait=false", "--adopt")
 	if !strings.Contains(out, "configured  CustomResourceDefinition storageversionmigrations.migration.k8s.io\n") ||
 		!strings.Contains(notes, "Warning: Deployment kube-system/migrator of the other installation still runs.") {
 		t.Errorf("--adopt reports\n%s%s", out, notes)
@@ -341,14 +343,14 @@ func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
 	).Do(t.Context()).Error(); err != nil {
 		t.Errorf("the other's Deployment: %v", err)
 	}
-	if out, _ := i.run(exitDone, "install", "--wait=false"); outcomes(out)["unchanged"] != objects {
+	if out, _ := i.run(exit.Done, "install", "--wait=false"); outcomes(out)["unchanged"] != objects {
 		t.Errorf("what was adopted is ours afterwards, but\n%s", out)
 	}
 
 	t.Run("a namespace that exists is not taken", func(t *testing.T) {
 		i.t = t
 		post(t, i.client, "/api/v1/namespaces", `{"metadata":{"name":"ops"}}`)
-		_, problem := i.run(exitError, "install", "--wait=false", "--namespace=ops")
+		_, problem := i.run(exit.Error, "install", "--wait=false", "--namespace=ops")
 		if !strings.HasPrefix(problem, "error: the namespace ops exists and was not made by kube-migrator, which "+
 			"needs one of its own") {
 			t.Errorf("stderr %q", problem)
@@ -359,7 +361,7 @@ func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
 func TestInstallReplacesAnOlderController(t *testing.T) {
 	t.Parallel()
 	i := newInstaller(t, testbed.Options{})
-	i.run(exitDone, "install", "--wait=false")
+	i.run(exit.Done, "install", "--wait=false")
 	managed := func(by, namespace, name, app string) string {
 		return fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"labels":{"app.kubernetes.io/name":"kube-migrator","app.kubernetes.io/component":"controller","app.kubernetes.io/managed-by":%q}},
 			"spec":{"selector":{"matchLabels":{"app":%q}},"template":{"metadata":{"labels":{"app":%q}},"spec":{"containers":[{"name":"c","image":"old"}]}}}}`, namespace, name, by, app, app)
@@ -373,12 +375,12 @@ func TestInstallReplacesAnOlderController(t *testing.T) {
 	post(t, i.client, path, deployment("kube-migrator", "old-name", "old"))
 	post(t, i.client, "/apis/apps/v1/namespaces/default/deployments", deployment("default", "elsewhere", "old"))
 
-	out, _ := i.run(exitDone, "install", "--dry-run=server")
+	out, _ := i.run(exit.Done, "install", "--dry-run=server")
 	if got := outcomes(out); got["deleted"] != 3 || got["unchanged"] != objects-1 ||
 		!strings.Contains(out, "(dry run; not checked: the older one is still there)") {
 		t.Errorf("the dry run reports %v:\n%s", got, out)
 	}
-	out, _ = i.run(exitDone, "install", "--wait=false")
+	out, _ = i.run(exit.Done, "install", "--wait=false")
 	if got := outcomes(out); got["deleted"] != 3 || got["created"] != 1 || got["unchanged"] != objects-1 {
 		t.Errorf("reports %v:\n%s", got, out)
 	}
@@ -395,13 +397,13 @@ func TestInstallReplacesAnOlderController(t *testing.T) {
 		i.t = t
 		post(t, i.client, "/apis/apps/v1/namespaces/default/deployments",
 			managed("Helm", "default", "released", "other"))
-		out, problem := i.run(exitError, "install", "--wait=false")
+		out, problem := i.run(exit.Error, "install", "--wait=false")
 		want := "error: Deployment default/released is a controller of kube-migrator that something else manages; " +
 			"the owner: Helm ("
 		if out != "" || !strings.HasPrefix(problem, want) {
 			t.Errorf("stdout %q, stderr %q, want %q", out, problem, want)
 		}
-		_, notes := i.run(exitDone, "install", "--wait=false", "--adopt")
+		_, notes := i.run(exit.Done, "install", "--wait=false", "--adopt")
 		if !strings.Contains(notes, "Warning: Deployment default/released is a controller of kube-migrator that "+
 			"something else manages. Stop it") {
 			t.Errorf("--adopt: stderr %q", notes)
@@ -425,7 +427,7 @@ func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTheFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.run(exitDone, "install", "--wait=false", "--exclude=secrets")
+	i.run(exit.Done, "install", "--wait=false", "--exclude=secrets")
 	worker := i.clientAs("kube-migrator-worker")
 	i.eventually("the worker may patch widgets",
 		func() bool { return i.may(worker, "patch", "demo.example.com", "widgets", "") })
@@ -434,7 +436,7 @@ func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTheFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy.SetRules(testbed.Rule{Fault: testbed.InternalError(), Match: testbed.PathContains("/apis/demo.example.com/")})
-	_, notes := i.runAs(kubeconfig, exitUndetermined, "install", "--wait=false", "--image=kube-migrator:next")
+	_, notes := i.runAs(kubeconfig, exit.Undetermined, "install", "--wait=false", "--image=kube-migrator:next")
 	for _, want := range []string{
 		"Skipped: demo.example.com/v", "error: done, but of demo.example.com/v",
 		"discovery could not be read\nTry: kube-migrator install --exclude=secrets --image=kube-migrator:next",
@@ -453,11 +455,11 @@ func TestAnUpgradeKeepsWhatDiscoveryCannotShowAndTheFlags(t *testing.T) {
 	if !i.may(worker, "patch", "demo.example.com", "widgets", "") {
 		t.Error("the worker may not patch any more what discovery could not show")
 	}
-	if out, _ := i.runAs(kubeconfig, exitUndetermined, "install",
+	if out, _ := i.runAs(kubeconfig, exit.Undetermined, "install",
 		"--export"); !strings.Contains(out, "- demo.example.com\n") {
 		t.Error("--export leaves out what discovery could not show")
 	}
-	i.runAs(kubeconfig, exitUndetermined, "install", "--wait=false", "--exclude=widgets.*")
+	i.runAs(kubeconfig, exit.Undetermined, "install", "--wait=false", "--exclude=widgets.*")
 	i.eventually("the worker may not patch what is excluded",
 		func() bool { return !i.may(worker, "patch", "demo.example.com", "widgets", "") })
 }
@@ -490,7 +492,7 @@ func TestANamespaceOfOthersIsUsedAndNeverDeleted(t *testing.T) {
 			"whoever may create pods in it, or edit the workloads there, gets the permissions of the worker; " +
 			"the owner: unknown (written by kube-migrator)\n",
 	} {
-		_, problem := i.run(exitError, "install", "-n=ops", "--wait=false", arguments)
+		_, problem := i.run(exit.Error, "install", "-n=ops", "--wait=false", arguments)
 		want += "Try: kube-migrator install --adopt --trust-namespace --kubeconfig=" + i.kubeconfig +
 			" --namespace=ops --wait=false\n"
 		if problem != want {
@@ -500,17 +502,17 @@ func TestANamespaceOfOthersIsUsedAndNeverDeleted(t *testing.T) {
 			t.Errorf("%s: refused after writing %v (-before +after):\n%s", arguments, i.installed(), diff)
 		}
 	}
-	out, _ := i.run(exitDone, "install", "--wait=false", "-n=ops", "--adopt", "--trust-namespace")
+	out, _ := i.run(exit.Done, "install", "--wait=false", "-n=ops", "--adopt", "--trust-namespace")
 	if want := "configured  Namespace ops (only marked: it belongs to others, and uninstall leaves it)\n"; !strings.Contains(out, want) {
 		t.Errorf("reports\n%s\nwant %s", out, want)
 	}
 	if diff := cmp.Diff(map[string]string{"migration.k8s.io/adopted-by": "kube-migrator"}, labels()); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if out, _ := i.run(exitDone, "install", "--wait=false", "-n=ops"); outcomes(out)["unchanged"] != objects {
+	if out, _ := i.run(exit.Done, "install", "--wait=false", "-n=ops"); outcomes(out)["unchanged"] != objects {
 		t.Errorf("what was adopted once needs neither flag again, but\n%s", out)
 	}
-	i.run(exitDone, "uninstall", "--purge")
+	i.run(exit.Done, "uninstall", "--purge")
 	if got := labels(); len(got) > 0 {
 		t.Errorf("after the purge the namespace has the labels %v", got)
 	}
@@ -526,13 +528,13 @@ func TestANamespaceOfOthersIsUsedAndNeverDeleted(t *testing.T) {
 func (i *installer) checkFlags() {
 	t := i.t
 	before := i.installed()
-	out, notes := i.run(exitDone, "install", "--wait=false")
+	out, notes := i.run(exit.Done, "install", "--wait=false")
 	if outcomes(out)["unchanged"] != objects ||
 		!strings.Contains(notes, "Kept from the last installation: --replicas=3\n") ||
 		strings.Contains(notes, "Upgrade: ") {
 		t.Errorf("without flags:\n%s%s", out, notes)
 	}
-	_, notes = i.run(exitDone, "install", "--dry-run=server", "--exclude=secrets,events", "--settle-time=1m")
+	_, notes = i.run(exit.Done, "install", "--dry-run=server", "--exclude=secrets,events", "--settle-time=1m")
 	for _, want := range []string{
 		"Kept from the last installation: --replicas=3\n",
 		"Upgrade: the controller's --exclude: none becomes secrets,events\n",
@@ -545,15 +547,15 @@ func (i *installer) checkFlags() {
 	if diff := cmp.Diff(before, i.installed()); diff != "" {
 		t.Errorf("a dry run remembers (-before +after):\n%s", diff)
 	}
-	i.run(exitDone, "install", "--wait=false", "--exclude=secrets,events", "--replicas=2")
-	if out, _ := i.run(exitDone, "install", "--export"); !strings.Contains(out, "- --exclude=secrets\n") ||
+	i.run(exit.Done, "install", "--wait=false", "--exclude=secrets,events", "--replicas=2")
+	if out, _ := i.run(exit.Done, "install", "--export"); !strings.Contains(out, "- --exclude=secrets\n") ||
 		!strings.Contains(out, "exclude: secrets,events\n") {
 		t.Errorf("--export does not start from what is remembered:\n%s", out)
 	}
-	if out, _ := i.run(exitDone, "install", "--export", "--forget-flags=all"); strings.Contains(out, "- --exclude=") {
+	if out, _ := i.run(exit.Done, "install", "--export", "--forget-flags=all"); strings.Contains(out, "- --exclude=") {
 		t.Errorf("--export --forget-flags=all starts from what is remembered:\n%s", out)
 	}
-	_, notes = i.run(exitDone, "install", "--wait=false", "--forget-flags=exclude")
+	_, notes = i.run(exit.Done, "install", "--wait=false", "--forget-flags=exclude")
 	if !strings.Contains(notes, "Kept from the last installation: --replicas=2\n") ||
 		!strings.Contains(notes, "Upgrade: the controller's --exclude: secrets,events becomes none\n") {
 		t.Errorf("forgetting a flag says\n%s", notes)
@@ -568,27 +570,27 @@ func (i *installer) checkFlags() {
 		}
 	}
 	remember("no-longer: here\nreplicas: \"2\"\n")
-	if _, notes = i.run(exitDone, "install",
+	if _, notes = i.run(exit.Done, "install",
 		"--dry-run=client"); !strings.Contains(notes,
 		"Warning: the last installation was given --no-longer, which this version does not have.\nKept from the last "+
 			"installation: --replicas=2\n") {
 		t.Errorf("a flag that is unknown now: %s", notes)
 	}
 	remember("replicas: many\n")
-	_, notes = i.run(exitError, "install", "--dry-run=client")
+	_, notes = i.run(exit.Error, "install", "--dry-run=client")
 	if want := "error: the remembered value of --replicas is \"many\", which cannot be read\nTry: kube-migrator " +
 		"install --forget-flags=replicas --dry-run=client"; !strings.HasPrefix(notes, want) {
 		t.Errorf("a value that cannot be read: %q, want %q", notes, want)
 	}
 	remember("{")
-	_, notes = i.run(exitError, "install", "--dry-run=client")
+	_, notes = i.run(exit.Error, "install", "--dry-run=client")
 	if !strings.HasPrefix(notes, "error: read the flags of the last installation: decode ConfigMap "+
 		"kube-system/kube-migrator-flags: ") ||
 		!strings.HasSuffix(notes, "\nTry: kubectl get configmap -n kube-system kube-migrator-flags -o yaml\n") ||
 		strings.Count(notes, "\n") != 2 {
 		t.Errorf("flags that cannot be read: %q", notes)
 	}
-	if _, notes = i.run(exitDone, "install", "--wait=false", "--forget-flags=all"); strings.Contains(notes, "Kept") ||
+	if _, notes = i.run(exit.Done, "install", "--wait=false", "--forget-flags=all"); strings.Contains(notes, "Kept") ||
 		strings.Contains(notes, "Upgrade") {
 		t.Errorf("forgetting all flags says\n%s", notes)
 	}
@@ -609,7 +611,7 @@ func (i *installer) checkLater(may bool) {
 		if i.may(worker, "patch", "later.example.com", "latecomers", "") {
 			t.Error("the role does not name resources")
 		}
-		i.run(exitDone, "install", "--wait=false") // or the controller, with --worker-role
+		i.run(exit.Done, "install", "--wait=false") // or the controller, with --worker-role
 		i.sweepAsWorker("Latecomer", schema.GroupResource{Group: "later.example.com", Resource: "latecomers"})
 	}
 	i.eventually("the worker's permissions are known",
@@ -638,7 +640,7 @@ func (i *installer) checkEscalation() {
 	i.eventually("the operator may patch roles", func() bool {
 		return i.may(operator, "patch", "rbac.authorization.k8s.io", "clusterroles", "")
 	})
-	_, problem := i.runAs(kubeconfig, exitError, "install", "--wait=false", "--exclude=secrets")
+	_, problem := i.runAs(kubeconfig, exit.Error, "install", "--wait=false", "--exclude=secrets")
 	if want := "error: you may not grant what the roles grant: it takes all of it, or the verb escalate on " +
 		"clusterroles.rbac.authorization.k8s.io and roles.rbac.authorization.k8s.io\n" +
 		"Try: kubectl auth can-i escalate clusterroles.rbac.authorization.k8s.io\n"; !strings.HasSuffix(problem, want) {

@@ -43,7 +43,7 @@ func TestInstallWarnsWhereEvidenceCannotBeStrongEnough(t *testing.T) {
 		env := &environment{name: "kube-migrator", Streams: Streams{Err: &said}}
 		command := newInstallCommand(env)
 		err = env.warnOfRestarts(t.Context(), command, install.Options{MinEvidence: test.least},
-			&requests{env: env, config: config, client: client})
+			env.records(config, client))
 		server.Close()
 		if err != nil || said.String() != test.want {
 			t.Errorf("%s, %v is asked for: %v, says\n%q, want\n%q", test.release, test.least, err,

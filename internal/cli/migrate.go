@@ -4,18 +4,18 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
-	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -27,7 +27,7 @@ const (
 
 // migrateFlags are the flags of migrate.
 type migrateFlags struct {
-	selection selection
+	selection records.Selection
 	options   migrate.Options
 	// shutdownDelay is that of agreement.Options.
 	shutdownDelay time.Duration
@@ -66,7 +66,7 @@ rewritten, 130 interrupted.`,
   kube-migrator migrate --all --exclude 'events' --max-rate 50
   kube-migrator migrate secrets --verify --reason 'key rotation'`,
 		RunE: func(command *cobra.Command, args []string) error {
-			f.selection.names = args
+			f.selection.Names = args
 			if err := f.check(command); err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ rewritten, 130 interrupted.`,
 }
 
 func (f *migrateFlags) add(flags *pflag.FlagSet) {
-	f.selection.add(flags)
+	f.selection.Add(flags)
 	dryRunVar(flags, &f.dryRun, "show what would be migrated",
 		"send every patch as a dry run, which shows what admission and validation refuse")
 	flags.BoolVar(&f.options.Verify, "verify", false, "Add a second pass in which no object may move")
@@ -88,25 +88,25 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.options.Resume, "resume", false,
 		"Go on from the checkpoint; a finished resource in an unchanged epoch costs nothing")
 	f.addSweep(flags)
-	numberVar(flags, &f.options.PageSize, "page-size", 0, within[int64]{unit: "objects"},
+	arg.Number(flags, &f.options.PageSize, "page-size", 0, arg.Within[int64]{Unit: "objects"},
 		"Objects per page of the list (0: as many as fit in half a MiB, at most 500)")
 	flags.BoolVar(&f.keep, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
-	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
+	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
 // addSweep adds the flags of every command that sweeps.
 func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
-	numberVar(flags, &f.options.MaxObjectsPerSecond, "max-rate", 0, within[float64]{unit: objectsPerSecond},
+	arg.Number(flags, &f.options.MaxObjectsPerSecond, "max-rate", 0, arg.Within[float64]{Unit: objectsPerSecond},
 		"Most objects per second (0: as many as the API server bears)")
-	numberVar(flags, &f.options.MaxInFlight, "max-in-flight", 0, within[int]{unit: "requests"},
+	arg.Number(flags, &f.options.MaxInFlight, "max-in-flight", 0, arg.Within[int]{Unit: "requests"},
 		"Most requests in flight (0: 32)")
-	bandwidthVar(flags, &f.options.MaxBytesPerSecond,
+	arg.Bandwidth(flags, &f.options.MaxBytesPerSecond,
 		"Most bytes per second, requests and answers together, such as 500k or 10Mi (0: no bound)")
-	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
-	addShutdownDelay(flags, &f.shutdownDelay)
-	delayVar(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout,
+	arg.Delay(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, arg.SettleTimeUsage)
+	arg.ShutdownDelay(flags, &f.shutdownDelay)
+	arg.Delay(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout,
 		"How long to wait for the API servers to agree")
-	evidenceVar(flags, &f.options.MinEvidence)
+	arg.Evidence(flags, &f.options.MinEvidence)
 	flags.StringVar(&f.dir, "checkpoint-dir", "",
 		"Folder for checkpoints (default: $XDG_STATE_HOME/kube-migrator, else ~/.local/state/kube-migrator)")
 }
@@ -116,15 +116,15 @@ const objectsPerSecond = "objects per second"
 
 // dryRunVar adds --dry-run; client and server say what a dry run of each kind does.
 func dryRunVar(flags *pflag.FlagSet, into *string, client, server string) {
-	wordVar(flags, into, "dry-run", dryRunNone, "none; client: "+client+"; server: "+server, dryRunNone,
+	arg.Word(flags, into, "dry-run", dryRunNone, "none; client: "+client+"; server: "+server, dryRunNone,
 		dryRunClient, dryRunServer)
 }
 
 // check refuses what cannot be meant before anything is sent.
 func (f *migrateFlags) check(command *cobra.Command) error {
-	completeShutdownDelay(command, f.options.SettleTime, &f.shutdownDelay)
+	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.shutdownDelay)
 	f.options.DryRun = f.dryRun == dryRunServer
-	return f.selection.check(command)
+	return f.selection.Check(command)
 }
 
 // migrate runs over the selected resources, one after the other (I8).
@@ -138,19 +138,19 @@ func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, com
 	if f.dryRun != dryRunNone {
 		report.DryRun = f.dryRun
 	}
-	code := exitDone
+	code := exit.Done
 	for _, r := range resources {
 		if interrupted(gentle) {
-			code = exitInterrupted
+			code = exit.Interrupted
 			break
 		}
 		m, err := run.resource(ctx, gentle, r)
 		report.Resources = append(report.Resources, m)
-		code = worse(code, codeOf(err))
+		code = exit.Worse(code, codeOf(err))
 		if len(resources) > 1 {
 			fmt.Fprintln(env.Err, m.Headline())
 		}
-		if code == exitInterrupted {
+		if code == exit.Interrupted {
 			break
 		}
 		if err != nil && len(resources) == 1 && m.Result.Started.IsZero() {
@@ -159,7 +159,7 @@ func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, com
 	}
 	if left := len(resources) - len(report.Resources); left > 0 {
 		fmt.Fprintf(env.Err, "%d resources were not begun. To go on:\n  %s\n", left,
-			run.again(f.selection.arguments()...))
+			run.again(f.selection.Arguments()...))
 	}
 	if f.output == render.Text {
 		err = report.Text(env.Out)
@@ -169,8 +169,8 @@ func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, com
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	if code != exitDone {
-		return exitCode(code)
+	if code != exit.Done {
+		return exit.Code(code)
 	}
 	return nil
 }
@@ -188,93 +188,15 @@ func interrupted(gentle <-chan struct{}) bool {
 func codeOf(err error) int {
 	switch {
 	case err == nil:
-		return exitDone
+		return exit.Done
 	case errors.Is(err, migrate.ErrStopped), errors.Is(err, context.Canceled):
-		return exitInterrupted
+		return exit.Interrupted
 	case errors.Is(err, migrate.ErrObjectsFailed):
-		return exitFailures
+		return exit.Failures
 	case errors.Is(err, migrate.ErrNotProven), errors.Is(err, migrate.ErrNoAgreement):
-		return exitUndetermined
+		return exit.Undetermined
 	case errors.Is(err, migrate.ErrStorageVersionMoved), errors.Is(err, errNotPruned):
-		return exitWorkLeft
+		return exit.WorkLeft
 	}
-	return exitError
-}
-
-// worse returns the code that says more: an interrupt, an error, failures, unknown, work left, done.
-func worse(a, b int) int {
-	order := []int{exitDone, exitWorkLeft, exitUndetermined, exitFailures, exitError, exitInterrupted}
-	return order[max(slices.Index(order, a), slices.Index(order, b))]
-}
-
-// selection is which resources a command is about.
-type selection struct {
-	names            []string
-	all              bool
-	include, exclude []string
-	// force includes what needs no migration.
-	force bool
-}
-
-func (s *selection) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&s.all, "all", false, "Every resource that can be migrated")
-	flags.StringSliceVar(&s.include, "include", nil,
-		"Resources by a pattern of full names, such as '*.demo.example.com'")
-	flags.StringSliceVar(&s.exclude, "exclude", nil, "Leave out resources by a pattern of full names")
-	flags.BoolVar(&s.force, "force", false, "With --all and --include: also resources whose StorageStates say that "+
-		"everything is stored in the present version")
-}
-
-func (s *selection) check(command *cobra.Command) error {
-	if len(s.names) == 0 && !s.all && len(s.include) == 0 {
-		return missing(command, resource, "include", "all")
-	}
-	return nil
-}
-
-// arguments are the words that make this selection again, for a run that goes on.
-func (s *selection) arguments() []string {
-	words := append([]string{}, s.names...)
-	if s.all {
-		words = append(words, "--all")
-	}
-	for _, pattern := range s.include {
-		words = append(words, "--include="+pattern)
-	}
-	for _, pattern := range s.exclude {
-		words = append(words, "--exclude="+pattern)
-	}
-	if s.force {
-		words = append(words, "--force")
-	}
-	return append(words, "--resume")
-}
-
-// from returns the selected resources: those that were named in their order, then the others by risk. A resource
-// that was named and cannot be migrated is an error; among the others those that cannot are left out.
-func (s *selection) from(all *inventory.Inventory) (chosen []inventory.Resource, left []inventory.Resource, err error) {
-	chosen, err = all.FindAll(s.names)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, r := range chosen {
-		if r.Problem != nil {
-			return nil, nil, fmt.Errorf("%s cannot be migrated: %s", r.GroupResource, r.Problem.Message)
-		}
-	}
-	matching, err := all.Select(s.all, s.include, s.exclude)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, r := range inventory.ByRisk(matching) {
-		switch known := func(c inventory.Resource) bool { return c.GroupResource == r.GroupResource }; {
-		case slices.ContainsFunc(chosen, known):
-		case r.Problem != nil:
-			left = append(left, r)
-		default:
-			chosen = append(chosen, r)
-		}
-	}
-	slices.SortStableFunc(left, func(a, b inventory.Resource) int { return cmp.Compare(a.String(), b.String()) })
-	return chosen, left, nil
+	return exit.Error
 }

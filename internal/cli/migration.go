@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +21,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/checkpoint"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/cli/screen"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/storedversions"
@@ -39,7 +44,7 @@ type migration struct {
 	client  rest.Interface
 	servers *agreement.Observer
 	cluster string
-	live    live
+	sweeps  screen.Sweeps
 }
 
 // prepare reads what there is and selects.
@@ -55,18 +60,18 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command,
 	}
 	all, err := inventory.Take(ctx, client)
 	if err != nil {
-		return nil, nil, env.unreachable(config, err)
+		return nil, nil, exit.Unreachable(config.Host, err)
 	}
-	resources, left, err := f.selection.from(all)
+	resources, left, err := f.selection.From(all)
 	if err != nil {
-		return nil, nil, env.notFound(command, err)
+		return nil, nil, exit.NotFound(env.name, command, err)
 	}
 	m, err := env.newMigration(ctx, command, f, config, client)
 	if err != nil {
 		return nil, nil, err
 	}
-	q := &requests{env: env, config: config, client: client}
-	if resources, err = q.spareCurrent(ctx, &f.selection, all, resources); err != nil {
+	q := env.records(config, client)
+	if resources, err = q.SpareCurrent(ctx, &f.selection, all, resources); err != nil {
 		return nil, nil, err
 	}
 	for _, failure := range all.Failures {
@@ -85,17 +90,17 @@ func (env *environment) newMigration(ctx context.Context, command *cobra.Command
 	client rest.Interface) (*migration, error) {
 	cluster, err := clusterID(ctx, client)
 	if err != nil {
-		return nil, hinted(fmt.Errorf("tell the cluster from others: %w", err), "kubectl auth can-i get namespaces")
+		return nil, exit.Try(fmt.Errorf("tell the cluster from others: %w", err), "kubectl auth can-i get namespaces")
 	}
 	servers, err := agreement.NewObserver(config, agreement.Options{ShutdownDelay: f.shutdownDelay})
 	if err != nil {
 		return nil, err
 	}
-	m := &migration{env: env, command: command, flags: f, config: config, client: client, servers: servers,
-		cluster: cluster, live: live{w: env.Err, terminal: env.errTerminal, settle: f.options.SettleTime}}
+	m := &migration{env: env, command: command, flags: f, config: config, client: client, servers: servers, cluster: cluster,
+		sweeps: screen.Sweeps{Out: env.Err, Terminal: env.errTerminal, SettleTime: f.options.SettleTime}}
 	if f.dir == "" {
-		if f.dir, err = stateDir(); err != nil {
-			return nil, hinted(err, m.again("--checkpoint-dir=kube-migrator-checkpoints"))
+		if f.dir, err = checkpoint.StateDir(); err != nil {
+			return nil, exit.Try(err, m.again("--checkpoint-dir=kube-migrator-checkpoints"))
 		}
 	}
 	return m, nil
@@ -126,12 +131,12 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{},
 	if m.flags.dryRun == dryRunClient {
 		return m.announce(ctx, r, report)
 	}
-	place, err := newCheckpointFile(m.flags.dir, m.cluster, report.Resource)
+	place, err := checkpoint.New(m.flags.dir, m.cluster, report.Resource)
 	if err != nil {
 		return m.fail(report, err)
 	}
-	unlock, err := place.lock()
-	if errors.Is(err, errLocked) {
+	unlock, err := place.Lock()
+	if errors.Is(err, checkpoint.ErrLocked) {
 		err = fmt.Errorf("another kube-migrator is migrating %s", report.Resource)
 	}
 	if err != nil {
@@ -159,7 +164,7 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{},
 		err = m.prune(ctx, r, &report)
 	}
 	if err != nil {
-		report.Error = oneLine(err).Error()
+		report.Error = exit.OneLine(err).Error()
 		report.Next = m.next(report, err)
 	}
 	return report, err
@@ -167,14 +172,14 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{},
 
 // record is where the proof of a run is recorded for others.
 type record struct {
-	place *checkpointFile
+	place *checkpoint.File
 	// state is nil where there is nothing to record in.
 	state   *trigger.ByHand
 	resumed bool
 }
 
 // recordOf reads what is recorded before the run.
-func (m *migration) recordOf(ctx context.Context, r inventory.Resource, place *checkpointFile) (*record, error) {
+func (m *migration) recordOf(ctx context.Context, r inventory.Resource, place *checkpoint.File) (*record, error) {
 	if m.flags.options.DryRun {
 		return nil, nil
 	}
@@ -219,7 +224,7 @@ func (m *migration) announce(ctx context.Context, r inventory.Resource,
 }
 
 func (m *migration) fail(report render.Migration, err error) (render.Migration, error) {
-	report.Outcome, report.Error = render.Unfinished, oneLine(err).Error()
+	report.Outcome, report.Error = render.Unfinished, exit.OneLine(err).Error()
 	report.Next = m.next(report, err)
 	return report, err
 }
@@ -229,7 +234,7 @@ func (m *migration) watch(ctx context.Context, gentle <-chan struct{}, name stri
 	sweep *migrate.Sweep) (migrate.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var company sync.WaitGroup
-	company.Go(func() { m.live.show(ctx, name, sweep) })
+	company.Go(func() { m.sweeps.Show(ctx, name, sweep) })
 	company.Go(func() {
 		select {
 		case <-gentle:
@@ -255,7 +260,7 @@ func (m *migration) outcome(err error) render.Outcome {
 		return render.Incomplete
 	case errors.Is(err, migrate.ErrNotProven):
 		return render.NotProven
-	case codeOf(err) == exitInterrupted:
+	case codeOf(err) == exit.Interrupted:
 		return render.Stopped
 	}
 	return render.Unfinished
@@ -275,7 +280,7 @@ func (m *migration) prune(ctx context.Context, r inventory.Resource, report *ren
 		Name: r.CRD.Name, UID: epoch.CRDUID, Generation: epoch.CRDGeneration, StorageVersion: r.CRD.StorageVersion,
 	})
 	if err != nil {
-		report.StoredVersionsKept = oneLine(err).Error()
+		report.StoredVersionsKept = exit.OneLine(err).Error()
 		return fmt.Errorf("%w: %w", errNotPruned, err)
 	}
 	report.StoredVersionsBefore = pruned.Before
@@ -305,7 +310,7 @@ func (m *migration) next(report render.Migration, err error) string {
 func (m *migration) again(arguments ...string) string {
 	words := []string{m.env.name, m.command.Name()}
 	for _, a := range arguments {
-		words = append(words, quoted(a))
+		words = append(words, arg.Quoted(a))
 	}
 	m.command.Flags().Visit(func(f *pflag.Flag) {
 		given := func(argument string) bool { return strings.HasPrefix(argument, "--"+f.Name) }
@@ -316,50 +321,25 @@ func (m *migration) again(arguments ...string) string {
 			words = append(words, "--"+f.Name+`="$`+strings.ToUpper(f.Name)+`"`)
 		case isList:
 			for _, element := range list.GetSlice() {
-				words = append(words, quoted("--"+f.Name+"="+element))
+				words = append(words, arg.Quoted("--"+f.Name+"="+element))
 			}
 		default:
-			words = append(words, quoted("--"+f.Name+"="+f.Value.String()))
+			words = append(words, arg.Quoted("--"+f.Name+"="+f.Value.String()))
 		}
 	})
 	return strings.Join(words, " ")
 }
 
-// quoted is a word as a shell takes it.
-func quoted(word string) string {
-	if strings.ContainsAny(word, " \t\n'\"\\$&|;<>()*?[]{}!#~`") {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return word
-}
-
 // explain turns an error that ended the run before its beginning into the two lines of every error.
 func (m *migration) explain(r inventory.Resource, err error) error {
-	if known := (*userError)(nil); errors.As(err, &known) {
+	if known := (*exit.Hint)(nil); errors.As(err, &known) {
 		return err
 	}
 	switch {
 	case errors.Is(err, migrate.ErrForbidden):
-		return hinted(err, "kubectl auth can-i --list")
+		return exit.Try(err, "kubectl auth can-i --list")
 	case errors.Is(err, migrate.ErrNotReady) && r.CRD != nil:
-		return hinted(err, "kubectl get customresourcedefinition "+r.CRD.Name+" -o jsonpath='{.spec.conversion}'")
+		return exit.Try(err, "kubectl get customresourcedefinition "+r.CRD.Name+" -o jsonpath='{.spec.conversion}'")
 	}
-	return hintedCode(err, m.again(r.GroupResource.String()), codeOf(err))
-}
-
-// unreachable explains that the cluster could not be read.
-func (env *environment) unreachable(config *rest.Config, err error) error {
-	return hinted(fmt.Errorf("read what %s serves: %w", config.Host, err), "kubectl version")
-}
-
-// notFound explains that a resource was not found, with what may have been meant.
-func (env *environment) notFound(command *cobra.Command, err error) error {
-	unknown := (*inventory.NotFoundError)(nil)
-	if !errors.As(err, &unknown) {
-		return usageError(command, err)
-	}
-	if len(unknown.Near) == 0 {
-		return hinted(err, env.name+" plan")
-	}
-	return hinted(err, command.CommandPath()+" "+unknown.Near[0])
+	return exit.TryCode(err, m.again(r.GroupResource.String()), codeOf(err))
 }

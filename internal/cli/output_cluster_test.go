@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 )
 
 // writesData runs every command with -o json and -o yaml: each writes one document, and both say the same.
@@ -76,7 +77,7 @@ func (a *asked) data(t *testing.T, format string, line []string) (document map[s
 	code, out, problem := a.run(t.Context(), append(line, "-o", format)...)
 	decode := map[string]func([]byte, any) error{"json": json.Unmarshal,
 		"yaml": func(raw []byte, into any) error { return yaml.Unmarshal(raw, into) }}
-	if err := decode[format]([]byte(out), &document); err != nil || len(document) == 0 || code == exitError {
+	if err := decode[format]([]byte(out), &document); err != nil || len(document) == 0 || code == exit.Error {
 		t.Errorf("%q -o %s: exit code %d, %v\nstdout: %.300s\nstderr: %s", line, format, code, err, out, problem)
 	}
 	return document

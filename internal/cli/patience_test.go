@@ -14,13 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
 func TestWaitingEndsWithARefusalThatLastsAndNotWithAnOutage(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	refused := []error{
-		hinted(errNotInstalled, "x"), apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no")),
+		exit.Try(records.ErrNotInstalled, "x"), apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no")),
 		&inventory.NotFoundError{},
 	}
 	for _, err := range refused {
@@ -81,7 +83,7 @@ func TestItIsToldOnceThatNothingHappens(t *testing.T) {
 		}
 	}
 	var said strings.Builder
-	o := &observer{requests: &requests{env: &environment{name: "kube-migrator", Streams: Streams{Err: &said}}}}
+	o := &observer{env: &environment{name: "kube-migrator", Streams: Streams{Err: &said}}}
 	o.tellQuiet(quiet, now)
 	o.tellQuiet(quiet, now)
 	want := "Nothing was written to any StorageVersionMigration for 1h0m0s: perhaps no controller runs.\nTry: " +

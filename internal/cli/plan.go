@@ -10,12 +10,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
@@ -58,8 +62,8 @@ records do not count unless they are named. 1 is an error.`,
   kube-migrator plan --max-rate 300`,
 		RunE: func(command *cobra.Command, args []string) error { return env.plan(command, args, options) },
 	}
-	outputVar(command.Flags(), &options.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
-	numberVar(command.Flags(), &options.maxRate, "max-rate", 0, within[float64]{unit: objectsPerSecond},
+	arg.Output(command.Flags(), &options.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	arg.Number(command.Flags(), &options.maxRate, "max-rate", 0, arg.Within[float64]{Unit: objectsPerSecond},
 		fmt.Sprintf("Objects per second that durations are computed with (default: %d)", assumedRate))
 	return command
 }
@@ -76,15 +80,15 @@ func (env *environment) plan(command *cobra.Command, args []string, options plan
 	if err != nil {
 		return err
 	}
-	q := &requests{env: env, config: config, client: client}
+	q := env.records(config, client)
 	inv, err := inventory.Take(ctx, client)
 	if err != nil {
-		return env.unreachable(config, err)
+		return exit.Unreachable(config.Host, err)
 	}
 	resources := inv.Resources
 	if len(args) > 0 {
 		if resources, err = inv.FindAll(args); err != nil {
-			return env.notFound(command, err)
+			return exit.NotFound(env.name, command, err)
 		}
 	}
 	resources = inventory.ByRisk(resources)
@@ -92,15 +96,15 @@ func (env *environment) plan(command *cobra.Command, args []string, options plan
 	if err != nil {
 		return err
 	}
-	plan := planOf(q.records(ctx, inv), resources, counts, inv.Failures, rate)
+	plan := planOf(q.Recorded(ctx, inv), resources, counts, inv.Failures, rate)
 	if err := plan.Write(env.Out, options.output); err != nil {
 		return err
 	}
 	if options.output == render.Table || options.output == render.Wide {
 		env.planNotes(plan, inv.Failures, options)
 	}
-	if code := planExit(plan, len(args) > 0); code != exitDone {
-		return exitCode(code)
+	if code := planExit(plan, len(args) > 0); code != exit.Done {
+		return exit.Code(code)
 	}
 	return nil
 }
@@ -138,11 +142,11 @@ func countAll(ctx context.Context, client rest.Interface, resources []inventory.
 }
 
 // planOf puts a plan together. It is pure.
-func planOf(j records, resources []inventory.Resource, counts []count, failures []inventory.Failure,
+func planOf(j records.Recorded, resources []inventory.Resource, counts []count, failures []inventory.Failure,
 	rate float64) render.Plan {
 	plan := render.Plan{ObjectsPerSecond: rate, Resources: []render.PlannedResource{}}
 	for i, r := range resources {
-		p := plannedResource(r, counts[i], j.need(r, counts[i].objects), rate)
+		p := plannedResource(r, counts[i], j.Need(r, counts[i].objects), rate)
 		if r.Problem == nil && p.Migration != string(inventory.NotNeeded) {
 			p.Next = j.Program + " migrate " + p.Name
 		}
@@ -179,7 +183,7 @@ func plannedResource(r inventory.Resource, counted count, need inventory.Need, r
 	if err := counted.err; err != nil {
 		p.CountError, p.CountForbidden = err.Error(), apierrors.IsForbidden(err)
 		if !p.CountForbidden {
-			p.Why += "; cannot list: " + oneLine(err).Error()
+			p.Why += "; cannot list: " + exit.OneLine(err).Error()
 		}
 	}
 	if n := counted.objects; n != nil {
@@ -217,9 +221,9 @@ func planExit(plan render.Plan, named bool) int {
 	}
 	switch {
 	case with(inventory.Needed):
-		return exitWorkLeft
+		return exit.WorkLeft
 	case named && with(inventory.Undetermined), !named && len(plan.Failures) > 0:
-		return exitUndetermined
+		return exit.Undetermined
 	}
-	return exitDone
+	return exit.Done
 }

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
@@ -40,8 +42,8 @@ func TestPlanOnARealCluster(t *testing.T) {
 
 	t.Run("a fresh cluster needs nothing, and what nothing records does not count", func(t *testing.T) {
 		code, out, notes := run()
-		if code != exitDone {
-			t.Errorf("exit code %d, want %d\n%s%s", code, exitDone, out, notes)
+		if code != exit.Done {
+			t.Errorf("exit code %d, want %d\n%s%s", code, exit.Done, out, notes)
 		}
 		if !strings.Contains(out, "namespaces ") || strings.Contains(out, "subjectaccessreviews") {
 			t.Errorf("want what is stored and nothing else:\n%s", out)
@@ -85,8 +87,8 @@ func TestPlanOnARealCluster(t *testing.T) {
 		code, out, notes := run()
 		lines := strings.Split(out, "\n")
 		want := "widgets.demo.example.com v2 v1,v2 ~5 yes <1s"
-		if got := strings.Join(strings.Fields(lines[1]), " "); code != exitWorkLeft || got != want {
-			t.Errorf("exit code %d, first line %q, want %d, %q\n%s", code, got, exitWorkLeft, want, notes)
+		if got := strings.Join(strings.Fields(lines[1]), " "); code != exit.WorkLeft || got != want {
+			t.Errorf("exit code %d, first line %q, want %d, %q\n%s", code, got, exit.WorkLeft, want, notes)
 		}
 		if want := "widgets.demo.example.com (yes): stored versions claim v1 too\n  Try: kube-migrator migrate " +
 			"widgets.demo.example.com\n"; !strings.Contains(out, want) {
@@ -100,7 +102,7 @@ func TestPlanOnARealCluster(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		r := plan.Resources[0]
-		if code != exitWorkLeft || notes != "" || plan.ObjectsPerSecond != 10 || *r.Objects != 5 ||
+		if code != exit.WorkLeft || notes != "" || plan.ObjectsPerSecond != 10 || *r.Objects != 5 ||
 			*r.DurationSeconds != 0.5 || r.StorageVersionHash == "" {
 			t.Errorf("exit code %d, notes %q:\n%s", code, notes, out)
 		}
@@ -112,16 +114,16 @@ func TestPlanOnARealCluster(t *testing.T) {
 		}
 	})
 	t.Run("a resource that is named and unknown cannot be determined", func(t *testing.T) {
-		if code, out, _ := run("namespaces"); code != exitUndetermined ||
+		if code, out, _ := run("namespaces"); code != exit.Undetermined ||
 			!strings.Contains(out, "nothing records what is stored") {
-			t.Errorf("exit code %d, want %d:\n%s", code, exitUndetermined, out)
+			t.Errorf("exit code %d, want %d:\n%s", code, exit.Undetermined, out)
 		}
 	})
 	t.Run("a misspelt name gets two lines", func(t *testing.T) {
 		code, out, errors := run("widgts")
 		want := "error: the server has no resource \"widgts\"\nTry: kube-migrator plan widgets.demo.example.com\n"
-		if code != exitError || out != "" || errors != want {
-			t.Errorf("exit code %d, stdout %q, stderr %q, want %d, nothing, %q", code, out, errors, exitError, want)
+		if code != exit.Error || out != "" || errors != want {
+			t.Errorf("exit code %d, stdout %q, stderr %q, want %d, nothing, %q", code, out, errors, exit.Error, want)
 		}
 	})
 	t.Run("what may not be listed is shown as forbidden", func(t *testing.T) {
@@ -130,8 +132,8 @@ func TestPlanOnARealCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, out, notes := run("--kubeconfig", guest)
-		if code != exitUndetermined || !strings.Contains(out, " forbidden ") {
-			t.Errorf("exit code %d, want %d:\n%s", code, exitUndetermined, out)
+		if code != exit.Undetermined || !strings.Contains(out, " forbidden ") {
+			t.Errorf("exit code %d, want %d:\n%s", code, exit.Undetermined, out)
 		}
 		if !strings.Contains(notes, "Skipped: CustomResourceDefinitions could not be read: list "+
 			"CustomResourceDefinitions:") || !strings.Contains(notes, "forbidden") {
@@ -140,7 +142,7 @@ func TestPlanOnARealCluster(t *testing.T) {
 	})
 	t.Run("an API server that does not answer gets two lines", func(t *testing.T) {
 		code, out, errors := run("--server=https://127.0.0.1:1")
-		if code != exitError || out != "" || !strings.Contains(errors, "refused") || strings.Count(errors, "\n") != 2 {
+		if code != exit.Error || out != "" || !strings.Contains(errors, "refused") || strings.Count(errors, "\n") != 2 {
 			t.Errorf("exit code %d, stdout %q, stderr %q", code, out, errors)
 		}
 	})

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,10 +13,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/cli/screen"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
+	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
@@ -27,7 +34,7 @@ const (
 )
 
 func newProgressCommand(env *environment) *cobra.Command {
-	output, watch, about := render.Format(""), false, scope{}
+	output, watch, about := render.Format(""), false, records.Scope{}
 	command := &cobra.Command{
 		Use:   "progress [RESOURCE…]",
 		Short: "Show how far the controller in the cluster is, and whether an upgrade is safe now",
@@ -51,29 +58,29 @@ Unknown, was not renewed in time or does not exist, or a part of the cluster cou
   kube-migrator progress widgets.demo.example.com -o json`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if watch && output != render.Table && output != render.Wide {
-				return usageError(command, fmt.Errorf("--watch and --output=%s exclude each other", output))
+				return exit.Usage(command, fmt.Errorf("--watch and --output=%s exclude each other", output))
 			}
-			about.names = args
-			if err := about.check(command); err != nil {
+			about.Names = args
+			if err := about.Check(command); err != nil {
 				return err
 			}
 			return env.progress(command, about, output, watch)
 		},
 	}
-	outputVar(command.Flags(), &output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
-	about.add(command.Flags())
+	arg.Output(command.Flags(), &output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
+	about.Add(command.Flags())
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "Go on until every run has succeeded or failed")
 	return command
 }
 
-func (env *environment) progress(command *cobra.Command, about scope, output render.Format, watch bool) error {
+func (env *environment) progress(command *cobra.Command, about records.Scope, output render.Format, watch bool) error {
 	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	q, err := env.requests()
+	q, err := env.connect()
 	if err != nil {
 		return err
 	}
-	o := &observer{requests: q, command: command, about: about}
+	o := &observer{env: env, Client: q, command: command, about: about}
 	progress, err := o.look(ctx)
 	if err != nil {
 		return interruptedOr(ctx, err)
@@ -81,18 +88,17 @@ func (env *environment) progress(command *cobra.Command, about scope, output ren
 	for _, what := range progress.NotLookedAt {
 		fmt.Fprintf(env.Err, "Skipped: %s\n", what)
 	}
-	style, width := env.style()
 	if !watch {
-		style.Bars = style.Bars && width >= wideEnough
+		style, _ := screen.Style(env.outTerminal)
 		err = progress.Write(env.Out, output, style)
 	} else {
-		progress, err = o.watch(ctx, progress, &screen{env: env, output: output, style: style})
+		progress, err = o.watch(ctx, progress, &screen.Progress{Out: env.Out, Terminal: env.outTerminal, Format: output})
 	}
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
-	if code := progressExit(progress); code != exitDone {
-		return exitCode(code)
+	if code := progressExit(progress); code != exit.Done {
+		return exit.Code(code)
 	}
 	return nil
 }
@@ -100,18 +106,19 @@ func (env *environment) progress(command *cobra.Command, about scope, output ren
 // interruptedOr is the error, or the exit code of an interrupt where that is the reason.
 func interruptedOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return exitCode(exitInterrupted)
+		return exit.Code(exit.Interrupted)
 	}
 	return err
 }
 
 // observer looks at a cluster again and again.
 type observer struct {
-	*requests
+	env *environment
+	*records.Client
 	command *cobra.Command
-	about   scope
+	about   records.Scope
 
-	known
+	records.Known
 	// unrecorded are resources whose migration has proven what their StorageState does not say yet.
 	unrecorded []string
 	invTaken   time.Time
@@ -121,26 +128,26 @@ type observer struct {
 
 // look gathers what is seen now and judges it.
 func (o *observer) look(ctx context.Context) (render.Progress, error) {
-	all, err := o.list(ctx)
+	all, err := o.List(ctx)
 	if err != nil {
 		return render.Progress{}, err
 	}
-	if o.inv == nil || time.Since(o.invTaken) >= lookEvery {
-		inv, err := inventory.Take(ctx, o.client)
+	if o.Inventory == nil || time.Since(o.invTaken) >= lookEvery {
+		inv, err := inventory.Take(ctx, o.REST)
 		if err != nil {
-			return render.Progress{}, o.env.unreachable(o.config, err)
+			return render.Progress{}, exit.Unreachable(o.Host, err)
 		}
-		o.inv, o.invTaken = inv, time.Now()
+		o.Inventory, o.invTaken = inv, time.Now()
 	}
 	now := time.Now()
 	question := upgrade.Question{Program: o.env.name, Now: now}
-	if o.states, question.Installed, err = o.readStates(ctx); err != nil {
+	if o.States, question.Installed, err = o.ReadStates(ctx); err != nil {
 		return render.Progress{}, err
 	}
-	o.migrations = all
-	facts, about, err := o.choose(o.about)
+	o.Migrations = all
+	facts, about, err := o.Choose(o.about)
 	if err != nil {
-		return render.Progress{}, o.env.notFound(o.command, err)
+		return render.Progress{}, exit.NotFound(o.env.name, o.command, err)
 	}
 	o.tellQuiet(all, now)
 	o.unrecorded = nil
@@ -155,18 +162,18 @@ func (o *observer) look(ctx context.Context) (render.Progress, error) {
 }
 
 // watch shows every change until nothing runs any more.
-func (o *observer) watch(ctx context.Context, progress render.Progress, screen *screen) (render.Progress, error) {
+func (o *observer) watch(ctx context.Context, progress render.Progress, onScreen *screen.Progress) (render.Progress, error) {
 	var err error
 	for {
 		if progress, err = o.untilRecorded(ctx, progress); err != nil {
 			return progress, err
 		}
-		if err := screen.show(progress); err != nil {
+		if err := onScreen.Show(progress); err != nil {
 			return progress, err
 		}
 		o.tellPaused(progress)
 		if !progress.Unfinished() {
-			return progress, screen.end(progress)
+			return progress, onScreen.End(progress)
 		}
 		if progress, err = o.poll(ctx); err != nil {
 			return progress, err
@@ -220,7 +227,7 @@ func (o *observer) poll(ctx context.Context) (render.Progress, error) {
 func (o *observer) tell(err error) {
 	switch {
 	case err != nil && !o.silent:
-		fmt.Fprintf(o.env.Err, "No answer, trying again: %s\n", oneLine(err))
+		fmt.Fprintf(o.env.Err, "No answer, trying again: %s\n", exit.OneLine(err))
 	case err == nil && o.silent:
 		fmt.Fprintln(o.env.Err, "The API server answers again.")
 	}
@@ -239,17 +246,90 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// wideEnough is how many columns a terminal needs for bars.
-const wideEnough = 110
+const (
+	// refusedFor is how long a refusal has to last: an API server that has just started refuses what it takes a moment
+	// later.
+	refusedFor = 10 * time.Second
+	// longQuiet is how long nothing is written while a controller works, and then some.
+	longQuiet = 5 * time.Minute
+)
 
-// style is how stdout is written to, and the width of the terminal, 0 where it is none.
-func (env *environment) style() (style render.ProgressStyle, width int) {
-	if env.outTerminal == nil {
-		return style, 0
+// patience is what somebody who waits has seen, and said.
+type patience struct {
+	refusedSince time.Time
+	toldQuiet    bool
+	toldPaused   map[string]bool
+}
+
+// ends reports whether waiting on is of no use: the API server answers, and has refused for a while.
+func (p *patience) ends(err error, now time.Time) bool {
+	unknown := (*inventory.NotFoundError)(nil)
+	if !errors.Is(err, records.ErrNotInstalled) && !apierrors.IsForbidden(err) && !errors.As(err, &unknown) {
+		p.refusedSince = time.Time{}
+		return false
 	}
-	width, _, err := term.GetSize(int(env.outTerminal.Fd()))
-	if err != nil {
-		width = 80
+	if p.refusedSince.IsZero() {
+		p.refusedSince = now
 	}
-	return render.ProgressStyle{Bars: true, Colors: os.Getenv("NO_COLOR") == ""}, width
+	return now.Sub(p.refusedSince) >= refusedFor
+}
+
+// tellQuiet says once that nothing happens although something should.
+func (o *observer) tellQuiet(all []v1alpha1.StorageVersionMigration, now time.Time) {
+	quiet := untouched(all, now)
+	if quiet >= longQuiet && !o.toldQuiet {
+		fmt.Fprintf(o.env.Err, "Nothing was written to any StorageVersionMigration for %v: perhaps no controller "+
+			"runs.\nTry: kubectl get pods --all-namespaces -l app.kubernetes.io/name=%s\n",
+			quiet.Truncate(time.Minute), install.Name)
+	}
+	o.toldQuiet = quiet >= longQuiet
+}
+
+// untouched is for how long nothing was written to any migration, while there is one to carry out; 0 where there is
+// none. Not each of them is touched while it waits for its turn. It is pure.
+func untouched(all []v1alpha1.StorageVersionMigration, now time.Time) time.Duration {
+	var newest time.Time
+	waits := false
+	for i := range all {
+		m := &all[i]
+		waits = waits || isWanted(m)
+		times := []time.Time{m.CreationTimestamp.Time, m.Status.Progress.UpdateTime.Time}
+		for _, c := range m.Status.Conditions {
+			times = append(times, c.LastTransitionTime.Time)
+		}
+		for _, f := range m.ManagedFields {
+			if f.Time != nil {
+				times = append(times, f.Time.Time)
+			}
+		}
+		for _, t := range times {
+			if t.After(newest) {
+				newest = t
+			}
+		}
+	}
+	if !waits {
+		return 0
+	}
+	return max(0, now.Sub(newest))
+}
+
+// isWanted reports whether a migration is to be carried out: it has not ended, and is neither paused nor cancelled.
+func isWanted(m *v1alpha1.StorageVersionMigration) bool {
+	run := upgrade.RunOf(m)
+	return run == upgrade.NotBegun || run == upgrade.AtWork
+}
+
+// tellPaused says of each migration once that it waits for somebody.
+func (o *observer) tellPaused(p render.Progress) {
+	for _, r := range p.Resources {
+		paused := r.Run == upgrade.Paused
+		if paused && !o.toldPaused[r.Migration] {
+			fmt.Fprintf(o.env.Err, "%s is paused: waiting for %s resume %s\n", r.Migration, o.env.name, r.Migration)
+		}
+		if o.toldPaused == nil {
+			o.toldPaused = map[string]bool{}
+		}
+		o.toldPaused[r.Migration] = paused
+	}
 }

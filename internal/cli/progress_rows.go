@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
@@ -39,7 +41,7 @@ func progressOf(q upgrade.Question, facts []upgrade.Facts, about upgrade.Scope) 
 		row.PresentStorageVersion, row.PresentStorageVersionHash = finding.Current, f.CurrentHash
 		row.Verdict, row.Why, row.Try = finding.Verdict, finding.Why, finding.Next
 		if row.Run == upgrade.HasFailed {
-			row.Why = cmp.Or(messageOf(f.Migration(), v1alpha1.ConditionFailed), row.Summary, row.Why)
+			row.Why = cmp.Or(records.MessageOf(f.Migration(), v1alpha1.ConditionFailed), row.Summary, row.Why)
 			row.Try = "kubectl describe storageversionmigrations.migration.k8s.io " + row.Migration
 			failed = append(failed, row.Resource)
 		}
@@ -67,7 +69,7 @@ func progressOf(q upgrade.Question, facts []upgrade.Facts, about upgrade.Scope) 
 // progressExit is the exit code of progress: that of the verdict, unless a run has failed.
 func progressExit(p render.Progress) int {
 	if slices.ContainsFunc(p.Resources, func(r render.ProgressResource) bool { return r.Run == upgrade.HasFailed }) {
-		return exitFailures
+		return exit.Failures
 	}
 	return exitOf(p.Verdict)
 }

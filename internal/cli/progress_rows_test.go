@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
@@ -83,9 +85,9 @@ func edited(s *v1alpha1.StorageStateStatus, edit func(*v1alpha1.StorageStateStat
 }
 
 // both runs what check and progress do with one set of facts, and returns what both say.
-func both(t *testing.T, k known, about scope) (report upgrade.Report, p render.Progress) {
+func both(t *testing.T, k records.Known, about records.Scope) (report upgrade.Report, p render.Progress) {
 	t.Helper()
-	facts, s, err := k.choose(about)
+	facts, s, err := k.Choose(about)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,11 +110,11 @@ func both(t *testing.T, k known, about scope) (report upgrade.Report, p render.P
 
 // knownOf is a cluster with these resources, and states by their names.
 func knownOf(resources []inventory.Resource, states map[string]*v1alpha1.StorageStateStatus,
-	migrations ...v1alpha1.StorageVersionMigration) known {
-	k := known{inv: &inventory.Inventory{Resources: resources}, migrations: migrations,
-		states: map[schema.GroupResource]*v1alpha1.StorageStateStatus{}}
+	migrations ...v1alpha1.StorageVersionMigration) records.Known {
+	k := records.Known{Inventory: &inventory.Inventory{Resources: resources}, Migrations: migrations,
+		States: map[schema.GroupResource]*v1alpha1.StorageStateStatus{}}
 	for name, state := range states {
-		k.states[schema.ParseGroupResource(name)] = state
+		k.States[schema.ParseGroupResource(name)] = state
 	}
 	return k
 }
@@ -148,8 +150,8 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 	excluded := states{"pods": stateOf("now", "now"),
 		"secrets": edited(stateOf("now", "Unknown"), func(s *v1alpha1.StorageStateStatus) { s.Excluded = true })}
 	for name, test := range map[string]struct {
-		known known
-		about scope
+		known records.Known
+		about records.Scope
 		want  upgrade.Verdict
 		// exit is that of progress; check's is that of the verdict.
 		exit int
@@ -158,88 +160,88 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 		excluded []string
 	}{
 		"a proof": {knownOf(resources{pods, computed}, current,
-			migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
-		"a proof whose migration is deleted": {knownOf(resources{pods}, current), scope{}, upgrade.Safe,
-			exitDone, "everything is stored as v2", nil},
+			migrationOf("pods", done, "now")), records.Scope{}, upgrade.Safe, exit.Done, "everything is stored as v2", nil},
+		"a proof whose migration is deleted": {knownOf(resources{pods}, current), records.Scope{}, upgrade.Safe,
+			exit.Done, "everything is stored as v2", nil},
 		"a proof for another name of shared storage": {knownOf(resources{shared},
-			states{"pods.other": stateOf("now", "now")}), scope{}, upgrade.Safe, exitDone,
+			states{"pods.other": stateOf("now", "now")}), records.Scope{}, upgrade.Safe, exit.Done,
 			"everything is stored as v2", nil},
 		"Unknown": {knownOf(resources{pods},
-			states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", done, "now")), scope{},
-			upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
+			states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", done, "now")), records.Scope{},
+			upgrade.Undetermined, exit.Undetermined, "versions that no one knows", nil},
 		"Unknown while a migration runs": {knownOf(resources{pods},
-			states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", running, "now")), scope{},
-			upgrade.Undetermined, exitUndetermined, "not finished: So it is", nil},
+			states{"pods": stateOf("now", "Unknown", "now")}, migrationOf("pods", running, "now")), records.Scope{},
+			upgrade.Undetermined, exit.Undetermined, "not finished: So it is", nil},
 		"a heartbeat that is late": {knownOf(resources{pods}, stale,
-			migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined,
+			migrationOf("pods", done, "now")), records.Scope{}, upgrade.Undetermined, exit.Undetermined,
 			"last renewed 1h0m ago", nil},
-		"a late heartbeat without a migration": {knownOf(resources{pods}, stale), scope{}, upgrade.Undetermined,
-			exitUndetermined, "last renewed 1h0m ago", nil},
+		"a late heartbeat without a migration": {knownOf(resources{pods}, stale), records.Scope{}, upgrade.Undetermined,
+			exit.Undetermined, "last renewed 1h0m ago", nil},
 		"a server that shows an unrecorded version": {knownOf(resources{pods}, shows("then"),
-			migrationOf("pods", done, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
+			migrationOf("pods", done, "now")), records.Scope{}, upgrade.Unsafe, exit.WorkLeft, "may be stored as then", nil},
 		"servers that show the recorded version": {knownOf(resources{pods}, shows("now"),
-			migrationOf("pods", done, "now")), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+			migrationOf("pods", done, "now")), records.Scope{}, upgrade.Safe, exit.Done, "everything is stored as v2", nil},
 		"discovery that shows an unrecorded version": {knownOf(resources{pods}, states{"pods": stateOf("then", "then")},
-			migrationOf("pods", done, "then")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
+			migrationOf("pods", done, "then")), records.Scope{}, upgrade.Unsafe, exit.WorkLeft, "may be stored as then", nil},
 		"an old version": {knownOf(resources{pods}, states{"pods": stateOf("now", "then", "now")},
-			migrationOf("pods", running, "now")), scope{}, upgrade.Unsafe, exitWorkLeft, "may be stored as then", nil},
+			migrationOf("pods", running, "now")), records.Scope{}, upgrade.Unsafe, exit.WorkLeft, "may be stored as then", nil},
 		"servers that disagree": {knownOf(resources{pods}, states{"pods": edited(stateOf("Unknown", "then", "now"), func(s *v1alpha1.StorageStateStatus) {
 			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ConditionAllEncodingVersionsEqual, Status: metav1.ConditionFalse,
 				Message: "api-1 encodes v1"}}
-		})}), scope{}, upgrade.Unsafe, exitWorkLeft, "the API servers disagree: api-1 encodes v1", nil},
+		})}), records.Scope{}, upgrade.Unsafe, exit.WorkLeft, "the API servers disagree: api-1 encodes v1", nil},
 		"no StorageState": {knownOf(resources{pods}, nil,
-			migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined,
+			migrationOf("pods", done, "now")), records.Scope{}, upgrade.Undetermined, exit.Undetermined,
 			"no one has recorded what is stored", nil},
 		"a StorageState that is empty": {knownOf(resources{pods},
-			states{"pods": stateOf("now")}), scope{}, upgrade.Undetermined, exitUndetermined,
+			states{"pods": stateOf("now")}), records.Scope{}, upgrade.Undetermined, exit.Undetermined,
 			"records no version yet", nil},
 		"storedVersions that claim more than was proven": {knownOf(resources{custom(7, "v1", "v2")},
-			recorded), scope{}, upgrade.Safe, exitDone, "everything is stored as v2", nil},
+			recorded), records.Scope{}, upgrade.Safe, exit.Done, "everything is stored as v2", nil},
 		"a CRD that has changed since": {knownOf(resources{custom(8, "v2")}, recorded,
-			migrationOf("pods", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined,
+			migrationOf("pods", done, "now")), records.Scope{}, upgrade.Undetermined, exit.Undetermined,
 			"has changed since the StorageState", nil},
 		"no version in discovery": {knownOf(resources{resourceAt("pods", "")},
-			current), scope{}, upgrade.Undetermined, exitUndetermined, "does not show in which version", nil},
+			current), records.Scope{}, upgrade.Undetermined, exit.Undetermined, "does not show in which version", nil},
 		"a migration that failed": {knownOf(resources{pods},
-			states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", failed, "now")), scope{}, upgrade.Unsafe,
-			exitFailures, "its migration failed: So it is", nil},
+			states{"pods": stateOf("now", "then", "now")}, migrationOf("pods", failed, "now")), records.Scope{}, upgrade.Unsafe,
+			exit.Failures, "its migration failed: So it is", nil},
 		"a failure after a proof": {knownOf(resources{pods}, current,
-			migrationOf("pods", failed, "now")), scope{}, upgrade.Safe, exitFailures,
+			migrationOf("pods", failed, "now")), records.Scope{}, upgrade.Safe, exit.Failures,
 			"everything is stored as v2", nil},
 		"a paused migration": {knownOf(resources{pods},
 			states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", v1alpha1.PhasePaused, "now", isPaused)),
-			scope{}, upgrade.Undetermined, exitUndetermined, "its migration is paused", nil},
+			records.Scope{}, upgrade.Undetermined, exit.Undetermined, "its migration is paused", nil},
 		"a migration that has not begun": {knownOf(resources{pods},
-			states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", done, "now", raised)), scope{},
-			upgrade.Undetermined, exitUndetermined, "its migration has not begun", nil},
+			states{"pods": stateOf("now", "Unknown")}, migrationOf("pods", done, "now", raised)), records.Scope{},
+			upgrade.Undetermined, exit.Undetermined, "its migration has not begun", nil},
 		"a resource that is gone": {knownOf(nil, nil,
-			migrationOf("gadgets", done, "now")), scope{}, upgrade.Undetermined, exitUndetermined,
+			migrationOf("gadgets", done, "now")), records.Scope{}, upgrade.Undetermined, exit.Undetermined,
 			"does not serve it", nil},
 		"a resource that the installation excludes": {knownOf(resources{pods, secrets}, excluded),
-			scope{}, upgrade.Safe, exitDone, "the installation excludes them: secrets.", []string{"secrets"}},
+			records.Scope{}, upgrade.Safe, exit.Done, "the installation excludes them: secrets.", []string{"secrets"}},
 		"an excluded resource that is named": {knownOf(resources{pods, secrets}, excluded,
-			migrationOf("secrets", done, "now", named("mine", 0))), scope{names: []string{"mine"}},
-			upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
+			migrationOf("secrets", done, "now", named("mine", 0))), records.Scope{Names: []string{"mine"}},
+			upgrade.Undetermined, exit.Undetermined, "versions that no one knows", nil},
 		"a resource that only its StorageState knows, and that is named": {knownOf(nil,
-			states{"relics.example.com": stateOf("now", "now")}), scope{names: []string{"relics.example.com"}},
-			upgrade.Undetermined, exitUndetermined, "the API server does not serve it", nil},
+			states{"relics.example.com": stateOf("now", "now")}), records.Scope{Names: []string{"relics.example.com"}},
+			upgrade.Undetermined, exit.Undetermined, "the API server does not serve it", nil},
 		"an excluded resource that is included": {knownOf(resources{pods, secrets}, excluded),
-			scope{include: []string{"s*"}}, upgrade.Undetermined, exitUndetermined, "versions that no one knows", nil},
+			records.Scope{Include: []string{"s*"}}, upgrade.Undetermined, exit.Undetermined, "versions that no one knows", nil},
 		"a resource that the user excludes": {knownOf(resources{pods, secrets},
-			states{"pods": stateOf("now", "now")}), scope{exclude: []string{"sec*"}}, upgrade.Safe, exitDone,
+			states{"pods": stateOf("now", "now")}), records.Scope{Exclude: []string{"sec*"}}, upgrade.Safe, exit.Done,
 			"everything is stored as v2", nil},
 		"a gone resource that the user excludes": {knownOf(resources{pods}, current,
-			migrationOf("gadgets", done, "now")), scope{exclude: []string{"gad*"}}, upgrade.Safe, exitDone,
+			migrationOf("gadgets", done, "now")), records.Scope{Exclude: []string{"gad*"}}, upgrade.Safe, exit.Done,
 			"everything is stored as v2", nil},
 		"an excluded resource that the user excludes as well": {knownOf(resources{pods, secrets}, excluded),
-			scope{exclude: []string{"secrets"}}, upgrade.Safe, exitDone, "API servers write.", nil},
-		"a part that cannot be read": {known{inv: &inventory.Inventory{Failures: []inventory.Failure{{What: "v1"}}}},
-			scope{}, upgrade.Undetermined, exitUndetermined, "a part of the cluster could not be read", nil},
-		"nothing": {knownOf(nil, nil), scope{}, upgrade.Safe, exitDone,
+			records.Scope{Exclude: []string{"secrets"}}, upgrade.Safe, exit.Done, "API servers write.", nil},
+		"a part that cannot be read": {records.Known{Inventory: &inventory.Inventory{Failures: []inventory.Failure{{What: "v1"}}}},
+			records.Scope{}, upgrade.Undetermined, exit.Undetermined, "a part of the cluster could not be read", nil},
+		"nothing": {knownOf(nil, nil), records.Scope{}, upgrade.Safe, exit.Done,
 			"An upgrade is safe now", nil},
 		"unsafe before undetermined": {knownOf(resources{pods, secrets},
-			states{"pods": stateOf("now", "Unknown"), "secrets": stateOf("now", "then", "now")}), scope{},
-			upgrade.Unsafe, exitWorkLeft, "An upgrade is not safe now: secrets.", nil},
+			states{"pods": stateOf("now", "Unknown"), "secrets": stateOf("now", "then", "now")}), records.Scope{},
+			upgrade.Unsafe, exit.WorkLeft, "An upgrade is not safe now: secrets.", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, p := both(t, test.known, test.about)
@@ -276,9 +278,9 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 func TestASentenceNamesAtMostFive(t *testing.T) {
 	k := knownOf(nil, nil)
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-		k.inv.Resources = append(k.inv.Resources, resourceAt(name, "now"))
+		k.Inventory.Resources = append(k.Inventory.Resources, resourceAt(name, "now"))
 	}
-	_, p := both(t, k, scope{})
+	_, p := both(t, k, records.Scope{})
 	if want := "a, b, c, d, e and 2 more."; !strings.HasSuffix(p.Sentence, want) || len(p.NotCovered) != 7 {
 		t.Errorf("got %q and %d not covered, want …%s and 7", p.Sentence, len(p.NotCovered), want)
 	}
@@ -298,13 +300,13 @@ func TestATableOfProgressListsWhatHasAMigrationOrIsNamed(t *testing.T) {
 		map[string]*v1alpha1.StorageStateStatus{"pods": stateOf("now", "now")},
 		migrationOf("secrets", v1alpha1.PhaseRunning, "now"))
 	for name, test := range map[string]struct {
-		about scope
+		about records.Scope
 		want  []string
 	}{
-		"everything":     {scope{}, []string{"secrets"}},
-		"what is chosen": {scope{include: []string{"pods", "secrets"}}, []string{"pods", "secrets"}},
+		"everything":     {records.Scope{}, []string{"secrets"}},
+		"what is chosen": {records.Scope{Include: []string{"pods", "secrets"}}, []string{"pods", "secrets"}},
 	} {
-		facts, about, err := k.choose(test.about)
+		facts, about, err := k.Choose(test.about)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +325,7 @@ func TestATableOfProgressListsWhatHasAMigrationOrIsNamed(t *testing.T) {
 func TestTheRunBeforeIsNotCountedForOneThatWaits(t *testing.T) {
 	m := migrationOf("pods", v1alpha1.PhasePending, "now", raised)
 	m.Status.Progress = v1alpha1.Progress{Total: 2, Done: 2, TotalIsExact: true}
-	_, p := both(t, knownOf([]inventory.Resource{resourceAt("pods", "now")}, nil, m), scope{})
+	_, p := both(t, knownOf([]inventory.Resource{resourceAt("pods", "now")}, nil, m), records.Scope{})
 	if r := p.Resources[0]; r.Done != 0 || r.Total != 0 || r.StorageVersion != "" || p.Total.Done != 0 {
 		t.Errorf("got %+v", r)
 	}
@@ -332,11 +334,11 @@ func TestTheRunBeforeIsNotCountedForOneThatWaits(t *testing.T) {
 func TestAMigrationOfWhatIsGoneThatFailedIsFinished(t *testing.T) {
 	failed, running := migrationOf("gadgets", v1alpha1.PhaseFailed, ""),
 		migrationOf("gadgets", v1alpha1.PhaseRunning, "")
-	if _, p := both(t, knownOf(nil, nil, failed), scope{}); p.Unfinished() || len(p.Resources) != 1 ||
+	if _, p := both(t, knownOf(nil, nil, failed), records.Scope{}); p.Unfinished() || len(p.Resources) != 1 ||
 		p.Resources[0].Run != upgrade.HasFailed {
 		t.Errorf("failed: unfinished %v: %+v", p.Unfinished(), p.Resources)
 	}
-	if _, p := both(t, knownOf(nil, nil, running), scope{}); !p.Unfinished() ||
+	if _, p := both(t, knownOf(nil, nil, running), records.Scope{}); !p.Unfinished() ||
 		p.Resources[0].Try != "kube-migrator cancel gadgets" {
 		t.Errorf("running: it is finished: %+v", p.Resources)
 	}

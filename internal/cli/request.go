@@ -14,6 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/install"
@@ -28,7 +31,7 @@ const managedByLabel = "app.kubernetes.io/managed-by"
 
 // requestFlags are the flags of request.
 type requestFlags struct {
-	selection selection
+	selection records.Selection
 	reason    string
 	pace      v1alpha1.Pace
 	dryRun    string
@@ -57,58 +60,58 @@ Exit codes: 0 the API server has taken every request, 1 error.`,
   kube-migrator request --all --exclude events --reason 'before the upgrade'
   kube-migrator request secrets --reason 'key rotation' && kube-migrator wait secrets`,
 		RunE: func(command *cobra.Command, args []string) error {
-			f.selection.names = args
+			f.selection.Names = args
 			f.given = command.Flags().Changed
-			if err := f.selection.check(command); err != nil {
+			if err := f.selection.Check(command); err != nil {
 				return err
 			}
 			return env.request(command, f)
 		},
 	}
 	flags := command.Flags()
-	f.selection.add(flags)
+	f.selection.Add(flags)
 	flags.StringVar(&f.reason, "reason", defaultReason, "Why this is asked for, for people")
-	numberVar(flags, &f.pace.MaxObjectsPerSecond, "max-rate", 0,
-		within[int32]{most: v1alpha1.MostObjectsPerSecond, unit: objectsPerSecond},
+	arg.Number(flags, &f.pace.MaxObjectsPerSecond, "max-rate", 0,
+		arg.Within[int32]{Most: v1alpha1.MostObjectsPerSecond, Unit: objectsPerSecond},
 		"Most objects per second (0: as many as the API servers bear); stays for later requests")
-	numberVar(flags, &f.pace.MaxInFlight, "max-in-flight", 0,
-		within[int32]{most: v1alpha1.MostInFlight, unit: "requests"},
+	arg.Number(flags, &f.pace.MaxInFlight, "max-in-flight", 0,
+		arg.Within[int32]{Most: v1alpha1.MostInFlight, Unit: "requests"},
 		"Most requests in flight (0: 32); stays for later requests")
-	bandwidthVar(flags, &f.pace.MaxBytesPerSecond,
+	arg.Bandwidth(flags, &f.pace.MaxBytesPerSecond,
 		"Most bytes per second, requests and answers together, such as 500k or 10Mi (0: no bound); stays for later "+
 			"requests")
 	dryRunVar(flags, &f.dryRun, "show what would be asked for", "let the API server check it and change nothing")
-	outputVar(flags, &f.output, render.Text, render.Name, render.JSON, render.YAML)
+	arg.Output(flags, &f.output, render.Text, render.Name, render.JSON, render.YAML)
 	return command
 }
 
 func (env *environment) request(command *cobra.Command, f *requestFlags) error {
 	ctx := command.Context()
-	q, err := env.requests()
+	q, err := env.connect()
 	if err != nil {
 		return err
 	}
-	q.dryRun = f.dryRun == dryRunServer
-	inv, err := inventory.Take(ctx, q.client)
+	q.DryRun = f.dryRun == dryRunServer
+	inv, err := inventory.Take(ctx, q.REST)
 	if err != nil {
-		return env.unreachable(q.config, err)
+		return exit.Unreachable(q.Host, err)
 	}
-	resources, left, err := f.selection.from(inv)
+	resources, left, err := f.selection.From(inv)
 	if err != nil {
-		return env.notFound(command, err)
+		return exit.NotFound(env.name, command, err)
 	}
 	for _, r := range left {
 		if r.Problem.Reason != inventory.NotPersisted {
 			fmt.Fprintf(env.Err, "Left out: %s: %s\n", r.GroupResource, r.Problem.Message)
 		}
 	}
-	if resources, err = q.spareCurrent(ctx, &f.selection, inv, resources); err != nil {
+	if resources, err = q.SpareCurrent(ctx, &f.selection, inv, resources); err != nil {
 		return err
 	}
 	var asked []v1alpha1.StorageVersionMigration
 	for _, r := range resources {
 		var m *v1alpha1.StorageVersionMigration
-		if m, err = q.ask(ctx, r, f); err != nil {
+		if m, err = f.ask(ctx, q, r); err != nil {
 			break
 		}
 		asked = append(asked, *m)
@@ -145,7 +148,7 @@ func (env *environment) writeMigrations(output render.Format, all []v1alpha1.Sto
 		err = render.Data(env.Out, output, value)
 	case render.Name:
 		for i := 0; i < len(all) && err == nil; i++ {
-			_, err = fmt.Fprintln(env.Out, requestsName+all[i].Name)
+			_, err = fmt.Fprintln(env.Out, records.MigrationPrefix+all[i].Name)
 		}
 	case render.Text, render.Table, render.Wide:
 	}
@@ -186,34 +189,34 @@ func (f *requestFlags) show(env *environment, m *v1alpha1.StorageVersionMigratio
 }
 
 // ask creates the object of a resource, or raises its generation.
-func (q *requests) ask(ctx context.Context, r inventory.Resource,
-	f *requestFlags) (m *v1alpha1.StorageVersionMigration, err error) {
+func (f *requestFlags) ask(ctx context.Context, q *records.Client,
+	r inventory.Resource) (m *v1alpha1.StorageVersionMigration, err error) {
 	name := r.GroupResource.String()
-	err = insist(ctx, func() error {
-		before, err := q.get(ctx, name)
+	err = records.Insist(ctx, func() error {
+		before, err := q.Get(ctx, name)
 		if err != nil {
 			return err
 		}
 		if before == nil {
 			m = f.newObject(r)
 			if f.dryRun != dryRunClient {
-				m, err = q.create(ctx, m)
+				m, err = q.Create(ctx, m)
 			}
 			return err
 		}
-		if resource := resourceOf(before); resource != r.GroupResource {
-			return hinted(fmt.Errorf("the StorageVersionMigration %s is about another resource: %s", name, resource),
+		if resource := records.ResourceOf(before); resource != r.GroupResource {
+			return exit.Try(fmt.Errorf("the StorageVersionMigration %s is about another resource: %s", name, resource),
 				"kubectl get storageversionmigrations.migration.k8s.io "+name+" -o yaml")
 		}
 		m = before.DeepCopy()
 		m.Spec.Generation++
 		if f.dryRun != dryRunClient {
-			m, err = q.patch(ctx, before, f.raise(before))
+			m, err = q.Patch(ctx, before, f.raise(before))
 		}
 		return err
 	})
 	if err != nil {
-		return nil, q.explain("request "+name, err)
+		return nil, q.Explain("request "+name, err)
 	}
 	m.APIVersion, m.Kind = v1alpha1.SchemeGroupVersion.String(), "StorageVersionMigration"
 	return m, nil
@@ -263,7 +266,7 @@ func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionM
 
 // typedVersion is the version that the user typed for a resource: "widgets.v2.demo.example.com".
 func (f *requestFlags) typedVersion(r inventory.Resource) string {
-	for _, word := range f.selection.names {
+	for _, word := range f.selection.Names {
 		if typed, _ := schema.ParseResourceArg(strings.ToLower(word)); typed != nil && typed.Group == r.Group &&
 			typed.Version == r.Endpoint {
 			return r.Endpoint

@@ -13,11 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/config"
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
@@ -60,7 +63,7 @@ func (l *lockedBuilder) String() string {
 // send sends a request; the answer is a migration.
 func (a *asked) send(t *testing.T, method, path, body string) (m v1alpha1.StorageVersionMigration) {
 	t.Helper()
-	status, answer, err := a.Servers[0].Do(t.Context(), method, requestsPath+path, []byte(body))
+	status, answer, err := a.Servers[0].Do(t.Context(), method, records.MigrationsPath+path, []byte(body))
 	if err != nil || status/100 != 2 {
 		t.Fatalf("%s %s: %d, %v: %s", method, path, status, err, answer)
 	}
@@ -77,21 +80,13 @@ func (a *asked) status(t *testing.T, name, status string) {
 }
 
 func succeededStatus(generation int, hash string) string {
-	return fmt.Sprintf(
-		`{"state":"Succeeded","completedGeneration":%d,"run":{"generation":%d},"storageVersion":"v2","storageVersionHash":"%s",
-		"progress":{"total":3,"totalIsExact":true,"done":3,"rewritten":3,"current":0,"gone":0,"failed":0,"retried":0},"conditions":[{"type":"Succeeded","status":"True"}]}`,
-		generation,
-		generation,
-		hash,
-	)
+	return fmt.Sprintf(`{"state":"Succeeded","completedGeneration":%d,"run":{"generation":%d},"storageVersion":"v2","storageVersionHash":"%s",
+		"progress":{"total":3,"totalIsExact":true,"done":3,"rewritten":3,"current":0,"gone":0,"failed":0,"retried":0},"conditions":[{"type":"Succeeded","status":"True"}]}`, generation, generation, hash)
 }
 
 func failedStatus(generation int) string {
-	return fmt.Sprintf(
-		`{"state":"Failed","run":{"generation":%d},"progress":{"total":3,"done":3,"rewritten":2,"current":0,"gone":0,"failed":1,"retried":0},
-		"failures":[{"namespace":"default","name":"w1","reason":"Rejected","message":"no color"}],"conditions":[{"type":"Failed","status":"True","message":"1 object was refused"}]}`,
-		generation,
-	)
+	return fmt.Sprintf(`{"state":"Failed","run":{"generation":%d},"progress":{"total":3,"done":3,"rewritten":2,"current":0,"gone":0,"failed":1,"retried":0},
+		"failures":[{"namespace":"default","name":"w1","reason":"Rejected","message":"no color"}],"conditions":[{"type":"Failed","status":"True","message":"1 object was refused"}]}`, generation)
 }
 
 func TestCommandsOnARealCluster(t *testing.T) {
@@ -123,7 +118,7 @@ func (a *asked) notInstalled(t *testing.T) {
 		code, out, errors := a.run(t.Context(), words...)
 		want := "error: kube-migrator is not installed in this cluster: it does not serve " +
 			"migration.k8s.io/v1alpha1\nTry: kube-migrator install\n"
-		if code != exitError || out != "" || errors != want {
+		if code != exit.Error || out != "" || errors != want {
 			t.Errorf("%v: exit code %d, stdout %q, stderr %q", words, code, out, errors)
 		}
 	}
@@ -139,9 +134,9 @@ func (a *asked) expect(t *testing.T, code int, out string, words ...string) (err
 }
 
 func (a *asked) requesting(t *testing.T) {
-	a.expect(t, exitDone, widgets+" requested (generation 1) (a dry run)\n", "request", "widgets", "--dry-run=client")
-	a.expect(t, exitDone, widgets+" requested (generation 1) (a dry run)\n", "request", "widgets", "--dry-run=server")
-	errors := a.expect(t, exitDone, widgets+" requested (generation 1)\n", "request", "widget", "--max-rate=50")
+	a.expect(t, exit.Done, widgets+" requested (generation 1) (a dry run)\n", "request", "widgets", "--dry-run=client")
+	a.expect(t, exit.Done, widgets+" requested (generation 1) (a dry run)\n", "request", "widgets", "--dry-run=server")
+	errors := a.expect(t, exit.Done, widgets+" requested (generation 1)\n", "request", "widget", "--max-rate=50")
 	if errors != "To watch: kube-migrator progress -w "+widgets+"\n" {
 		t.Errorf("stderr %q", errors)
 	}
@@ -154,11 +149,11 @@ func (a *asked) requesting(t *testing.T) {
 	}
 	a.send(t, http.MethodPatch, "/"+widgets,
 		`{"spec":{"state":"Paused","continueToken":"kept","pace":{"maxInFlight":7}}}`)
-	errors = a.expect(t, exitDone, requestsName+widgets+"\n", "request", widgets, "--reason=key rotation", "-o", "name")
+	errors = a.expect(t, exit.Done, records.MigrationPrefix+widgets+"\n", "request", widgets, "--reason=key rotation", "-o", "name")
 	if errors != "" {
 		t.Errorf("stderr %q", errors)
 	}
-	errors = a.expect(t, exitDone, widgets+" requested (generation 3)\n", "request", "widgets", "--max-rate=60",
+	errors = a.expect(t, exit.Done, widgets+" requested (generation 3)\n", "request", "widgets", "--max-rate=60",
 		"--max-bandwidth=1.5Mi")
 	if !strings.HasPrefix(errors, widgets+" is paused: nothing happens before kube-migrator resume "+widgets+"\n") {
 		t.Errorf("stderr %q", errors)
@@ -172,65 +167,52 @@ func (a *asked) requesting(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &m); err != nil || m.Name != "configmaps" || m.Spec.Resource.Version != "v1" {
 		t.Errorf("%v: %s", err, out)
 	}
-	a.send(
-		t,
-		http.MethodPost,
-		"",
-		`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"secrets"},"spec":{"resource":{"resource":"pods"}}}`,
-	)
-	if errors := a.expect(t, exitError, "", "request", "secrets"); !strings.Contains(errors,
+	a.send(t, http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"secrets"},"spec":{"resource":{"resource":"pods"}}}`)
+	if errors := a.expect(t, exit.Error, "", "request", "secrets"); !strings.Contains(errors,
 		"is about another resource: pods\nTry: kubectl get ") {
 		t.Errorf("stderr %q", errors)
 	}
-	if errors := a.expect(t, exitError, "", "request", "bindings"); !strings.Contains(errors,
+	if errors := a.expect(t, exit.Error, "", "request", "bindings"); !strings.Contains(errors,
 		"bindings cannot be migrated: ") {
 		t.Errorf("stderr %q", errors)
 	}
-	a.expect(t, exitError, "", "request", "widgets", "--max-rate=-1")
-	a.expect(t, exitError, "", "request")
+	a.expect(t, exit.Error, "", "request", "widgets", "--max-rate=-1")
+	a.expect(t, exit.Error, "", "request")
 }
 
 func (a *asked) steering(t *testing.T) {
 	// Another object of the same resource, by another name, is meant, too.
-	a.send(
-		t,
-		http.MethodPost,
-		"",
-		`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"mine"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}}}`,
-	)
-	a.expect(t, exitDone, "mine paused\n"+widgets+" was paused already\n", "pause", "widget")
+	a.send(t, http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"mine"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}}}`)
+	a.expect(t, exit.Done, "mine paused\n"+widgets+" was paused already\n", "pause", "widget")
 	if m := a.send(t, http.MethodGet, "/mine", ""); m.Spec.State != v1alpha1.StatePaused {
 		t.Errorf("state %s", m.Spec.State)
 	}
-	a.expect(t, exitDone, "mine resumed\n", "resume", "mine")
-	a.expect(t, exitDone, "configmaps was resumed already\nmine was resumed already\nsecrets was resumed already\n"+
+	a.expect(t, exit.Done, "mine resumed\n", "resume", "mine")
+	a.expect(t, exit.Done, "configmaps was resumed already\nmine was resumed already\nsecrets was resumed already\n"+
 		widgets+" resumed\n", "resume", "--all")
-	if errors := a.expect(t, exitDone, "mine cancelled\n", "cancel", "mine"); !strings.Contains(errors,
+	if errors := a.expect(t, exit.Done, "mine cancelled\n", "cancel", "mine"); !strings.Contains(errors,
 		"Nothing that was rewritten is undone. To ask again: kube-migrator request RESOURCE") {
 		t.Errorf("stderr %q", errors)
 	}
-	a.expect(t, exitDone, "secrets cancelled\n", "cancel", "pods")
+	a.expect(t, exit.Done, "secrets cancelled\n", "cancel", "pods")
 	if m := a.send(t, http.MethodGet, "/mine", ""); m.Spec.State != v1alpha1.StateCancelled {
 		t.Errorf("state %s", m.Spec.State)
 	}
-	a.expect(t, exitDone, "mine was cancelled already\n", "cancel", "mine")
+	a.expect(t, exit.Done, "mine was cancelled already\n", "cancel", "mine")
 	const stays = "is cancelled, and stays so until kube-migrator request "
 	for range 2 { // with a ConfigMap that is not there, and with one that is
-		a.expect(t, exitDone, "configmaps paused\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+
+		a.expect(t, exit.Done, "configmaps paused\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+
 			" paused\n", "pause", "--all")
 		since := a.everythingPaused(t)
 		if since == "" {
 			t.Error("not everything is paused")
 		}
-		if errors := a.expect(t, exitDone, "configmaps was paused already\nmine "+stays+widgets+"\nsecrets "+stays+
+		if errors := a.expect(t, exit.Done, "configmaps was paused already\nmine "+stays+widgets+"\nsecrets "+stays+
 			"pods\n"+widgets+" was paused already\n", "pause", "--all"); a.everythingPaused(t) != since ||
-			!strings.Contains(
-				errors,
-				"The controller requests no further migration until: kube-migrator resume --all\n",
-			) {
+			!strings.Contains(errors, "The controller requests no further migration until: kube-migrator resume --all\n") {
 			t.Errorf("paused again: since %q, not %q: %s", a.everythingPaused(t), since, errors)
 		}
-		a.expect(t, exitDone, "configmaps resumed\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+
+		a.expect(t, exit.Done, "configmaps resumed\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+
 			" resumed\n", "resume", "--all")
 		if since := a.everythingPaused(t); since != "" {
 			t.Errorf("everything is paused since %q", since)
@@ -239,12 +221,12 @@ func (a *asked) steering(t *testing.T) {
 	for _, name := range []string{"mine", "secrets"} {
 		a.remove(t, "/"+name)
 	}
-	if errors := a.expect(t, exitError, "", "pause",
+	if errors := a.expect(t, exit.Error, "", "pause",
 		"widgts"); errors != "error: there is no StorageVersionMigration of \"widgts\"\nTry: kube-migrator pause "+
 		widgets+"\n" {
 		t.Errorf("stderr %q", errors)
 	}
-	a.expect(t, exitError, "", "pause")
+	a.expect(t, exit.Error, "", "pause")
 }
 
 // everythingPaused is what the controller reads.
@@ -263,7 +245,7 @@ func (a *asked) everythingPaused(t *testing.T) (since string) {
 // remove deletes a migration, as kubectl does.
 func (a *asked) remove(t *testing.T, path string) {
 	t.Helper()
-	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodDelete, requestsPath+path, nil); err != nil ||
+	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodDelete, records.MigrationsPath+path, nil); err != nil ||
 		status != http.StatusOK {
 		t.Fatalf("%d, %v: %s", status, err, answer)
 	}
@@ -272,7 +254,7 @@ func (a *asked) remove(t *testing.T, path string) {
 func (a *asked) progressing(t *testing.T) {
 	code, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "json")
 	var p render.Progress
-	if err := json.Unmarshal([]byte(out), &p); err != nil || code != exitUndetermined || len(p.Resources) != 1 ||
+	if err := json.Unmarshal([]byte(out), &p); err != nil || code != exit.Undetermined || len(p.Resources) != 1 ||
 		p.Resources[0].PresentStorageVersionHash == "" {
 		t.Fatalf("exit code %d, %v: %s", code, err, out)
 	}
@@ -283,14 +265,14 @@ func (a *asked) progressing(t *testing.T) {
 		says              string
 	}{
 		// without a StorageState
-		{succeededStatus(3, hash), "", exitUndetermined, "cannot be determined for " + widgets + "."},
-		{succeededStatus(3, hash), v1alpha1.Unknown, exitUndetermined,
+		{succeededStatus(3, hash), "", exit.Undetermined, "cannot be determined for " + widgets + "."},
+		{succeededStatus(3, hash), v1alpha1.Unknown, exit.Undetermined,
 			"versions that no one knows\n  Try: kube-migrator request " + widgets + "\n"},
-		{succeededStatus(3, hash), hash, exitDone, "An upgrade is safe now: everything of " + widgets +
+		{succeededStatus(3, hash), hash, exit.Done, "An upgrade is safe now: everything of " + widgets +
 			" is stored in the version that the API servers write."},
-		{succeededStatus(3, "bm9uc2Vuc2U="), "bm9uc2Vuc2U=", exitWorkLeft,
+		{succeededStatus(3, "bm9uc2Vuc2U="), "bm9uc2Vuc2U=", exit.WorkLeft,
 			"An upgrade is not safe now: " + widgets + "."},
-		{failedStatus(3), "bm9uc2Vuc2U=", exitFailures, "failed  default/w1: Rejected: no color"},
+		{failedStatus(3), "bm9uc2Vuc2U=", exit.Failures, "failed  default/w1: Rejected: no color"},
 	} {
 		a.status(t, widgets, `null`)
 		a.status(t, widgets, test.status)
@@ -310,21 +292,21 @@ func (a *asked) progressing(t *testing.T) {
 	if err := a.MoveStorage(t.Context(), widgets, "v1"); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "wide"); code != exitWorkLeft ||
+	if code, out, _ := a.run(t.Context(), "progress", "widgets", "-o", "wide"); code != exit.WorkLeft ||
 		!strings.Contains(out, "may be stored as v2, not only as v1") {
 		t.Errorf("after the storage version has moved: exit code %d:\n%s", code, out)
 	}
-	a.expect(t, exitDone, "configmaps cancelled\n", "cancel", "configmaps")
+	a.expect(t, exit.Done, "configmaps cancelled\n", "cancel", "configmaps")
 	a.remove(t, "/configmaps")
 	code, out, _ = a.run(t.Context(), "progress", "--include", "*.example.com")
-	if code != exitWorkLeft || !strings.Contains(out, "An upgrade is not safe now: "+widgets+".") {
+	if code != exit.WorkLeft || !strings.Contains(out, "An upgrade is not safe now: "+widgets+".") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	if code, _, errors := a.run(t.Context(), "progress", "--exclude", "*", "widgets"); code != exitError ||
+	if code, _, errors := a.run(t.Context(), "progress", "--exclude", "*", "widgets"); code != exit.Error ||
 		!strings.Contains(errors, "RESOURCE and --exclude exclude each other") {
 		t.Errorf("exit code %d: %s", code, errors)
 	}
-	if code, _, errors := a.run(t.Context(), "progress", "-w", "-o", "json"); code != exitError ||
+	if code, _, errors := a.run(t.Context(), "progress", "-w", "-o", "json"); code != exit.Error ||
 		!strings.Contains(errors, "--watch and --output=json exclude each other") {
 		t.Errorf("exit code %d: %s", code, errors)
 	}
@@ -336,7 +318,7 @@ func (a *asked) state(t *testing.T, current, persisted string) {
 	t.Helper()
 	send := func(method, path, body string) int {
 		t.Helper()
-		status, answer, err := a.Servers[0].Do(t.Context(), method, statesPath+path, []byte(body))
+		status, answer, err := a.Servers[0].Do(t.Context(), method, records.StatesPath+path, []byte(body))
 		if err != nil || status/100 != 2 && status != http.StatusNotFound && status != http.StatusConflict {
 			t.Fatalf("%s %s: %d, %v: %s", method, path, status, err, answer)
 		}
@@ -348,16 +330,9 @@ func (a *asked) state(t *testing.T, current, persisted string) {
 	}
 	send(http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":"`+
 		widgets+`"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}}}`)
-	send(
-		http.MethodPatch,
-		"/"+widgets+"/status",
-		fmt.Sprintf(
-			`{"status":{"currentStorageVersionHash":%q,"persistedStorageVersionHashes":[%q],"lastHeartbeatTime":%q}}`,
-			current,
-			persisted,
-			time.Now().UTC().Format(time.RFC3339),
-		),
-	)
+	send(http.MethodPatch, "/"+widgets+"/status",
+		fmt.Sprintf(`{"status":{"currentStorageVersionHash":%q,"persistedStorageVersionHashes":[%q],"lastHeartbeatTime":%q}}`,
+			current, persisted, time.Now().UTC().Format(time.RFC3339)))
 }
 
 func (a *asked) waiting(t *testing.T) {
@@ -377,11 +352,11 @@ func (a *asked) waiting(t *testing.T) {
 			}
 		}
 	}
-	a.expect(t, exitDone, widgets+" requested (generation 4)\n", "request", "widgets")
+	a.expect(t, exit.Done, widgets+" requested (generation 4)\n", "request", "widgets")
 	result := begin("wait", "widgets")
 	time.Sleep(1500 * time.Millisecond) // the success of generation 3 must not end it
 	a.status(t, widgets, succeededStatus(4, "x"))
-	if code, out, errors := result(); code != exitDone || out != widgets+" succeeded\n" || errors != "" {
+	if code, out, errors := result(); code != exit.Done || out != widgets+" succeeded\n" || errors != "" {
 		t.Errorf("success: exit code %d, %q, %q", code, out, errors)
 	}
 	a.recording(t, begin)
@@ -389,31 +364,31 @@ func (a *asked) waiting(t *testing.T) {
 	code, _, errors := a.run(t.Context(), "wait", "widgets", "--timeout=2500ms")
 	want := widgets + " is paused: waiting for kube-migrator resume " + widgets +
 		"\nerror: not finished within 2.5s: " + widgets + "\nTry: kube-migrator progress -w " + widgets + "\n"
-	if code != exitWorkLeft || errors != want {
-		t.Errorf("timeout: exit code %d, %q, want %d, %q", code, errors, exitWorkLeft, want)
+	if code != exit.WorkLeft || errors != want {
+		t.Errorf("timeout: exit code %d, %q, want %d, %q", code, errors, exit.WorkLeft, want)
 	}
 	result = begin("wait", "widgets")
 	a.status(t, widgets, failedStatus(5))
-	if code, out, _ := result(); code != exitFailures || out != widgets+
+	if code, out, _ := result(); code != exit.Failures || out != widgets+
 		" failed: 1 object was refused\n  failed  default/w1: Rejected: no color\n" {
 		t.Errorf("failure: exit code %d, %q", code, out)
 	}
-	a.expect(t, exitDone, widgets+" requested (generation 6)\n", "request", "widgets")
+	a.expect(t, exit.Done, widgets+" requested (generation 6)\n", "request", "widgets")
 	result = begin("wait", "widgets")
 	time.Sleep(1500 * time.Millisecond)
-	a.expect(t, exitDone, widgets+" cancelled\n", "cancel", "widgets")
-	if code, _, errors := result(); code != exitUndetermined ||
+	a.expect(t, exit.Done, widgets+" cancelled\n", "cancel", "widgets")
+	if code, _, errors := result(); code != exit.Undetermined ||
 		!strings.HasSuffix(errors, "error: "+widgets+" is cancelled\nTry: kube-migrator request "+widgets+"\n") {
 		t.Errorf("cancelled: exit code %d, %q", code, errors)
 	}
-	a.expect(t, exitDone, widgets+" requested (generation 7)\n", "request", "widgets")
+	a.expect(t, exit.Done, widgets+" requested (generation 7)\n", "request", "widgets")
 	if m := a.send(t, http.MethodGet, "/"+widgets, ""); m.Spec.State != v1alpha1.StateActive {
 		t.Errorf("requested after it was cancelled: state %s", m.Spec.State)
 	}
 	result = begin("wait", "widgets")
 	time.Sleep(1500 * time.Millisecond)
 	a.remove(t, "/"+widgets)
-	if code, _, errors := result(); code != exitUndetermined ||
+	if code, _, errors := result(); code != exit.Undetermined ||
 		!strings.HasSuffix(errors, "error: "+widgets+" was deleted\nTry: kube-migrator request "+widgets+"\n") {
 		t.Errorf("deleted: exit code %d, %q", code, errors)
 	}
@@ -432,11 +407,11 @@ func (a *asked) recording(t *testing.T, begin func(words ...string) (result func
 	time.Sleep(1500 * time.Millisecond)
 	a.state(t, hash, hash)
 	for name, result := range commands {
-		if code, out, errors := result(); code != exitDone || errors != "" {
+		if code, out, errors := result(); code != exit.Done || errors != "" {
 			t.Errorf("%s: exit code %d, %q, %q", name, code, out, errors)
 		}
 	}
-	if code, out, _ := a.run(t.Context(), "progress", "widgets"); code != exitDone {
+	if code, out, _ := a.run(t.Context(), "progress", "widgets"); code != exit.Done {
 		t.Errorf("progress: exit code %d: %s", code, out)
 	}
 }
@@ -444,7 +419,7 @@ func (a *asked) recording(t *testing.T, begin func(words ...string) (result func
 // record writes to the status of the StorageState of widgets.
 func (a *asked) record(t *testing.T, patch string) {
 	t.Helper()
-	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodPatch, statesPath+"/"+widgets+"/status",
+	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodPatch, records.StatesPath+"/"+widgets+"/status",
 		[]byte(patch)); err != nil || status != http.StatusOK {
 		t.Fatalf("%d, %v: %s", status, err, answer)
 	}
@@ -452,7 +427,7 @@ func (a *asked) record(t *testing.T, patch string) {
 
 // refusal takes the permission away from somebody who waits.
 func (a *asked) refusal(t *testing.T) {
-	a.expect(t, exitDone, widgets+" requested (generation 1)\n", "request", "widgets")
+	a.expect(t, exit.Done, widgets+" requested (generation 1)\n", "request", "widgets")
 	guest := &asked{Cluster: a.Cluster}
 	var err error
 	if guest.kubeconfig, err = a.KubeconfigFor(a.Servers[0].URL(), "guest"); err != nil {
@@ -467,7 +442,7 @@ func (a *asked) refusal(t *testing.T) {
 	}
 	// what the authorizer learns takes a moment
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		if code, _, _ := guest.run(t.Context(), "progress", "widgets"); code != exitError {
+		if code, _, _ := guest.run(t.Context(), "progress", "widgets"); code != exit.Error {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -494,7 +469,7 @@ func (a *asked) refusal(t *testing.T) {
 		t.Fatalf("%d, %v", status, err)
 	}
 	for command, ended := range results {
-		if r := <-ended; r.code != exitError || !strings.Contains(r.errors, "forbidden") ||
+		if r := <-ended; r.code != exit.Error || !strings.Contains(r.errors, "forbidden") ||
 			!strings.Contains(r.errors, "\nTry: kubectl auth can-i --list\n") {
 			t.Errorf("%s: exit code %d, %q", command, r.code, r.errors)
 		}
@@ -503,7 +478,7 @@ func (a *asked) refusal(t *testing.T) {
 }
 
 func (a *asked) outage(t *testing.T) {
-	a.expect(t, exitDone, widgets+" requested (generation 1)\n", "request", "widgets")
+	a.expect(t, exit.Done, widgets+" requested (generation 1)\n", "request", "widgets")
 	var stdout, stderr lockedBuilder
 	code := make(chan int, 1)
 	go func() {
@@ -528,7 +503,7 @@ func (a *asked) outage(t *testing.T) {
 	a.status(t, widgets, failedStatus(1))
 	select {
 	case got := <-code:
-		if got != exitFailures || strings.Count(stderr.String(), "No answer") != 1 {
+		if got != exit.Failures || strings.Count(stderr.String(), "No answer") != 1 {
 			t.Errorf("exit code %d, stderr %s", got, stderr.String())
 		}
 	case <-time.After(time.Minute):

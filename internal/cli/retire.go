@@ -15,6 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/checkpoint"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -72,9 +75,9 @@ servers do not agree or the evidence is too weak, 4 some objects could not be re
   kube-migrator retire widgets.demo.example.com --version v1
   kube-migrator retire widgets.demo.example.com --version v1 --unserve --remove
   kube-migrator retire widgets.demo.example.com --version v1alpha1 --rescue --schema-from old-crd.yaml`,
-		Args: oneArgument("CRD"),
+		Args: arg.One("CRD"),
 		RunE: func(command *cobra.Command, args []string) error {
-			f.migrate.selection.names = args
+			f.migrate.selection.Names = args
 			if err := f.check(command); err != nil {
 				return err
 			}
@@ -99,21 +102,21 @@ func (f *retireFlags) add(flags *pflag.FlagSet) {
 			"schema that keeps every field)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "Show what would be done, and write nothing")
 	f.migrate.addSweep(flags)
-	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
+	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
 // check refuses what cannot be meant before anything is sent.
 func (f *retireFlags) check(command *cobra.Command) error {
 	q := f.intent
 	if q.Version == "" {
-		return missing(command, "version")
+		return arg.Missing(command, "version")
 	}
 	for _, other := range []string{"remove", "unserve"} { // a rescue removes the version again, unserved all the time
-		if err := exclusive(command, "rescue", other); err != nil {
+		if err := arg.Exclusive(command, "rescue", other); err != nil {
 			return err
 		}
 	}
-	if err := needs(command, "schema-from", "rescue"); err != nil {
+	if err := arg.Needs(command, "schema-from", "rescue"); err != nil {
 		return err
 	}
 	// The CRD is pruned in a step of its own, and a rescue trusts no checkpoint: what they say was wrong once.
@@ -127,7 +130,7 @@ type retirement struct {
 	flags    *retireFlags
 	resource inventory.Resource
 	// place is where this machine keeps what it has begun.
-	place  *checkpointFile
+	place  *checkpoint.File
 	facts  retire.Facts
 	report *render.Retirement
 }
@@ -146,7 +149,7 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 	}
 	schema, err := env.readSchema(f, r.resource.CRD.Name)
 	if err != nil {
-		return usageError(command, err)
+		return exit.Usage(command, err)
 	}
 	unlock, err := r.lock()
 	if err != nil {
@@ -168,7 +171,7 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 	if err := r.permitted(ctx, plan); err != nil {
 		return err
 	}
-	code := exitDone
+	code := exit.Done
 	if f.dryRun {
 		r.report.Next = r.command()
 	} else if code, err = r.do(ctx, gentle, plan, schema); err != nil {
@@ -182,7 +185,7 @@ func (r *retirement) undefined(ctx context.Context) error {
 	name := crd.Name(r.resource.GroupResource)
 	_, err := crd.Get(ctx, r.client, name)
 	if apierrors.IsNotFound(err) {
-		return hinted(fmt.Errorf(
+		return exit.Try(fmt.Errorf(
 			"%s is no custom resource: only a version of a CustomResourceDefinition can be retired",
 			r.resource.GroupResource,
 		), r.env.name+" plan")
@@ -190,7 +193,7 @@ func (r *retirement) undefined(ctx context.Context) error {
 	if err == nil {
 		err = errors.New("the list of all CRDs is needed")
 	}
-	return hinted(fmt.Errorf("read CustomResourceDefinition %s: %w", name, err),
+	return exit.Try(fmt.Errorf("read CustomResourceDefinition %s: %w", name, err),
 		"kubectl auth can-i list customresourcedefinitions.apiextensions.k8s.io")
 }
 
@@ -203,7 +206,7 @@ func (r *retirement) permitted(ctx context.Context, plan retire.Plan) error {
 		fmt.Fprintf(r.env.Err, "Without further permissions this would be refused: %v\n", err)
 		return nil
 	case errors.As(err, &lacking):
-		return hinted(err, lacking.Try())
+		return exit.Try(err, lacking.Try())
 	}
 	return err
 }
@@ -218,8 +221,8 @@ func (r *retirement) show(code int) (err error) {
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	if code != exitDone {
-		return exitCode(code)
+	if code != exit.Done {
+		return exit.Code(code)
 	}
 	return nil
 }
@@ -234,13 +237,13 @@ func (r *retirement) do(ctx context.Context, gentle <-chan struct{}, plan retire
 	steps, err := run.Do(ctx, plan)
 	r.report.Steps = steps
 	if err == nil {
-		return exitDone, nil
+		return exit.Done, nil
 	}
 	begun := len(steps) > 0 && steps[0].Name == retire.Restore && steps[0].State == retire.Done
 	if r.report.Migration != nil && r.report.Migration.Result.Started.IsZero() && !begun {
 		return 0, r.migration.explain(r.resource, err) // nothing was begun: two lines say it better than a report
 	}
-	r.report.Error, r.report.Next = oneLine(err).Error(), r.next(err)
+	r.report.Error, r.report.Next = exit.OneLine(err).Error(), r.next(err)
 	return retireCode(err), nil
 }
 
@@ -261,9 +264,9 @@ func retireCode(err error) int {
 	refused := (*refusal.Error)(nil)
 	switch {
 	case errors.As(err, &refused), errors.Is(err, storedversions.ErrChanged):
-		return exitWorkLeft
+		return exit.WorkLeft
 	case errors.Is(err, retire.ErrNotMoved):
-		return exitFailures
+		return exit.Failures
 	}
 	return codeOf(err)
 }
@@ -280,11 +283,11 @@ func (r *retirement) explain(err error) error {
 	if !errors.As(err, &refused) {
 		return err
 	}
-	code := exitWorkLeft
+	code := exit.WorkLeft
 	if refused.Reason == retire.UnknownVersion || refused.Reason == retire.NotStranded {
-		code = exitError
+		code = exit.Error
 	}
-	return hintedCode(err, refused.Try, code)
+	return exit.TryCode(err, refused.Try, code)
 }
 
 // settle waits until every API server has known a generation of the definition for the settle time.

@@ -8,13 +8,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/checkpoint"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
@@ -71,7 +79,7 @@ func (r *retirement) gather(ctx context.Context) (err error) {
 	count, owners, err := objects.Look(ctx, version)
 	switch {
 	case errors.Is(err, retire.ErrUnreadable):
-		r.facts.Unreadable = oneLine(err).Error()
+		r.facts.Unreadable = exit.OneLine(err).Error()
 	case err != nil:
 		return r.unlisted(err)
 	default:
@@ -83,17 +91,17 @@ func (r *retirement) gather(ctx context.Context) (err error) {
 // unlisted says what to try where the objects cannot be listed.
 func (r *retirement) unlisted(err error) error {
 	if !apierrors.IsForbidden(err) {
-		return hintedCode(err, r.again(r.facts.Definition.Metadata.Name), codeOf(err))
+		return exit.TryCode(err, r.again(r.facts.Definition.Metadata.Name), codeOf(err))
 	}
 	lacking := access.ForbiddenError{Permission: access.Permission{
 		Verb: "list", Resource: r.resource.GroupResource, Namespaced: r.facts.Definition.Spec.Scope == "Namespaced",
 	}}
-	return hinted(err, lacking.Try())
+	return exit.Try(err, lacking.Try())
 }
 
 // migrating reports whether another process of this machine migrates a resource.
 func (m *migration) migrating(resource schema.GroupResource) (bool, error) {
-	return checkpointFileIn(m.flags.dir, m.cluster, resource.String()).locked()
+	return checkpoint.In(m.flags.dir, m.cluster, resource.String()).Locked()
 }
 
 // running names the migrations of a resource that others are carrying out.
@@ -105,14 +113,14 @@ func (m *migration) running(ctx context.Context, resource inventory.Resource) (n
 		names = append(names, retire.ThisMachine)
 	}
 	var list v1alpha1.StorageVersionMigrationList
-	q := &requests{env: m.env, client: m.client}
-	err = q.send(ctx, q.client.Get().AbsPath(requestsPath), &list)
+	q := m.env.records(&rest.Config{}, m.client)
+	err = q.Send(ctx, q.REST.Get().AbsPath(records.MigrationsPath), &list)
 	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-		return nil, q.explain("list StorageVersionMigrations", err)
+		return nil, q.Explain("list StorageVersionMigrations", err)
 	}
-	for _, request := range matches(list.Items, isAbout(resource)) {
-		if holds(&request, v1alpha1.ConditionRunning) {
-			names = append(names, requestsName+request.Name)
+	for _, request := range records.Matches(list.Items, records.IsAbout(resource)) {
+		if records.Holds(&request, v1alpha1.ConditionRunning) {
+			names = append(names, records.MigrationPrefix+request.Name)
 		}
 	}
 	return names, nil
@@ -141,4 +149,64 @@ func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.
 		Stopped: stopped,
 		Tell:    func(s retire.Step) { fmt.Fprintf(r.env.Err, "%s: %s\n", s.Name, s.What) },
 	}
+}
+
+// begun is what this machine keeps of retirements: nothing in a cluster tells a version that was removed from one that
+// was never there, and the same command, given again, is to find the one done and to refuse the other.
+type begun struct {
+	// UID is that of the definition.
+	UID types.UID `json:"uid"`
+	// Versions are those whose retirement was begun.
+	Versions []string `json:"versions"`
+}
+
+// lock keeps other processes of this machine from retiring a version of the same resource. A dry run only looks whether
+// one does: it writes nothing here either, and works where nothing can be written.
+func (r *retirement) lock() (unlock func(), err error) {
+	name := "retire-" + r.resource.GroupResource.String()
+	if r.flags.dryRun {
+		r.place, unlock = checkpoint.In(r.flags.migrate.dir, r.cluster, name), func() {}
+		var locked bool
+		if locked, err = r.place.Locked(); locked {
+			err = checkpoint.ErrLocked
+		}
+	} else if r.place, err = checkpoint.New(r.flags.migrate.dir, r.cluster, name); err == nil {
+		unlock, err = r.place.Lock()
+	}
+	if errors.Is(err, checkpoint.ErrLocked) {
+		return nil, exit.TryCode(fmt.Errorf("another kube-migrator of this machine is retiring a version of %s",
+			r.resource.GroupResource),
+			r.env.name+" plan "+r.resource.GroupResource.String(), exit.WorkLeft)
+	}
+	return unlock, err
+}
+
+// recall reads which retirements were begun.
+func (r *retirement) recall() error {
+	var b begun
+	if _, err := r.place.Read(&b); err != nil {
+		try := "rm " + arg.Quoted(r.place.Path())
+		if unread := (*fs.PathError)(nil); errors.As(err, &unread) {
+			try = "ls -ld " + arg.Quoted(r.place.Path()) // what it says may be right
+		}
+		return exit.Try(fmt.Errorf("read what was begun: %w", err), try)
+	}
+	if b.UID == r.facts.Definition.Metadata.UID {
+		r.facts.Begun = b.Versions
+	}
+	return nil
+}
+
+// remember notes that the retirement of the version is begun.
+func (r *retirement) remember() error {
+	version := r.flags.intent.Version
+	if slices.Contains(r.facts.Begun, version) {
+		return nil
+	}
+	err := r.place.Write(begun{UID: r.facts.Definition.Metadata.UID,
+		Versions: append(slices.Clone(r.facts.Begun), version)})
+	if err != nil {
+		return fmt.Errorf("note what is begun: %w", err)
+	}
+	return nil
 }

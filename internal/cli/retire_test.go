@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/checkpoint"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
@@ -88,11 +90,11 @@ func TestADryRunKeepsNothingOnThisMachine(t *testing.T) {
 
 func TestAnotherMigrationOfThisMachineIsSeen(t *testing.T) {
 	r := retiring(t, t.TempDir())
-	place, err := newCheckpointFile(r.flags.migrate.dir, r.cluster, r.resource.GroupResource.String())
+	place, err := checkpoint.New(r.flags.migrate.dir, r.cluster, r.resource.GroupResource.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := place.lock()
+	unlock, err := place.Lock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,15 +122,15 @@ func TestABrokenNoteOfWhatWasBegunComesWithTheCommandThatRemovesIt(t *testing.T)
 		t.Fatal(err)
 	}
 	defer unlock()
-	known := (*userError)(nil)
-	if err := r.recall(); !errors.As(err, &known) || known.hint != "rm '"+path+"'" {
+	known := (*exit.Hint)(nil)
+	if err := r.recall(); !errors.As(err, &known) || known.Command() != "rm '"+path+"'" {
 		t.Errorf("%v with the hint %+v, want rm", err, known)
 	}
 
 	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.recall(); !errors.As(err, &known) || known.hint != "ls -ld '"+path+"'" {
+	if err := r.recall(); !errors.As(err, &known) || known.Command() != "ls -ld '"+path+"'" {
 		t.Errorf("what cannot be read: %v with the hint %+v, want ls", err, known)
 	}
 }
@@ -149,9 +151,9 @@ func TestWhatToTryWhereObjectsCannotBeListedDependsOnWhy(t *testing.T) {
 			"kube-migrator retire widgets.demo.example.com --dry-run=true --version=v1"},
 	} {
 		r.facts.Definition.Spec.Scope = test.scope
-		known := (*userError)(nil)
-		if err := r.unlisted(fmt.Errorf("list: %w", test.err)); !errors.As(err, &known) || known.hint != test.want ||
-			known.code != exitError {
+		known := (*exit.Hint)(nil)
+		if err := r.unlisted(fmt.Errorf("list: %w", test.err)); !errors.As(err, &known) || known.Command() != test.want ||
+			known.Code() != exit.Error {
 			t.Errorf("%s: %+v, want the hint %s", name, known, test.want)
 		}
 	}
@@ -162,13 +164,13 @@ func TestTheExitCodeOfARetirementSaysWhy(t *testing.T) {
 		err  error
 		want int
 	}{
-		{&refusal.Error{Reason: retire.Changed}, exitWorkLeft},
-		{fmt.Errorf("prune: %w", storedversions.ErrChanged), exitWorkLeft},
-		{fmt.Errorf("%w: 3", retire.ErrNotMoved), exitFailures},
-		{fmt.Errorf("%w: 3", migrate.ErrObjectsFailed), exitFailures},
-		{migrate.ErrNotProven, exitUndetermined},
-		{migrate.ErrStopped, exitInterrupted},
-		{errors.New("anything else"), exitError},
+		{&refusal.Error{Reason: retire.Changed}, exit.WorkLeft},
+		{fmt.Errorf("prune: %w", storedversions.ErrChanged), exit.WorkLeft},
+		{fmt.Errorf("%w: 3", retire.ErrNotMoved), exit.Failures},
+		{fmt.Errorf("%w: 3", migrate.ErrObjectsFailed), exit.Failures},
+		{migrate.ErrNotProven, exit.Undetermined},
+		{migrate.ErrStopped, exit.Interrupted},
+		{errors.New("anything else"), exit.Error},
 	} {
 		if got := retireCode(test.err); got != test.want {
 			t.Errorf("%v: exit code %d, want %d", test.err, got, test.want)

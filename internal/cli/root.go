@@ -18,31 +18,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // what a kubeconfig may ask for
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
-
-// Streams is where a command reads and writes.
-type Streams struct {
-	In  io.Reader
-	Out io.Writer // data
-	Err io.Writer // everything else
-}
-
-// environment is what every command needs.
-type environment struct {
-	// Streams show what is written to Out and Err as text and nothing else: names and messages are those of others
-	// (package printable).
-	Streams
-	// outTerminal and errTerminal are Out and Err where these are terminals, for what moves the cursor or has colors;
-	// else nil.
-	outTerminal, errTerminal *os.File
-	// name is how the user called us: "kube-migrator", or "kubectl migrator" as a plugin.
-	name       string
-	kubeconfig *clientcmd.ClientConfigLoadingRules
-	overrides  *clientcmd.ConfigOverrides
-}
 
 // Run runs the command line args, whose first element is the program's own name, and returns the exit code.
 func Run(ctx context.Context, args []string, streams Streams) int {
@@ -54,7 +34,7 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 	root := newRoot(env)
 	root.SetArgs(args[1:])
 	command, err := root.ExecuteContextC(ctx)
-	return env.finish(command, err)
+	return exit.Report(env.Err, command, err)
 }
 
 // terminal returns w where it is one, else nil.
@@ -91,7 +71,7 @@ Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determin
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
-		return usageError(command, flagError(err))
+		return exit.Usage(command, arg.ParseError(err))
 	})
 	env.addClusterFlags(root.PersistentFlags())
 	root.AddCommand(

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 )
@@ -22,9 +24,9 @@ import (
 // steering is one of pause, resume and cancel.
 type steering struct {
 	// act asks for it, and returns what to say of the migration.
-	act func(ctx context.Context, q *requests, m *v1alpha1.StorageVersionMigration) (done string, err error)
+	act func(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (done string, err error)
 	// everything is what --all does first, beside the migrations that there are; nil: nothing.
-	everything func(ctx context.Context, q *requests) error
+	everything func(ctx context.Context, q *records.Client) error
 	// note is for people, when all is done; noteAll takes its place with --all.
 	note, noteAll string
 }
@@ -34,7 +36,7 @@ func newPauseCommand(env *environment) *cobra.Command {
 	pause := steering{
 		act: setState(v1alpha1.StatePaused, "paused"), note: note,
 		noteAll:    note + "\nThe controller requests no further migration until: " + env.name + " resume --all",
-		everything: func(ctx context.Context, q *requests) error { return install.Pause(ctx, q.client, time.Now()) },
+		everything: func(ctx context.Context, q *records.Client) error { return install.Pause(ctx, q.REST, time.Now()) },
 	}
 	return newSteeringCommand(env, pause, &cobra.Command{
 		Use:   "pause [RESOURCE…]",
@@ -54,7 +56,7 @@ is carried out.`,
 func newResumeCommand(env *environment) *cobra.Command {
 	resume := steering{
 		act:        setState(v1alpha1.StateActive, "resumed"),
-		everything: func(ctx context.Context, q *requests) error { return install.Resume(ctx, q.client) },
+		everything: func(ctx context.Context, q *records.Client) error { return install.Resume(ctx, q.REST) },
 	}
 	return newSteeringCommand(env, resume, &cobra.Command{
 		Use:   "resume [RESOURCE…]",
@@ -100,12 +102,12 @@ that one. The command returns when the API server has taken it.
 
 Exit codes: 0 taken, 1 error.`
 	command.Flags().BoolVar(&all, "all", false, "Every StorageVersionMigration in the cluster")
-	outputVar(command.Flags(), &output, render.Text, render.Name, render.JSON, render.YAML)
+	arg.Output(command.Flags(), &output, render.Text, render.Name, render.JSON, render.YAML)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if len(args) == 0 && !all {
-			return missing(command, resource, "all")
+			return arg.Missing(command, arg.Resource, "all")
 		}
-		if err := exclusive(command, resource, "all"); err != nil {
+		if err := arg.Exclusive(command, arg.Resource, "all"); err != nil {
 			return err
 		}
 		return env.steer(command, args, s, output)
@@ -116,16 +118,16 @@ Exit codes: 0 taken, 1 error.`
 // steer does the same to each. One that fails does not keep the others from it.
 func (env *environment) steer(command *cobra.Command, words []string, s steering, output render.Format) error {
 	ctx := command.Context()
-	q, err := env.requests()
+	q, err := env.connect()
 	if err != nil {
 		return err
 	}
-	chosen, err := q.list(ctx)
+	chosen, err := q.List(ctx)
 	if err != nil {
 		return err
 	}
 	if len(words) > 0 {
-		if chosen, err = q.find(ctx, command, words, chosen); err != nil {
+		if chosen, err = q.Find(ctx, command, words, chosen); err != nil {
 			return err
 		}
 	}
@@ -135,9 +137,9 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 		// First: what the controller requests from now on it pauses itself, and what it has requested before is found
 		// below.
 		if err := s.everything(ctx, q); err != nil {
-			problems = append(problems, q.explain(command.Name()+" what the controller requests later", err))
+			problems = append(problems, q.Explain(command.Name()+" what the controller requests later", err))
 		}
-		if chosen, err = q.list(ctx); err != nil {
+		if chosen, err = q.List(ctx); err != nil {
 			return err
 		}
 	}
@@ -147,7 +149,7 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 			steered[left[i].UID] = true
 			done, err := s.act(ctx, q, &left[i])
 			if err != nil {
-				problems = append(problems, q.explain(command.Name()+" "+left[i].Name, err))
+				problems = append(problems, q.Explain(command.Name()+" "+left[i].Name, err))
 				continue
 			}
 			now = append(now, left[i])
@@ -159,11 +161,11 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 			}
 		}
 		if left = nil; len(words) == 0 { // all: also what the controller has asked for meanwhile
-			listed, err := q.list(ctx)
+			listed, err := q.List(ctx)
 			if err != nil {
 				return err
 			}
-			left = matches(listed, func(m *v1alpha1.StorageVersionMigration) bool { return !steered[m.UID] })
+			left = records.Matches(listed, func(m *v1alpha1.StorageVersionMigration) bool { return !steered[m.UID] })
 		}
 	}
 	if err := env.writeMigrations(output, now); err != nil {
@@ -186,27 +188,24 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 }
 
 // setState returns the act of setting spec.state. What was cancelled stays so until it is requested again.
-func setState(
-	state v1alpha1.State,
-	done string,
-) func(context.Context, *requests, *v1alpha1.StorageVersionMigration) (string, error) {
-	return func(ctx context.Context, q *requests, m *v1alpha1.StorageVersionMigration) (string, error) {
+func setState(state v1alpha1.State, done string) func(context.Context, *records.Client, *v1alpha1.StorageVersionMigration) (string, error) {
+	return func(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (string, error) {
 		switch m.Spec.State {
 		case state:
 			return "was " + done + " already", nil
 		case v1alpha1.StateCancelled:
-			return "is cancelled, and stays so until " + q.env.name + " request " + resourceOf(m).String(), nil
+			return "is cancelled, and stays so until " + q.Program + " request " + records.ResourceOf(m).String(), nil
 		case v1alpha1.StateActive, v1alpha1.StatePaused:
 		}
-		err := insist(ctx, func() error {
-			patched, err := q.patch(ctx, m, map[string]any{"state": state})
+		err := records.Insist(ctx, func() error {
+			patched, err := q.Patch(ctx, m, map[string]any{"state": state})
 			if err == nil {
 				*m = *patched
 			}
 			if !apierrors.IsConflict(err) {
 				return err
 			}
-			now, again := q.get(ctx, m.Name)
+			now, again := q.Get(ctx, m.Name)
 			if again != nil {
 				return again
 			}
@@ -220,7 +219,7 @@ func setState(
 	}
 }
 
-func cancelOne(ctx context.Context, q *requests, m *v1alpha1.StorageVersionMigration) (string, error) {
+func cancelOne(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (string, error) {
 	if m.Status.CompletedGeneration >= max(1, m.Spec.Generation) {
 		return "has succeeded: there is nothing to cancel", nil
 	}

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
 	"github.com/spf13/cobra"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 )
@@ -42,7 +44,7 @@ it is gone. A namespace that existed before install is never removed.
 Running it again is safe. Exit codes: 0 done, or nothing to remove; 1 error; 130 interrupted.`,
 		Example: `  kube-migrator uninstall
   kube-migrator uninstall --purge --dry-run=client`,
-		Args: noArguments,
+		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return env.interruptible(command.Context(), func(ctx context.Context, gentle <-chan struct{}) error {
 				ctx, stop := untilInterrupted(ctx, gentle)
@@ -55,9 +57,9 @@ Running it again is safe. Exit codes: 0 done, or nothing to remove; 1 error; 130
 		"Remove the state as well: the CRDs with all their objects, and the namespace")
 	dryRunVar(command.Flags(), &f.dryRun, "show what would be removed",
 		"let the API server check it and remove nothing")
-	durationVar(command.Flags(), &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond,
+	arg.Duration(command.Flags(), &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond,
 		"How long to wait for each object")
-	outputVar(command.Flags(), &f.output, render.Text, render.JSON, render.YAML)
+	arg.Output(command.Flags(), &f.output, render.Text, render.JSON, render.YAML)
 	return command
 }
 
@@ -70,19 +72,19 @@ func (env *environment) uninstall(ctx context.Context, command *cobra.Command, f
 	if err != nil {
 		return err
 	}
-	shown := env.changes(f.output, f.dryRun)
+	shown := render.NewChanges(env.Out, f.output, f.dryRun)
 	removal := &install.Removal{
 		Client: client, Mode: mode(f.dryRun), Purge: f.purge, Timeout: f.timeout, Progress: env.waiting,
-		Report: shown.add,
+		Report: shown.Add,
 	}
 	err = removal.Run(ctx)
-	if failure := shown.end(err); failure != nil {
+	if failure := shown.End(err); failure != nil {
 		return failure
 	}
 	if err != nil {
 		return env.explainInstall(ctx, command, "", err)
 	}
-	if len(shown.report.Changes) == 0 {
+	if shown.Len() == 0 {
 		fmt.Fprintln(env.Err, "Nothing to remove.")
 	}
 	if f.purge {

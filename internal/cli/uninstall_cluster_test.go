@@ -13,13 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
 func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 	t.Parallel()
 	i := newInstaller(t, testbed.Options{})
-	i.run(exitDone, "install", "--wait=false")
+	i.run(exit.Done, "install", "--wait=false")
 	post(t, i.client, "/apis/migration.k8s.io/v1alpha1/storageversionmigrations",
 		`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"secrets"},"spec":{"resource":{"version":"v1","resource":"secrets"}}}`)
 	for path, body := range map[string]string{
@@ -43,7 +44,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 	t.Run("a dry run removes nothing", func(t *testing.T) {
 		i.t = t
 		for _, mode := range []string{"client", "server"} {
-			out, _ := i.run(exitDone, "uninstall", "--purge", "--dry-run="+mode)
+			out, _ := i.run(exit.Done, "uninstall", "--purge", "--dry-run="+mode)
 			if got := outcomes(out); got["deleted"] != objects+3 {
 				t.Errorf("--dry-run=%s reports %v:\n%s", mode, got, out)
 			}
@@ -54,7 +55,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 	})
 	t.Run("permissions go first and state stays", func(t *testing.T) {
 		i.t = t
-		out, notes := i.run(exitDone, "uninstall")
+		out, notes := i.run(exit.Done, "uninstall")
 		lines := strings.Split(out, "\n")
 		for n, line := range lines[:7] {
 			if !strings.Contains(line, "Binding") {
@@ -95,14 +96,14 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 	})
 	t.Run("a second time there is nothing to remove", func(t *testing.T) {
 		i.t = t
-		out, notes := i.run(exitDone, "uninstall")
+		out, notes := i.run(exit.Done, "uninstall")
 		if out != "" || !strings.HasPrefix(notes, "Nothing to remove.\nState stays: ") {
 			t.Errorf("stdout %q, stderr %q", out, notes)
 		}
 	})
 	t.Run("what the installation goes on from is still there", func(t *testing.T) {
 		i.t = t
-		if out, _ := i.run(exitDone, "install", "--wait=false"); outcomes(out)["unchanged"] != 4 ||
+		if out, _ := i.run(exit.Done, "install", "--wait=false"); outcomes(out)["unchanged"] != 4 ||
 			outcomes(out)["created"] != objects-4 {
 			t.Errorf("reports\n%s", out)
 		}
@@ -112,7 +113,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 		const pods = "/api/v1/namespaces/kube-migrator/pods"
 		post(t, i.client, pods, `{"metadata":{"name":"stranger"},"spec":{"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},
 			"containers":[{"name":"c","image":"x","securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}`)
-		out, problem := i.run(exitError, "uninstall", "--purge")
+		out, problem := i.run(exit.Error, "uninstall", "--purge")
 		if out != "" || !strings.Contains(problem, "holds the pod stranger") {
 			t.Errorf("stdout %q, stderr %q", out, problem)
 		}
@@ -124,7 +125,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 		i.t = t
 		const claims = "/api/v1/namespaces/kube-migrator/persistentvolumeclaims"
 		post(t, i.client, claims, `{"metadata":{"name":"theirs"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
-		out, problem := i.run(exitError, "uninstall", "--purge")
+		out, problem := i.run(exit.Error, "uninstall", "--purge")
 		if out != "" || !strings.Contains(problem, "holds the PersistentVolumeClaim theirs") {
 			t.Errorf("stdout %q, stderr %q", out, problem)
 		}
@@ -138,7 +139,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 	})
 	t.Run("without kube-controller-manager the wait ends with what is known", func(t *testing.T) {
 		i.t = t
-		_, problem := i.run(exitError, "uninstall", "--purge", "--timeout=3s")
+		_, problem := i.run(exit.Error, "uninstall", "--purge", "--timeout=3s")
 		if !strings.Contains(problem, "error: not within 3s: everything of the kind Namespace is deleted; at last: "+
 			"kube-migrator is being deleted") {
 			t.Errorf("stderr %q", problem)
@@ -146,7 +147,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 	})
 	t.Run("nothing is installed into a namespace that is being deleted", func(t *testing.T) {
 		i.t = t
-		out, problem := i.run(exitError, "install", "--wait=false")
+		out, problem := i.run(exit.Error, "install", "--wait=false")
 		want := "error: the Namespace kube-migrator is being deleted\nTry: kubectl get namespaces kube-migrator\n"
 		if out != "" || problem != want {
 			t.Errorf("stdout %q, stderr %q, want %q", out, problem, want)
@@ -155,11 +156,11 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 	t.Run("purge leaves nothing", func(t *testing.T) {
 		i.t = t
 		i.startControllerManager()
-		i.run(exitDone, "uninstall", "--purge", "--timeout=1m")
+		i.run(exit.Done, "uninstall", "--purge", "--timeout=1m")
 		if left := i.installed(); len(left) > 0 {
 			t.Errorf("left %v", left)
 		}
-		if _, notes := i.run(exitDone, "uninstall", "--purge"); notes != "Nothing to remove.\n" {
+		if _, notes := i.run(exit.Done, "uninstall", "--purge"); notes != "Nothing to remove.\n" {
 			t.Errorf("the second time: %q", notes)
 		}
 	})

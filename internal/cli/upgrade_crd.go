@@ -11,15 +11,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/crdupgrade"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
@@ -73,7 +78,7 @@ agree or the evidence is too weak, 4 some objects could not be rewritten or move
 		Example: `  kube-migrator upgrade-crd -f crds.yaml --dry-run
   kube-migrator upgrade-crd -f config/crd/
   kustomize build https://github.com/kubernetes-sigs/gateway-api/config/crd | kube-migrator upgrade-crd -f -`,
-		Args: noArguments,
+		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := f.check(command); err != nil {
 				return err
@@ -97,19 +102,19 @@ func (f *upgradeCRDFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.dryRun, "dry-run", false,
 		"Show the steps, let the API server check the first write, and change nothing")
 	f.migrate.addSweep(flags)
-	outputVar(flags, &f.output, render.Text, render.JSON, render.YAML)
+	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
 // check refuses what cannot be meant before anything is sent.
 func (f *upgradeCRDFlags) check(command *cobra.Command) error {
 	switch {
 	case len(f.files) == 0:
-		return missing(command, "filename")
+		return arg.Missing(command, "filename")
 	case f.manager == "":
-		return invalidValue(command, "field-manager", "", "a name")
+		return arg.Invalid(command, "field-manager", "", "a name")
 	}
 	// The CRD is pruned in a step of its own. Resources are not selected.
-	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume, f.migrate.selection.all = dryRunNone, true, true, true
+	f.migrate.dryRun, f.migrate.keep, f.migrate.options.Resume, f.migrate.selection.All = dryRunNone, true, true, true
 	return f.migrate.check(command)
 }
 
@@ -168,11 +173,11 @@ func (env *environment) readUpgrades(command *cobra.Command, files []string) ([]
 	for _, object := range objects {
 		next, err := crdupgrade.Parse(object.From, object.JSON)
 		if err != nil {
-			return nil, usageError(command, fmt.Errorf("%s: %w", object.From, err))
+			return nil, exit.Usage(command, fmt.Errorf("%s: %w", object.From, err))
 		}
 		same := func(u *crdupgrade.Upgrade) bool { return u.Next.Name() == next.Name() }
 		if i := slices.IndexFunc(all, same); i >= 0 {
-			return nil, usageError(command, fmt.Errorf("%s is in %s and in %s: give one of them", next.Name(),
+			return nil, exit.Usage(command, fmt.Errorf("%s is in %s and in %s: give one of them", next.Name(),
 				all[i].Next.From, next.From))
 		}
 		all = append(all, &crdupgrade.Upgrade{Next: next})
@@ -279,13 +284,13 @@ func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventor
 
 // recorded reports whether a controller keeps a StorageState of the resource.
 func (u *crdUpgrade) recorded(ctx context.Context, r inventory.Resource) (bool, error) {
-	q := &requests{env: u.env, client: u.client}
-	path, err := apipath.Join(statesPath, r.GroupResource.String())
+	q := u.env.records(&rest.Config{}, u.client)
+	path, err := apipath.Join(records.StatesPath, r.GroupResource.String())
 	if err != nil {
 		return false, err
 	}
 	var state v1alpha1.StorageState
-	err = q.send(ctx, q.client.Get().AbsPath(path), &state)
+	err = q.Send(ctx, q.REST.Get().AbsPath(path), &state)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return false, nil
 	}
@@ -295,21 +300,21 @@ func (u *crdUpgrade) recorded(ctx context.Context, r inventory.Resource) (bool, 
 // wanted names the migrations of the resource that a controller carries out, or is to; none where no controller has
 // written anything for so long that perhaps none runs.
 func (u *crdUpgrade) wanted(ctx context.Context, r inventory.Resource) (names []string, err error) {
-	q := &requests{env: u.env, client: u.client}
+	q := u.env.records(&rest.Config{}, u.client)
 	var list v1alpha1.StorageVersionMigrationList
-	err = q.send(ctx, q.client.Get().AbsPath(requestsPath), &list)
+	err = q.Send(ctx, q.REST.Get().AbsPath(records.MigrationsPath), &list)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, q.explain("list StorageVersionMigrations", err)
+		return nil, q.Explain("list StorageVersionMigrations", err)
 	}
 	if untouched(list.Items, time.Now()) >= longQuiet {
 		return nil, nil
 	}
-	for _, m := range matches(list.Items, isAbout(r)) {
+	for _, m := range records.Matches(list.Items, records.IsAbout(r)) {
 		if isWanted(&m) {
-			names = append(names, requestsName+m.Name)
+			names = append(names, records.MigrationPrefix+m.Name)
 		}
 	}
 	return names, nil
@@ -317,14 +322,14 @@ func (u *crdUpgrade) wanted(ctx context.Context, r inventory.Resource) (names []
 
 // show writes what became of each CRD, and returns the exit code as an error.
 func (u *crdUpgrade) show() error {
-	code := exitDone
+	code := exit.Done
 	for _, one := range u.all {
 		err := one.Err
 		if err == nil && !one.Finished && !u.flags.dryRun {
 			err = migrate.ErrStopped
 		}
 		u.report.Conclude(one, err, u.next(err))
-		code = worse(code, upgradeCRDCode(err))
+		code = exit.Worse(code, upgradeCRDCode(err))
 	}
 	var err error
 	if u.flags.output == render.Text {
@@ -335,8 +340,8 @@ func (u *crdUpgrade) show() error {
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	if code != exitDone {
-		return exitCode(code)
+	if code != exit.Done {
+		return exit.Code(code)
 	}
 	return nil
 }
@@ -360,7 +365,7 @@ func (u *crdUpgrade) next(err error) string {
 // upgradeCRDCode is the exit code that an error about one CRD stands for.
 func upgradeCRDCode(err error) int {
 	if refused := (*refusal.Error)(nil); errors.As(err, &refused) {
-		return exitWorkLeft
+		return exit.WorkLeft
 	}
 	return retireCode(err)
 }

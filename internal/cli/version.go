@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 )
 
@@ -46,7 +49,7 @@ func newVersionCommand(env *environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Show which build this is",
-		Args:  noArguments,
+		Args:  arg.None,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			if output != render.Text {
@@ -56,6 +59,32 @@ func newVersionCommand(env *environment) *cobra.Command {
 			return err
 		},
 	}
-	outputVar(command.Flags(), &output, render.Text, render.JSON, render.YAML)
+	arg.Output(command.Flags(), &output, render.Text, render.JSON, render.YAML)
 	return command
+}
+
+func newCompletionCommand(env *environment) *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:       "completion SHELL",
+		Short:     "Print the completion script of a shell",
+		Long:      "Print the completion script of a shell: " + strings.Join(shells, ", ") + ".",
+		Example:   "  source <(kube-migrator completion bash)",
+		ValidArgs: shells,
+		Args:      arg.One("SHELL"),
+		RunE: func(command *cobra.Command, args []string) error {
+			root := command.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(env.Out, true)
+			case "zsh":
+				return root.GenZshCompletion(env.Out)
+			case "fish":
+				return root.GenFishCompletion(env.Out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(env.Out)
+			}
+			return exit.Usage(command, arg.Unknown(shells).Of("SHELL", args[0]))
+		},
+	}
 }

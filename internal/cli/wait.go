@@ -19,6 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 )
@@ -43,15 +46,15 @@ Exit codes: 0 all succeeded, 1 error, 2 not finished within --timeout, 3 one was
 		Example: `  kube-migrator request widgets && kube-migrator wait widgets --timeout 10m`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return missing(command, resource)
+				return arg.Missing(command, arg.Resource)
 			}
 			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			return interruptedOr(ctx, env.wait(ctx, command, args, timeout, output))
 		},
 	}
-	durationVar(command.Flags(), &timeout, "timeout", 0, 0, "How long to wait (0: indefinitely)")
-	outputVar(command.Flags(), &output, render.Text, render.Name, render.JSON, render.YAML)
+	arg.Duration(command.Flags(), &timeout, "timeout", 0, 0, "How long to wait (0: indefinitely)")
+	arg.Output(command.Flags(), &output, render.Text, render.Name, render.JSON, render.YAML)
 	return command
 }
 
@@ -72,16 +75,16 @@ type awaited struct {
 
 func (env *environment) wait(ctx context.Context, command *cobra.Command, words []string, timeout time.Duration,
 	output render.Format) error {
-	q, err := env.requests()
+	q, err := env.connect()
 	if err != nil {
 		return err
 	}
-	o := &observer{requests: q, command: command}
-	all, err := o.list(ctx)
+	o := &observer{env: env, Client: q, command: command}
+	all, err := o.List(ctx)
 	if err != nil {
 		return err
 	}
-	chosen, err := o.find(ctx, command, words, all)
+	chosen, err := o.Find(ctx, command, words, all)
 	if err != nil {
 		return err
 	}
@@ -140,7 +143,7 @@ func (o *observer) records(ctx context.Context, waiting []awaited,
 		}
 		reading, cancel := context.WithTimeout(ctx, pollDeadline)
 		defer cancel()
-		states, _, _ := o.readStates(reading) // nil: not readable
+		states, _, _ := o.ReadStates(reading) // nil: not readable
 		return states
 	}
 	return nil
@@ -159,7 +162,7 @@ func find(all []v1alpha1.StorageVersionMigration, uid types.UID) *v1alpha1.Stora
 // serves the same objects; nil: there is none.
 func recordOf(m *v1alpha1.StorageVersionMigration,
 	states map[schema.GroupResource]*v1alpha1.StorageStateStatus) *v1alpha1.StorageStateStatus {
-	r := resourceOf(m)
+	r := records.ResourceOf(m)
 	if s := states[r]; s != nil {
 		return s
 	}
@@ -205,7 +208,7 @@ func (o *observer) again(ctx context.Context) ([]v1alpha1.StorageVersionMigratio
 			return nil, err
 		}
 		listing, cancel := context.WithTimeout(ctx, pollDeadline)
-		all, err := o.list(listing)
+		all, err := o.List(listing)
 		cancel()
 		if ended := ctx.Err(); err != nil && ended != nil {
 			return nil, ended
@@ -241,8 +244,8 @@ func timedOut(limited context.Context, env *environment, waiting []awaited, time
 	if len(left) == 0 {
 		return nil
 	}
-	return hintedCode(fmt.Errorf("not finished within %v: %s", timeout, few(left)), env.name+" progress -w "+
-		strings.Join(left[:min(5, len(left))], " "), exitWorkLeft)
+	return exit.TryCode(fmt.Errorf("not finished within %v: %s", timeout, few(left)), env.name+" progress -w "+
+		strings.Join(left[:min(5, len(left))], " "), exit.WorkLeft)
 }
 
 // check tells of what has ended since the last time; finished where nothing is left to wait for.
@@ -265,8 +268,8 @@ func (env *environment) check(
 			continue
 		}
 		if m == nil {
-			return false, hintedCode(fmt.Errorf("%s was deleted", w.name), env.name+" request "+
-				w.name, exitUndetermined)
+			return false, exit.TryCode(fmt.Errorf("%s was deleted", w.name), env.name+" request "+
+				w.name, exit.Undetermined)
 		}
 		w.last = *m
 		switch {
@@ -279,18 +282,18 @@ func (env *environment) check(
 				return false, err
 			}
 			continue
-		case holds(m, v1alpha1.ConditionFailed) && m.Status.Run.Generation >= w.generation:
+		case records.Holds(m, v1alpha1.ConditionFailed) && m.Status.Run.Generation >= w.generation:
 			return false, env.failed(m, output)
 		case m.Spec.State == v1alpha1.StateCancelled:
-			return false, hintedCode(fmt.Errorf("%s is cancelled", w.name), env.name+" request "+
-				w.name, exitUndetermined)
+			return false, exit.TryCode(fmt.Errorf("%s is cancelled", w.name), env.name+" request "+
+				w.name, exit.Undetermined)
 		case m.Spec.State == v1alpha1.StatePaused && !w.toldPaused:
 			w.toldPaused = true
 			fmt.Fprintf(env.Err, "%s is paused: waiting for %s resume %s\n", w.name, env.name, w.name)
 		}
 		if m.Status.State == v1alpha1.PhaseWaiting && m.Status.Summary != w.told {
 			w.told = m.Status.Summary
-			fmt.Fprintf(env.Err, "%s: %s\n", w.name, oneLine(errors.New(w.told)))
+			fmt.Fprintf(env.Err, "%s: %s\n", w.name, exit.OneLine(errors.New(w.told)))
 		}
 		finished = false
 	}
@@ -310,12 +313,12 @@ func (env *environment) tellSuccess(w *awaited, output render.Format) error {
 // failed shows how a migration failed.
 func (env *environment) failed(m *v1alpha1.StorageVersionMigration, output render.Format) error {
 	if output != render.Text {
-		return exitCode(exitFailures) // the object tells
+		return exit.Code(exit.Failures) // the object tells
 	}
 	row := rowOf(m, m.Name)
-	row.Why = messageOf(m, v1alpha1.ConditionFailed)
+	row.Why = records.MessageOf(m, v1alpha1.ConditionFailed)
 	if err := row.WriteFailure(env.Out); err != nil {
 		return fmt.Errorf("write failures: %w", err)
 	}
-	return exitCode(exitFailures)
+	return exit.Code(exit.Failures)
 }

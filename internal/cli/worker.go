@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -25,7 +27,7 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:    "worker",
 		Short:  "Carry out runs of StorageVersionMigrations, one after another; the controller starts this",
-		Args:   noArguments,
+		Args:   arg.None,
 		Hidden: true,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := f.check(command); err != nil {
@@ -40,9 +42,9 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	flags.StringVar(&f.options.Namespace, "namespace", "", "Namespace of the ConfigMaps")
 	flags.StringVar(&f.options.Roster, "roster", "",
 		"Name of the ConfigMap in which the controller writes which run comes next")
-	evidenceVar(flags, &f.options.MinEvidence)
-	delayVar(flags, &f.options.SettleTime, settleTime, migrate.DefaultSettleTime, settleTimeUsage)
-	addShutdownDelay(flags, &f.options.ShutdownDelay)
+	arg.Evidence(flags, &f.options.MinEvidence)
+	arg.Delay(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, arg.SettleTimeUsage)
+	arg.ShutdownDelay(flags, &f.options.ShutdownDelay)
 	return command
 }
 
@@ -50,10 +52,10 @@ func newWorkerCommand(env *environment) *cobra.Command {
 func (f *workerFlags) check(command *cobra.Command) error {
 	for _, flag := range []string{"namespace", "roster"} {
 		if !command.Flags().Changed(flag) {
-			return missing(command, flag)
+			return arg.Missing(command, flag)
 		}
 	}
-	completeShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
+	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
 	return nil
 }
 
@@ -71,8 +73,8 @@ func (env *environment) work(ctx context.Context, gentle <-chan struct{}, f *wor
 	case err == nil:
 		return nil
 	case errors.Is(err, worker.ErrStopped):
-		return exitCode(exitError) // the log says it
+		return exit.Code(exit.Error) // the log says it
 	}
-	return hinted(err, "kubectl get configmaps --namespace="+quoted(options.Namespace)+" "+
-		quoted(options.Roster)+" -o yaml")
+	return exit.Try(err, "kubectl get configmaps --namespace="+arg.Quoted(options.Namespace)+" "+
+		arg.Quoted(options.Roster)+" -o yaml")
 }

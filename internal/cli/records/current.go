@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package records
 
 import (
 	"context"
@@ -9,44 +9,45 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
 // records is what the StorageStates of a cluster say about its resources.
-type records struct {
-	known
+type Recorded struct {
+	Known
 	upgrade.Question
 }
 
 // records reads the StorageStates. Where they cannot be read it says so, and nothing is known.
-func (q *requests) records(ctx context.Context, inv *inventory.Inventory) records {
-	s := records{known: known{inv: inv}, Question: upgrade.Question{Program: q.env.name, Now: time.Now()}}
+func (q *Client) Recorded(ctx context.Context, inv *inventory.Inventory) Recorded {
+	s := Recorded{Known: Known{Inventory: inv}, Question: upgrade.Question{Program: q.Program, Now: time.Now()}}
 	var err error
-	if s.states, s.Installed, err = q.readStates(ctx); err != nil {
-		fmt.Fprintf(q.env.Err, "Skipped: StorageStates: %v\n", oneLine(err))
+	if s.States, s.Installed, err = q.ReadStates(ctx); err != nil {
+		fmt.Fprintf(q.Notes, "Skipped: StorageStates: %v\n", exit.OneLine(err))
 	}
 	return s
 }
 
 // finding is the verdict on a resource; ok is false where no StorageState supports it.
-func (s records) finding(r inventory.Resource) (finding upgrade.Finding, ok bool) {
-	finding = s.Judge(s.of(r))
+func (s Recorded) Finding(r inventory.Resource) (finding upgrade.Finding, ok bool) {
+	finding = s.Judge(s.Of(r))
 	return finding, finding.Source == upgrade.ByStorageState
 }
 
 // isCurrent reports whether nothing is left to do about a resource: everything is proven to be stored in the version
 // that the API servers write, and its CustomResourceDefinition claims no other.
-func (s records) isCurrent(r inventory.Resource) bool {
-	finding, ok := s.finding(r)
+func (s Recorded) IsCurrent(r inventory.Resource) bool {
+	finding, ok := s.Finding(r)
 	return ok && finding.Verdict == upgrade.Safe && len(r.Stale()) == 0
 }
 
 // need is whether a resource needs to be migrated. Its StorageState knows more than its CustomResourceDefinition does,
 // unless that claims an older version: the claim remains to be removed.
-func (s records) need(r inventory.Resource, objects *inventory.Objects) inventory.Need {
+func (s Recorded) Need(r inventory.Resource, objects *inventory.Objects) inventory.Need {
 	need := r.Need(objects)
-	finding, ok := s.finding(r)
+	finding, ok := s.Finding(r)
 	if !ok || r.Problem != nil || len(r.Stale()) > 0 {
 		return need
 	}
@@ -59,12 +60,13 @@ func (s records) need(r inventory.Resource, objects *inventory.Objects) inventor
 
 // spare returns those of the chosen resources that were named or need to be migrated, and how many others there are;
 // --force spares none.
-func (s *selection) spare(chosen, named []inventory.Resource, isCurrent func(inventory.Resource) bool) (needed []inventory.Resource, spared int) {
+func (s *Selection) Spare(chosen, named []inventory.Resource,
+	isCurrent func(inventory.Resource) bool) (needed []inventory.Resource, spared int) {
 	for _, r := range chosen {
 		isNamed := slices.ContainsFunc(
 			named, func(n inventory.Resource) bool { return n.GroupResource == r.GroupResource },
 		)
-		if !s.force && !isNamed && isCurrent(r) {
+		if !s.Force && !isNamed && isCurrent(r) {
 			spared++
 		} else {
 			needed = append(needed, r)
@@ -74,15 +76,15 @@ func (s *selection) spare(chosen, named []inventory.Resource, isCurrent func(inv
 }
 
 // spareCurrent leaves out what was not named and is current, and says so.
-func (q *requests) spareCurrent(ctx context.Context, s *selection, inv *inventory.Inventory,
+func (q *Client) SpareCurrent(ctx context.Context, s *Selection, inv *inventory.Inventory,
 	chosen []inventory.Resource) ([]inventory.Resource, error) {
-	named, err := inv.FindAll(s.names)
-	if err != nil || len(named) == len(chosen) || s.force {
+	named, err := inv.FindAll(s.Names)
+	if err != nil || len(named) == len(chosen) || s.Force {
 		return chosen, err
 	}
-	needed, spared := s.spare(chosen, named, q.records(ctx, inv).isCurrent)
+	needed, spared := s.Spare(chosen, named, q.Recorded(ctx, inv).IsCurrent)
 	if spared > 0 {
-		fmt.Fprintf(q.env.Err, "Left out: %d resources that are stored in the present version as a whole; --force "+
+		fmt.Fprintf(q.Notes, "Left out: %d resources that are stored in the present version as a whole; --force "+
 			"includes them.\n", spared)
 	}
 	return needed, nil

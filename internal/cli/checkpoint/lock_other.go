@@ -3,15 +3,15 @@
 
 //go:build !unix
 
-package cli
+package checkpoint
 
 import (
 	"errors"
 	"os"
 )
 
-// errLocked: another process has the lock.
-var errLocked = errors.New("locked by another process")
+// ErrLocked says that another process has the lock.
+var ErrLocked = errors.New("locked by another process")
 
 // lockFile locks nothing where the system has no advisory locks: two runs at once are safe, but slower.
 func lockFile(*os.File) error { return nil }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package checkpoint
 
 import (
 	"os"
@@ -14,7 +14,7 @@ func FuzzCheckpointFile(f *testing.F) {
 	f.Add([]byte(`{"version":2,"resource":"widgets.demo.example.com","epoch":{"hash":"h"},"failures":[{"name":"a"}]}`))
 	f.Add([]byte(`{"version":1e99}`))
 	f.Add([]byte(`null`))
-	file, err := newCheckpointFile(f.TempDir(), "cluster", "widgets.demo.example.com")
+	file, err := New(f.TempDir(), "cluster", "widgets.demo.example.com")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 
 //go:build unix
 
-package cli
+package checkpoint
 
 import (
 	"errors"
@@ -11,13 +11,13 @@ import (
 	"syscall"
 )
 
-// errLocked: another process has the lock.
-var errLocked = errors.New("locked by another process")
+// ErrLocked says that another process has the lock.
+var ErrLocked = errors.New("locked by another process")
 
 func lockFile(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return errLocked
+		return ErrLocked
 	}
 	return err
 }

@@ -1,13 +1,18 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+// Package records reads what kube-migrator records in a cluster, StorageVersionMigrations and StorageStates, and puts
+// together what is known of each resource. It also owns which resources a command line selects.
+//
+// It decides nothing about safety: package upgrade judges the facts.
+package records
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -20,42 +25,37 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
 const (
-	requestsPath = "/apis/migration.k8s.io/v1alpha1/storageversionmigrations"
-	// requestsName is what kubectl calls one of them.
-	requestsName = "storageversionmigration.migration.k8s.io/"
+	// MigrationsPath and StatesPath are where the API server serves StorageVersionMigrations and StorageStates.
+	MigrationsPath = "/apis/migration.k8s.io/v1alpha1/storageversionmigrations"
+	StatesPath     = "/apis/migration.k8s.io/v1alpha1/storagestates"
+	// MigrationPrefix precedes the name of a StorageVersionMigration in the output of kubectl -o name.
+	MigrationPrefix = "storageversionmigration.migration.k8s.io/"
+
 	fieldManager = "kube-migrator"
 )
 
-// requests are the StorageVersionMigrations of a cluster: what the controller there is asked for.
-type requests struct {
-	env    *environment
-	config *rest.Config
-	client rest.Interface
-	// dryRun: the API server checks what is written, and forgets it.
-	dryRun bool
-}
-
-func (env *environment) requests() (*requests, error) {
-	config, err := env.config()
-	if err != nil {
-		return nil, err
-	}
-	client, err := apiserver.NewClient(config)
-	if err != nil {
-		return nil, err
-	}
-	return &requests{env: env, config: config, client: client}, nil
+// Client reads the records of a cluster, and changes the specs of its StorageVersionMigrations.
+type Client struct {
+	REST rest.Interface
+	// Host is the API server's address, for errors.
+	Host string
+	// Program is the name of the program, for the commands of errors.
+	Program string
+	// Notes receives what users should know besides the result.
+	Notes io.Writer
+	// DryRun lets the API server check what is written, and store nothing.
+	DryRun bool
 }
 
 // send sends a request and reads the answer. An error has what the API server said.
-func (q *requests) send(ctx context.Context, request *rest.Request, answer any) error {
-	if q.dryRun {
+func (q *Client) Send(ctx context.Context, request *rest.Request, answer any) error {
+	if q.DryRun {
 		request = request.Param("dryRun", metav1.DryRunAll)
 	}
 	result := request.Do(ctx)
@@ -67,45 +67,45 @@ func (q *requests) send(ctx context.Context, request *rest.Request, answer any) 
 }
 
 // list returns all of them. Where the API server does not know the API, the error says how to install it.
-func (q *requests) list(ctx context.Context) ([]v1alpha1.StorageVersionMigration, error) {
+func (q *Client) List(ctx context.Context) ([]v1alpha1.StorageVersionMigration, error) {
 	var list v1alpha1.StorageVersionMigrationList
-	if err := q.send(ctx, q.client.Get().AbsPath(requestsPath), &list); err != nil {
-		return nil, q.explain("list StorageVersionMigrations", err)
+	if err := q.Send(ctx, q.REST.Get().AbsPath(MigrationsPath), &list); err != nil {
+		return nil, q.Explain("list StorageVersionMigrations", err)
 	}
 	return list.Items, nil
 }
 
 // get returns one; nil where there is none of the name.
-func (q *requests) get(ctx context.Context, name string) (*v1alpha1.StorageVersionMigration, error) {
-	path, err := apipath.Join(requestsPath, name)
+func (q *Client) Get(ctx context.Context, name string) (*v1alpha1.StorageVersionMigration, error) {
+	path, err := apipath.Join(MigrationsPath, name)
 	if err != nil {
-		return nil, q.explain("read StorageVersionMigration", err)
+		return nil, q.Explain("read StorageVersionMigration", err)
 	}
 	var m v1alpha1.StorageVersionMigration
-	err = q.send(ctx, q.client.Get().AbsPath(path), &m)
+	err = q.Send(ctx, q.REST.Get().AbsPath(path), &m)
 	if isNoObject(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, q.explain("read "+name, err)
+		return nil, q.Explain("read "+name, err)
 	}
 	return &m, nil
 }
 
-func (q *requests) create(ctx context.Context,
+func (q *Client) Create(ctx context.Context,
 	m *v1alpha1.StorageVersionMigration) (*v1alpha1.StorageVersionMigration, error) {
 	body, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
 	var created v1alpha1.StorageVersionMigration
-	request := q.client.Post().AbsPath(requestsPath).Param("fieldManager", fieldManager).SetHeader("Content-Type",
+	request := q.REST.Post().AbsPath(MigrationsPath).Param("fieldManager", fieldManager).SetHeader("Content-Type",
 		"application/json").Body(body)
-	return &created, q.send(ctx, request, &created)
+	return &created, q.Send(ctx, request, &created)
 }
 
 // patch changes the spec of m, unless m is not any more what was read.
-func (q *requests) patch(ctx context.Context, m *v1alpha1.StorageVersionMigration,
+func (q *Client) Patch(ctx context.Context, m *v1alpha1.StorageVersionMigration,
 	spec map[string]any) (*v1alpha1.StorageVersionMigration, error) {
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion}, "spec": spec,
@@ -113,16 +113,16 @@ func (q *requests) patch(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 	if err != nil {
 		return nil, err
 	}
-	path, err := apipath.Join(requestsPath, m.Name)
+	path, err := apipath.Join(MigrationsPath, m.Name)
 	if err != nil {
 		return nil, err
 	}
 	var patched v1alpha1.StorageVersionMigration
-	request := q.client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", fieldManager).Body(body)
-	return &patched, q.send(ctx, request, &patched)
+	request := q.REST.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", fieldManager).Body(body)
+	return &patched, q.Send(ctx, request, &patched)
 }
 
-var errNotInstalled = errors.New("kube-migrator is not installed in this cluster: it does not serve " +
+var ErrNotInstalled = errors.New("kube-migrator is not installed in this cluster: it does not serve " +
 	"migration.k8s.io/v1alpha1")
 
 // isNoObject reports that the API is there, and an object is not: only then the answer names it.
@@ -133,19 +133,19 @@ func isNoObject(err error) bool {
 }
 
 // explain tells what a failed request means.
-func (q *requests) explain(what string, err error) error {
-	status, known := apierrors.APIStatus(nil), (*userError)(nil)
+func (q *Client) Explain(what string, err error) error {
+	status, known := apierrors.APIStatus(nil), (*exit.Hint)(nil)
 	switch {
 	case errors.As(err, &known):
 		return err
 	case apierrors.IsNotFound(err) && !isNoObject(err):
-		return hinted(errNotInstalled, q.env.name+" install")
+		return exit.Try(ErrNotInstalled, q.Program+" install")
 	case apierrors.IsForbidden(err):
-		return hinted(fmt.Errorf("%s: %w%s", what, err, roleFor(err)), "kubectl auth can-i --list")
+		return exit.Try(fmt.Errorf("%s: %w%s", what, err, roleFor(err)), "kubectl auth can-i --list")
 	case errors.As(err, &status):
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	return hinted(fmt.Errorf("%s at %s: %w", what, q.config.Host, err), "kubectl version")
+	return exit.Try(fmt.Errorf("%s at %s: %w", what, q.Host, err), "kubectl version")
 }
 
 // roleFor names the ClusterRole that grants what was forbidden; empty where none of ours does.
@@ -159,33 +159,33 @@ func roleFor(err error) string {
 }
 
 // resourceOf is the resource that a migration is about.
-func resourceOf(m *v1alpha1.StorageVersionMigration) schema.GroupResource {
+func ResourceOf(m *v1alpha1.StorageVersionMigration) schema.GroupResource {
 	return schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}
 }
 
 // find returns the migrations that words name, each once: all those of a resource, whatever they are called, or the one
 // of a name. The inventory is asked for only where a word is neither.
-func (q *requests) find(ctx context.Context, command *cobra.Command, words []string,
+func (q *Client) Find(ctx context.Context, command *cobra.Command, words []string,
 	all []v1alpha1.StorageVersionMigration) ([]v1alpha1.StorageVersionMigration, error) {
 	var found []v1alpha1.StorageVersionMigration
 	var inv *inventory.Inventory
 	for _, word := range words {
-		matching := matches(all, func(m *v1alpha1.StorageVersionMigration) bool {
-			return m.Name == word || resourceOf(m).String() == strings.ToLower(word)
+		matching := Matches(all, func(m *v1alpha1.StorageVersionMigration) bool {
+			return m.Name == word || ResourceOf(m).String() == strings.ToLower(word)
 		})
 		if len(matching) == 0 {
 			if inv == nil {
 				var err error
-				if inv, err = inventory.Take(ctx, q.client); err != nil {
-					return nil, q.env.unreachable(q.config, err)
+				if inv, err = inventory.Take(ctx, q.REST); err != nil {
+					return nil, exit.Unreachable(q.Host, err)
 				}
 			}
 			if r, err := inv.Find(word); err == nil {
-				matching = matches(all, isAbout(r))
+				matching = Matches(all, IsAbout(r))
 			}
 		}
 		if len(matching) == 0 {
-			return nil, q.noneOf(command, word, all)
+			return nil, q.NoneOf(command, word, all)
 		}
 		for i := range matching {
 			if !slices.ContainsFunc(found, func(m v1alpha1.StorageVersionMigration) bool { return m.UID == matching[i].UID }) {
@@ -196,27 +196,27 @@ func (q *requests) find(ctx context.Context, command *cobra.Command, words []str
 	return found, nil
 }
 
-func (q *requests) noneOf(command *cobra.Command, word string, all []v1alpha1.StorageVersionMigration) error {
+func (q *Client) NoneOf(command *cobra.Command, word string, all []v1alpha1.StorageVersionMigration) error {
 	err := fmt.Errorf("there is no StorageVersionMigration of %q", word)
 	var names []string
 	for i := range all {
-		names = append(names, all[i].Name, resourceOf(&all[i]).String())
+		names = append(names, all[i].Name, ResourceOf(&all[i]).String())
 	}
 	slices.Sort(names)
 	near := inventory.Nearest(word, slices.Compact(names))
 	if len(near) == 0 {
-		return hinted(err, q.env.name+" request "+word)
+		return exit.Try(err, q.Program+" request "+word)
 	}
-	return hinted(err, command.CommandPath()+" "+near[0])
+	return exit.Try(err, command.CommandPath()+" "+near[0])
 }
 
 // isAbout returns whether a migration is about a resource, under any of its names.
-func isAbout(r inventory.Resource) func(*v1alpha1.StorageVersionMigration) bool {
+func IsAbout(r inventory.Resource) func(*v1alpha1.StorageVersionMigration) bool {
 	names := r.Names()
-	return func(m *v1alpha1.StorageVersionMigration) bool { return slices.Contains(names, resourceOf(m).String()) }
+	return func(m *v1alpha1.StorageVersionMigration) bool { return slices.Contains(names, ResourceOf(m).String()) }
 }
 
-func matches(all []v1alpha1.StorageVersionMigration, is func(*v1alpha1.StorageVersionMigration) bool) []v1alpha1.StorageVersionMigration {
+func Matches(all []v1alpha1.StorageVersionMigration, is func(*v1alpha1.StorageVersionMigration) bool) []v1alpha1.StorageVersionMigration {
 	var matching []v1alpha1.StorageVersionMigration
 	for i := range all {
 		if is(&all[i]) {
@@ -226,7 +226,7 @@ func matches(all []v1alpha1.StorageVersionMigration, is func(*v1alpha1.StorageVe
 	return matching
 }
 
-func conditionOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) *v1alpha1.Condition {
+func ConditionOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) *v1alpha1.Condition {
 	for i := range m.Status.Conditions {
 		if m.Status.Conditions[i].Type == t {
 			return &m.Status.Conditions[i]
@@ -235,13 +235,13 @@ func conditionOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) 
 	return nil
 }
 
-func holds(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) bool {
-	c := conditionOf(m, t)
+func Holds(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) bool {
+	c := ConditionOf(m, t)
 	return c != nil && c.Status == metav1.ConditionTrue
 }
 
-func messageOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) string {
-	if c := conditionOf(m, t); c != nil {
+func MessageOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) string {
+	if c := ConditionOf(m, t); c != nil {
 		return c.Message
 	}
 	return ""
@@ -251,7 +251,7 @@ func messageOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) st
 const attempts = 10
 
 // insist reads and changes until nobody was faster.
-func insist(ctx context.Context, change func() error) error {
+func Insist(ctx context.Context, change func() error) error {
 	var err error
 	for range attempts {
 		if err = change(); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) || ctx.Err() != nil {
@@ -259,4 +259,13 @@ func insist(ctx context.Context, change func() error) error {
 		}
 	}
 	return err
+}
+
+// release returns the release that the API server says it is: "v1.37.0".
+func (q *Client) Release(ctx context.Context) (string, error) {
+	var version struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	err := q.Send(ctx, q.REST.Get().AbsPath("/version"), &version)
+	return version.GitVersion, err
 }

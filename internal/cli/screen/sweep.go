@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+// Package screen shows progress while it changes: on a terminal in place, elsewhere as lines of a log.
+package screen
 
 import (
 	"context"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/printable"
 	"github.com/kube-migrator/kube-migrator/migrate"
@@ -23,23 +25,23 @@ const (
 	rateWindow   = 10 * time.Second       // over which the shown rate is taken
 )
 
-// live shows how far sweeps are, one after the other: one line that is painted over on a terminal, elsewhere a line
-// whenever something has changed.
-type live struct {
-	w io.Writer
-	// terminal is w where that is one, else nil.
-	terminal *os.File
-	// settle is --settle-time.
-	settle time.Duration
-	// last is the line that was written last; explained is set once it was said what is waited for.
+// Sweeps shows the progress of sweeps, one after the other: on a terminal one line that is overwritten, elsewhere a new
+// line whenever something has changed.
+type Sweeps struct {
+	Out io.Writer
+	// Terminal is Out if that is a terminal, else nil.
+	Terminal *os.File
+	// SettleTime is --settle-time.
+	SettleTime time.Duration
+	// last is the line that was written last; explained is set once the wait for the API servers was explained.
 	last      string
 	explained bool
 }
 
-// show shows how far a sweep is until the context ends.
-func (l *live) show(ctx context.Context, name string, sweep *migrate.Sweep) {
+// Show shows the progress of a sweep until the context ends.
+func (l *Sweeps) Show(ctx context.Context, name string, sweep *migrate.Sweep) {
 	every := logEvery
-	if l.terminal != nil {
+	if l.Terminal != nil {
 		every = repaintEvery
 	}
 	ticker := time.NewTicker(every)
@@ -49,43 +51,43 @@ func (l *live) show(ctx context.Context, name string, sweep *migrate.Sweep) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			if l.terminal != nil {
-				fmt.Fprint(l.terminal, "\r\x1b[K")
+			if l.Terminal != nil {
+				fmt.Fprint(l.Terminal, "\r\x1b[K")
 			}
 			return
 		}
 		p := sweep.Progress()
 		rate := meter.rate(time.Now(), p)
-		if l.terminal == nil {
+		if l.Terminal == nil {
 			l.log(name, p, rate)
 			continue
 		}
-		width, _, err := term.GetSize(int(l.terminal.Fd()))
+		width, _, err := term.GetSize(int(l.Terminal.Fd()))
 		if err != nil {
 			width = 80
 		}
 		if text := l.explanation(p); text != "" {
-			fmt.Fprintf(l.terminal, "\r\x1b[K%s\n", text)
+			fmt.Fprintf(l.Terminal, "\r\x1b[K%s\n", text)
 		}
-		fmt.Fprintf(l.terminal, "\r%s\x1b[K", printable.Text(render.Bar(name, p, rate, width)))
+		fmt.Fprintf(l.Terminal, "\r%s\x1b[K", printable.Text(render.Bar(name, p, rate, width)))
 	}
 }
 
 // log writes the line of a sweep, unless it is the one that was written last.
-func (l *live) log(name string, p migrate.Progress, rate float64) {
+func (l *Sweeps) log(name string, p migrate.Progress, rate float64) {
 	line := name + "  " + render.Line(p, rate)
 	if line == l.last {
 		return
 	}
 	l.last = line
-	fmt.Fprintln(l.w, line)
+	fmt.Fprintln(l.Out, line)
 	if text := l.explanation(p); text != "" {
-		fmt.Fprintln(l.w, text)
+		fmt.Fprintln(l.Out, text)
 	}
 }
 
 // explanation says, the first time that a sweep waits, for how long and why; else it is empty.
-func (l *live) explanation(p migrate.Progress) string {
+func (l *Sweeps) explanation(p migrate.Progress) string {
 	if p.Phase != migrate.Waiting || l.explained {
 		return ""
 	}
@@ -93,7 +95,7 @@ func (l *live) explanation(p migrate.Progress) string {
 	return fmt.Sprintf("Nothing is written until the API servers have agreed on one version for %s (--settle-time): "+
 		"before that, a request that\n"+
 		"began earlier may still write another version. It may be shorter only where no request to the API servers "+
-		"lasts that long.", delayValue{&l.settle})
+		"lasts that long.", arg.FormatDelay(l.SettleTime))
 }
 
 // rateMeter measures objects per second over the last rateWindow.

@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package screen
 
 import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 
 	"golang.org/x/term"
@@ -17,54 +19,71 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// screen shows progress again and again: it paints over what it showed on a terminal, and elsewhere writes what has
-// changed.
-type screen struct {
-	env    *environment
-	output render.Format
-	style  render.ProgressStyle
-	lines  int
-	last   map[string]string
+// Progress shows the progress of a cluster again and again: on a terminal it overwrites what it showed before, elsewhere
+// it writes what has changed.
+type Progress struct {
+	Out io.Writer
+	// Terminal is Out if that is a terminal, else nil.
+	Terminal *os.File
+	Format   render.Format
+
+	lines int
+	last  map[string]string
 }
 
-func (s *screen) show(p render.Progress) error {
-	style, width := s.env.style()
+// Show shows the progress as it is now.
+func (s *Progress) Show(p render.Progress) error {
+	style, width := Style(s.Terminal)
 	if width == 0 {
 		return s.log(p)
 	}
-	style.Bars = width >= wideEnough
 	var b bytes.Buffer
 	if s.lines > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", s.lines)
 	}
 	begin := b.Len()
-	if height := s.env.height(); p.Unfinished() && height > 0 && len(p.Resources)+4 > height {
+	if height := height(s.Terminal); p.Unfinished() && height > 0 && len(p.Resources)+4 > height {
 		p = workFirst(p)
 	}
-	if err := p.Write(&b, s.output, style); err != nil {
+	if err := p.Write(&b, s.Format, style); err != nil {
 		return err
 	}
 	if p.Unfinished() { // what it came to is shown as a whole
-		text := clip(b.Bytes()[begin:], width, s.env.height())
+		text := clip(b.Bytes()[begin:], width, height(s.Terminal))
 		b.Truncate(begin)
 		b.Write(text)
 	}
 	text := printable.Colored(string(b.Bytes()[begin:]))
 	s.lines = rowsOf([]byte(text), width)
-	_, err := s.env.outTerminal.WriteString(string(b.Bytes()[:begin]) + text)
+	_, err := s.Terminal.WriteString(string(b.Bytes()[:begin]) + text)
 	return err
 }
 
-// height is how many rows the terminal has; 0 where there is none, or it does not say.
-func (env *environment) height() int {
-	if env.outTerminal == nil {
+// height is the number of rows of a terminal; 0 if there is none, or it does not say.
+func height(terminal *os.File) int {
+	if terminal == nil {
 		return 0
 	}
-	_, height, err := term.GetSize(int(env.outTerminal.Fd()))
+	_, height, err := term.GetSize(int(terminal.Fd()))
 	if err != nil {
 		return 0
 	}
 	return height
+}
+
+// wideEnough is how many columns a terminal needs for bars.
+const wideEnough = 110
+
+// Style is how progress is shown on a terminal, which is nil if there is none; width is its width, else 0.
+func Style(terminal *os.File) (style render.ProgressStyle, width int) {
+	if terminal == nil {
+		return style, 0
+	}
+	width, _, err := term.GetSize(int(terminal.Fd()))
+	if err != nil {
+		width = 80
+	}
+	return render.ProgressStyle{Bars: width >= wideEnough, Colors: os.Getenv("NO_COLOR") == ""}, width
 }
 
 // workFirst puts what is at work before what waits and what has ended: on a terminal with fewer rows than resources it
@@ -114,7 +133,7 @@ func rowsOf(text []byte, width int) (rows int) {
 	return rows
 }
 
-func (s *screen) log(p render.Progress) error {
+func (s *Progress) log(p render.Progress) error {
 	if s.last == nil {
 		s.last = map[string]string{}
 	}
@@ -127,17 +146,17 @@ func (s *screen) log(p render.Progress) error {
 			continue
 		}
 		s.last[r.Resource] = line
-		if _, err := fmt.Fprintln(s.env.Out, line); err != nil {
+		if _, err := fmt.Fprintln(s.Out, line); err != nil {
 			return fmt.Errorf("write progress: %w", err)
 		}
 	}
 	return nil
 }
 
-// end shows what it came to, where that is not on the screen already.
-func (s *screen) end(p render.Progress) error {
-	if _, width := s.env.style(); width > 0 {
+// End shows the result, unless it is on the terminal already.
+func (s *Progress) End(p render.Progress) error {
+	if _, width := Style(s.Terminal); width > 0 {
 		return nil
 	}
-	return p.Write(s.env.Out, s.output, render.ProgressStyle{})
+	return p.Write(s.Out, s.Format, render.ProgressStyle{})
 }

@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package render
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
-	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 )
 
-// changes shows what install and uninstall did to objects: for people each as it happens, for programs all of them at
+// Changes shows what install and uninstall did to objects: as text each change at once, as JSON or YAML all of them at
 // the end.
-type changes struct {
-	env    *environment
-	output render.Format
+type Changes struct {
+	Out    io.Writer
+	Format Format
 	report changeReport
 }
 
@@ -36,17 +36,21 @@ type objectChange struct {
 	Note      string `json:"note,omitempty"`
 }
 
-func (env *environment) changes(output render.Format, dryRun string) *changes {
-	return &changes{env: env, output: output, report: changeReport{DryRun: dryRun, Changes: []objectChange{}}}
+// NewChanges shows changes in a format. dryRun is none, client or server; it is part of the report.
+func NewChanges(w io.Writer, format Format, dryRun string) *Changes {
+	return &Changes{Out: w, Format: format, report: changeReport{DryRun: dryRun, Changes: []objectChange{}}}
 }
 
-// add takes in a change.
-func (c *changes) add(change install.Change) {
+// Len is the number of changes so far.
+func (c *Changes) Len() int { return len(c.report.Changes) }
+
+// Add takes in a change.
+func (c *Changes) Add(change install.Change) {
 	c.report.Changes = append(c.report.Changes, objectChange{
 		Outcome: string(change.Outcome), Kind: change.Kind, Namespace: change.Namespace,
 		Name: change.Name, Note: change.Note,
 	})
-	if c.output != render.Text {
+	if c.Format != Text {
 		return
 	}
 	name := change.Name
@@ -54,7 +58,7 @@ func (c *changes) add(change install.Change) {
 		name = change.Namespace + "/" + name
 	}
 	var notes []string
-	if c.report.DryRun != dryRunNone {
+	if c.report.DryRun != "none" {
 		notes = append(notes, "dry run")
 	}
 	if change.Note != "" {
@@ -64,15 +68,15 @@ func (c *changes) add(change install.Change) {
 	if len(notes) > 0 {
 		line += " (" + strings.Join(notes, "; ") + ")"
 	}
-	fmt.Fprintln(c.env.Out, line)
+	fmt.Fprintln(c.Out, line)
 }
 
-// end writes what a program reads, also where an error cut the changes short.
-func (c *changes) end(err error) error {
-	if c.output == render.Text || err != nil && len(c.report.Changes) == 0 {
+// End writes what a program reads, also where an error cut the changes short.
+func (c *Changes) End(err error) error {
+	if c.Format == Text || err != nil && len(c.report.Changes) == 0 {
 		return nil
 	}
-	if err := render.Data(c.env.Out, c.output, c.report); err != nil {
+	if err := Data(c.Out, c.Format, c.report); err != nil {
 		return fmt.Errorf("write what was done: %w", err)
 	}
 	return nil

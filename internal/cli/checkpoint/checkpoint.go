@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+// Package checkpoint keeps the checkpoints of one machine in files, one per cluster and resource, and makes sure that no
+// two processes of this machine work on the same resource.
+package checkpoint
 
 import (
 	"context"
@@ -16,13 +18,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// checkpointFile keeps the checkpoint of one resource of one cluster in a file. It holds names of objects that
-// failed, and nothing else of what is stored.
-type checkpointFile struct{ path string }
+// File is the checkpoint of one resource of one cluster. It holds the names of objects that failed, and nothing else of
+// what is stored.
+type File struct{ path string }
 
-// stateDir is where this user's programs keep what should survive a restart
+// StateDir is the folder in which this user's programs keep what should survive a restart
 // (https://specifications.freedesktop.org/basedir-spec/latest/).
-func stateDir() (string, error) {
+func StateDir() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "kube-migrator"), nil
 	}
@@ -33,37 +35,38 @@ func stateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "kube-migrator"), nil
 }
 
-// checkpointFileIn returns the file without making a folder for it: for those who only look.
-func checkpointFileIn(dir, cluster, resource string) *checkpointFile {
-	return &checkpointFile{path: filepath.Join(dir, cluster, resource+".json")}
+// In returns the file without creating a folder for it: a dry run only reads.
+func In(dir, cluster, resource string) *File {
+	return &File{path: filepath.Join(dir, cluster, resource+".json")}
 }
 
-func newCheckpointFile(dir, cluster, resource string) (*checkpointFile, error) {
-	f := checkpointFileIn(dir, cluster, resource)
+// New returns the file, and creates a folder for it.
+func New(dir, cluster, resource string) (*File, error) {
+	f := In(dir, cluster, resource)
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return nil, fmt.Errorf("create folder for checkpoints: %w", err)
 	}
 	return f, nil
 }
 
-// Load implements migrate.Checkpoints. A file that cannot be read as a checkpoint is an error: it may be a newer one's.
-func (f *checkpointFile) Load(context.Context) (*migrate.Checkpoint, error) {
+// Load implements migrate.Checkpoints. A file that cannot be read as a checkpoint is an error: a newer release may have written it.
+func (f *File) Load(context.Context) (*migrate.Checkpoint, error) {
 	c := new(migrate.Checkpoint)
-	if found, err := f.read(c); err != nil || !found {
+	if found, err := f.Read(c); err != nil || !found {
 		return nil, err
 	}
 	return c, nil
 }
 
 // Save implements migrate.Checkpoints.
-func (f *checkpointFile) Save(_ context.Context, c *migrate.Checkpoint) error { return f.write(c) }
+func (f *File) Save(_ context.Context, c *migrate.Checkpoint) error { return f.Write(c) }
 
 // maxCheckpointBytes bounds what is read of a file. Today's checkpoints have less than a MiB; those of older releases
 // held whole messages.
 const maxCheckpointBytes = 256 << 20
 
-// read decodes the file; found is false where there is none.
-func (f *checkpointFile) read(into any) (found bool, err error) {
+// Read decodes the file; found is false if there is none.
+func (f *File) Read(into any) (found bool, err error) {
 	file, err := os.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -85,9 +88,8 @@ func (f *checkpointFile) read(into any) (found bool, err error) {
 	return true, nil
 }
 
-// write lets the new file take the old one's place in one step, so a process that dies leaves either the one or the
-// other (I5).
-func (f *checkpointFile) write(value any) error {
+// Write replaces the file in one step, so a process that dies leaves either the old file or the new one (I5).
+func (f *File) Write(value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return err
@@ -104,18 +106,18 @@ func (f *checkpointFile) write(value any) error {
 	return os.Rename(temporary, f.path)
 }
 
-// lock makes sure that no other process of this machine migrates the same resource (I8). The lock ends with the
-// process, however it ends.
-func (f *checkpointFile) lock() (unlock func(), err error) {
+// Lock makes sure that no other process of this machine works on the same resource (I8). The lock ends with the
+// process, however that ends.
+func (f *File) Lock() (unlock func(), err error) {
 	return f.lockWith(os.O_CREATE | os.O_RDWR)
 }
 
-// locked reports whether another process has the lock. It writes nothing.
-func (f *checkpointFile) locked() (bool, error) {
+// Locked reports whether another process has the lock. It writes nothing.
+func (f *File) Locked() (bool, error) {
 	switch unlock, err := f.lockWith(os.O_RDONLY); {
 	case errors.Is(err, fs.ErrNotExist):
-		return false, nil // nobody ever had it
-	case errors.Is(err, errLocked):
+		return false, nil // no process ever had it
+	case errors.Is(err, ErrLocked):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("look for other processes: %w", err)
@@ -125,7 +127,7 @@ func (f *checkpointFile) locked() (bool, error) {
 	}
 }
 
-func (f *checkpointFile) lockWith(flags int) (unlock func(), err error) {
+func (f *File) lockWith(flags int) (unlock func(), err error) {
 	file, err := os.OpenFile(f.path+".lock", flags, 0o600)
 	if err != nil {
 		return nil, err
@@ -136,3 +138,6 @@ func (f *checkpointFile) lockWith(flags int) (unlock func(), err error) {
 	}
 	return func() { file.Close() }, nil
 }
+
+// Path is where the file is.
+func (f *File) Path() string { return f.path }

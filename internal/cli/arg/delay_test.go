@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package arg
 
 import (
 	"testing"
@@ -28,15 +28,15 @@ func TestHowLongServersThatLeaveMayServe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var settle, delay time.Duration
 			command := &cobra.Command{Use: "x"}
-			command.Flags().DurationVar(&settle, settleTime, time.Minute, "")
-			addShutdownDelay(command.Flags(), &delay)
+			command.Flags().DurationVar(&settle, SettleTime, time.Minute, "")
+			ShutdownDelay(command.Flags(), &delay)
 			if err := command.ParseFlags(tt.args); err != nil || tt.want == 0 {
 				if (err == nil) != (tt.want > 0) {
 					t.Fatal(err)
 				}
 				return
 			}
-			completeShutdownDelay(command, settle, &delay)
+			CompleteShutdownDelay(command, settle, &delay)
 			if shown := command.Flag(shutdownDelay).Value.String(); delay != tt.want || shown != tt.shown {
 				t.Errorf("the delay is %v, shown as %s; want %v, shown as %s", delay, shown, tt.want, tt.shown)
 			}

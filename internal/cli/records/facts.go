@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package records
 
 import (
 	"context"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -20,57 +18,23 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-const statesPath = "/apis/migration.k8s.io/v1alpha1/storagestates"
-
-// scope is which resources a report is about: those of names, else all but those that patterns, or the installation,
-// leave out.
-type scope struct {
-	names            []string
-	include, exclude []string
-}
-
-func (s *scope) add(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&s.include, "include", nil,
-		"Only resources by a pattern of full names, such as '*.demo.example.com', also where the installation "+
-			"excludes them")
-	flags.StringSliceVar(&s.exclude, "exclude", nil, "Leave out resources by a pattern of full names")
-}
-
-// check refuses what cannot be meant before anything is sent.
-func (s *scope) check(command *cobra.Command) error {
-	for _, flag := range []string{"include", "exclude"} {
-		if err := exclusive(command, resource, flag); err != nil {
-			return err
-		}
-	}
-	if err := badPattern(slices.Concat(s.include, s.exclude)); err != nil {
-		return usageError(command, err)
-	}
-	return nil
-}
-
-// holds reports whether a resource of these names is in scope. An installation's exclusion gives way to --include.
-func (s *scope) holds(names []string, excluded bool) bool {
-	included := inventory.Matches(s.include, names...)
-	return (included || len(s.include) == 0 && !excluded) && !inventory.Matches(s.exclude, names...)
-}
-
 // known is what facts are made from: one look at a cluster, and at its etcd where that was asked for.
-type known struct {
-	inv        *inventory.Inventory
-	migrations []v1alpha1.StorageVersionMigration
-	states     map[schema.GroupResource]*v1alpha1.StorageStateStatus
-	held       map[schema.GroupResource][]upgrade.Held
+type Known struct {
+	Inventory  *inventory.Inventory
+	Migrations []v1alpha1.StorageVersionMigration
+	States     map[schema.GroupResource]*v1alpha1.StorageStateStatus
+	// Held is what etcd holds; nil if it was not read.
+	Held map[schema.GroupResource][]upgrade.Held
 }
 
 // readStates reads the StorageStates. installed is false where the cluster does not know them.
-func (q *requests) readStates(ctx context.Context) (
+func (q *Client) ReadStates(ctx context.Context) (
 	states map[schema.GroupResource]*v1alpha1.StorageStateStatus, installed bool, err error,
 ) {
 	var list v1alpha1.StorageStateList
-	err = q.send(ctx, q.client.Get().AbsPath(statesPath), &list)
+	err = q.Send(ctx, q.REST.Get().AbsPath(StatesPath), &list)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, false, q.explain("list StorageStates", err)
+		return nil, false, q.Explain("list StorageStates", err)
 	}
 	installed = err == nil
 	states = map[schema.GroupResource]*v1alpha1.StorageStateStatus{}
@@ -82,33 +46,33 @@ func (q *requests) readStates(ctx context.Context) (
 }
 
 // choose returns the facts of all resources in scope, and what the report is to say about the others. It is pure.
-func (k *known) choose(s scope) ([]upgrade.Facts, upgrade.Scope, error) {
-	if len(s.names) > 0 {
-		facts, err := k.named(s.names)
+func (k *Known) Choose(s Scope) ([]upgrade.Facts, upgrade.Scope, error) {
+	if len(s.Names) > 0 {
+		facts, err := k.named(s.Names)
 		return facts, upgrade.Scope{Named: true}, err
 	}
-	about := upgrade.Scope{Named: len(s.include) > 0}
-	if _, err := k.inv.Select(true, s.include, nil); err != nil { // a pattern that matches nothing is misspelt
+	about := upgrade.Scope{Named: len(s.Include) > 0}
+	if _, err := k.Inventory.Select(true, s.Include, nil); err != nil { // a pattern that matches nothing is misspelt
 		return nil, about, err
 	}
 	var facts []upgrade.Facts
-	for _, r := range k.inv.Resources {
-		f := k.of(r)
+	for _, r := range k.Inventory.Resources {
+		f := k.Of(r)
 		excluded := f.State != nil && f.State.Excluded
 		switch {
 		case f.NotStored && len(f.Held) == 0:
-		case s.holds(r.Names(), excluded):
+		case s.Holds(r.Names(), excluded):
 			facts = append(facts, f)
-		case excluded && s.holds(r.Names(), false):
+		case excluded && s.Holds(r.Names(), false):
 			about.Excluded = append(about.Excluded, f.Resource.String())
 		}
 	}
 	for _, f := range k.unserved() {
-		if s.holds([]string{f.Resource.String()}, false) {
+		if s.Holds([]string{f.Resource.String()}, false) {
 			facts = append(facts, f)
 		}
 	}
-	for _, failure := range k.inv.Failures {
+	for _, failure := range k.Inventory.Failures {
 		if text := strings.Join(strings.Fields(failure.String()), " "); !slices.Contains(about.NotLookedAt, text) {
 			about.NotLookedAt = append(about.NotLookedAt, text)
 		}
@@ -118,22 +82,22 @@ func (k *known) choose(s scope) ([]upgrade.Facts, upgrade.Scope, error) {
 
 // named returns the facts of resources by what a user may call them, which includes the names of their
 // StorageVersionMigrations.
-func (k *known) named(words []string) (facts []upgrade.Facts, err error) {
+func (k *Known) named(words []string) (facts []upgrade.Facts, err error) {
 	add := func(f upgrade.Facts) {
 		if !slices.ContainsFunc(facts, func(other upgrade.Facts) bool { return other.Resource == f.Resource }) {
 			facts = append(facts, f)
 		}
 	}
 	for _, word := range words {
-		r, err := k.inv.Find(word)
+		r, err := k.Inventory.Find(word)
 		if err == nil {
-			add(k.of(r))
+			add(k.Of(r))
 			continue
 		}
 		found := false
 		for _, f := range slices.Concat(k.served(), k.unserved()) {
 			if f.Resource.String() == word || slices.ContainsFunc(f.Migrations, func(m v1alpha1.StorageVersionMigration) bool {
-				return m.Name == word || resourceOf(&m).String() == word
+				return m.Name == word || ResourceOf(&m).String() == word
 			}) {
 				found = true
 				add(f)
@@ -146,18 +110,18 @@ func (k *known) named(words []string) (facts []upgrade.Facts, err error) {
 	return facts, nil
 }
 
-func (k *known) served() (all []upgrade.Facts) {
-	for _, r := range k.inv.Resources {
-		all = append(all, k.of(r))
+func (k *Known) served() (all []upgrade.Facts) {
+	for _, r := range k.Inventory.Resources {
+		all = append(all, k.Of(r))
 	}
 	return all
 }
 
 // of puts together what is known of one resource, under any of its names.
-func (k *known) of(r inventory.Resource) upgrade.Facts {
+func (k *Known) Of(r inventory.Resource) upgrade.Facts {
 	f := upgrade.Facts{
 		Resource: r.GroupResource, Kind: r.Kind, Aggregated: r.Origin == migrate.Aggregated,
-		Current: r.StorageVersion, CurrentHash: r.StorageVersionHash, Migrations: matches(k.migrations, isAbout(r)),
+		Current: r.StorageVersion, CurrentHash: r.StorageVersionHash, Migrations: Matches(k.Migrations, IsAbout(r)),
 	}
 	if r.Problem != nil {
 		f.Unfit, f.NotStored = r.Problem.Message, r.Problem.Reason == inventory.NotPersisted
@@ -168,16 +132,16 @@ func (k *known) of(r inventory.Resource) upgrade.Facts {
 			Versions: r.CRD.Versions, StorageVersion: r.CRD.StorageVersion, StoredVersions: r.CRD.StoredVersions,
 		}
 	}
-	for _, name := range namesOf(r) {
-		if state := k.states[name]; state != nil && f.State == nil {
+	for _, name := range NamesOf(r) {
+		if state := k.States[name]; state != nil && f.State == nil {
 			f.State = state
 		}
-		f.Held = append(f.Held, k.held[name]...)
+		f.Held = append(f.Held, k.Held[name]...)
 	}
 	return f
 }
 
-func namesOf(r inventory.Resource) (names []schema.GroupResource) {
+func NamesOf(r inventory.Resource) (names []schema.GroupResource) {
 	for _, name := range r.Names() {
 		names = append(names, schema.ParseGroupResource(name))
 	}
@@ -186,10 +150,10 @@ func namesOf(r inventory.Resource) (names []schema.GroupResource) {
 
 // unserved are resources that StorageStates, StorageVersionMigrations or etcd know, and that the API server does not
 // have.
-func (k *known) unserved() (all []upgrade.Facts) {
+func (k *Known) unserved() (all []upgrade.Facts) {
 	served := map[schema.GroupResource]bool{}
-	for _, r := range k.inv.Resources {
-		for _, name := range namesOf(r) {
+	for _, r := range k.Inventory.Resources {
+		for _, name := range NamesOf(r) {
 			served[name] = true
 		}
 	}
@@ -200,17 +164,17 @@ func (k *known) unserved() (all []upgrade.Facts) {
 		}
 		return gone[r]
 	}
-	for r, state := range k.states {
+	for r, state := range k.States {
 		if !served[r] {
 			at(r).State = state
 		}
 	}
-	for _, m := range k.migrations {
-		if r := resourceOf(&m); !served[r] {
+	for _, m := range k.Migrations {
+		if r := ResourceOf(&m); !served[r] {
 			at(r).Migrations = append(at(r).Migrations, m)
 		}
 	}
-	for r, held := range k.held {
+	for r, held := range k.Held {
 		if !served[r] {
 			at(r).Held = held
 		}
@@ -226,7 +190,7 @@ func (k *known) unserved() (all []upgrade.Facts) {
 }
 
 // heldOf sorts what etcd holds by resource.
-func heldOf(report *etcdaudit.Report) map[schema.GroupResource][]upgrade.Held {
+func HeldOf(report *etcdaudit.Report) map[schema.GroupResource][]upgrade.Held {
 	held := map[schema.GroupResource][]upgrade.Held{}
 	for _, row := range report.Rows {
 		if row.Comparison == etcdaudit.NoObject {

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/records"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// Streams is where a command reads and writes.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer // data
+	Err io.Writer // everything else
+}
+
+// environment is what every command needs.
+type environment struct {
+	// Streams show what is written to Out and Err as text and nothing else: names and messages are those of others
+	// (package printable).
+	Streams
+	// outTerminal and errTerminal are Out and Err where these are terminals, for what moves the cursor or has colors;
+	// else nil.
+	outTerminal, errTerminal *os.File
+	// name is how the user called us: "kube-migrator", or "kubectl migrator" as a plugin.
+	name       string
+	kubeconfig *clientcmd.ClientConfigLoadingRules
+	overrides  *clientcmd.ConfigOverrides
+}
+
+// connect connects to the cluster that the flags name, to read its records.
+func (env *environment) connect() (*records.Client, error) {
+	config, err := env.config()
+	if err != nil {
+		return nil, err
+	}
+	client, err := apiserver.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return env.records(config, client), nil
+}
+
+// records returns the client for the records of a cluster.
+func (env *environment) records(config *rest.Config, client rest.Interface) *records.Client {
+	return &records.Client{REST: client, Host: config.Host, Program: env.name, Notes: env.Err}
+}
+
+// addClusterFlags adds kubectl's flags that say which cluster, as whom.
+func (env *environment) addClusterFlags(flags *pflag.FlagSet) {
+	env.kubeconfig = clientcmd.NewDefaultClientConfigLoadingRules()
+	env.overrides = &clientcmd.ConfigOverrides{}
+	flags.StringVar(&env.kubeconfig.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "",
+		"Path to the kubeconfig file (default: $KUBECONFIG, else ~/.kube/config, else the pod's ServiceAccount)")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // every command here is about the whole cluster
+	clientcmd.BindOverrideFlags(env.overrides, flags, names)
+}
+
+// config returns the connection to the cluster that the flags, the kubeconfig or the pod's ServiceAccount name.
+// Whatever is sent through it waits while the API server asks for that.
+func (env *environment) config() (*rest.Config, error) {
+	config, err := env.impatientConfig()
+	if err != nil {
+		return nil, err
+	}
+	return migrate.WithSharedBackoff(config), nil
+}
+
+// impatientConfig is config for what must not wait for others.
+func (env *environment) impatientConfig() (*rest.Config, error) {
+	if path := env.kubeconfig.ExplicitPath; path != "" {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return nil, exit.Try(fmt.Errorf("kubeconfig %s does not exist", path), "kubectl config view")
+		}
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(env.kubeconfig, env.overrides)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, exit.Try(fmt.Errorf("read kubeconfig: %w", exit.OneLine(err)), "kubectl config view")
+	}
+	return config, nil
+}
+
+// clusterFlagsGiven reports whether the user named a cluster on the command line or in the environment.
+func (env *environment) clusterFlagsGiven() bool {
+	return env.kubeconfig.ExplicitPath != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" ||
+		env.overrides.CurrentContext != "" || env.overrides.ClusterInfo.Server != ""
+}
+
+// interruptible calls work, whose context ends with the second interrupt; the first closes gentle, so that work can
+// finish what it has begun.
+func (env *environment) interruptible(ctx context.Context, work func(ctx context.Context,
+	gentle <-chan struct{}) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	gentle := make(chan struct{})
+	var listener sync.WaitGroup
+	listener.Go(func() {
+		select {
+		case <-signals:
+			fmt.Fprintln(env.Err, "\nStopping: finishing what is in flight. Interrupt again to stop at once.")
+			close(gentle)
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	err := work(ctx, gentle)
+	signal.Stop(signals)
+	cancel()
+	listener.Wait()
+	return err
+}

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package exit ends a command: it owns the exit codes, the two lines of an error, and the phrasing of the mistakes that
+// every command can meet.
+//
+// The first line says what is wrong. The second begins with "Try: ", and a command follows that can be copied: prose
+// belongs in the first line.
+package exit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, the same for every command.
+const (
+	Done         = 0   // done, or safe
+	Error        = 1   // an error
+	WorkLeft     = 2   // unsafe, or work left
+	Undetermined = 3   // cannot be determined
+	Failures     = 4   // finished, and some objects failed
+	Interrupted  = 130 // stopped by the user
+)
+
+// Code ends a command that has already shown its result with a code other than 0.
+type Code int
+
+func (c Code) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// Hint is an error with the command that helps.
+type Hint struct {
+	err     error
+	command string
+	code    int
+}
+
+func (h *Hint) Error() string { return h.err.Error() }
+func (h *Hint) Unwrap() error { return h.err }
+
+// Command is the command that helps.
+func (h *Hint) Command() string { return h.command }
+
+// Code is the exit code.
+func (h *Hint) Code() int { return h.code }
+
+// Try adds the command that helps to an error, which then ends the process with exit code 1.
+func Try(err error, command string) error { return TryCode(err, command, Error) }
+
+// TryCode is Try with another exit code.
+func TryCode(err error, command string, code int) error {
+	return &Hint{err: err, command: command, code: code}
+}
+
+// Usage is the error for flags and arguments that the command does not accept.
+func Usage(command *cobra.Command, err error) error {
+	return Try(err, command.CommandPath()+" --help")
+}
+
+// Report shows the error, if there is one, in two lines, and returns the exit code.
+func Report(w io.Writer, command *cobra.Command, err error) int {
+	if err == nil {
+		return Done
+	}
+	if code := Code(0); errors.As(err, &code) {
+		return int(code)
+	}
+	code, try := Error, command.CommandPath()+" --help"
+	if hint := (*Hint)(nil); errors.As(err, &hint) {
+		code, try = hint.code, hint.command
+	}
+	fmt.Fprintf(w, "error: %s\n", OneLine(err))
+	fmt.Fprintf(w, "Try: %s\n", try)
+	return code
+}
+
+// Worse returns the code that matters more: an interrupt, an error, failures, undetermined, work left, done.
+func Worse(a, b int) int {
+	for _, code := range []int{Interrupted, Error, Failures, Undetermined, WorkLeft} {
+		if a == code || b == code {
+			return code
+		}
+	}
+	return Done
+}
+
+// OneLine folds an error's text into one line.
+func OneLine(err error) error {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if text == err.Error() {
+		return err
+	}
+	return &folded{text: text, err: err}
+}
+
+type folded struct {
+	text string
+	err  error
+}
+
+func (f *folded) Error() string { return f.text }
+func (f *folded) Unwrap() error { return f.err }

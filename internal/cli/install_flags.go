@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
+	"github.com/kube-migrator/kube-migrator/internal/install"
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// installFlags are the flags of install.
+type installFlags struct {
+	options install.Options
+	// remembered are the flags that say what is installed, and that a later installation starts from.
+	remembered *pflag.FlagSet
+	forget     []string
+
+	trigger bool
+	dryRun  string
+	export  bool
+	adopt   bool
+	trust   bool
+	wait    bool
+	timeout time.Duration
+	output  render.Format
+}
+
+func (f *installFlags) add(all *pflag.FlagSet) {
+	f.remembered = pflag.NewFlagSet("install", pflag.ContinueOnError)
+	flags := f.remembered
+	flags.StringVarP(&f.options.Namespace, "namespace", "n", install.DefaultNamespace,
+		"Namespace of the controller and its workers; made if it does not exist")
+	flags.StringVar(&f.options.Image, "image", "", "Image of the controller and its workers, best by digest "+
+		"(default: that of this release, by digest; of a build of your own, localhost/kube-migrator:VERSION, which "+
+		"has to be on every node)")
+	arg.Word(flags, &f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never",
+		"Always", "IfNotPresent", "Never")
+	arg.Number(flags, &f.options.Replicas, "replicas", install.DefaultReplicas,
+		arg.Within[int32]{Least: 1, Unit: "replicas"}, "Replicas of the controller, of which one is active")
+	arg.Word(flags, &f.options.Workers, "workers", install.Jobs,
+		"Where sweeps run. jobs: in a Job, one after the other; in-process: in the controller, which then gets the "+
+			"permissions of the workers", install.Jobs, install.InProcess)
+	flags.BoolVar(&f.trigger, "auto-trigger", true,
+		"Let the controller ask for a migration where a resource may be stored in more than its current version; "+
+			"false: only record that")
+	arg.Duration(flags, &f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, time.Second,
+		"How often the controller asks all API servers what they store when nothing moves")
+	arg.Word(flags, &f.options.Bootstrap, "bootstrap", install.BootstrapAll,
+		"What the controller requests when it starts. all: a migration of every included resource that has none; none",
+		install.BootstrapAll, install.BootstrapNone)
+	flags.BoolVar(&f.options.Guard, "guard", true,
+		"Let admission policies see to it that the workers change nothing. Where it is not given: true if the API server "+
+			"serves ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 and workers are jobs")
+	flags.StringSliceVar(&f.options.Include, "include", nil,
+		"Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all, "+
+			"also those that come later)")
+	flags.StringSliceVar(&f.options.Exclude, "exclude", nil,
+		"Resources that may not be migrated, by a pattern of full names")
+	arg.Evidence(flags, &f.options.MinEvidence)
+	arg.Duration(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, time.Nanosecond, arg.SettleTimeUsage)
+	arg.ShutdownDelay(flags, &f.options.ShutdownDelay)
+	addPace(flags, &f.options.Pace)
+	arg.Number(flags, &f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1,
+		arg.Within[int]{Least: 1, Unit: "migrations"}, "Most sweeps at one time in the cluster")
+	flags.StringSliceVar(&f.options.MetricsFromNamespaces, "metrics-from-namespace", nil,
+		"Namespaces whose pods may connect to the port of the metrics, by the NetworkPolicy "+
+			"(default: everyone may connect; scrapers authenticate anyway)")
+	flags.StringVar(&f.options.MetricsCertSecret, "metrics-cert-secret", "",
+		"Secret of the type kubernetes.io/tls in the namespace, "+
+			"with the certificate for metrics; read again when it changes (default: a self-signed certificate)")
+	flags.StringSliceVar(&f.options.EgressTo, "egress-to", nil, "Where the controller and its workers may connect to, "+
+		"by the NetworkPolicy: blocks of addresses such as 10.0.0.0/8 or 192.0.2.0/28:6443. It takes the API servers, "+
+		"each at its own address, and the pods of aggregated API servers (default: every address)")
+	all.AddFlagSet(f.remembered)
+	flags = all
+	flags.StringSliceVar(&f.forget, "forget-flags", nil,
+		"Names of flags that take their defaults again, not the remembered values; all: every flag that is not given")
+	dryRunVar(flags, &f.dryRun, "show what would be applied", "let the API server check all of it and change nothing")
+	flags.BoolVar(&f.export, "export", false,
+		"Write the manifests to stdout and change nothing: as YAML documents, or with -o json as a List")
+	flags.BoolVar(&f.adopt, "adopt", false, "Take over CRDs of another installation with their objects, "+
+		"and use a namespace that exists (with --trust-namespace)")
+	flags.BoolVar(&f.trust, "trust-namespace", false, "With --adopt, use a namespace that exists: "+
+		"whoever may create pods or edit workloads in it gets the permissions of the worker")
+	flags.BoolVar(&f.wait, "wait", true, "Wait until the controller is rolled out")
+	arg.Duration(flags, &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond,
+		"How long to wait for each object")
+	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
+}
+
+// complete returns what the flags say, and refuses what cannot be meant.
+func (f *installFlags) complete(command *cobra.Command) (install.Options, error) {
+	refused := func(err error) (install.Options, error) { return install.Options{}, exit.Usage(command, err) }
+	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
+	if f.export && f.dryRun != dryRunNone {
+		if err := arg.Exclusive(command, "export", "dry-run"); err != nil {
+			return install.Options{}, err
+		}
+	}
+	for _, name := range f.forget {
+		if name != forgetAll && f.remembered.Lookup(name) == nil {
+			return install.Options{}, arg.UnknownValue(command, "forget-flags", name,
+				"all or names of flags that install remembers")
+		}
+	}
+	o := f.options
+	if o.Image == "" {
+		o.Image = defaultImage(thisBuild())
+	}
+	o.RecordOnly = !f.trigger
+	o.Flags = map[string]string{}
+	f.remembered.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed {
+			o.Flags[flag.Name] = textOf(flag.Value)
+		}
+	})
+	o = o.Complete()
+	if o.Workers != install.Jobs && !command.Flags().Changed("guard") {
+		o.Guard = false
+	}
+	if err := o.Check(); err != nil {
+		return refused(err)
+	}
+	return o, nil
+}
+
+// textOf is the text that sets a flag to its present value.
+func textOf(value pflag.Value) string {
+	if _, isList := value.(pflag.SliceValue); isList { // in brackets for people
+		return strings.TrimSuffix(strings.TrimPrefix(value.String(), "["), "]")
+	}
+	return value.String()
+}
+
+// addPace adds the bounds of the load that install hands on to the controller.
+func addPace(flags *pflag.FlagSet, into *v1alpha1.Pace) {
+	arg.Number(flags, &into.MaxObjectsPerSecond, "max-rate", 0,
+		arg.Within[int32]{Most: v1alpha1.MostObjectsPerSecond, Unit: objectsPerSecond},
+		"Most objects per second of a migration that the controller asks for by itself, unless the migration has a "+
+			"bound already (0: as many as the API servers bear)")
+	arg.Number(flags, &into.MaxInFlight, "max-in-flight", 0,
+		arg.Within[int32]{Most: v1alpha1.MostInFlight, Unit: "requests"},
+		"Most requests in flight of such a migration (0: 32)")
+	arg.Bandwidth(flags, &into.MaxBytesPerSecond,
+		"Most bytes per second of such a migration, requests and answers together, such as 500k or 10Mi (0: no bound)")
+}

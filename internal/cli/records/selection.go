@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
+	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/inventory"
+)
+
+// selection is which resources a command is about.
+type Selection struct {
+	Names            []string
+	All              bool
+	Include, Exclude []string
+	// force includes what needs no migration.
+	Force bool
+}
+
+func (s *Selection) Add(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.All, "all", false, "Every resource that can be migrated")
+	flags.StringSliceVar(&s.Include, "include", nil,
+		"Resources by a pattern of full names, such as '*.demo.example.com'")
+	flags.StringSliceVar(&s.Exclude, "exclude", nil, "Leave out resources by a pattern of full names")
+	flags.BoolVar(&s.Force, "force", false, "With --all and --include: also resources whose StorageStates say that "+
+		"everything is stored in the present version")
+}
+
+func (s *Selection) Check(command *cobra.Command) error {
+	if len(s.Names) == 0 && !s.All && len(s.Include) == 0 {
+		return arg.Missing(command, arg.Resource, "include", "all")
+	}
+	return nil
+}
+
+// arguments are the words that make this selection again, for a run that goes on.
+func (s *Selection) Arguments() []string {
+	words := append([]string{}, s.Names...)
+	if s.All {
+		words = append(words, "--all")
+	}
+	for _, pattern := range s.Include {
+		words = append(words, "--include="+pattern)
+	}
+	for _, pattern := range s.Exclude {
+		words = append(words, "--exclude="+pattern)
+	}
+	if s.Force {
+		words = append(words, "--force")
+	}
+	return append(words, "--resume")
+}
+
+// from returns the selected resources: those that were named in their order, then the others by risk. A resource
+// that was named and cannot be migrated is an error; among the others those that cannot are left out.
+func (s *Selection) From(all *inventory.Inventory) (chosen []inventory.Resource, left []inventory.Resource, err error) {
+	chosen, err = all.FindAll(s.Names)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range chosen {
+		if r.Problem != nil {
+			return nil, nil, fmt.Errorf("%s cannot be migrated: %s", r.GroupResource, r.Problem.Message)
+		}
+	}
+	matching, err := all.Select(s.All, s.Include, s.Exclude)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range inventory.ByRisk(matching) {
+		switch known := func(c inventory.Resource) bool { return c.GroupResource == r.GroupResource }; {
+		case slices.ContainsFunc(chosen, known):
+		case r.Problem != nil:
+			left = append(left, r)
+		default:
+			chosen = append(chosen, r)
+		}
+	}
+	slices.SortStableFunc(left, func(a, b inventory.Resource) int { return cmp.Compare(a.String(), b.String()) })
+	return chosen, left, nil
+}
+
+// scope is which resources a report is about: those of names, else all but those that patterns, or the installation,
+// leave out.
+type Scope struct {
+	Names            []string
+	Include, Exclude []string
+}
+
+func (s *Scope) Add(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&s.Include, "include", nil,
+		"Only resources by a pattern of full names, such as '*.demo.example.com', also where the installation "+
+			"excludes them")
+	flags.StringSliceVar(&s.Exclude, "exclude", nil, "Leave out resources by a pattern of full names")
+}
+
+// check refuses what cannot be meant before anything is sent.
+func (s *Scope) Check(command *cobra.Command) error {
+	for _, flag := range []string{"include", "exclude"} {
+		if err := arg.Exclusive(command, arg.Resource, flag); err != nil {
+			return err
+		}
+	}
+	if err := arg.Patterns(slices.Concat(s.Include, s.Exclude)); err != nil {
+		return exit.Usage(command, err)
+	}
+	return nil
+}
+
+// holds reports whether a resource of these names is in scope. An installation's exclusion gives way to --include.
+func (s *Scope) Holds(names []string, excluded bool) bool {
+	included := inventory.Matches(s.Include, names...)
+	return (included || len(s.Include) == 0 && !excluded) && !inventory.Matches(s.Exclude, names...)
+}
