@@ -195,7 +195,7 @@ func (r *Resource) remember(v verdict, f findings) migrate.Epoch {
 	if f.target.Origin != migrate.Aggregated { // whose servers are others
 		stamps.seen = r.observer.seen(f, stamps, now)
 	}
-	r.memory = r.memory.next(v.epoch, stamps, f.leases.lag(), now)
+	r.memory = r.memory.next(v.epoch, stamps, f.leases.clocks(), now)
 	v.epoch.Since = latest(r.memory.since, f.absent.since)
 	return v.epoch
 }

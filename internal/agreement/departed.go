@@ -106,9 +106,9 @@ type sight struct {
 	live, stale []server
 	// listed are the addresses of an EndpointSlice; nil: not known.
 	listed []string
-	// changed is when they changed last, by a server's clock that is at most lag behind; zero: not known.
+	// changed is when they changed last, by the clock of one of the servers; zero: not known.
 	changed time.Time
-	lag     time.Duration
+	clocks  clocks
 }
 
 // note takes in a reading: who is not listed any more has departed.
@@ -144,7 +144,7 @@ func (p *place) note(s sight, delay time.Duration) {
 	if s.changed.IsZero() || !s.changed.Equal(p.lateStamp) || len(s.live) == 0 {
 		return
 	}
-	if quiet := s.changed.Add(s.lag + wholeSecond + delay); p.quiet.IsZero() || quiet.Before(p.quiet) {
+	if quiet := s.clocks.local(s.changed).Add(wholeSecond + delay); p.quiet.IsZero() || quiet.Before(p.quiet) {
 		p.quiet = quiet
 	}
 }

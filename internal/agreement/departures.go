@@ -57,7 +57,7 @@ func (d *departures) follow(ctx context.Context, at string, s sight, ask func(ct
 
 // sightOf is what Leases and the EndpointSlice tell of the kube-apiservers.
 func sightOf(l leases, e endpoints, now time.Time) sight {
-	s := sight{now: now, live: slices.Clone(l.live), stale: l.gone, lag: l.lag(), blind: !l.known}
+	s := sight{now: now, live: slices.Clone(l.live), stale: l.gone, clocks: l.clocks(), blind: !l.known}
 	if e.known {
 		s.listed, s.changed = slices.Clip(append([]string{}, e.addresses...)), e.changed
 	}

@@ -259,7 +259,7 @@ func (o *Observer) views(all []findings, now time.Time) []View {
 			if restartsSeen(f.reports) {
 				stamps.seen = o.sighting.since
 			}
-			m := known.next(*v.Epoch, stamps, f.leases.lag(), now)
+			m := known.next(*v.Epoch, stamps, f.leases.clocks(), now)
 			memories[v.Resource], v.Epoch.Since = m, latest(m.since, f.absent.since)
 		case seen && !v.Disagree: // nothing could be learnt, which changes nothing
 			memories[v.Resource] = known

@@ -62,29 +62,44 @@ func restartsSeen(reports []report) bool {
 	return false
 }
 
-// lag bounds how far the clocks of the live servers are behind this machine's: a server renewed its Lease no later than
-// it was read. So a moment that a live server wrote down lies, by our clock, no later than the lag after it. No two
-// clocks need to agree for this; it errs by the time since the last renewal, ten seconds at most, to the later side.
-//
-// What a server wrote down that is no longer live needs no bound of its own: its end, which came later, is among the
-// stamps of the others.
-func (l leases) lag() time.Duration {
-	var lag time.Duration
+// clocks relates the clocks of live servers to ours, as one reading of the Leases shows them.
+type clocks struct {
+	// lag bounds how far the clocks of the servers are behind ours: a server renewed its Lease no later than it was
+	// read. No two clocks need to agree for this; it errs by the time since the last renewal, ten seconds at most.
+	lag time.Duration
+	// readAt is when the Leases had been read, by our clock.
+	readAt time.Time
+}
+
+// clocks are those of the live servers. What a server wrote down that is no longer live needs no bound of its own: its
+// end, which came later, is among the stamps of the others.
+func (l leases) clocks() clocks {
+	c := clocks{readAt: l.readAt}
 	first := true
 	for _, s := range l.live {
-		if d := l.readAt.Sub(s.renewed); !s.departed && (first || d > lag) {
-			lag, first = d, false
+		if d := l.readAt.Sub(s.renewed); !s.departed && (first || d > c.lag) {
+			c.lag, first = d, false
 		}
 	}
-	return lag
+	return c
+}
+
+// local returns the latest moment by our clock at which a live server can have written down a stamp. The lag holds for
+// our wall clock as it was when the Leases were read. So the moment gets the monotonic reading of then: its age stays
+// right when someone sets our clock afterwards.
+func (c clocks) local(stamp time.Time) time.Time {
+	if c.readAt.IsZero() { // no Leases could be read
+		return stamp.Add(c.lag)
+	}
+	return c.readAt.Add(stamp.Add(c.lag).Sub(c.readAt))
 }
 
 // bound returns the latest moment, by our clock, at which the epoch can have begun; ok is false where it is not known.
-func (s stamps) bound(lag time.Duration) (bound time.Time, ok bool) {
+func (s stamps) bound(c clocks) (bound time.Time, ok bool) {
 	if s.definedUnknown {
 		return time.Time{}, false
 	}
-	servers := latest(s.started, s.gone, s.moved).Add(lag + wholeSecond)
+	servers := c.local(latest(s.started, s.gone, s.moved).Add(wholeSecond))
 	switch {
 	case s.serversUnknown && s.seen.IsZero():
 		return time.Time{}, false
@@ -94,7 +109,7 @@ func (s stamps) bound(lag time.Duration) (bound time.Time, ok bool) {
 	if s.defined.IsZero() {
 		return servers, true
 	}
-	return latest(servers, s.defined.Add(lag+wholeSecond)), true
+	return latest(servers, c.local(s.defined.Add(wholeSecond))), true
 }
 
 // sighting is what an Observer remembers of the servers: since when it has seen the ones that live now.
@@ -132,9 +147,9 @@ type memory struct {
 //
 // The same epoch with other stamps is not the same period for sure: a server without a Lease, say, came and went
 // between two looks. Its beginning is bounded anew, and earlier bounds are forgotten (I2).
-func (m memory) next(e migrate.Epoch, s stamps, lag time.Duration, now time.Time) memory {
+func (m memory) next(e migrate.Epoch, s stamps, c clocks, now time.Time) memory {
 	since := now
-	if bound, ok := s.bound(lag); ok && bound.Before(since) {
+	if bound, ok := s.bound(c); ok && bound.Before(since) {
 		since = bound
 	}
 	if !m.since.IsZero() && m.epoch.Same(e) && m.stamps == s && m.since.Before(since) {

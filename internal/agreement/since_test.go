@@ -77,7 +77,7 @@ func TestSinceIsTheLatestMomentThatTheEpochCanHaveBegun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := settled()
 			tt.change(&f)
-			got := memory{}.next(migrate.Epoch{}, stampsOf(f), f.leases.lag(), noon).since
+			got := memory{}.next(migrate.Epoch{}, stampsOf(f), f.leases.clocks(), noon).since
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("since (-want +got):\n%s", diff)
 			}
@@ -110,7 +110,7 @@ func TestTheServersAreKnownFromLooksAtOtherResources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := stampsOf(tt.second)
 			s.seen = first.next(tt.second, s, at(time.Hour)).since
-			got := memory{}.next(migrate.Epoch{}, s, 0, at(time.Hour)).since
+			got := memory{}.next(migrate.Epoch{}, s, clocks{readAt: noon}, at(time.Hour)).since
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("since (-want +got):\n%s", diff)
 			}
@@ -157,8 +157,8 @@ func TestSinceOverSeveralLooks(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := memory{}.next(e, tt.stamps[0], tt.lag[0], noon)
-			m = m.next(tt.second, tt.stamps[1], tt.lag[1], at(time.Minute))
+			m := memory{}.next(e, tt.stamps[0], clocks{tt.lag[0], noon}, noon)
+			m = m.next(tt.second, tt.stamps[1], clocks{tt.lag[1], at(time.Minute)}, at(time.Minute))
 			if diff := cmp.Diff(tt.want, m.since); diff != "" {
 				t.Errorf("since (-want +got):\n%s", diff)
 			}

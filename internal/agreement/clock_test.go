@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agreement
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/kube-migrator/kube-migrator/migrate"
+)
+
+// set returns a reading of our clock as if the clock had been set forward, or back, shortly before: its wall clock
+// differs, its monotonic clock does not. It relies on the layout of a time.Time that has a monotonic reading.
+func set(t time.Time, by time.Duration) time.Time {
+	const nanosecondBits = 30
+	wall := (*uint64)(unsafe.Pointer(&t)) //nolint:gosec // no other way to make such a reading
+	*wall += uint64(by/time.Second) << nanosecondBits
+	return t
+}
+
+func TestSettingOurClockChangesNoAge(t *testing.T) {
+	now := time.Now()
+	if moved := set(now, time.Hour); moved.Sub(now) != 0 || moved.Round(0).Sub(now.Round(0)) != time.Hour {
+		t.Fatalf("the reading is not as if the clock had been set: %v, %v", now, moved)
+	}
+	for name, by := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour, "not at all": 0} {
+		t.Run(name, func(t *testing.T) {
+			// A server started 10 s before the first look, and left the EndpointSlice before; the clock is set
+			// between the first look and the second.
+			begun := now.Add(-10 * time.Second)
+			e := migrate.Epoch{Hash: "h", Servers: []string{"a_1"}}
+			s := stamps{started: begun.Round(0), moved: begun.Round(0)}
+			look := func(after, by time.Duration) (clocks, time.Time) {
+				real := now.Add(after)
+				l := leases{readAt: set(real, by), live: []server{{holder: "a_1", renewed: real.Round(0)}}}
+				return l.clocks(), set(real, by)
+			}
+			first, at := look(0, 0)
+			m := memory{}.next(e, s, first, at)
+			second, again := look(5*time.Second, by)
+			m = m.next(e, s, second, again)
+			if age := again.Sub(m.since); age < 13*time.Second || age > 16*time.Second {
+				t.Errorf("15 s after its beginning the epoch is %v old", age)
+			}
+
+			p, delay := place{late: now.Add(time.Hour), lateStamp: s.moved, changed: s.moved}, time.Minute
+			p.note(sight{now: at, live: []server{{holder: "a_1"}}, changed: s.moved, clocks: first}, delay)
+			if left := p.quiet.Sub(again); left > delay || left < delay-16*time.Second {
+				t.Errorf("15 s after it left, a server may serve for %v, with a shutdown delay of %v", left, delay)
+			}
+		})
+	}
+}
