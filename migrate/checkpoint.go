@@ -3,14 +3,11 @@
 
 package migrate
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
-// Checkpoint is what survives the process: all that a sweep needs to go on (I5). Its form is stable within one
-// Version; a reader that finds another begins anew.
-type Checkpoint struct {
+// checkpoint is the state of a sweep as of the last page that is done, and the content of Checkpoint.Data. The format of
+// its JSON is stable within one Version.
+type checkpoint struct {
 	Version  int    `json:"version"`
 	Resource string `json:"resource"`
 	// Begun: a pass is under way, or done, in Epoch.
@@ -33,14 +30,14 @@ type Checkpoint struct {
 	// Seen is when Epoch was last seen to be the present one.
 	Seen time.Time `json:"seen,omitzero"`
 	// Ranges are the good ranges of earlier epochs, and Prefix the longest good prefix.
-	Ranges []Range `json:"ranges,omitempty"`
-	Prefix Prefix  `json:"prefix,omitzero"`
+	Ranges []goodRange `json:"ranges,omitempty"`
+	Prefix goodPrefix  `json:"prefix,omitzero"`
 	// Unordered: lists are not in the order of keys, or may not be, as those of aggregated API servers. There is no
 	// Prefix then.
 	Unordered bool `json:"unordered,omitempty"`
 	// Witnesses are objects as this sweep left them, by resourceVersion, the least first. They are read before anything
 	// of this is believed.
-	Witnesses []Witness `json:"witnesses,omitempty"`
+	Witnesses []witness `json:"witnesses,omitempty"`
 	// Restored is when this sweep saw last that etcd had been restored; zero: never. The epoch has to settle again from
 	// then on, also for a process that resumes.
 	Restored time.Time `json:"restored,omitzero"`
@@ -65,33 +62,9 @@ type Checkpoint struct {
 
 const checkpointVersion = 2
 
-// Checkpoints keeps the checkpoint of one resource. The engine calls it from one goroutine at a time.
-type Checkpoints interface {
-	// Load returns what Save was given last, or nil where there is nothing.
-	Load(ctx context.Context) (*Checkpoint, error)
-	// Save replaces what is kept, whole or not at all: the process may die at any moment (I5).
-	Save(ctx context.Context, c *Checkpoint) error
-}
-
-// Failure is one object that could not be rewritten.
-type Failure struct {
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	Reason    Reason `json:"reason"`
-	// Message has at most 1 KiB; one that was cut says so.
-	Message string `json:"message"`
-	// ResourceVersion and Generation are those that the object was listed with.
-	ResourceVersion string `json:"resourceVersion,omitempty"`
-	Generation      int64  `json:"generation,omitempty"`
-}
-
-func (f Failure) object() object {
-	return object{namespace: f.Namespace, name: f.Name, resourceVersion: f.ResourceVersion, generation: f.Generation}
-}
-
 // inEpoch reports whether the pass that c records can go on in an epoch that is seen now: it is the same, and was all
 // the time.
-func (c *Checkpoint) inEpoch(e Epoch, now time.Time) bool {
+func (c *checkpoint) inEpoch(e Epoch, now time.Time) bool {
 	return c.Begun && !c.Over && c.Epoch.lasts(e) && c.followed(now)
 }
 
@@ -101,24 +74,24 @@ const maxBlind = 10 * time.Second
 
 // followed reports whether no API server can have come and gone between the last look and this one unseen. Servers that
 // are told by a definition what to write do the same as long as its generation does not change, whoever they are.
-func (c *Checkpoint) followed(now time.Time) bool {
+func (c *checkpoint) followed(now time.Time) bool {
 	blind := now.Round(0).Sub(c.Seen.Round(0)) // without the monotonic clock, which stands still while a machine sleeps
 	return c.Epoch.CRDUID != "" || blind > -maxBlind && blind < maxBlind
 }
 
 // resumable reports whether another process may go on within the epoch: whether an epoch that looks the same is the
 // same. Servers that were only sampled may have changed without a trace, unless a definition's generation tells.
-func (c *Checkpoint) resumable() bool { return c.Epoch.Evidence >= Observed || c.Epoch.CRDUID != "" }
+func (c *checkpoint) resumable() bool { return c.Epoch.Evidence >= Observed || c.Epoch.CRDUID != "" }
 
 // end ends the pass. What it did stays known as a good range, if its epoch was observed on every API server; a sample
 // can miss a server.
-func (c *Checkpoint) end() {
+func (c *checkpoint) end() {
 	if !c.Begun {
 		return
 	}
 	if c.Epoch.Evidence >= Observed && c.Baseline > 0 && !c.Incomparable {
-		c.Ranges = addRange(c.Ranges, Range{Hash: c.Epoch.Hash, From: c.Baseline, To: c.Confirmed})
-		c.Prefix = c.Prefix.or(Prefix{Hash: c.Epoch.Hash, Key: c.ConfirmedDone, ResourceVersion: c.Confirmed,
+		c.Ranges = addRange(c.Ranges, goodRange{Hash: c.Epoch.Hash, From: c.Baseline, To: c.Confirmed})
+		c.Prefix = c.Prefix.or(goodPrefix{Hash: c.Epoch.Hash, Key: c.ConfirmedDone, ResourceVersion: c.Confirmed,
 			Reached: c.ConfirmedDoneAt})
 	}
 	c.clear()
@@ -127,14 +100,14 @@ func (c *Checkpoint) end() {
 }
 
 // clear forgets how far the pass came.
-func (c *Checkpoint) clear() {
+func (c *checkpoint) clear() {
 	c.Begun, c.Over, c.Baseline, c.Confirmed, c.Seen = false, false, 0, 0, time.Time{}
 	c.Done, c.DoneAt, c.ConfirmedDone, c.ConfirmedDoneAt = "", 0, "", 0
 	c.Continue, c.Listed, c.Complete = "", false, false
 }
 
 // recount begins to count anew: the objects will be listed again.
-func (c *Checkpoint) recount() {
+func (c *checkpoint) recount() {
 	c.Counts = Counts{
 		RewrittenBefore: c.Counts.RewrittenBefore + c.Counts.Rewritten,
 		Retried:         c.Counts.Retried, ChangedByAdmission: c.Counts.ChangedByAdmission,
@@ -144,7 +117,7 @@ func (c *Checkpoint) recount() {
 }
 
 // begin starts a new pass in an epoch that has settled.
-func (c *Checkpoint) begin(e Epoch) {
+func (c *checkpoint) begin(e Epoch) {
 	c.end()
 	c.clear() // also what a look that was under way has added since the pass ended
 	c.Begun, c.Epoch = true, e
@@ -153,7 +126,7 @@ func (c *Checkpoint) begin(e Epoch) {
 // done records that the pass has dealt with objects, which follow the one with the key last in the list, and that the
 // failed ones among them are counted; it returns the last key. newest is the newest resourceVersion that has been read.
 // A list out of order leaves no prefix.
-func (c *Checkpoint) done(last string, objects []object, newest uint64) string {
+func (c *checkpoint) done(last string, objects []object, newest uint64) string {
 	for _, o := range objects {
 		if key := o.key(); key > last {
 			last = key
@@ -163,7 +136,7 @@ func (c *Checkpoint) done(last string, objects []object, newest uint64) string {
 	}
 	switch {
 	case c.Unordered:
-		c.Done, c.ConfirmedDone, c.Prefix = "", "", Prefix{}
+		c.Done, c.ConfirmedDone, c.Prefix = "", "", goodPrefix{}
 	case c.Counts.Failed == 0:
 		c.Done, c.DoneAt = max(c.Done, last), newest
 	}
@@ -171,7 +144,7 @@ func (c *Checkpoint) done(last string, objects []object, newest uint64) string {
 }
 
 // confirm records that the epoch lasted when s was seen, and longer.
-func (c *Checkpoint) confirm(s sighting) {
+func (c *checkpoint) confirm(s sighting) {
 	c.Confirmed = max(c.Confirmed, s.newest)
 	if !c.Unordered && s.done > c.ConfirmedDone {
 		c.ConfirmedDone, c.ConfirmedDoneAt = s.done, s.doneAt
@@ -180,7 +153,7 @@ func (c *Checkpoint) confirm(s sighting) {
 
 // current reports whether an object is known to be stored in the current version: it was written in this epoch,
 // or in a good range of its hash, or lies in its good prefix.
-func (c *Checkpoint) current(o object) bool {
+func (c *checkpoint) current(o object) bool {
 	resourceVersion := number(o.resourceVersion)
 	if resourceVersion == 0 || c.Baseline == 0 || c.Incomparable || c.Epoch.Evidence < Observed {
 		return false

@@ -50,7 +50,7 @@ func (e *etcd) restore(bump uint64) {
 }
 
 // read is what a GET answers: the zero object for one that is gone.
-func (e *etcd) read(w Witness) object {
+func (e *etcd) read(w witness) object {
 	v, ok := e.objects[w.object().key()]
 	if !ok {
 		return object{}
@@ -91,7 +91,7 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 		for i := range 10 {
 			e.write(fmt.Sprintf("ns/%d", i), "v1")
 		}
-		var c Checkpoint
+		var c checkpoint
 		for range rapid.IntRange(1, 6).Draw(t, "epochs") {
 			hash := rapid.SampledFrom([]string{"v1", "v2", "v2"}).Draw(t, "hash")
 			e.somebody(t, "before the epoch settled", anyVersion)
@@ -124,7 +124,7 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 				return hash
 			}
 			var trail []sighting
-			var candidate Witness
+			var candidate witness
 			newest, last, whole := e.revision, "", true
 			for rest := e.list(); len(rest) > 0 && whole; {
 				objects := rest[:min(len(rest), rapid.IntRange(1, 4).Draw(t, "page"))]
@@ -151,7 +151,7 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 						newest = max(newest, stored.revision)
 					}
 					if now, ok := e.objects[o.key()]; ok && now.revision > candidate.ResourceVersion {
-						candidate = Witness{Namespace: "ns", Name: o.name, UID: now.uid, ResourceVersion: now.revision,
+						candidate = witness{Namespace: "ns", Name: o.name, UID: now.uid, ResourceVersion: now.revision,
 							Owners: uint64(now.owners)}
 					}
 					if whole = rapid.IntRange(0, 30).Draw(t, "dies") > 0; !whole {
@@ -209,7 +209,7 @@ func TestAPrefixKnowsWhatLiesBetweenTwoRanges(t *testing.T) {
 		return object{namespace: "n", name: name, resourceVersion: fmt.Sprint(rv)}
 	}
 	epoch := func(server string) Epoch { return Epoch{Hash: "v2", Servers: []string{server}, Evidence: Observed} }
-	var c Checkpoint
+	var c checkpoint
 	c.begin(epoch("a"))
 	c.Baseline, c.Confirmed = 100, 100
 	// b was written by the first pass after its last confirmation, at 150, and is current: the second pass leaves it
@@ -243,18 +243,18 @@ func TestAPrefixKnowsWhatLiesBetweenTwoRanges(t *testing.T) {
 	c.done("", []object{at("a", 50)}, 305)
 	c.confirm(sighting{newest: 310, done: c.Done})
 	c.begin(epoch("d"))
-	if want := (Prefix{Hash: "v2", Key: "n/b", ResourceVersion: 210, Reached: 205}); c.Prefix != want {
+	if want := (goodPrefix{Hash: "v2", Key: "n/b", ResourceVersion: 210, Reached: 205}); c.Prefix != want {
 		t.Errorf("after a pass that came less far the prefix is %+v, want %+v", c.Prefix, want)
 	}
 }
 
 func TestAFailureOrAListOutOfOrderEndsThePrefix(t *testing.T) {
 	at := func(name string) object { return object{name: name, resourceVersion: "50"} }
-	c := Checkpoint{Counts: Counts{Failed: 1}}
+	c := checkpoint{Counts: Counts{Failed: 1}}
 	if c.done("", []object{at("a")}, 60); c.Done != "" {
 		t.Errorf("done = %q although an object failed", c.Done)
 	}
-	c = Checkpoint{Prefix: Prefix{Hash: "v2", Key: "z", ResourceVersion: 9}}
+	c = checkpoint{Prefix: goodPrefix{Hash: "v2", Key: "z", ResourceVersion: 9}}
 	c.begin(Epoch{Hash: "v2", Evidence: Observed})
 	c.Baseline = 100
 	last := c.done("", []object{at("a"), at("c")}, 105)
@@ -262,7 +262,7 @@ func TestAFailureOrAListOutOfOrderEndsThePrefix(t *testing.T) {
 	c.done(last, []object{at("b")}, 106)
 	c.confirm(before)
 	c.begin(Epoch{Hash: "v2", Servers: []string{"a"}, Evidence: Observed})
-	if c.Prefix != (Prefix{}) {
+	if c.Prefix != (goodPrefix{}) {
 		t.Errorf("the prefix is %+v although lists are not in order", c.Prefix)
 	}
 }
@@ -281,7 +281,7 @@ func TestAnEpochThatNobodyFollowedIsOver(t *testing.T) {
 		"never":                            {Epoch{}, time.Time{}, false},
 		"a definition tells":               {Epoch{CRDUID: "u"}, now.Add(-time.Hour), true},
 	} {
-		c := Checkpoint{Begun: true, Epoch: tt.epoch, Seen: tt.seen}
+		c := checkpoint{Begun: true, Epoch: tt.epoch, Seen: tt.seen}
 		if got := c.inEpoch(tt.epoch, now); got != tt.want {
 			t.Errorf("%s: in the epoch %t, want %t", name, got, tt.want)
 		}
@@ -295,13 +295,13 @@ func TestFailuresThatWereNotKeptByNameForceANewPass(t *testing.T) {
 	if _, err := sweepOf(t, f, nil, Options{Checkpoints: place}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c, err := place.Load(t.Context())
+	c, err := place.read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Complete, c.FailuresOmitted, c.Counts = false, 1, Counts{Rewritten: 2, Failed: 1}
-	c.Prefix, c.Ranges = Prefix{}, nil
-	if err := place.Save(t.Context(), c); err != nil {
+	c.Prefix, c.Ranges = goodPrefix{}, nil
+	if err := place.write(c); err != nil {
 		t.Fatal(err)
 	}
 	result, err := sweepOf(t, f, nil, Options{Checkpoints: place, Resume: true}).Run(t.Context())
@@ -312,7 +312,7 @@ func TestFailuresThatWereNotKeptByNameForceANewPass(t *testing.T) {
 }
 
 func TestALookThatEndsAfterThePassAddsNothingToTheNextOne(t *testing.T) {
-	var c Checkpoint
+	var c checkpoint
 	c.begin(Epoch{Hash: "v2", Evidence: Observed})
 	c.forget()
 	c.confirm(sighting{newest: 900, done: "n/z", doneAt: 800}) // of before

@@ -109,7 +109,7 @@ func TestWhatAnEarlierEpochWroteStaysKnown(t *testing.T) {
 	back := Epoch{Hash: "v2", Servers: []string{"d"}, Evidence: Observed}
 	at := func(rv string) object { return object{resourceVersion: rv} }
 
-	var c Checkpoint
+	var c checkpoint
 	c.begin(first)
 	c.Baseline, c.Confirmed = 100, 200
 	c.Counts = Counts{Rewritten: 7, Current: 2, Failed: 1, Retried: 3}
@@ -120,7 +120,7 @@ func TestWhatAnEarlierEpochWroteStaysKnown(t *testing.T) {
 
 	c.begin(restarted)
 	c.Baseline, c.Confirmed = 300, 300
-	if diff := cmp.Diff([]Range{{Hash: "v2", From: 100, To: 200}}, c.Ranges); diff != "" {
+	if diff := cmp.Diff([]goodRange{{Hash: "v2", From: 100, To: 200}}, c.Ranges); diff != "" {
 		t.Errorf("ranges (-want +got):\n%s", diff)
 	}
 	for rv, want := range map[string]bool{"100": false, "101": true, "200": true, "201": false, "300": false,
@@ -147,7 +147,7 @@ func TestWhatAnEarlierEpochWroteStaysKnown(t *testing.T) {
 }
 
 func TestASampledEpochLeavesNoGoodRange(t *testing.T) {
-	var c Checkpoint
+	var c checkpoint
 	c.begin(Epoch{Hash: "v2", Evidence: Sampled})
 	c.Baseline, c.Confirmed = 100, 200
 	if c.current(object{resourceVersion: "150"}) {
@@ -191,7 +191,7 @@ func TestPagesAreSizedByBytes(t *testing.T) {
 }
 
 func TestFailuresBeyondTheBoundAreCounted(t *testing.T) {
-	var c Checkpoint
+	var c checkpoint
 	c.fail(make([]Failure, maxFailures-1))
 	c.fail(make([]Failure, 3))
 	if len(c.Failures) != maxFailures || c.FailuresOmitted != 2 {

@@ -174,7 +174,7 @@ const leaseGrace = 5 * time.Second
 
 func (s *Sweep) grace() time.Duration { return min(leaseGrace, s.options.SettleTime) }
 
-// sighting is how far the pass was at one moment: the newest resourceVersion that had been read, and Checkpoint.Done
+// sighting is how far the pass was at one moment: the newest resourceVersion that had been read, and checkpoint.Done
 // and DoneAt before that.
 type sighting struct {
 	at     time.Time

@@ -22,6 +22,22 @@ const (
 	maxMessageBytes  = 1 << 10
 )
 
+// Failure is one object that could not be rewritten.
+type Failure struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Reason    Reason `json:"reason"`
+	// Message has at most 1 KiB; one that was cut says so.
+	Message string `json:"message"`
+	// ResourceVersion and Generation are those that the object was listed with.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Generation      int64  `json:"generation,omitempty"`
+}
+
+func (f Failure) object() object {
+	return object{namespace: f.Namespace, name: f.Name, resourceVersion: f.ResourceVersion, generation: f.Generation}
+}
+
 // failureOf is the only place where a Failure is made.
 func failureOf(o object, reason Reason, message string) *Failure {
 	return &Failure{
@@ -50,7 +66,7 @@ func cut(message string) string {
 }
 
 // fail records failures by name as long as there is room, and counts the others.
-func (c *Checkpoint) fail(failures []Failure) {
+func (c *checkpoint) fail(failures []Failure) {
 	if len(failures) == 0 {
 		return
 	}
@@ -81,8 +97,8 @@ func sizeOf(f Failure) int {
 // bound brings a checkpoint that was read within the bounds: an older release may have written it. A failure whose name
 // cannot be an object's is only counted, which makes the next pass list it again; a witness whose name cannot be one is
 // dropped, and vouches for nothing.
-func (c *Checkpoint) bound() {
-	c.Witnesses = slices.DeleteFunc(c.Witnesses, func(w Witness) bool { return !named(w.Namespace, w.Name) })
+func (c *checkpoint) bound() {
+	c.Witnesses = slices.DeleteFunc(c.Witnesses, func(w witness) bool { return !named(w.Namespace, w.Name) })
 	c.Witnesses = c.Witnesses[max(0, len(c.Witnesses)-maxWitnesses):]
 	failures := c.Failures
 	c.Failures = nil

@@ -45,15 +45,15 @@ func FuzzPage(f *testing.F) {
 // A checkpoint that someone wrote by hand makes no step of a sweep panic, and nothing of it is believed beyond what it
 // says.
 func FuzzCheckpoint(f *testing.F) {
-	for _, c := range []Checkpoint{
+	for _, c := range []checkpoint{
 		{},
 		{
 			Version: checkpointVersion, Resource: "widgets.demo.example.com", Begun: true, Baseline: 7, Confirmed: 9,
 			Done: "a/b", DoneAt: 8,
 			Epoch:     Epoch{Hash: "h", Servers: []string{"p1"}, Evidence: Observed},
-			Ranges:    []Range{{Hash: "h", From: 1, To: 3}},
-			Prefix:    Prefix{Hash: "h", Key: "a", ResourceVersion: 3, Reached: 3},
-			Witnesses: []Witness{{ResourceVersion: 3}}, Failures: []Failure{{Name: "a"}},
+			Ranges:    []goodRange{{Hash: "h", From: 1, To: 3}},
+			Prefix:    goodPrefix{Hash: "h", Key: "a", ResourceVersion: 3, Reached: 3},
+			Witnesses: []witness{{ResourceVersion: 3}}, Failures: []Failure{{Name: "a"}},
 		},
 	} {
 		raw, err := json.Marshal(c)
@@ -63,8 +63,8 @@ func FuzzCheckpoint(f *testing.F) {
 		f.Add(raw, "a/b", "5")
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, name, resourceVersion string) {
-		c := new(Checkpoint)
-		if json.Unmarshal(raw, c) != nil {
+		c, err := decodeCheckpoint(raw)
+		if err != nil {
 			return
 		}
 		now := time.Unix(1_700_000_000, 0)

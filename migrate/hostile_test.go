@@ -179,7 +179,7 @@ func TestAnObjectThatCannotBeOneIsNeverSentFor(t *testing.T) {
 					}
 					t.Errorf("%s was sent (I3)", sent)
 				}
-				if c, _ := place.Load(t.Context()); c.Listed || c.Complete {
+				if c, _ := place.read(); c.Listed || c.Complete {
 					t.Errorf("the checkpoint says that the pass is complete: %+v", c)
 				}
 			})
@@ -450,7 +450,7 @@ func TestAMessageIsCutBetweenCharactersAndSaysSo(t *testing.T) {
 }
 
 func TestFailuresBeyondTheirBytesAreCounted(t *testing.T) {
-	var c Checkpoint
+	var c checkpoint
 	c.fail(slices.Repeat([]Failure{{Name: "a", Message: strings.Repeat("<", maxMessageBytes)}}, maxFailures))
 	raw, err := json.Marshal(c.Failures)
 	if err != nil || len(raw) > maxFailuresBytes || len(raw) < maxFailuresBytes-10<<10 || int64(len(c.Failures))+
@@ -461,14 +461,14 @@ func TestFailuresBeyondTheirBytesAreCounted(t *testing.T) {
 
 func TestAnOldCheckpointIsBroughtWithinItsBounds(t *testing.T) {
 	place := &memoryCheckpoints{}
-	old := &Checkpoint{Version: checkpointVersion, Resource: "flunders.wardle.example.com",
+	old := &checkpoint{Version: checkpointVersion, Resource: "flunders.wardle.example.com",
 		Counts: Counts{Failed: 2000}, Failures: []Failure{
 			{Namespace: "../x", Name: "a"}, {Namespace: "d", Name: "a/b"},
 			{Name: "a", ResourceVersion: strings.Repeat("1", 1000)},
 		}}
 	old.Failures = append(old.Failures, slices.Repeat([]Failure{{Namespace: "d", Name: "a",
 		Message: strings.Repeat("x", 20<<10)}}, 1997)...)
-	if err := place.Save(t.Context(), old); err != nil {
+	if err := place.write(old); err != nil {
 		t.Fatal(err)
 	}
 	s := (&liar{}).sweep(t, nil, Options{Checkpoints: place, Resume: true})

@@ -67,11 +67,11 @@ type heapReadings struct {
 	earlyPages, latePages int
 }
 
-func (h *heapReadings) Load(context.Context) (*Checkpoint, error) { return nil, nil } //nolint:nilnil // there is none
+func (h *heapReadings) Load(context.Context) ([]byte, error) { return nil, nil }
 
-func (h *heapReadings) Save(_ context.Context, c *Checkpoint) error {
-	switch done := c.Counts.Done(); {
-	case c.Listed:
+func (h *heapReadings) Save(_ context.Context, c Checkpoint) error {
+	switch done := c.Summary.Counts.Done(); {
+	case c.Summary.Listed:
 	case done >= h.window && done < 2*h.window:
 		h.earlyBytes, h.earlyPages = leastLive(h.earlyBytes, h.earlyPages)
 	case done >= h.total-h.window:

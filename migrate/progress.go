@@ -5,8 +5,6 @@ package migrate
 
 import (
 	"time"
-
-	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
 // Counts says what became of the objects. Objects of one pass are Rewritten + Current + Gone + Failed.
@@ -81,8 +79,22 @@ type Progress struct {
 	Epoch    Epoch
 	// Restarts counts the passes that the end of an epoch cut short.
 	Restarts int
-	Pace     pace.Stats
+	Pace     Pace
 	Started  time.Time
+}
+
+// Pace is the load that a sweep puts on the API servers, and how they responded to it.
+type Pace struct {
+	// InFlightLimit is how many requests may be in flight now.
+	InFlightLimit int
+	// RateLimit is how many objects per second may be sent now. +Inf: the rate is not limited.
+	RateLimit float64
+	// Throttles counts the requests that an API server refused because of load.
+	Throttles int64
+	// Paused is for how long the sweep sent nothing because an API server asked it to wait.
+	Paused time.Duration
+	// Bytes is what requests and answers carried, as Options.MaxBytesPerSecond counts it.
+	Bytes int64
 }
 
 // Result is what a sweep came to.

@@ -3,25 +3,25 @@
 
 package migrate
 
-// Range is a good range: objects whose resourceVersion is greater than From and at most To were written while all
+// goodRange is a good range: objects whose resourceVersion is greater than From and at most To were written while all
 // API servers encoded in the version of Hash, so they are stored in it, whatever happened since.
 //
 // It is what makes a sweep of a million objects survive a rolling restart of the API servers: a new epoch of the
 // same hash begins a new pass, and the pass skips what earlier ones have done (I5).
-type Range struct {
+type goodRange struct {
 	Hash string `json:"hash"`
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
 }
 
-// Prefix is what a pass has dealt with from the beginning of the list on: objects whose key is at most Key and whose
+// goodPrefix is what a pass has dealt with from the beginning of the list on: objects whose key is at most Key and whose
 // resourceVersion is at most ResourceVersion are stored in the version of Hash.
 //
 // At that resourceVersion each object up to that key had been written anew, or was seen to be current already, and the
 // epoch lasted still; who shows no newer resourceVersion has not been written since. Ranges alone would not do: an
 // object that was written between two of them, and is current, keeps its resourceVersion when it is sent again, and
 // would be sent again by every later pass. Keys are ordered as etcd orders them, which is the order of lists.
-type Prefix struct {
+type goodPrefix struct {
 	Hash            string `json:"hash"`
 	Key             string `json:"key"`
 	ResourceVersion uint64 `json:"resourceVersion"`
@@ -31,12 +31,12 @@ type Prefix struct {
 }
 
 // covers reports whether the object with a key and a resourceVersion is stored in the version of the hash.
-func (p Prefix) covers(hash, key string, resourceVersion uint64) bool {
+func (p goodPrefix) covers(hash, key string, resourceVersion uint64) bool {
 	return p.Key != "" && p.Hash == hash && key <= p.Key && resourceVersion <= p.ResourceVersion
 }
 
 // or returns the one of two prefixes to keep: next, unless a longer one of its hash is known.
-func (p Prefix) or(next Prefix) Prefix {
+func (p goodPrefix) or(next goodPrefix) goodPrefix {
 	if next.Key == "" || p.Hash == next.Hash && p.Key > next.Key {
 		return p
 	}
@@ -47,7 +47,7 @@ func (p Prefix) or(next Prefix) Prefix {
 const maxRanges = 64
 
 // addRange adds r unless it is empty.
-func addRange(ranges []Range, r Range) []Range {
+func addRange(ranges []goodRange, r goodRange) []goodRange {
 	if r.To <= r.From {
 		return ranges
 	}
@@ -59,7 +59,7 @@ func addRange(ranges []Range, r Range) []Range {
 }
 
 // inRange reports whether a resourceVersion lies in a good range of the hash.
-func inRange(ranges []Range, hash string, resourceVersion uint64) bool {
+func inRange(ranges []goodRange, hash string, resourceVersion uint64) bool {
 	for _, r := range ranges {
 		if r.Hash == hash && resourceVersion > r.From && resourceVersion <= r.To {
 			return true

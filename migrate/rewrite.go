@@ -141,7 +141,7 @@ func (s *Sweep) compare(p page) {
 		"rewritten")
 	s.update(func() {
 		s.state.Incomparable = true
-		s.state.Ranges, s.state.Prefix = nil, Prefix{}
+		s.state.Ranges, s.state.Prefix = nil, goodPrefix{}
 	})
 }
 

@@ -81,7 +81,7 @@ type Options struct {
 	// Resume goes on from the checkpoint. Otherwise the run begins anew, which a rotated encryption key needs:
 	// the storage version's hash does not tell of keys.
 	Resume bool
-	// Checkpoints keeps the place. nil: nowhere.
+	// Checkpoints stores the checkpoints of the sweep. nil: they are not stored.
 	Checkpoints Checkpoints
 	// Logger tells what is not worth an error. nil: nobody.
 	Logger *slog.Logger
@@ -96,7 +96,7 @@ func (o Options) withDefaults() Options {
 	o.LookInterval = orDefault(o.LookInterval, DefaultLookInterval)
 	o.MaxInFlight = orDefault(o.MaxInFlight, pace.DefaultInFlight)
 	if o.Checkpoints == nil {
-		o.Checkpoints = nowhere{}
+		o.Checkpoints = noCheckpoints{}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -111,11 +111,6 @@ func orDefault[T comparable](value, otherwise T) T {
 	}
 	return value
 }
-
-type nowhere struct{}
-
-func (nowhere) Load(context.Context) (*Checkpoint, error) { return nil, nil } //nolint:nilnil // there is none
-func (nowhere) Save(context.Context, *Checkpoint) error   { return nil }
 
 // Sweep is one run over one resource. Use it once. Progress and Stop are safe for concurrent use with Run.
 type Sweep struct {
@@ -141,10 +136,10 @@ type Sweep struct {
 	waiting   string
 	entered   time.Time     // the phase
 	rewriting time.Duration // spent in phases that are over
-	state     Checkpoint    // as of the last page that is done
+	state     checkpoint    // as of the last page that is done
 	live      Counts        // of the page that is being written
 	trail     []sighting    // newest resourceVersions that wait to be confirmed
-	candidate Witness       // the newest object that was rewritten, or seen to be current
+	candidate witness       // the newest object that was rewritten, or seen to be current
 	verified  int64
 	moved     int64
 	sizer     pageSizer
@@ -202,7 +197,7 @@ func (s *Sweep) Progress() Progress {
 	}
 	return Progress{
 		Phase: phase, Waiting: waiting, Total: s.state.Total, Counts: counts, Verified: s.verified,
-		Epoch: s.state.Epoch, Restarts: s.state.Restarts, Pace: s.pacer.Stats(), Started: s.state.Started,
+		Epoch: s.state.Epoch, Restarts: s.state.Restarts, Pace: Pace(s.pacer.Stats()), Started: s.state.Started,
 	}
 }
 
@@ -260,7 +255,7 @@ func (s *Sweep) endPass() {
 // was restored from a backup holds old objects under numbers that we believe to be current (I5). Whether it was
 // restored and has caught up, recall asks the witnesses.
 func (s *Sweep) load(ctx context.Context) error {
-	fresh := Checkpoint{
+	fresh := checkpoint{
 		Version: checkpointVersion, Resource: s.wire.target.GroupResource().String(), Started: time.Now(),
 		Unordered: s.wire.target.Origin == Aggregated,
 	}
@@ -268,11 +263,18 @@ func (s *Sweep) load(ctx context.Context) error {
 	if !s.options.Resume || s.options.DryRun {
 		return s.save(ctx)
 	}
-	loaded, err := s.options.Checkpoints.Load(ctx)
+	data, err := s.options.Checkpoints.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("load checkpoint: %w", err)
 	}
-	if loaded == nil || loaded.Version != checkpointVersion || loaded.Resource != fresh.Resource {
+	if len(data) == 0 {
+		return s.save(ctx)
+	}
+	loaded, err := decodeCheckpoint(data)
+	if err != nil {
+		return err
+	}
+	if loaded.Version != checkpointVersion || loaded.Resource != fresh.Resource {
 		return s.save(ctx)
 	}
 	loaded.bound()
@@ -405,11 +407,15 @@ func (s *Sweep) save(ctx context.Context) error {
 	s.mu.Lock()
 	s.state.Updated = time.Now()
 	s.state.Counts.Retried += s.retried.Swap(0)
-	c := s.state
+	state := s.state
 	s.mu.Unlock()
+	c, err := state.encode()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := s.options.Checkpoints.Save(ctx, &c); err != nil {
+	if err := s.options.Checkpoints.Save(ctx, c); err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
 	}
 	return nil

@@ -15,14 +15,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
-// Witness is an object as the sweep left it. Read again, it tells whether etcd was restored from a backup meanwhile,
+// witness is an object as the sweep left it. Read again, it tells whether etcd was restored from a backup meanwhile,
 // which the collection's resourceVersion tells only until it has caught up.
 //
 // One with a lesser resourceVersion proves a restore: neither an object nor its successor of the same name goes
 // backwards otherwise. One that is exactly as it was left proves the opposite up to its resourceVersion: what etcd
 // holds now and what the sweep saw have everything in common that was written until then. One that was written or
 // deleted since proves nothing.
-type Witness struct {
+type witness struct {
 	Namespace       string    `json:"namespace,omitempty"`
 	Name            string    `json:"name"`
 	UID             types.UID `json:"uid"`
@@ -32,7 +32,7 @@ type Witness struct {
 	Owners uint64 `json:"owners,omitempty"`
 }
 
-func (w Witness) object() object { return object{namespace: w.Namespace, name: w.Name} }
+func (w witness) object() object { return object{namespace: w.Namespace, name: w.Name} }
 
 // maxWitnesses bounds how many are kept (I6) and read. The latest pages have one each, because others may have written
 // a few of the objects since; from the pages before, those that are spread best are kept.
@@ -42,7 +42,7 @@ const (
 )
 
 // addWitness adds the newest witness. It changes nothing that a copy of witnesses shares.
-func addWitness(witnesses []Witness, w Witness) []Witness {
+func addWitness(witnesses []witness, w witness) []witness {
 	n := len(witnesses)
 	if w.UID == "" || n > 0 && w.ResourceVersion <= witnesses[n-1].ResourceVersion {
 		return witnesses
@@ -66,11 +66,11 @@ type testimony struct {
 	// upTo is the greatest resourceVersion up to which what etcd holds is what the sweep saw; 0: no witness says so.
 	upTo uint64
 	// restored is a witness that went backwards; nil: there is none.
-	restored *Witness
+	restored *witness
 }
 
 // hear adds what one witness says that was found as an object; the zero object where it is gone.
-func (t *testimony) hear(w Witness, found object) {
+func (t *testimony) hear(w witness, found object) {
 	switch resourceVersion := number(found.resourceVersion); {
 	case resourceVersion == 0: // gone, or of an API server without numbers
 	case resourceVersion < w.ResourceVersion:
@@ -86,15 +86,15 @@ func (t *testimony) hear(w Witness, found object) {
 //   - The good prefix holds if all that it rests upon happened before, deletions too; and then up to there.
 //   - A pass goes on in its epoch if any witness vouches for it. The epoch names the processes of the API servers, and these are restarted when
 //     etcd is restored; so a witness is asked for certainty only.
-func (c *Checkpoint) believe(upTo uint64) {
-	var ranges []Range
+func (c *checkpoint) believe(upTo uint64) {
+	var ranges []goodRange
 	for _, r := range c.Ranges {
 		r.To = min(r.To, upTo)
 		ranges = addRange(ranges, r)
 	}
 	c.Ranges = ranges
 	if c.Prefix.ResourceVersion = min(c.Prefix.ResourceVersion, upTo); c.Prefix.Reached > upTo {
-		c.Prefix = Prefix{}
+		c.Prefix = goodPrefix{}
 	}
 	if upTo == 0 && c.Begun {
 		c.forget()
@@ -102,9 +102,9 @@ func (c *Checkpoint) believe(upTo uint64) {
 }
 
 // forget ends the pass and voids everything that was known of what is stored; it goes on counting.
-func (c *Checkpoint) forget() {
+func (c *checkpoint) forget() {
 	c.end()
-	c.Ranges, c.Prefix, c.Witnesses = nil, Prefix{}, nil
+	c.Ranges, c.Prefix, c.Witnesses = nil, goodPrefix{}, nil
 }
 
 // errRestored ends a pass: etcd was restored from a backup since it began.
@@ -131,7 +131,7 @@ func (s *Sweep) hear(starting, ctx context.Context) (t testimony, err error) {
 // recall asks the witnesses before anything is taken over that an earlier page, pass or process has found out, and
 // takes over what they vouch for.
 func (s *Sweep) recall(starting, ctx context.Context) error {
-	if len(s.state.Ranges) == 0 && s.state.Prefix == (Prefix{}) && !s.state.Begun {
+	if len(s.state.Ranges) == 0 && s.state.Prefix == (goodPrefix{}) && !s.state.Begun {
 		return nil
 	}
 	t, err := s.hear(starting, ctx)
@@ -167,7 +167,7 @@ func (s *Sweep) startOver(ctx context.Context, what string, resourceVersion uint
 	s.update(func() {
 		s.endPass()
 		s.state.forget()
-		s.candidate, s.state.Restored = Witness{}, time.Now()
+		s.candidate, s.state.Restored = witness{}, time.Now()
 	})
 	s.newest.Store(0)
 	if s.restores++; s.restores > maxRestores {
@@ -185,7 +185,7 @@ func (s *Sweep) sawObject(o object) {
 	}
 	s.update(func() {
 		if n := number(o.resourceVersion); n > s.candidate.ResourceVersion && o.uid != "" {
-			s.candidate = Witness{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: n,
+			s.candidate = witness{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: n,
 				Owners: uint64(o.owners)}
 		}
 	})

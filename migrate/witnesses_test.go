@@ -16,7 +16,7 @@ import (
 )
 
 func TestWhatAWitnessProves(t *testing.T) {
-	left := Witness{Namespace: "n", Name: "a", UID: "u", ResourceVersion: 100, Owners: 7}
+	left := witness{Namespace: "n", Name: "a", UID: "u", ResourceVersion: 100, Owners: 7}
 	for name, tt := range map[string]struct {
 		found    object
 		upTo     uint64
@@ -45,27 +45,27 @@ func TestWhatAWitnessProves(t *testing.T) {
 
 func TestWhatIsBelievedEndsWhereTheWitnessesEnd(t *testing.T) {
 	epoch := Epoch{Hash: "v2", Servers: []string{"a"}, Evidence: Observed}
-	known := Checkpoint{
+	known := checkpoint{
 		Begun: true, Epoch: epoch, Baseline: 500, Confirmed: 600, Continue: "token", Counts: Counts{Rewritten: 7},
-		Ranges:    []Range{{"v2", 10, 100}, {"v2", 150, 250}, {"v2", 300, 400}},
-		Prefix:    Prefix{Hash: "v2", Key: "n/k", ResourceVersion: 260, Reached: 180},
-		Witnesses: []Witness{{Name: "w", UID: "u", ResourceVersion: 400}},
+		Ranges:    []goodRange{{"v2", 10, 100}, {"v2", 150, 250}, {"v2", 300, 400}},
+		Prefix:    goodPrefix{Hash: "v2", Key: "n/k", ResourceVersion: 260, Reached: 180},
+		Witnesses: []witness{{Name: "w", UID: "u", ResourceVersion: 400}},
 	}
-	forgotten := Checkpoint{Epoch: epoch, Counts: Counts{RewrittenBefore: 7}, Restarts: 1}
+	forgotten := checkpoint{Epoch: epoch, Counts: Counts{RewrittenBefore: 7}, Restarts: 1}
 	for name, tt := range map[string]struct {
 		upTo uint64
-		want func(c *Checkpoint)
+		want func(c *checkpoint)
 	}{
-		"all of it": {400, func(*Checkpoint) {}},
-		"a range and the prefix up to where history is common": {200, func(c *Checkpoint) {
-			c.Ranges = []Range{{"v2", 10, 100}, {"v2", 150, 200}}
+		"all of it": {400, func(*checkpoint) {}},
+		"a range and the prefix up to where history is common": {200, func(c *checkpoint) {
+			c.Ranges = []goodRange{{"v2", 10, 100}, {"v2", 150, 200}}
 			c.Prefix.ResourceVersion = 200
 		}},
-		"no prefix that rests on what came later": {179, func(c *Checkpoint) {
-			c.Ranges = []Range{{"v2", 10, 100}, {"v2", 150, 179}}
-			c.Prefix = Prefix{}
+		"no prefix that rests on what came later": {179, func(c *checkpoint) {
+			c.Ranges = []goodRange{{"v2", 10, 100}, {"v2", 150, 179}}
+			c.Prefix = goodPrefix{}
 		}},
-		"nothing without a witness": {0, func(c *Checkpoint) { *c = forgotten }},
+		"nothing without a witness": {0, func(c *checkpoint) { *c = forgotten }},
 	} {
 		got, want := known, known
 		got.believe(tt.upTo)
@@ -77,9 +77,9 @@ func TestWhatIsBelievedEndsWhereTheWitnessesEnd(t *testing.T) {
 }
 
 func TestWitnessesAreFewAndSpread(t *testing.T) {
-	var kept []Witness
+	var kept []witness
 	for i := uint64(1); i <= 1000; i++ {
-		kept = addWitness(kept, Witness{UID: "u", ResourceVersion: i * 10})
+		kept = addWitness(kept, witness{UID: "u", ResourceVersion: i * 10})
 	}
 	if len(kept) != maxWitnesses || kept[0].ResourceVersion != 10 {
 		t.Fatalf("%d witnesses from %d on, want %d from the first on (I6)", len(kept),
@@ -95,7 +95,7 @@ func TestWitnessesAreFewAndSpread(t *testing.T) {
 			t.Errorf("no witness between %d and %d", kept[i-1].ResourceVersion, kept[i].ResourceVersion)
 		}
 	}
-	for name, w := range map[string]Witness{"without a UID": {ResourceVersion: 20000},
+	for name, w := range map[string]witness{"without a UID": {ResourceVersion: 20000},
 		"that is not newer": {UID: "u", ResourceVersion: 10000}} {
 		if got := addWitness(kept, w); len(got) != len(kept) || got[len(got)-1] != kept[len(kept)-1] {
 			t.Errorf("a witness %s was added", name)
@@ -187,9 +187,9 @@ func TestNothingIsTakenOverFromBeforeARestore(t *testing.T) {
 					t.Fatal(err)
 				}
 				if name == "the collection is older than what was read" {
-					c, _ := place.Load(t.Context())
+					c, _ := place.read()
 					c.Confirmed = 2500
-					if err := place.Save(t.Context(), c); err != nil {
+					if err := place.write(c); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -347,7 +347,7 @@ func TestARestoreThatADeadProcessSawIsSettledByTheNextOne(t *testing.T) {
 		f := &scripted{n: 3, resourceVersion: "1000"}
 		place := &memoryCheckpoints{}
 		seen := time.Now()
-		if err := place.Save(t.Context(), &Checkpoint{Version: checkpointVersion, Resource: "configmaps",
+		if err := place.write(&checkpoint{Version: checkpointVersion, Resource: "configmaps",
 			Restored: seen}); err != nil {
 			t.Fatal(err)
 		}

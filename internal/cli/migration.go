@@ -185,11 +185,11 @@ func (m *migration) recordOf(ctx context.Context, r inventory.Resource, place *c
 	}
 	before := &record{place: place, state: trigger.PrepareByHand(ctx, m.client, r)}
 	if m.flags.options.Resume {
-		checkpoint, err := place.Load(ctx)
+		saved, err := place.Checkpoint()
 		if err != nil {
 			return nil, err
 		}
-		before.resumed = checkpoint != nil
+		before.resumed = saved.Data != nil
 	}
 	return before, nil
 }
@@ -205,8 +205,8 @@ func (r *record) tell(ctx context.Context, report *render.Migration) {
 		return
 	}
 	baseline := uint64(0)
-	if c, err := r.place.Load(ctx); err == nil && c != nil {
-		baseline = c.Baseline
+	if c, err := r.place.Checkpoint(); err == nil {
+		baseline = c.Summary.Baseline
 	}
 	report.StorageState, report.StorageStateKept = r.state.Record(ctx, report.Result.Epoch, baseline)
 }

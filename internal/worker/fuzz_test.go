@@ -12,8 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
 func zipped(f *testing.F, text string) []byte {
@@ -31,12 +29,7 @@ func zipped(f *testing.F, text string) []byte {
 
 // What the ConfigMap of a run holds as its checkpoint is one, or none, and takes no more memory than a worker has (I6).
 func FuzzPackedCheckpoint(f *testing.F) {
-	whole, err := packed(&migrate.Checkpoint{Version: 2, Resource: "widgets.demo.example.com",
-		Failures: []migrate.Failure{{Name: "a"}}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(whole)
+	f.Add(zipped(f, `{"version":2,"resource":"widgets.demo.example.com","failures":[{"name":"a"}]}`))
 	f.Add(zipped(f, `{"version":2}`))
 	f.Add(zipped(f, strings.Repeat(" ", 10<<20)))
 	for _, list := range []string{"failures", "ranges", "witnesses"} {
@@ -53,7 +46,7 @@ func FuzzPackedCheckpoint(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c == nil {
+		if len(c.Data) == 0 {
 			t.Fatal("neither a checkpoint nor an error")
 		}
 		if _, err := pack(c, maxBytes); err != nil {

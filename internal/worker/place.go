@@ -24,7 +24,7 @@ import (
 
 // What the ConfigMap holds.
 const (
-	checkpointKey = "checkpoint" // gzip of the JSON of migrate.Checkpoint, in binaryData
+	checkpointKey = "checkpoint" // gzip of the Data of a migrate.Checkpoint, in binaryData
 	reportKey     = "report"     // JSON of Report, in data
 )
 
@@ -81,10 +81,10 @@ type place struct {
 	mu      sync.Mutex
 	object  *corev1.ConfigMap // as read or written last
 	mine    map[digest]bool
-	lost    error               // set once another worker has taken over
-	current *migrate.Checkpoint // as saved last in this process
-	telling func() *Report      // the report that goes along with a checkpoint; nil: the one there is
-	told    time.Time           // when a report was written last
+	lost    error            // set once another worker has taken over
+	current *migrate.Summary // of the checkpoint that was saved last in this process
+	telling func() *Report   // the report that goes along with a checkpoint; nil: the one there is
+	told    time.Time        // when a report was written last
 }
 
 type digest [sha256.Size]byte
@@ -153,8 +153,8 @@ func (p *place) last() Report {
 // outcome returns that of this run, nil where it has none.
 func (p *place) outcome() *Outcome { return p.last().Outcome }
 
-// saved returns the checkpoint that was saved last in this process, nil where none was.
-func (p *place) saved() *migrate.Checkpoint {
+// saved returns the summary of the checkpoint that was saved last in this process, or nil if there is none.
+func (p *place) saved() *migrate.Summary {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.current
@@ -174,22 +174,31 @@ func (p *place) tellAlong(f func() *Report) {
 	p.telling = f
 }
 
-// Load implements migrate.Checkpoints. What cannot be read as a checkpoint is none: nothing is lost by beginning anew
-// but time.
-func (p *place) Load(context.Context) (*migrate.Checkpoint, error) {
+// Load implements migrate.Checkpoints.
+func (p *place) Load(context.Context) ([]byte, error) {
+	c := p.load()
+	if c == nil {
+		return nil, nil
+	}
+	return c.Data, nil
+}
+
+// load returns the checkpoint in the ConfigMap, or nil if there is none. A checkpoint that cannot be read is ignored:
+// starting over costs nothing but time.
+func (p *place) load() *migrate.Checkpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	raw, ok := p.object.BinaryData[checkpointKey]
 	if !ok {
-		return nil, nil //nolint:nilnil // there is none
+		return nil
 	}
 	c, err := unpack(raw)
 	if err != nil {
-		p.log.Warn("The checkpoint cannot be read, beginning anew", "error", err)
-		return nil, nil //nolint:nilnil // as if there were none
+		p.log.Warn("The checkpoint cannot be read, starting over", "error", err)
+		return nil
 	}
-	p.current = c
-	return c, nil
+	p.current = &c.Summary
+	return &c
 }
 
 // errUnsaved: the checkpoint could not be written, which may pass.
@@ -203,18 +212,17 @@ const (
 
 // Save implements migrate.Checkpoints. It tries as long as the context allows: a checkpoint that is not saved ends the
 // sweep.
-func (p *place) Save(ctx context.Context, c *migrate.Checkpoint) error {
-	kept := *c
+func (p *place) Save(ctx context.Context, c migrate.Checkpoint) error {
 	p.mu.Lock()
 	telling := p.telling
-	p.current = &kept
+	p.current = &c.Summary
 	p.mu.Unlock()
 	for wait := firstWait; ; wait = min(2*wait, longestWait) {
 		var report *Report
 		if telling != nil {
 			report = telling()
 		}
-		err := p.write(ctx, &kept, report)
+		err := p.write(ctx, &c, report)
 		if err == nil || errors.Is(err, ErrOutdated) || errors.Is(err, errTooLarge) {
 			return err
 		}
@@ -308,7 +316,7 @@ func fill(object *corev1.ConfigMap, c *migrate.Checkpoint, report *Report) error
 		data[reportKey] = string(raw)
 	}
 	if c != nil {
-		packed, err := pack(c, maxBytes-len(data[reportKey]))
+		packed, err := pack(*c, maxBytes-len(data[reportKey]))
 		if err != nil {
 			return err
 		}

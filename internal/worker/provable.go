@@ -21,27 +21,25 @@ func (s *sweeping) provable(ctx context.Context, servers *agreement.Resource) er
 	if s.run.Attempt <= 1 {
 		return nil
 	}
-	c, err := s.run.place.Load(ctx)
-	if err != nil {
-		return err
-	}
+	c := s.run.place.load()
 	now, explanation, err := servers.Look(ctx)
 	if err != nil {
 		return nil // the sweep asks again, and waits
 	}
-	if !pointless(c, now, s.run.leastEvidence()) {
+	if c == nil || !pointless(c.Summary, now, s.run.leastEvidence()) {
 		return nil
 	}
+	before := c.Summary
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.before.Total, s.before.Listed, s.before.Counts = c.Total, c.Listed, c.Counts
-	s.before.Epoch, s.before.Baseline = now, c.Baseline
-	return &problem{NotProven, notProven(c.Counts.Done(), now.Evidence, s.run.leastEvidence(), explanation.Reason)}
+	s.before.Total, s.before.Listed, s.before.Counts = before.Total, before.Listed, before.Counts
+	s.before.Epoch, s.before.Baseline = now, before.Baseline
+	return &problem{NotProven, notProven(before.Counts.Done(), now.Evidence, s.run.leastEvidence(), explanation.Reason)}
 }
 
 // pointless reports whether a sweep in the present epoch would repeat the one that c tells of, with as little proof.
 // Another epoch is reason enough to sweep: since then anything may have been written. Pure.
-func pointless(c *migrate.Checkpoint, now migrate.Epoch, least migrate.Evidence) bool {
-	return c != nil && c.Complete && c.Counts.Failed == 0 && c.Epoch.Evidence < least &&
+func pointless(c migrate.Summary, now migrate.Epoch, least migrate.Evidence) bool {
+	return c.Complete && c.Counts.Failed == 0 && c.Epoch.Evidence < least &&
 		now.Evidence < least && c.Epoch.Same(now)
 }

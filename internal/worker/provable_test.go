@@ -22,21 +22,21 @@ func TestPointless(t *testing.T) {
 	weak := migrate.Epoch{Hash: "h", Servers: []string{"a"}, Evidence: migrate.Sampled}
 	strong, later := weak, weak
 	strong.Evidence, later.Servers = migrate.Observed, []string{"b"}
-	complete := migrate.Checkpoint{Complete: true, Epoch: weak, Counts: migrate.Counts{Rewritten: 3}}
+	complete := migrate.Summary{Complete: true, Epoch: weak, Counts: migrate.Counts{Rewritten: 3}}
 	cut, failed, enough := complete, complete, complete
 	cut.Complete, failed.Counts.Failed, enough.Epoch = false, 1, strong
 	for name, test := range map[string]struct {
-		c    *migrate.Checkpoint
+		c    migrate.Summary
 		now  migrate.Epoch
 		want bool
 	}{
-		"the same sweep with the same weak evidence":   {&complete, weak, true},
-		"not where the evidence is strong by now":      {&complete, strong, false},
-		"not in another epoch":                         {&complete, later, false},
-		"not where nothing was swept":                  {nil, weak, false},
-		"not where the sweep was cut short":            {&cut, weak, false},
-		"not where objects failed":                     {&failed, weak, false},
-		"not where the sweep itself had good evidence": {&enough, weak, false},
+		"the same sweep with the same weak evidence":   {complete, weak, true},
+		"not where the evidence is strong by now":      {complete, strong, false},
+		"not in another epoch":                         {complete, later, false},
+		"not where nothing was swept":                  {migrate.Summary{}, weak, false},
+		"not where the sweep was cut short":            {cut, weak, false},
+		"not where objects failed":                     {failed, weak, false},
+		"not where the sweep itself had good evidence": {enough, weak, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := pointless(test.c, test.now, migrate.Observed); got != test.want {

@@ -95,7 +95,10 @@ func interrupt(t *testing.T, process *os.Process) {
 }
 
 // checkpoint reads the one checkpoint that a user's runs have left.
-func checkpoint(t *testing.T, user *cli) (c migrate.Checkpoint) {
+func checkpoint(t *testing.T, user *cli) (c struct {
+	Counts   migrate.Counts
+	Continue string
+}) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(user.state, "kube-migrator", "*", "*.json"))
 	if err != nil || len(files) != 1 {

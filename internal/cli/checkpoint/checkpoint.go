@@ -49,17 +49,28 @@ func New(dir, cluster, resource string) (*File, error) {
 	return f, nil
 }
 
-// Load implements migrate.Checkpoints. A file that cannot be read as a checkpoint is an error: a newer release may have written it.
-func (f *File) Load(context.Context) (*migrate.Checkpoint, error) {
-	c := new(migrate.Checkpoint)
-	if found, err := f.Read(c); err != nil || !found {
-		return nil, err
+// Load implements migrate.Checkpoints. A file that cannot be read as a checkpoint is an error: a newer release may have
+// written it.
+func (f *File) Load(context.Context) ([]byte, error) {
+	c, err := f.Checkpoint()
+	return c.Data, err
+}
+
+// Checkpoint returns the checkpoint in the file; its Data is nil if there is none.
+func (f *File) Checkpoint() (migrate.Checkpoint, error) {
+	var data json.RawMessage
+	if found, err := f.Read(&data); err != nil || !found {
+		return migrate.Checkpoint{}, err
+	}
+	c, err := migrate.ReadCheckpoint(data)
+	if err != nil {
+		return migrate.Checkpoint{}, fmt.Errorf("%s is not a checkpoint: %w", f.path, err)
 	}
 	return c, nil
 }
 
 // Save implements migrate.Checkpoints.
-func (f *File) Save(_ context.Context, c *migrate.Checkpoint) error { return f.Write(c) }
+func (f *File) Save(_ context.Context, c migrate.Checkpoint) error { return f.Write(json.RawMessage(c.Data)) }
 
 // maxCheckpointBytes bounds what is read of a file. Today's checkpoints have less than a MiB; those of older releases
 // held whole messages.

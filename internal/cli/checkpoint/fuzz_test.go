@@ -22,7 +22,7 @@ func FuzzCheckpointFile(f *testing.F) {
 		if err := os.WriteFile(file.path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := file.Load(t.Context())
+		c, err := file.Checkpoint()
 		if err != nil {
 			if !strings.Contains(err.Error(), file.path+" is not a checkpoint") {
 				t.Errorf("the error does not name the file: %v", err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -103,7 +102,7 @@ func TestOfManyResourcesOnlyThoseThatNeedAttentionAreDescribed(t *testing.T) {
 func TestProgressSaysWhatIsDone(t *testing.T) {
 	rewriting := migrate.Progress{
 		Phase: migrate.Rewriting, Total: 10_000, Counts: migrate.Counts{Rewritten: 2_400, Current: 99, Failed: 1},
-		Pace: pace.Stats{InFlightLimit: 9},
+		Pace: migrate.Pace{InFlightLimit: 9},
 	}
 	for name, test := range map[string]struct {
 		progress migrate.Progress
@@ -121,7 +120,7 @@ func TestProgressSaysWhatIsDone(t *testing.T) {
 			120,
 			"widgets  waiting until 12:00:00: requests that began before the API servers agreed may still write"},
 		"that it verifies": {migrate.Progress{Phase: migrate.Verifying, Total: 10, Verified: 5,
-			Pace: pace.Stats{InFlightLimit: 1}}, 1, 60,
+			Pace: migrate.Pace{InFlightLimit: 1}}, 1, 60,
 			"widgets  verifying   50%  5/10  1/s  ETA 5s  1 in flight"},
 		"that it confirms": {migrate.Progress{Phase: migrate.Confirming, Total: 10}, 0, 120,
 			"widgets  confirming that the API servers still agree"},
