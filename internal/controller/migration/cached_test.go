@@ -212,7 +212,7 @@ func TestAPassDecidesTheSameFromAStrippedMigration(t *testing.T) {
 		},
 		"failed with a long message": func(m *v1alpha1.StorageVersionMigration) {
 			m.Status.Run = v1alpha1.Run{Generation: m.Spec.Generation, Attempt: 1, Failures: 1,
-				RetryTime: metav1.NewTime(noon.Add(time.Hour))}
+				RetryTime: metav1.NewTime(noon.Add(time.Minute))}
 			m.Status.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue,
 				Reason: "Rejected", Message: long}}
 			m.Status.Failures = []v1alpha1.Failure{{Name: "a", Message: long}}
@@ -305,5 +305,5 @@ func deleted(m *v1alpha1.StorageVersionMigration) *v1alpha1.StorageVersionMigrat
 
 func backsOff(m *v1alpha1.StorageVersionMigration) {
 	m.Status.Run = v1alpha1.Run{Generation: m.Spec.Generation, Attempt: 1, Failures: 1,
-		RetryTime: metav1.NewTime(time.Now().Add(time.Hour))}
+		RetryTime: metav1.NewTime(time.Now().Add(time.Minute))}
 }

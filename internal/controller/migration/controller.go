@@ -41,6 +41,7 @@ type controller struct {
 	firstRetry time.Duration
 
 	since time.Time // every look since then has succeeded; zero: the last one failed
+	heard hearings
 }
 
 // request is what there is to reconcile: everything together, or the end of the time that a migration is kept after its
@@ -126,6 +127,7 @@ func (c *controller) look(ctx context.Context, live bool, whole []string) (snaps
 		c.since = s.now
 	}
 	s.since = c.since
+	c.heard = c.heard.listen(s.runs, s.now)
 	return s, nil
 }
 

@@ -220,7 +220,18 @@ func (f facts) recorded(r run) bool {
 
 func (f facts) backingOff() bool {
 	s := f.migration.Status.Run
-	return s.Generation == f.migration.Spec.Generation && s.RetryTime.After(f.now)
+	return s.Generation == f.migration.Spec.Generation && f.untilRetry() > 0
+}
+
+// untilRetry is how long it takes until the next attempt is due. A controller whose clock was ahead may have recorded a
+// time that is later than any wait explains: it does not count, or migrations would stand still until then (I5).
+func (f facts) untilRetry() time.Duration {
+	s := f.migration.Status.Run
+	left := s.RetryTime.Sub(f.now)
+	if f.firstRetry > 0 && left > max(backoff(f.firstRetry, s.Failures), migrate.DefaultSettleTime) {
+		return 0
+	}
+	return left
 }
 
 // unsettled: the run has given its turn away until its epoch can have settled.
@@ -234,10 +245,10 @@ func unsettled(current run) decision {
 // waiting: the last attempt has failed, and the next is not due yet. The failures stay readable.
 func (f facts) waiting(current run) decision {
 	s := f.migration.Status
-	d := decision{step: nothing, run: current, phase: v1alpha1.PhaseFailed, again: s.Run.RetryTime.Sub(f.now)}
+	d := decision{step: nothing, run: current, phase: v1alpha1.PhaseFailed, again: f.untilRetry()}
 	if o := current.outcome(); o != nil && o.Verdict == worker.Unsettled {
 		d = unsettled(current)
-		d.again = s.Run.RetryTime.Sub(f.now)
+		d.again = f.untilRetry()
 		return d
 	}
 	for _, c := range s.Conditions {

@@ -78,14 +78,45 @@ type run struct {
 	whereabouts string
 	// report is what the worker told last; nil before it told anything.
 	report *worker.Report
+	// heardAt is when we first saw what the worker told last; zero: not known.
+	heardAt time.Time
 }
 
-// heard is when the worker was heard of last: a run that has just begun need not have been.
+// heard is when the worker was heard of last, by our clock if we listened.
 func (r run) heard() time.Time {
+	if !r.heardAt.IsZero() {
+		return r.heardAt
+	}
+	return r.dated()
+}
+
+// dated is when the worker reported last, by its own clock: a run that has just begun need not have a report.
+func (r run) dated() time.Time {
 	if r.report == nil {
 		return r.begun
 	}
 	return latest(r.begun, r.report.Updated)
+}
+
+// hearing is when we first saw a report, and how it is dated.
+type hearing struct{ dated, at time.Time }
+
+// hearings are those of runs, by name. The silence of a worker is the time in which we saw nothing new, by our own
+// monotonic clock: the clock of a worker's node may be wrong, and ours may be set at any time (I8).
+type hearings map[string]hearing
+
+// listen tells each run when we first saw what its worker told last, and forgets runs that are gone.
+func (h hearings) listen(runs []run, now time.Time) hearings {
+	next := make(hearings, len(runs))
+	for i := range runs {
+		r := &runs[i]
+		one, known := h[r.name]
+		if dated := r.dated(); !known || !one.dated.Equal(dated) {
+			one = hearing{dated: dated, at: now}
+		}
+		next[r.name], r.heardAt = one, one.at
+	}
+	return next
 }
 
 // outcome is how the run ended; nil while it has not.

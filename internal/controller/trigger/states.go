@@ -131,12 +131,16 @@ func groupOf(r *resource) string {
 // never is the age at which a heartbeat is written without a look: a look is what makes it young.
 const never = math.MaxInt64
 
+// isYoung reports whether a heartbeat is younger than an age. One that is as far in the future was written by a clock
+// that was ahead: if it counted as young, a record would seem fresh for hours that no one has looked at since.
+func isYoung(heartbeat, now time.Time, age time.Duration) bool { return now.Sub(heartbeat).Abs() < age }
+
 // write writes the status of a StorageState. Where nothing moved but the heartbeat, a young one is good enough: what is
 // recorded is then what was seen.
 func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next v1alpha1.StorageStateStatus,
 	doubt string, young time.Duration) error {
 	next.State = phase(&next)
-	if sameButHeartbeat(state.Status, next) && time.Since(state.Status.LastHeartbeatTime.Time) < young {
+	if sameButHeartbeat(state.Status, next) && isYoung(state.Status.LastHeartbeatTime.Time, time.Now(), young) {
 		return nil
 	}
 	if before := state.Status.PersistedVersions; doubt != "" || !slices.Equal(before, next.PersistedVersions) {
