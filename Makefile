@@ -52,6 +52,8 @@ AS_ROOT := $(if $(filter-out 0,$(shell id -u)),unshare --user --map-root-user)
 CHAOS_TIME ?= 10m
 CHAOS_SEED ?=
 CHAOS_FAULTS ?=
+# How many times as often as usual the faults come that end no epoch.
+CHAOS_RATE ?=
 
 # Arguments for the benchmark, e.g. BENCH_ARGS='--objects=1000 --rounds=1'.
 BENCH_ARGS ?=
@@ -126,7 +128,7 @@ test-node: ## the image's pods on a whole node, as root (build tag "node"; docs/
 chaos: ## faults of all kinds for CHAOS_TIME, judged past the API servers, as root with nft (build tag "chaos"; docs/reliability.md)
 	@$(TESTBED_BUILD) $(CHAOS_BINARIES)
 	go vet -tags chaos ./test/chaos
-	CHAOS_TIME='$(CHAOS_TIME)' CHAOS_SEED='$(CHAOS_SEED)' CHAOS_FAULTS='$(CHAOS_FAULTS)' \
+	CHAOS_TIME='$(CHAOS_TIME)' CHAOS_SEED='$(CHAOS_SEED)' CHAOS_FAULTS='$(CHAOS_FAULTS)' CHAOS_RATE='$(CHAOS_RATE)' \
 		go test -tags chaos -timeout 0 -count 1 -vet off -v -run '^TestChaos$$' ./test/chaos
 
 .PHONY: lint

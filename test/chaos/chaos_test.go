@@ -25,6 +25,7 @@ const (
 	timeEnv   = "CHAOS_TIME"   // how long faults are injected
 	seedEnv   = "CHAOS_SEED"   // repeats the faults of an earlier run
 	faultsEnv = "CHAOS_FAULTS" // the kinds of faults, comma-separated
+	rateEnv   = "CHAOS_RATE"   // how many times as often as usual light faults come
 	keepEnv   = "KUBE_MIGRATOR_TESTBED_KEEP"
 )
 
@@ -48,8 +49,8 @@ func TestChaos(t *testing.T) {
 	t.Cleanup(func() {
 		l.summarize()
 		if t.Failed() {
-			fmt.Printf("chaos: to inject the same faults: make chaos %s=%d %s=%v %s=%s\n", seedEnv, p.Seed, timeEnv,
-				duration, faultsEnv, os.Getenv(faultsEnv))
+			fmt.Printf("chaos: to inject the same faults: make chaos %s=%d %s=%v %s=%s %s=%s\n", seedEnv, p.Seed, timeEnv,
+				duration, faultsEnv, os.Getenv(faultsEnv), rateEnv, os.Getenv(rateEnv))
 		}
 	})
 
@@ -92,6 +93,11 @@ func settings(t *testing.T) (time.Duration, plan.Plan) {
 	if text := os.Getenv(seedEnv); text != "" {
 		if p.Seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatalf("read %s: %v", seedEnv, err)
+		}
+	}
+	if text := os.Getenv(rateEnv); text != "" {
+		if p.Rate, err = strconv.ParseFloat(text, 64); err != nil || p.Rate <= 0 {
+			t.Fatalf("read %s: %q is not a number greater than 0", rateEnv, text)
 		}
 	}
 	if p.Kinds, err = plan.Parse(os.Getenv(faultsEnv)); err != nil {

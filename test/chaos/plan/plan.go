@@ -131,6 +131,9 @@ type Plan struct {
 	Seed uint64
 	// Servers is how many API servers there are, Editions in how many editions they can run.
 	Servers, Editions int
+	// Rate multiplies how often light faults come: it divides the pauses between them. 0: 1. Heavy faults come as often
+	// as ever, because kube-migrator proves nothing while epochs keep ending.
+	Rate float64
 	// Kinds are the faults that are injected; others are drawn and left out, so that a narrower plan does the same at
 	// the same place. Empty: all.
 	Kinds []Kind
@@ -182,6 +185,9 @@ func (p Plan) Light(n int) Step {
 	var s Step
 	for range n%stretch + 1 {
 		s = p.draw(r, light, 200*time.Millisecond, 7*time.Second, 6*time.Second)
+	}
+	if p.Rate > 0 {
+		s.Pause = time.Duration(float64(s.Pause) / p.Rate)
 	}
 	return s
 }

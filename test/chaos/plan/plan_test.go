@@ -96,6 +96,21 @@ func TestANarrowerPlanLeavesOutAndChangesNothingElse(t *testing.T) {
 	}
 }
 
+func TestARateShortensThePausesBetweenLightFaultsAndChangesNothingElse(t *testing.T) {
+	usual, often := newPlan(5), newPlan(5)
+	often.Rate = 4
+	for n := range 50 {
+		want := usual.Light(n)
+		want.Pause /= 4
+		if got := often.Light(n); got != want {
+			t.Errorf("light fault %d: %+v, want %+v", n, got, want)
+		}
+		if diff := cmp.Diff(usual.Wave(n), often.Wave(n)); diff != "" {
+			t.Errorf("wave %d (-usual +often):\n%s", n, diff)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	if got, err := Parse("server-kill,crd-flip"); err != nil || !slices.Equal(got, []Kind{KillServer, MoveStorage}) {
 		t.Errorf("got %v, %v", got, err)
