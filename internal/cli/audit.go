@@ -38,20 +38,21 @@ func newAuditCommand(env *environment) *cobra.Command {
 	f := &auditFlags{}
 	command := &cobra.Command{
 		Use:   "audit",
-		Short: "Read etcd, or a snapshot of it, and count what it really holds",
+		Short: "Read etcd, or a snapshot of it, and count what it holds",
 		Long: `Read etcd, or a snapshot file of it, and count the objects by resource, stored version, encoding and encryption key.
 
-Of each value only what is in front of it is decoded: apiVersion and kind, or the name of the key that encrypted it.
-Values are never shown. Only the newest revision of a key counts.
+Of each value, audit decodes only the beginning: apiVersion and kind, or the name of the key that encrypts it. It never
+shows values. Only the newest revision of each key counts.
 
-Where current versions are known, from the API server (--kubeconfig, --context, --server or $KUBECONFIG) or from
---current FILE, the stored ones are compared with them; --stale lists the objects that differ. FILE is a map, in YAML or JSON:
+If the current versions are known, from the API server (--kubeconfig, --context, --server or $KUBECONFIG) or from
+--current FILE, audit compares the stored versions with them; --stale lists the objects that differ. FILE is a map, in
+YAML or JSON:
 
   widgets.demo.example.com: v2
   secrets: v1
 
-Exit codes: 0 nothing is stale (or nothing to compare with was given), 1 error, 2 objects are stale, 3 nothing stale was
-found, but some objects are encrypted, not understood, or of a resource whose current version is not known.`,
+Exit codes: 0 no object is stale, or there was nothing to compare with; 1 error; 2 objects are stale; 3 no stale object
+was found, but some objects are encrypted, cannot be decoded, or belong to a resource whose current version is unknown.`,
 		Example: `  kube-migrator audit --etcd-endpoints https://127.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key
   kube-migrator audit --snapshot snapshot.db --current versions.yaml --stale`,
 		Args: arg.None,
@@ -68,8 +69,8 @@ found, but some objects are encrypted, not understood, or of a resource whose cu
 	}
 	flags := command.Flags()
 	f.add(flags)
-	flags.StringVar(&f.current, "current", "", "Take current versions from this file, not from the API server")
-	flags.BoolVar(&f.stale, "stale", false, "List the objects that are not stored in the current version")
+	flags.StringVar(&f.current, "current", "", "Read the current versions from this file instead of the API server")
+	flags.BoolVar(&f.stale, "stale", false, "List the objects that are stored in another version than the current one")
 	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	return command
 }
@@ -105,7 +106,7 @@ func (env *environment) audit(command *cobra.Command, f *auditFlags, source etcd
 	return auditCode(report)
 }
 
-// auditCode turns the verdict over the whole into an exit code.
+// auditCode turns the comparison of all objects into an exit code.
 func auditCode(report *etcdaudit.Report) error {
 	switch report.Comparison() {
 	case etcdaudit.IsStale:
@@ -121,7 +122,7 @@ func auditCode(report *etcdaudit.Report) error {
 	return nil
 }
 
-// currentVersions are those of the file, else those of the cluster if the user named one, else nil.
+// currentVersions returns those of the file, else those of the cluster if the user named one, else nil.
 func (env *environment) currentVersions(ctx context.Context, command *cobra.Command,
 	f *auditFlags) (*etcdaudit.Current, error) {
 	switch {
@@ -143,7 +144,7 @@ func (env *environment) currentVersions(ctx context.Context, command *cobra.Comm
 	return nil, nil
 }
 
-// clusterVersions asks the API server.
+// clusterVersions returns the current versions that the API server shows.
 func (env *environment) clusterVersions(ctx context.Context) (*etcdaudit.Current, error) {
 	config, err := env.config()
 	if err != nil {
@@ -173,7 +174,7 @@ func (env *environment) clusterVersions(ctx context.Context) (*etcdaudit.Current
 	return current, nil
 }
 
-// warnOfMissing names the resources of the file that etcd holds no object of: they may be misspelt.
+// warnOfMissing names the resources of the file of which etcd holds no object: they may be misspelled.
 func (env *environment) warnOfMissing(report *etcdaudit.Report, current *etcdaudit.Current) {
 	var missing []string
 	for r := range current.Versions {
@@ -187,7 +188,6 @@ func (env *environment) warnOfMissing(report *etcdaudit.Report, current *etcdaud
 	}
 }
 
-// explainAudit adds the command that helps.
 // etcdctl is a command of etcd's own tool for the etcd that the flags name.
 func etcdctl(command *cobra.Command, what string) string {
 	if command.Flags().Changed("snapshot") {
@@ -203,6 +203,7 @@ func etcdctl(command *cobra.Command, what string) string {
 	return strings.Join(words, " ")
 }
 
+// explainAudit adds the command that helps.
 func explainAudit(command *cobra.Command, err error) error {
 	path, save := command.CommandPath(), "etcdctl snapshot save snapshot.db"
 	var unreachable *etcdaudit.UnreachableError
@@ -223,7 +224,7 @@ func explainAudit(command *cobra.Command, err error) error {
 	return err
 }
 
-// etcdFlags say which etcd, or which snapshot of one, is to be read.
+// etcdFlags say which etcd, or which snapshot, to read.
 type etcdFlags struct {
 	live     etcdaudit.Live
 	snapshot string
@@ -232,15 +233,15 @@ type etcdFlags struct {
 
 func (f *etcdFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.live.Endpoints, "etcd-endpoints", nil, "Read etcd at these URLs")
-	flags.StringVar(&f.live.CAFile, "cacert", "", "CA certificate that etcd's must be signed by")
-	flags.StringVar(&f.live.CertFile, "cert", "", "Client certificate for etcd")
-	flags.StringVar(&f.live.KeyFile, "key", "", "Key of the client certificate")
+	flags.StringVar(&f.live.CAFile, "cacert", "", "File with the CA certificates that etcd's certificate is verified with")
+	flags.StringVar(&f.live.CertFile, "cert", "", "File with the client certificate for etcd")
+	flags.StringVar(&f.live.KeyFile, "key", "", "File with the key of the client certificate")
 	flags.StringVar(&f.snapshot, "snapshot", "", "Read this file, written by etcdctl snapshot save")
 	flags.StringVar(&f.prefix, "prefix", etcdaudit.DefaultPrefix,
-		"What keys begin with: the API server's --etcd-prefix")
+		"Prefix of all keys: the --etcd-prefix of the API server")
 }
 
-// source says what is to be read; nil where no flag names anything.
+// source says what to read; nil if no flag names anything.
 func (f *etcdFlags) source(command *cobra.Command) (etcdaudit.Source, error) {
 	for _, other := range []string{"etcd-endpoints", "cacert", "cert", "key"} {
 		if err := arg.Exclusive(command, "snapshot", other); err != nil {

@@ -37,37 +37,37 @@ func newCheckCommand(env *environment) *cobra.Command {
 	f := &checkFlags{}
 	command := &cobra.Command{
 		Use:   "check [RESOURCE…]",
-		Short: "Say whether an upgrade, a downgrade or a new CustomResourceDefinition is safe now, and why",
-		Long: `Say of every resource, or of those that are named, whether an upgrade or a downgrade is safe now, why, and which command
-helps where it is not. Nothing is written.
+		Short: "Tell whether an upgrade, a downgrade or a new CustomResourceDefinition is safe now, and why",
+		Long: `Tell for every resource, or for the named ones, whether an upgrade or a downgrade is safe now, why, and which command
+helps if it is not. check writes nothing.
 
-What is stored is taken from the StorageStates that the controller keeps, together with what the API servers show that they
-write. A version that is known to be stored or written, and that the others cannot read, is Unsafe. Anything unknown is
-Undetermined: a StorageState that says Unknown, that the controller has not renewed in time, or that does not exist. How old a
-StorageState may be follows from the period that it records; --max-age sets it. In a cluster without StorageStates only
-CustomResourceDefinitions tell what is stored (status.storedVersions). Resources that the installation excludes are not judged,
-unless they are named or --include matches them. progress gives the same verdicts.
+check takes what is stored from the StorageStates that the controller keeps, together with the versions that the API
+servers show that they write. If a version is known to be stored or written, and the others cannot read it, the verdict is
+Unsafe. If anything is unknown, it is Undetermined: a StorageState says Unknown, or the controller has not renewed it in
+time, or it does not exist. The period that a StorageState records says how old it may be; --max-age overrides that. In a
+cluster without StorageStates only CustomResourceDefinitions record what is stored (status.storedVersions). check skips the
+resources that the installation excludes, unless they are named or --include matches them. progress gives the same verdicts.
 
-Without a target it is safe where everything is stored in the version that the API servers write now. With --target-version or
---target-server it is safe where the target can decode every stored version: of a custom resource, its CustomResourceDefinition
-has it in spec.versions; of a built-in one, the release can, which real API servers were asked for. The releases that are
-known: ` + upgrade.KnownRange() + `.
+Without a target, a resource is safe if all of it is stored in the version that the API servers write now. With
+--target-version or --target-server, it is safe if the target can decode every stored version: a custom resource, if its
+CustomResourceDefinition has the version in spec.versions; a built-in resource, if the release can, according to real API
+servers of these releases: ` + upgrade.KnownRange() + `.
 
---explain shows, up to --target-version or the newest known release, which release stores a built-in resource in another version
-than the one before it, and which versions it cannot decode any more. It reads no cluster.
+--explain reads no cluster. It shows, up to --target-version or the newest known release, which release stores a built-in
+resource in another version than the release before, and which versions it can no longer decode.
 
--f asks whether applying CustomResourceDefinitions would strand stored objects: whether a version that is still stored is
-missing from spec.versions, or the storage version or a conversion webhook is. It takes files and folders of manifests, and what
-kustomize and Helm print; objects of other kinds are left out.
+-f tells whether applying CustomResourceDefinitions would strand stored objects: a version that is still stored is missing
+from spec.versions, or the storage version or a conversion webhook is missing. It accepts files and folders of manifests,
+and the output of kustomize and Helm; objects of other kinds are skipped.
 
-With --snapshot or --etcd-endpoints, what etcd holds decides in place of the records. A StorageState or storedVersions that claims
-less than etcd holds is named, and is unsafe: others trust it. What is encrypted is judged by its StorageState.
+With --snapshot or --etcd-endpoints, the content of etcd decides instead of the records. A StorageState or storedVersions
+that claims less than etcd holds is named, and counts as unsafe, because others rely on it. Encrypted objects are judged by
+their StorageState.
 
-Output: the table is followed by reasons and commands; -o wide shows everything in the table; -o name lists what is not safe, or
-cannot be determined, one resource per line.
+Below the table come reasons and commands; -o wide shows all of that in the table. -o name lists the resources that are not
+safe, or cannot be determined, one per line.
 
-Exit codes: 0 safe; 1 error; 2 unsafe; 3 that cannot be determined, or the target's release is not known. Of several, 2 comes
-before 3.`,
+Exit codes: 0 safe; 1 error; 2 unsafe; 3 cannot be determined, or the target's release is unknown. 2 takes precedence over 3.`,
 		Example: `  kube-migrator check
   kube-migrator check --target-version 1.36
   kube-migrator check --target-version 1.36 --explain
@@ -87,16 +87,16 @@ before 3.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.targetVersion, "target-version", "", "Release that is to decode what is stored, such as 1.36")
+	flags.StringVar(&f.targetVersion, "target-version", "", "Kubernetes release that has to decode the stored objects, such as 1.36")
 	flags.StringVar(&f.targetServer, "target-server", "",
-		"API server that is to decode what is stored: a URL, or a context of the kubeconfig")
+		"API server that has to decode the stored objects: a URL, or a context of the kubeconfig")
 	flags.StringSliceVarP(&f.files, "filename", "f", nil,
-		"File or folder with CustomResourceDefinitions to be applied; - is standard input")
+		"File or folder with CustomResourceDefinitions that will be applied; - is standard input")
 	arg.Duration(flags, &f.maxAge, "max-age", 0, 0,
-		"How old a StorageState may be; 0 for any age (default: one and a half of the periods that it records, and 2 "+
-			"minutes)")
+		"How old a StorageState may be; 0 for any age (default: one and a half times the period that it records, plus "+
+			"2 minutes)")
 	flags.BoolVar(&f.explain, "explain", false,
-		"Show what releases up to --target-version change for built-in resources, and read no cluster")
+		"Show what the releases up to --target-version change for built-in resources; reads no cluster")
 	f.scope.Add(flags)
 	f.add(flags)
 	arg.Output(flags, &f.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
@@ -106,7 +106,7 @@ before 3.`,
 	return command
 }
 
-// validate refuses what does not go together, and returns the etcd to read; nil for none.
+// validate returns an error for flags that exclude each other, else the etcd to read; nil for none.
 func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) {
 	if command.Flags().Changed("target-server") && f.targetServer == "" {
 		return nil, arg.Invalid(command, "target-server", "", "a URL or a context of the kubeconfig")
@@ -114,7 +114,7 @@ func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) 
 	if err := arg.Exclusive(command, "target-version", "target-server"); err != nil {
 		return nil, err
 	}
-	// the files say what is asked, and about what
+	// The files are both the target and the scope.
 	for _, other := range []string{"target-version", "target-server", arg.Resource, "include", "exclude"} {
 		if err := arg.Exclusive(command, "filename", other); err != nil {
 			return nil, err
@@ -126,7 +126,7 @@ func (f *checkFlags) validate(command *cobra.Command) (etcdaudit.Source, error) 
 	return f.source(command)
 }
 
-// gathering is what check looks at.
+// gathering is what check reads.
 type gathering struct {
 	env *environment
 	*records.Client
@@ -135,7 +135,7 @@ type gathering struct {
 	question upgrade.Question
 }
 
-// checkUpgrade gathers, decides, and shows.
+// checkUpgrade gathers the facts, judges them, and shows the report.
 func (env *environment) checkUpgrade(command *cobra.Command, f *checkFlags, source etcdaudit.Source) error {
 	ctx := command.Context()
 	question := upgrade.Question{
@@ -213,7 +213,7 @@ func (g *gathering) report(ctx context.Context, s records.Scope, manifests []upg
 	return g.question.Report(facts, about), nil
 }
 
-// countEmpty finds out which resources have no objects.
+// countEmpty notes which resources have no objects.
 func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error {
 	var resources []inventory.Resource
 	var served []int
@@ -232,7 +232,7 @@ func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error
 	return nil
 }
 
-// conclude turns the verdict into an exit code, and says what it lacks.
+// conclude turns the verdict into an exit code, and says what could not be read.
 func (g *gathering) conclude(report upgrade.Report) error {
 	for _, what := range report.NotLookedAt {
 		fmt.Fprintf(g.env.Err, "Skipped: %s\n", what)

@@ -47,12 +47,14 @@ func newControllerCommand(env *environment) *cobra.Command {
 	f := &controllerFlags{}
 	command := &cobra.Command{
 		Use:   "controller",
-		Short: "Notice, ask for and carry out migrations; runs in the cluster",
-		Long: `Keep a StorageState of every resource, which says in which versions it may be stored; ask for a migration where that is more than
-the current one; and carry out the cluster's StorageVersionMigrations, each by a Job. This is what install puts into the cluster.
+		Short: "Request and carry out migrations; runs in the cluster",
+		Long: `Keep a StorageState of every resource, which records the versions in which it may be stored; request a migration if that is
+more than the current version; and carry out the StorageVersionMigrations of the cluster, each in a Job. install deploys this
+command into the cluster.
 
-Of several controllers with --leader-elect one acts. SIGTERM ends it within 10 seconds: workers of this process finish what is
-in flight and save their checkpoints; Jobs go on. Metrics are served with TLS to users that may get the path /metrics.`,
+With --leader-elect, one of several controllers is active. On SIGTERM the controller ends within 10 seconds: workers in its
+process finish the requests in flight and save their checkpoints; Jobs continue. Metrics are served with TLS to users who
+may get the path /metrics.`,
 		Args: arg.None,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := f.check(command); err != nil {
@@ -70,49 +72,50 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.StringVarP(&o.Namespace, "namespace", "n", "kube-migrator",
 		"Namespace of the installation: Jobs, checkpoints and the Lease")
 	arg.Word(flags, &f.workers, "workers", workersAsJobs,
-		"jobs; in-process: migrate in this process, for clusters without nodes to spare",
+		"Where migrations run. jobs: in Jobs; in-process: in this process, for clusters without spare nodes",
 		workersAsJobs, workersInProcess)
 	flags.StringVar(&o.WorkerImage, "worker-image", "", "Image of the Jobs' pods")
 	flags.StringVar(&o.WorkerImagePullPolicy, "worker-image-pull-policy", "IfNotPresent",
 		"Pull policy of the Jobs' pods: Always, IfNotPresent or Never")
 	flags.StringVar(&f.trigger.WorkerRole, "worker-role", "",
-		"ClusterRole in which the controller grants the workers what they lack to migrate resources that come later "+
-			"(default: grant nothing)")
+		"ClusterRole to which the controller adds the permissions that workers need for resources that are added later "+
+			"(default: add nothing)")
 	flags.StringVar(&o.WorkerServiceAccount, "worker-service-account", "kube-migrator-worker",
 		"ServiceAccount of the Jobs' pods")
 	arg.Number(flags, &o.MaxConcurrent, "max-concurrent-migrations", migrations.DefaultMaxConcurrent,
 		arg.Within[int]{Least: 1, Unit: "migrations"},
-		"Most migrations at one time; only one migration per resource may run")
+		"Upper bound of migrations that run at one time; only one migration per resource may run")
 	flags.BoolVar(&f.autoTrigger, "auto-trigger", true,
-		"Ask for a migration where a resource may be stored in more than its current version; false: only record "+
-			"that, in StorageStates")
+		"Request a migration if a resource may be stored in more than its current version; false: only record that "+
+			"in StorageStates")
 	arg.Word(flags, &f.bootstrap, "bootstrap", bootstrapAll,
-		"all: request also resources whose stored versions are unknown; none: only those that were requested once",
+		"all: also request migrations of resources whose stored versions are unknown; none: only of those that were "+
+			"requested once",
 		bootstrapAll, bootstrapNone)
-	flags.StringSliceVar(&f.trigger.Include, "include", nil, "Ask for resources by a pattern of full names only")
-	flags.StringSliceVar(&f.trigger.Exclude, "exclude", nil, "Do not ask for resources by a pattern of full names")
+	flags.StringSliceVar(&f.trigger.Include, "include", nil, "Request migrations only of resources that match a pattern of full names")
+	flags.StringSliceVar(&f.trigger.Exclude, "exclude", nil, "Do not request migrations of resources that match a pattern of full names")
 	arg.Duration(flags, &f.trigger.Period, "discovery-period", trigger.DefaultPeriod, time.Second,
-		"How often all API servers are asked what they store when nothing moves")
+		"How often to ask all API servers what they store if nothing changes")
 	addPace(flags, &f.trigger.Pace)
 	arg.Evidence(flags, &o.MinEvidence)
 	arg.Duration(flags, &o.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, time.Nanosecond, arg.SettleTimeUsage)
 	arg.ShutdownDelay(flags, &o.ShutdownDelay)
 	arg.Duration(flags, &o.RetryAfter, "retry-after", migrations.DefaultRetryAfter, time.Nanosecond,
-		"How long after its first failure a migration is tried again; doubled each time, at most 6h")
+		"How long after its first failure to retry a migration; doubled each time, at most 6h")
 	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false,
 		"Do not prune status.storedVersions after the proof")
-	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "Act only while holding the Lease kube-migrator-controller")
+	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "Be active only while holding the Lease kube-migrator-controller")
 	arg.Duration(flags, &o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, 2*time.Second,
-		"How long to wait for a leader that stopped renewing its Lease")
+		"How long after the last renewal another controller may take over the Lease")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "Where metrics are served; 0: nowhere")
 	flags.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "",
-		"Folder with tls.crt and tls.key for serving metrics, read again when they change (default: a self-signed "+
+		"Folder with tls.crt and tls.key for serving metrics, reloaded when they change (default: a self-signed "+
 			"certificate)")
 	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081",
 		"Where /healthz and /readyz are served; 0: nowhere")
 }
 
-// check refuses what cannot be meant before anything is sent.
+// check returns an error for flags that make no sense, before anything is sent.
 func (f *controllerFlags) check(command *cobra.Command) error {
 	o := &f.options
 	if f.workers == workersAsJobs && o.WorkerImage == "" {
@@ -148,7 +151,7 @@ func (env *environment) controller(ctx context.Context, f *controllerFlags) erro
 		controller.Options{Migration: f.options, Trigger: f.trigger})
 	switch {
 	case errors.Is(err, trigger.ErrRestored):
-		return exit.Try(fmt.Errorf("%w; every StorageState says Unknown now, and the controller has to be started again",
+		return exit.Try(fmt.Errorf("%w; every StorageState now says Unknown, and the controller has to be restarted",
 			err), "kubectl get storagestates.migration.k8s.io")
 	case errors.Is(err, migrations.ErrLeaseLost):
 		return exit.Try(err, "kubectl get lease -n "+f.options.Namespace+" kube-migrator-controller -o yaml")

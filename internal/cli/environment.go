@@ -68,7 +68,7 @@ func (env *environment) addClusterFlags(flags *pflag.FlagSet) {
 	env.kubeconfig = clientcmd.NewDefaultClientConfigLoadingRules()
 	env.overrides = &clientcmd.ConfigOverrides{}
 	flags.StringVar(&env.kubeconfig.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "",
-		"Path to the kubeconfig file (default: $KUBECONFIG, else ~/.kube/config, else the pod's ServiceAccount)")
+		"Path to the kubeconfig file (default: $KUBECONFIG, else ~/.kube/config, else the ServiceAccount of the pod)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // every command here is about the whole cluster
 	clientcmd.BindOverrideFlags(env.overrides, flags, names)
@@ -117,7 +117,7 @@ func (env *environment) interruptible(ctx context.Context, work func(ctx context
 	listener.Go(func() {
 		select {
 		case <-signals:
-			fmt.Fprintln(env.Err, "\nStopping: finishing what is in flight. Interrupt again to stop at once.")
+			fmt.Fprintln(env.Err, "\nStopping after the requests in flight. Interrupt again to stop at once.")
 			close(gentle)
 		case <-ctx.Done():
 			return

@@ -35,48 +35,49 @@ func newInstallCommand(env *environment) *cobra.Command {
 	f := &installFlags{}
 	command := &cobra.Command{
 		Use:   "install",
-		Short: "Put the controller into the cluster, or upgrade it",
-		Long: `Put the controller of kube-migrator into the cluster of the kubeconfig: CRDs, namespace, ServiceAccounts, roles,
-its own share of the API server (PriorityLevelConfiguration and FlowSchema), NetworkPolicy, PodDisruptionBudget and
-Deployment. Each is applied with server-side apply, and the command reports the outcome: created, configured or unchanged.
-Running it again upgrades; an older controller that cannot be changed into the new one is deleted first.
+		Short: "Install the controller into the cluster, or upgrade it",
+		Long: `Install the controller of kube-migrator into the cluster of the kubeconfig: CRDs, namespace, ServiceAccounts, roles, its own
+share of the API server (PriorityLevelConfiguration and FlowSchema), NetworkPolicy, PodDisruptionBudget and Deployment.
+install applies each object with server-side apply, and reports the outcome: created, configured or unchanged. To upgrade,
+run install again; an older controller that cannot be changed into the new one is deleted first.
 
-The flags that say what is installed are remembered in the ConfigMap kube-migrator-flags in kube-system, and a later install
-starts from them: it says which stay, and how the controller changes. --image is one of them, so that an upgrade gives the new
-one. A flag that is given replaces the remembered one; --forget-flags=exclude,replicas takes the defaults of these again, and
---forget-flags=all those of all. --adopt, --dry-run, --export, --output, --timeout, --trust-namespace and --wait are not remembered.
+The flags that describe the installation are remembered in the ConfigMap kube-migrator-flags in kube-system. A later install
+starts from them, says which ones it keeps, and how the controller changes. --image is one of them, so give the new one when
+you upgrade. A flag that is given replaces the remembered one. --forget-flags=exclude,replicas resets these flags to their
+defaults, and --forget-flags=all resets all. --adopt, --dry-run, --export, --output, --timeout, --trust-namespace and --wait
+are not remembered.
 
-By default the workers may get, list and patch all resources, also those that come later, and a guard of admission policies
-(ValidatingAdmissionPolicies) refuses every request of a worker that would change anything but its own reports. It also refuses
-reports and Jobs that others than kube-migrator write. The roles name each resource; the controller adds those that come later,
-and one of the policies bounds what it may add. Workers can still read what they migrate, Secrets included. Policies cannot
-guard the four resources of admission policies themselves, so workers may not patch these: an administrator migrates them by
-hand, with kube-migrator migrate. docs/guard.md says what the guard enforces.
+By default the workers may get, list and patch all resources, also those that are added later, and admission policies
+(ValidatingAdmissionPolicies), called the guard, reject every request of a worker that would change anything but its own
+reports. The guard also rejects reports and Jobs that anyone but kube-migrator writes. The roles name each resource; the
+controller adds those that come later, and one of the policies bounds what it may add. Workers can still read what they
+migrate, including Secrets. Policies cannot guard the four resources of admission policies themselves, so workers may not
+patch these: an administrator migrates them with kube-migrator migrate. docs/guard.md describes what the guard enforces.
 
-With --guard=false, with --workers=in-process and on API servers before 1.30, there is no guard. Without --include and --exclude
-the workers' role is then for everything, which includes subresources: a worker's token is worth nearly as much as an
-administrator's. The get of nodes/proxy reaches into every container, the patch of a Deployment or a role binding changes what
-others run and may do. kube-migrator itself sends nothing but empty patches, and only reads metadata.
+There is no guard with --guard=false, with --workers=in-process, and on API servers before 1.30. Without --include and
+--exclude the workers' role then covers everything, including subresources, and a worker's token is worth nearly as much as
+an administrator's: get on nodes/proxy reaches into every container, and patch on a Deployment or a role binding changes
+what others run and may do. kube-migrator itself only sends empty patches, and only reads metadata.
 
---include and --exclude take patterns of full names, and narrow what is migrated and what is granted: the roles then name each
-resource that there is now, and a worker may do nothing with others. A resource that comes later and that the patterns include
-cannot be migrated until install is run again: the controller then asks for no migration and says so, by the condition
-Permitted of the StorageState, by an Event and by the metric kube_migrator_forbidden. Of a group that discovery cannot show
-now, such as that of an aggregated API server that is down, what the roles named before stays.
+--include and --exclude accept patterns of full names, and narrow what is migrated and what is granted: the roles then name
+each resource that exists now, and grant a worker nothing else. If a resource is added later and the patterns include it, it
+cannot be migrated until install is run again: the controller requests no migration, and reports that by the condition
+Permitted of the StorageState, by an Event and by the metric kube_migrator_forbidden. If discovery cannot show a group now,
+such as that of an aggregated API server that is down, the roles keep what they granted for it before.
 
---export writes the manifests to stdout for a tool that applies them, and changes nothing. It reads the remembered flags and,
-unless the roles are for everything, the resources from the cluster; with --forget-flags=all, --guard=false and neither
+--export writes the manifests to stdout for a tool that applies them, and changes nothing. It reads the remembered flags
+from the cluster and, unless the roles cover everything, the resources. With --forget-flags=all, --guard=false and neither
 --include nor --exclude it needs no cluster.
 
-CRDs of the same names that belong to kube-storage-version-migrator or OpenShift are refused. --adopt takes them over with their
-objects; the workloads of the other installation are left alone, and must be stopped.
+install refuses to replace CRDs of the same names that belong to kube-storage-version-migrator or OpenShift. --adopt takes
+them over with their objects; the workloads of the other installation keep running, and you must stop them.
 
-A namespace that exists and that install has not made is refused as well. With --adopt and --trust-namespace it is used, and uninstall
-never deletes it. Give --trust-namespace only if you would give everyone who may create pods or edit workloads in that namespace the
-permissions of the worker: whoever can start a pod there can let it run as the worker's ServiceAccount.
+install also refuses to use a namespace that it has not created. With --adopt and --trust-namespace it uses the namespace,
+and uninstall never deletes it. Anyone who may create pods or edit workloads in that namespace can start a pod with the
+worker's ServiceAccount: give --trust-namespace only if they may all have the permissions of the worker.
 
-Exit codes: 0 done; 1 error; 3 done, but a part of discovery could not be read; 130 interrupted. It may be repeated after
-any error.`,
+Exit codes: 0 done; 1 error; 3 done, but a part of discovery could not be read; 130 interrupted. It is safe to run install
+again after any error.`,
 		Example: `  kube-migrator install --image registry.example.com/kube-migrator:v1.0.0
   kube-migrator install --include '*.demo.example.com' --dry-run=server
   kube-migrator install --image registry.example.com/kube-migrator:v1.1.0    # an upgrade; the other flags stay

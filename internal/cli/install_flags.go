@@ -22,7 +22,7 @@ import (
 // installFlags are the flags of install.
 type installFlags struct {
 	options install.Options
-	// remembered are the flags that say what is installed, and that a later installation starts from.
+	// remembered are the flags that describe the installation; a later installation starts from them.
 	remembered *pflag.FlagSet
 	forget     []string
 
@@ -40,66 +40,66 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	f.remembered = pflag.NewFlagSet("install", pflag.ContinueOnError)
 	flags := f.remembered
 	flags.StringVarP(&f.options.Namespace, "namespace", "n", install.DefaultNamespace,
-		"Namespace of the controller and its workers; made if it does not exist")
-	flags.StringVar(&f.options.Image, "image", "", "Image of the controller and its workers, best by digest "+
-		"(default: that of this release, by digest; of a build of your own, localhost/kube-migrator:VERSION, which "+
-		"has to be on every node)")
+		"Namespace of the controller and its workers; created if it does not exist")
+	flags.StringVar(&f.options.Image, "image", "", "Image of the controller and its workers, preferably by digest "+
+		"(default: the image of this release, by digest; for a build of your own localhost/kube-migrator:VERSION, "+
+		"which has to be on every node)")
 	arg.Word(flags, &f.options.ImagePullPolicy, "image-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never",
 		"Always", "IfNotPresent", "Never")
 	arg.Number(flags, &f.options.Replicas, "replicas", install.DefaultReplicas,
-		arg.Within[int32]{Least: 1, Unit: "replicas"}, "Replicas of the controller, of which one is active")
+		arg.Within[int32]{Least: 1, Unit: "replicas"}, "Replicas of the controller; one of them is active")
 	arg.Word(flags, &f.options.Workers, "workers", install.Jobs,
-		"Where sweeps run. jobs: in a Job, one after the other; in-process: in the controller, which then gets the "+
+		"Where migrations run. jobs: in a Job, one after the other; in-process: in the controller, which then has the "+
 			"permissions of the workers", install.Jobs, install.InProcess)
 	flags.BoolVar(&f.trigger, "auto-trigger", true,
-		"Let the controller ask for a migration where a resource may be stored in more than its current version; "+
+		"Let the controller request a migration if a resource may be stored in more than its current version; "+
 			"false: only record that")
 	arg.Duration(flags, &f.options.DiscoveryPeriod, "discovery-period", trigger.DefaultPeriod, time.Second,
-		"How often the controller asks all API servers what they store when nothing moves")
+		"How often the controller asks all API servers what they store if nothing changes")
 	arg.Word(flags, &f.options.Bootstrap, "bootstrap", install.BootstrapAll,
 		"What the controller requests when it starts. all: a migration of every included resource that has none; none",
 		install.BootstrapAll, install.BootstrapNone)
 	flags.BoolVar(&f.options.Guard, "guard", true,
-		"Let admission policies see to it that the workers change nothing. Where it is not given: true if the API server "+
+		"Install admission policies that keep the workers from changing anything. Default: true if the API server "+
 			"serves ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 and workers are jobs")
 	flags.StringSliceVar(&f.options.Include, "include", nil,
-		"Resources that may be migrated, by a pattern of full names, such as '*.demo.example.com' (default: all, "+
-			"also those that come later)")
+		"Resources that may be migrated: a pattern of full names, such as '*.demo.example.com' (default: all, "+
+			"also those that are added later)")
 	flags.StringSliceVar(&f.options.Exclude, "exclude", nil,
-		"Resources that may not be migrated, by a pattern of full names")
+		"Resources that may not be migrated: a pattern of full names")
 	arg.Evidence(flags, &f.options.MinEvidence)
 	arg.Duration(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, time.Nanosecond, arg.SettleTimeUsage)
 	arg.ShutdownDelay(flags, &f.options.ShutdownDelay)
 	addPace(flags, &f.options.Pace)
 	arg.Number(flags, &f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1,
-		arg.Within[int]{Least: 1, Unit: "migrations"}, "Most sweeps at one time in the cluster")
+		arg.Within[int]{Least: 1, Unit: "migrations"}, "Upper bound of migrations that run at one time in the cluster")
 	flags.StringSliceVar(&f.options.MetricsFromNamespaces, "metrics-from-namespace", nil,
-		"Namespaces whose pods may connect to the port of the metrics, by the NetworkPolicy "+
-			"(default: everyone may connect; scrapers authenticate anyway)")
+		"Namespaces whose pods the NetworkPolicy allows to connect to the port of the metrics "+
+			"(default: all; scrapers authenticate anyway)")
 	flags.StringVar(&f.options.MetricsCertSecret, "metrics-cert-secret", "",
 		"Secret of the type kubernetes.io/tls in the namespace, "+
-			"with the certificate for metrics; read again when it changes (default: a self-signed certificate)")
-	flags.StringSliceVar(&f.options.EgressTo, "egress-to", nil, "Where the controller and its workers may connect to, "+
-		"by the NetworkPolicy: blocks of addresses such as 10.0.0.0/8 or 192.0.2.0/28:6443. It takes the API servers, "+
-		"each at its own address, and the pods of aggregated API servers (default: every address)")
+			"with the certificate for metrics; reloaded when it changes (default: a self-signed certificate)")
+	flags.StringSliceVar(&f.options.EgressTo, "egress-to", nil, "Blocks of addresses to which the NetworkPolicy allows the controller "+
+		"and its workers to connect, such as 10.0.0.0/8 or 192.0.2.0/28:6443. They need the API servers, each at its "+
+		"own address, and the pods of aggregated API servers (default: every address)")
 	all.AddFlagSet(f.remembered)
 	flags = all
 	flags.StringSliceVar(&f.forget, "forget-flags", nil,
-		"Names of flags that take their defaults again, not the remembered values; all: every flag that is not given")
+		"Names of flags to reset to their defaults instead of the remembered values; all: every flag that is not given")
 	dryRunVar(flags, &f.dryRun, "show what would be applied", "let the API server check all of it and change nothing")
 	flags.BoolVar(&f.export, "export", false,
 		"Write the manifests to stdout and change nothing: as YAML documents, or with -o json as a List")
 	flags.BoolVar(&f.adopt, "adopt", false, "Take over CRDs of another installation with their objects, "+
-		"and use a namespace that exists (with --trust-namespace)")
-	flags.BoolVar(&f.trust, "trust-namespace", false, "With --adopt, use a namespace that exists: "+
-		"whoever may create pods or edit workloads in it gets the permissions of the worker")
+		"and use an existing namespace (with --trust-namespace)")
+	flags.BoolVar(&f.trust, "trust-namespace", false, "With --adopt, use an existing namespace: "+
+		"anyone who may create pods or edit workloads in it gets the permissions of the worker")
 	flags.BoolVar(&f.wait, "wait", true, "Wait until the controller is rolled out")
 	arg.Duration(flags, &f.timeout, "timeout", defaultInstallTimeout, time.Nanosecond,
 		"How long to wait for each object")
 	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
-// complete returns what the flags say, and refuses what cannot be meant.
+// complete returns the options that the flags set, or an error for flags that make no sense.
 func (f *installFlags) complete(command *cobra.Command) (install.Options, error) {
 	refused := func(err error) (install.Options, error) { return install.Options{}, exit.Usage(command, err) }
 	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.options.ShutdownDelay)
@@ -135,7 +135,7 @@ func (f *installFlags) complete(command *cobra.Command) (install.Options, error)
 	return o, nil
 }
 
-// textOf is the text that sets a flag to its present value.
+// textOf is the text that sets a flag to its current value.
 func textOf(value pflag.Value) string {
 	if _, isList := value.(pflag.SliceValue); isList { // in brackets for people
 		return strings.TrimSuffix(strings.TrimPrefix(value.String(), "["), "]")
@@ -143,15 +143,16 @@ func textOf(value pflag.Value) string {
 	return value.String()
 }
 
-// addPace adds the bounds of the load that install hands on to the controller.
+// addPace adds the bounds of the load that install passes on to the controller.
 func addPace(flags *pflag.FlagSet, into *v1alpha1.Pace) {
 	arg.Number(flags, &into.MaxObjectsPerSecond, "max-rate", 0,
 		arg.Within[int32]{Most: v1alpha1.MostObjectsPerSecond, Unit: objectsPerSecond},
-		"Most objects per second of a migration that the controller asks for by itself, unless the migration has a "+
-			"bound already (0: as many as the API servers bear)")
+		"Upper bound of objects per second of a migration that the controller requests, unless the migration has a "+
+			"bound already (0: as many as the API servers can take)")
 	arg.Number(flags, &into.MaxInFlight, "max-in-flight", 0,
 		arg.Within[int32]{Most: v1alpha1.MostInFlight, Unit: "requests"},
-		"Most requests in flight of such a migration (0: 32)")
+		"Upper bound of requests in flight of such a migration (0: 32)")
 	arg.Bandwidth(flags, &into.MaxBytesPerSecond,
-		"Most bytes per second of such a migration, requests and answers together, such as 500k or 10Mi (0: no bound)")
+		"Upper bound of bytes per second of such a migration, requests and responses together, such as 500k or 10Mi "+
+			"(0: no bound)")
 }

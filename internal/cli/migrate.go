@@ -42,24 +42,26 @@ func newMigrateCommand(env *environment) *cobra.Command {
 	f := &migrateFlags{}
 	command := &cobra.Command{
 		Use:   "migrate [RESOURCE…]",
-		Short: "Rewrite every object of resources in the current storage version, and prove that nothing is left",
-		Long: `Rewrite every object of the resources in the version that the API servers store now, and prove that nothing is left.
+		Short: "Rewrite every object of resources in the current storage version, and prove that none is left",
+		Long: `Rewrite every object of the resources in the version in which the API servers store it now, and prove that none is left in
+an older one.
 
-Each object gets an empty patch: the API server reads it and stores it again; nothing is created, deleted or edited.
-Before the first conclusion the API servers must have agreed on one version for the settle time, and the same servers
-must agree on it after the last write. What is proven depends on the evidence: Observed means that every API server
-was asked; Sampled means that only a load-balanced address was, and proves nothing unless --min-evidence says so.
-After the proof, status.storedVersions of a CustomResourceDefinition is pruned to the storage version. Where kube-migrator is installed,
-the proof is recorded in the resource's StorageState if you may patch storagestates/status; the report says so, or why not.
+migrate sends an empty patch for each object: the API server reads the object and stores it again. Nothing is created,
+deleted or edited. Before the first write, the API servers must have agreed on one version for the settle time, and the same
+servers must agree on it after the last write. The evidence says what that proves: Observed means that every API server was
+asked; Sampled means that only a load-balanced address was, which proves nothing unless --min-evidence=sampled. After the
+proof, migrate prunes status.storedVersions of the CustomResourceDefinition to the storage version. If kube-migrator is
+installed and you may patch storagestates/status, it records the proof in the StorageState of the resource; the report says
+whether it did, or why not.
 
-RESOURCE is what kubectl takes: widgets, widgets.demo.example.com, widgets.v2.demo.example.com. With --all and --include, a
-resource is left out if its StorageState says that everything is stored in the present version. After a rotated encryption key,
-which no StorageState records, add --force.
+RESOURCE is what kubectl accepts: widgets, widgets.demo.example.com, widgets.v2.demo.example.com. --all and --include skip
+a resource if its StorageState says that all of it is stored in the current version. No StorageState records a rotated
+encryption key: add --force after a rotation.
 
-Interrupt once to finish what is in flight and save the checkpoint, twice to stop at once; --resume goes on. Without
+Interrupt once to finish the requests in flight and save the checkpoint, twice to stop at once; --resume continues. Without
 --resume a run starts over, which is what a rotated encryption key needs.
 
-Exit codes: 0 proven (or nothing refused in a dry run), 1 error, 2 the storage version changed or storedVersions could
+Exit codes: 0 proven (or nothing rejected in a dry run), 1 error, 2 the storage version changed or storedVersions could
 not be pruned, 3 the API servers do not agree or the evidence is too weak, 4 finished, but some objects could not be
 rewritten, 130 interrupted.`,
 		Example: `  kube-migrator migrate widgets.demo.example.com
@@ -82,14 +84,14 @@ rewritten, 130 interrupted.`,
 func (f *migrateFlags) add(flags *pflag.FlagSet) {
 	f.selection.Add(flags)
 	dryRunVar(flags, &f.dryRun, "show what would be migrated",
-		"send every patch as a dry run, which shows what admission and validation refuse")
-	flags.BoolVar(&f.options.Verify, "verify", false, "Add a second pass in which no object may move")
-	flags.StringVar(&f.reason, "reason", "", "Why this is done; repeated in the report")
+		"send every patch as a dry run, which shows what admission and validation reject")
+	flags.BoolVar(&f.options.Verify, "verify", false, "Add a second pass in which no resourceVersion may change")
+	flags.StringVar(&f.reason, "reason", "", "The reason for the migration; the report repeats it")
 	flags.BoolVar(&f.options.Resume, "resume", false,
-		"Go on from the checkpoint; a finished resource in an unchanged epoch costs nothing")
+		"Continue from the checkpoint; a resource that is finished in an unchanged epoch costs nothing")
 	f.addSweep(flags)
 	arg.Number(flags, &f.options.PageSize, "page-size", 0, arg.Within[int64]{Unit: "objects"},
-		"Objects per page of the list (0: as many as fit in half a MiB, at most 500)")
+		"Objects per page of the list (0: as many as fit into half a MiB, at most 500)")
 	flags.BoolVar(&f.keep, "keep-stored-versions", false, "Do not prune status.storedVersions after the proof")
 	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
@@ -97,11 +99,11 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 // addSweep adds the flags of every command that sweeps.
 func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
 	arg.Number(flags, &f.options.MaxObjectsPerSecond, "max-rate", 0, arg.Within[float64]{Unit: objectsPerSecond},
-		"Most objects per second (0: as many as the API server bears)")
+		"Upper bound of objects per second (0: as many as the API server can take)")
 	arg.Number(flags, &f.options.MaxInFlight, "max-in-flight", 0, arg.Within[int]{Unit: "requests"},
-		"Most requests in flight (0: 32)")
+		"Upper bound of requests in flight (0: 32)")
 	arg.Bandwidth(flags, &f.options.MaxBytesPerSecond,
-		"Most bytes per second, requests and answers together, such as 500k or 10Mi (0: no bound)")
+		"Upper bound of bytes per second, requests and responses together, such as 500k or 10Mi (0: no bound)")
 	arg.Delay(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, arg.SettleTimeUsage)
 	arg.ShutdownDelay(flags, &f.shutdownDelay)
 	arg.Delay(flags, &f.options.AgreementTimeout, "agreement-timeout", migrate.DefaultAgreementTimeout,
@@ -114,20 +116,20 @@ func (f *migrateFlags) addSweep(flags *pflag.FlagSet) {
 // objectsPerSecond is the unit of --max-rate.
 const objectsPerSecond = "objects per second"
 
-// dryRunVar adds --dry-run; client and server say what a dry run of each kind does.
+// dryRunVar adds --dry-run; client and server describe the two kinds of dry run.
 func dryRunVar(flags *pflag.FlagSet, into *string, client, server string) {
 	arg.Word(flags, into, "dry-run", dryRunNone, "none; client: "+client+"; server: "+server, dryRunNone,
 		dryRunClient, dryRunServer)
 }
 
-// check refuses what cannot be meant before anything is sent.
+// check returns an error for flags that make no sense, before anything is sent.
 func (f *migrateFlags) check(command *cobra.Command) error {
 	arg.CompleteShutdownDelay(command, f.options.SettleTime, &f.shutdownDelay)
 	f.options.DryRun = f.dryRun == dryRunServer
 	return f.selection.Check(command)
 }
 
-// migrate runs over the selected resources, one after the other (I8).
+// migrate migrates the selected resources, one after the other (I8).
 func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
 	f *migrateFlags) error {
 	run, resources, err := env.prepare(ctx, command, f)
@@ -154,11 +156,11 @@ func (env *environment) migrate(ctx context.Context, gentle <-chan struct{}, com
 			break
 		}
 		if err != nil && len(resources) == 1 && m.Result.Started.IsZero() {
-			return run.explain(r, err) // nothing was begun: two lines say it better than a report
+			return run.explain(r, err) // nothing was started: two lines say it better than a report
 		}
 	}
 	if left := len(resources) - len(report.Resources); left > 0 {
-		fmt.Fprintf(env.Err, "%d resources were not begun. To go on:\n  %s\n", left,
+		fmt.Fprintf(env.Err, "%d resources were not started. To continue:\n  %s\n", left,
 			run.again(f.selection.Arguments()...))
 	}
 	if f.output == render.Text {
@@ -184,7 +186,7 @@ func interrupted(gentle <-chan struct{}) bool {
 	}
 }
 
-// codeOf is the exit code that a sweep's error stands for.
+// codeOf is the exit code for the error of a sweep.
 func codeOf(err error) int {
 	switch {
 	case err == nil:

@@ -79,7 +79,7 @@ func (env *environment) prepare(ctx context.Context, command *cobra.Command,
 	}
 	for _, r := range left {
 		if r.Problem.Reason != inventory.NotPersisted {
-			fmt.Fprintf(env.Err, "Left out: %s: %s\n", r.GroupResource, r.Problem.Message)
+			fmt.Fprintf(env.Err, "Skipped: %s: %s\n", r.GroupResource, r.Problem.Message)
 		}
 	}
 	return m, resources, nil

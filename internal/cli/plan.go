@@ -41,22 +41,23 @@ func newPlanCommand(env *environment) *cobra.Command {
 	options := planOptions{}
 	command := &cobra.Command{
 		Use:   "plan [RESOURCE…]",
-		Short: "Show what exists, and what needs to be migrated",
-		Long: `Show every resource, or those that are named, in the order in which they are worth migrating, those that need it first: the
-version that the API server stores it in, the versions that its CustomResourceDefinition claims to be stored, how many objects
-there are, whether they need to be migrated, and how long that takes at the given rate. The reasons follow, each once; -o wide
-shows them in the table.
+		Short: "Show which resources exist, and which need to be migrated",
+		Long: `Show every resource, or the named ones. Those that need a migration come first, then those that may need one, each group
+in the order in which it is worth migrating. For each resource the table shows the version in which the API server stores
+it, the versions that its CustomResourceDefinition records as stored, the number of objects, whether it needs to be
+migrated, and how long that takes at the given rate. The reasons follow the table, each once; -o wide shows them in it.
 
-StorageStates, which kube-migrator's controller keeps, and CustomResourceDefinitions record what is stored. For other resources
-with objects the answer is "unknown": migrate proves it, audit reads it from etcd. Nothing is written, and of objects only one's metadata is read, to count.
+StorageStates, which the controller of kube-migrator keeps, and CustomResourceDefinitions record what is stored. Nothing
+records it for other resources: if they have objects, the answer is "unknown". migrate proves it, and audit reads it from
+etcd. plan writes nothing, and reads the metadata of one object per resource to count the objects.
 
-RESOURCE is what kubectl takes: widgets, widget, widgets.demo.example.com, widgets.v2.demo.example.com, a short name.
+RESOURCE is what kubectl accepts: widgets, widget, widgets.demo.example.com, widgets.v2.demo.example.com, a short name.
 
-Output: -o name lists what can be migrated and may need it, one resource per line.
+-o name lists the resources that can be migrated and need it, or may need it, one per line.
 
-Exit codes: 2 if a migration is needed. Else 3 if that cannot be determined for a resource that was named, or, where none
-was named, because a part of the cluster could not be looked at. Else 0: built-in resources whose stored versions nothing
-records do not count unless they are named. 1 is an error.`,
+Exit codes: 2 if a resource needs a migration; else 3 if that cannot be determined for a named resource, or, if none was
+named, because a part of the cluster could not be read; else 0. Built-in resources whose stored versions are not recorded
+count only if they are named. 1 is an error.`,
 		Example: `  kube-migrator plan
   kube-migrator plan widgets.demo.example.com -o json
   kube-migrator plan --max-rate 300`,
@@ -64,7 +65,7 @@ records do not count unless they are named. 1 is an error.`,
 	}
 	arg.Output(command.Flags(), &options.output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	arg.Number(command.Flags(), &options.maxRate, "max-rate", 0, arg.Within[float64]{Unit: objectsPerSecond},
-		fmt.Sprintf("Objects per second that durations are computed with (default: %d)", assumedRate))
+		fmt.Sprintf("Objects per second to compute durations with (default: %d)", assumedRate))
 	return command
 }
 

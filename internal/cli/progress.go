@@ -38,22 +38,22 @@ func newProgressCommand(env *environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "progress [RESOURCE…]",
 		Short: "Show how far the controller in the cluster is, and whether an upgrade is safe now",
-		Long: `Show how far the controller in the cluster is with each resource, or with those that are named, and whether an upgrade is
-safe now.
+		Long: `Show how far the controller in the cluster is with each resource, or with the named ones, and whether an upgrade is safe now.
 
-Whether an upgrade is safe is taken from the StorageStates that the controller keeps, together with what the API servers show
-that they write; check gives the same verdicts. It does not need the StorageVersionMigrations, which may be deleted once they
-have succeeded. Resources that the installation excludes are not judged, unless they are named or --include matches them.
+progress takes that from the StorageStates that the controller keeps, together with the versions that the API servers show
+that they write; check gives the same verdicts. It does not depend on the StorageVersionMigrations, which you may delete
+once they have succeeded. progress skips the resources that the installation excludes, unless they are named or --include
+matches them.
 
-With -w the command goes on, through outages of the API server too, until every run has succeeded or failed, and what was proven is recorded in the
-StorageStates, which takes a moment and is waited for at most 30 seconds. A refusal that
-lasts, such as a lost permission, ends it. Where nothing happens for five minutes it says so.
+With -w the command continues, also through outages of the API server, until every run has succeeded or failed and the
+StorageStates record what was proven; it waits at most 30 seconds for the latter. A refusal that lasts, such as a missing
+permission, ends it. If nothing happens for five minutes, it says so.
 
-RESOURCE is what kubectl takes, or the name of a StorageVersionMigration.
+RESOURCE is what kubectl accepts, or the name of a StorageVersionMigration.
 
-Exit codes: 0 safe; 1 error; 2 unsafe: objects may be stored in an old version; 3 that cannot be determined: a StorageState says
+Exit codes: 0 safe; 1 error; 2 unsafe: objects may be stored in an old version; 3 cannot be determined: a StorageState says
 Unknown, was not renewed in time or does not exist, or a part of the cluster could not be read; 4 a migration has failed;
-130 interrupted. Of several, 4 comes before 2 before 3.`,
+130 interrupted. 4 takes precedence over 2, and 2 over 3.`,
 		Example: `  kube-migrator progress -w
   kube-migrator progress widgets.demo.example.com -o json`,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -69,7 +69,7 @@ Unknown, was not renewed in time or does not exist, or a part of the cluster cou
 	}
 	arg.Output(command.Flags(), &output, render.Table, render.Wide, render.JSON, render.YAML, render.Name)
 	about.Add(command.Flags())
-	command.Flags().BoolVarP(&watch, "watch", "w", false, "Go on until every run has succeeded or failed")
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "Continue until every run has succeeded or failed")
 	return command
 }
 

@@ -23,10 +23,10 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// defaultReason stands where the user gives none.
+// defaultReason is the reason if the user gives none.
 const defaultReason = "requested by hand"
 
-// managedByLabel tells what we made from what others did.
+// managedByLabel marks the objects that kube-migrator creates.
 const managedByLabel = "app.kubernetes.io/managed-by"
 
 // requestFlags are the flags of request.
@@ -36,7 +36,7 @@ type requestFlags struct {
 	pace      v1alpha1.Pace
 	dryRun    string
 	output    render.Format
-	// given reports whether the user set a flag: of the pace, what was not given stays as it is.
+	// given reports whether the user set a flag: a bound that was not given stays as it is.
 	given func(flag string) bool
 }
 
@@ -45,17 +45,17 @@ func newRequestCommand(env *environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "request [RESOURCE…]",
 		Short: "Ask the controller in the cluster to migrate resources",
-		Long: `Ask the controller in the cluster to rewrite every object of the resources in their storage version, and return.
+		Long: `Ask the controller in the cluster to rewrite every object of the resources in their storage version, and return at once.
 
-The request is a StorageVersionMigration that is named like the resource: widgets.demo.example.com. Where there is none it
-is created. Where there is one its spec.generation is raised, which stops a run of it and begins another; a paused one
-stays paused, and a cancelled one is active again.
+The request is a StorageVersionMigration with the name of the resource: widgets.demo.example.com. request creates it if there
+is none. If there is one, request raises its spec.generation, which stops a running migration and starts over. A paused one
+stays paused, and a cancelled one becomes active again.
 
-RESOURCE is what kubectl takes: widgets, widgets.demo.example.com, widgets.v2.demo.example.com. With --all and --include, a
-resource is left out if its StorageState says that everything is stored in the present version. After a rotated encryption key,
-which no StorageState records, add --force.
+RESOURCE is what kubectl accepts: widgets, widgets.demo.example.com, widgets.v2.demo.example.com. --all and --include skip
+a resource if its StorageState says that all of it is stored in the current version. No StorageState records a rotated
+encryption key: add --force after a rotation.
 
-Exit codes: 0 the API server has taken every request, 1 error.`,
+Exit codes: 0 the API server has accepted every request, 1 error.`,
 		Example: `  kube-migrator request widgets.demo.example.com
   kube-migrator request --all --exclude events --reason 'before the upgrade'
   kube-migrator request secrets --reason 'key rotation' && kube-migrator wait secrets`,
@@ -70,17 +70,17 @@ Exit codes: 0 the API server has taken every request, 1 error.`,
 	}
 	flags := command.Flags()
 	f.selection.Add(flags)
-	flags.StringVar(&f.reason, "reason", defaultReason, "Why this is asked for, for people")
+	flags.StringVar(&f.reason, "reason", defaultReason, "The reason for the request, for people")
 	arg.Number(flags, &f.pace.MaxObjectsPerSecond, "max-rate", 0,
 		arg.Within[int32]{Most: v1alpha1.MostObjectsPerSecond, Unit: objectsPerSecond},
-		"Most objects per second (0: as many as the API servers bear); stays for later requests")
+		"Upper bound of objects per second (0: as many as the API servers can take); kept for later requests")
 	arg.Number(flags, &f.pace.MaxInFlight, "max-in-flight", 0,
 		arg.Within[int32]{Most: v1alpha1.MostInFlight, Unit: "requests"},
-		"Most requests in flight (0: 32); stays for later requests")
+		"Upper bound of requests in flight (0: 32); kept for later requests")
 	arg.Bandwidth(flags, &f.pace.MaxBytesPerSecond,
-		"Most bytes per second, requests and answers together, such as 500k or 10Mi (0: no bound); stays for later "+
-			"requests")
-	dryRunVar(flags, &f.dryRun, "show what would be asked for", "let the API server check it and change nothing")
+		"Upper bound of bytes per second, requests and responses together, such as 500k or 10Mi (0: no bound); kept "+
+			"for later requests")
+	dryRunVar(flags, &f.dryRun, "show what would be requested", "let the API server check it and change nothing")
 	arg.Output(flags, &f.output, render.Text, render.Name, render.JSON, render.YAML)
 	return command
 }
@@ -102,7 +102,7 @@ func (env *environment) request(command *cobra.Command, f *requestFlags) error {
 	}
 	for _, r := range left {
 		if r.Problem.Reason != inventory.NotPersisted {
-			fmt.Fprintf(env.Err, "Left out: %s: %s\n", r.GroupResource, r.Problem.Message)
+			fmt.Fprintf(env.Err, "Skipped: %s: %s\n", r.GroupResource, r.Problem.Message)
 		}
 	}
 	if resources, err = q.SpareCurrent(ctx, &f.selection, inv, resources); err != nil {
@@ -158,7 +158,7 @@ func (env *environment) writeMigrations(output render.Format, all []v1alpha1.Sto
 	return nil
 }
 
-// watched are the arguments for progress; a great many are left out, which means all.
+// watched are the arguments for progress; none, which means all, if they are too many.
 func watched(items []v1alpha1.StorageVersionMigration) string {
 	const most = 5
 	if len(items) > most {
@@ -188,7 +188,7 @@ func (f *requestFlags) show(env *environment, m *v1alpha1.StorageVersionMigratio
 	return nil
 }
 
-// ask creates the object of a resource, or raises its generation.
+// ask creates the StorageVersionMigration of a resource, or raises its generation.
 func (f *requestFlags) ask(ctx context.Context, q *records.Client,
 	r inventory.Resource) (m *v1alpha1.StorageVersionMigration, err error) {
 	name := r.GroupResource.String()
@@ -222,7 +222,7 @@ func (f *requestFlags) ask(ctx context.Context, q *records.Client,
 	return m, nil
 }
 
-// raise is the change that asks for another run. What was not asked for stays as it is.
+// raise is the change that requests another run. All other fields stay as they are.
 func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[string]any {
 	spec := map[string]any{"generation": before.Spec.Generation + 1, "reason": f.reason,
 		"priority": max(before.Spec.Priority, v1alpha1.DefaultPriority)}
@@ -248,7 +248,7 @@ func (f *requestFlags) raise(before *v1alpha1.StorageVersionMigration) map[strin
 	return spec
 }
 
-// newObject asks for a first run. The version is empty unless the user typed one: the controller chooses.
+// newObject requests a first run. The version is empty unless the user typed one: the controller chooses.
 func (f *requestFlags) newObject(r inventory.Resource) *v1alpha1.StorageVersionMigration {
 	m := &v1alpha1.StorageVersionMigration{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "StorageVersionMigration"},

@@ -183,23 +183,23 @@ func (a *asked) requesting(t *testing.T) {
 func (a *asked) steering(t *testing.T) {
 	// Another object of the same resource, by another name, is meant, too.
 	a.send(t, http.MethodPost, "", `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"mine"},"spec":{"resource":{"group":"demo.example.com","resource":"widgets"}}}`)
-	a.expect(t, exit.Done, "mine paused\n"+widgets+" was paused already\n", "pause", "widget")
+	a.expect(t, exit.Done, "mine paused\n"+widgets+" was already paused\n", "pause", "widget")
 	if m := a.send(t, http.MethodGet, "/mine", ""); m.Spec.State != v1alpha1.StatePaused {
 		t.Errorf("state %s", m.Spec.State)
 	}
 	a.expect(t, exit.Done, "mine resumed\n", "resume", "mine")
-	a.expect(t, exit.Done, "configmaps was resumed already\nmine was resumed already\nsecrets was resumed already\n"+
+	a.expect(t, exit.Done, "configmaps was already resumed\nmine was already resumed\nsecrets was already resumed\n"+
 		widgets+" resumed\n", "resume", "--all")
 	if errors := a.expect(t, exit.Done, "mine cancelled\n", "cancel", "mine"); !strings.Contains(errors,
-		"Nothing that was rewritten is undone. To ask again: kube-migrator request RESOURCE") {
+		"Rewritten objects stay as they are. To request a migration again: kube-migrator request RESOURCE") {
 		t.Errorf("stderr %q", errors)
 	}
 	a.expect(t, exit.Done, "secrets cancelled\n", "cancel", "pods")
 	if m := a.send(t, http.MethodGet, "/mine", ""); m.Spec.State != v1alpha1.StateCancelled {
 		t.Errorf("state %s", m.Spec.State)
 	}
-	a.expect(t, exit.Done, "mine was cancelled already\n", "cancel", "mine")
-	const stays = "is cancelled, and stays so until kube-migrator request "
+	a.expect(t, exit.Done, "mine was already cancelled\n", "cancel", "mine")
+	const stays = "stays cancelled until kube-migrator request "
 	for range 2 { // with a ConfigMap that is not there, and with one that is
 		a.expect(t, exit.Done, "configmaps paused\nmine "+stays+widgets+"\nsecrets "+stays+"pods\n"+widgets+
 			" paused\n", "pause", "--all")
@@ -207,8 +207,8 @@ func (a *asked) steering(t *testing.T) {
 		if since == "" {
 			t.Error("not everything is paused")
 		}
-		if errors := a.expect(t, exit.Done, "configmaps was paused already\nmine "+stays+widgets+"\nsecrets "+stays+
-			"pods\n"+widgets+" was paused already\n", "pause", "--all"); a.everythingPaused(t) != since ||
+		if errors := a.expect(t, exit.Done, "configmaps was already paused\nmine "+stays+widgets+"\nsecrets "+stays+
+			"pods\n"+widgets+" was already paused\n", "pause", "--all"); a.everythingPaused(t) != since ||
 			!strings.Contains(errors, "The controller requests no further migration until: kube-migrator resume --all\n") {
 			t.Errorf("paused again: since %q, not %q: %s", a.everythingPaused(t), since, errors)
 		}
@@ -335,11 +335,43 @@ func (a *asked) state(t *testing.T, current, persisted string) {
 			current, persisted, time.Now().UTC().Format(time.RFC3339)))
 }
 
+// throughProxy is the same cluster, with a proxy that shows what a command asks the API server.
+func (a *asked) throughProxy(t *testing.T, user string) (*asked, *testbed.Proxy) {
+	t.Helper()
+	proxy := testbed.NewProxy(t, a.Cluster)
+	kubeconfig, err := a.KubeconfigFor(proxy.URL(), user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &asked{Cluster: a.Cluster, kubeconfig: kubeconfig}, proxy
+}
+
+// untilListed waits until the StorageVersionMigrations were listed n times since the proxy forgot.
+func untilListed(t *testing.T, proxy *testbed.Proxy, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		listed := 0
+		for _, r := range proxy.Records() {
+			if r.Path == records.MigrationsPath {
+				listed++
+			}
+		}
+		if listed >= n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the migrations were listed %d times within a minute, want %d", listed, n)
+		}
+	}
+}
+
 func (a *asked) waiting(t *testing.T) {
+	watched, proxy := a.throughProxy(t, testbed.Admin)
 	begin := func(words ...string) (result func() (int, string, string)) {
+		proxy.Forget()
 		done := make(chan func() (int, string, string), 1)
 		go func() {
-			code, out, errors := a.run(t.Context(), words...)
+			code, out, errors := watched.run(t.Context(), words...)
 			done <- func() (int, string, string) { return code, out, errors }
 		}()
 		return func() (int, string, string) {
@@ -354,12 +386,12 @@ func (a *asked) waiting(t *testing.T) {
 	}
 	a.expect(t, exit.Done, widgets+" requested (generation 4)\n", "request", "widgets")
 	result := begin("wait", "widgets")
-	time.Sleep(1500 * time.Millisecond) // the success of generation 3 must not end it
+	untilListed(t, proxy, 2) // the success of generation 3 must not end it
 	a.status(t, widgets, succeededStatus(4, "x"))
 	if code, out, errors := result(); code != exit.Done || out != widgets+" succeeded\n" || errors != "" {
 		t.Errorf("success: exit code %d, %q, %q", code, out, errors)
 	}
-	a.recording(t, begin)
+	a.recording(t, proxy, begin)
 	a.send(t, http.MethodPatch, "/"+widgets, `{"spec":{"generation":5,"state":"Paused"}}`)
 	code, _, errors := a.run(t.Context(), "wait", "widgets", "--timeout=2500ms")
 	want := widgets + " is paused: waiting for kube-migrator resume " + widgets +
@@ -375,7 +407,7 @@ func (a *asked) waiting(t *testing.T) {
 	}
 	a.expect(t, exit.Done, widgets+" requested (generation 6)\n", "request", "widgets")
 	result = begin("wait", "widgets")
-	time.Sleep(1500 * time.Millisecond)
+	untilListed(t, proxy, 2)
 	a.expect(t, exit.Done, widgets+" cancelled\n", "cancel", "widgets")
 	if code, _, errors := result(); code != exit.Undetermined ||
 		!strings.HasSuffix(errors, "error: "+widgets+" is cancelled\nTry: kube-migrator request "+widgets+"\n") {
@@ -386,7 +418,7 @@ func (a *asked) waiting(t *testing.T) {
 		t.Errorf("requested after it was cancelled: state %s", m.Spec.State)
 	}
 	result = begin("wait", "widgets")
-	time.Sleep(1500 * time.Millisecond)
+	untilListed(t, proxy, 2)
 	a.remove(t, "/"+widgets)
 	if code, _, errors := result(); code != exit.Undetermined ||
 		!strings.HasSuffix(errors, "error: "+widgets+" was deleted\nTry: kube-migrator request "+widgets+"\n") {
@@ -396,7 +428,8 @@ func (a *asked) waiting(t *testing.T) {
 
 // recording plays a controller that records a success a moment later: neither wait nor progress -w ends before, so that
 // progress does not answer that nothing is known.
-func (a *asked) recording(t *testing.T, begin func(words ...string) (result func() (int, string, string))) {
+func (a *asked) recording(t *testing.T, proxy *testbed.Proxy,
+	begin func(words ...string) (result func() (int, string, string))) {
 	hash := storageversion.Hash(schema.GroupVersionKind{Group: "demo.example.com", Version: "v1", Kind: "Widget"})
 	a.state(t, hash, v1alpha1.Unknown)
 	a.record(t, `{"status":{"requiredStartResourceVersion":"29","epoch":{"servers":["p1"]}}}`)
@@ -404,7 +437,7 @@ func (a *asked) recording(t *testing.T, begin func(words ...string) (result func
 		`","epoch":{"servers":["p1"]}}`)
 	commands := map[string]func() (int, string, string){"wait": begin("wait", "widgets"),
 		"progress": begin("progress", "-w", "widgets")}
-	time.Sleep(1500 * time.Millisecond)
+	untilListed(t, proxy, 5)
 	a.state(t, hash, hash)
 	for name, result := range commands {
 		if code, out, errors := result(); code != exit.Done || errors != "" {
@@ -425,14 +458,10 @@ func (a *asked) record(t *testing.T, patch string) {
 	}
 }
 
-// refusal takes the permission away from somebody who waits.
+// refusal takes the permission away from a user whose commands wait.
 func (a *asked) refusal(t *testing.T) {
 	a.expect(t, exit.Done, widgets+" requested (generation 1)\n", "request", "widgets")
-	guest := &asked{Cluster: a.Cluster}
-	var err error
-	if guest.kubeconfig, err = a.KubeconfigFor(a.Servers[0].URL(), "guest"); err != nil {
-		t.Fatal(err)
-	}
+	guest, proxy := a.throughProxy(t, "guest")
 	const bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 	binding := `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"guest"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},
 		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"guest"}]}`
@@ -455,6 +484,7 @@ func (a *asked) refusal(t *testing.T) {
 		code   int
 		errors string
 	}
+	proxy.Forget()
 	results := map[string]chan result{"progress": make(chan result, 1), "wait": make(chan result, 1)}
 	for command, ended := range results {
 		words := map[string][]string{"progress": {"progress", "-w", "widgets"}, "wait": {"wait", "widgets"}}[command]
@@ -463,7 +493,7 @@ func (a *asked) refusal(t *testing.T) {
 			ended <- result{code, errors}
 		}()
 	}
-	time.Sleep(1500 * time.Millisecond)
+	untilListed(t, proxy, 5)
 	if status, _, err := a.Servers[0].Do(t.Context(), http.MethodDelete, bindings+"/guest", nil); err != nil ||
 		status != http.StatusOK {
 		t.Fatalf("%d, %v", status, err)

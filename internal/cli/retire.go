@@ -40,34 +40,37 @@ func newRetireCommand(env *environment) *cobra.Command {
 	f := &retireFlags{}
 	command := &cobra.Command{
 		Use:   "retire CRD --version VERSION",
-		Short: "Take an old version of a custom resource out of the cluster, safely",
-		Long: `Take an old version of a custom resource out of the cluster. Each step is checked before the next, and the same command goes
-on after any interruption:
+		Short: "Remove an old version of a custom resource from the cluster, safely",
+		Long: `Remove an old version of a custom resource from the cluster. retire checks each step before the next, and the same command
+continues after any interruption:
 
   migrate        rewrite every object in the storage version, with proof (as the command migrate does)
   prune          reduce status.storedVersions to the storage version
-  managedFields  move the managedFields entries that name the version to the version that stays, with their owners: once a version
-                 is gone, the API server refuses every server-side apply to an object with an entry that names it
-  unserve        with --unserve: set served: false; then wait for requests that began before, and move what they have written
-  remove         with --remove: take the version out of spec.versions
+  managedFields  move the managedFields entries that name the version to the version that stays, with their owners: once a
+                 version is gone, the API server rejects every server-side apply to an object with an entry that names it
+  unserve        with --unserve: set served: false; then wait for requests that started before, and move what they wrote
+  remove         with --remove: remove the version from spec.versions
 
-The command refuses, before it writes anything, whatever could strand an object: the version is the storage version or the only one,
-a version may be stored that the CRD does not have, objects cannot be read or rewritten, the API servers do not agree, the
-conversion webhook is unresponsive, another migration of the resource is running, or the version is to be removed and is still served.
-It checks all permissions first. It writes the CRD only if that is unchanged since it was judged, and touches nothing else. A version
-that the CRD does not have and that nothing names is an error, unless this machine began to retire it: then it is done.
+Before it writes anything, retire refuses whatever could strand an object: the version is the storage version or the only
+one; a version may be stored that the CRD does not have; objects cannot be read or rewritten; the API servers do not agree;
+the conversion webhook is unresponsive; another migration of the resource is running; or --remove is given and the version
+is still served. It checks all permissions first. It writes the CRD only if that has not changed since the checks, and
+changes nothing else. A version that the CRD does not have and that nothing names is an error, unless this machine started
+to retire it: then it is retired already.
 
-Entries are moved with the paths of their fields. Where a conversion webhook renames a field, no one owns it under its new name until
-its manager applies again: let appliers use the new version first.
+Entries are moved with the paths of their fields. If a conversion webhook renames a field, the new name has no owner until
+the field's manager applies again: let appliers use the new version first.
 
-ownerReferences of other objects are skipped. The garbage collector reads an owner at the version that they name: an object that names a
-version that is no longer served stays behind when its owner is deleted. Let the operator write them with the new version before --unserve.
+retire does not change the ownerReferences of other objects. The garbage collector reads an owner at the version that they
+name: if that version is no longer served, the dependent stays behind when its owner is deleted. Let the operator write
+ownerReferences with the new version before --unserve.
 
---rescue is for a version that was removed too early, so that objects which are stored in it cannot be read any more, or those whose
-managedFields name it cannot be applied to: the version is brought back, unserved, and retired and removed again. It gets a schema
-that keeps every field, so that the conversion finds all that is stored; or that of --schema-from, with its defaults.
+--rescue is for a version that was removed too early, so that objects which are stored in it can no longer be read, or
+objects whose managedFields name it can no longer be applied. It adds the version again, unserved, and then retires and
+removes it. The version gets a schema that keeps every field, so that the conversion finds everything that is stored; or the
+schema of --schema-from, with its defaults.
 
-CRD is the name of the CustomResourceDefinition, or what kubectl takes for the resource.
+CRD is the name of the CustomResourceDefinition, or what kubectl accepts for the resource.
 
 Exit codes: 0 done (or nothing refused in a dry run), 1 error, 2 refused because it is not safe, or the CRD changed, 3 the API
 servers do not agree or the evidence is too weak, 4 some objects could not be rewritten or moved, 130 interrupted.`,
@@ -94,18 +97,18 @@ func (f *retireFlags) add(flags *pflag.FlagSet) {
 	q := &f.intent
 	flags.StringVar(&q.Version, "version", "", "The version to retire, such as v1alpha1")
 	flags.BoolVar(&q.Unserve, "unserve", false, "Set served: false for the version")
-	flags.BoolVar(&q.Remove, "remove", false, "Take the version out of spec.versions")
+	flags.BoolVar(&q.Remove, "remove", false, "Remove the version from spec.versions")
 	flags.BoolVar(&q.Rescue, "rescue", false,
-		"Bring a version back that was removed too early, and retire and remove it again")
+		"Add a version again that was removed too early, then retire and remove it")
 	flags.StringVar(&f.schemaFrom, "schema-from", "",
-		"CustomResourceDefinition whose schema of the version --rescue brings back; - is standard input (default: a "+
+		"CustomResourceDefinition with the schema that --rescue gives the version; - is standard input (default: a "+
 			"schema that keeps every field)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "Show what would be done, and write nothing")
 	f.migrate.addSweep(flags)
 	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
-// check refuses what cannot be meant before anything is sent.
+// check returns an error for flags that make no sense, before anything is sent.
 func (f *retireFlags) check(command *cobra.Command) error {
 	q := f.intent
 	if q.Version == "" {
@@ -129,13 +132,13 @@ type retirement struct {
 	*migration
 	flags    *retireFlags
 	resource inventory.Resource
-	// place is where this machine keeps what it has begun.
-	place  *checkpoint.File
+	// notes is where this machine keeps which retirements it has started.
+	notes  *checkpoint.File
 	facts  retire.Facts
 	report *render.Retirement
 }
 
-// retire gathers, decides, does, and shows.
+// retire gathers the facts, decides, carries the plan out, and shows the report.
 func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
 	f *retireFlags) error {
 	f.intent.Program = env.name
@@ -180,30 +183,30 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 	return r.show(code)
 }
 
-// undefined says why no definition was found.
+// undefined says why no CRD was found.
 func (r *retirement) undefined(ctx context.Context) error {
 	name := crd.Name(r.resource.GroupResource)
 	_, err := crd.Get(ctx, r.client, name)
 	if apierrors.IsNotFound(err) {
 		return exit.Try(fmt.Errorf(
-			"%s is no custom resource: only a version of a CustomResourceDefinition can be retired",
+			"%s is not a custom resource: only a version of a CustomResourceDefinition can be retired",
 			r.resource.GroupResource,
 		), r.env.name+" plan")
 	}
 	if err == nil {
-		err = errors.New("the list of all CRDs is needed")
+		err = errors.New("retire needs the list of all CRDs")
 	}
 	return exit.Try(fmt.Errorf("read CustomResourceDefinition %s: %w", name, err),
 		"kubectl auth can-i list customresourcedefinitions.apiextensions.k8s.io")
 }
 
-// permitted asks for all that the plan takes, before any of it is done. Who looks at a plan may be another than who
-// carries it out.
+// permitted checks all permissions that the plan needs, before any of it is carried out. A dry run only warns: another
+// user may carry the plan out.
 func (r *retirement) permitted(ctx context.Context, plan retire.Plan) error {
 	err := access.Ask(ctx, r.client, plan.Permissions(r.facts.Definition))
 	switch lacking := (*access.ForbiddenError)(nil); {
 	case errors.As(err, &lacking) && r.flags.dryRun:
-		fmt.Fprintf(r.env.Err, "Without further permissions this would be refused: %v\n", err)
+		fmt.Fprintf(r.env.Err, "Warning: this plan would be refused for lack of permissions: %v\n", err)
 		return nil
 	case errors.As(err, &lacking):
 		return exit.Try(err, lacking.Try())
@@ -227,7 +230,7 @@ func (r *retirement) show(code int) (err error) {
 	return nil
 }
 
-// do carries the plan out, and returns the exit code. An error is one that ended it before anything was begun.
+// do carries the plan out, and returns the exit code. It returns an error only if nothing was started.
 func (r *retirement) do(ctx context.Context, gentle <-chan struct{}, plan retire.Plan,
 	schema map[string]any) (int, error) {
 	if err := r.remember(); err != nil {
@@ -241,13 +244,13 @@ func (r *retirement) do(ctx context.Context, gentle <-chan struct{}, plan retire
 	}
 	begun := len(steps) > 0 && steps[0].Name == retire.Restore && steps[0].State == retire.Done
 	if r.report.Migration != nil && r.report.Migration.Result.Started.IsZero() && !begun {
-		return 0, r.migration.explain(r.resource, err) // nothing was begun: two lines say it better than a report
+		return 0, r.migration.explain(r.resource, err) // nothing was started: two lines say it better than a report
 	}
 	r.report.Error, r.report.Next = exit.OneLine(err).Error(), r.next(err)
 	return retireCode(err), nil
 }
 
-// next is the command that goes on after an error.
+// next is the command that continues after an error.
 func (r *retirement) next(err error) string {
 	refused := (*refusal.Error)(nil)
 	switch {
@@ -259,7 +262,7 @@ func (r *retirement) next(err error) string {
 	return r.command()
 }
 
-// retireCode is the exit code that an error of a run stands for.
+// retireCode is the exit code for the error of a run.
 func retireCode(err error) int {
 	refused := (*refusal.Error)(nil)
 	switch {
@@ -271,7 +274,7 @@ func retireCode(err error) int {
 	return codeOf(err)
 }
 
-// command is this command line, to be run in earnest.
+// command is this command line without --dry-run.
 func (r *retirement) command(arguments ...string) string {
 	again := r.again(append([]string{r.facts.Definition.Metadata.Name}, arguments...)...)
 	return strings.ReplaceAll(again, " --dry-run=true", "")
@@ -290,7 +293,7 @@ func (r *retirement) explain(err error) error {
 	return exit.TryCode(err, refused.Try, code)
 }
 
-// settle waits until every API server has known a generation of the definition for the settle time.
+// settle waits until every API server has known a generation of the CRD for the settle time.
 func (r *retirement) settle(ctx context.Context, stopped func() error, generation int64) error {
 	options := r.flags.migrate.options
 	servers := r.servers.For(r.resource.Target())
@@ -320,7 +323,7 @@ func (r *retirement) settle(ctx context.Context, stopped func() error, generatio
 			return err
 		}
 		if !said {
-			fmt.Fprintf(r.env.Err, "waiting until no request is under way that began before, at most %v\n",
+			fmt.Fprintf(r.env.Err, "Waiting for requests that started before, at most %v\n",
 				options.SettleTime)
 			said = true
 		}

@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
@@ -31,7 +30,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// readSchema reads the file of --schema-from; nil where there is none.
+// readSchema reads the file of --schema-from; nil if there is none.
 func (env *environment) readSchema(f *retireFlags, name string) (map[string]any, error) {
 	if f.schemaFrom == "" {
 		return nil, nil //nolint:nilnil // there is none
@@ -62,10 +61,10 @@ func (env *environment) readSchema(f *retireFlags, name string) (map[string]any,
 	return nil, err
 }
 
-// gather finds out what the plan depends on. Nothing is written.
+// gather reads what the plan depends on. It writes nothing.
 func (r *retirement) gather(ctx context.Context) (err error) {
 	if r.facts.Definition, err = crd.Get(ctx, r.client, r.resource.CRD.Name); err != nil {
-		return fmt.Errorf("read definition %s: %w", r.resource.CRD.Name, err)
+		return fmt.Errorf("read CustomResourceDefinition %s: %w", r.resource.CRD.Name, err)
 	}
 	if err := r.recall(); err != nil {
 		return err
@@ -88,7 +87,7 @@ func (r *retirement) gather(ctx context.Context) (err error) {
 	return nil
 }
 
-// unlisted says what to try where the objects cannot be listed.
+// unlisted adds the command that helps if the objects cannot be listed.
 func (r *retirement) unlisted(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return exit.TryCode(err, r.again(r.facts.Definition.Metadata.Name), codeOf(err))
@@ -99,12 +98,12 @@ func (r *retirement) unlisted(err error) error {
 	return exit.Try(err, lacking.Try())
 }
 
-// migrating reports whether another process of this machine migrates a resource.
+// migrating reports whether another process of this machine is migrating a resource.
 func (m *migration) migrating(resource schema.GroupResource) (bool, error) {
 	return checkpoint.In(m.flags.dir, m.cluster, resource.String()).Locked()
 }
 
-// running names the migrations of a resource that others are carrying out.
+// running names the other migrations of a resource that are running.
 func (m *migration) running(ctx context.Context, resource inventory.Resource) (names []string, err error) {
 	switch migrates, err := m.migrating(resource.GroupResource); {
 	case err != nil:
@@ -112,13 +111,11 @@ func (m *migration) running(ctx context.Context, resource inventory.Resource) (n
 	case migrates:
 		names = append(names, retire.ThisMachine)
 	}
-	var list v1alpha1.StorageVersionMigrationList
-	q := m.env.records(&rest.Config{}, m.client)
-	err = q.Send(ctx, q.REST.Get().AbsPath(records.MigrationsPath), &list)
-	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-		return nil, q.Explain("list StorageVersionMigrations", err)
+	all, err := m.env.records(m.config, m.client).List(ctx)
+	if err != nil && !apierrors.IsForbidden(err) && !errors.Is(err, records.ErrNotInstalled) {
+		return nil, err
 	}
-	for _, request := range records.Matches(list.Items, records.IsAbout(resource)) {
+	for _, request := range records.Matches(all, records.IsAbout(resource)) {
 		if records.Holds(&request, v1alpha1.ConditionRunning) {
 			names = append(names, records.MigrationPrefix+request.Name)
 		}
@@ -126,7 +123,7 @@ func (m *migration) running(ctx context.Context, resource inventory.Resource) (n
 	return names, nil
 }
 
-// run is the execution of a plan, with everything that it needs from here.
+// run is the execution of the plan.
 func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.Run {
 	options := r.flags.migrate.options
 	stopped := func() error {
@@ -141,7 +138,7 @@ func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.
 			BytesPerSecond: options.MaxBytesPerSecond},
 		Migrate: func(ctx context.Context) (migrate.Epoch, error) {
 			report, err := r.migration.resource(ctx, gentle, r.resource)
-			report.Next = "" // ours goes on with everything
+			report.Next = "" // the command of the whole report continues this too
 			r.report.Migration = &report
 			return report.Result.Epoch, err
 		},
@@ -151,27 +148,27 @@ func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.
 	}
 }
 
-// begun is what this machine keeps of retirements: nothing in a cluster tells a version that was removed from one that
-// was never there, and the same command, given again, is to find the one done and to refuse the other.
-type begun struct {
-	// UID is that of the definition.
+// started is what this machine records of retirements: nothing in a cluster distinguishes a version that was removed from
+// one that never existed. The same command, run again, has to report the former as done and to refuse the latter.
+type started struct {
+	// UID is that of the CRD.
 	UID types.UID `json:"uid"`
-	// Versions are those whose retirement was begun.
+	// Versions are those whose retirement was started.
 	Versions []string `json:"versions"`
 }
 
-// lock keeps other processes of this machine from retiring a version of the same resource. A dry run only looks whether
-// one does: it writes nothing here either, and works where nothing can be written.
+// lock keeps other processes of this machine from retiring a version of the same resource. A dry run only checks whether
+// one does: it creates no file, so it also works on a read-only file system.
 func (r *retirement) lock() (unlock func(), err error) {
 	name := "retire-" + r.resource.GroupResource.String()
 	if r.flags.dryRun {
-		r.place, unlock = checkpoint.In(r.flags.migrate.dir, r.cluster, name), func() {}
+		r.notes, unlock = checkpoint.In(r.flags.migrate.dir, r.cluster, name), func() {}
 		var locked bool
-		if locked, err = r.place.Locked(); locked {
+		if locked, err = r.notes.Locked(); locked {
 			err = checkpoint.ErrLocked
 		}
-	} else if r.place, err = checkpoint.New(r.flags.migrate.dir, r.cluster, name); err == nil {
-		unlock, err = r.place.Lock()
+	} else if r.notes, err = checkpoint.New(r.flags.migrate.dir, r.cluster, name); err == nil {
+		unlock, err = r.notes.Lock()
 	}
 	if errors.Is(err, checkpoint.ErrLocked) {
 		return nil, exit.TryCode(fmt.Errorf("another kube-migrator of this machine is retiring a version of %s",
@@ -181,32 +178,32 @@ func (r *retirement) lock() (unlock func(), err error) {
 	return unlock, err
 }
 
-// recall reads which retirements were begun.
+// recall reads which retirements were started.
 func (r *retirement) recall() error {
-	var b begun
-	if _, err := r.place.Read(&b); err != nil {
-		try := "rm " + arg.Quoted(r.place.Path())
+	var s started
+	if _, err := r.notes.Read(&s); err != nil {
+		try := "rm " + arg.Quoted(r.notes.Path())
 		if unread := (*fs.PathError)(nil); errors.As(err, &unread) {
-			try = "ls -ld " + arg.Quoted(r.place.Path()) // what it says may be right
+			try = "ls -ld " + arg.Quoted(r.notes.Path()) // its content may be valid
 		}
-		return exit.Try(fmt.Errorf("read what was begun: %w", err), try)
+		return exit.Try(fmt.Errorf("read which retirements were started: %w", err), try)
 	}
-	if b.UID == r.facts.Definition.Metadata.UID {
-		r.facts.Begun = b.Versions
+	if s.UID == r.facts.Definition.Metadata.UID {
+		r.facts.Begun = s.Versions
 	}
 	return nil
 }
 
-// remember notes that the retirement of the version is begun.
+// remember records that the retirement of the version is started.
 func (r *retirement) remember() error {
 	version := r.flags.intent.Version
 	if slices.Contains(r.facts.Begun, version) {
 		return nil
 	}
-	err := r.place.Write(begun{UID: r.facts.Definition.Metadata.UID,
+	err := r.notes.Write(started{UID: r.facts.Definition.Metadata.UID,
 		Versions: append(slices.Clone(r.facts.Begun), version)})
 	if err != nil {
-		return fmt.Errorf("note what is begun: %w", err)
+		return fmt.Errorf("record that the retirement was started: %w", err)
 	}
 	return nil
 }

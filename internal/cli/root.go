@@ -48,15 +48,15 @@ func terminal(w io.Writer) *os.File {
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kube-migrator",
-		Short: "Rewrite what Kubernetes stores in old API versions, and prove that nothing is left",
-		Long: `kube-migrator finds what a cluster stores in old API versions, rewrites it, and proves that nothing is left.
+		Short: "Rewrite objects that Kubernetes stores in old API versions, and prove that none is left",
+		Long: `kube-migrator finds the objects that a cluster stores in old API versions, rewrites them, and proves that none is left.
 
-  plan         what exists, and what needs to be migrated
-  migrate      rewrite it, while you watch
-  audit        read etcd, or a snapshot of it, and count what it really holds
-  check        whether an upgrade, a downgrade or a new CustomResourceDefinition is safe
-  upgrade-crd  apply a new release of CustomResourceDefinitions, also where it drops stored versions
-  retire       take an old version of a custom resource out of the cluster
+  plan         show which resources exist, and which need to be migrated
+  migrate      rewrite their objects, from this terminal
+  audit        read etcd, or a snapshot of it, and count what it holds
+  check        tell whether an upgrade, a downgrade or a new CustomResourceDefinition is safe
+  upgrade-crd  apply a new release of CustomResourceDefinitions, even if it drops stored versions
+  retire       remove an old version of a custom resource from the cluster
 
 Exit codes: 0 done or safe, 1 error, 2 unsafe or work left, 3 cannot be determined, 4 finished with failures,
 130 interrupted.`,

@@ -21,18 +21,18 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/install"
 )
 
-// steering is one of pause, resume and cancel.
+// steering is pause, resume or cancel.
 type steering struct {
-	// act asks for it, and returns what to say of the migration.
+	// act changes one migration, and returns the words for what became of it.
 	act func(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (done string, err error)
-	// everything is what --all does first, beside the migrations that there are; nil: nothing.
+	// everything is what --all does before it changes the migrations; nil: nothing.
 	everything func(ctx context.Context, q *records.Client) error
-	// note is for people, when all is done; noteAll takes its place with --all.
+	// note is printed at the end; noteAll replaces it with --all.
 	note, noteAll string
 }
 
 func newPauseCommand(env *environment) *cobra.Command {
-	const note = "Writing stops within 2 seconds; what is in flight is finished."
+	const note = "The controller stops writing within 2 seconds, after the requests in flight."
 	pause := steering{
 		act: setState(v1alpha1.StatePaused, "paused"), note: note,
 		noteAll:    note + "\nThe controller requests no further migration until: " + env.name + " resume --all",
@@ -40,14 +40,14 @@ func newPauseCommand(env *environment) *cobra.Command {
 	}
 	return newSteeringCommand(env, pause, &cobra.Command{
 		Use:   "pause [RESOURCE…]",
-		Short: "Make the controller stop writing, until resume",
-		Long: `Set spec.state of the StorageVersionMigrations of the resources to Paused. The controller finishes what is in flight and
-writes nothing more. Rewritten objects stay as they are, and resume continues from there.
+		Short: "Make the controller stop writing until resume",
+		Long: `Set spec.state of the StorageVersionMigrations of the resources to Paused. The controller finishes the requests in flight
+and writes nothing more. Rewritten objects stay as they are, and resume continues from there.
 
-With --all the controller also requests no migration by itself until ` + env.name + ` resume --all, so that everything stays paused while an
-installation bootstraps, and when resources or API servers change later. The key "paused" of the ConfigMap kube-migrator-flags in kube-system
-says so; this needs the permission to get and patch it. The controller goes on recording what may be stored. What a person requests meanwhile
-is carried out.`,
+With --all the controller also requests no migration by itself until ` + env.name + ` resume --all, so that everything
+stays paused while an installation bootstraps, and when resources or API servers change later. The key "paused" of the
+ConfigMap kube-migrator-flags in kube-system records this; you need the permission to get and patch it. The controller
+continues to record what may be stored, and carries out migrations that users request.`,
 		Example: `  kube-migrator pause widgets.demo.example.com
   kube-migrator pause --all`,
 	})
@@ -63,30 +63,31 @@ func newResumeCommand(env *environment) *cobra.Command {
 		Short: "Let the controller continue paused migrations",
 		Long: `Set spec.state of the StorageVersionMigrations of the resources to Active. The controller continues where it stopped.
 
-With --all the controller also requests migrations by itself again, if pause --all has kept it from that.`,
+With --all the controller also requests migrations by itself again, if pause --all has stopped that.`,
 		Example: `  kube-migrator resume widgets.demo.example.com
   kube-migrator resume --all`,
 	})
 }
 
 func newCancelCommand(env *environment) *cobra.Command {
-	note := "Nothing that was rewritten is undone. To ask again: " + env.name + " request RESOURCE"
+	note := "Rewritten objects stay as they are. To request a migration again: " + env.name + " request RESOURCE"
 	cancel := steering{
 		act: cancelOne, note: note,
-		noteAll: note + "\nThe controller may still request migrations of other resources. To keep it from that: " +
+		noteAll: note + "\nThe controller may still request migrations of other resources. To prevent that: " +
 			env.name + " pause --all",
 	}
 	return newSteeringCommand(env, cancel, &cobra.Command{
 		Use:   "cancel [RESOURCE…]",
-		Short: "Withdraw requests: stop writing, and forget the progress",
-		Long: `Set spec.state of the StorageVersionMigrations of the resources to Cancelled. The controller stops writing within 2 seconds. Nothing
-that was rewritten is undone, and nothing is proven by it; the next request begins at the first object. The controller asks for no
-migration of these resources by itself until a user does: ` + env.name + ` request RESOURCE. A StorageVersionMigration that has succeeded stays as it is.
+		Short: "Withdraw requests: stop writing, and discard the progress",
+		Long: `Set spec.state of the StorageVersionMigrations of the resources to Cancelled. The controller stops writing within 2 seconds.
+Rewritten objects stay as they are, but prove nothing: the next request starts at the first object. The controller requests
+no migration of these resources by itself until a user does: ` + env.name + ` request RESOURCE. A
+StorageVersionMigration that has succeeded stays as it is.
 
---all cancels what is requested by then. Migrations of other resources may be requested later, for instance while an installation bootstraps;
-` + env.name + ` pause --all before keeps the controller from that.
+--all cancels what is requested by then. The controller may request migrations of other resources later, for instance while
+an installation bootstraps; run ` + env.name + ` pause --all first to prevent that.
 
-To make the controller decide by itself again, delete the object: kubectl delete storageversionmigrations.migration.k8s.io NAME`,
+To let the controller decide again, delete the object: kubectl delete storageversionmigrations.migration.k8s.io NAME`,
 		Example: `  kube-migrator cancel widgets.demo.example.com
   kube-migrator cancel --all`,
 	})
@@ -97,10 +98,10 @@ func newSteeringCommand(env *environment, s steering, command *cobra.Command) *c
 	var output render.Format
 	command.Long += `
 
-RESOURCE is what kubectl takes, and stands for every StorageVersionMigration of the resource; the name of one stands for
-that one. The command returns when the API server has taken it.
+RESOURCE is what kubectl accepts, and means every StorageVersionMigration of the resource; the name of a
+StorageVersionMigration means that one. The command returns when the API server has accepted the change.
 
-Exit codes: 0 taken, 1 error.`
+Exit codes: 0 accepted, 1 error.`
 	command.Flags().BoolVar(&all, "all", false, "Every StorageVersionMigration in the cluster")
 	arg.Output(command.Flags(), &output, render.Text, render.Name, render.JSON, render.YAML)
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -115,7 +116,7 @@ Exit codes: 0 taken, 1 error.`
 	return command
 }
 
-// steer does the same to each. One that fails does not keep the others from it.
+// steer changes each migration. If one fails, it continues with the others.
 func (env *environment) steer(command *cobra.Command, words []string, s steering, output render.Format) error {
 	ctx := command.Context()
 	q, err := env.connect()
@@ -132,10 +133,9 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 		}
 	}
 	var problems []error
-	var now []v1alpha1.StorageVersionMigration // what is as it was asked for
+	var now []v1alpha1.StorageVersionMigration // those that were changed
 	if len(words) == 0 && s.everything != nil {
-		// First: what the controller requests from now on it pauses itself, and what it has requested before is found
-		// below.
+		// First: the controller pauses whatever it requests from now on, and what it requested before is found below.
 		if err := s.everything(ctx, q); err != nil {
 			problems = append(problems, q.Explain(command.Name()+" what the controller requests later", err))
 		}
@@ -160,7 +160,7 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 				return fmt.Errorf("write what was done: %w", err)
 			}
 		}
-		if left = nil; len(words) == 0 { // all: also what the controller has asked for meanwhile
+		if left = nil; len(words) == 0 { // all: also what the controller has requested meanwhile
 			listed, err := q.List(ctx)
 			if err != nil {
 				return err
@@ -187,14 +187,14 @@ func (env *environment) steer(command *cobra.Command, words []string, s steering
 	return nil
 }
 
-// setState returns the act of setting spec.state. What was cancelled stays so until it is requested again.
+// setState returns the act of setting spec.state. A cancelled migration stays cancelled until it is requested again.
 func setState(state v1alpha1.State, done string) func(context.Context, *records.Client, *v1alpha1.StorageVersionMigration) (string, error) {
 	return func(ctx context.Context, q *records.Client, m *v1alpha1.StorageVersionMigration) (string, error) {
 		switch m.Spec.State {
 		case state:
-			return "was " + done + " already", nil
+			return "was already " + done, nil
 		case v1alpha1.StateCancelled:
-			return "is cancelled, and stays so until " + q.Program + " request " + records.ResourceOf(m).String(), nil
+			return "stays cancelled until " + q.Program + " request " + records.ResourceOf(m).String(), nil
 		case v1alpha1.StateActive, v1alpha1.StatePaused:
 		}
 		err := records.Insist(ctx, func() error {

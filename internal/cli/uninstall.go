@@ -30,18 +30,18 @@ func newUninstallCommand(env *environment) *cobra.Command {
 	f := &uninstallFlags{}
 	command := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Stop all writing at once, and take the controller out of the cluster",
-		Long: `Stop all writing at once, and take the controller of kube-migrator out of the cluster, whichever namespace it is in.
+		Short: "Stop all writing at once, and remove the controller from the cluster",
+		Long: `Stop all writing at once, and remove the controller of kube-migrator from the cluster, whichever namespace it is in.
 
-The permissions of controller and workers go first: whatever still runs can write nothing from then on. Then go Deployment,
-Jobs, checkpoints, ServiceAccounts, roles, the flags that install remembers and the rest, and the command waits
-until all pods have ended.
+uninstall first removes the permissions of the controller and the workers: from then on, whatever still runs can write
+nothing. It then removes the Deployment, Jobs, checkpoints, ServiceAccounts, roles, the flags that install remembers and the
+rest, and waits until all pods have ended.
 
-State stays: the CRDs with all StorageVersionMigrations and StorageStates, and the namespace, which owns those that the
-controller made; unfinished migrations start over after another install. --purge removes all that as well, and waits until
-it is gone. A namespace that existed before install is never removed.
+The state stays: the CRDs with all StorageVersionMigrations and StorageStates, and the namespace, which owns those that the
+controller created. Unfinished migrations start over after another install. --purge removes the state as well, and waits
+until it is gone. uninstall never removes a namespace that existed before install.
 
-Running it again is safe. Exit codes: 0 done, or nothing to remove; 1 error; 130 interrupted.`,
+It is safe to run uninstall again. Exit codes: 0 done, or nothing to remove; 1 error; 130 interrupted.`,
 		Example: `  kube-migrator uninstall
   kube-migrator uninstall --purge --dry-run=client`,
 		Args: arg.None,
@@ -85,7 +85,7 @@ func (env *environment) uninstall(ctx context.Context, command *cobra.Command, f
 		return env.explainInstall(ctx, command, "", err)
 	}
 	if shown.Len() == 0 {
-		fmt.Fprintln(env.Err, "Nothing to remove.")
+		fmt.Fprintln(env.Err, "There is nothing to remove.")
 	}
 	if f.purge {
 		return nil
@@ -95,7 +95,7 @@ func (env *environment) uninstall(ctx context.Context, command *cobra.Command, f
 		return env.explainInstall(ctx, command, "", err)
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(env.Err, "State stays: %s. To remove it as well:\n  %s --purge\n",
+		fmt.Fprintf(env.Err, "The state stays: %s. To remove it as well:\n  %s --purge\n",
 			strings.Join(left, ", "), command.CommandPath())
 	}
 	return nil

@@ -68,7 +68,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 				t.Errorf("%q was not removed:\n%s", word, out)
 			}
 		}
-		if !strings.Contains(notes, "State stays: ") || !strings.Contains(notes, "kube-migrator uninstall --purge") {
+		if !strings.Contains(notes, "The state stays: ") || !strings.Contains(notes, "kube-migrator uninstall --purge") {
 			t.Errorf("notes %q", notes)
 		}
 		left := slices.Sorted(maps.Keys(i.installed()))
@@ -97,7 +97,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 	t.Run("a second time there is nothing to remove", func(t *testing.T) {
 		i.t = t
 		out, notes := i.run(exit.Done, "uninstall")
-		if out != "" || !strings.HasPrefix(notes, "Nothing to remove.\nState stays: ") {
+		if out != "" || !strings.HasPrefix(notes, "There is nothing to remove.\nThe state stays: ") {
 			t.Errorf("stdout %q, stderr %q", out, notes)
 		}
 	})
@@ -160,7 +160,7 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 		if left := i.installed(); len(left) > 0 {
 			t.Errorf("left %v", left)
 		}
-		if _, notes := i.run(exit.Done, "uninstall", "--purge"); notes != "Nothing to remove.\n" {
+		if _, notes := i.run(exit.Done, "uninstall", "--purge"); notes != "There is nothing to remove.\n" {
 			t.Errorf("the second time: %q", notes)
 		}
 	})

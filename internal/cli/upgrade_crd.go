@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
@@ -49,32 +48,33 @@ func newUpgradeCRDCommand(env *environment) *cobra.Command {
 	f := &upgradeCRDFlags{}
 	command := &cobra.Command{
 		Use:   "upgrade-crd -f FILE",
-		Short: "Apply a new release of CustomResourceDefinitions, also where it drops versions that are stored",
-		Long: `Apply the CustomResourceDefinitions of files, as "kubectl apply --server-side" does. The API server refuses a CRD that lacks a version
-in which objects may be stored (status.storedVersions). For such a CRD the command does, in this order:
+		Short: "Apply a new release of CustomResourceDefinitions, even if it drops stored versions",
+		Long: `Apply the CustomResourceDefinitions of files, as "kubectl apply --server-side" does. The API server rejects a CRD that lacks a
+version in which objects may be stored (status.storedVersions). For such a CRD the command takes these steps:
 
-  intermediate   write the CRD of the file with the missing versions of the cluster's CRD added, unserved
+  intermediate   apply the CRD of the file plus the missing versions of the cluster's CRD, unserved
   migrate        rewrite every object in the new storage version, with proof (as the command migrate does)
   prune          reduce status.storedVersions to the storage version
-  managedFields  move the managedFields entries that name a dropped version, with their owners: once the version is gone, the API server
-                 refuses every server-side apply to an object with an entry that names it
-  apply          write the CRD of the file as it is
+  managedFields  move the managedFields entries that name a dropped version, with their owners: once the version is gone, the
+                 API server rejects every server-side apply to an object with an entry that names it
+  apply          apply the CRD of the file as it is
 
-The steps are planned again after each one from what the cluster has then, so the same command continues after an interruption at
-any step. A CRD in the cluster always has every version that an object may be stored in. CRDs that are refused do not keep the others
-from being upgraded. Objects of other kinds are skipped.
+The command plans again after each step, from what the cluster has then, so the same command continues after an interruption
+at any step. A CRD in the cluster always has every version in which an object may be stored. If one CRD is refused, the
+others are still upgraded. Objects of other kinds are skipped.
 
-Where neither release has a conversion webhook, converting an object only changes its apiVersion, and the API server drops each field that
-the new version does not have. The command refuses, and shows the fields and how many objects have them, where objects have such fields,
-or where the two releases have no version in common; --accept-field-loss goes on. Which objects have a field is taken from their managedFields:
-only metadata is read, never values. A field within a list or map that managedFields name as a whole is counted as "at most". Whether values
-mean the same in the new version cannot be determined: save the objects first.
+If neither release has a conversion webhook, converting an object only changes its apiVersion, and the API server drops each
+field that the new version does not have. If objects have such fields, or if the two releases have no version in common, the
+command refuses, and shows the fields and how many objects have them; --accept-field-loss continues anyway. The command
+learns from managedFields which objects have a field: it reads only metadata, never values. A field within a list or map
+that managedFields name as a whole is counted as "at most". Whether values mean the same in the new version cannot be
+determined: save the objects first.
 
-What --field-manager=kubectl applies, "kubectl apply --server-side" can apply again without conflicts. Fields of "kubectl apply" without
---server-side are taken over, as "kubectl apply --server-side" does.
+"kubectl apply --server-side" can later apply what --field-manager=kubectl applies, without conflicts. Fields that "kubectl
+apply" without --server-side owns are taken over, as "kubectl apply --server-side" does.
 
-Exit codes: 0 done (or nothing refused in a dry run), 1 error, 2 a CRD was refused or changed meanwhile, 3 the API servers do not
-agree or the evidence is too weak, 4 some objects could not be rewritten or moved, 130 interrupted.`,
+Exit codes: 0 done (or nothing refused in a dry run), 1 error, 2 a CRD was refused or changed meanwhile, 3 the API servers do
+not agree or the evidence is too weak, 4 some objects could not be rewritten or moved, 130 interrupted.`,
 		Example: `  kube-migrator upgrade-crd -f crds.yaml --dry-run
   kube-migrator upgrade-crd -f config/crd/
   kustomize build https://github.com/kubernetes-sigs/gateway-api/config/crd | kube-migrator upgrade-crd -f -`,
@@ -98,14 +98,14 @@ func (f *upgradeCRDFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.manager, "field-manager", crdupgrade.DefaultFieldManager,
 		"Field manager that owns what is applied")
 	flags.BoolVar(&f.force, "force-conflicts", false, "Take fields from other field managers")
-	flags.BoolVar(&f.acceptLoss, "accept-field-loss", false, "Convert objects also where they may lose fields")
+	flags.BoolVar(&f.acceptLoss, "accept-field-loss", false, "Convert objects even if they may lose fields")
 	flags.BoolVar(&f.dryRun, "dry-run", false,
 		"Show the steps, let the API server check the first write, and change nothing")
 	f.migrate.addSweep(flags)
 	arg.Output(flags, &f.output, render.Text, render.JSON, render.YAML)
 }
 
-// check refuses what cannot be meant before anything is sent.
+// check returns an error for flags that make no sense, before anything is sent.
 func (f *upgradeCRDFlags) check(command *cobra.Command) error {
 	switch {
 	case len(f.files) == 0:
@@ -126,7 +126,7 @@ type crdUpgrade struct {
 	report *render.CRDUpgrades
 }
 
-// upgradeCRDs reads, plans, does, and shows.
+// upgradeCRDs reads the files, plans, carries the plans out, and shows the report.
 func (env *environment) upgradeCRDs(ctx context.Context, gentle <-chan struct{}, command *cobra.Command,
 	f *upgradeCRDFlags) error {
 	all, err := env.readUpgrades(command, f.files)
@@ -160,7 +160,8 @@ func (env *environment) upgradeCRDs(ctx context.Context, gentle <-chan struct{},
 	return u.show()
 }
 
-// readUpgrades reads the CRDs of files. A CRD that is there twice is refused: it is not known which one is meant.
+// readUpgrades reads the CRDs of files. A CRD that occurs twice is an error, because only the user knows
+// which one is meant.
 func (env *environment) readUpgrades(command *cobra.Command, files []string) ([]*crdupgrade.Upgrade, error) {
 	objects, others, err := env.readCRDs(command, files)
 	if err != nil {
@@ -185,7 +186,7 @@ func (env *environment) readUpgrades(command *cobra.Command, files []string) ([]
 	return all, nil
 }
 
-// run is the execution, with everything that it needs from here.
+// run is the execution of the plans.
 func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
 	options := u.flags.migrate.options
 	stopped := func() error {
@@ -206,7 +207,7 @@ func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
 				return migrate.Epoch{}, err
 			}
 			report, err := u.migration.resource(ctx, gentle, r)
-			report.Next = "" // ours goes on with everything
+			report.Next = "" // the command of the whole report continues this too
 			u.report.Add(live.Name(), report)
 			return report.Result.Epoch, err
 		},
@@ -220,7 +221,7 @@ func (u *crdUpgrade) run(gentle <-chan struct{}) *crdupgrade.Run {
 	}
 }
 
-// again is this command line, to be run in earnest.
+// again is this command line without --dry-run.
 func (u *crdUpgrade) again() string {
 	return strings.ReplaceAll(u.migration.again(), " --dry-run=true", "")
 }
@@ -241,11 +242,10 @@ func resourceOfCRD(live *crdupgrade.CRD) inventory.Resource {
 	}
 }
 
-// noticed is how long the controller of an installation may take to ask for a migration after a CRD has changed.
+// noticed is how long the controller of an installation may take to request a migration after a CRD has changed.
 const noticed = 10 * time.Second
 
-// alone waits while somebody else migrates the resource, or is about to (I8): the controller of an installation follows
-// every CRD.
+// alone waits while the controller of an installation migrates the resource, or is about to (I8): it follows every CRD.
 func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventory.Resource) error {
 	switch migrates, err := u.migrating(r.GroupResource); {
 	case err != nil:
@@ -270,7 +270,7 @@ func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventor
 			return nil
 		}
 		if len(names) > 0 && !told {
-			fmt.Fprintf(u.env.Err, "waiting for %s\n", strings.Join(names, ", "))
+			fmt.Fprintf(u.env.Err, "Waiting for %s\n", strings.Join(names, ", "))
 			told = true
 		}
 		if err := stopped(); err != nil {
@@ -284,7 +284,7 @@ func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventor
 
 // recorded reports whether a controller keeps a StorageState of the resource.
 func (u *crdUpgrade) recorded(ctx context.Context, r inventory.Resource) (bool, error) {
-	q := u.env.records(&rest.Config{}, u.client)
+	q := u.env.records(u.config, u.client)
 	path, err := apipath.Join(records.StatesPath, r.GroupResource.String())
 	if err != nil {
 		return false, err
@@ -297,22 +297,20 @@ func (u *crdUpgrade) recorded(ctx context.Context, r inventory.Resource) (bool, 
 	return err == nil, err
 }
 
-// wanted names the migrations of the resource that a controller carries out, or is to; none where no controller has
-// written anything for so long that perhaps none runs.
+// wanted names the unfinished migrations of the resource; none if nothing was written for so long that perhaps no
+// controller is running.
 func (u *crdUpgrade) wanted(ctx context.Context, r inventory.Resource) (names []string, err error) {
-	q := u.env.records(&rest.Config{}, u.client)
-	var list v1alpha1.StorageVersionMigrationList
-	err = q.Send(ctx, q.REST.Get().AbsPath(records.MigrationsPath), &list)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+	all, err := u.env.records(u.config, u.client).List(ctx)
+	if apierrors.IsForbidden(err) || errors.Is(err, records.ErrNotInstalled) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, q.Explain("list StorageVersionMigrations", err)
+		return nil, err
 	}
-	if untouched(list.Items, time.Now()) >= longQuiet {
+	if untouched(all, time.Now()) >= longQuiet {
 		return nil, nil
 	}
-	for _, m := range records.Matches(list.Items, records.IsAbout(r)) {
+	for _, m := range records.Matches(all, records.IsAbout(r)) {
 		if isWanted(&m) {
 			names = append(names, records.MigrationPrefix+m.Name)
 		}
@@ -320,7 +318,7 @@ func (u *crdUpgrade) wanted(ctx context.Context, r inventory.Resource) (names []
 	return names, nil
 }
 
-// show writes what became of each CRD, and returns the exit code as an error.
+// show writes the report, and returns the exit code as an error.
 func (u *crdUpgrade) show() error {
 	code := exit.Done
 	for _, one := range u.all {
@@ -362,7 +360,7 @@ func (u *crdUpgrade) next(err error) string {
 	return u.again()
 }
 
-// upgradeCRDCode is the exit code that an error about one CRD stands for.
+// upgradeCRDCode is the exit code for the error about one CRD.
 func upgradeCRDCode(err error) int {
 	if refused := (*refusal.Error)(nil); errors.As(err, &refused) {
 		return exit.WorkLeft

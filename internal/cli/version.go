@@ -48,7 +48,7 @@ func newVersionCommand(env *environment) *cobra.Command {
 	var output render.Format
 	command := &cobra.Command{
 		Use:   "version",
-		Short: "Show which build this is",
+		Short: "Show the version of this build",
 		Args:  arg.None,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()

@@ -32,17 +32,18 @@ func newWaitCommand(env *environment) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "wait RESOURCE…",
 		Short: "Wait until migrations have succeeded, or one has failed",
-		Long: `Wait until the migrations of all the resources have succeeded, or one of them has failed. What is waited for is the run that
-is asked for when the command starts, or a later one.
+		Long: `Wait until the migrations of all the resources have succeeded, or one of them has failed. wait follows the runs that are
+requested when it starts, or later ones.
 
-A migration that has succeeded is waited for until the StorageState of its resource says what was proven, so that progress and check know it. The
-controller records that within a moment; the command waits at most 30 seconds for it, and says so where it has not happened by then.
+After a success, wait also waits until the StorageState of the resource records the proof, so that progress and check know
+it. The controller records it within a moment; wait gives up after 30 seconds, and says so.
 
-RESOURCE is what kubectl takes, or the name of a StorageVersionMigration. A paused one is waited for. Outages of the API
-server are waited out; a refusal that lasts, such as a lost permission, ends the command. Where nothing happens for five
-minutes it says so.
+RESOURCE is what kubectl accepts, or the name of a StorageVersionMigration. wait continues while a migration is paused, and
+through outages of the API server; a refusal that lasts, such as a missing permission, ends it. If nothing happens for five
+minutes, it says so.
 
-Exit codes: 0 all succeeded, 1 error, 2 not finished within --timeout, 3 one was deleted, 4 one has failed, 130 interrupted.`,
+Exit codes: 0 all succeeded, 1 error, 2 not finished within --timeout, 3 one was deleted or cancelled, 4 one has failed, 130
+interrupted.`,
 		Example: `  kube-migrator request widgets && kube-migrator wait widgets --timeout 10m`,
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {

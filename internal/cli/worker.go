@@ -21,7 +21,7 @@ type workerFlags struct {
 	options worker.ServeOptions
 }
 
-// newWorkerCommand is what the pods of the controller's Jobs run; people have no use for it.
+// newWorkerCommand is what the pods of the controller's Jobs run; users have no use for it.
 func newWorkerCommand(env *environment) *cobra.Command {
 	f := &workerFlags{}
 	command := &cobra.Command{
@@ -48,7 +48,7 @@ func newWorkerCommand(env *environment) *cobra.Command {
 	return command
 }
 
-// check refuses what cannot be meant before anything is sent.
+// check returns an error for flags that make no sense, before anything is sent.
 func (f *workerFlags) check(command *cobra.Command) error {
 	for _, flag := range []string{"namespace", "roster"} {
 		if !command.Flags().Changed(flag) {
@@ -60,7 +60,7 @@ func (f *workerFlags) check(command *cobra.Command) error {
 }
 
 // work carries out runs until there are no more. Any other end is an error, so that the Job starts another pod: only a
-// worker that has said that it takes no run any more may complete the Job.
+// worker that has announced that it accepts no further run may complete the Job.
 func (env *environment) work(ctx context.Context, gentle <-chan struct{}, f *workerFlags) error {
 	options := f.options
 	var err error

@@ -134,7 +134,7 @@ func (c *controlled) cancelsABootstrap(t *testing.T, proxy *testbed.Proxy, tool 
 	c.triggering(arguments...)
 	if said := <-cancelled; !strings.Contains(
 		said.stderr,
-		"The controller may still request migrations of other resources. To keep it from that: kube-migrator pause --all",
+		"The controller may still request migrations of other resources. To prevent that: kube-migrator pause --all",
 	) {
 		t.Errorf("cancel --all said %q", said.stderr)
 	}

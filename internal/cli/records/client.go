@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,7 +54,7 @@ type Client struct {
 	DryRun bool
 }
 
-// send sends a request and reads the answer. An error has what the API server said.
+// Send sends a request and decodes the response. An error contains the message of the API server.
 func (q *Client) Send(ctx context.Context, request *rest.Request, answer any) error {
 	if q.DryRun {
 		request = request.Param("dryRun", metav1.DryRunAll)
@@ -66,16 +67,63 @@ func (q *Client) Send(ctx context.Context, request *rest.Request, answer any) er
 	return json.Unmarshal(raw, answer)
 }
 
-// list returns all of them. Where the API server does not know the API, the error says how to install it.
+// List returns all StorageVersionMigrations. If the API server does not know the API, the error says how to install it.
 func (q *Client) List(ctx context.Context) ([]v1alpha1.StorageVersionMigration, error) {
-	var list v1alpha1.StorageVersionMigrationList
-	if err := q.Send(ctx, q.REST.Get().AbsPath(MigrationsPath), &list); err != nil {
+	all, err := listPages(ctx, q, MigrationsPath, func(page []byte) ([]v1alpha1.StorageVersionMigration, string, error) {
+		var list v1alpha1.StorageVersionMigrationList
+		err := json.Unmarshal(page, &list)
+		return list.Items, list.Continue, err
+	})
+	if err != nil {
 		return nil, q.Explain("list StorageVersionMigrations", err)
 	}
-	return list.Items, nil
+	return all, nil
 }
 
-// get returns one; nil where there is none of the name.
+const (
+	// pageSize is how many objects are listed with one request.
+	pageSize = 500
+	// maxObjects bounds a list: a cluster has one object per resource, and a server that never ends its list is broken.
+	maxObjects = 50_000
+)
+
+// listPages lists the objects of a path, page by page. decode returns the objects of a page and its continue token. If
+// the token expires, the list starts over.
+func listPages[T any](ctx context.Context, q *Client, path string,
+	decode func(page []byte) ([]T, string, error)) (all []T, err error) {
+	next := ""
+	for restarts := 0; ; {
+		request := q.REST.Get().AbsPath(path).Param("limit", strconv.Itoa(pageSize))
+		if next != "" {
+			request = request.Param("continue", next)
+		}
+		var page json.RawMessage
+		err := q.Send(ctx, request, &page)
+		if apierrors.IsResourceExpired(err) && next != "" && restarts < attempts {
+			all, next, restarts = nil, "", restarts+1
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		items, token, err := decode(page)
+		if err != nil {
+			return nil, fmt.Errorf("decode the list: %w", err)
+		}
+		if all = append(all, items...); len(all) > maxObjects {
+			return nil, fmt.Errorf("the list has more than %d objects", maxObjects)
+		}
+		if token == "" {
+			return all, nil
+		}
+		if token == next {
+			return nil, errors.New("the list does not end: its continue token does not change")
+		}
+		next = token
+	}
+}
+
+// Get returns the StorageVersionMigration of a name; nil if there is none.
 func (q *Client) Get(ctx context.Context, name string) (*v1alpha1.StorageVersionMigration, error) {
 	path, err := apipath.Join(MigrationsPath, name)
 	if err != nil {
@@ -92,6 +140,7 @@ func (q *Client) Get(ctx context.Context, name string) (*v1alpha1.StorageVersion
 	return &m, nil
 }
 
+// Create creates a StorageVersionMigration.
 func (q *Client) Create(ctx context.Context,
 	m *v1alpha1.StorageVersionMigration) (*v1alpha1.StorageVersionMigration, error) {
 	body, err := json.Marshal(m)
@@ -104,7 +153,7 @@ func (q *Client) Create(ctx context.Context,
 	return &created, q.Send(ctx, request, &created)
 }
 
-// patch changes the spec of m, unless m is not any more what was read.
+// Patch changes the spec of m, unless m has changed since it was read.
 func (q *Client) Patch(ctx context.Context, m *v1alpha1.StorageVersionMigration,
 	spec map[string]any) (*v1alpha1.StorageVersionMigration, error) {
 	body, err := json.Marshal(map[string]any{
@@ -122,17 +171,18 @@ func (q *Client) Patch(ctx context.Context, m *v1alpha1.StorageVersionMigration,
 	return &patched, q.Send(ctx, request, &patched)
 }
 
+// ErrNotInstalled says that the cluster does not serve the API of kube-migrator.
 var ErrNotInstalled = errors.New("kube-migrator is not installed in this cluster: it does not serve " +
 	"migration.k8s.io/v1alpha1")
 
-// isNoObject reports that the API is there, and an object is not: only then the answer names it.
+// isNoObject reports that the API exists and the object does not: only then the response names the object.
 func isNoObject(err error) bool {
 	status := apierrors.APIStatus(nil)
 	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&
 		status.Status().Details.Name != ""
 }
 
-// explain tells what a failed request means.
+// Explain turns the error of a request into one with the command that helps; what is what the request does.
 func (q *Client) Explain(what string, err error) error {
 	status, known := apierrors.APIStatus(nil), (*exit.Hint)(nil)
 	switch {
@@ -158,13 +208,13 @@ func roleFor(err error) string {
 	return "; the ClusterRole " + install.ViewerRole + " allows reading, " + install.RequesterRole + " also requests"
 }
 
-// resourceOf is the resource that a migration is about.
+// ResourceOf is the resource that a migration is about.
 func ResourceOf(m *v1alpha1.StorageVersionMigration) schema.GroupResource {
 	return schema.GroupResource{Group: m.Spec.Resource.Group, Resource: m.Spec.Resource.Resource}
 }
 
-// find returns the migrations that words name, each once: all those of a resource, whatever they are called, or the one
-// of a name. The inventory is asked for only where a word is neither.
+// Find returns the migrations that words name, each once: all those of a resource, whatever they are called, or the one
+// of a name. The inventory is read only if a word is neither.
 func (q *Client) Find(ctx context.Context, command *cobra.Command, words []string,
 	all []v1alpha1.StorageVersionMigration) ([]v1alpha1.StorageVersionMigration, error) {
 	var found []v1alpha1.StorageVersionMigration
@@ -196,6 +246,7 @@ func (q *Client) Find(ctx context.Context, command *cobra.Command, words []strin
 	return found, nil
 }
 
+// NoneOf is the error for a word that names no migration, with the command for a similar name, if there is one.
 func (q *Client) NoneOf(command *cobra.Command, word string, all []v1alpha1.StorageVersionMigration) error {
 	err := fmt.Errorf("there is no StorageVersionMigration of %q", word)
 	var names []string
@@ -210,12 +261,13 @@ func (q *Client) NoneOf(command *cobra.Command, word string, all []v1alpha1.Stor
 	return exit.Try(err, command.CommandPath()+" "+near[0])
 }
 
-// isAbout returns whether a migration is about a resource, under any of its names.
+// IsAbout returns whether a migration is about a resource, under any of its names.
 func IsAbout(r inventory.Resource) func(*v1alpha1.StorageVersionMigration) bool {
 	names := r.Names()
 	return func(m *v1alpha1.StorageVersionMigration) bool { return slices.Contains(names, ResourceOf(m).String()) }
 }
 
+// Matches returns the migrations that satisfy a condition.
 func Matches(all []v1alpha1.StorageVersionMigration, is func(*v1alpha1.StorageVersionMigration) bool) []v1alpha1.StorageVersionMigration {
 	var matching []v1alpha1.StorageVersionMigration
 	for i := range all {
@@ -226,6 +278,7 @@ func Matches(all []v1alpha1.StorageVersionMigration, is func(*v1alpha1.StorageVe
 	return matching
 }
 
+// ConditionOf returns a condition of a migration; nil if it has none of the type.
 func ConditionOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) *v1alpha1.Condition {
 	for i := range m.Status.Conditions {
 		if m.Status.Conditions[i].Type == t {
@@ -235,11 +288,13 @@ func ConditionOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) 
 	return nil
 }
 
+// Holds reports whether a condition is true.
 func Holds(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) bool {
 	c := ConditionOf(m, t)
 	return c != nil && c.Status == metav1.ConditionTrue
 }
 
+// MessageOf is the message of a condition; empty if there is none.
 func MessageOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) string {
 	if c := ConditionOf(m, t); c != nil {
 		return c.Message
@@ -247,10 +302,10 @@ func MessageOf(m *v1alpha1.StorageVersionMigration, t v1alpha1.ConditionType) st
 	return ""
 }
 
-// attempts bounds how often a change is tried again that somebody else was faster than.
+// attempts bounds how often a change is retried after a conflict, and a list whose continue token expired.
 const attempts = 10
 
-// insist reads and changes until nobody was faster.
+// Insist repeats a read and a change until there is no conflict.
 func Insist(ctx context.Context, change func() error) error {
 	var err error
 	for range attempts {
@@ -261,7 +316,7 @@ func Insist(ctx context.Context, change func() error) error {
 	return err
 }
 
-// release returns the release that the API server says it is: "v1.37.0".
+// Release returns the release that the API server says it is: "v1.37.0".
 func (q *Client) Release(ctx context.Context) (string, error) {
 	var version struct {
 		GitVersion string `json:"gitVersion"`

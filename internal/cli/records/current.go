@@ -14,13 +14,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// records is what the StorageStates of a cluster say about its resources.
+// Recorded is what the StorageStates of a cluster say about its resources.
 type Recorded struct {
 	Known
 	upgrade.Question
 }
 
-// records reads the StorageStates. Where they cannot be read it says so, and nothing is known.
+// Recorded reads the StorageStates. If they cannot be read, it says so, and nothing is known.
 func (q *Client) Recorded(ctx context.Context, inv *inventory.Inventory) Recorded {
 	s := Recorded{Known: Known{Inventory: inv}, Question: upgrade.Question{Program: q.Program, Now: time.Now()}}
 	var err error
@@ -30,20 +30,20 @@ func (q *Client) Recorded(ctx context.Context, inv *inventory.Inventory) Recorde
 	return s
 }
 
-// finding is the verdict on a resource; ok is false where no StorageState supports it.
+// Finding is the verdict on a resource; ok is false where no StorageState supports it.
 func (s Recorded) Finding(r inventory.Resource) (finding upgrade.Finding, ok bool) {
 	finding = s.Judge(s.Of(r))
 	return finding, finding.Source == upgrade.ByStorageState
 }
 
-// isCurrent reports whether nothing is left to do about a resource: everything is proven to be stored in the version
+// IsCurrent reports whether nothing is left to do about a resource: everything is proven to be stored in the version
 // that the API servers write, and its CustomResourceDefinition claims no other.
 func (s Recorded) IsCurrent(r inventory.Resource) bool {
 	finding, ok := s.Finding(r)
 	return ok && finding.Verdict == upgrade.Safe && len(r.Stale()) == 0
 }
 
-// need is whether a resource needs to be migrated. Its StorageState knows more than its CustomResourceDefinition does,
+// Need tells whether a resource needs to be migrated. Its StorageState knows more than its CustomResourceDefinition does,
 // unless that claims an older version: the claim remains to be removed.
 func (s Recorded) Need(r inventory.Resource, objects *inventory.Objects) inventory.Need {
 	need := r.Need(objects)
@@ -58,7 +58,7 @@ func (s Recorded) Need(r inventory.Resource, objects *inventory.Objects) invento
 	return inventory.Need{Answer: verdicts[finding.Verdict], Why: finding.Why}
 }
 
-// spare returns those of the chosen resources that were named or need to be migrated, and how many others there are;
+// Spare returns those of the chosen resources that were named or need to be migrated, and how many others there are;
 // --force spares none.
 func (s *Selection) Spare(chosen, named []inventory.Resource,
 	isCurrent func(inventory.Resource) bool) (needed []inventory.Resource, spared int) {
@@ -75,7 +75,7 @@ func (s *Selection) Spare(chosen, named []inventory.Resource,
 	return needed, spared
 }
 
-// spareCurrent leaves out what was not named and is current, and says so.
+// SpareCurrent skips what is current and was not named, and says so.
 func (q *Client) SpareCurrent(ctx context.Context, s *Selection, inv *inventory.Inventory,
 	chosen []inventory.Resource) ([]inventory.Resource, error) {
 	named, err := inv.FindAll(s.Names)
@@ -84,8 +84,7 @@ func (q *Client) SpareCurrent(ctx context.Context, s *Selection, inv *inventory.
 	}
 	needed, spared := s.Spare(chosen, named, q.Recorded(ctx, inv).IsCurrent)
 	if spared > 0 {
-		fmt.Fprintf(q.Notes, "Left out: %d resources that are stored in the present version as a whole; --force "+
-			"includes them.\n", spared)
+		fmt.Fprintf(q.Notes, "Skipped: %d resources that are stored in the current version only; --force includes them.\n", spared)
 	}
 	return needed, nil
 }

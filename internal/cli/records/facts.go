@@ -5,6 +5,7 @@ package records
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// known is what facts are made from: one look at a cluster, and at its etcd where that was asked for.
+// Known is what was read of a cluster, and of its etcd if the user asked for that.
 type Known struct {
 	Inventory  *inventory.Inventory
 	Migrations []v1alpha1.StorageVersionMigration
@@ -27,25 +28,28 @@ type Known struct {
 	Held map[schema.GroupResource][]upgrade.Held
 }
 
-// readStates reads the StorageStates. installed is false where the cluster does not know them.
+// ReadStates reads the StorageStates. installed is false if the cluster does not serve them.
 func (q *Client) ReadStates(ctx context.Context) (
 	states map[schema.GroupResource]*v1alpha1.StorageStateStatus, installed bool, err error,
 ) {
-	var list v1alpha1.StorageStateList
-	err = q.Send(ctx, q.REST.Get().AbsPath(StatesPath), &list)
+	all, err := listPages(ctx, q, StatesPath, func(page []byte) ([]v1alpha1.StorageState, string, error) {
+		var list v1alpha1.StorageStateList
+		err := json.Unmarshal(page, &list)
+		return list.Items, list.Continue, err
+	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, false, q.Explain("list StorageStates", err)
 	}
 	installed = err == nil
 	states = map[schema.GroupResource]*v1alpha1.StorageStateStatus{}
-	for i := range list.Items {
-		r := list.Items[i].Spec.Resource
-		states[schema.GroupResource{Group: r.Group, Resource: r.Resource}] = &list.Items[i].Status
+	for i := range all {
+		r := all[i].Spec.Resource
+		states[schema.GroupResource{Group: r.Group, Resource: r.Resource}] = &all[i].Status
 	}
 	return states, installed, nil
 }
 
-// choose returns the facts of all resources in scope, and what the report is to say about the others. It is pure.
+// Choose returns the facts of all resources in scope, and what the report says about the others. It is pure.
 func (k *Known) Choose(s Scope) ([]upgrade.Facts, upgrade.Scope, error) {
 	if len(s.Names) > 0 {
 		facts, err := k.named(s.Names)
@@ -80,7 +84,7 @@ func (k *Known) Choose(s Scope) ([]upgrade.Facts, upgrade.Scope, error) {
 	return facts, about, nil
 }
 
-// named returns the facts of resources by what a user may call them, which includes the names of their
+// named returns the facts of resources by the names that users type, which includes the names of their
 // StorageVersionMigrations.
 func (k *Known) named(words []string) (facts []upgrade.Facts, err error) {
 	add := func(f upgrade.Facts) {
@@ -117,7 +121,7 @@ func (k *Known) served() (all []upgrade.Facts) {
 	return all
 }
 
-// of puts together what is known of one resource, under any of its names.
+// Of puts together what is known of one resource, under any of its names.
 func (k *Known) Of(r inventory.Resource) upgrade.Facts {
 	f := upgrade.Facts{
 		Resource: r.GroupResource, Kind: r.Kind, Aggregated: r.Origin == migrate.Aggregated,
@@ -189,7 +193,7 @@ func (k *Known) unserved() (all []upgrade.Facts) {
 	return all
 }
 
-// heldOf sorts what etcd holds by resource.
+// HeldOf sorts what etcd holds by resource.
 func HeldOf(report *etcdaudit.Report) map[schema.GroupResource][]upgrade.Held {
 	held := map[schema.GroupResource][]upgrade.Held{}
 	for _, row := range report.Rows {

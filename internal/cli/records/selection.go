@@ -16,24 +16,26 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// selection is which resources a command is about.
+// Selection is which resources a command migrates.
 type Selection struct {
 	Names            []string
 	All              bool
 	Include, Exclude []string
-	// force includes what needs no migration.
+	// Force includes what needs no migration.
 	Force bool
 }
 
+// Add adds the flags.
 func (s *Selection) Add(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.All, "all", false, "Every resource that can be migrated")
 	flags.StringSliceVar(&s.Include, "include", nil,
-		"Resources by a pattern of full names, such as '*.demo.example.com'")
-	flags.StringSliceVar(&s.Exclude, "exclude", nil, "Leave out resources by a pattern of full names")
-	flags.BoolVar(&s.Force, "force", false, "With --all and --include: also resources whose StorageStates say that "+
-		"everything is stored in the present version")
+		"Resources that match a pattern of full names, such as '*.demo.example.com'")
+	flags.StringSliceVar(&s.Exclude, "exclude", nil, "Skip resources that match a pattern of full names")
+	flags.BoolVar(&s.Force, "force", false, "With --all and --include: also resources that are stored in the current version only, according to their "+
+		"StorageStates")
 }
 
+// Check returns an error if nothing is selected.
 func (s *Selection) Check(command *cobra.Command) error {
 	if len(s.Names) == 0 && !s.All && len(s.Include) == 0 {
 		return arg.Missing(command, arg.Resource, "include", "all")
@@ -41,7 +43,7 @@ func (s *Selection) Check(command *cobra.Command) error {
 	return nil
 }
 
-// arguments are the words that make this selection again, for a run that goes on.
+// Arguments are the words that make this selection again, for a run that goes on.
 func (s *Selection) Arguments() []string {
 	words := append([]string{}, s.Names...)
 	if s.All {
@@ -59,7 +61,7 @@ func (s *Selection) Arguments() []string {
 	return append(words, "--resume")
 }
 
-// from returns the selected resources: those that were named in their order, then the others by risk. A resource
+// From returns the selected resources: those that were named in their order, then the others by risk. A resource
 // that was named and cannot be migrated is an error; among the others those that cannot are left out.
 func (s *Selection) From(all *inventory.Inventory) (chosen []inventory.Resource, left []inventory.Resource, err error) {
 	chosen, err = all.FindAll(s.Names)
@@ -88,21 +90,22 @@ func (s *Selection) From(all *inventory.Inventory) (chosen []inventory.Resource,
 	return chosen, left, nil
 }
 
-// scope is which resources a report is about: those of names, else all but those that patterns, or the installation,
+// Scope is which resources a report is about: those of names, else all but those that patterns, or the installation,
 // leave out.
 type Scope struct {
 	Names            []string
 	Include, Exclude []string
 }
 
+// Add adds the flags.
 func (s *Scope) Add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.Include, "include", nil,
-		"Only resources by a pattern of full names, such as '*.demo.example.com', also where the installation "+
+		"Only resources that match a pattern of full names, such as '*.demo.example.com', even if the installation "+
 			"excludes them")
-	flags.StringSliceVar(&s.Exclude, "exclude", nil, "Leave out resources by a pattern of full names")
+	flags.StringSliceVar(&s.Exclude, "exclude", nil, "Skip resources that match a pattern of full names")
 }
 
-// check refuses what cannot be meant before anything is sent.
+// Check returns an error for flags that make no sense, before anything is sent.
 func (s *Scope) Check(command *cobra.Command) error {
 	for _, flag := range []string{"include", "exclude"} {
 		if err := arg.Exclusive(command, arg.Resource, flag); err != nil {
@@ -115,7 +118,7 @@ func (s *Scope) Check(command *cobra.Command) error {
 	return nil
 }
 
-// holds reports whether a resource of these names is in scope. An installation's exclusion gives way to --include.
+// Holds reports whether a resource of these names is in scope. An installation's exclusion gives way to --include.
 func (s *Scope) Holds(names []string, excluded bool) bool {
 	included := inventory.Matches(s.Include, names...)
 	return (included || len(s.Include) == 0 && !excluded) && !inventory.Matches(s.Exclude, names...)
