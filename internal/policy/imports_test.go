@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"agreement":         {"internal/agreement", "migrate"},
 	"api/v1alpha1":      nil,
 	"config":            nil,
+	"examples/operator": {"agreement", "migrate"},
 	"internal/access":   nil,
 	"internal/agreement": {"internal/apiserver", "internal/bounded", "internal/apipath", "internal/crd",
 		"migrate", "storageversion"},
