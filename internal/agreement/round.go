@@ -125,7 +125,7 @@ func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 	)
 	wg.Go(func() { f.endpoints, errs[0] = readEndpoints(ctx, o.client) })
 	wg.Go(func() { f.definitions, errs[1] = o.definitions.all(ctx) })
-	wg.Go(func() { f.services, errs[2] = readServices(ctx, o.client) })
+	wg.Go(func() { f.services, errs[2] = readServices(ctx, o.client, "") })
 	wg.Go(func() { f.declarations, errs[3] = o.declarations.all(ctx) })
 	wg.Wait()
 	if err := errors.Join(errs[:]...); err != nil {
@@ -141,7 +141,7 @@ func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 		f.notPublishing = o.observed.publishing(ctx, f.before, f.endpoints)
 	}
 	if f.servicesAfter = f.services; len(f.services) > 0 {
-		if f.servicesAfter, err = readServices(ctx, o.client); err != nil {
+		if f.servicesAfter, err = readServices(ctx, o.client, ""); err != nil {
 			return f, err
 		}
 	}

@@ -31,8 +31,12 @@ type service struct {
 	name string
 	// id changes when the APIService is made anew, or its spec changes.
 	id                 string
+	group              string
 	namespace, service string
-	ca                 []byte
+	// siblings identify all APIServices of the group behind which the same service stands, sorted: a resource may be
+	// asked for in any of their versions, and its processes are the same.
+	siblings []string
+	ca       []byte
 	// processes are those behind the service, by address; unreachable says why they cannot be asked.
 	processes []process
 	// departed are not listed any more, and can still write; see departed.go.
@@ -78,7 +82,7 @@ func (s *service) identities(processes []process) []string {
 	if len(processes) == 0 {
 		return nil
 	}
-	list := []string{s.name + "/" + s.id}
+	list := slices.Clone(s.siblings)
 	for _, p := range processes {
 		list = append(list, p.String())
 	}
@@ -110,8 +114,9 @@ type apiService struct {
 	} `json:"spec"`
 }
 
-// readServices lists the group-versions that other API servers serve, and finds the processes behind them.
-func readServices(ctx context.Context, c *client) (map[schema.GroupVersion]*service, error) {
+// readServices lists the group-versions that other API servers serve, of one group or, if that is empty, of all, and finds
+// the processes behind them.
+func readServices(ctx context.Context, c *client, group string) (map[schema.GroupVersion]*service, error) {
 	body, _, err := c.get(ctx, apiServicesPath)
 	if statusOf(err) == http.StatusNotFound { // no aggregation
 		return nil, nil
@@ -129,7 +134,7 @@ func readServices(ctx context.Context, c *client) (map[schema.GroupVersion]*serv
 	behind := map[string]*service{} // a service may serve several group-versions
 	for i := range list.Items {
 		s := list.Items[i].service()
-		if s == nil {
+		if s == nil || group != "" && s.group != group {
 			continue
 		}
 		key := s.namespace + "/" + s.service
@@ -144,28 +149,24 @@ func readServices(ctx context.Context, c *client) (map[schema.GroupVersion]*serv
 		behind[key] = s
 		found[schema.GroupVersion{Group: list.Items[i].Spec.Group, Version: list.Items[i].Spec.Version}] = s
 	}
+	for _, s := range found {
+		for _, other := range found {
+			if other.group == s.group && other.namespace == s.namespace && other.service == s.service {
+				s.siblings = append(s.siblings, other.name+"/"+other.id)
+			}
+		}
+		slices.Sort(s.siblings)
+	}
 	return found, nil
 }
 
-// readService is readServices for one group-version; nil where kube-apiservers serve it themselves, or nobody does.
+// readService is readServices for one group-version; nil where kube-apiservers serve it themselves, or no one does.
 func readService(ctx context.Context, c *client, gv schema.GroupVersion) (*service, error) {
-	body, _, err := c.get(ctx, objectPath(apiServicesPath, gv.Version+"."+gv.Group))
-	switch statusOf(err) {
-	case http.StatusNotFound, http.StatusForbidden:
+	found, err := readServices(ctx, c, gv.Group)
+	if statusOf(err) == http.StatusForbidden {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get APIService of %s: %w", gv, err)
-	}
-	var object apiService
-	if err := json.Unmarshal(body, &object); err != nil {
-		return nil, fmt.Errorf("decode APIService of %s: %w", gv, err)
-	}
-	s := object.service()
-	if s == nil {
-		return nil, nil
-	}
-	return s, s.findProcesses(ctx, c)
+	return found[gv], err
 }
 
 // service is nil for one that kube-apiservers serve themselves.
@@ -174,7 +175,7 @@ func (a *apiService) service() *service {
 		return nil
 	}
 	s := &service{
-		name: a.Metadata.Name, id: fmt.Sprintf("%s/%d", a.Metadata.UID, a.Metadata.Generation),
+		group: a.Spec.Group, name: a.Metadata.Name, id: fmt.Sprintf("%s/%d", a.Metadata.UID, a.Metadata.Generation),
 		namespace: a.Spec.Service.Namespace, service: a.Spec.Service.Name, ca: a.Spec.CABundle,
 	}
 	switch {
