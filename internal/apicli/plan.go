@@ -14,13 +14,14 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
 func newPlanCommand(streams Streams) *cobra.Command {
-	request := move.Request{
-		Storage: move.StorageNew, Shared: move.SharedPackage, Old: move.OldKeep, Unexported: move.UnexportedInternal,
-		Consumers: []string{move.ConsumersAll}, CRDName: string(crd.Auto),
+	asked := request.Request{
+		Storage: request.StorageNew, Shared: request.SharedPackage, Old: request.OldKeep, Unexported: request.UnexportedInternal,
+		Consumers: []string{request.ConsumersAll}, CRDName: string(crd.Auto),
 	}
 	var dir, out string
 	var assign map[string]string
@@ -50,10 +51,10 @@ The plan exits with 2 if it has blockers.`,
   api-migrator plan --kind CatalogSourceConfig --from operators.example.com/v1 --to-kind CatalogSourceConfigurer --out plan.yaml`,
 		Args: atMost(0),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := complete(command, &request, assign); err != nil {
+			if err := complete(command, &asked, assign); err != nil {
 				return err
 			}
-			outcome, err := move.Make(command.Context(), dir, request)
+			outcome, err := move.Make(command.Context(), dir, asked)
 			if err != nil {
 				return err
 			}
@@ -83,28 +84,28 @@ The plan exits with 2 if it has blockers.`,
 	}
 	flags := command.Flags()
 	flags.StringVarP(&dir, "dir", "C", ".", "a folder of the project")
-	flags.StringSliceVar(&request.Kinds, "kind", nil, "a kind that moves; several, with commas or with the flag again")
-	flags.StringVar(&request.From, "from", "", "GROUP/VERSION that has the kinds")
-	flags.StringVar(&request.To, "to", "", "GROUP/VERSION that is to be made; with --to-kind it may be left out, and "+
+	flags.StringSliceVar(&asked.Kinds, "kind", nil, "a kind that moves; several, with commas or with the flag again")
+	flags.StringVar(&asked.From, "from", "", "GROUP/VERSION that has the kinds")
+	flags.StringVar(&asked.To, "to", "", "GROUP/VERSION that is to be made; with --to-kind it may be left out, and "+
 		"the kind gets another name where it is")
-	flags.StringVar(&request.ToKind, "to-kind", "", "another name for the kind")
-	flags.StringVar(&request.Storage, "storage", request.Storage,
+	flags.StringVar(&asked.ToKind, "to-kind", "", "another name for the kind")
+	flags.StringVar(&asked.Storage, "storage", asked.Storage,
 		"which version is marked as the storage version: new or old")
-	flags.StringVar(&request.Shared, "shared", request.Shared,
+	flags.StringVar(&asked.Shared, "shared", asked.Shared,
 		"where code goes that kinds on both sides use: shared (a package of its own), newest (the new version, which "+
 			"the old one then imports) or duplicate (a copy in each version)")
-	flags.StringVar(&request.Old, "old", request.Old,
+	flags.StringVar(&asked.Old, "old", asked.Old,
 		"what the old version has of the kinds that move: keep (types of their own), wrap (structs of the new "+
 			"version's types), alias (types defined as the new version's) or remove (nothing)")
-	flags.StringVar(&request.Unexported, "unexported", request.Unexported,
+	flags.StringVar(&asked.Unexported, "unexported", asked.Unexported,
 		"where unexported code that is shared is exported: internal (internal/shared) or export (shared)")
-	flags.StringSliceVar(&request.Consumers, "consumers", request.Consumers,
+	flags.StringSliceVar(&asked.Consumers, "consumers", asked.Consumers,
 		"which importers use the new names: all, none, or patterns of folders such as pkg/controller/...")
 	flags.StringToStringVar(&assign, "assign", nil,
 		"DECLARATION=new|shared|stay: where a declaration goes, against the analysis")
-	flags.BoolVar(&request.WithoutCRDs, "without-crds", false,
+	flags.BoolVar(&asked.WithoutCRDs, "without-crds", false,
 		"leave manifests of CustomResourceDefinitions alone, and do not insist on one for each kind")
-	flags.StringVar(&request.CRDName, "crd-name", request.CRDName,
+	flags.StringVar(&asked.CRDName, "crd-name", asked.CRDName,
 		"name of the manifests' files: auto (a name that says a version, such as "+
 			"operators_v1_catalogsourceconfig_crd.yaml, becomes <group>_<plural>_crd.yaml), keep, canonical "+
 			"(<group>_<plural>.yaml) or sdk (<group>_<plural>_crd.yaml)")
@@ -113,49 +114,49 @@ The plan exits with 2 if it has blockers.`,
 }
 
 // complete checks the flags and fills in the request.
-func complete(command *cobra.Command, request *move.Request, assign map[string]string) error {
+func complete(command *cobra.Command, asked *request.Request, assign map[string]string) error {
 	switch {
-	case len(request.Kinds) == 0:
+	case len(asked.Kinds) == 0:
 		return usageError(command, errors.New("--kind is missing"))
-	case request.From == "":
+	case asked.From == "":
 		return usageError(command, errors.New("--from is missing"))
-	case request.To == "" && request.ToKind == "":
+	case asked.To == "" && asked.ToKind == "":
 		return usageError(command, errors.New("--to is missing"))
-	case request.To == "":
-		request.To = request.From
+	case asked.To == "":
+		asked.To = asked.From
 	}
-	if err := checkChoices(command, *request); err != nil {
+	if err := checkChoices(command, *asked); err != nil {
 		return err
 	}
-	if !slices.Contains(crd.Namings(), crd.Naming(request.CRDName)) {
-		return usageError(command, fmt.Errorf("--crd-name is auto, keep, canonical or sdk, not %q", request.CRDName))
+	if !slices.Contains(crd.Namings(), crd.Naming(asked.CRDName)) {
+		return usageError(command, fmt.Errorf("--crd-name is auto, keep, canonical or sdk, not %q", asked.CRDName))
 	}
-	slices.Sort(request.Kinds)
-	request.Kinds = slices.Compact(request.Kinds)
+	slices.Sort(asked.Kinds)
+	asked.Kinds = slices.Compact(asked.Kinds)
 	for name, to := range assign {
 		destination := split.Destination(to)
 		if !slices.Contains([]split.Destination{split.New, split.Shared, split.Stay}, destination) {
 			return usageError(command, fmt.Errorf("--assign %s=%s: a declaration goes to new, shared or stay", name,
 				to))
 		}
-		if request.Assign == nil {
-			request.Assign = map[string]split.Destination{}
+		if asked.Assign == nil {
+			asked.Assign = map[string]split.Destination{}
 		}
-		request.Assign[name] = destination
+		asked.Assign[name] = destination
 	}
 	return nil
 }
 
 // checkChoices checks the flags that take one of a few words.
-func checkChoices(command *cobra.Command, request move.Request) error {
+func checkChoices(command *cobra.Command, asked request.Request) error {
 	for _, one := range []struct {
 		flag, value string
 		values      []string
 	}{
-		{"storage", request.Storage, []string{move.StorageNew, move.StorageOld}},
-		{"shared", request.Shared, []string{move.SharedPackage, move.SharedNewest, move.SharedDuplicate}},
-		{"old", request.Old, []string{move.OldKeep, move.OldWrap, move.OldAlias, move.OldRemove}},
-		{"unexported", request.Unexported, []string{move.UnexportedInternal, move.UnexportedExport}},
+		{"storage", asked.Storage, []string{request.StorageNew, request.StorageOld}},
+		{"shared", asked.Shared, []string{request.SharedPackage, request.SharedNewest, request.SharedDuplicate}},
+		{"old", asked.Old, []string{request.OldKeep, request.OldWrap, request.OldAlias, request.OldRemove}},
+		{"unexported", asked.Unexported, []string{request.UnexportedInternal, request.UnexportedExport}},
 	} {
 		if last := len(one.values) - 1; !slices.Contains(one.values, one.value) {
 			return usageError(command, fmt.Errorf("--%s is %s or %s, not %q", one.flag,

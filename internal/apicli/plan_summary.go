@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
 )
@@ -51,7 +52,7 @@ func summary(plan *move.Plan, file, dir string) string {
 }
 
 // list shows the first few of what a person should look at.
-func list(out *strings.Builder, what string, findings []move.Finding) {
+func list(out *strings.Builder, what string, findings []finding.Finding) {
 	const shown = 10
 	fmt.Fprintf(out, "  %-12s  %d\n", what, len(findings))
 	for i, finding := range findings {

@@ -9,12 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
 )
 
 func TestASummaryNamesCommandsThatCanBeCopied(t *testing.T) {
 	t.Parallel()
-	got := summary(&move.Plan{Findings: []move.Finding{{Text: "without a place"}}}, "my plan.yaml", "a b")
+	got := summary(&move.Plan{Findings: []finding.Finding{{Text: "without a place"}}}, "my plan.yaml", "a b")
 	for _, want := range []string{
 		"    without a place\n", "Next: api-migrator diff -C 'a b' 'my plan.yaml', then api-migrator apply -C 'a b' " +
 			"'my plan.yaml'\n", "api-migrator stages -C 'a b' 'my plan.yaml'\n",

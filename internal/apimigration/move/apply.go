@@ -187,7 +187,7 @@ func checkClean(ctx context.Context, root string, plan *Plan) error {
 	}
 	known := git.Tracked(ctx, root)
 	for _, edit := range plan.Edits {
-		if edit.Before != "" && !known[edit.File] && path.Base(edit.File) != deepcopyFile {
+		if edit.Before != "" && !known[edit.File] && path.Base(edit.File) != project.DeepCopyFile {
 			return hint.Errorf("git add -- "+hint.Quote(edit.File),
 				"git does not know %s, which the plan changes, so that nothing could bring it back", edit.File)
 		}

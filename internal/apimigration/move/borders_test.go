@@ -68,9 +68,9 @@ func TestEachFileOfAPackageSaysForItselfWhatItUses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	request := guideRequest
-	request.Kinds, request.From, request.To = []string{"Memcached"}, "cache.example.com/v1", "cache.example.com/v2"
-	for _, d := range planned(t, dir, request).Declarations {
+	asked := guideRequest
+	asked.Kinds, asked.From, asked.To = []string{"Memcached"}, "cache.example.com/v1", "cache.example.com/v2"
+	for _, d := range planned(t, dir, asked).Declarations {
 		if d.Name == "NameOf" && d.To != "new" {
 			t.Errorf("NameOf goes to %s (%s), want new: one file uses it, and the kind that moves", d.To, d.Reason)
 		}

@@ -6,6 +6,8 @@ package move
 import (
 	"strings"
 	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
 // What makes objects, or says which group, version and kind they are of, must not come from the new version: the old
@@ -13,15 +15,15 @@ import (
 func TestTheOldVersionKeepsWhatMeansSomethingElseInEach(t *testing.T) {
 	t.Parallel()
 	const makes, test = "pkg/apis/operators/v1/catalogsourceconfig_make.go", "pkg/apis/operators/check_test.go"
-	for _, request := range []Request{
-		options{SharedPackage, OldWrap, UnexportedInternal}.of(guideRequest),
-		func() Request {
-			renamed := options{SharedNewest, OldAlias, UnexportedExport}.of(guideRequest)
+	for _, asked := range []request.Request{
+		options{request.SharedPackage, request.OldWrap, request.UnexportedInternal}.of(guideRequest),
+		func() request.Request {
+			renamed := options{request.SharedNewest, request.OldAlias, request.UnexportedExport}.of(guideRequest)
 			renamed.ToKind = "CatalogSourceConfigurer"
 			return renamed
 		}(),
 	} {
-		t.Run(request.Old, func(t *testing.T) {
+		t.Run(asked.Old, func(t *testing.T) {
 			t.Parallel()
 			dir := fixture(t, "guide")
 			write(t, dir, map[string]string{
@@ -74,8 +76,8 @@ func TestOldNames(t *testing.T) {
 `,
 			})
 			run(t, dir, "go", "test", "./pkg/apis/operators")
-			request.Consumers = []string{ConsumersNone}
-			outcome, err := Make(t.Context(), dir, request)
+			asked.Consumers = []string{request.ConsumersNone}
+			outcome, err := Make(t.Context(), dir, asked)
 			if err != nil || len(outcome.Plan.Blockers) > 0 {
 				t.Fatalf("blockers %v, %v", outcome.Plan.Blockers, err)
 			}

@@ -15,96 +15,74 @@ import (
 	"slices"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/rewrite"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// tryInCopy makes the edits in a copy of the tree, generates code there, and type-checks the whole. Errors of types
+// try makes the edits in a copy of the tree, generates code there, and type-checks the whole. Errors of types
 // become blockers. (A loader's overlay would not do: controller-tools reads files from the disk.)
-func (s *surgery) tryInCopy(ctx context.Context) error {
+func try(ctx context.Context, l *layout.Layout, all *edits) error {
 	folder, err := os.MkdirTemp("", "api-migrator-*")
 	if err != nil {
 		return fmt.Errorf("make copy: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // it is temporary
-	shadow := s.project.Workspace.In(folder)
-	if err := tree.Copy(s.project.Root, shadow.Root); err != nil {
+	shadow := l.Project.Workspace.In(folder)
+	if err := tree.Copy(l.Project.Root, shadow.Root); err != nil {
 		return fmt.Errorf("make copy: %w", err)
 	}
-	if err := shadow.Adopt(s.project.Workspace); err != nil {
+	if err := shadow.Adopt(l.Project.Workspace); err != nil {
 		return fmt.Errorf("make copy: %w", err)
 	}
-	for name, change := range s.files {
-		if err := tree.Put(shadow.Root, name, change.content); err != nil {
+	for name, change := range all.Changes {
+		if err := tree.Put(shadow.Root, name, change.Content); err != nil {
 			return fmt.Errorf("edit copy: %w", err)
 		}
 	}
-	if err := s.regenerate(ctx, shadow); err != nil {
+	generated, err := rewrite.Generate(ctx, l, shadow)
+	if err != nil {
 		return err
 	}
+	all.Changes.Add(generated.Changes)
 	_, err = project.LoadWorkspace(ctx, shadow)
 	if known := (*hint.Error)(nil); errors.As(err, &known) {
 		hint := ""
-		if s.clients > 0 && !slices.Equal(s.request.Consumers, []string{ConsumersNone}) {
+		if hasGeneratedImporters(l) && !slices.Equal(l.Request.Consumers, []string{request.ConsumersNone}) {
 			hint = "; generated clients know the old version alone until they are generated again: --consumers none " +
 				"leaves those who use them as they are"
 		}
-		s.blocker("", "afterwards %s%s", known.Error(), hint)
+		all.Block("", "afterwards %s%s", known.Error(), hint)
 		return nil
 	}
 	return err
 }
 
-// blockLinks refuses files that are links, and files behind one: what is written to them, in the copy too, would end in
+// hasGeneratedImporters reports whether generated files, which are not changed, use the old version.
+func hasGeneratedImporters(l *layout.Layout) bool {
+	return slices.ContainsFunc(l.Project.Packages, func(p *project.Package) bool {
+		return p != l.Old.Package && slices.ContainsFunc(p.Files, func(f *project.File) bool {
+			return f.Generated && source.ImportSpec(f.Syntax, l.Old.Package.Path) != nil
+		})
+	})
+}
+
+// checkLinks refuses files that are links, and files behind one: what is written to them, in the copy too, would end in
 // another place.
-func (s *surgery) blockLinks() {
-	names := slices.Collect(maps.Keys(s.files))
-	for _, dir := range s.dirs {
-		names = append(names, path.Join(dir, deepcopyFile))
+func checkLinks(l *layout.Layout, all *edits) {
+	names := slices.Collect(maps.Keys(all.Changes))
+	for _, dir := range l.Dirs() {
+		names = append(names, path.Join(dir, project.DeepCopyFile))
 	}
 	for _, name := range names {
 		for at := name; at != "."; at = path.Dir(at) {
-			if info, err := os.Lstat(filepath.Join(s.project.Root, filepath.FromSlash(at))); err == nil &&
+			if info, err := os.Lstat(filepath.Join(l.Project.Root, filepath.FromSlash(at))); err == nil &&
 				info.Mode()&fs.ModeSymlink != 0 {
-				s.blocker(at, "is a symbolic link: replace it by the file, or move its code first")
+				all.Block(at, "is a symbolic link: replace it by the file, or move its code first")
 			}
 		}
 	}
-}
-
-// regenerate writes the DeepCopy methods again, where the old version has generated ones.
-func (s *surgery) regenerate(ctx context.Context, shadow *project.Workspace) error {
-	before, err := tree.ReadIfThere(s.project.Root, s.dirs[homeOld]+"/"+deepcopyFile)
-	if err != nil || before == nil {
-		return err
-	}
-	dirs := []string{s.dirs[homeOld], s.dirs[homeNew]}
-	for _, h := range []home{homeShared, homeInternal} {
-		holds := func(d *split.Declaration) bool { return s.goesTo(d, h) && d.What == "type" }
-		if countTrue(s.graph.Declarations, holds) > 0 {
-			dirs = append(dirs, s.dirs[h])
-		}
-	}
-	slices.Sort(dirs)
-	dirs = slices.Compact(dirs)
-	if err := generateDeepcopy(ctx, shadow, dirs, source.GeneratedHeader(before)); err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		name := path.Join(dir, deepcopyFile)
-		content, err := tree.ReadIfThere(shadow.Root, name)
-		if err != nil {
-			return err
-		}
-		was, err := tree.ReadIfThere(s.project.Root, name)
-		if err != nil {
-			return err
-		}
-		if content != nil || was != nil {
-			s.files[name] = &change{content: content, why: "generated by controller-gen's object generator"}
-		}
-	}
-	return nil
 }

@@ -180,9 +180,9 @@ func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *test
 		t.Fatal(err)
 	}
 	dir := fixture(t, "guide")
-	request := guideRequest
-	request.To, request.ToKind = "new-group.example.com/v1alpha1", "CatalogSourceConfigurer"
-	plan := planned(t, dir, request)
+	asked := guideRequest
+	asked.To, asked.ToKind = "new-group.example.com/v1alpha1", "CatalogSourceConfigurer"
+	plan := planned(t, dir, asked)
 	if _, err := Apply(t.Context(), dir, plan, false); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
 func TestImportersUseTheCopyOfTheKindsThatTheCodeIsAbout(t *testing.T) {
@@ -43,7 +46,7 @@ func Start(config *v1.CatalogSourceConfig, group *v1.OperatorGroup) string {
 var Idle v1.Phase
 `
 	write(t, dir, map[string]string{name: before})
-	outcome := checkOutcome(t, dir, options{SharedDuplicate, OldWrap, UnexportedInternal}.of(guideRequest))
+	outcome := checkOutcome(t, dir, options{request.SharedDuplicate, request.OldWrap, request.UnexportedInternal}.of(guideRequest))
 	want := strings.NewReplacer(
 		`	v1 "github.com/test-org/test-operator/pkg/apis/operators/v1"`,
 		"	v1 \"github.com/test-org/test-operator/pkg/apis/operators/v1\"\n	\"github.com/test-org/test-operator/pkg/apis/operators/v2\"",
@@ -56,8 +59,8 @@ var Idle v1.Phase
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, place := range []string{name + ":22", name + ":26"} {
-		if !slices.ContainsFunc(outcome.Plan.Findings, func(f Finding) bool {
-			return f.Place == place && strings.Contains(f.Text, "the code around does not say which is meant")
+		if !slices.ContainsFunc(outcome.Plan.Findings, func(f finding.Finding) bool {
+			return f.Where == place && strings.Contains(f.Text, "the code around does not say which is meant")
 		}) {
 			t.Errorf("%s is not reported: %v", place, outcome.Plan.Findings)
 		}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
@@ -43,11 +45,11 @@ func TestDeclarationsOfFluxLandWhereItsAuthorsPutThem(t *testing.T) {
 	}
 	run(t, dir, "git", "init", "-q")
 	commit(t, dir, "before")
-	outcome := checkOutcome(t, dir, Request{
+	outcome := checkOutcome(t, dir, request.Request{
 		Kinds: []string{"GitRepository"}, From: "source.toolkit.fluxcd.io/v1beta2",
-		To: "source.toolkit.fluxcd.io/v1", Storage: StorageNew,
-		Shared: SharedNewest, Old: OldKeep, Unexported: UnexportedInternal,
-		Consumers: []string{ConsumersAll}, WithoutCRDs: true,
+		To: "source.toolkit.fluxcd.io/v1", Storage: request.StorageNew,
+		Shared: request.SharedNewest, Old: request.OldKeep, Unexported: request.UnexportedInternal,
+		Consumers: []string{request.ConsumersAll}, WithoutCRDs: true,
 	})
 	if err := outcome.write(t.Context(), false, nil); err != nil {
 		t.Fatal(err)
@@ -95,7 +97,7 @@ func declared(t *testing.T, dir string) map[string]bool {
 	}
 	found := map[string]bool{}
 	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == deepcopyFile {
+		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == project.DeepCopyFile {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)

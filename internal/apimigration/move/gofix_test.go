@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
 // downstream uses every exported name of the guide's v1, in the ways that people do.
@@ -68,8 +69,8 @@ func main() {
 
 func TestADownstreamProgramCompilesAndGoFixMovesItToTheNewNames(t *testing.T) {
 	t.Parallel()
-	for _, one := range []options{{SharedPackage, OldWrap, UnexportedInternal},
-		{SharedNewest, OldAlias, UnexportedExport}} {
+	for _, one := range []options{{request.SharedPackage, request.OldWrap, request.UnexportedInternal},
+		{request.SharedNewest, request.OldAlias, request.UnexportedExport}} {
 		t.Run(one.String(), func(t *testing.T) {
 			t.Parallel()
 			dir := fixture(t, "guide")

@@ -16,10 +16,10 @@ func TestTheGuidesProjectWithEveryCombinationOfOptionsInEachLayoutOfKubebuilder(
 				checkOutcome(t, dir, one.of(guideRequest))
 			})
 		}
-		for what, request := range guideSuccessors {
+		for what, asked := range guideSuccessors {
 			t.Run(layout+","+what, func(t *testing.T) {
 				t.Parallel()
-				checkSuccession(t, dir, request)
+				checkSuccession(t, dir, asked)
 			})
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
 // guideLayouts are where kubebuilder would have put the version of the guide's project: in a single group, in one of
@@ -208,11 +210,11 @@ func TestTheGuidesProjectGetsAnotherGroupOrNameInLayoutsOfKubebuilder(t *testing
 }
 
 // guideSuccessors are another group, another name, and both, with options that differ from the default.
-var guideSuccessors = map[string]Request{
+var guideSuccessors = map[string]request.Request{
 	"group": elsewhereWith("catalogs.example.com/v1", "",
-		options{SharedNewest, OldKeep, UnexportedExport}, guideRequest),
+		options{request.SharedNewest, request.OldKeep, request.UnexportedExport}, guideRequest),
 	"name": elsewhereWith("operators.example.com/v1", "Catalog",
-		options{SharedPackage, OldKeep, UnexportedInternal}, guideRequest),
+		options{request.SharedPackage, request.OldKeep, request.UnexportedInternal}, guideRequest),
 	"both": elsewhereWith("catalogs.example.com/v2", "Catalog",
-		options{SharedDuplicate, OldWrap, UnexportedExport}, guideRequest),
+		options{request.SharedDuplicate, request.OldWrap, request.UnexportedExport}, guideRequest),
 }

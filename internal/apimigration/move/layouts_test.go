@@ -15,12 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-var memcachedRequest = Request{
+var memcachedRequest = request.Request{
 	Kinds: []string{"Memcached"}, From: "cache.example.com/v1", To: "cache.example.com/v1beta2",
-	Storage: StorageNew, Unexported: UnexportedInternal, Consumers: []string{ConsumersAll},
+	Storage: request.StorageNew, Unexported: request.UnexportedInternal, Consumers: []string{request.ConsumersAll},
 }
 
 // commit commits all that has changed in a fixture.
@@ -164,10 +165,10 @@ func TestAProjectWithoutGoModIsMigratedBelowGOPATH(t *testing.T) {
 }
 
 // checkBelowGOPATH migrates a project without go.mod and compares the outcome with that of the same project with one.
-func checkBelowGOPATH(t *testing.T, dir string, request Request, goldenName string) {
+func checkBelowGOPATH(t *testing.T, dir string, asked request.Request, goldenName string) {
 	t.Helper()
 	before := filesOf(t, dir)
-	plan := planned(t, filepath.Join(dir, "vendor", ".."), request)
+	plan := planned(t, filepath.Join(dir, "vendor", ".."), asked)
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}

@@ -11,8 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/artifacts"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
 const (
@@ -41,14 +44,13 @@ func checkManifests(t *testing.T, dir string, before, after map[string]string) {
 }
 
 // manifestsOf applies a request to the manifests alone: no code is copied and none is compiled.
-func manifestsOf(t *testing.T, dir string, request Request) *surgery {
+func manifestsOf(t *testing.T, dir string, asked request.Request) changeset.Result {
 	t.Helper()
-	s := surgeryOn(t, dir, request)
-	s.findings = nil
-	if err := s.editManifests(t.Context()); err != nil {
+	result, _, err := artifacts.Manifests(t.Context(), layoutOn(t, dir, asked), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return result
 }
 
 func TestAManifestThatGitIgnoresIsLeftAlone(t *testing.T) {
@@ -58,13 +60,13 @@ func TestAManifestThatGitIgnoresIsLeftAlone(t *testing.T) {
 	write(t, dir, map[string]string{".gitignore": "/generated/\n", ignored: filesOf(t, dir)[guideManifest]})
 	s := manifestsOf(t, dir, guideRequest)
 	found := ""
-	for _, finding := range s.findings {
-		if finding.Place == ignored {
-			found += finding.Text
+	for _, one := range s.Findings {
+		if one.Where == ignored {
+			found += one.Text
 		}
 	}
-	if s.files[ignored] != nil || s.files[guideManifestNow] == nil || !strings.Contains(found, "git ignores it") {
-		t.Errorf("changes %v, findings %v", s.files, s.findings)
+	if s.Changes[ignored] != nil || s.Changes[guideManifestNow] == nil || !strings.Contains(found, "git ignores it") {
+		t.Errorf("changes %v, findings %v", s.Changes, s.Findings)
 	}
 }
 
@@ -91,12 +93,12 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 
 	s := manifestsOf(t, dir, guideRequest)
 
-	if len(s.blockers) > 0 {
-		t.Fatalf("blockers: %v", s.blockers)
+	if len(s.Blockers) > 0 {
+		t.Fatalf("blockers: %v", s.Blockers)
 	}
 	got := map[string]string{}
-	for name, change := range s.files {
-		got[name] = string(change.content)
+	for name, change := range s.Changes {
+		got[name] = string(change.Content)
 	}
 	upgraded := got[guideManifestNow]
 	want := map[string]string{
@@ -115,8 +117,8 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 	}
 	want["saved.patch"] = guideManifestNow // without git, every file may be a source; a plan never is
 	got = map[string]string{}
-	for name, change := range manifestsOf(t, dir, guideRequest).files {
-		got[name] = string(change.content)
+	for name, change := range manifestsOf(t, dir, guideRequest).Changes {
+		got[name] = string(change.Content)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files without git (-want +got):\n%s", diff)
@@ -130,12 +132,12 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 		t.Errorf("the API server says %q of\n%s", problems, upgraded)
 	}
 	places := map[string]bool{}
-	for _, finding := range s.findings {
-		places[finding.Place] = true
+	for _, one := range s.Findings {
+		places[one.Where] = true
 	}
 	if diff := cmp.Diff(map[string]bool{guideManifest: true, "manifests/all.yaml": true, "chart/crd.yaml": true,
 		"README.md:1": true, "crds.go:10": true}, places); diff != "" {
-		t.Errorf("places of findings (-want +got):\n%s\n%v", diff, s.findings)
+		t.Errorf("places of findings (-want +got):\n%s\n%v", diff, s.Findings)
 	}
 }
 
@@ -155,18 +157,18 @@ func TestManifestsAreCalledAndStoredAsTheRequestSays(t *testing.T) {
 		crd.Keep: guideManifest, crd.Canonical: "deploy/crds/operators.example.com_catalogsourceconfigs.yaml",
 		crd.SDK: guideManifestNow,
 	} {
-		request := guideRequest
-		request.CRDName, request.Storage = string(naming), StorageOld
-		s := manifestsOf(t, dir, request)
-		if change := s.files[want]; change == nil ||
-			!strings.Contains(string(change.content), "  - name: v2\n    served: true\n    storage: false\n") {
-			t.Errorf("%s: %s is no manifest that adds v2 and stores v1 in %v", naming, want, s.files)
+		asked := guideRequest
+		asked.CRDName, asked.Storage = string(naming), request.StorageOld
+		s := manifestsOf(t, dir, asked)
+		if change := s.Changes[want]; change == nil ||
+			!strings.Contains(string(change.Content), "  - name: v2\n    served: true\n    storage: false\n") {
+			t.Errorf("%s: %s is no manifest that adds v2 and stores v1 in %v", naming, want, s.Changes)
 		}
 	}
-	request := guideRequest
-	request.WithoutCRDs = true
-	if s := manifestsOf(t, dir, request); len(s.files) > 0 || len(s.findings) > 0 {
-		t.Errorf("without manifests: %v, %v", s.files, s.findings)
+	asked := guideRequest
+	asked.WithoutCRDs = true
+	if s := manifestsOf(t, dir, asked); len(s.Changes) > 0 || len(s.Findings) > 0 {
+		t.Errorf("without manifests: %v, %v", s.Changes, s.Findings)
 	}
 }
 
@@ -206,9 +208,9 @@ func TestManifestsThatCannotHaveTheVersionBlockThePlan(t *testing.T) {
 			dir := fixture(t, "guide")
 			write(t, dir, test.change(readText(t, dir, guideManifest)))
 			s := manifestsOf(t, dir, guideRequest)
-			if len(s.blockers) == 0 || s.blockers[0].Place != test.place ||
-				!strings.Contains(s.blockers[0].Text, test.want) {
-				t.Errorf("blockers %v, want one at %s with %q", s.blockers, test.place, test.want)
+			if len(s.Blockers) == 0 || s.Blockers[0].Where != test.place ||
+				!strings.Contains(s.Blockers[0].Text, test.want) {
+				t.Errorf("blockers %v, want one at %s with %q", s.Blockers, test.place, test.want)
 			}
 		})
 	}
@@ -254,9 +256,9 @@ func TestAThirdVersionStoresOrDoesNotAsTheRequestSays(t *testing.T) {
 	t.Parallel()
 	const manifest = "config/crd/bases/cache.example.com_memcacheds.yaml"
 	for storage, want := range map[string]struct{ alpha, manifest string }{
-		StorageNew: {strings.Replace(alphaTypes, "// +kubebuilder:storageversion\n", "", 1),
+		request.StorageNew: {strings.Replace(alphaTypes, "// +kubebuilder:storageversion\n", "", 1),
 			"- name: v1beta2\n    served: true\n    storage: true\n"},
-		StorageOld: {alphaTypes, "- name: v1alpha1\n    served: true\n    storage: true\n"},
+		request.StorageOld: {alphaTypes, "- name: v1alpha1\n    served: true\n    storage: true\n"},
 	} {
 		t.Run(storage, func(t *testing.T) {
 			t.Parallel()
@@ -266,9 +268,9 @@ func TestAThirdVersionStoresOrDoesNotAsTheRequestSays(t *testing.T) {
 				"  type: object\n"
 			write(t, dir, map[string]string{"api/v1alpha1/types.go": alphaTypes, manifest: definition})
 			commit(t, dir, "a third version")
-			request := memcachedRequest
-			request.Storage = storage
-			if done, err := Apply(t.Context(), dir, planned(t, dir, request), false); err != nil || !done {
+			asked := memcachedRequest
+			asked.Storage = storage
+			if done, err := Apply(t.Context(), dir, planned(t, dir, asked), false); err != nil || !done {
 				t.Fatalf("apply: %v, %v", done, err)
 			}
 			after := filesOf(t, dir)

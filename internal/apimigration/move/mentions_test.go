@@ -4,32 +4,31 @@
 package move
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/artifacts"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/mention"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// surgeryOn reads a fixture, and changes nothing.
-func surgeryOn(t *testing.T, dir string, request Request) *surgery {
+// layoutOn decides about a fixture, and changes nothing.
+func layoutOn(t *testing.T, dir string, asked request.Request) *layout.Layout {
 	t.Helper()
-	p, err := project.Load(t.Context(), dir)
+	from, err := gather(t.Context(), dir, asked)
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := request.check(p)
+	l, _, err := decide(from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newSurgery(p, old, request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return l
 }
 
 func TestWhatNamesTheOldVersionIsReportedWithItsPlaces(t *testing.T) {
@@ -92,13 +91,13 @@ spec:
 	})
 	commit(t, dir, "with mentions")
 	write(t, dir, map[string]string{"unknown-to-git.md": "cache.example.com/v1"})
-	s := surgeryOn(t, dir, memcachedRequest)
-	if err := s.mentions(t.Context()); err != nil {
+	found, err := mention.NewReader(layoutOn(t, dir, memcachedRequest)).Mentions(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, finding := range s.findings {
-		got = append(got, finding.Place+": "+finding.Text)
+	for _, one := range found {
+		got = append(got, one.Where+": "+one.Text)
 	}
 	want := []string{
 		"README.md:3: names cache.example.com/v1; so do the lines 6, 9, 10, 11 and 2 more",
@@ -122,27 +121,6 @@ spec:
 	}
 }
 
-func TestManyFilesThatSayTheSameAreOneFindingForEachFolder(t *testing.T) {
-	t.Parallel()
-	s := &surgery{old: &project.Version{Group: "g", Version: "v1"}}
-	seen := sightings{}
-	for i := range 30 {
-		seen.add(fmt.Sprintf("docs/%02d.md", i), mentionVersion, 7)
-	}
-	seen.add("docs/more/a.md", mentionVersion, 1)
-	seen.add("docs/z.md", mentionVersion, 1)
-	seen.add("docs/00.md", mentionWebhook, 3)
-	s.report(seen)
-	want := []Finding{
-		{"docs/00.md:3", "is about a webhook of g/v1: the new version needs a path and an entry of its own"},
-		{"docs/00.md:7", "names g/v1; so do 30 more files of its folder"},
-		{"docs/more/a.md:1", "names g/v1"},
-	}
-	if diff := cmp.Diff(want, distinct(s.findings)); diff != "" {
-		t.Errorf("findings (-want +got):\n%s", diff)
-	}
-}
-
 func TestOnlyCommandsThatThereAreAreNamed(t *testing.T) {
 	t.Parallel()
 	const (
@@ -154,7 +132,7 @@ func TestOnlyCommandsThatThereAreAreNamed(t *testing.T) {
 	dir := fixture(t, "kubebuilder")
 	write(t, dir, map[string]string{client: code})
 	commit(t, dir, "with a client")
-	s := surgeryOn(t, dir, memcachedRequest)
+	l := layoutOn(t, dir, memcachedRequest)
 	for _, test := range []struct {
 		name   string
 		files  map[string]string // beside those of the cases before
@@ -165,7 +143,7 @@ func TestOnlyCommandsThatThereAreAreNamed(t *testing.T) {
 		{name: "none", want: []string{}},
 		{name: "a target in Makefile", files: map[string]string{"Makefile": "generate:=no\ngenerate: " +
 			"tools\n\tcontroller-gen\nmanifests:\n"}, want: []string{"make generate"}},
-		{name: "a script that make does not know", files: map[string]string{updateScript: "#!/bin/sh\n"},
+		{name: "a script that make does not know", files: map[string]string{"hack/update-codegen.sh": "#!/bin/sh\n"},
 			want: []string{"./hack/update-codegen.sh"}},
 		{name: "a script that make calls", files: map[string]string{
 			"Makefile": "generate:\n\thack/update-codegen.sh\nmanifests:\n",
@@ -173,7 +151,7 @@ func TestOnlyCommandsThatThereAreAreNamed(t *testing.T) {
 		{name: "manifests that controller-gen writes", change: "controller-gen.kubebuilder.io/version: v0.1\n",
 			want: []string{"make generate", "make manifests"}},
 		{name: "only a variable", files: map[string]string{"Makefile": "generate := no\n"},
-			gone: updateScript, want: []string{}},
+			gone: "hack/update-codegen.sh", want: []string{}},
 	} {
 		write(t, dir, test.files)
 		if test.gone != "" {
@@ -181,13 +159,12 @@ func TestOnlyCommandsThatThereAreAreNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.files = map[string]*change{"crd.yaml": {content: []byte(test.change)}}
-		s.findings = nil
-		if diff := cmp.Diff(test.want, s.commands()); diff != "" {
+		commands, report := artifacts.Commands(l, changeset.Set{"crd.yaml": {Content: []byte(test.change)}})
+		if diff := cmp.Diff(test.want, commands); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
-		if said := len(s.findings) > 0; said != (len(test.want) == 0) {
-			t.Errorf("%s: findings %v", test.name, s.findings)
+		if said := len(report.Findings) > 0; said != (len(test.want) == 0) {
+			t.Errorf("%s: findings %v", test.name, report.Findings)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
@@ -30,9 +31,9 @@ func TestAProjectOfOthersIsMigratedAndPassesItsOwnTests(t *testing.T) {
 	run(t, dir, "git", "add", "-f", ".")
 	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before")
 	before := filesOf(t, dir)
-	plan := planned(t, dir, Request{
+	plan := planned(t, dir, request.Request{
 		Kinds: []string{"StorageVersionMigration"}, From: "migration.k8s.io/v1alpha1", To: "migration.k8s.io/v1beta1",
-		Storage: StorageNew, Unexported: UnexportedInternal, Consumers: []string{ConsumersNone},
+		Storage: request.StorageNew, Unexported: request.UnexportedInternal, Consumers: []string{request.ConsumersNone},
 	})
 	if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
@@ -64,7 +65,7 @@ func TestAProjectOfOthersIsMigratedAndPassesItsOwnTests(t *testing.T) {
 
 // The same program, whose generated clients keep working with the old names.
 func TestGeneratedClientsOfOthersCompileWithTheOldNames(t *testing.T) {
-	for _, old := range []string{OldWrap, OldAlias} {
+	for _, old := range []string{request.OldWrap, request.OldAlias} {
 		t.Run(old, func(t *testing.T) {
 			dir, err := filepath.EvalSymlinks(t.TempDir())
 			if err != nil {
@@ -77,12 +78,12 @@ func TestGeneratedClientsOfOthersCompileWithTheOldNames(t *testing.T) {
 			}
 			run(t, dir, "git", "init", "-q")
 			commit(t, dir, "before")
-			request := options{SharedNewest, old, UnexportedInternal}.of(Request{
+			asked := options{request.SharedNewest, old, request.UnexportedInternal}.of(request.Request{
 				Kinds: []string{"StorageVersionMigration"}, From: "migration.k8s.io/v1alpha1",
 				To:      "migration.k8s.io/v1beta1",
-				Storage: StorageNew, Consumers: []string{ConsumersNone},
+				Storage: request.StorageNew, Consumers: []string{request.ConsumersNone},
 			})
-			if err := checkOutcome(t, dir, request).write(t.Context(), false, nil); err != nil {
+			if err := checkOutcome(t, dir, asked).write(t.Context(), false, nil); err != nil {
 				t.Fatal(err)
 			}
 			run(t, dir, "go", "build", "./...")

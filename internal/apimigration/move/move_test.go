@@ -22,14 +22,15 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
-var guideRequest = Request{Kinds: []string{"CatalogSourceConfig"}, From: "operators.example.com/v1",
-	To: "operators.example.com/v2", Storage: StorageNew, Unexported: UnexportedInternal,
-	Consumers: []string{ConsumersAll}, CRDName: string(crd.Auto)}
+var guideRequest = request.Request{Kinds: []string{"CatalogSourceConfig"}, From: "operators.example.com/v1",
+	To: "operators.example.com/v2", Storage: request.StorageNew, Unexported: request.UnexportedInternal,
+	Consumers: []string{request.ConsumersAll}, CRDName: string(crd.Auto)}
 
 // fixture is a copy of a project of testdata, committed to git.
 func fixture(t *testing.T, name string) string {
@@ -80,9 +81,9 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-func planned(t *testing.T, dir string, request Request) *Plan {
+func planned(t *testing.T, dir string, asked request.Request) *Plan {
 	t.Helper()
-	outcome, err := Make(t.Context(), dir, request)
+	outcome, err := Make(t.Context(), dir, asked)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,34 +313,34 @@ func wantProblem(t *testing.T, err error, text string) {
 
 func TestRequestsThatCannotBeMeantAreRefused(t *testing.T) {
 	dir := fixture(t, "guide")
-	with := func(change func(*Request)) Request {
-		request := guideRequest
-		request.Kinds = slices.Clone(request.Kinds)
-		change(&request)
-		return request
+	with := func(change func(*request.Request)) request.Request {
+		asked := guideRequest
+		asked.Kinds = slices.Clone(asked.Kinds)
+		change(&asked)
+		return asked
 	}
 	for name, test := range map[string]struct {
-		request Request
-		want    string
+		asked request.Request
+		want  string
 	}{
-		"unknown version": {with(func(r *Request) { r.From = "operators.example.com/v7" }),
+		"unknown version": {with(func(r *request.Request) { r.From = "operators.example.com/v7" }),
 			"no package defines the API version"},
-		"unknown kind": {with(func(r *Request) { r.Kinds[0] = "Catalog" }),
+		"unknown kind": {with(func(r *request.Request) { r.Kinds[0] = "Catalog" }),
 			"has no kind Catalog; it has: CatalogSourceConfig, OperatorGroup"},
-		"version exists": {with(func(r *Request) { r.To = r.From }), "exists already"},
-		"no version": {with(func(r *Request) { r.To = "operators.example.com/two" }),
+		"version exists": {with(func(r *request.Request) { r.To = r.From }), "exists already"},
+		"no version": {with(func(r *request.Request) { r.To = "operators.example.com/two" }),
 			"is no GROUP/VERSION"},
 		"unknown declaration": {
-			with(func(r *Request) { r.Assign = map[string]split.Destination{"Nothing": split.Stay} }),
+			with(func(r *request.Request) { r.Assign = map[string]split.Destination{"Nothing": split.Stay} }),
 			"no declaration is named Nothing",
 		},
 		"assignment of an anchor": {
-			with(func(r *Request) { r.Assign = map[string]split.Destination{"SchemeBuilder": split.Shared} }),
+			with(func(r *request.Request) { r.Assign = map[string]split.Destination{"SchemeBuilder": split.Shared} }),
 			"cannot be assigned",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Make(t.Context(), dir, test.request)
+			_, err := Make(t.Context(), dir, test.asked)
 			wantProblem(t, err, test.want)
 		})
 	}
@@ -392,40 +393,40 @@ func TestOptionsGiveTreesThatCompileAndKeepWhatTheyShould(t *testing.T) {
 		group      = "pkg/controller/operatorgroup/operatorgroup_controller.go"
 	)
 	for name, test := range map[string]struct {
-		change func(*Request)
+		change func(*request.Request)
 		has    map[string]string // file → what it must contain
 		lacks  map[string]string
 		same   []string
 	}{
 		"unexported code is exported in the shared package": {
-			change: func(r *Request) { r.Unexported = UnexportedExport },
+			change: func(r *request.Request) { r.Unexported = request.UnexportedExport },
 			has: map[string]string{"pkg/apis/operators/shared/shared.go": "func EnsureFinalizer(",
 				"pkg/apis/operators/v2/catalogsourceconfig.go": "shared.EnsureFinalizer("},
 			lacks: map[string]string{"pkg/apis/operators/v2/catalogsourceconfig.go": "internal/shared"},
 		},
 		"no importer is changed, but the new version is registered": {
-			change: func(r *Request) { r.Consumers = []string{ConsumersNone} },
+			change: func(r *request.Request) { r.Consumers = []string{request.ConsumersNone} },
 			has:    map[string]string{"pkg/apis/addtoscheme_operators_v2.go": "v2.SchemeBuilder.AddToScheme"},
 			same:   []string{controller, group, "pkg/apis/apis_test.go"},
 		},
 		"only importers that a pattern names are changed": {
-			change: func(r *Request) { r.Consumers = []string{"pkg/controller/operatorgroup/..."} },
+			change: func(r *request.Request) { r.Consumers = []string{"pkg/controller/operatorgroup/..."} },
 			has:    map[string]string{group: "shared.PhaseFailed"},
 			same:   []string{controller},
 		},
 		"the old version stays the storage version": {
-			change: func(r *Request) { r.Storage = StorageOld },
+			change: func(r *request.Request) { r.Storage = request.StorageOld },
 			has:    map[string]string{v1types: storageMarker},
 			lacks:  map[string]string{v2types: storageMarker},
 		},
 		"both kinds move and nothing is shared": {
-			change: func(r *Request) { r.Kinds = []string{"CatalogSourceConfig", "OperatorGroup"} },
+			change: func(r *request.Request) { r.Kinds = []string{"CatalogSourceConfig", "OperatorGroup"} },
 			has: map[string]string{"pkg/apis/operators/v2/phase_types.go": "type Phase struct",
 				"pkg/apis/operators/v2/shared.go": "func ensureFinalizer("},
 			lacks: map[string]string{v2types: "operators/shared"},
 		},
 		"a declaration goes where it is assigned": {
-			change: func(r *Request) { r.Assign = map[string]split.Destination{"PhaseRunning": split.New} },
+			change: func(r *request.Request) { r.Assign = map[string]split.Destination{"PhaseRunning": split.New} },
 			has: map[string]string{"pkg/apis/operators/v2/phase_types.go": "PhaseRunning = \"Running\"",
 				controller: "operatorsv2.PhaseRunning"},
 			lacks: map[string]string{"pkg/apis/operators/shared/phase_types.go": "PhaseRunning"},
@@ -435,10 +436,10 @@ func TestOptionsGiveTreesThatCompileAndKeepWhatTheyShould(t *testing.T) {
 			t.Parallel()
 			dir := fixture(t, "guide")
 			before := filesOf(t, dir)
-			request := guideRequest
-			request.Kinds = slices.Clone(request.Kinds)
-			test.change(&request)
-			after := checkOutcome(t, dir, request).files(before)
+			asked := guideRequest
+			asked.Kinds = slices.Clone(asked.Kinds)
+			test.change(&asked)
+			after := checkOutcome(t, dir, asked).files(before)
 			for file, want := range test.has {
 				if !strings.Contains(after[file], want) {
 					t.Errorf("%s lacks %q:\n%s", file, want, after[file])
@@ -466,10 +467,10 @@ func TestKubebuilderProjectsAreMigratedInEachLayout(t *testing.T) {
 				moveFolder(t, dir, "api/v1", folder+"/v1")
 			}
 			before := filesOf(t, dir)
-			request := guideRequest
-			request.Kinds, request.From, request.To = []string{"Memcached"}, "cache.example.com/v1",
+			asked := guideRequest
+			asked.Kinds, asked.From, asked.To = []string{"Memcached"}, "cache.example.com/v1",
 				"cache.example.com/v1beta2"
-			plan := planned(t, dir, request)
+			plan := planned(t, dir, asked)
 			if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
 				t.Fatalf("apply: %v, %v", done, err)
 			}

@@ -17,14 +17,16 @@ import (
 	crdgen "sigs.k8s.io/controller-tools/pkg/crd"
 	"sigs.k8s.io/controller-tools/pkg/genall"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
 func TestEveryCombinationOfOptionsInEachLayout(t *testing.T) {
 	multi := fixture(t, "kubebuilder")
 	moveFolder(t, multi, "api/v1", "api/cache/v1")
 	for name, project := range map[string]struct {
-		dir     string
-		request Request
+		dir   string
+		asked request.Request
 	}{
 		"guide":        {fixture(t, "guide"), guideRequest},
 		"single group": {fixture(t, "kubebuilder"), memcachedRequest},
@@ -33,7 +35,7 @@ func TestEveryCombinationOfOptionsInEachLayout(t *testing.T) {
 		for _, one := range everyOption() {
 			t.Run(name+","+one.String(), func(t *testing.T) {
 				t.Parallel()
-				checkOutcome(t, project.dir, one.of(project.request))
+				checkOutcome(t, project.dir, one.of(project.asked))
 			})
 		}
 	}
@@ -41,9 +43,9 @@ func TestEveryCombinationOfOptionsInEachLayout(t *testing.T) {
 
 // everyOption is every combination.
 func everyOption() (all []options) {
-	for _, shared := range []string{SharedPackage, SharedNewest, SharedDuplicate} {
-		for _, old := range []string{OldKeep, OldWrap, OldAlias, OldRemove} {
-			for _, unexported := range []string{UnexportedInternal, UnexportedExport} {
+	for _, shared := range []string{request.SharedPackage, request.SharedNewest, request.SharedDuplicate} {
+		for _, old := range []string{request.OldKeep, request.OldWrap, request.OldAlias, request.OldRemove} {
+			for _, unexported := range []string{request.UnexportedInternal, request.UnexportedExport} {
 				all = append(all, options{shared, old, unexported})
 			}
 		}
@@ -53,10 +55,10 @@ func everyOption() (all []options) {
 
 // Conversion strategy None loses nothing where both versions have the same fields, as controller-gen sees them.
 func TestControllerGenSeesTheSameFieldsInBothVersions(t *testing.T) {
-	for _, old := range []string{OldWrap, OldAlias} {
+	for _, old := range []string{request.OldWrap, request.OldAlias} {
 		t.Run(old, func(t *testing.T) {
 			dir := fixture(t, "kubebuilder")
-			outcome := checkOutcome(t, dir, options{SharedNewest, old, UnexportedInternal}.of(memcachedRequest))
+			outcome := checkOutcome(t, dir, options{request.SharedNewest, old, request.UnexportedInternal}.of(memcachedRequest))
 			if err := outcome.write(t.Context(), false, nil); err != nil {
 				t.Fatal(err)
 			}

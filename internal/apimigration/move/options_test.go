@@ -13,16 +13,21 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
+
+const storageMarker = "// +kubebuilder:storageversion"
 
 // options is a combination of them.
 type options struct{ shared, old, unexported string }
 
 func (o options) String() string { return strings.Join([]string{o.shared, o.old, o.unexported}, ",") }
 
-func (o options) of(request Request) Request {
-	request.Shared, request.Old, request.Unexported = o.shared, o.old, o.unexported
-	return request
+func (o options) of(asked request.Request) request.Request {
+	asked.Shared, asked.Old, asked.Unexported = o.shared, o.old, o.unexported
+	return asked
 }
 
 // Each value of each option is among these, and each pair of --shared newest and duplicate with --old that differs from
@@ -31,33 +36,33 @@ func TestCombinationsOfOptionsGiveCodeThatCompilesAndLosesNothing(t *testing.T) 
 	t.Parallel()
 	guide, kubebuilder := fixture(t, "guide"), fixture(t, "kubebuilder")
 	for _, test := range []struct {
-		dir     string
-		request Request
+		dir   string
+		asked request.Request
 	}{
-		{guide, options{SharedNewest, OldKeep, UnexportedInternal}.of(guideRequest)},
-		{guide, options{SharedNewest, OldRemove, UnexportedExport}.of(guideRequest)},
-		{guide, options{SharedDuplicate, OldAlias, UnexportedExport}.of(guideRequest)},
-		{kubebuilder, options{SharedNewest, OldWrap, UnexportedInternal}.of(memcachedRequest)},
-		{kubebuilder, options{SharedPackage, OldRemove, UnexportedInternal}.of(memcachedRequest)},
+		{guide, options{request.SharedNewest, request.OldKeep, request.UnexportedInternal}.of(guideRequest)},
+		{guide, options{request.SharedNewest, request.OldRemove, request.UnexportedExport}.of(guideRequest)},
+		{guide, options{request.SharedDuplicate, request.OldAlias, request.UnexportedExport}.of(guideRequest)},
+		{kubebuilder, options{request.SharedNewest, request.OldWrap, request.UnexportedInternal}.of(memcachedRequest)},
+		{kubebuilder, options{request.SharedPackage, request.OldRemove, request.UnexportedInternal}.of(memcachedRequest)},
 	} {
-		t.Run(test.request.Shared+","+test.request.Old, func(t *testing.T) {
+		t.Run(test.asked.Shared+","+test.asked.Old, func(t *testing.T) {
 			t.Parallel()
-			checkOutcome(t, test.dir, test.request)
+			checkOutcome(t, test.dir, test.asked)
 		})
 	}
 }
 
 // checkOutcome plans a request and asserts what must hold of every plan. That the result compiles is a part of
 // planning.
-func checkOutcome(t *testing.T, dir string, request Request) *Outcome {
+func checkOutcome(t *testing.T, dir string, asked request.Request) *Outcome {
 	t.Helper()
 	before := filesOf(t, dir)
-	outcome, err := Make(t.Context(), dir, request)
+	outcome, err := Make(t.Context(), dir, asked)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, blocker := range outcome.Plan.Blockers {
-		t.Errorf("blocked: %s: %s", blocker.Place, blocker.Text)
+		t.Errorf("blocked: %s: %s", blocker.Where, blocker.Text)
 	}
 	after := outcome.files(before)
 	have := comments(t, after)
@@ -71,7 +76,7 @@ func checkOutcome(t *testing.T, dir string, request Request) *Outcome {
 			checkFile(t, name, content)
 		}
 	}
-	checkVersions(t, request, after)
+	checkVersions(t, asked, after)
 	return outcome
 }
 
@@ -95,14 +100,14 @@ func checkFile(t *testing.T, name string, content []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ast.IsGenerated(file) && path.Base(name) != deepcopyFile {
+	if ast.IsGenerated(file) && path.Base(name) != project.DeepCopyFile {
 		t.Errorf("%s is generated and was edited", name)
 	}
 }
 
 // checkVersions asserts that one version of each kind is marked as the storage version, and that the new version does
 // not need the old one.
-func checkVersions(t *testing.T, request Request, after map[string]string) {
+func checkVersions(t *testing.T, asked request.Request, after map[string]string) {
 	t.Helper()
 	marked := map[string][]string{}
 	for name, content := range after {
@@ -113,13 +118,13 @@ func checkVersions(t *testing.T, request Request, after map[string]string) {
 			marked[kind] = append(marked[kind], name)
 		}
 		for _, importPath := range importsIn(t, name, content) {
-			if path.Base(path.Dir(name)) == path.Base(request.To) && path.Base(importPath) == path.Base(request.From) &&
+			if path.Base(path.Dir(name)) == path.Base(asked.To) && path.Base(importPath) == path.Base(asked.From) &&
 				!strings.Contains(importPath, "apimachinery") {
 				t.Errorf("%s imports %s", name, importPath)
 			}
 		}
 	}
-	for _, kind := range request.Kinds {
+	for _, kind := range asked.Kinds {
 		if len(marked[kind]) != 1 {
 			t.Errorf("%s is marked as stored in %q, want one place", kind, marked[kind])
 		}

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/rewrite"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
@@ -20,40 +22,6 @@ func parsed(t *testing.T, name, text string) *project.File {
 		t.Fatal(err)
 	}
 	return &project.File{Path: name, Source: []byte(text), Syntax: file}
-}
-
-func TestPatternsOfConsumersAreTakenAsTheGoCommandDoes(t *testing.T) {
-	t.Parallel()
-	p, old := &project.Project{}, &project.Version{Package: &project.Package{Path: "example.com/x/api/v1"}}
-	for _, dir := range []string{"cmd", "pkg/controller", "pkg/controller/deep"} {
-		file := parsed(t, dir+"/a.go", "package a\n\nimport _ \"example.com/x/api/v1\"\n")
-		p.Packages = append(p.Packages, &project.Package{Dir: dir, Files: []*project.File{file}})
-	}
-	p.Packages = append(p.Packages, &project.Package{Dir: "other",
-		Files: []*project.File{parsed(t, "other/a.go", "package other\n")}})
-	for pattern, want := range map[string]string{
-		ConsumersAll: "cmd pkg/controller pkg/controller/deep other", ConsumersNone: "",
-		"./...":                "cmd pkg/controller pkg/controller/deep other",
-		"pkg/controller/...":   "pkg/controller pkg/controller/deep",
-		"./pkg/controller/...": "pkg/controller pkg/controller/deep",
-		"pkg/controller/":      "pkg/controller", "./cmd": "cmd", "pkg/*": "pkg/controller",
-		"other": "no folder with an importer", "controller/...": "no folder with an importer", "pkg/[": "is no pattern",
-	} {
-		request := Request{Consumers: []string{pattern}}
-		if err := request.checkConsumers(p, old); err != nil {
-			wantProblem(t, err, want)
-			continue
-		}
-		var got []string
-		for _, pkg := range p.Packages {
-			if request.consumes(pkg.Files[0].Path) {
-				got = append(got, pkg.Dir)
-			}
-		}
-		if !slices.Equal(got, strings.Fields(want)) {
-			t.Errorf("%s means %q, want %q", pattern, got, want)
-		}
-	}
 }
 
 func TestFilesWhoseCommentsAreNotWhereTheySeemAreRefused(t *testing.T) {
@@ -69,10 +37,9 @@ func TestFilesWhoseCommentsAreNotWhereTheySeemAreRefused(t *testing.T) {
 		"comments of one line, of Windows":           {windows(imports + "// a\n// b\nvar x /* c */ int\n"), false},
 		"a file that has nothing to do with the API": {windows("package a\n\n/* a\nb */\nvar x int\n"), false},
 	} {
-		s := &surgery{old: &project.Version{Package: &project.Package{Path: "example.com/x/api/v1"}},
-			project: &project.Project{}}
-		s.project.Packages = []*project.Package{{Files: []*project.File{parsed(t, "a b.go", test.source)}}}
-		if err := s.checkComments(); test.refused {
+		p, old := &project.Project{}, &project.Version{Package: &project.Package{Path: "example.com/x/api/v1"}}
+		p.Packages = []*project.Package{{Files: []*project.File{parsed(t, "a b.go", test.source)}}}
+		if err := checkComments(p, old); test.refused {
 			wantProblem(t, err, "a b.go has line ends of Windows")
 		} else if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -93,8 +60,8 @@ func TestPackageCommentsAndCodeBesideThemAreBothThere(t *testing.T) {
 		// Where CatalogSourceConfig is called Package, two files would be called so.
 		v1 + "package.go": "package v1\n\n// Extra is nothing.\nfunc (c *CatalogSourceConfig) Extra() {}\n",
 	})
-	s := surgeryOn(t, dir, guideRequest)
-	if err := s.createPackages(); err != nil {
+	result, _, err := rewrite.Create(layoutOn(t, dir, guideRequest))
+	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
@@ -103,27 +70,26 @@ func TestPackageCommentsAndCodeBesideThemAreBothThere(t *testing.T) {
 		"pkg/apis/operators/shared/doc.go":         {"Ready() bool"},
 		"pkg/apis/operators/shared/package_doc.go": {"// Package shared contains", "// Copyright 2019"},
 	} {
-		created := s.files[name]
+		created := result.Changes[name]
 		for _, text := range want {
-			if created == nil || !strings.Contains(string(created.content), text) {
+			if created == nil || !strings.Contains(string(created.Content), text) {
 				t.Errorf("%s has no %q: %v", name, text, created)
 			}
 		}
-		if created != nil && (strings.Contains(string(created.content), "go:build") ||
-			strings.Contains(string(created.content), "Describe")) {
-			t.Errorf("%s:\n%s", name, created.content)
+		if created != nil && (strings.Contains(string(created.Content), "go:build") ||
+			strings.Contains(string(created.Content), "Describe")) {
+			t.Errorf("%s:\n%s", name, created.Content)
 		}
 	}
-	request := guideRequest
-	request.ToKind = "Package"
-	s = surgeryOn(t, dir, request)
-	if err := s.createPackages(); err != nil {
+	asked := guideRequest
+	asked.ToKind = "Package"
+	if result, _, err = rewrite.Create(layoutOn(t, dir, asked)); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(s.blockers, func(f Finding) bool {
+	if !slices.ContainsFunc(result.Blockers, func(f finding.Finding) bool {
 		return strings.Contains(f.Text,
 			"two files of the old version would be")
 	}) {
-		t.Errorf("blockers %v", s.blockers)
+		t.Errorf("blockers %v", result.Blockers)
 	}
 }

@@ -13,17 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
 func TestFilesThatGitDoesNotKnowAreNotOverwritten(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	run(t, root, "git", "init", "-q")
-	write(t, root, map[string]string{"known.go": "", "unknown.go": "", "api/" + deepcopyFile: ""})
+	write(t, root, map[string]string{"known.go": "", "unknown.go": "", "api/" + project.DeepCopyFile: ""})
 	run(t, root, "git", "add", "known.go")
 	run(t, root, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "before")
 	plan := &Plan{Edits: []Edit{{File: "known.go", Before: "1"}, {File: "new.go"},
-		{File: "api/" + deepcopyFile, Before: "1"}}}
+		{File: "api/" + project.DeepCopyFile, Before: "1"}}}
 	if err := checkClean(t.Context(), root, plan); err != nil {
 		t.Error(err)
 	}
@@ -39,13 +41,6 @@ func TestWhatGitSaysOfATreeIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantProblem(t, checkClean(t.Context(), root, &Plan{}), "invalid gitfile format")
-}
-
-func TestCommandsWithPathsCanBeCopied(t *testing.T) {
-	t.Parallel()
-	if got, want := inFolder("make -C %s generate", "", "a b"), "make -C 'a b' generate"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
 }
 
 // commits lists all commits but the first: subject and files.
@@ -124,9 +119,9 @@ func TestUsersOfNamesThatGoAreInTheSameCommit(t *testing.T) {
 	run(t, dir, "git", "mv", "config/crd/bases/cache.example.com_memcacheds.yaml", "config/crd/bases/old_v1_crd.yaml")
 	write(t, dir, map[string]string{"config/crd.go": embeds})
 	commit(t, dir, "embedded")
-	request := memcachedRequest
-	request.Old, request.CRDName = OldRemove, "canonical"
-	if done, err := ApplyInCommits(t.Context(), dir, planned(t, dir, request)); err != nil || !done {
+	asked := memcachedRequest
+	asked.Old, asked.CRDName = request.OldRemove, "canonical"
+	if done, err := ApplyInCommits(t.Context(), dir, planned(t, dir, asked)); err != nil || !done {
 		t.Fatalf("apply: %v, %v", done, err)
 	}
 	want := []string{

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/transaction"
 )
 
@@ -26,13 +29,13 @@ const (
 )
 
 // stepOf tells by the folder: generated code goes with its package, and each file has one content that it ends with.
-func (s *surgery) stepOf(file string) stepKind {
+func stepOf(l *layout.Layout, file string) stepKind {
 	switch folder := path.Dir(file); {
-	case folder == s.dirs[homeShared] || folder == s.dirs[homeInternal]:
+	case folder == l.Dir(layout.SharedPackage) || folder == l.Dir(layout.InternalPackage):
 		return stepShared
-	case folder == s.dirs[homeOld]: // a kind that is renamed stays there, too
+	case folder == l.Dir(layout.OldPackage): // a kind that is renamed stays there, too
 		return stepOld
-	case folder == s.dirs[homeNew]:
+	case folder == l.Dir(layout.NewPackage):
 		return stepNew
 	case path.Ext(file) == ".go":
 		return stepImporters
@@ -45,15 +48,15 @@ func (s *surgery) stepOf(file string) stepKind {
 
 // joinSteps makes one step of those that do not compile alone. Where old names go, their users change with them. Code
 // that embeds a manifest by its name has to change with that name.
-func (s *surgery) joinSteps(steps map[string]stepKind) {
+func joinSteps(asked request.Request, changes changeset.Set, steps map[string]stepKind) {
 	first := stepManifests
 	for file, kind := range steps {
-		if s.request.Old == OldRemove && kind == stepOld {
+		if asked.Old == request.OldRemove && kind == stepOld {
 			steps[file] = stepImporters
 		}
 	}
 	for file, kind := range steps {
-		if s.files[file].withManifests && path.Ext(file) == ".go" {
+		if changes[file].WithManifests && path.Ext(file) == ".go" {
 			first = min(first, kind)
 		}
 	}

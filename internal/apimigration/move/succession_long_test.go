@@ -5,7 +5,11 @@
 
 package move
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
+)
 
 func TestTheGuidesKindIsMovedToAnotherGroupOrGivenAnotherNameInAnotherVersion(t *testing.T) {
 	t.Parallel()
@@ -49,21 +53,21 @@ func TestTheGuidesKindIsMovedToAnotherGroupOrGivenAnotherNameInAnotherVersion(t 
 func TestAnotherGroupOrNameGoesTogetherWithEveryOtherOption(t *testing.T) {
 	t.Parallel()
 	guide, kubebuilder := fixture(t, "guide"), kubebuilderFixture(t, "api")
-	for _, shared := range []string{SharedPackage, SharedNewest, SharedDuplicate} {
-		for _, old := range []string{OldKeep, OldWrap, OldAlias, OldRemove} {
+	for _, shared := range []string{request.SharedPackage, request.SharedNewest, request.SharedDuplicate} {
+		for _, old := range []string{request.OldKeep, request.OldWrap, request.OldAlias, request.OldRemove} {
 			for _, one := range []struct {
-				dir     string
-				request Request
+				dir   string
+				asked request.Request
 			}{
 				{guide, elsewhereWith("operators.example.com/v2", "Catalog",
-					options{shared, old, UnexportedInternal}, guideRequest)},
+					options{shared, old, request.UnexportedInternal}, guideRequest)},
 				{guide, elsewhereWith("new.example.com/v1", "Catalog",
-					options{shared, old, UnexportedExport}, guideRequest)},
+					options{shared, old, request.UnexportedExport}, guideRequest)},
 				{kubebuilder, elsewhereWith("storage.example.com/v1", "MemoryCache",
-					options{shared, old, UnexportedInternal}, memcachedRequest)},
+					options{shared, old, request.UnexportedInternal}, memcachedRequest)},
 			} {
-				t.Run(one.request.To+","+shared+","+old, func(t *testing.T) {
-					checkSuccession(t, one.dir, one.request)
+				t.Run(one.asked.To+","+shared+","+old, func(t *testing.T) {
+					checkSuccession(t, one.dir, one.asked)
 				})
 			}
 		}

@@ -7,24 +7,26 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
 // elsewhereWith are combinations of another group, name or version with other options.
-func elsewhereWith(to, kind string, o options, request Request) Request {
-	request = o.of(request)
-	request.To, request.ToKind = to, kind
-	return request
+func elsewhereWith(to, kind string, o options, asked request.Request) request.Request {
+	asked = o.of(asked)
+	asked.To, asked.ToKind = to, kind
+	return asked
 }
 
 // checkSuccession plans a request, and asserts that nothing is lost. That the result compiles is a part of planning.
-func checkSuccession(t *testing.T, dir string, request Request) map[string]string {
+func checkSuccession(t *testing.T, dir string, asked request.Request) map[string]string {
 	t.Helper()
-	outcome, err := Make(t.Context(), dir, request)
+	outcome, err := Make(t.Context(), dir, asked)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, blocker := range outcome.Plan.Blockers {
-		t.Errorf("blocked: %s: %s", blocker.Place, blocker.Text)
+		t.Errorf("blocked: %s: %s", blocker.Where, blocker.Text)
 	}
 	if outcome.Plan.Copy == nil {
 		t.Error("the plan claims that a cluster converts")
@@ -50,27 +52,27 @@ func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
 		types = "pkg/apis/operators/v1/catalogsourceconfig_types.go"
 		code  = "pkg/apis/operators/v1/catalogsourceconfig.go"
 	)
-	both := elsewhereWith("new.example.com/v1", "", options{SharedPackage, OldKeep, UnexportedInternal}, guideRequest)
+	both := elsewhereWith("new.example.com/v1", "", options{request.SharedPackage, request.OldKeep, request.UnexportedInternal}, guideRequest)
 	both.Kinds = []string{"CatalogSourceConfig", "OperatorGroup"}
 	for name, test := range map[string]struct {
-		request Request
-		has     map[string]string
+		asked request.Request
+		has   map[string]string
 	}{
 		"wrap": {
 			elsewhereWith("new.example.com/v1", "Catalog",
-				options{SharedNewest, OldWrap, UnexportedExport}, guideRequest),
+				options{request.SharedNewest, request.OldWrap, request.UnexportedExport}, guideRequest),
 			map[string]string{types: "Spec   newv1.CatalogSpec", code: "CSCFinalizer = newv1.CSCFinalizer",
 				"pkg/apis/new/v1/phase.go": "package v1"},
 		},
 		"alias": {
 			elsewhereWith("operators.example.com/v2", "Catalog",
-				options{SharedDuplicate, OldAlias, UnexportedInternal}, guideRequest),
+				options{request.SharedDuplicate, request.OldAlias, request.UnexportedInternal}, guideRequest),
 			map[string]string{types: "type CatalogSourceConfig operatorsv2.Catalog\n",
 				"pkg/apis/operators/v1/register.go": "CatalogSourceConfigKind = \"CatalogSourceConfig\""},
 		},
 		"remove": {
-			elsewhereWith("new.example.com/v1", "", options{SharedPackage, OldRemove,
-				UnexportedInternal}, guideRequest),
+			elsewhereWith("new.example.com/v1", "", options{request.SharedPackage, request.OldRemove,
+				request.UnexportedInternal}, guideRequest),
 			map[string]string{"pkg/apis/shared/phase.go": "package shared",
 				"pkg/apis/new/v1/catalogsourceconfig_types.go": "type CatalogSourceConfig struct"},
 		},
@@ -85,7 +87,7 @@ func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			after := checkSuccession(t, dir, test.request)
+			after := checkSuccession(t, dir, test.asked)
 			for file, text := range test.has {
 				if !strings.Contains(after[file], text) {
 					t.Errorf("%s lacks %q:\n%s", file, text, after[file])
@@ -98,9 +100,9 @@ func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
 func TestAKindWithAnotherNameIsRegisteredInThePackagesOneList(t *testing.T) {
 	t.Parallel()
 	dir := clientGen(t, map[string]string{"register.go": registerByHand})
-	request := memcachedRequest
-	request.To, request.ToKind = request.From, "MemoryCache"
-	after := checkSuccession(t, dir, request)
+	asked := memcachedRequest
+	asked.To, asked.ToKind = asked.From, "MemoryCache"
+	after := checkSuccession(t, dir, asked)
 	const register, types = "pkg/apis/cache/v1/register.go", "pkg/apis/cache/v1/memorycache_types.go"
 	if want := "\t\t&Memcached{},\n\t\t&MemoryCache{},\n\t\t&MemcachedList{},\n\t\t&MemoryCacheList{},\n\t\t&Backup{},\n"; !strings.Contains(after[register], want) {
 		t.Errorf("%s lacks %q:\n%s", register, want, after[register])
@@ -180,7 +182,7 @@ func TestEmbeddedCountedAndGenericCodeFollowsAnotherName(t *testing.T) {
 			"v2.MemoryCacheHolder{MemoryCacheBase: v2.MemoryCacheBase{}}.MemcachedRef) + int(v2.ModeB)"},
 	} {
 		after := checkSuccession(t, dir, elsewhereWith(to, "MemoryCache",
-			options{SharedPackage, OldKeep, UnexportedInternal}, memcachedRequest))
+			options{request.SharedPackage, request.OldKeep, request.UnexportedInternal}, memcachedRequest))
 		for file, text := range map[string]string{test.file: test.has, "internal/controller/use.go": test.use} {
 			if !strings.Contains(after[file], text) {
 				t.Errorf("%s lacks %q:\n%s", file, text, after[file])

@@ -17,16 +17,18 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
 // succeeded applies a request that ends in another definition, and asserts what holds after every such one. both is a
 // test for the migrated tree, of the package in folder.
-func succeeded(t *testing.T, dir, folder, both string, request Request) (plan *Plan, before, after map[string]string) {
+func succeeded(t *testing.T, dir, folder, both string, asked request.Request) (plan *Plan, before, after map[string]string) {
 	t.Helper()
 	before = filesOf(t, dir)
-	plan = planned(t, dir, request)
+	plan = planned(t, dir, asked)
 	if len(plan.Blockers) > 0 {
 		t.Fatalf("blockers: %v", plan.Blockers)
 	}
@@ -101,8 +103,8 @@ type guideSuccession struct {
 func (test guideSuccession) run(t *testing.T) {
 	t.Helper()
 	const old = "operators.example.com/v1, Kind=CatalogSourceConfig"
-	request := guideRequest
-	request.To, request.ToKind = test.to, test.kind
+	asked := guideRequest
+	asked.To, asked.ToKind = test.to, test.kind
 	kind := cmp.Or(test.kind, "CatalogSourceConfig")
 	imports := []string{`operatorsv1 "github.com/test-org/test-operator/pkg/apis/operators/v1"`}
 	literal := "operatorsv1." + kind
@@ -112,7 +114,7 @@ func (test guideSuccession) run(t *testing.T) {
 	}
 	both := bothKinds("apis", "if err := AddToScheme(scheme); err != nil {\n\t\tt.Fatal(err)\n\t}", imports,
 		map[string]string{old: "operatorsv1.CatalogSourceConfig", test.to + ", Kind=" + kind: literal})
-	plan, before, after := succeeded(t, fixture(t, "guide"), "pkg/apis", both, request)
+	plan, before, after := succeeded(t, fixture(t, "guide"), "pkg/apis", both, asked)
 	if diff := gocmp.Diff(test.created, newIn(before, after)); diff != "" {
 		t.Errorf("new files (-want +got):\n%s", diff)
 	}
@@ -313,8 +315,8 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := kubebuilderFixture(t, test.folder)
-			request := guideRequest
-			request.Kinds, request.From, request.To, request.ToKind = []string{"Memcached"},
+			asked := guideRequest
+			asked.Kinds, asked.From, asked.To, asked.ToKind = []string{"Memcached"},
 				"cache.example.com/v1", test.to, test.kind
 			kind := cmp.Or(test.kind, "Memcached")
 			const module = "github.com/test-org/cache-operator/"
@@ -326,7 +328,7 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 			}
 			both := bothKinds("controller", add, imports,
 				map[string]string{old: "cachev1.Memcached", test.to + ", Kind=" + kind: literal})
-			plan, _, after := succeeded(t, dir, "internal/controller", both, request)
+			plan, _, after := succeeded(t, dir, "internal/controller", both, asked)
 			acceptable(t, test.crd, after[test.crd])
 			for file, texts := range test.has {
 				for _, text := range texts {
@@ -343,8 +345,8 @@ func TestAKubebuilderProjectsKindIsMovedToAnotherGroupAndGivenAnotherName(t *tes
 				}
 			}
 			for _, want := range test.findings {
-				if !slices.ContainsFunc(plan.Findings, func(f Finding) bool {
-					return strings.Contains(f.Place+": "+
+				if !slices.ContainsFunc(plan.Findings, func(f finding.Finding) bool {
+					return strings.Contains(f.Where+": "+
 						f.Text, want)
 				}) {
 					t.Errorf("no finding says %q: %v", want, plan.Findings)
@@ -359,29 +361,29 @@ func TestAnotherGroupOrNameThatCannotBeMeantIsRefused(t *testing.T) {
 	dir := fixture(t, "guide")
 	before := filesOf(t, dir)
 	for name, test := range map[string]struct {
-		change func(*Request)
+		change func(*request.Request)
 		want   string
 	}{
-		"a kind that exists": {func(r *Request) { r.To, r.ToKind = r.From, "OperatorGroup" },
+		"a kind that exists": {func(r *request.Request) { r.To, r.ToKind = r.From, "OperatorGroup" },
 			"operators.example.com/v1 has a kind OperatorGroup already"},
-		"its own name": {func(r *Request) { r.To, r.ToKind = r.From, "CatalogSourceConfig" },
+		"its own name": {func(r *request.Request) { r.To, r.ToKind = r.From, "CatalogSourceConfig" },
 			"is the kind's name already"},
-		"no name of a kind": {func(r *Request) { r.ToKind = "catalog-source" }, "is no name of a kind"},
-		"one name for two kinds": {func(r *Request) {
+		"no name of a kind": {func(r *request.Request) { r.ToKind = "catalog-source" }, "is no name of a kind"},
+		"one name for two kinds": {func(r *request.Request) {
 			r.Kinds,
 				r.ToKind = []string{"CatalogSourceConfig", "OperatorGroup"}, "Both"
 		}, "--to-kind is the new name of one kind, and 2 are named"},
-		"no group":                 {func(r *Request) { r.To = "New_Group/v1" }, "is no group"},
-		"a group without a domain": {func(r *Request) { r.To = "operators/v1" }, "is no group"},
-		"storage in the old version": {func(r *Request) { r.To, r.Storage = "new.example.com/v1", StorageOld },
+		"no group":                 {func(r *request.Request) { r.To = "New_Group/v1" }, "is no group"},
+		"a group without a domain": {func(r *request.Request) { r.To = "operators/v1" }, "is no group"},
+		"storage in the old version": {func(r *request.Request) { r.To, r.Storage = "new.example.com/v1", request.StorageOld },
 			"--storage old does not go with it"},
-		"the same version and no name": {func(r *Request) { r.To = r.From }, "exists already"},
+		"the same version and no name": {func(r *request.Request) { r.To = r.From }, "exists already"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := guideRequest
-			request.Kinds = slices.Clone(request.Kinds)
-			test.change(&request)
-			_, err := Make(t.Context(), dir, request)
+			asked := guideRequest
+			asked.Kinds = slices.Clone(asked.Kinds)
+			test.change(&asked)
+			_, err := Make(t.Context(), dir, asked)
 			wantProblem(t, err, test.want)
 		})
 	}
@@ -396,12 +398,12 @@ func TestANewNameThatIsTakenIsABlockerWithItsPlace(t *testing.T) {
 	appendTo(t, filepath.Join(dir, "pkg/apis/operators/v1/operatorgroup.go"),
 		"\n// CatalogSpec is taken.\ntype CatalogSpec struct{}\n")
 	lay(t, dir, "deploy/crds/operators.example.com_catalogs_crd.yaml", "taken: true\n")
-	request := guideRequest
-	request.To, request.ToKind = request.From, "Catalog"
-	plan := planned(t, dir, request)
+	asked := guideRequest
+	asked.To, asked.ToKind = asked.From, "Catalog"
+	plan := planned(t, dir, asked)
 	var got []string
 	for _, blocker := range plan.Blockers {
-		got = append(got, blocker.Place+": "+blocker.Text)
+		got = append(got, blocker.Where+": "+blocker.Text)
 	}
 	want := []string{
 		"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml: the new definition would be " +

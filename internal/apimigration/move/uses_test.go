@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
 // An operator that finds its children by the owner that an index holds, and an admission server that knows its requests
@@ -105,7 +107,7 @@ func TestUsesOfTheOldVersionThatStayOrChangeAreReportedWithPlaceAndReason(t *tes
 	}
 	var got []string
 	for _, finding := range plan.Findings {
-		file, _, _ := strings.Cut(finding.Place, ":")
+		file, _, _ := strings.Cut(finding.Where, ":")
 		if _, ok := usesOfTheVersion[file]; ok && !strings.Contains(finding.Text, "as a guess") {
 			got = append(got, finding.String())
 		}
@@ -154,11 +156,11 @@ var (
 )
 `})
 	commit(t, dir, "with uses of the group")
-	request := memcachedRequest
-	request.To = "storage.example.com/v1"
+	asked := memcachedRequest
+	asked.To = "storage.example.com/v1"
 	var got []string
-	for _, finding := range planned(t, dir, request).Findings {
-		if strings.HasPrefix(finding.Place, file) {
+	for _, finding := range planned(t, dir, asked).Findings {
+		if strings.HasPrefix(finding.Where, file) {
 			got = append(got, finding.String())
 		}
 	}
@@ -182,12 +184,12 @@ func TestUsesOfTheOldVersionAreReportedWhereImportersAreLeftAlone(t *testing.T) 
 	write(t, dir, map[string]string{file: usesOfTheVersion[file],
 		"api/v1/names.go": usesOfTheVersion["api/v1/names.go"]})
 	commit(t, dir, "with uses of the version")
-	request := memcachedRequest
-	request.Consumers = []string{ConsumersNone}
+	asked := memcachedRequest
+	asked.Consumers = []string{request.ConsumersNone}
 	lines := map[string]bool{}
-	for _, finding := range planned(t, dir, request).Findings {
+	for _, finding := range planned(t, dir, asked).Findings {
 		if strings.Contains(finding.Text, "still means cache.example.com/v1:") {
-			lines[finding.Place] = true
+			lines[finding.Where] = true
 		}
 	}
 	for _, line := range []string{":11", ":29", ":37"} {

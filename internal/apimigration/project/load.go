@@ -217,3 +217,14 @@ func (p *Project) Place(pos token.Pos) string {
 func (f *File) Text(p *Project, node ast.Node) string {
 	return string(bytes.Clone(f.Source[p.Offset(node.Pos()):p.Offset(node.End())]))
 }
+
+// PackageName is how a file calls what it imports; empty if that is not known.
+func (f *File) PackageName(spec *ast.ImportSpec) string {
+	if spec.Name != nil {
+		return spec.Name.Name
+	}
+	if name, ok := f.Info.Implicits[spec].(*types.PkgName); ok {
+		return name.Name()
+	}
+	return ""
+}

@@ -75,6 +75,20 @@ func (d *Declaration) Registers() bool {
 	return d.What != "type" && slices.ContainsFunc(d.Names, func(name string) bool { return anchors[name] })
 }
 
+// AddsToScheme reports whether it puts kinds into a scheme.
+func (d *Declaration) AddsToScheme() bool {
+	return slices.Contains([]string{"AddToScheme", "Install", "SchemeBuilder", "RegisterDefaults"}, d.Name)
+}
+
+// Node is the syntax of a declaration: its own in a group, or all of it.
+func (d *Declaration) Node() ast.Node {
+	part := d.Parts[0]
+	if general, ok := part.Decl.(*ast.GenDecl); ok && general.Lparen.IsValid() && len(part.Specs) > 0 {
+		return part.Specs[0]
+	}
+	return part.Decl
+}
+
 // NewGraph reads a package. Tests and generated files declare nothing that moves, but for the one that registers kinds.
 func NewGraph(pkg *project.Package) *Graph {
 	g := &Graph{Package: pkg, owners: map[types.Object]*Declaration{}}

@@ -34,8 +34,8 @@ type Placement struct {
 	Guess bool
 }
 
-// Question is what has to be decided.
-type Question struct {
+// Input is what Decide decides from.
+type Input struct {
 	Graph *Graph
 	// Moving and Staying are the kinds.
 	Moving, Staying []project.Kind
@@ -51,9 +51,9 @@ type Question struct {
 	NamedAfter func(name string) bool
 }
 
-// decision is a question being answered. Roots grow while declarations that no kind mentions are placed.
+// decision is one being made. Roots grow while declarations that no kind mentions are placed.
 type decision struct {
-	Question
+	Input
 	kinds                    map[*Declaration]Destination // the kinds and their lists
 	assigned                 map[*Declaration]Destination // by the user
 	moving, staying, sharing []*Declaration               // roots
@@ -61,12 +61,12 @@ type decision struct {
 }
 
 // Decide places every declaration, in the graph's order.
-func (q Question) Decide() ([]Placement, error) {
-	d := &decision{Question: q, kinds: map[*Declaration]Destination{}, assigned: map[*Declaration]Destination{}}
-	d.moving = d.rootsOf(q.Moving, New)
-	d.staying = d.rootsOf(q.Staying, Stay)
-	for _, name := range slices.Sorted(maps.Keys(q.Assign)) {
-		if err := d.assign(name, q.Assign[name]); err != nil {
+func (in Input) Decide() ([]Placement, error) {
+	d := &decision{Input: in, kinds: map[*Declaration]Destination{}, assigned: map[*Declaration]Destination{}}
+	d.moving = d.rootsOf(in.Moving, New)
+	d.staying = d.rootsOf(in.Staying, Stay)
+	for _, name := range slices.Sorted(maps.Keys(in.Assign)) {
+		if err := d.assign(name, in.Assign[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -79,11 +79,11 @@ func (q Question) Decide() ([]Placement, error) {
 		d.placeUnreached(next)
 		d.reachAll()
 	}
-	if q.NamedAfter != nil {
+	if in.NamedAfter != nil {
 		d.inPlace()
 	}
-	placements := make([]Placement, 0, len(q.Graph.Declarations))
-	for _, declaration := range q.Graph.Declarations {
+	placements := make([]Placement, 0, len(in.Graph.Declarations))
+	for _, declaration := range in.Graph.Declarations {
 		placements = append(placements, d.placed[declaration])
 	}
 	return placements, nil

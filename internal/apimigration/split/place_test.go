@@ -105,7 +105,7 @@ func TestEachDeclarationGoesWhereItsUsersAre(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			graph := graphOf(t, test.sources)
-			placements, err := Question{Graph: graph, Moving: []project.Kind{{Name: "K"}},
+			placements, err := Input{Graph: graph, Moving: []project.Kind{{Name: "K"}},
 				Staying: []project.Kind{{Name: "R"}}}.Decide()
 			if err != nil {
 				t.Fatal(err)
@@ -125,7 +125,7 @@ func TestEachDeclarationGoesWhereItsUsersAre(t *testing.T) {
 func TestTheReasonNamesTheFirstDeclarationInTheOrderOfFiles(t *testing.T) {
 	graph := graphOf(t, map[string]string{"a.go": "type K struct{ A }\ntype A struct{}",
 		"b.go": "type R struct{}\nfunc (K) M(B) {}\ntype B struct{}", "c.go": "func both(B, A) {}"})
-	placements, err := Question{Graph: graph, Moving: []project.Kind{{Name: "K"}},
+	placements, err := Input{Graph: graph, Moving: []project.Kind{{Name: "K"}},
 		Staying: []project.Kind{{Name: "R"}}}.Decide()
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestAGroupIsCalledByItsFirstRealName(t *testing.T) {
 func TestAnyNameOfAGroupCanBeAssigned(t *testing.T) {
 	graph := graphOf(t, map[string]string{"a.go": kinds +
 		"const (\n\tone = iota\n\ttwo\n)\nfunc (K) F() int { return two }"})
-	placements, err := Question{
+	placements, err := Input{
 		Graph: graph, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}},
 		Assign: map[string]Destination{"two": Stay},
 	}.Decide()
@@ -162,7 +162,7 @@ func TestAnyNameOfAGroupCanBeAssigned(t *testing.T) {
 
 func TestWhatNothingDecidesAboutGoesWhereIdleSays(t *testing.T) {
 	graph := graphOf(t, map[string]string{"a.go": kinds, "b.go": "const Label = \"\"", "c.go": "const hidden = \"\""})
-	placements, err := Question{Graph: graph, Idle: Shared, Moving: []project.Kind{{Name: "K"}},
+	placements, err := Input{Graph: graph, Idle: Shared, Moving: []project.Kind{{Name: "K"}},
 		Staying: []project.Kind{{Name: "R"}}}.Decide()
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func helper(KSpec) string { return "" }
 const prefix = "p"
 var SchemeBuilder = 1
 `})
-	placements, err := Question{
+	placements, err := Input{
 		Graph: graph, Moving: []project.Kind{{Name: "K"}}, Staying: []project.Kind{{Name: "R"}},
 		NamedAfter: func(name string) bool { return strings.HasPrefix(name, "K") },
 	}.Decide()

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package artifacts
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+)
+
+// updateScript is where client-gen's users keep their command.
+const updateScript = "hack/update-codegen.sh"
+
+// Commands are those that make what this program leaves to them, for all changes of the migration.
+func Commands(l *layout.Layout, changes changeset.Set) ([]string, finding.Report) {
+	s := begin(l, nil)
+	s.Changes = changes
+	list := s.commands()
+	return list, s.Report
+}
+
+// commands are the project's own that make what is left to them, as far as there are such commands. What nobody is
+// known to make is a finding.
+func (s *documents) commands() []string {
+	list := []string{}
+	if files := s.leftToGenerators(); len(files) > 0 {
+		found := s.generators()
+		list = append(list, found...)
+		if len(found) == 0 {
+			s.Note(files[0], "generate again: %s. No command is known (a target generate in a Makefile, %s, "+
+				"go:generate): run what has made them",
+				strings.Join(files, ", "), updateScript)
+		}
+	}
+	if s.changesGeneratedManifests() {
+		list = append(list, s.makeTargets("manifests")...)
+	}
+	for _, module := range s.Project.Workspace.Modules {
+		if module.Vendors {
+			list = append(list, inFolder("go -C %s mod vendor", "go mod vendor", module.Dir))
+		}
+	}
+	return list
+}
+
+// leftToGenerators lists folders of generated code, other than DeepCopy methods, that knows the old version or belongs
+// to it.
+func (s *documents) leftToGenerators() []string {
+	var folders []string
+	for _, pkg := range s.Project.Packages {
+		for _, file := range pkg.Files {
+			switch {
+			case !file.Generated || path.Base(file.Path) == project.DeepCopyFile:
+			case pkg == s.Old.Package:
+				folders = append(folders, pkg.Dir, s.Dir(layout.NewPackage))
+			case source.ImportSpec(file.Syntax, s.Old.Package.Path) != nil:
+				folders = append(folders, pkg.Dir)
+			}
+		}
+	}
+	slices.Sort(folders)
+	return slices.Compact(folders)
+}
+
+// generators finds the project's command: a script of client-gen's users, unless make calls it, then make, then go
+// generate.
+func (s *documents) generators() []string {
+	targets := s.makeTargets("generate")
+	for _, folder := range []string{s.Project.Workspace.ModuleOf(s.Dir(layout.OldPackage)).Dir, "."} {
+		script, err := tree.ReadIfThere(s.Project.Root, path.Join(folder, updateScript))
+		if err == nil && script != nil && (len(targets) == 0 || !s.makefileNames(folder, path.Base(updateScript))) {
+			return []string{inFolder("(cd %s && ./"+updateScript+")", "./"+updateScript, folder)}
+		}
+	}
+	if len(targets) > 0 {
+		return targets
+	}
+	var list []string
+	for _, module := range s.Project.Workspace.Modules {
+		if slices.ContainsFunc(s.Project.Packages, func(p *project.Package) bool {
+			return s.Project.Workspace.ModuleOf(p.Dir) == module && hasGoGenerate(p)
+		}) {
+			list = append(list, inFolder("go -C %s generate ./...", "go generate ./...", module.Dir))
+		}
+	}
+	return list
+}
+
+func hasGoGenerate(pkg *project.Package) bool {
+	return slices.ContainsFunc(pkg.Files, func(f *project.File) bool {
+		return bytes.Contains(f.Source,
+			[]byte("\n//go:generate "))
+	})
+}
+
+// makeTargets are the commands for the Makefiles beside a go.mod that have the target.
+func (s *documents) makeTargets(target string) []string {
+	rule := regexp.MustCompile(`(?m)^` + target + `\s*:($|[^=])`)
+	var list []string
+	for _, module := range s.Project.Workspace.Modules {
+		if content, err := tree.ReadIfThere(s.Project.Root,
+			path.Join(module.Dir, "Makefile")); err == nil && rule.Match(content) {
+			list = append(list, inFolder("make -C %s "+target, "make "+target, module.Dir))
+		}
+	}
+	return list
+}
+
+func (s *documents) makefileNames(folder, name string) bool {
+	content, err := tree.ReadIfThere(s.Project.Root, path.Join(folder, "Makefile"))
+	return err == nil && bytes.Contains(content, []byte(name))
+}
+
+func (s *documents) changesGeneratedManifests() bool {
+	for _, change := range s.Changes {
+		if bytes.Contains(change.Content, []byte("controller-gen.kubebuilder.io/version:")) {
+			return true
+		}
+	}
+	return false
+}
+
+func inFolder(there, here, folder string) string {
+	if folder == "." {
+		return here
+	}
+	return fmt.Sprintf(there, hint.Quote(folder))
+}

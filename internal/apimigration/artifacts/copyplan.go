@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package artifacts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+)
+
+// Copy is how objects get from an old definition to a new one: a cluster converts between the versions of one
+// definition only. The steps are in their order; each may be run again, and does then what is left of it.
+type Copy struct {
+	Why   string     `yaml:"why"`
+	Steps []CopyStep `yaml:"steps"`
+}
+
+// CopyStep is one of them.
+type CopyStep struct {
+	Do string `yaml:"do"`
+	// Commands are for a shell with kubectl and jq.
+	Commands []string `yaml:"commands,omitempty"`
+	// ByHand is what no command does.
+	ByHand string `yaml:"byHand,omitempty"`
+	// Again says why the step may be run again, or when it is done.
+	Again string `yaml:"again"`
+}
+
+// Text shows the steps for people. Commands are not indented, so that they can be copied.
+func (c *Copy) Text() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "The objects have to be copied: %s\n", c.Why)
+	for i, step := range c.Steps {
+		fmt.Fprintf(&out, "\n%d. %s\n", i+1, step.Do)
+		if step.ByHand != "" {
+			fmt.Fprintf(&out, "   By hand: %s\n", step.ByHand)
+		}
+		for _, command := range step.Commands {
+			out.WriteString("\n" + command + "\n\n")
+		}
+		fmt.Fprintf(&out, "   Again: %s\n", step.Again)
+	}
+	return out.String()
+}
+
+// copying is what a plan of a copy is made of.
+type copying struct {
+	*layout.Layout
+	finalizers []string            // that say the old name
+	created    map[string][]string // files of new definitions, by the name of the old kind
+}
+
+// NewCopy is the plan of the copy; nil where a cluster converts. It takes the finalizers that say the old name, and the
+// files of new definitions as Manifests returns them.
+func NewCopy(l *layout.Layout, finalizers []string, created map[string][]string) *Copy {
+	return (&copying{Layout: l, finalizers: finalizers, created: created}).copyPlan()
+}
+
+// copyPlan is nil where a cluster converts.
+func (s *copying) copyPlan() *Copy {
+	if len(s.Successions) == 0 {
+		return nil
+	}
+	plan := &Copy{Why: fmt.Sprintf("%s is another definition than that of %s. No conversion, and no webhook, leads "+
+		"from one to the other.", s.called(newNames), s.called(oldNames))}
+	plan.Steps = []CopyStep{
+		{
+			Do:       "Keep the old objects outside the cluster.",
+			Commands: s.each("kubectl get OLD -A -o yaml > OLD.backup.yaml"),
+			Again:    "it overwrites the file: not once old objects have been deleted.",
+		},
+		s.install(),
+		{
+			Do: "Begin a time in which nobody changes the old objects.",
+			ByHand: "let the old operator finish what is being deleted: such objects are not copied. Then stop it, " +
+				"such as with kubectl scale --replicas=0 for its Deployment, and what else writes the objects.",
+			Commands: s.each(readOnly),
+			Again: "it changes nothing. To give the whole way up, at any time before old objects are deleted: " +
+				"delete the policies and the copies (kubectl delete NEW --all -A --cascade=orphan), and start the " +
+				"old operator.",
+		},
+		{
+			Do:       "Copy the objects: everything but status, finalizers, and what the cluster sets.",
+			Commands: s.each(copyObjects),
+			Again: "objects that are as they should be do not change. One that somebody else has changed is " +
+				"refused with a conflict, and named.",
+		},
+		s.status(),
+		{
+			Do: "Give what the old objects own the copies as owners.", Commands: s.each(reparent),
+			Again: "it is done when it prints nothing. An object that has changed in between is refused, and found " +
+				"again the next time.",
+			ByHand: "references in other places than metadata.ownerReferences (fields with kind and apiVersion, " +
+				"labels with an uid) are in no list: look for them in the code, and write them.",
+		},
+		{
+			Do: "Start the release of the operator that knows the new definition.",
+			ByHand: "its role needs the new resource and, as long as old objects are there, the old one. Compare the " +
+				"copies with the backup, and let it work for a while: from the next step on there is no way back but " +
+				"the backup.",
+			Again: "it is done when the operator has reconciled every copy.",
+		},
+		s.finalizersStep(),
+		{
+			Do: "Delete the old objects, and nothing that they own.", Commands: s.each(deleteOld),
+			Again: "it deletes what is left. Nothing is deleted while an object has no copy.",
+		},
+		{
+			Do:       "Retire the old definition, in a later release: a rollback to the old operator needs it.",
+			Commands: s.each(retireDefinition),
+			Again: "it deletes nothing while an object is left. With a release that has neither the old type nor " +
+				"its manifest, remove the old names from the code too.",
+		},
+	}
+	for i := range plan.Steps {
+		plan.Steps[i].Again = s.fillIn(plan.Steps[i].Again, s.Successions[0])
+	}
+	return plan
+}
+
+func oldNames(one layout.Succession) crd.Names { return one.Old }
+
+func newNames(one layout.Succession) crd.Names { return one.Successor }
+
+// called lists definitions by their names.
+func (s *copying) called(which func(layout.Succession) crd.Names) string {
+	var names []string
+	for _, one := range s.Successions {
+		names = append(names, which(one).Plural+"."+which(one).Group)
+	}
+	return strings.Join(names, ", ")
+}
+
+// each is a command for each kind.
+func (s *copying) each(template string) []string {
+	commands := make([]string, 0, len(s.Successions))
+	for _, one := range s.Successions {
+		commands = append(commands, s.fillIn(template, one))
+	}
+	return commands
+}
+
+// fillIn writes names into a command. OLD and NEW are what kubectl calls the resources.
+func (s *copying) fillIn(template string, one layout.Succession) string {
+	key := `"/" + .name`
+	if one.Namespaced {
+		key = `$child.metadata.namespace + "/" + .name`
+	}
+	return strings.NewReplacer(
+		"OLDVERSION", s.Old.Version, "OLDGROUP", one.Old.Group, "OLDPLURAL", one.Old.Plural, "OLDKIND", one.Old.Kind,
+		"NEWAPI", s.Group+"/"+s.Version, "NEWKIND", one.Successor.Kind, "KEY", key, "STATUS",
+		map[bool]string{true: "del(.status) | "}[one.HasStatus],
+		"OLD", strings.Join([]string{one.Old.Plural, s.Old.Version, one.Old.Group}, "."), "NEW",
+		strings.Join([]string{one.Successor.Plural, s.Version, one.Successor.Group}, "."),
+	).Replace(template)
+}
+
+func (s *copying) install() CopyStep {
+	step := CopyStep{Do: "Install the new definition.", Again: "it changes nothing."}
+	for _, one := range s.Successions {
+		name := one.Successor.Plural + "." + one.Successor.Group
+		if len(s.created[one.Old.Kind]) == 0 {
+			step.ByHand = "its manifest is in another repository: write it after the old one, and apply it."
+		} else {
+			step.Commands = append(step.Commands, "kubectl apply -f "+s.created[one.Old.Kind][0])
+		}
+		step.Commands = append(step.Commands, "kubectl wait --for=condition=Established --timeout=1m crd/"+name)
+	}
+	return step
+}
+
+func (s *copying) status() CopyStep {
+	step := CopyStep{Do: "Copy the status.", Again: "it writes the same again."}
+	for _, one := range s.Successions {
+		if one.HasStatus {
+			step.Commands = append(step.Commands, s.fillIn(copyStatus, one))
+		}
+	}
+	if len(step.Commands) == 0 {
+		step.Do, step.Again = "Copy the status: no kind has a status subresource, so that the copies have it already.",
+			"there is nothing to do."
+	}
+	return step
+}
+
+func (s *copying) finalizersStep() CopyStep {
+	step := CopyStep{
+		Do: "Take the old operator's finalizers off the old objects: nobody else does, and they would hold the " +
+			"deletion up.",
+		Again: "it is done when it prints nothing.",
+		ByHand: "no finalizer was found in the code. If old objects carry one of the operator's own, remove it with " +
+			"kubectl patch; leave those of others.",
+	}
+	if len(s.finalizers) == 0 {
+		return step
+	}
+	slices.Sort(s.finalizers)
+	quoted := make([]string, 0, len(s.finalizers))
+	for _, finalizer := range s.finalizers {
+		quoted = append(quoted, fmt.Sprintf("%q", finalizer))
+	}
+	step.ByHand = "the list is what was found in the code: compare it with what the objects carry, and leave the " +
+		"finalizers of others."
+	step.Commands = s.each(strings.ReplaceAll(removeFinalizers, "FINALIZERS", strings.Join(quoted, ", ")))
+	return step
+}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package artifacts changes what a project has besides Go code, as a layout says: manifests, kustomizations and PROJECT.
+// It also writes down what is left to commands: generators, and the plan by which objects are copied to a new
+// definition. It changes nothing in a cluster, and claims no conversion from one CustomResourceDefinition to another.
+package artifacts
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/crd"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+)
+
+// documents is what the steps have in common: the layout that they follow, and the result that they fill.
+type documents struct {
+	*layout.Layout
+	changeset.Result
+	created map[string][]string // files of new definitions, by the name of the old kind
+}
+
+func begin(l *layout.Layout, before changeset.Set) *documents {
+	return &documents{Layout: l, Result: changeset.After(before), created: map[string][]string{}}
+}
+
+// Manifests gives the kinds' manifests the new version, or creates manifests of new definitions. It also returns the
+// files of new definitions, by the name of the old kind.
+func Manifests(ctx context.Context, l *layout.Layout, before changeset.Set) (
+	result changeset.Result, created map[string][]string, err error,
+) {
+	s := begin(l, before)
+	err = s.editManifests(ctx)
+	return s.Result, s.created, err
+}
+
+// editManifests gives every definition of a kind that moves the new version, as a copy of the old one. Definitions of
+// other kinds, and other documents of the same file, keep every byte. Where the group or the name is another, there is
+// a definition of its own instead.
+func (s *documents) editManifests(ctx context.Context) error {
+	if s.Request.WithoutCRDs {
+		return nil
+	}
+	if len(s.Successions) > 0 {
+		return s.createDefinitions(ctx)
+	}
+	manifests, err := s.Project.Manifests()
+	if err != nil {
+		return err
+	}
+	var change crd.Change
+	folder := changeset.Folder{Folder: tree.Folder(s.Project.Root), Changes: s.Soon(),
+		Tracked: git.Tracked(ctx, s.Project.Root)}
+	files := make([]string, 0, len(manifests))
+	for _, manifest := range manifests {
+		files = append(files, manifest.File)
+	}
+	ignored := git.Ignored(ctx, s.Project.Root, files)
+	for i, manifest := range manifests {
+		if !s.isOfMovingKind(manifest.Group, manifest.Kind) ||
+			slices.ContainsFunc(manifests[:i], func(m project.Manifest) bool {
+				return m.File == manifest.File && s.isOfMovingKind(m.Group, m.Kind) // all of a file at once
+			}) {
+			continue
+		}
+		if ignored[manifest.File] {
+			s.Note(manifest.File, "git ignores it, so that it is left alone: what has made it has to make it again")
+			continue
+		}
+		if err := s.upgradeManifest(ctx, &change, folder, manifest.File); err != nil {
+			return err
+		}
+	}
+	if err := s.reportUnread(folder, manifests); err != nil {
+		return err
+	}
+	err = change.Finish(folder)
+	if clash := (*crd.ClashError)(nil); errors.As(err, &clash) {
+		s.Block(clash.Old, "%v: use --crd-name keep", clash)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.takeManifests(&change)
+	return nil
+}
+
+// isOfMovingKind reports whether a definition is one of those that get the new version.
+func (s *documents) isOfMovingKind(group, kind string) bool {
+	return group == s.Old.Group && slices.Contains(s.Request.Kinds, kind)
+}
+
+func (s *documents) upgradeManifest(ctx context.Context, change *crd.Change, folder changeset.Folder, file string) error {
+	text, _, err := folder.Read(file)
+	if err != nil {
+		return err
+	}
+	err = change.Upgrade(ctx, file, text, crd.Naming(s.Request.CRDName), crd.Options{
+		Only: s.isOfMovingKind, AddVersion: s.Version, CopyOf: s.Old.Version,
+		KeepStorage: s.Request.Storage == request.StorageOld,
+	})
+	if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
+		for _, problem := range refused.Problems {
+			s.Block(file, "the API server would not take the definition: %s", problem)
+		}
+		return nil
+	}
+	if err != nil {
+		s.Block(file, "%v", err)
+	}
+	if strings.Contains(text, "controller-gen.kubebuilder.io/version") {
+		s.Note(file, "controller-gen has written it: its next run may order and describe the versions in another way")
+	}
+	return nil
+}
+
+// reportUnread finds definitions of kinds that move in what is no YAML: templates, documents, code of other languages.
+func (s *documents) reportUnread(folder changeset.Folder, manifests []project.Manifest) error {
+	paths, err := folder.Paths()
+	if err != nil {
+		return err
+	}
+	definition := regexp.MustCompile(`\bkind["']?: *["']?` + crd.Kind + `\b`)
+	named := regexp.MustCompile(`(?m)^\s+["']?kind["']?: *["']?(` + strings.Join(s.Request.Kinds, "|") + `)["']?,?\s*$`)
+	for _, path := range paths {
+		text, isText, err := folder.Read(path)
+		if err != nil {
+			return err
+		}
+		if !isText || strings.HasPrefix(text, project.StageMark) || !definition.MatchString(text) ||
+			slices.ContainsFunc(manifests, func(m project.Manifest) bool { return m.File == path }) {
+			continue
+		}
+		if kind := named.FindStringSubmatch(text); kind != nil {
+			s.Note(path, "has a definition of %s, but is no YAML: give it %s by hand", kind[1], s.Version)
+		}
+	}
+	return nil
+}
+
+// takeManifests records the changes.
+func (s *documents) takeManifests(from *crd.Change) {
+	for _, note := range from.Notes {
+		s.Note(note.Place, "%s", note.Text)
+	}
+	for _, file := range from.Files {
+		why := "lists the new version"
+		if file.Refers {
+			why = "names a manifest that is called otherwise now"
+		}
+		if file.NewPath != file.OldPath {
+			s.Changes[file.OldPath] = &changeset.Change{Why: "is called " + file.NewPath + " now"}
+		}
+		if known := s.Known(file.NewPath); known != nil {
+			why = known.Why
+		}
+		s.Changes[file.NewPath] = &changeset.Change{Content: []byte(file.After), Why: why, WithManifests: file.Refers}
+	}
+}

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package finding holds what a person should look at: findings, and blockers, with which nothing is applied.
+package finding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Finding is something that a person should look at.
+type Finding struct {
+	// Where is a file, with a line where one is known; empty for what has no file.
+	Where string `yaml:"place"`
+	Text  string `yaml:"text"`
+}
+
+// String is the finding for a person.
+func (f Finding) String() string { return strings.TrimPrefix(f.Where+": "+f.Text, ": ") }
+
+// Report collects findings.
+type Report struct {
+	Findings []Finding
+	// Blockers are findings with which nothing may be applied.
+	Blockers []Finding
+}
+
+// Note adds a finding.
+func (r *Report) Note(where, format string, args ...any) {
+	r.Findings = append(r.Findings, Finding{where, fmt.Sprintf(format, args...)})
+}
+
+// Block adds a blocker.
+func (r *Report) Block(where, format string, args ...any) {
+	r.Blockers = append(r.Blockers, Finding{where, fmt.Sprintf(format, args...)})
+}
+
+// Add adds all that another report has.
+func (r *Report) Add(other Report) {
+	r.Findings = append(r.Findings, other.Findings...)
+	r.Blockers = append(r.Blockers, other.Blockers...)
+}
+
+// Distinct sorts findings and drops repetitions. An empty list is not nil: a plan is the same when it is read again.
+func Distinct(list []Finding) []Finding {
+	sorted := append([]Finding{}, list...)
+	slices.SortFunc(sorted, func(a, b Finding) int { return strings.Compare(a.Where+a.Text, b.Where+b.Text) })
+	return slices.Compact(sorted)
+}

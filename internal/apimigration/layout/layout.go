@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package layout decides, for a migration, in which package each name of the old version's package lives afterwards and
+// under which name, as seen from each package that uses it: the old version's, the new one's, the shared ones, and
+// importers. What is left of a kind that moves sees other names than the rest of the old version.
+//
+// It is pure: it reads the sources and changes nothing. Every other part of a migration asks it and adds nothing to it.
+package layout
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+// Layout is the decision. It does not change any more once Decide has returned it.
+type Layout struct {
+	Request request.Request
+	Project *project.Project
+	// Old is the version that the kinds are in; Group and Version are those of the new one.
+	Old            *project.Version
+	Group, Version string
+	Graph          *split.Graph
+	// Legacy: markers +k8s:deepcopy-gen ask for DeepCopy methods.
+	Legacy bool
+	// Renaming is nil if kinds keep their names.
+	Renaming *Renaming
+	// Successions is empty if a cluster converts between the versions.
+	Successions []Succession
+
+	dirs    map[Home]string // relative to the root
+	placed  map[*split.Declaration]split.Placement
+	renamed map[*split.Declaration]string // unexported declarations that become exported
+	copies  map[string]string             // names of the old package → those of their copies, where they differ
+	kept    map[*split.Declaration]bool   // unexported declarations that move and that the old version needs too
+	bound   map[*split.Declaration]bool   // declarations that move and mean something else in each version
+	hidden  map[*split.Declaration]bool   // unexported declarations that are shared, but only the new version needs
+}
+
+// decision is a layout being decided.
+type decision struct {
+	*Layout
+	finding.Report
+}
+
+// Decide decides where everything goes. Blockers are in the report; an error is what cannot be decided at all.
+func Decide(p *project.Project, old *project.Version, asked request.Request) (*Layout, finding.Report, error) {
+	d, err := begin(p, old, asked)
+	if err != nil {
+		return nil, finding.Report{}, err
+	}
+	d.bindToVersion()
+	d.keepUnexported()
+	d.hideUnexported()
+	d.exportNames()
+	d.nameCopies()
+	d.checkBorders()
+	return d.Layout, d.Report, nil
+}
+
+// begin decides where each declaration goes, but not yet for whom.
+func begin(p *project.Project, old *project.Version, asked request.Request) (*decision, error) {
+	group, version, _ := strings.Cut(asked.To, "/")
+	dirs, err := folders(p, old, asked)
+	if err != nil {
+		return nil, err
+	}
+	d := &decision{Layout: &Layout{
+		Request: asked, Project: p, Old: old, Group: group, Version: version, Graph: split.NewGraph(old.Package),
+		Renaming: renamingOf(asked, old), dirs: dirs,
+		placed: map[*split.Declaration]split.Placement{}, renamed: map[*split.Declaration]string{},
+		copies: map[string]string{}, kept: map[*split.Declaration]bool{}, bound: map[*split.Declaration]bool{},
+		hidden: map[*split.Declaration]bool{},
+	}}
+	if err := d.checkDeclared(); err != nil {
+		return nil, err
+	}
+	if err := d.nameSuccessors(); err != nil {
+		return nil, err
+	}
+	for _, file := range old.Package.Files {
+		d.Legacy = d.Legacy || !file.Generated && bytes.Contains(file.Source, []byte("+k8s:deepcopy-gen"))
+	}
+	return d, d.placeAll()
+}
+
+// PlacementOf is where a declaration goes, and why.
+func (l *Layout) PlacementOf(d *split.Declaration) split.Placement { return l.placed[d] }
+
+// DestinationOf is where a declaration goes.
+func (l *Layout) DestinationOf(d *split.Declaration) split.Destination {
+	return l.placed[d].Destination
+}
+
+// Dir is the folder of a package, relative to the root.
+func (l *Layout) Dir(h Home) string { return l.dirs[h] }
+
+// Dirs are the folders of all packages of the migration.
+func (l *Layout) Dirs() []string { return slices.Sorted(maps.Values(l.dirs)) }
+
+// Renamed are the unexported declarations that become exported, with their new names.
+func (l *Layout) Renamed() map[*split.Declaration]string { return maps.Clone(l.renamed) }
+
+// CopyOf is the name of the copy of what has a name in the old package; empty if it is the same.
+func (l *Layout) CopyOf(name string) string { return l.copies[name] }
+
+// Copies are all names that CopyOf knows.
+func (l *Layout) Copies() map[string]string { return maps.Clone(l.copies) }
+
+// checkDeclared refuses kinds whose code people do not write.
+func (l *Layout) checkDeclared() error {
+	for _, name := range l.Request.Kinds {
+		if kind, _ := l.Old.Kind(name); !slices.ContainsFunc(l.Graph.Declarations, func(d *split.Declaration) bool { return d.What == "type" && d.Name == name }) {
+			return hint.Errorf(request.TryInspect, "%s is declared in %s, which is generated: its generator has to make "+
+				"the new version", name, kind.File)
+		}
+	}
+	return nil
+}
+
+// placeAll decides where each declaration goes.
+func (d *decision) placeAll() error {
+	input := split.Input{Graph: d.Graph, Assign: d.Request.Assign}
+	if d.Request.Shared == request.SharedNewest { // where every version can use it
+		input.Idle = split.Shared
+	}
+	if d.InPlace() {
+		input.NamedAfter = d.Renaming.Names
+	}
+	for _, kind := range d.Old.Kinds {
+		if slices.Contains(d.Request.Kinds, kind.Name) {
+			input.Moving = append(input.Moving, kind)
+		} else {
+			input.Staying = append(input.Staying, kind)
+		}
+	}
+	for _, pkg := range d.Project.Packages {
+		for _, file := range pkg.Files {
+			if pkg != d.Old.Package && source.ImportSpec(file.Syntax, d.Old.Package.Path) != nil {
+				used := map[*split.Declaration]bool{}
+				for ident, object := range file.Info.Uses {
+					if owner := d.Graph.Owner(object); owner != nil && d.InFile(file, ident) {
+						used[owner] = true
+					}
+				}
+				input.Users = append(input.Users, used)
+			}
+		}
+	}
+	placements, err := input.Decide()
+	if err != nil {
+		return hint.Errorf(request.TryInspect, "%s", err.Error())
+	}
+	for _, placement := range placements {
+		d.placed[placement.Declaration] = placement
+		if placement.Guess {
+			what := map[split.Destination]string{split.Stay: "stays", split.Shared: "is shared"}[placement.Destination]
+			d.Note(d.Project.Place(placement.Pos()), "%s %s, as a guess: %s", placement.Name, what, placement.Reason)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,293 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mention
+
+import (
+	"bytes"
+	"context"
+	"go/ast"
+	"go/token"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+)
+
+// What a text says of the old version. Nothing of it is changed: only a person knows whether it means the objects of
+// today, or those of tomorrow.
+const (
+	mentionVersion = "names %s"
+	mentionLiteral = "has %s in a string, which no compiler checks"
+	mentionGVK     = "builds a group, version and kind or resource of %s by hand: it does not match requests and " +
+		"objects of the new version"
+	mentionMaybe   = "may build a group, version and kind or resource of %s, which no compiler tells"
+	mentionWebhook = "is about a webhook of %s: the new version needs a path and an entry of its own"
+	mentionOwned   = "owns kinds that move in %s only: list the new version in the ClusterServiceVersion, too"
+)
+
+// byHand is what is said of code that names the version in the fields of a struct.
+var byHand = map[builds]string{buildsIt: mentionGVK, buildsMaybe: mentionMaybe}
+
+// textNames are the files besides Go that are read for mentions.
+var textNames = []string{".yaml", ".yml", ".json", ".md", ".adoc", ".rst", ".txt", ".sh", ".bash", ".tpl", ".mk",
+	"Makefile", "Dockerfile"}
+
+// sightings are lines, by file and by what they say.
+type sightings map[string]map[string][]int
+
+func (s sightings) add(file, what string, line int) {
+	if s[file] == nil {
+		s[file] = map[string][]int{}
+	}
+	s[file][what] = append(s[file][what], line)
+}
+
+// Mentions reports where the old version is named outside of what the compiler sees: one finding for each file and
+// manner.
+func (s *Reader) Mentions(ctx context.Context) ([]finding.Finding, error) {
+	seen := sightings{}
+	for _, pkg := range s.Project.Packages {
+		for _, file := range pkg.Files {
+			if !file.Generated {
+				s.mentionsInGo(file, seen)
+			}
+		}
+	}
+	folder := changeset.Folder{Folder: tree.Folder(s.Project.Root), Tracked: git.Tracked(ctx, s.Project.Root)}
+	paths, err := folder.Paths()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range paths {
+		base := path.Base(name)
+		if !slices.Contains(textNames, path.Ext(base)) && !slices.Contains(textNames, base) {
+			continue
+		}
+		text, isText, err := folder.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		if isText {
+			s.mentionsInText(name, text, seen)
+		}
+	}
+	return s.report(seen), nil
+}
+
+// report makes one finding for each file and manner; one for each folder, where too many files say the same.
+func (s *Reader) report(seen sightings) []finding.Finding {
+	var found finding.Report
+	const most = 20
+	files := map[string][]string{} // by what they say
+	for _, file := range slices.Sorted(maps.Keys(seen)) {
+		for what := range seen[file] {
+			files[what] = append(files[what], file)
+		}
+	}
+	for what, all := range files {
+		slices.SortStableFunc(all, func(a, b string) int { return strings.Compare(path.Dir(a), path.Dir(b)) })
+		for i, file := range all {
+			alike := 0 // files beside this one
+			if len(all) > most {
+				if i > 0 && path.Dir(all[i-1]) == path.Dir(file) {
+					continue // the first of the folder stands for it
+				}
+				for _, other := range all[i+1:] {
+					if path.Dir(other) != path.Dir(file) {
+						break
+					}
+					alike++
+				}
+			}
+			lines := seen[file][what]
+			slices.Sort(lines)
+			lines = slices.Compact(lines)
+			text := others(lines)
+			if alike > 0 {
+				text += "; so do " + strconv.Itoa(alike) + " more files of its folder"
+			}
+			found.Note(file+":"+strconv.Itoa(lines[0]), what+"%s", s.Old.Name(), text)
+		}
+	}
+	return found.Findings
+}
+
+// others names the lines after the first, at most four of them.
+func others(lines []int) string {
+	const most = 4
+	if len(lines) == 1 {
+		return ""
+	}
+	var shown []string
+	for _, line := range lines[1:min(len(lines), most+1)] {
+		shown = append(shown, strconv.Itoa(line))
+	}
+	text := "; so do the lines " + strings.Join(shown, ", ")
+	if more := len(lines) - 1 - most; more > 0 {
+		text += " and " + strconv.Itoa(more) + " more"
+	}
+	return text
+}
+
+// mentionsInGo looks into strings, composite literals and markers.
+func (s *Reader) mentionsInGo(file *project.File, seen sightings) {
+	version, webhook := s.versionPattern(), s.webhookPattern()
+	for _, group := range file.Syntax.Comments {
+		for _, comment := range group.List {
+			if source.IsMarker(comment.Text) && webhook.MatchString(comment.Text) {
+				seen.add(file.Path, mentionWebhook, s.Line(comment.Pos()))
+			}
+		}
+	}
+	var within *ast.CompositeLit     // whose strings have been taken together
+	tags := map[*ast.BasicLit]bool{} // of fields; they name no version
+	ast.Inspect(file.Syntax, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.Field:
+			tags[node.Tag] = true
+		case *ast.CompositeLit:
+			if how := s.buildsOld(file, node); how != buildsOther && !s.isAnchor(node.Pos()) {
+				within = node
+				seen.add(file.Path, byHand[how], s.Line(node.Pos()))
+			}
+		case *ast.CallExpr:
+			if how := s.completesOld(file, node); how != buildsOther && !s.isAnchor(node.Pos()) {
+				seen.add(file.Path, byHand[how], s.Line(node.Pos()))
+			}
+		case *ast.BinaryExpr:
+			// A text that constants are put together to.
+			if value, ok := known(file, node); ok && version.MatchString(value) && !s.isAnchor(node.Pos()) &&
+				s.isAboutMoved(strings.Split(value, "\n"), 0) {
+				seen.add(file.Path, mentionLiteral, s.Line(node.Pos()))
+			}
+		case *ast.BasicLit:
+			if tags[node] {
+				return true
+			}
+			value, err := strconv.Unquote(node.Value)
+			inside := within != nil && within.Pos() <= node.Pos() && node.End() <= within.End()
+			if err != nil || node.Kind != token.STRING || inside || s.isAnchor(node.Pos()) {
+				return true
+			}
+			switch {
+			case webhook.MatchString(value):
+				seen.add(file.Path, mentionWebhook, s.Line(node.Pos()))
+			case version.MatchString(value):
+				for i, line := range strings.Split(value, "\n") {
+					if version.MatchString(line) && s.isAboutMoved(strings.Split(value, "\n"), i) {
+						seen.add(file.Path, mentionLiteral, s.Line(node.Pos())+i)
+					}
+				}
+			}
+		}
+		return true
+	})
+}
+
+// isAnchor reports whether a position lies in what the old version says of itself.
+func (s *Reader) isAnchor(pos token.Pos) bool {
+	d := s.DeclarationAt(pos)
+	return d != nil && d.Anchor
+}
+
+// versionPattern finds group/version, but neither another group that ends alike nor another version that begins alike.
+func (s *Reader) versionPattern() *regexp.Regexp {
+	return regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(s.Old.Name()) + `($|\W)`)
+}
+
+// webhookPattern finds the paths that kubebuilder gives webhooks of the kinds that move.
+func (s *Reader) webhookPattern() *regexp.Regexp {
+	kinds := make([]string, 0, len(s.Request.Kinds))
+	for _, kind := range s.Request.Kinds {
+		kinds = append(kinds, regexp.QuoteMeta(strings.ToLower(kind)))
+	}
+	return regexp.MustCompile(`/(mutate|validate)-` +
+		regexp.QuoteMeta(strings.ReplaceAll(s.Old.Group, ".", "-")+"-"+s.Old.Version) + `-(` +
+		strings.Join(kinds, "|") + `)\b`)
+}
+
+var kindLine = regexp.MustCompile(`^\W*kind"?:\s*"?(\w+)`)
+
+// isAboutMoved reports whether a line with the version stands beside a kind that moves, or beside none.
+func (s *Reader) isAboutMoved(lines []string, i int) bool {
+	for _, distance := range []int{0, 1, -1, 2, -2, 3, -3} {
+		at := i + distance
+		if at < 0 || at >= len(lines) || distance < 0 && strings.HasPrefix(lines[at], "---") {
+			continue
+		}
+		if found := kindLine.FindStringSubmatch(strings.TrimSpace(lines[at])); found != nil {
+			return s.Moves(found[1])
+		}
+	}
+	return true
+}
+
+// mentionsInText looks into manifests, samples, documents and scripts.
+func (s *Reader) mentionsInText(file, text string, seen sightings) {
+	version, webhook := s.versionPattern(), s.webhookPattern()
+	if strings.Contains(text, "kind: ClusterServiceVersion") {
+		s.mentionsInBundle(file, text, seen)
+	}
+	if !version.MatchString(text) && !webhook.MatchString(text) {
+		return
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		switch {
+		case webhook.MatchString(line):
+			seen.add(file, mentionWebhook, i+1)
+		case version.MatchString(line) && s.isAboutMoved(lines, i):
+			seen.add(file, mentionVersion, i+1)
+		}
+	}
+}
+
+// mentionsInBundle looks for the kinds that a ClusterServiceVersion owns. Its version stands apart from its group, so
+// that no pattern finds it.
+func (s *Reader) mentionsInBundle(file, text string, seen sightings) {
+	decoder := yaml.NewDecoder(bytes.NewReader([]byte(text)))
+	for {
+		var document struct {
+			Kind string `yaml:"kind"`
+			Spec struct {
+				Definitions struct {
+					Owned []yaml.Node `yaml:"owned"`
+				} `yaml:"customresourcedefinitions"`
+			} `yaml:"spec"`
+		}
+		if decoder.Decode(&document) != nil {
+			return // the end, or no YAML
+		}
+		var old []int
+		known := false
+		for _, node := range document.Spec.Definitions.Owned {
+			var owned struct{ Name, Kind, Version string }
+			if node.Decode(&owned) != nil || !s.Moves(owned.Kind) || !strings.HasSuffix(owned.Name, "."+s.Old.Group) {
+				continue
+			}
+			if owned.Version == s.Old.Version {
+				old = append(old, node.Line)
+			}
+			known = known || owned.Version == s.Version
+		}
+		for _, line := range old {
+			if !known {
+				seen.add(file, mentionOwned, line)
+			}
+		}
+	}
+}

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"path"
+	"slices"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/artifacts"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/mention"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/rewrite"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/transaction"
+)
+
+// Outcome is a plan with the contents that its edits stand for. A nil content is a file that is not there.
+type Outcome struct {
+	Plan          *Plan
+	Root          string
+	Before, After map[string][]byte
+	steps         map[string]stepKind // by file
+}
+
+// gathered is what a plan is made from.
+type gathered struct {
+	project *project.Project
+	old     *project.Version
+	request request.Request // with defaults
+}
+
+// edits is what becomes of the tree.
+type edits struct {
+	changeset.Result
+	finalizers []string            // that say the old name
+	created    map[string][]string // files of new definitions, by the name of the old kind
+}
+
+// Make plans a request for the project in dir. It writes nothing there.
+func Make(ctx context.Context, dir string, asked request.Request) (*Outcome, error) {
+	from, err := gather(ctx, dir, asked)
+	if err != nil {
+		return nil, err
+	}
+	l, report, err := decide(from)
+	if err != nil {
+		return nil, err
+	}
+	edits, err := edit(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	edits.Report.Add(report)
+	if len(edits.Blockers) == 0 {
+		if err := try(ctx, l, edits); err != nil {
+			return nil, err
+		}
+	}
+	outcome := &Outcome{Plan: newPlan(l, edits), Root: l.Project.Root, Before: map[string][]byte{},
+		After: map[string][]byte{}, steps: map[string]stepKind{}}
+	if err := outcome.fill(l, edits.Changes); err != nil {
+		return nil, err
+	}
+	outcome.Plan.Tree = outcome.treeHash(l.Project)
+	return outcome, nil
+}
+
+// gather reads the project and refuses a request that cannot be meant for it.
+func gather(ctx context.Context, dir string, asked request.Request) (*gathered, error) {
+	from := &gathered{request: asked.WithDefaults()}
+	workspace, err := project.Find(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := transaction.CheckFinished(workspace.Root); err != nil {
+		return nil, err
+	}
+	if from.project, err = project.LoadWorkspace(ctx, workspace); err != nil {
+		return nil, err
+	}
+	if from.old, err = from.request.Check(from.project); err != nil {
+		return nil, err
+	}
+	return from, checkComments(from.project, from.old)
+}
+
+// decide chooses where everything goes.
+func decide(from *gathered) (*layout.Layout, finding.Report, error) {
+	return layout.Decide(from.project, from.old, from.request)
+}
+
+// edit computes what becomes of each file, step by step.
+func edit(ctx context.Context, l *layout.Layout) (*edits, error) {
+	all := &edits{Result: changeset.After(nil)}
+	add := func(one changeset.Result, err error) error {
+		all.Changes.Add(one.Changes)
+		all.Report.Add(one.Report)
+		return err
+	}
+	created, whole, err := rewrite.Create(l)
+	if err := add(created, err); err != nil {
+		return nil, err
+	}
+	uses := mention.NewReader(l)
+	for _, step := range []func(*layout.Layout, changeset.Set) (changeset.Result, error){
+		func(l *layout.Layout, before changeset.Set) (changeset.Result, error) {
+			return rewrite.Old(l, before, whole)
+		},
+		rewrite.Tests,
+		func(l *layout.Layout, before changeset.Set) (changeset.Result, error) {
+			return rewrite.Importers(l, before, uses)
+		},
+		rewrite.OtherVersions, rewrite.GroupFile, rewrite.Markers, artifacts.ProjectFile,
+		func(l *layout.Layout, before changeset.Set) (result changeset.Result, err error) {
+			result, all.created, err = artifacts.Manifests(ctx, l, before)
+			return result, err
+		},
+		rewrite.Removal,
+	} {
+		if err := add(step(l, all.Changes)); err != nil {
+			return nil, err
+		}
+	}
+	checkUnread(l, all)
+	if err := mentions(ctx, uses, all); err != nil {
+		return nil, err
+	}
+	checkLinks(l, all)
+	return all, nil
+}
+
+// mentions reports what names the old version and is not changed.
+func mentions(ctx context.Context, uses *mention.Reader, all *edits) error {
+	found, err := uses.Mentions(ctx)
+	if err != nil {
+		return err
+	}
+	strings, finalizers := uses.Strings()
+	all.finalizers = finalizers
+	all.Findings = slices.Concat(all.Findings, uses.UsesInOldPackage(), found, strings)
+	return nil
+}
+
+// checkComments refuses files that cannot be edited, since their comments are not where they seem to be.
+func checkComments(p *project.Project, old *project.Version) error {
+	for _, pkg := range p.Packages {
+		for _, file := range pkg.Files {
+			if concerned := pkg == old.Package || source.ImportSpec(file.Syntax, old.Package.Path) != nil; concerned &&
+				!file.Generated && source.ShiftsComments(file.Source, file.Syntax) {
+				return hint.Errorf("dos2unix "+hint.Quote(file.Path),
+					"%s has line ends of Windows in a comment /* … */, which cannot be edited: give it line ends of Unix", file.Path)
+			}
+		}
+	}
+	return nil
+}
+
+// checkUnread reports what could not be read with types, and packages that are there already.
+func checkUnread(l *layout.Layout, all *edits) {
+	for _, file := range l.Project.Ignored {
+		all.Note(file, "kept out by build constraints, or written for cgo: not looked at")
+	}
+	for _, dir := range l.Dirs() {
+		if dir == l.Dir(layout.OldPackage) {
+			continue
+		}
+		if i := slices.IndexFunc(l.Project.Packages, func(p *project.Package) bool { return p.Dir == dir }); i >= 0 &&
+			all.creates(dir) {
+			all.Block(dir, "the package exists already")
+		}
+	}
+}
+
+func (e *edits) creates(dir string) bool {
+	for file := range e.Changes {
+		if path.Dir(file) == dir {
+			return true
+		}
+	}
+	return false
+}

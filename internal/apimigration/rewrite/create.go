@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rewrite
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+)
+
+// creation is the step that creates packages.
+type creation struct {
+	*editing
+	whole map[*project.File]bool
+}
+
+// Create writes the new version and the shared packages, file by file after the old version's own. It also returns the
+// files whose code all goes into one package that is created.
+func Create(l *layout.Layout) (changeset.Result, map[*project.File]bool, error) {
+	s := &creation{editing: begin(l, nil), whole: map[*project.File]bool{}}
+	err := s.createPackages()
+	return s.Result, s.whole, err
+}
+
+// createPackages writes the new version and the shared packages, file by file after the old version's own.
+func (s *creation) createPackages() error {
+	s.blockEmbedded()
+	for _, file := range s.Old.Package.Files {
+		if file.Test || file.Generated && !file.Registers() {
+			continue
+		}
+		for _, to := range []layout.Home{layout.NewPackage, layout.SharedPackage, layout.InternalPackage} {
+			if err := s.createFile(file, to); err != nil {
+				return err
+			}
+		}
+	}
+	for _, to := range []layout.Home{layout.SharedPackage, layout.InternalPackage} {
+		s.createDoc(to)
+	}
+	return nil
+}
+
+// blockEmbedded finds what would leave the folder of the files that it embeds.
+func (s *creation) blockEmbedded() {
+	for _, d := range s.Graph.Declarations {
+		part := d.Parts[0]
+		leaves := s.GoesTo(d, layout.NewPackage) || s.GoesTo(d, layout.SharedPackage) || s.GoesTo(d, layout.InternalPackage)
+		for _, node := range append([]ast.Node{part.Decl}, part.Nodes()...) {
+			doc := source.DocOf(node)
+			if leaves && d.What == "var" && doc != nil &&
+				slices.ContainsFunc(doc.List, func(c *ast.Comment) bool {
+					return strings.HasPrefix(c.Text,
+						"//go:embed")
+				}) {
+				s.Block(s.Project.Place(d.Pos()), "%s embeds files, which the new folder has none of: move it to a "+
+					"package of its own first", d.Name)
+			}
+		}
+	}
+}
+
+func (s *creation) createFile(from *project.File, to layout.Home) error {
+	q := s.qualifiersOf(s.Old.Package.Types, from, "")
+	edits := slices.Concat(s.definitions(from), s.references(from, to, q))
+	if to == layout.NewPackage {
+		edits = slices.Concat(s.copyEdits(from), edits, s.Unregistered(from, layout.NewPackage), s.versionLiterals(from),
+			s.storageEdits(from, layout.NewPackage))
+	}
+	body := s.extract(from, to, edits)
+	isDoc := from.Syntax.Doc != nil && (source.HasMarker(from.Syntax.Doc) ||
+		strings.HasPrefix(from.Syntax.Doc.Text(), "Package "))
+	if body == "" && (to != layout.NewPackage || !isDoc || s.InPlace()) {
+		return nil
+	}
+	text := []byte(s.header(from, to) + "\n\n" + body)
+	mentioned, err := source.SelectorsIn(text)
+	if err != nil {
+		return err
+	}
+	var needed []source.Import
+	for _, one := range q.imports() {
+		if mentioned[one.Name] {
+			needed = append(needed, one)
+		}
+	}
+	needed = append(needed, importsOf(from, mentioned)...)
+	content, err := source.Format(nil, []byte(s.header(from, to)+"\n"+source.ImportBlock(needed)+"\n"+body))
+	if err != nil {
+		return err
+	}
+	why := map[layout.Home]string{layout.NewPackage: "what moves from ", layout.SharedPackage: "what versions share from ",
+		layout.InternalPackage: "what only packages of the group need from "}[to]
+	name := s.FileOf(from, to)
+	if existing, err := tree.ReadIfThere(s.Project.Root, name); err != nil {
+		return err
+	} else if existing != nil {
+		s.Block(name, "what is copied from %s would go here, but the file exists already", from.Path)
+	}
+	if s.Changes[name] != nil {
+		s.Block(from.Path, "two files of the old version would be %s: rename one of them first", name)
+	}
+	s.Changes[name] = &changeset.Change{Content: content, Why: why + from.Path}
+	return nil
+}
+
+// createDoc writes the package comment of a shared package: with the markers that the group's versions carry, since
+// its types are parts of their schemas. The internal package needs one only if it holds types.
+func (s *creation) createDoc(to layout.Home) {
+	holds := countTrue(s.Graph.Declarations,
+		func(d *split.Declaration) bool {
+			return s.GoesTo(d, to) && (to == layout.SharedPackage || d.What == "type")
+		})
+	if holds == 0 {
+		return
+	}
+	licence := ""
+	for _, file := range s.Old.Package.Files {
+		comments := slices.DeleteFunc(slices.Clone(file.Syntax.Comments), source.IsConstraint)
+		if len(comments) > 0 && !file.Test && !file.Generated && licence == "" {
+			if first := comments[0]; first.End() < file.Syntax.Package &&
+				first != file.Syntax.Doc && !source.HasMarker(first) {
+				licence = string(file.Source[s.Project.Offset(first.Pos()):s.Project.Offset(first.End())]) + "\n\n"
+			}
+		}
+	}
+	marker := "// +kubebuilder:object:generate=true"
+	if s.Legacy {
+		marker = "// +k8s:deepcopy-gen=package,register"
+	}
+	parent := s.FolderName(layout.NewPackage)
+	if s.Group != s.Old.Group {
+		parent = s.GroupWord() + " and " + parent
+	}
+	text := licence + marker + "\n\n// Package " + path.Base(s.Dir(to)) +
+		" contains types and functions used by API definitions in the\n// " + parent + " package\n"
+	if s.Legacy && s.Group == s.Old.Group {
+		text += "// +groupName=" + s.Group + "\n"
+	}
+	name := s.Dir(to) + "/doc.go"
+	if s.Changes[name] != nil { // made of the old version's, for code that it has
+		name = s.Dir(to) + "/package_doc.go"
+	}
+	s.Changes[name] = &changeset.Change{Content: []byte(text + "package " + path.Base(s.Dir(to)) + "\n"),
+		Why: "the package comment, with the markers for generated code"}
+}
+
+// text is the value of a literal, or of a constant of another package, such as that of the group.
+func (s *creation) text(file *project.File, node ast.Node) (string, bool) {
+	switch node := node.(type) {
+	case *ast.BasicLit:
+		value, err := strconv.Unquote(node.Value)
+		return value, err == nil && node.Kind == token.STRING
+	case *ast.SelectorExpr:
+		value := file.Info.Types[node].Value
+		if value == nil || value.Kind() != constant.String {
+			return "", false
+		}
+		return constant.StringVal(value), true
+	}
+	return "", false
+}

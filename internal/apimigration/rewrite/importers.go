@@ -1,0 +1,252 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rewrite
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/ast/astutil"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/mention"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+)
+
+// importers is the step that rewrites importers.
+type importers struct {
+	*editing
+	uses *mention.Reader
+}
+
+// Importers rewrites what imports the old version, and reports what still means it.
+func Importers(l *layout.Layout, before changeset.Set, uses *mention.Reader) (changeset.Result, error) {
+	s := &importers{editing: begin(l, before), uses: uses}
+	err := s.editImporters()
+	return s.Result, err
+}
+
+// editImporters rewrites every file outside the version's package that mentions it, by the identity of what it
+// mentions and not by name. Generated files are left to their generators.
+func (s *importers) editImporters() error {
+	for _, pkg := range s.Project.Packages {
+		if pkg == s.Old.Package {
+			continue
+		}
+		for _, file := range pkg.Files {
+			spec := source.ImportSpec(file.Syntax, s.Old.Package.Path)
+			switch {
+			case spec == nil:
+			case spec.Name != nil && spec.Name.Name == ".":
+				return hint.Errorf("grep -n "+hint.Quote(s.Old.Package.Path)+" "+hint.Quote(file.Path),
+					"%s imports %s with a dot: give the import a name first", file.Path, s.Old.Package.Path)
+			case file.Generated:
+				s.lookAtGenerated(file)
+			default:
+				if err := s.editImporter(pkg, file, spec); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// lookAtGenerated says what a file that is generated, and hence not changed, needs.
+func (s *importers) lookAtGenerated(file *project.File) {
+	blocked := false
+	s.EachUse(file, []ast.Node{file.Syntax}, func(_ *ast.Ident, d *split.Declaration) {
+		if s.RemainsOf(d) == layout.RemainsNothing && !blocked {
+			blocked = true
+			s.Block(file.Path, "generated, and uses %s, which would be removed: use --old alias until its "+
+				"generator knows the new version", d.Name)
+		}
+	})
+	if !blocked {
+		s.Note(file.Path, "generated: run its generator again (its old names still compile)")
+	}
+}
+
+// importer is one file that imports the old version.
+type importer struct {
+	*importers
+	file  *project.File
+	style string // its name for the old version
+	q     *qualifiers
+	edits []source.Edit
+	sides map[ast.Node]side // what has been found about code, see about
+}
+
+func (s *importers) editImporter(pkg *project.Package, file *project.File, spec *ast.ImportSpec) error {
+	i := &importer{importers: s, file: file, style: file.PackageName(spec), sides: map[ast.Node]side{}}
+	if i.style == "_" {
+		return nil
+	}
+	i.q = s.qualifiersOf(pkg.Types, file, i.style)
+	if cloned, err := i.cloneRegistration(); err != nil || cloned {
+		return err
+	}
+	ast.Inspect(file.Syntax, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok {
+			i.selector(selector)
+		}
+		return true
+	})
+	if len(i.edits) == 0 {
+		return nil
+	}
+	if i.Request.Consumes(file.Path) {
+		i.comments()
+		i.edits = append(i.edits, i.embeddedFields(file)...)
+	}
+	text := []byte(source.Splice(file.Source, 0, len(file.Source), i.edits))
+	return s.rewrite(file, text, i.q, map[string]string{s.Old.Package.Path: i.style}, "uses what has moved")
+}
+
+// owner is the declaration that a selector such as v1.Phase names.
+func (i *importer) owner(selector *ast.SelectorExpr) *split.Declaration {
+	ident, ok := selector.X.(*ast.Ident)
+	if !ok {
+		return nil
+	}
+	name, ok := i.file.Info.Uses[ident].(*types.PkgName)
+	if !ok || name.Imported().Path() != i.Old.Package.Path {
+		return nil
+	}
+	return i.Graph.Owner(i.file.Info.Uses[selector.Sel])
+}
+
+// noteUse reports a use of what says the version.
+func (i *importer) noteUse(selector *ast.SelectorExpr, d *split.Declaration, becomesNew bool) {
+	i.Findings = append(i.Findings, i.uses.Use(i.file, selector, d, becomesNew)...)
+}
+
+// selector edits one use of the old version, or reports it.
+func (i *importer) selector(selector *ast.SelectorExpr) {
+	d := i.owner(selector)
+	if d == nil {
+		return
+	}
+	at := i.HomeOf(d, layout.Importer)
+	consumes := i.Request.Consumes(i.file.Path)
+	if i.DestinationOf(d) == split.Anchor {
+		if d.AddsToScheme() {
+			i.repeatRegistration(selector)
+			return
+		}
+		if !strings.HasSuffix(d.Name, "GroupVersion") && i.Group == i.Old.Group || !consumes ||
+			!i.besideMoved(selector) {
+			i.noteUse(selector, d, false)
+			return
+		}
+		at = layout.NewPackage
+	}
+	if i.IsDuplicated(d) && consumes {
+		at = i.duplicated(selector)
+	}
+	if at == layout.OldPackage || !consumes {
+		i.noteUse(selector, d, false)
+		return
+	}
+	i.noteUse(selector, d, true)
+	i.edits = append(i.edits, source.Replace(i.Project.Fset, selector.X, i.q.name(at)))
+	if name := i.NameOf(d, selector.Sel.Name, layout.Importer); name != selector.Sel.Name {
+		i.edits = append(i.edits, source.Replace(i.Project.Fset, selector.Sel, name))
+	}
+}
+
+// besideMoved reports whether the statement around a selector mentions a kind that moves, by type or in a string.
+func (i *importer) besideMoved(selector *ast.SelectorExpr) bool {
+	path, _ := astutil.PathEnclosingInterval(i.file.Syntax, selector.Pos(), selector.End())
+	for _, node := range path {
+		_, statement := node.(ast.Stmt)
+		_, literal := node.(*ast.CompositeLit)
+		_, value := node.(*ast.ValueSpec)
+		if !statement && !literal && !value {
+			continue
+		}
+		found := false
+		ast.Inspect(node, func(node ast.Node) bool {
+			switch node := node.(type) {
+			case *ast.SelectorExpr:
+				d := i.owner(node)
+				found = found || d != nil && i.DestinationOf(d) == split.New
+			case *ast.BasicLit:
+				text, err := strconv.Unquote(node.Value)
+				for _, kind := range i.Request.Kinds { // a string keeps the old name of a kind
+					found = found || err == nil && node.Kind == token.STRING && text == kind && i.Renaming == nil
+				}
+			}
+			return !found
+		})
+		if found || statement {
+			return found
+		}
+	}
+	return false
+}
+
+// cloneRegistration writes addtoscheme_GROUP_NEW.go after the file for the old version, if this is that file.
+func (i *importer) cloneRegistration() (bool, error) {
+	base := path.Base(i.file.Path)
+	name := strings.TrimSuffix(base, "_"+i.Old.Version+".go")
+	if name == base || !strings.HasPrefix(base, "addtoscheme_") || i.InPlace() {
+		return false, nil
+	}
+	if i.Group != i.Old.Group {
+		name = "addtoscheme_" + source.Identifier(i.FolderName(layout.NewPackage))
+	}
+	spec := source.ImportSpec(i.file.Syntax, i.Old.Package.Path)
+	imported := source.Import{Path: i.ImportPath(layout.NewPackage), Name: i.q.name(layout.NewPackage)}
+	edits := []source.Edit{source.Replace(i.Project.Fset, spec, imported.Spec())}
+	if spec.Name != nil { // as explicit as it was
+		edits[0].Text = i.q.name(layout.NewPackage) + " " + strconv.Quote(i.ImportPath(layout.NewPackage))
+	}
+	ast.Inspect(i.file.Syntax, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok && i.owner(selector) != nil {
+			edits = append(edits, source.Replace(i.Project.Fset, selector.X, i.q.name(layout.NewPackage)))
+		}
+		return true
+	})
+	content, err := source.Format(nil, []byte(source.Splice(i.file.Source, 0, len(i.file.Source), edits)))
+	if err != nil {
+		return false, err
+	}
+	i.Changes[path.Dir(i.file.Path)+"/"+name+"_"+i.Version+".go"] = &changeset.Change{Content: content,
+		Why: "registers the new version, as " + base + " does the old one"}
+	return true, nil
+}
+
+// comments rewrites names such as v1.Phase in comments, where they mean what has moved.
+func (i *importer) comments() {
+	for _, d := range i.Graph.Declarations {
+		at := i.HomeOf(d, layout.Importer)
+		if i.IsDuplicated(d) && i.about(i.file.Syntax) == (side{moving: true}) {
+			at = layout.NewPackage
+		}
+		if at == layout.OldPackage {
+			continue
+		}
+		for _, name := range d.Names {
+			mention := source.Word(i.style + "." + name)
+			for _, group := range i.file.Syntax.Comments {
+				for _, comment := range group.List {
+					from := i.Project.Offset(comment.Pos())
+					for _, found := range mention.FindAllStringIndex(comment.Text, -1) {
+						i.edits = append(i.edits, source.Over(from+found[0], from+found[1], i.q.name(at)+"."+
+							i.NameOf(d, name, layout.Importer)))
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rewrite
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
+	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
+)
+
+// Markers grants the new resource in the markers of RBAC what is granted on the old one.
+func Markers(l *layout.Layout, before changeset.Set) (changeset.Result, error) {
+	s := begin(l, before)
+	err := s.editMarkers()
+	return s.Result, err
+}
+
+const rbacMarker = "+kubebuilder:rbac:"
+
+// editMarkers grants the new resource what is granted on the old one: the copy needs both.
+func (s *editing) editMarkers() error {
+	if len(s.Successions) == 0 {
+		return nil
+	}
+	for _, pkg := range s.Project.Packages {
+		for _, file := range pkg.Files {
+			if !file.Generated && !file.Test {
+				s.editMarkersOf(file)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *editing) editMarkersOf(file *project.File) {
+	content, why := file.Source, "grants access to the new resource too"
+	if known := s.Known(file.Path); known != nil {
+		if known.Content == nil {
+			return
+		}
+		content, why = known.Content, known.Why
+	}
+	if !bytes.Contains(content, []byte(rbacMarker)) {
+		return
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(content)) {
+		out.WriteString(line)
+		comment, ok := strings.CutPrefix(strings.TrimSpace(line), "//")
+		if !ok {
+			continue
+		}
+		comment = strings.TrimSpace(comment)
+		arguments, ok := strings.CutPrefix(comment, rbacMarker)
+		if !ok {
+			continue
+		}
+		for _, one := range s.Successions {
+			if rule := granted(one, markerArguments(arguments)); rule != "" &&
+				!strings.Contains(string(content), rule) {
+				out.WriteString(line[:strings.Index(line, rbacMarker)] + rbacMarker + rule + "\n")
+			}
+		}
+	}
+	if out.String() != string(content) {
+		s.Changes[file.Path] = &changeset.Change{Content: []byte(out.String()), Why: why}
+	}
+}
+
+// markerArgument is one of key=a;b in a marker.
+type markerArgument struct {
+	key    string
+	values []string
+}
+
+// markerArguments takes a marker apart; commas in quotes and braces do not separate.
+func markerArguments(text string) []markerArgument {
+	var list []markerArgument
+	for text != "" {
+		end, depth, quoted := len(text), 0, false
+		for i, r := range text {
+			switch {
+			case r == '"':
+				quoted = !quoted
+			case r == '{' && !quoted:
+				depth++
+			case r == '}' && !quoted:
+				depth--
+			case r == ',' && !quoted && depth == 0:
+				end = min(end, i)
+			}
+		}
+		key, value, _ := strings.Cut(text[:end], "=")
+		var values []string
+		for one := range strings.SplitSeq(strings.Trim(value, "{}"), ";") {
+			values = append(values, strings.Trim(strings.TrimSpace(one), `"`))
+		}
+		list = append(list, markerArgument{strings.TrimSpace(key), values})
+		text = strings.TrimPrefix(text[end:], ",")
+	}
+	return list
+}
+
+func valuesOf(arguments []markerArgument, key string) []string {
+	for _, argument := range arguments {
+		if argument.key == key {
+			return argument.values
+		}
+	}
+	return nil
+}
+
+// granted is the same rule for the new resource; empty if the rule is not about the old one.
+func granted(one layout.Succession, arguments []markerArgument) string {
+	if !slices.Contains(valuesOf(arguments, "groups"), one.Old.Group) {
+		return ""
+	}
+	var resources []string
+	for _, resource := range valuesOf(arguments, "resources") {
+		if name, below, isSub := strings.Cut(resource, "/"); name == one.Old.Plural {
+			if resource = one.Successor.Plural; isSub {
+				resource += "/" + below
+			}
+			resources = append(resources, resource)
+		}
+	}
+	if len(resources) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, argument := range arguments {
+		values := argument.values
+		switch argument.key {
+		case "groups":
+			values = []string{one.Successor.Group}
+		case "resources":
+			values = resources
+		case "resourceNames":
+			continue // objects of another resource
+		}
+		parts = append(parts, fmt.Sprintf("%s=%s", argument.key, strings.Join(values, ";")))
+	}
+	return strings.Join(parts, ",")
+}
