@@ -50,13 +50,13 @@ func showsColumns(t *testing.T, c *cluster) {
 func showsStates(t *testing.T, c *cluster) {
 	const path = "/apis/migration.k8s.io/v1alpha1/storagestates"
 	for _, state := range []struct{ group, resource, status string }{
-		{"", "secrets", `"state":"Migrated","persistedVersions":["v1"],"currentVersion":"v1","evidence":"Observed","conditions":[{"type":"Migrated","status":"True","message":"Everything that is stored is in the current version"}]`},
+		{"", "secrets", `"state":"Migrated","persistedVersions":["v1"],"currentVersion":"v1","evidence":"Observed","conditions":[{"type":"Migrated","status":"True","message":"Every stored object is in the current version"}]`},
 		{"gateway.networking.k8s.io", "backendtlspolicies",
 			`"state":"NotMigrated","persistedVersions":["v1alpha2","v1alpha3"],"currentVersion":"v1alpha3","evidence":"Observed"`},
 		{"resource.k8s.io", "deviceclasses", `"state":"Disagreed","persistedVersions":["v1beta2","v1"]`},
 		// The longest name in Kubernetes 1.37.
 		{"admissionregistration.k8s.io", "validatingadmissionpolicybindings",
-			`"state":"Unknown","persistedVersions":["Unknown","v1"],"currentVersion":"v1","conditions":[{"type":"Migrated","status":"False","message":"What is stored is not known: nothing is recorded"}]`},
+			`"state":"Unknown","persistedVersions":["Unknown","v1"],"currentVersion":"v1","conditions":[{"type":"Migrated","status":"False","message":"The stored versions are unknown: nothing is recorded"}]`},
 		{"admissionregistration.k8s.io", "mutatingadmissionpolicies",
 			`"state":"Forbidden","persistedVersions":["Unknown","v1beta1"],"currentVersion":"v1beta1"`},
 	} {

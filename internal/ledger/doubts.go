@@ -96,7 +96,7 @@ func older(was, now Witness) bool {
 // the end of the objects of the one before.
 func createdAnew(s State, l Look) string {
 	if (s.Definition == nil) != (l.Definition == nil) || s.Definition != nil && s.Definition.UID != l.Definition.UID {
-		return "the CustomResourceDefinition was created anew"
+		return "the CustomResourceDefinition was deleted and created again"
 	}
 	return ""
 }
@@ -219,7 +219,7 @@ func unwatched(s State, l Look) string {
 	if l.Continuous {
 		return ""
 	}
-	const why = "nobody watched the API servers: they may have been replaced more than once"
+	const why = "the API servers were not watched: they may have been replaced more than once"
 	if len(s.Servers) != len(l.Servers) || len(l.Traces) == 0 || slices.Contains(l.Traces, Untraced) ||
 		slices.Contains(s.Traces, Untraced) {
 		return why

@@ -201,7 +201,7 @@ func overtaken(before, s State) string {
 	case before.After == 0:
 		return "nothing was recorded when the run started"
 	case before.After != s.After:
-		return "something else may have been written since the run started"
+		return "another version may have been written since the run started"
 	}
 	return ""
 }
@@ -233,7 +233,7 @@ func refusal(s State, p Proof) string {
 }
 
 // TooEarly refuses a proof for good: a run that starts later is needed.
-const TooEarly = "the run may have started before something else was written"
+const TooEarly = "the run may have started before another version was written"
 
 // NotCompared refuses a proof that counts as soon as the collection is compared.
 const NotCompared = "the collection could not be read, or its resourceVersion is not a number: whether its etcd was " +
@@ -389,7 +389,7 @@ func find(servers []Server, process string) (Server, bool) {
 // reason says why s needs a migration, for people.
 func reason(s State, names map[string]string) string {
 	if slices.Contains(s.Persisted, Unknown) {
-		return "what is stored is not known"
+		return "the stored versions are unknown"
 	}
 	name := func(hash string) string {
 		if n := names[hash]; n != "" {

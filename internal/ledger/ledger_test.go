@@ -318,7 +318,7 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 		"the one that was asked for": {state: s, proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h2"}},
 		"one that started later":     {state: s, proof: &Proof{Start: 9000, Epoch: epoch}, want: []string{"h2"}},
 		"one that may have started before": {state: s, proof: &Proof{Start: 2000, Epoch: epoch},
-			want: []string{"h1", "h2"}, refused: "the run may have started before something else was written"},
+			want: []string{"h1", "h2"}, refused: "the run may have started before another version was written"},
 		"one to another version": {state: s,
 			proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Hash = "h1" })}, want: []string{"h1", "h2"},
 			refused: "the run was about another version"},
@@ -335,7 +335,7 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 			want: []string{"h1", "h2"}, refused: "the API servers do not agree now"},
 		"any, where it is lost which count": {state: func() State { l := s; l.After = 0; return l }(),
 			proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h1", "h2"},
-			refused: "the run may have started before something else was written"},
+			refused: "the run may have started before another version was written"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var proofs []Proof
@@ -467,11 +467,11 @@ func TestARunByHandCountsWhereNothingElseIsRequiredSince(t *testing.T) {
 				l.Passed,
 					l.Moment = []string{"c"}, 3000
 			})).State,
-			refused: "something else may have been written since the run started",
+			refused: "another version may have been written since the run started",
 		},
 		"the record went back with its etcd": {
 			before: before, s: func() State { s := before; s.After = 1500; return s }(),
-			refused: "something else may have been written since the run started",
+			refused: "another version may have been written since the run started",
 		},
 		"there was no record": {s: before, refused: "nothing was recorded when the run started"},
 		"its epoch is not recorded": {before: before,

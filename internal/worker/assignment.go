@@ -51,12 +51,12 @@ func (r *run) assignment(ctx context.Context) (assignment, error) {
 	r.servedAgain()
 	switch {
 	case m.UID != r.UID:
-		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s was deleted and created anew",
+		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s was deleted and created again",
 			ErrOutdated, r.Migration)
 	case m.DeletionTimestamp != nil:
 		return assignment{}, fmt.Errorf("%w: the StorageVersionMigration %s is being deleted", ErrOutdated, r.Migration)
 	case m.Spec.Generation != r.Generation:
-		return assignment{}, fmt.Errorf("%w: generation %d of %s is asked for, not %d", ErrOutdated, m.Spec.Generation,
+		return assignment{}, fmt.Errorf("%w: generation %d of %s is requested, not %d", ErrOutdated, m.Spec.Generation,
 			r.Migration, r.Generation)
 	}
 	if m.Spec.State == v1alpha1.StateCancelled {
@@ -79,7 +79,7 @@ func (r *run) notFound(err error) error {
 		r.missing = time.Now()
 	}
 	if time.Since(r.missing) > unserved {
-		return fmt.Errorf("%w: StorageVersionMigrations are not served any more", ErrOutdated)
+		return fmt.Errorf("%w: StorageVersionMigrations are no longer served", ErrOutdated)
 	}
 	return fmt.Errorf("read StorageVersionMigration %s: %w", r.Migration, err)
 }

@@ -135,7 +135,7 @@ func (p *place) claim(ctx context.Context) error {
 func (p *place) previous() Report {
 	report, err := ReadReport(p.object)
 	if err != nil {
-		p.log.Warn("The report cannot be read, beginning anew", "error", err)
+		p.log.Warn("Cannot read the report; starting a new one", "error", err)
 	}
 	if report == nil || report.Generation != p.generation || report.Attempt != p.attempt {
 		report = &Report{Generation: p.generation, Attempt: p.attempt, Phase: migrate.Preparing, Started: time.Now()}
@@ -194,7 +194,7 @@ func (p *place) load() *migrate.Checkpoint {
 	}
 	c, err := unpack(raw)
 	if err != nil {
-		p.log.Warn("The checkpoint cannot be read, starting over", "error", err)
+		p.log.Warn("Cannot read the checkpoint; starting over", "error", err)
 		return nil
 	}
 	p.current = &c.Summary

@@ -131,7 +131,7 @@ func runWith(ctx context.Context, o Options, t timing) error {
 	case cause != nil:
 		err = cause
 	}
-	r.log.Info("The worker ends", "because", because(err))
+	r.log.Info("The worker ends", "reason", because(err))
 	return err
 }
 
@@ -155,7 +155,7 @@ func (r *run) limitStop(ctx context.Context) {
 
 // run is the life of a worker: begin, sweep until there is a verdict, write it.
 func (r *run) run(ctx context.Context) error {
-	r.log.Info("The worker begins")
+	r.log.Info("Starting a run")
 	ended, err := r.begin(ctx)
 	if err != nil || ended {
 		return err
@@ -193,7 +193,7 @@ func (r *run) run(ctx context.Context) error {
 				Message: sentence(fmt.Errorf("no progress for %v: %w", r.waits.patience, err))})
 		}
 		backoff = min(max(r.waits.backoff, 2*backoff), r.waits.most)
-		r.log.Warn("The sweep ended early and goes on in a moment", "error", sentence(err), "wait", backoff)
+		r.log.Warn("The sweep ended early; retrying", "error", sentence(err), "wait", backoff)
 	}
 }
 
@@ -265,7 +265,7 @@ func (r *run) conclude(ctx context.Context, s *sweeping, o *Outcome) error {
 		case time.Now().After(deadline):
 			return fmt.Errorf("write outcome: %w", err)
 		}
-		r.log.Warn("The outcome is not written yet", "error", sentence(err))
+		r.log.Warn("Cannot write the outcome yet; retrying", "error", sentence(err))
 		if err := r.sleep(ctx, backoff); err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func serveWith(ctx context.Context, o ServeOptions, t timing) error {
 	for err == nil {
 		switch {
 		case r.Closed:
-			s.log.Info("The worker ends: there is nothing more to do")
+			s.log.Info("The worker ends: it has no further task")
 			return nil
 		case r.Idle():
 			r, err = s.next(ctx)

@@ -172,5 +172,5 @@ func (s *sweeping) logPhase(phase migrate.Phase) {
 		return
 	}
 	s.phase = phase
-	s.run.log.Info("The phase", "phase", phase)
+	s.run.log.Info("Entered a phase", "phase", phase)
 }

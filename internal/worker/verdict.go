@@ -29,7 +29,7 @@ func (s *sweeping) judge(ctx context.Context, err error) (*Outcome, error) {
 	case errors.Is(reason, ErrStopped):
 		return nil, ErrStopped
 	case reason != nil:
-		s.run.log.Info("The sweep stands still", "because", reason)
+		s.run.log.Info("The sweep was interrupted", "reason", reason)
 		return nil, nil
 	}
 	verdict := verdictOf(err)
@@ -142,13 +142,13 @@ func notProven(done int64, evidence, least migrate.Evidence, why string) string 
 	if why != "" {
 		why = " (" + strings.Join(strings.Fields(why), " ") + ")"
 	}
-	text := fmt.Sprintf("all %d objects were rewritten, but that nothing is left is not proven: the evidence is "+
-		"%v%s, and %v is asked for",
+	text := fmt.Sprintf("all %d objects were rewritten, but it is not proven that none is left: the evidence is "+
+		"%v%s, but %v is required",
 		done, evidence, why, least)
 	if evidence == 0 {
 		return text
 	}
-	return text + "; to take weaker evidence: kube-migrator install --min-evidence=" +
+	return text + "; to accept weaker evidence: kube-migrator install --min-evidence=" +
 		strings.ToLower(evidence.String())
 }
 

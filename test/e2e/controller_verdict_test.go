@@ -111,7 +111,7 @@ func TestAWorkerThatNeverCameIsReplacedOnceItsImageIsChanged(t *testing.T) {
 	first := started("example.com/wrong")
 	c.ask(v1alpha1.StorageVersionMigrationSpec{})
 	m := c.until(widgetsName, "told", func(m *v1alpha1.StorageVersionMigration) bool {
-		return strings.Contains(m.Status.Summary, "No word from the worker for 30s") &&
+		return strings.Contains(m.Status.Summary, "The worker has not reported for 30s") &&
 			strings.Contains(m.Status.Summary, "has no pod")
 	})
 	run := func(attempt int) string { return fmt.Sprintf("migrate-%.8s-1-%d", m.UID, attempt) }

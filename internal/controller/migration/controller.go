@@ -301,7 +301,7 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 		return err
 	}
 	if d.step == adopt {
-		c.log.Info("A migration has succeeded before", "migration", m.Name)
+		c.log.Info("Adopted a migration that kube-storage-version-migrator completed", "migration", m.Name)
 		return nil
 	}
 	c.announce(m, before, next)
@@ -315,7 +315,7 @@ func (c *controller) conclude(ctx context.Context, d *planned, s snapshot) v1alp
 	result, why, err := c.judge.conclude(ctx, m, d.run)
 	switch {
 	case err != nil:
-		c.log.Info("Cannot conclude yet", "migration", m.Name, "error", err)
+		c.log.Info("Cannot confirm the result yet", "migration", m.Name, "error", err)
 		d.decision = d.undecided(err, s.now.Sub(latest(d.run.outcome().Ended, s.since)))
 	case result == over:
 		d.decision = d.voided(why)
@@ -355,7 +355,7 @@ func (c *controller) expireInTime(ctx context.Context, name string) (reconcile.R
 }
 
 func (c *controller) expire(ctx context.Context, m *v1alpha1.StorageVersionMigration) error {
-	c.log.Info("Deleting a migration: its time after success is over", "migration", m.Name)
+	c.log.Info("Deleting a migration whose ttlSecondsAfterFinished has passed", "migration", m.Name)
 	return c.client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
 }
 

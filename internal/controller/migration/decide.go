@@ -120,13 +120,13 @@ func (f facts) forCurrent(current run, others []run) decision {
 			silent: true, message: f.lost(current)}
 	case outcome != nil && outcome.Verdict == worker.Proven && !f.recorded(current):
 		return decision{step: conclude, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming,
-			message: "Comparing the epoch before the verdict"}
+			message: "Checking that the epoch still lasts before success is reported"}
 	case outcome != nil && outcome.Verdict == worker.Unsettled && !f.recorded(current):
 		d := unsettled(current)
 		d.step, d.again = postpone, settleInterval
 		return d
 	case outcome != nil && outcome.Verdict == worker.StorageVersionMoved:
-		return f.next(current, "The storage version changed: beginning anew")
+		return f.next(current, "The storage version changed: starting over")
 	case outcome != nil && outcome.Verdict == worker.Broken && current.outdated:
 		return f.replace(current)
 	case outcome != nil && !f.recorded(current):
@@ -140,7 +140,7 @@ func (f facts) forCurrent(current run, others []run) decision {
 		return f.following(current)
 	}
 	return decision{step: start, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
-		message: "Going on where it was"}
+		message: "Resuming where it stopped"}
 }
 
 const adoptedMessage = "Succeeded before kube-migrator was installed: no proof is recorded. Raise spec.generation to " +
@@ -196,7 +196,7 @@ func paused(current run) decision {
 	d := decision{step: nothing, run: current, phase: v1alpha1.PhasePaused, reason: v1alpha1.ReasonPaused,
 		message: "Nothing is written until spec.state is Active"}
 	if current.active {
-		d.step, d.message, d.again = halt, "Stopping: finishing what is in flight", time.Second
+		d.step, d.message, d.again = halt, "Stopping: finishing the requests in flight", time.Second
 	}
 	return d
 }
@@ -204,7 +204,7 @@ func paused(current run) decision {
 // cancelled: nothing is written any more, and the next request begins at the first object.
 func cancelled(current run) decision {
 	d := decision{step: nothing, phase: v1alpha1.PhaseCancelled, reason: v1alpha1.ReasonCancelled,
-		message: "Nothing is written until it is requested again"}
+		message: "Nothing is written until spec.state is Active"}
 	if current.name != "" {
 		d.remove = []run{current}
 	}
@@ -279,11 +279,11 @@ func (d decision) voided(why string) decision {
 func (d decision) undecided(problem error, inVain time.Duration) decision {
 	if inVain > judgePatience {
 		d.step, d.phase, d.reason = fail, v1alpha1.PhaseFailed, string(worker.NoAgreement)
-		d.message = fmt.Sprintf("The sweep is complete, but for %s its epoch could not be compared: %v",
+		d.message = fmt.Sprintf("The sweep is complete, but its epoch could not be compared for %s: %v",
 			inVain.Truncate(time.Minute), problem)
 		return d
 	}
-	d.message, d.again = "Cannot conclude yet: "+problem.Error(), 5*time.Second
+	d.message, d.again = "Cannot confirm the result yet: "+problem.Error(), 5*time.Second
 	return d
 }
 
@@ -321,11 +321,11 @@ func (f facts) lost(r run) string {
 	silent := f.now.Sub(latest(r.heard(), f.since))
 	switch {
 	case r.broken != "":
-		return "The worker is given up: " + r.broken
+		return "The controller gave up on the worker: " + r.broken
 	case silent > silentTooLong:
 		return f.noWord(r)
 	case r.outdated && silent > silence:
-		return "The image or the service account of workers was changed. " + f.noWord(r)
+		return "The image or the service account of workers changed. " + f.noWord(r)
 	}
 	return ""
 }
@@ -333,7 +333,7 @@ func (f facts) lost(r run) string {
 // noWord tells of a worker that is silent. The time is rounded: a message that changes all the time would be written
 // all the time.
 func (f facts) noWord(r run) string {
-	text := fmt.Sprintf("No word from the worker for %s", f.now.Sub(r.heard()).Truncate(silence))
+	text := fmt.Sprintf("The worker has not reported for %s", f.now.Sub(r.heard()).Truncate(silence))
 	if r.whereabouts != "" {
 		text += ": " + r.whereabouts
 	}
@@ -343,7 +343,7 @@ func (f facts) noWord(r run) string {
 // replace starts an attempt with another image or service account than that of the one that broke, without a backoff,
 // but not before a worker that was given up and lives after all has ended (I8).
 func (f facts) replace(current run) decision {
-	const message = "The image or the service account of workers was changed: beginning with a new one"
+	const message = "The image or the service account of workers changed: starting a new worker"
 	if left := current.outcome().Ended.Add(lastWrites).Sub(f.now); left > 0 {
 		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
 			message: message, again: left}
@@ -366,7 +366,7 @@ func told(current run) decision {
 	d := decision{step: follow, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonRewriting}
 	r := current.report
 	if r == nil {
-		d.phase, d.reason, d.message = v1alpha1.PhasePending, v1alpha1.ReasonPending, "Waiting for the worker to begin"
+		d.phase, d.reason, d.message = v1alpha1.PhasePending, v1alpha1.ReasonPending, "Waiting for the worker to start"
 		return d
 	}
 	switch r.Phase {
@@ -378,9 +378,9 @@ func told(current run) decision {
 	case migrate.Rewriting:
 		d.message = "Rewriting objects"
 	case migrate.Retrying:
-		d.message = fmt.Sprintf("Trying the objects again that could not be rewritten: %d", r.Counts.Failed)
+		d.message = fmt.Sprintf("Retrying objects that could not be rewritten: %d", r.Counts.Failed)
 	case migrate.Verifying:
-		d.message = "Verifying that nothing moves"
+		d.message = "Verifying in a second pass that no object changed"
 	case migrate.Confirming, migrate.Done:
 		d.reason, d.message = v1alpha1.ReasonConfirming, "Confirming that the API servers still agree"
 	}

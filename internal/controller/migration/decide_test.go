@@ -437,7 +437,7 @@ func TestAStatusTellsThatNoWordHasCome(t *testing.T) {
 	if s.Progress.ObjectsPerSecond != 0 || !s.Progress.EstimatedCompletionTime.IsZero() || s.Progress.Done != 500 {
 		t.Errorf("while it is silent: %+v", s.Progress)
 	}
-	if want := "No word from the worker for 1m0s: the Job x has no pod"; s.Summary != want ||
+	if want := "The worker has not reported for 1m0s: the Job x has no pod"; s.Summary != want ||
 		s.State != v1alpha1.PhaseRunning {
 		t.Errorf("it says %s: %q, want %q", s.State, s.Summary, want)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // errNotLeading: the Lease was not renewed in time, so another controller may lead by now.
-var errNotLeading = errors.New("this controller may not be the leader any more")
+var errNotLeading = errors.New("this controller may no longer be the leader")
 
 // fence keeps a controller that has lost its Lease without knowing from writing: one whose process stood still past the
 // Lease's end goes on in the middle of whatever it did, before leader election notices (I8). Every request that writes

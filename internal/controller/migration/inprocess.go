@@ -138,7 +138,7 @@ func (p *inProcess) work(ctx context.Context, w *inProcessWorker, r run) {
 		Stop:          w.stop, Logger: p.log,
 	})
 	if err != nil && !errors.Is(err, worker.ErrStopped) && !errors.Is(err, worker.ErrOutdated) && ctx.Err() == nil {
-		p.log.Error("A worker ended without a result, and is started again", "migration", r.migration, "error", err)
+		p.log.Error("A worker ended without a result; restarting it", "migration", r.migration, "error", err)
 		select { // a Job's pod is not replaced at once either
 		case <-time.After(5 * time.Second):
 		case <-w.stop:

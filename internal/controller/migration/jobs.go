@@ -61,7 +61,7 @@ func (j *jobs) look(ctx context.Context, live bool) ([]carrier, map[string]*core
 	for i := range found.Items {
 		c, err := j.carrier(&found.Items[i], rosters)
 		if err != nil {
-			j.log.Warn("The roster of a Job cannot be read; the Job is removed", "job",
+			j.log.Warn("Cannot read the roster of a Job; removing the Job", "job",
 				found.Items[i].Name, "error", err)
 		}
 		all = append(all, c)
@@ -143,9 +143,9 @@ func stateOf(job *batchv1.Job) (active bool, broken string) {
 		}
 		switch c.Type { //nolint:exhaustive // the other conditions announce these
 		case batchv1.JobComplete:
-			return false, "the worker ended without a result; its log says why"
+			return false, "the worker ended without a result; see its log"
 		case batchv1.JobFailed:
-			return false, fmt.Sprintf("the Job %s failed: %s; the logs of its pods say why", job.Name, c.Message)
+			return false, fmt.Sprintf("the Job %s failed: %s; see the logs of its pods", job.Name, c.Message)
 		case batchv1.JobSuspended:
 			suspended = true
 		}

@@ -58,21 +58,22 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		migrated: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: peer, Subsystem: core, Name: "migrated_objects",
-			Help: "Objects that were rewritten since this controller began to lead.",
+			Help: "Objects rewritten since this controller became the leader.",
 		}, resource),
 		remaining: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: peer, Subsystem: core, Name: "remaining_objects",
-			Help: "Objects that the present run has not come to yet; an estimate until all have been listed.",
+			Help: "Objects that the present run has not processed yet; an estimate until all have been listed.",
 		}, resource),
 		migrations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: peer, Subsystem: core, Name: "migrations",
 			Help: "Runs that have ended, by status: Succeeded or Failed.",
 		}, append(resource, "status")),
-		objects:   gauge("objects", "Objects of the last run by what became of them: rewritten, current, gone or failed.", "state"),
-		rate:      gauge("objects_per_second", "Present rate of the run; 0 when none is at work."),
-		duration:  gauge("run_duration_seconds", "How long the last run has taken, or has been taking so far."),
-		throttled: gauge("throttled_seconds", "How long the last run stood still because the API server asked for it."),
-		named:     map[string]map[types.UID]bool{}, counted: map[string]int64{},
+		objects:  gauge("objects", "Objects of the last run by result: rewritten, current, gone or failed.", "state"),
+		rate:     gauge("objects_per_second", "Present rate of the run; 0 while no worker is at work."),
+		duration: gauge("run_duration_seconds", "How long the last run took, or the present run has taken so far."),
+		throttled: gauge("throttled_seconds",
+			"How long the last run paused because the API server asked it to slow down."),
+		named: map[string]map[types.UID]bool{}, counted: map[string]int64{},
 	}
 	for _, c := range []prometheus.Collector{m.migrated, m.remaining, m.migrations, m.objects, m.rate,
 		m.duration, m.throttled} {

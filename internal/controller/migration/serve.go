@@ -22,7 +22,7 @@ func synced(c cache.Cache) healthz.Checker {
 		ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
 		defer cancel()
 		if !c.WaitForCacheSync(ctx) {
-			return errors.New("the API server's objects are not known yet")
+			return errors.New("the cache of the controller has not synced yet")
 		}
 		return nil
 	}

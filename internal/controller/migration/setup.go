@@ -184,7 +184,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 			return fmt.Errorf("set up controller: %w", err)
 		}
 	}
-	o.Logger.Info("The controller starts", "namespace", o.Namespace, "inProcess", o.InProcess,
+	o.Logger.Info("Starting the controller", "namespace", o.Namespace, "inProcess", o.InProcess,
 		"leaderElection", o.LeaderElect)
 	if err := m.Start(ctx); err != nil {
 		if ctx.Err() == nil && err.Error() == ErrLeaseLost.Error() {

@@ -63,7 +63,7 @@ func (s store) configMaps(ctx context.Context,
 func (s store) identify(o metav1.Object) (r run, ours bool) {
 	r, err := runOf(o)
 	if err != nil {
-		s.log.Warn("What belongs to a run does not say to which", "name", o.GetName(), "error", err)
+		s.log.Warn("Cannot read which run an object belongs to", "name", o.GetName(), "error", err)
 	}
 	return r, err == nil || r.uid != ""
 }

@@ -41,8 +41,8 @@ func (t turns) refuse(r run) *refusal {
 			continue
 		}
 		if w.resource == "" { // of one that no one can tell, it may be this one
-			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for the end of " + w.name +
-				": which resource it rewrites is unknown"}
+			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for " + w.name + " to end" +
+				": the resource that it rewrites is unknown"}
 		}
 		if w.resource == r.resource {
 			same++
@@ -52,17 +52,17 @@ func (t turns) refuse(r run) *refusal {
 	switch { // what is said first changes least: each change is written for every migration that waits
 	case others >= t.most:
 		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued,
-			fmt.Sprintf("Waiting for its turn: at most %d at a time", t.most)}
+			fmt.Sprintf("Waiting for its turn: at most %d migrations run at a time", t.most)}
 	case same > 0:
 		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued,
-			"Waiting for the end of another run on " + r.resource}
+			"Waiting for another run on " + r.resource + " to end"}
 	}
 	if name := t.inTree.working[r.resource]; name != "" {
-		return blocked("Waiting for the end of the in-tree migration " + name +
-			" (storageversionmigrations.storagemigration.k8s.io)")
+		return blocked("Waiting for the in-tree migration " + name +
+			" (storageversionmigrations.storagemigration.k8s.io) to end")
 	}
 	if t.inTree.problem != "" {
-		return blocked("Cannot tell whether Kubernetes' own migrator is at work: " + t.inTree.problem)
+		return blocked("Cannot determine whether the in-tree migrator is at work: " + t.inTree.problem)
 	}
 	return nil
 }

@@ -89,14 +89,14 @@ func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch
 	case look != nil:
 		return unknown, "", fmt.Errorf("compare the epoch: %w", look)
 	case !report.Epoch.Same(now):
-		return over, "API servers or the definition changed before the verdict", nil
+		return over, "the API servers or the CustomResourceDefinition changed before the result was confirmed", nil
 	case report.Epoch.Evidence < least:
-		return over, fmt.Sprintf("its evidence is %v, and %v is asked for", report.Epoch.Evidence, least), nil
+		return over, fmt.Sprintf("its evidence is %v, but %v is required", report.Epoch.Evidence, least), nil
 	case now.Evidence < least:
-		return unknown, "", fmt.Errorf("compare the epoch: the evidence is %v, and %v is asked for", now.Evidence,
+		return unknown, "", fmt.Errorf("compare the epoch: the evidence is %v, but %v is required", now.Evidence,
 			least)
 	case resource.CRD == nil && report.Epoch.CRDUID != "":
-		return unknown, "", fmt.Errorf("find the definition of %s: the inventory does not show it",
+		return unknown, "", fmt.Errorf("find the CustomResourceDefinition of %s: the inventory does not list it",
 			resource.GroupResource)
 	}
 	return lasting, "", nil

@@ -30,7 +30,7 @@ func TestWeigh(t *testing.T) {
 	sampled := but(func(e *migrate.Epoch) { e.Evidence = migrate.Sampled })
 	for name, test := range map[string]struct {
 		run, now migrate.Epoch
-		unlisted bool // the inventory does not show the definition
+		unlisted bool // the inventory does not list the CRD
 		look     error
 		want     verdict
 		problem  string
@@ -47,8 +47,8 @@ func TestWeigh(t *testing.T) {
 		"a run with weak evidence proves nothing, whatever is seen now": {run: sampled, now: observed, want: over},
 		"weak evidence at the end says nothing": {run: observed, now: sampled,
 			want: unknown, problem: "Sampled"},
-		"a definition that is not to be seen cannot be pruned": {run: observed, now: observed, unlisted: true,
-			want: unknown, problem: "definition"},
+		"a CRD that the inventory does not list cannot be pruned": {run: observed, now: observed, unlisted: true,
+			want: unknown, problem: "CustomResourceDefinition"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resource := inventory.Resource{CRD: &inventory.CRD{}}

@@ -51,7 +51,7 @@ const (
 )
 
 // errBusy: too many requests are waiting to be authenticated.
-var errBusy = errors.New("too many reviews at one time")
+var errBusy = errors.New("too many concurrent reviews")
 
 func newReviews(config *rest.Config) (*reviews, error) {
 	c, err := apiserver.NewClient(config)

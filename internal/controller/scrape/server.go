@@ -180,11 +180,11 @@ func authorized(reviews *reviews, log *slog.Logger, next http.Handler) http.Hand
 		switch {
 		case errors.Is(err, errBusy):
 			w.Header().Set("Retry-After", "5")
-			refuse(w, http.StatusServiceUnavailable, "Too many requests to authenticate at one time")
+			refuse(w, http.StatusServiceUnavailable, "Too many concurrent requests to authenticate")
 		case r.Context().Err() != nil: // no one waits for the answer
 		case err != nil:
-			log.Error("Cannot ask the API server who may read metrics", "error", err)
-			refuse(w, http.StatusInternalServerError, "The API server could not be asked")
+			log.Error("Cannot review access to the metrics", "error", err)
+			refuse(w, http.StatusInternalServerError, "The API server could not review the access")
 		case code != http.StatusOK:
 			refuse(w, code, http.StatusText(code))
 		default:

@@ -30,7 +30,7 @@ func news(before, after *v1alpha1.StorageStateStatus, doubt string) (all []messa
 		return nil
 	}
 	if isUnknown(after) && !isUnknown(before) {
-		text := "Objects may be stored in versions that no one knows"
+		text := "Objects may be stored in versions that cannot be determined"
 		if doubt != "" {
 			text += ": " + doubt
 		}

@@ -29,13 +29,13 @@ func TestEachChangeOfARecordIsToldOnce(t *testing.T) {
 		}
 	)
 	const (
-		isUnknown = "Warning StoredVersionsUnknown Objects may be stored in versions that no one knows: a server " +
+		isUnknown = "Warning StoredVersionsUnknown Objects may be stored in versions that cannot be determined: a server " +
 			"was replaced"
 		disagrees = "Warning EncodingVersionsDisagree The API servers encode the resource in different versions: " +
 			"api-1 writes v1, api-2 writes v2"
-		agreeWeakly = "Normal EncodingVersionsAgree As far as can be seen, all API servers encode in one version, " +
+		agreeWeakly = "Normal EncodingVersionsAgree All API servers seem to encode the resource in one version, " +
 			"but the evidence is only Sampled, and the installation requires more"
-		agreeAgain = "Normal EncodingVersionsAgree All API servers encode in one version (Observed)"
+		agreeAgain = "Normal EncodingVersionsAgree All API servers encode the resource in one version (Observed)"
 	)
 	for _, step := range []struct {
 		name   string
@@ -83,7 +83,7 @@ func TestEachChangeOfARecordIsToldOnce(t *testing.T) {
 	}
 	if got := news(stateThat(t, proven), stateThat(t, unknown), ""); len(got) != 1 ||
 		got[0].kind != corev1.EventTypeWarning ||
-		got[0].message != "Objects may be stored in versions that no one knows" {
+		got[0].message != "Objects may be stored in versions that cannot be determined" {
 		t.Errorf("without a reason it is told: %v", got)
 	}
 }

@@ -43,7 +43,7 @@ func newPermits(client rest.Interface, account access.Account, registry promethe
 		rest: client, account: account, until: map[schema.GroupResource]time.Time{},
 		forbidden: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "kube_migrator", Name: "forbidden",
-			Help: "1 where the worker may not migrate a resource that is included. At most " +
+			Help: "1 if the worker is forbidden to migrate a resource that is included. At most " +
 				strconv.Itoa(mostNamed) + " resources.",
 		}, []string{"resource"}),
 	}
@@ -93,13 +93,13 @@ func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError,
 	}
 	if missing != nil {
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonForbidden
-		c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s, so that no migration is asked for. Try: "+
+		c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s, so that no migration is requested. Try: "+
 			"kube-migrator install", missing.Verb, missing.Resource)
 		if inventory.ExemptFromPolicies(missing.Resource) {
 			c.Reason = v1alpha1.ReasonByHand
-			c.Message = fmt.Sprintf("the worker may not %s %s, because no admission policy can guard these: an "+
-				"administrator migrates them. "+
-				"Try: kube-migrator migrate %s", missing.Verb, missing.Resource, missing.Resource)
+			c.Message = fmt.Sprintf("forbidden: the worker cannot %s %s. No admission policy can guard this resource, "+
+				"so an administrator migrates it. Try: kube-migrator migrate %s",
+				missing.Verb, missing.Resource, missing.Resource)
 		}
 	}
 	return c.Dated(before, now), missing != nil || isAboutPermission(before)
@@ -131,7 +131,7 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 	if granted, err := t.grants.extend(ctx, lacking, t.eyes.known); err != nil {
 		problems = append(problems, err)
 	} else if len(granted) > 0 {
-		t.Logger.Info("Let the worker migrate what has come", "resources", granted)
+		t.Logger.Info("Granted the worker the permissions for new resources", "resources", granted)
 		if lacking, err = t.untilGranted(ctx, asked, granted); err != nil {
 			return append(problems, err)
 		}
@@ -216,6 +216,7 @@ func (t *trigger) tellPermission(ctx context.Context, e *entryPlan, missing *acc
 	} else {
 		t.events.Eventf(e.state, nil, corev1.EventTypeWarning, next.Reason, "Migrate", "%s", next.Message)
 	}
-	t.Logger.Info("What the worker may migrate has changed", "resource", e.name, "permitted", missing == nil)
+	t.Logger.Info("The permissions of the worker for a resource changed", "resource", e.name,
+		"permitted", missing == nil)
 	return nil
 }

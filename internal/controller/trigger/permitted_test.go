@@ -25,14 +25,14 @@ func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
 	forbidden, ok := permitted(nil, lacks, begun)
 	if !ok || forbidden.Status != metav1.ConditionFalse || forbidden.Reason != v1alpha1.ReasonForbidden ||
 		forbidden.Message != "forbidden: the worker cannot patch widgets.demo.example.com, so that no migration is "+
-			"asked for. Try: kube-migrator install" {
+			"requested. Try: kube-migrator install" {
 		t.Errorf("the first time: %v, %+v", ok, forbidden)
 	}
 	policies := &access.ForbiddenError{Permission: access.Permission{Verb: "get",
 		Resource: schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}}}
 	if c, ok := permitted(nil, policies, begun); !ok || c.Status != metav1.ConditionFalse ||
 		c.Reason != v1alpha1.ReasonByHand ||
-		!strings.HasSuffix(c.Message, "an administrator migrates them. Try: kube-migrator migrate "+
+		!strings.HasSuffix(c.Message, "an administrator migrates it. Try: kube-migrator migrate "+
 			"validatingadmissionpolicies.admissionregistration.k8s.io") {
 		t.Errorf("what no policy guards: %v, %+v", ok, c)
 	}

@@ -176,7 +176,7 @@ func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[strin
 func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, doubt string,
 	now metav1.Time) []v1alpha1.Condition {
 	equal := v1alpha1.Condition{Type: v1alpha1.ConditionAllEncodingVersionsEqual, Status: metav1.ConditionUnknown,
-		Reason: v1alpha1.ReasonNotKnown, Message: "The API servers could not all be asked"}
+		Reason: v1alpha1.ReasonNotKnown, Message: "Not every API server could be asked"}
 	if haveDisagreed(before) {
 		equal.Reason = v1alpha1.ReasonUnresolved
 	}
@@ -189,7 +189,7 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 		}
 	case s.Epoch != nil:
 		equal.Status, equal.Reason, equal.Message = metav1.ConditionTrue, v1alpha1.ReasonAgreement,
-			"All API servers encode in one version ("+v.Evidence.String()+")"
+			"All API servers encode the resource in one version ("+v.Evidence.String()+")"
 	case isWeak(s, v):
 		equal.Reason, equal.Message = v1alpha1.ReasonOnlySampled, weakness(v)
 		if v.Evidence == migrate.Observed {
@@ -209,9 +209,9 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 			"the current one. No migration has proven that nothing else is stored"
 	case s.Migrated():
 		migrated.Status, migrated.Reason, migrated.Message = metav1.ConditionTrue, "Proven",
-			"Everything that is stored is in the current version"
+			"Every stored object is in the current version"
 	case doubt != "":
-		migrated.Reason, migrated.Message = "Doubt", "What is stored is not known: "+doubt
+		migrated.Reason, migrated.Message = "Doubt", "The stored versions are unknown: "+doubt
 	case slices.Contains(s.Persisted, ledger.Unknown):
 		for _, c := range before {
 			if c.Type == v1alpha1.ConditionMigrated && c.Reason == "Doubt" {
@@ -241,7 +241,7 @@ func isWeak(s ledger.State, v *agreement.View) bool {
 
 // weakness says why an agreement proves nothing.
 func weakness(v *agreement.View) string {
-	text := fmt.Sprintf("As far as can be seen, all API servers encode in one version, but the evidence is only %v, "+
+	text := fmt.Sprintf("All API servers seem to encode the resource in one version, but the evidence is only %v, "+
 		"and the installation requires more", v.Evidence)
 	if v.Why != "" {
 		text += ": " + v.Why

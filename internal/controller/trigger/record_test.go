@@ -105,13 +105,13 @@ func TestConditionsSayWhatIsKnown(t *testing.T) {
 		says            string
 	}{
 		"agreement": {full, view, "", metav1.ConditionTrue, metav1.ConditionFalse,
-			"All API servers encode in one version (Observed)"},
+			"All API servers encode the resource in one version (Observed)"},
 		"proof": {proven, view, "", metav1.ConditionTrue, metav1.ConditionTrue,
-			"All API servers encode in one version (Observed)"},
+			"All API servers encode the resource in one version (Observed)"},
 		"disagreement": {lost, disagree, "", metav1.ConditionFalse, metav1.ConditionFalse, disagree.Why},
 		"silence":      {lost, silent, "because", metav1.ConditionUnknown, metav1.ConditionFalse, silent.Why},
 		"weak evidence": {lost, sampled, "because", metav1.ConditionUnknown, metav1.ConditionFalse,
-			"As far as can be seen, all API servers encode in one version, " +
+			"All API servers seem to encode the resource in one version, " +
 				"but the evidence is only Sampled, and the installation requires more: API servers older than 1.35 " +
 				"do not show that they were restarted (v1.33.13)"},
 		"weak evidence against a server that shows another version": {divided, sampled, "because",
@@ -121,7 +121,7 @@ func TestConditionsSayWhatIsKnown(t *testing.T) {
 		if got[0].Status != c.equal || got[0].Message != c.says || got[1].Status != c.migrated {
 			t.Errorf("%s: %+v", name, got)
 		}
-		if c.doubt != "" && got[1].Message != "What is stored is not known: "+c.doubt {
+		if c.doubt != "" && got[1].Message != "The stored versions are unknown: "+c.doubt {
 			t.Errorf("%s: %q does not say why", name, got[1].Message)
 		}
 	}

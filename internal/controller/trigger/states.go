@@ -114,7 +114,7 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
 	}
 	// each look finds it again
 	if before := t.refused[e.name]; e.decision.Refused != "" && e.decision.Refused != before {
-		t.Logger.Info("A migration has succeeded and proves nothing", "resource", e.name, "reason", e.decision.Refused)
+		t.Logger.Info("A migration succeeded but proves nothing", "resource", e.name, "reason", e.decision.Refused)
 	}
 	t.refused[e.name] = e.decision.Refused
 	return nil
@@ -144,7 +144,7 @@ func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next 
 		return nil
 	}
 	if before := state.Status.PersistedVersions; doubt != "" || !slices.Equal(before, next.PersistedVersions) {
-		t.Logger.Info("What may be stored has changed", "resource", state.Name, "before", before, "now",
+		t.Logger.Info("The versions that may be stored changed", "resource", state.Name, "before", before, "now",
 			next.PersistedVersions, "doubt", doubt)
 	}
 	before := state.Status
@@ -222,7 +222,7 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 		if d.Refused == ledger.NotCompared {
 			now, err := t.eyes.etcds.read(ctx, []string{name}, found.version) // after the migrations
 			if err != nil {
-				t.Logger.Warn("Cannot compare a collection, so that its migration proves nothing yet", "error", err)
+				t.Logger.Warn("Cannot compare a collection; its migration proves nothing yet", "error", err)
 			}
 			d = ledger.Finished(before, proofs, now[name])
 		}
@@ -261,7 +261,7 @@ func (t *trigger) tell(ctx context.Context) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("read definition %s: %w", name, err)
+			return fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
 		}
 		before := recorded(&state.Status)
 		d := ledger.Told(before, storageversion.Hash(schema.GroupVersionKind{

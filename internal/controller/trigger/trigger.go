@@ -188,7 +188,7 @@ func (t *trigger) Start(ctx context.Context) error {
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
-			t.Logger.Warn("A look did not tell everything, or could not be recorded; trying again", "error", err)
+			t.Logger.Warn("A look was incomplete or could not be recorded; retrying", "error", err)
 		}
 		wait := t.Period
 		if t.permits.missing > 0 { // nothing moves when a role is extended
@@ -231,7 +231,7 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 		case <-t.changed:
 			look, err := t.settle(ctx)
 			if err != nil && ctx.Err() == nil {
-				t.Logger.Warn("Could not record what a migration has come to, trying again", "error", err)
+				t.Logger.Warn("Could not record the result of a migration; retrying", "error", err)
 				sleep(ctx, soon)
 			}
 			if look || err != nil {
@@ -244,7 +244,7 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 // react does what cannot wait for a look when something has moved.
 func (t *trigger) react(ctx context.Context) {
 	if err := t.tell(ctx); err != nil && ctx.Err() == nil {
-		t.Logger.Warn("Could not record at once what a definition says; the next look will", "error", err)
+		t.Logger.Warn("Could not record a changed CustomResourceDefinition at once; the next look will", "error", err)
 	}
 }
 
@@ -348,7 +348,7 @@ func (t *trigger) request(ctx context.Context, plan []entryPlan, s *seen) (probl
 		if err != nil {
 			problems = append(problems, err)
 		} else if asked != nil {
-			t.Logger.Info("Asked for a migration", "resource", r.GroupResource.String(), "generation",
+			t.Logger.Info("Requested a migration", "resource", r.GroupResource.String(), "generation",
 				d.Request, "reason", d.Reason)
 		}
 		if asked == nil {

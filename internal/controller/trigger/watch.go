@@ -56,7 +56,7 @@ func newWatcher(config *rest.Config, j *journal, log *slog.Logger) (*watcher, er
 	}
 	all, err := metadata.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("set up watch of definitions: %w", err)
+		return nil, fmt.Errorf("set up watch of CustomResourceDefinitions: %w", err)
 	}
 	w := &watcher{log: log}
 	w.kinds = append(w.kinds, serverKind(leases.Leases(metav1.NamespaceSystem), j), definitionKind(all, j))
@@ -193,7 +193,7 @@ func (w *watcher) follow(ctx context.Context, k kind) {
 			if apierrors.IsNotFound(err) {
 				level = slog.LevelDebug
 			}
-			w.log.Log(ctx, level, "Cannot watch; looking from time to time instead", "resource", k.name, "error", err)
+			w.log.Log(ctx, level, "Cannot watch; polling instead", "resource", k.name, "error", err)
 		}
 		select {
 		case <-time.After(pause):
