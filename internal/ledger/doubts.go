@@ -23,7 +23,7 @@ func soundDoubts() []doubt {
 		{"collection restored", collectionRestored},
 		{"witness restored", witnessRestored},
 		{"revision bumped", bumped},
-		{"created anew", createdAnew},
+		{"created anew", recreated},
 		{"generations missed", generationsMissed},
 		{"came without an answer", cameSilent},
 		{"came back", cameBack},
@@ -92,9 +92,9 @@ func older(was, now Witness) bool {
 	return was.UID != "" && was.UID == now.UID && now.ResourceVersion < was.ResourceVersion
 }
 
-// createdAnew: another definition of the same name. Nobody saw what its first generations told servers to write, nor
+// recreated: another definition of the same name. Nobody saw what its first generations told servers to write, nor
 // the end of the objects of the one before.
-func createdAnew(s State, l Look) string {
+func recreated(s State, l Look) string {
 	if (s.Definition == nil) != (l.Definition == nil) || s.Definition != nil && s.Definition.UID != l.Definition.UID {
 		return "the CustomResourceDefinition was deleted and created again"
 	}

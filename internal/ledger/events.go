@@ -326,7 +326,7 @@ func shown(s State, l Look) []Server {
 }
 
 // agreed is the epoch of the look, unless what the servers show speaks against it.
-func agreed(l Look) *Epoch {
+func agreed(l Look) *EpochID {
 	if l.Epoch == nil {
 		return nil
 	}

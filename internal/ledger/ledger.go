@@ -86,7 +86,7 @@ type State struct {
 	// Heartbeat is when the recorded look began: the record is complete up to then.
 	Heartbeat time.Time
 	// Epoch is the epoch that the recorded look saw; nil where it saw none.
-	Epoch *Epoch
+	Epoch *EpochID
 	// Servers are those of the recorded look, each with what it showed last.
 	Servers []Server
 	// Traces are those of the recorded look.
@@ -158,8 +158,8 @@ type Definition struct {
 	Stored []string
 }
 
-// Epoch is one uninterrupted period of agreement, by what identifies it.
-type Epoch struct {
+// EpochID identifies one uninterrupted period of agreement of the API servers.
+type EpochID struct {
 	Hash string
 	// Processes are sorted.
 	Processes []string
@@ -170,7 +170,7 @@ type Epoch struct {
 
 // Same reports whether a and b may be one epoch. Epochs that are not the same are two; ones that are may have been
 // interrupted.
-func (e Epoch) Same(other Epoch) bool {
+func (e EpochID) Same(other EpochID) bool {
 	return e.Hash == other.Hash && e.UID == other.UID && e.Generation == other.Generation &&
 		slices.Equal(e.Processes, other.Processes)
 }
@@ -182,7 +182,7 @@ type Look struct {
 	// Servers are all processes that may write the resource, whether they answered or not.
 	Servers []Server
 	// Epoch is the agreement; nil where there is none.
-	Epoch *Epoch
+	Epoch *EpochID
 	// Definition is the CustomResourceDefinition; nil for a resource that has none, or none any more.
 	Definition *Definition
 	// Traces are what processes leave behind that lasts longer than they do: one string for the generation of each
@@ -254,7 +254,7 @@ func (m Migration) pending(s State) bool {
 type Proof struct {
 	// Start is the moment that was read before the run, its checkpoint included, was started; 0: not known.
 	Start uint64
-	Epoch Epoch
+	Epoch EpochID
 	// Baseline is the resourceVersion that the collection had when the run began to rewrite; 0: not known.
 	Baseline uint64
 }

@@ -29,7 +29,7 @@ func look(servers ...string) Look {
 	l := Look{Begun: noon, Traces: []string{"endpoints/1"}, Continuous: true, Names: names, Revisions: true}
 	l.Collection = Collection{ResourceVersion: 100, Witness: Witness{UID: "w", ResourceVersion: 40}}
 	l.Own, l.Moment = Migration{Generation: 4, Completed: 4, Started: true, Start: 1000}, 2000
-	e := &Epoch{Hash: servers[1]}
+	e := &EpochID{Hash: servers[1]}
 	for i := 0; i < len(servers); i += 2 {
 		l.Servers = append(l.Servers, server(servers[i], servers[i+1]))
 		if e != nil {
@@ -301,7 +301,7 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 func TestWhichMigrationProvesSomething(t *testing.T) {
 	s := Looked(recorded(look("a", "h1")), look("b", "h2")).State // asks for generation 5
 	epoch := *s.Epoch
-	other := func(change func(*Epoch)) Epoch {
+	other := func(change func(*EpochID)) EpochID {
 		e := epoch
 		change(&e)
 		return e
@@ -320,16 +320,16 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 		"one that may have started before": {state: s, proof: &Proof{Start: 2000, Epoch: epoch},
 			want: []string{"h1", "h2"}, refused: "the run may have started before another version was written"},
 		"one to another version": {state: s,
-			proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Hash = "h1" })}, want: []string{"h1", "h2"},
+			proof: &Proof{Start: 2001, Epoch: other(func(e *EpochID) { e.Hash = "h1" })}, want: []string{"h1", "h2"},
 			refused: "the run was about another version"},
 		"one with other servers": {state: s,
-			proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Processes = []string{"c"} })},
+			proof: &Proof{Start: 2001, Epoch: other(func(e *EpochID) { e.Processes = []string{"c"} })},
 			want:  []string{"h1", "h2"}, refused: "the epoch of the run is over"},
 		"one with another definition": {state: s,
-			proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.UID = "uid" })}, want: []string{"h1", "h2"},
+			proof: &Proof{Start: 2001, Epoch: other(func(e *EpochID) { e.UID = "uid" })}, want: []string{"h1", "h2"},
 			refused: "the epoch of the run is over"},
 		"one with another generation": {state: s,
-			proof: &Proof{Start: 2001, Epoch: other(func(e *Epoch) { e.Generation = 2 })}, want: []string{"h1", "h2"},
+			proof: &Proof{Start: 2001, Epoch: other(func(e *EpochID) { e.Generation = 2 })}, want: []string{"h1", "h2"},
 			refused: "the epoch of the run is over"},
 		"any, while API servers disagree": {state: disagreeing, proof: &Proof{Start: 2001, Epoch: epoch},
 			want: []string{"h1", "h2"}, refused: "the API servers do not agree now"},
@@ -395,7 +395,7 @@ func TestAProofTrimsOnlyUnderAFreshPosition(t *testing.T) {
 
 func TestWhatIsAskedForAgain(t *testing.T) {
 	s := Looked(recorded(look("a", "h1")), look("b", "h2")).State // asks for generation 5
-	elsewhere := &Proof{Start: 2001, Epoch: Epoch{Hash: "h2", Processes: []string{"c"}}}
+	elsewhere := &Proof{Start: 2001, Epoch: EpochID{Hash: "h2", Processes: []string{"c"}}}
 	late, early := uint64(2001), uint64(2000)
 	ours, theirs := Migration{Generation: 4, Completed: 4}, Migration{Generation: 1}
 	for name, test := range map[string]struct {
@@ -475,7 +475,7 @@ func TestARunByHandCountsWhereNothingElseIsRequiredSince(t *testing.T) {
 		},
 		"there was no record": {s: before, refused: "nothing was recorded when the run started"},
 		"its epoch is not recorded": {before: before,
-			s:       func() State { s := before; s.Epoch = &Epoch{Hash: "h2"}; return s }(),
+			s:       func() State { s := before; s.Epoch = &EpochID{Hash: "h2"}; return s }(),
 			refused: "the epoch of the run is over"},
 		"nothing is to be proven": {s: recorded(look("b", "h2"))},
 		"what was declared is proven": {before: before,

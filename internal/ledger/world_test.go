@@ -446,8 +446,8 @@ func numbered(prefix string, n int) []string {
 	return names
 }
 
-func (e epochKey) epoch() Epoch {
-	epoch := Epoch{Hash: hashes[e.hash], Generation: int64(e.gen)}
+func (e epochKey) epoch() EpochID {
+	epoch := EpochID{Hash: hashes[e.hash], Generation: int64(e.gen)}
 	if e.uid > 0 {
 		epoch.UID = types.UID(uids[e.uid])
 	}

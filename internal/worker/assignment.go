@@ -123,7 +123,7 @@ func (r *run) options(a assignment) migrate.Options {
 		SettlePatience:      patience,
 		MaxObjectsPerSecond: float64(a.pace.MaxObjectsPerSecond), MaxInFlight: int(a.pace.MaxInFlight),
 		MaxBytesPerSecond: a.pace.MaxBytesPerSecond,
-		SettleTime:        r.SettleTime, MinEvidence: r.MinEvidence, Resume: true, Checkpoints: r.place, Logger: r.log,
+		SettleTime:        r.SettleTime, MinEvidence: r.MinEvidence, Resume: true, Checkpoints: r.record, Logger: r.log,
 	}
 }
 

@@ -17,14 +17,14 @@ import (
 func TestWhatAHostileServerDoesEndsTheRun(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
-		want Verdict
+		want Result
 	}{
-		{migrate.ErrUntrustedAnswer, Untrusted},
-		{migrate.ErrEndlessList, Untrusted},
-		{migrate.ErrAnswerTooLarge, Untrusted},
-		{migrate.ErrStalled, NoProgress},
+		{migrate.ErrUntrustedAnswer, ResultUntrustedAnswer},
+		{migrate.ErrEndlessList, ResultUntrustedAnswer},
+		{migrate.ErrAnswerTooLarge, ResultUntrustedAnswer},
+		{migrate.ErrStalled, ResultNoProgress},
 	} {
-		if got := verdictOf(fmt.Errorf("list: %w", tt.err)); got != tt.want {
+		if got := resultOf(fmt.Errorf("list: %w", tt.err)); got != tt.want {
 			t.Errorf("%v: verdict %q, want %q", tt.err, got, tt.want)
 		}
 	}

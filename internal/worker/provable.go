@@ -21,7 +21,7 @@ func (s *sweeping) provable(ctx context.Context, servers *agreement.Resource) er
 	if s.run.Attempt <= 1 {
 		return nil
 	}
-	c := s.run.place.load()
+	c := s.run.record.load()
 	now, explanation, err := servers.Look(ctx)
 	if err != nil {
 		return nil // the sweep asks again, and waits
@@ -34,7 +34,8 @@ func (s *sweeping) provable(ctx context.Context, servers *agreement.Resource) er
 	defer s.mu.Unlock()
 	s.before.Total, s.before.Listed, s.before.Counts = before.Total, before.Listed, before.Counts
 	s.before.Epoch, s.before.Baseline = now, before.Baseline
-	return &problem{NotProven, notProven(before.Counts.Done(), now.Evidence, s.run.leastEvidence(), explanation.Reason)}
+	return &problem{ResultNotProven, notProven(before.Counts.Done(), now.Evidence, s.run.leastEvidence(),
+		explanation.Reason)}
 }
 
 // pointless reports whether a sweep in the present epoch would repeat the one that c tells of, with as little proof.

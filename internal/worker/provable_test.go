@@ -85,12 +85,12 @@ func TestASweepThatProvedNothingIsNotRepeatedWithoutBetterEvidence(t *testing.T)
 		return *l.report(name), written
 	}
 	first, written := attempt(1, "run", nil)
-	if written != n || first.Outcome == nil || first.Outcome.Verdict != NotProven {
+	if written != n || first.Outcome == nil || first.Outcome.Result != ResultNotProven {
 		t.Fatalf("the first attempt wrote %d times: %+v", written, first.Outcome)
 	}
 	begin := time.Now()
 	second, written := attempt(2, "run-2", Seed(l.configMap("run")))
-	if written != 0 || second.Outcome == nil || second.Outcome.Verdict != NotProven {
+	if written != 0 || second.Outcome == nil || second.Outcome.Result != ResultNotProven {
 		t.Fatalf("the second attempt wrote %d times: %+v", written, second.Outcome)
 	}
 	if second.Counts.Done() != n || second.Total != n || !second.Outcome.Ended.After(begin) {
@@ -118,7 +118,7 @@ func TestOnlyTheFirstAttemptDoesNotWaitForItsEpochToSettle(t *testing.T) {
 		}
 	}
 	err := fmt.Errorf("sweep: %w", &migrate.UnsettledError{Left: time.Minute})
-	if got := verdictOf(err); got != Unsettled {
+	if got := resultOf(err); got != ResultUnsettled {
 		t.Errorf("verdict %q", got)
 	}
 }

@@ -27,7 +27,7 @@ func choose(all *inventory.Inventory, asked v1alpha1.GroupVersionResource) (inve
 	case i < 0 && unread != "":
 		return inventory.Resource{}, fmt.Errorf("look for %s: %s", name, unread)
 	case i < 0:
-		return inventory.Resource{}, &problem{ResourceGone, fmt.Sprintf("the API server serves no resource %s", name)}
+		return inventory.Resource{}, &problem{ResultResourceGone, fmt.Sprintf("the API server serves no resource %s", name)}
 	}
 	r := all.Resources[i]
 	if r.Problem != nil {
@@ -35,7 +35,7 @@ func choose(all *inventory.Inventory, asked v1alpha1.GroupVersionResource) (inve
 		if unread != "" || r.Problem.Reason == inventory.NotDiscovered { // of an API server that has just started
 			return inventory.Resource{}, fmt.Errorf("look for %s: %s", name, text)
 		}
-		return inventory.Resource{}, &problem{NotReady, text}
+		return inventory.Resource{}, &problem{ResultNotReady, text}
 	}
 	if asked.Version == "" {
 		return r, nil
@@ -47,7 +47,7 @@ func choose(all *inventory.Inventory, asked v1alpha1.GroupVersionResource) (inve
 	if unread != "" {
 		return inventory.Resource{}, fmt.Errorf("look for version %s of %s: %s", asked.Version, name, unread)
 	}
-	return inventory.Resource{}, &problem{NotReady,
+	return inventory.Resource{}, &problem{ResultNotReady,
 		fmt.Sprintf("%s is not served at version %s, only at %s; leave the version empty to have one chosen",
 			name, asked.Version, strings.Join(served(r), ", "))}
 }

@@ -61,7 +61,7 @@ type Options struct {
 	ShutdownDelay time.Duration
 	// Stop, closed, ends the run gently: what is in flight is finished and the checkpoint saved. nil: never.
 	Stop <-chan struct{}
-	// Logger is told of the beginning, the phases and the end. nil: nobody.
+	// Logger receives the start, the phases and the end of the run; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -96,7 +96,7 @@ type run struct {
 	config *rest.Config // considerate
 	client rest.Interface
 	log    *slog.Logger
-	place  *place
+	record *runRecord
 	// quit ends everything at once, for a reason.
 	quit context.CancelCauseFunc
 
@@ -119,14 +119,14 @@ func runWith(ctx context.Context, o Options, t timing) error {
 	if r.client, err = apiserver.NewClient(r.config); err != nil {
 		return err
 	}
-	life, end := context.WithCancelCause(ctx)
-	r.quit, r.place = end, newPlace(life, r.client, o, r.log)
+	ctx, end := context.WithCancelCause(ctx)
+	r.quit, r.record = end, newRunRecord(ctx, r.client, o, r.log)
 	var company sync.WaitGroup
 	defer company.Wait()
 	defer end(nil)
-	company.Go(func() { r.limitStop(life) })
-	err = r.run(life)
-	switch cause := context.Cause(life); {
+	company.Go(func() { r.limitStop(ctx) })
+	err = r.run(ctx)
+	switch cause := context.Cause(ctx); {
 	case err == nil, errors.Is(err, ErrOutdated), errors.Is(err, ErrStopped):
 	case cause != nil:
 		err = cause
@@ -153,7 +153,7 @@ func (r *run) limitStop(ctx context.Context) {
 	}
 }
 
-// run is the life of a worker: begin, sweep until there is a verdict, write it.
+// run begins the run, sweeps until there is an outcome, and writes it.
 func (r *run) run(ctx context.Context) error {
 	r.log.Info("Starting a run")
 	ended, err := r.begin(ctx)
@@ -173,7 +173,7 @@ func (r *run) run(ctx context.Context) error {
 		err = s.do(ctx)
 		outcome, err := s.judge(ctx, err)
 		switch {
-		case outcome != nil && outcome.Verdict == Forbidden && !doubted:
+		case outcome != nil && outcome.Result == ResultForbidden && !doubted:
 			// An API server that has just started knows no roles yet, and refuses what it will allow in a moment.
 			doubted, backoff = true, r.waits.doubt
 			continue
@@ -189,7 +189,7 @@ func (r *run) run(ctx context.Context) error {
 			stuck, last, backoff = time.Now(), done, 0
 		}
 		if time.Since(stuck) > r.waits.patience {
-			return r.conclude(ctx, s, &Outcome{Verdict: Broken,
+			return r.conclude(ctx, s, &Outcome{Result: ResultBroken,
 				Message: sentence(fmt.Errorf("no progress for %v: %w", r.waits.patience, err))})
 		}
 		backoff = min(max(r.waits.backoff, 2*backoff), r.waits.most)
@@ -204,7 +204,7 @@ func (r *run) begin(ctx context.Context) (ended bool, err error) {
 	for {
 		// The StorageVersionMigration first: a run that is nobody's touches nothing.
 		if _, err = r.assignment(ctx); err == nil {
-			if err = r.place.open(ctx); err == nil {
+			if err = r.record.open(ctx); err == nil {
 				break
 			}
 		}
@@ -218,7 +218,7 @@ func (r *run) begin(ctx context.Context) (ended bool, err error) {
 			return false, err
 		}
 	}
-	if r.place.outcome() != nil {
+	if r.record.outcome() != nil {
 		return true, nil
 	}
 	if _, err := r.whileIdle(ctx, 0); err != nil {
@@ -230,10 +230,10 @@ func (r *run) begin(ctx context.Context) (ended bool, err error) {
 // claim writes the first report: from now on an earlier worker's writes fail.
 func (r *run) claim(ctx context.Context, deadline time.Time) (ended bool, err error) {
 	for {
-		err := r.place.claim(ctx)
+		err := r.record.claim(ctx)
 		switch {
 		case err == nil:
-			return r.place.outcome() != nil, nil
+			return r.record.outcome() != nil, nil
 		case errors.Is(err, ErrOutdated):
 			return false, err
 		case time.Now().After(deadline.Add(r.waits.appear)):
@@ -255,10 +255,10 @@ func (r *run) conclude(ctx context.Context, s *sweeping, o *Outcome) error {
 		if _, err := r.assignment(ctx); errors.Is(err, ErrOutdated) {
 			return err
 		}
-		err := r.place.tell(ctx, report)
+		err := r.record.writeReport(ctx, report)
 		switch {
 		case err == nil:
-			r.log.Info("The run has ended", "verdict", o.Verdict, "message", o.Message)
+			r.log.Info("The run has ended", "result", o.Result, "message", o.Message)
 			return nil
 		case errors.Is(err, ErrOutdated):
 			return err

@@ -116,7 +116,7 @@ func (s *server) next(ctx context.Context) (Roster, error) {
 	for {
 		object, err := s.desk.get(ctx)
 		if err == nil {
-			r, err := s.mine(object)
+			r, err := s.owned(object)
 			if err != nil || r.Closed || !r.Idle() {
 				return r, err
 			}
@@ -144,8 +144,8 @@ func (s *server) close(ctx context.Context) (Roster, error) {
 	})
 }
 
-// mine reads a roster that this process has taken over.
-func (s *server) mine(object *corev1.ConfigMap) (Roster, error) {
+// owned reads a roster that this process has taken over.
+func (s *server) owned(object *corev1.ConfigMap) (Roster, error) {
 	r, err := ReadRoster(object)
 	if err == nil && r.Process != s.process {
 		err = fmt.Errorf("%w: another process has taken over the roster %s", ErrOutdated, s.Roster)
@@ -190,7 +190,7 @@ func (s *server) try(ctx context.Context, opening bool, change func(*Roster) boo
 	if err != nil {
 		return Roster{}, err
 	}
-	read := s.mine
+	read := s.owned
 	if opening {
 		read = ReadRoster
 	}

@@ -40,7 +40,7 @@ type sweeping struct {
 }
 
 func (r *run) newSweeping(a assignment) *sweeping {
-	return &sweeping{run: r, asked: a, before: r.place.last()}
+	return &sweeping{run: r, asked: a, before: r.record.last()}
 }
 
 // do sweeps. The error is that of the sweep, or why it did not begin.
@@ -62,9 +62,9 @@ func (s *sweeping) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.run.place.tellAlong(s.report)
-	defer s.run.place.tellAlong(nil)
-	company.Go(func() { s.keepTelling(ctx) })
+	s.run.record.attach(s.report)
+	defer s.run.record.attach(nil)
+	company.Go(func() { s.keepReporting(ctx) })
 	_, err = sweep.Run(ctx)
 	return err
 }
@@ -145,18 +145,18 @@ func (s *sweeping) supervise(ctx context.Context) {
 	}
 }
 
-// keepTelling writes the report while something changes, and now and then while nothing does: that is also how a worker
+// keepReporting writes the report while something changes, and now and then while nothing does: that is also how a worker
 // that waits learns that another has taken over.
-func (s *sweeping) keepTelling(ctx context.Context) {
+func (s *sweeping) keepReporting(ctx context.Context) {
 	var told *Report
 	for pace.Sleep(ctx, s.run.waits.report) == nil {
 		report := s.report()
 		s.logPhase(report.Phase)
-		quiet := time.Since(s.run.place.lastTold())
+		quiet := time.Since(s.run.record.lastReported())
 		if quiet < s.run.waits.report/2 || told != nil && quiet < s.run.waits.heartbeat && same(told, report) {
 			continue
 		}
-		err := s.run.place.tell(ctx, report)
+		err := s.run.record.writeReport(ctx, report)
 		if errors.Is(err, ErrOutdated) {
 			s.run.quit(err)
 			return

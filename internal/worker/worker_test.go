@@ -241,7 +241,7 @@ func (l *lab) still(name string) {
 func (l *lab) proven(name string) *Report {
 	l.t.Helper()
 	report := l.report(name)
-	if report.Outcome == nil || report.Outcome.Verdict != Proven {
+	if report.Outcome == nil || report.Outcome.Result != ResultProven {
 		l.t.Fatalf("outcome %+v, want it proven", report.Outcome)
 	}
 	stored, err := l.StoredVersions(l.t.Context(), testbed.WidgetsPrefix)
@@ -437,7 +437,7 @@ func TestARejectedObjectIsNamedInTheOutcome(t *testing.T) {
 	l.create("run", nil)
 	must(t, l.start(l.options(nil)).wait())
 	report := l.report("run")
-	if report.Outcome == nil || report.Outcome.Verdict != ObjectsFailed ||
+	if report.Outcome == nil || report.Outcome.Result != ResultObjectsFailed ||
 		!strings.HasPrefix(report.Outcome.Message,
 			"1 of 300 objects could not be rewritten, the first: default/widget-0000007: Rejected: ") {
 		t.Errorf("outcome %+v, want that widget-0000007 was rejected", report.Outcome)
@@ -474,7 +474,7 @@ func TestAMissingPermissionIsNamedInTheOutcome(t *testing.T) {
 	}, nil)
 	must(t, w.wait())
 	outcome := l.report("run").Outcome
-	if outcome == nil || outcome.Verdict != Forbidden ||
+	if outcome == nil || outcome.Result != ResultForbidden ||
 		!strings.Contains(outcome.Message, "patch widgets.demo.example.com") {
 		t.Errorf("outcome %+v, want that patching widgets is forbidden", outcome)
 	}
@@ -485,18 +485,18 @@ func TestWhatCannotBeMigratedIsToldApart(t *testing.T) {
 	l := newLab(t, 10, testbed.Options{}, testbed.Widgets{}, nil)
 	for name, c := range map[string]struct {
 		resource map[string]any
-		verdict  Verdict
+		result   Result
 		text     string
 	}{
-		"no such resource": {map[string]any{"group": testbed.WidgetGroup, "resource": "gadgets"}, ResourceGone,
+		"no such resource": {map[string]any{"group": testbed.WidgetGroup, "resource": "gadgets"}, ResultResourceGone,
 			"serves no resource gadgets.demo.example.com"},
-		"a kind instead": {map[string]any{"group": testbed.WidgetGroup, "resource": "widget"}, ResourceGone,
+		"a kind instead": {map[string]any{"group": testbed.WidgetGroup, "resource": "widget"}, ResultResourceGone,
 			"serves no resource widget.demo.example.com"},
 		"no such version": {map[string]any{"group": testbed.WidgetGroup, "resource": "widgets", "version": "v3"},
-			NotReady, "not served at version v3, only at v2, v1"},
+			ResultNotReady, "not served at version v3, only at v2, v1"},
 		"an older version": {map[string]any{"group": testbed.WidgetGroup, "resource": "widgets", "version": "v1"},
-			Proven, "all 10 objects"},
-		"no objects": {map[string]any{"resource": "bindings"}, NotReady, "cannot be migrated"},
+			ResultProven, "all 10 objects"},
+		"no objects": {map[string]any{"resource": "bindings"}, ResultNotReady, "cannot be migrated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := strings.ReplaceAll(name, " ", "-")
@@ -509,9 +509,9 @@ func TestWhatCannotBeMigratedIsToldApart(t *testing.T) {
 			o := l.options(nil)
 			o.Migration, o.UID, o.ConfigMap = id, made.UID, id
 			must(t, l.start(o).wait())
-			if got := l.report(id).Outcome; got == nil || got.Verdict != c.verdict ||
+			if got := l.report(id).Outcome; got == nil || got.Result != c.result ||
 				!strings.Contains(got.Message, c.text) {
-				t.Errorf("outcome %+v, want %s, %q", got, c.verdict, c.text)
+				t.Errorf("outcome %+v, want %s, %q", got, c.result, c.text)
 			}
 		})
 	}
@@ -541,7 +541,7 @@ func TestAStorageVersionThatMovesEndsTheRun(t *testing.T) {
 	must(t, l.MoveStorage(t.Context(), testbed.WidgetDefinition, "v1"))
 	must(t, w.wait())
 	outcome := l.report("run").Outcome
-	if outcome == nil || outcome.Verdict != StorageVersionMoved ||
+	if outcome == nil || outcome.Result != ResultStorageVersionMoved ||
 		!strings.HasSuffix(outcome.Message, ": from v2 to v1") {
 		t.Errorf("outcome %+v, want that it moved from v2 to v1", outcome)
 	}

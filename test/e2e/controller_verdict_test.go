@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
+	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
@@ -187,7 +187,7 @@ func (c *controlled) prove(name string, attempt int64, epoch migrate.Epoch) {
 		Generation: 1, Attempt: attempt, Phase: migrate.Done, Total: 3, Listed: true,
 		Counts:         migrate.Counts{Rewritten: 3},
 		StorageVersion: "v2", Epoch: epoch, Baseline: 1, Started: now, Updated: now,
-		Outcome: &worker.Outcome{Verdict: worker.Proven, Ended: now},
+		Outcome: &worker.Outcome{Result: worker.ResultProven, Ended: now},
 	})
 	if err != nil {
 		c.Fatal(err)

@@ -240,7 +240,7 @@ func TestAPassDecidesTheSameFromAStrippedMigration(t *testing.T) {
 				next := statusAfter(whole, d, noon, time.Minute)
 				writes, ofStripped := differs(whole, next, true),
 					differs(kept, statusAfter(kept, ofKept, noon, time.Minute), false)
-				if writes != ofStripped || writes && round == 2 && d.step == nothing {
+				if writes != ofStripped || writes && round == 2 && d.step == stepNothing {
 					t.Errorf("round %d: a status is written: %t, of a stripped one %t", round, writes, ofStripped)
 				}
 				whole = whole.DeepCopy()

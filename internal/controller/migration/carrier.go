@@ -100,14 +100,14 @@ func withCarriers(all []run, carriers []carrier) []run {
 				all = append(all, stray)
 			}
 		default:
-			all = c.tell(all)
+			all = c.addTo(all)
 		}
 	}
 	return all
 }
 
-// tell adds what the Job shows of the run that its worker is at.
-func (c *carrier) tell(all []run) []run {
+// addTo adds what the Job shows of the run that its worker is at.
+func (c *carrier) addTo(all []run) []run {
 	t := c.roster.Task
 	i := slices.IndexFunc(all, func(r run) bool { return r.name == t.ConfigMap })
 	if i < 0 {

@@ -47,8 +47,8 @@ func TestWhatAJobSaysOfItsRun(t *testing.T) {
 			c.working,
 				c.broken = false, "failed"
 		}, broken: true},
-		"a run that has its outcome is not active, and its worker leaves it": {run: ended(worker.Proven), leaves: true},
-		"nor does a suspended worker leave what was given up": {run: ended(worker.Broken),
+		"a run that has its outcome is not active, and its worker leaves it": {run: ended(worker.ResultProven), leaves: true},
+		"nor does a suspended worker leave what was given up": {run: ended(worker.ResultBroken),
 			job: suspendedJob},
 		"an idle worker says nothing":                {job: idle},
 		"an idle Job that is suspended is of no use": {job: func(c *carrier) { idle(c); suspendedJob(c) }, stray: true},
@@ -117,12 +117,12 @@ func TestAWorkerThatIsAboutToBeFreeIsWaitedForAndKept(t *testing.T) {
 		ended time.Time
 		want  step
 	}{
-		"a moment after the outcome":                            {noon.Add(-time.Second), nothing},
-		"not if it does not say so for a while":                 {noon.Add(-leaveTime), start},
-		"not if its clock is wrong, since no one can tell then": {noon.Add(time.Hour), start},
+		"a moment after the outcome":                            {noon.Add(-time.Second), stepNothing},
+		"not if it does not say so for a while":                 {noon.Add(-leaveTime), stepStart},
+		"not if its clock is wrong, since no one can tell then": {noon.Add(time.Hour), stepStart},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, r := another("widgets", ended(worker.Proven))
+			m, r := another("widgets", ended(worker.ResultProven))
 			m.Status.CompletedGeneration = 2
 			r.job, r.leaving = "job", true
 			r.report.Outcome.Ended = tt.ended
@@ -132,11 +132,11 @@ func TestAWorkerThatIsAboutToBeFreeIsWaitedForAndKept(t *testing.T) {
 				if d.migration.UID == next.UID && d.step != tt.want {
 					t.Errorf("the next run: %s (%s), want %s", d.step, d.message, tt.want)
 				}
-				if d.migration.UID == m.UID && (len(d.remove) == 0) != (tt.want == nothing) {
+				if d.migration.UID == m.UID && (len(d.remove) == 0) != (tt.want == stepNothing) {
 					t.Errorf("removed are %+v", d.remove)
 				}
 			}
-			if tt.want == nothing && p.again() != settleInterval {
+			if tt.want == stepNothing && p.again() != settleInterval {
 				t.Errorf("again after %s", p.again())
 			}
 		})
@@ -147,7 +147,7 @@ func TestAWorkerThatIsAboutToBeFreeIsWaitedForAndKept(t *testing.T) {
 func TestNothingStartsBesideAJobOfWhichNoOneCanTellWhatItDoes(t *testing.T) {
 	m, _ := another("widgets", func(*run) {})
 	unknown := withCarriers(nil, []carrier{carrying(aRun(1, 1, nil), func(c *carrier) { c.roster = nil })})
-	for most, want := range map[int]step{1: nothing, 5: nothing} {
+	for most, want := range map[int]step{1: stepNothing, 5: stepNothing} {
 		p := planAll(snapshot{now: noon, live: true, migrations: []v1alpha1.StorageVersionMigration{m},
 			runs: unknown}, most, time.Minute)
 		if d := p.migrations[0]; d.step != want {

@@ -30,15 +30,15 @@ func TestSilenceIsMeasuredByOurOwnClockAlone(t *testing.T) {
 					firstRetry: time.Minute})
 			}
 			for at := time.Duration(0); at < 20*time.Minute; at += report {
-				if d := look(at, at); d.step == giveUp || d.silent {
+				if d := look(at, at); d.step == stepGiveUp || d.silent {
 					t.Fatalf("a worker that reports is silent after %v: step %s, %s", at, d.step, d.message)
 				}
 			}
 			last := 20*time.Minute - report
-			if d := look(last+silentTooLong, last); d.step == giveUp {
+			if d := look(last+silentTooLong, last); d.step == stepGiveUp {
 				t.Errorf("the worker is given up before %v have passed: %s", silentTooLong, d.message)
 			}
-			if d := look(last+silentTooLong+time.Second, last); d.step != giveUp {
+			if d := look(last+silentTooLong+time.Second, last); d.step != stepGiveUp {
 				t.Errorf("the worker is not given up after %v: step %s, %s", silentTooLong, d.step, d.message)
 			}
 		})
@@ -51,10 +51,10 @@ func TestARetryTimeOfAClockThatWasAheadDoesNotCount(t *testing.T) {
 		left     time.Duration
 		want     step
 	}{
-		"within the backoff":              {failures: 3, left: 4 * time.Minute, want: nothing},
-		"within the settle time":          {failures: 0, left: 2 * time.Minute, want: nothing},
-		"later than any wait that it has": {failures: 3, left: time.Hour, want: start},
-		"past":                            {failures: 3, left: -time.Hour, want: start},
+		"within the backoff":              {failures: 3, left: 4 * time.Minute, want: stepNothing},
+		"within the settle time":          {failures: 0, left: 2 * time.Minute, want: stepNothing},
+		"later than any wait that it has": {failures: 3, left: time.Hour, want: stepStart},
+		"past":                            {failures: 3, left: -time.Hour, want: stepStart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decide(facts{now: noon, since: noon, firstRetry: time.Minute,

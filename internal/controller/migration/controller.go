@@ -239,7 +239,7 @@ func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 	for _, starting := range []bool{true, false} {
 		for i := range p.migrations {
 			d := &p.migrations[i]
-			if (d.step == start) != starting {
+			if (d.step == stepStart) != starting {
 				continue
 			}
 			if !s.whole[d.migration.UID] || d.consequential() && !s.live {
@@ -272,23 +272,23 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	}
 	next := statusAfter(m, d.decision, s.now, c.firstRetry)
 	switch d.step {
-	case nothing, follow:
-	case start:
+	case stepNothing, stepFollow:
+	case stepStart:
 		if err := c.runs.start(ctx, m, d.run, d.seed); err != nil {
 			return err
 		}
-	case halt:
+	case stepHalt:
 		if err := c.runs.halt(ctx, d.run); err != nil {
 			return err
 		}
-	case giveUp:
+	case stepGiveUp:
 		if err := c.runs.giveUp(ctx, d.run, d.message); err != nil {
 			return err
 		}
-	case conclude:
+	case stepConclude:
 		next = c.conclude(ctx, d, s)
-	case void, postpone, fail, adopt:
-	case expire:
+	case stepVoid, stepPostpone, stepFail, stepAdopt:
+	case stepExpire:
 		return c.expire(ctx, m)
 	}
 	if !differs(m, next, true) {
@@ -300,7 +300,7 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	if err := c.client.Status().Update(ctx, m); err != nil {
 		return err
 	}
-	if d.step == adopt {
+	if d.step == stepAdopt {
 		c.log.Info("Adopted a migration that kube-storage-version-migrator completed", "migration", m.Name)
 		return nil
 	}
@@ -317,7 +317,7 @@ func (c *controller) conclude(ctx context.Context, d *planned, s snapshot) v1alp
 	case err != nil:
 		c.log.Info("Cannot confirm the result yet", "migration", m.Name, "error", err)
 		d.decision = d.undecided(err, s.now.Sub(latest(d.run.outcome().Ended, s.since)))
-	case result == over:
+	case result == epochOver:
 		d.decision = d.voided(why)
 	default:
 		return succeeded(m, d.run, s.now)
@@ -341,7 +341,7 @@ func (c *controller) expireInTime(ctx context.Context, name string) (reconcile.R
 		switch {
 		case m.DeletionTimestamp != nil || m.Status.CompletedGeneration < m.Spec.Generation:
 			return reconcile.Result{}, nil
-		case d.step != expire:
+		case d.step != stepExpire:
 			return reconcile.Result{RequeueAfter: d.again}, nil
 		case i > 0:
 			err := c.expire(ctx, m)

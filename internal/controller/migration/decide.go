@@ -31,19 +31,19 @@ type facts struct {
 type step string
 
 const (
-	nothing  step = "nothing"
-	start    step = "start"    // the run, if it is its turn
-	halt     step = "halt"     // the run
-	giveUp   step = "giveUp"   // the run: its worker is not heard of
-	follow   step = "follow"   // the run works: repeat what it reports
-	conclude step = "conclude" // compare the epoch; if it lasts, prune and say Succeeded
-	void     step = "void"     // record that the run proves nothing: the next attempt takes its turn
+	stepNothing  step = "nothing"
+	stepStart    step = "start"    // the run, if it is its turn
+	stepHalt     step = "halt"     // the run
+	stepGiveUp   step = "giveUp"   // the run: its worker is not heard of
+	stepFollow   step = "follow"   // the run works: repeat what it reports
+	stepConclude step = "conclude" // compare the epoch; if it lasts, prune and say Succeeded
+	stepVoid     step = "void"     // record that the run proves nothing: the next attempt takes its turn
 	// record when the epoch of the run can have settled: the next attempt takes its turn then
-	postpone step = "postpone"
-	fail     step = "fail"   // record the failure of the run, and when to try again
-	expire   step = "expire" // delete the migration: it has been finished for long enough
+	stepPostpone step = "postpone"
+	stepFail     step = "fail"   // record the failure of the run, and when to try again
+	stepExpire   step = "expire" // delete the migration: it has been finished for long enough
 	// take another program's word for it that the first generation has succeeded, without a proof
-	adopt step = "adopt"
+	stepAdopt step = "adopt"
 )
 
 // decision is what is to be done for a migration, and what its status says meanwhile.
@@ -84,7 +84,7 @@ func decide(f facts) decision {
 	}
 	d := f.forCurrent(current, others)
 	d.remove = append(d.remove, others...)
-	if d.step == start && d.run.name == current.name && len(earlier) > 0 {
+	if d.step == stepStart && d.run.name == current.name && len(earlier) > 0 {
 		d.seed = earlier[len(earlier)-1].name // the creation was cut short
 	}
 	if current.name != "" && !current.incomplete {
@@ -103,34 +103,34 @@ func (f facts) forCurrent(current run, others []run) decision {
 	case completed:
 		return f.finished(current)
 	case f.adopted() && current.name == "":
-		return decision{step: adopt, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonAdopted,
+		return decision{step: stepAdopt, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonAdopted,
 			message: adoptedMessage}
 	case f.migration.Spec.State == v1alpha1.StateCancelled:
 		return cancelled(current)
 	case f.migration.Spec.State == v1alpha1.StatePaused:
 		return paused(current)
 	case active(others):
-		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
+		return decision{step: stepNothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
 			message: "Waiting for the previous run to stop"}
 	case current.removing:
-		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
+		return decision{step: stepNothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
 			message: "Waiting for the previous attempt to be removed"}
 	case f.lost(current) != "":
-		return decision{step: giveUp, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
+		return decision{step: stepGiveUp, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
 			silent: true, message: f.lost(current)}
-	case outcome != nil && outcome.Verdict == worker.Proven && !f.recorded(current):
-		return decision{step: conclude, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming,
+	case outcome != nil && outcome.Result == worker.ResultProven && !f.recorded(current):
+		return decision{step: stepConclude, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming,
 			message: "Checking that the epoch still lasts before success is reported"}
-	case outcome != nil && outcome.Verdict == worker.Unsettled && !f.recorded(current):
+	case outcome != nil && outcome.Result == worker.ResultUnsettled && !f.recorded(current):
 		d := unsettled(current)
-		d.step, d.again = postpone, settleInterval
+		d.step, d.again = stepPostpone, settleInterval
 		return d
-	case outcome != nil && outcome.Verdict == worker.StorageVersionMoved:
+	case outcome != nil && outcome.Result == worker.ResultStorageVersionMoved:
 		return f.next(current, "The storage version changed: starting over")
-	case outcome != nil && outcome.Verdict == worker.Broken && current.outdated:
+	case outcome != nil && outcome.Result == worker.ResultBroken && current.outdated:
 		return f.replace(current)
 	case outcome != nil && !f.recorded(current):
-		return decision{step: fail, run: current, phase: v1alpha1.PhaseFailed, reason: string(outcome.Verdict),
+		return decision{step: stepFail, run: current, phase: v1alpha1.PhaseFailed, reason: string(outcome.Result),
 			message: outcome.Message}
 	case f.backingOff():
 		return f.waiting(current)
@@ -139,7 +139,7 @@ func (f facts) forCurrent(current run, others []run) decision {
 	case current.active && !current.incomplete:
 		return f.following(current)
 	}
-	return decision{step: start, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
+	return decision{step: stepStart, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
 		message: "Resuming where it stopped"}
 }
 
@@ -171,7 +171,7 @@ const leastKept = 15 * time.Second
 
 // finished: the generation has succeeded.
 func (f facts) finished(current run) decision {
-	d := decision{step: nothing, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven,
+	d := decision{step: stepNothing, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven,
 		message: f.migration.Status.Summary}
 	if f.migration.Status.Run.Generation == 0 {
 		d.reason = v1alpha1.ReasonAdopted
@@ -185,7 +185,7 @@ func (f facts) finished(current run) decision {
 	}
 	left := f.migration.Status.Progress.CompletionTime.Add(max(leastKept, time.Duration(*ttl)*time.Second)).Sub(f.now)
 	if left <= 0 {
-		d.step = expire
+		d.step = stepExpire
 	} else {
 		d.again = left
 	}
@@ -193,17 +193,17 @@ func (f facts) finished(current run) decision {
 }
 
 func paused(current run) decision {
-	d := decision{step: nothing, run: current, phase: v1alpha1.PhasePaused, reason: v1alpha1.ReasonPaused,
+	d := decision{step: stepNothing, run: current, phase: v1alpha1.PhasePaused, reason: v1alpha1.ReasonPaused,
 		message: "Nothing is written until spec.state is Active"}
 	if current.active {
-		d.step, d.message, d.again = halt, "Stopping: finishing the requests in flight", time.Second
+		d.step, d.message, d.again = stepHalt, "Stopping: finishing the requests in flight", time.Second
 	}
 	return d
 }
 
 // cancelled: nothing is written any more, and the next request begins at the first object.
 func cancelled(current run) decision {
-	d := decision{step: nothing, phase: v1alpha1.PhaseCancelled, reason: v1alpha1.ReasonCancelled,
+	d := decision{step: stepNothing, phase: v1alpha1.PhaseCancelled, reason: v1alpha1.ReasonCancelled,
 		message: "Nothing is written until spec.state is Active"}
 	if current.name != "" {
 		d.remove = []run{current}
@@ -237,7 +237,7 @@ func (f facts) untilRetry() time.Duration {
 // unsettled: the run has given its turn away until its epoch can have settled.
 func unsettled(current run) decision {
 	return decision{
-		step: nothing, run: current, phase: v1alpha1.PhaseWaiting, reason: v1alpha1.ReasonWaiting,
+		step: stepNothing, run: current, phase: v1alpha1.PhaseWaiting, reason: v1alpha1.ReasonWaiting,
 		message: "Waiting for the API servers: requests that began before they agreed may still write",
 	}
 }
@@ -245,8 +245,8 @@ func unsettled(current run) decision {
 // waiting: the last attempt has failed, and the next is not due yet. The failures stay readable.
 func (f facts) waiting(current run) decision {
 	s := f.migration.Status
-	d := decision{step: nothing, run: current, phase: v1alpha1.PhaseFailed, again: f.untilRetry()}
-	if o := current.outcome(); o != nil && o.Verdict == worker.Unsettled {
+	d := decision{step: stepNothing, run: current, phase: v1alpha1.PhaseFailed, again: f.untilRetry()}
+	if o := current.outcome(); o != nil && o.Result == worker.ResultUnsettled {
 		d = unsettled(current)
 		d.again = f.untilRetry()
 		return d
@@ -268,7 +268,7 @@ const judgePatience = 10 * time.Minute
 // voided: the epoch of a proven run has ended, and with it what the run proves. The next attempt is not started here:
 // another migration may have taken the turn since the worker ended (I8).
 func (d decision) voided(why string) decision {
-	d.step, d.phase, d.reason, d.message = void, v1alpha1.PhasePending, v1alpha1.ReasonPending,
+	d.step, d.phase, d.reason, d.message = stepVoid, v1alpha1.PhasePending, v1alpha1.ReasonPending,
 		"The run proves nothing: "+why
 	d.again = settleInterval
 	return d
@@ -278,7 +278,7 @@ func (d decision) voided(why string) decision {
 // attempt goes on from a complete checkpoint.
 func (d decision) undecided(problem error, inVain time.Duration) decision {
 	if inVain > judgePatience {
-		d.step, d.phase, d.reason = fail, v1alpha1.PhaseFailed, string(worker.NoAgreement)
+		d.step, d.phase, d.reason = stepFail, v1alpha1.PhaseFailed, string(worker.ResultNoAgreement)
 		d.message = fmt.Sprintf("The sweep is complete, but its epoch could not be compared for %s: %v",
 			inVain.Truncate(time.Minute), problem)
 		return d
@@ -298,7 +298,7 @@ func (f facts) next(current run, message string) decision {
 		r.start = f.moment
 	}
 	return decision{
-		step: start, run: r, seed: current.name,
+		step: stepStart, run: r, seed: current.name,
 		phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending, message: message,
 	}
 }
@@ -345,7 +345,7 @@ func (f facts) noWord(r run) string {
 func (f facts) replace(current run) decision {
 	const message = "The image or the service account of workers changed: starting a new worker"
 	if left := current.outcome().Ended.Add(lastWrites).Sub(f.now); left > 0 {
-		return decision{step: nothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
+		return decision{step: stepNothing, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
 			message: message, again: left}
 	}
 	return f.next(current, message)
@@ -353,7 +353,7 @@ func (f facts) replace(current run) decision {
 
 // following says what a worker that works reports, and looks again when its silence would begin to mean something.
 func (f facts) following(current run) decision {
-	d := told(current)
+	d := reported(current)
 	d.again = silence
 	if silent := f.now.Sub(current.heard()); silent > silence {
 		d.silent, d.message = true, f.noWord(current)
@@ -361,9 +361,9 @@ func (f facts) following(current run) decision {
 	return d
 }
 
-// told is what the worker reports.
-func told(current run) decision {
-	d := decision{step: follow, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonRewriting}
+// reported is the decision that repeats the report of a worker.
+func reported(current run) decision {
+	d := decision{step: stepFollow, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonRewriting}
 	r := current.report
 	if r == nil {
 		d.phase, d.reason, d.message = v1alpha1.PhasePending, v1alpha1.ReasonPending, "Waiting for the worker to start"

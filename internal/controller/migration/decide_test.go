@@ -59,8 +59,8 @@ func outdated(r *run) { r.outdated = true }
 
 func neverHeard(r *run) { r.begun, r.report = r.report.Updated, nil }
 
-func ended(v worker.Verdict) func(*run) {
-	return func(r *run) { r.report = &worker.Report{Outcome: &worker.Outcome{Verdict: v, Message: "because"}} }
+func ended(v worker.Result) func(*run) {
+	return func(r *run) { r.report = &worker.Report{Outcome: &worker.Outcome{Result: v, Message: "because"}} }
 }
 
 // byAnother is a migration that kube-storage-version-migrator has written a condition of.
@@ -90,7 +90,7 @@ func TestWhatAnotherProgramFinishedIsAtRestWithoutAProof(t *testing.T) {
 		}
 	}
 	m.Spec.TTLSecondsAfterFinished = new(int32(60))
-	if d := decide(facts{now: noon, migration: m, firstRetry: time.Minute}); d.step != nothing ||
+	if d := decide(facts{now: noon, migration: m, firstRetry: time.Minute}); d.step != stepNothing ||
 		d.again != time.Minute {
 		t.Errorf("%s, again in %v: its time after success has not begun with its adoption", d.step, d.again)
 	}
@@ -110,11 +110,11 @@ func TestWhenARunStarted(t *testing.T) {
 	}{
 		"the first of a generation starts now": {attempt: 1, want: "90"},
 		"one of an older generation does not matter": {runs: []run{aRun(1, 1,
-			started("50", ended(worker.ObjectsFailed)))}, attempt: 1, want: "90"},
+			started("50", ended(worker.ResultObjectsFailed)))}, attempt: 1, want: "90"},
 		"the next attempt goes on from the one before": {migration: failedBefore,
-			runs: []run{aRun(2, 1, started("70", ended(worker.StorageVersionMoved)))}, attempt: 2, want: "70"},
+			runs: []run{aRun(2, 1, started("70", ended(worker.ResultStorageVersionMoved)))}, attempt: 2, want: "70"},
 		"an attempt of an older controller is not known": {runs: []run{aRun(2, 1,
-			started("", ended(worker.StorageVersionMoved)))}, attempt: 2, want: ""},
+			started("", ended(worker.ResultStorageVersionMoved)))}, attempt: 2, want: ""},
 		"a run that goes on after a pause is as it was": {runs: []run{aRun(2, 1, started("70", func(*run) {}))},
 			attempt: 1, want: "70"},
 		"an attempt without anything to go on from is new": {migration: failedBefore, attempt: 2, want: "90"},
@@ -122,7 +122,7 @@ func TestWhenARunStarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := aMigration(test.migration)
 			d := decide(facts{now: noon, moment: "90", migration: m, runs: test.runs, firstRetry: time.Minute})
-			if d.step != start || d.run.attempt != test.attempt || d.run.start != test.want {
+			if d.step != stepStart || d.run.attempt != test.attempt || d.run.start != test.want {
 				t.Fatalf("%s of attempt %d since %q, want attempt %d since %q", d.step, d.run.attempt, d.run.start,
 					test.attempt, test.want)
 			}
@@ -166,242 +166,242 @@ func TestDecide(t *testing.T) {
 		want      want
 	}{
 		"what kube-storage-version-migrator has finished is left alone": {
-			migration: byAnother(v1alpha1.ConditionSucceeded, 1), want: want{step: adopt, phase: v1alpha1.PhaseSucceeded},
+			migration: byAnother(v1alpha1.ConditionSucceeded, 1), want: want{step: stepAdopt, phase: v1alpha1.PhaseSucceeded},
 		},
 		"what kube-storage-version-migrator has finished is run again when that is asked for": {
 			migration: byAnother(v1alpha1.ConditionSucceeded, 2),
-			want:      want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want:      want{step: stepStart, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"what kube-storage-version-migrator has not finished is started": {
 			migration: byAnother(v1alpha1.ConditionRunning, 1),
-			want:      want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
+			want:      want{step: stepStart, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
 		},
 		"what kube-storage-version-migrator has failed at is started": {
 			migration: byAnother(v1alpha1.ConditionFailed, 1),
-			want:      want{step: start, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
+			want:      want{step: stepStart, run: "migrate-12345678-1-1", phase: v1alpha1.PhasePending},
 		},
 		"a migration whose time after success is over is deleted": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
 				succeeded(m)
 				m.Spec.TTLSecondsAfterFinished = new(int32(50))
 			},
-			want: want{step: expire, phase: v1alpha1.PhaseSucceeded},
+			want: want{step: stepExpire, phase: v1alpha1.PhaseSucceeded},
 		},
 		"a migration is there for long enough that its proof is recorded": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
 				succeeded(m)
 				m.Status.Progress.CompletionTime, m.Spec.TTLSecondsAfterFinished = metav1.NewTime(noon.Add(-5*time.Second)), new(int32(0))
 			},
-			want: want{step: nothing, phase: v1alpha1.PhaseSucceeded, again: 10 * time.Second},
+			want: want{step: stepNothing, phase: v1alpha1.PhaseSucceeded, again: 10 * time.Second},
 		},
 		"what is cancelled does not start": {
-			migration: cancelledBy, want: want{step: nothing, phase: v1alpha1.PhaseCancelled},
+			migration: cancelledBy, want: want{step: stepNothing, phase: v1alpha1.PhaseCancelled},
 		},
 		"a run that is cancelled is removed with its checkpoint": {
 			migration: cancelledBy, runs: []run{aRun(1, 1, working),
-				aRun(2, 1, ended(worker.ObjectsFailed)), aRun(2, 2, working)},
-			want: want{step: nothing, removes: []string{"migrate-12345678-2-2", "migrate-12345678-1-1",
+				aRun(2, 1, ended(worker.ResultObjectsFailed)), aRun(2, 2, working)},
+			want: want{step: stepNothing, removes: []string{"migrate-12345678-2-2", "migrate-12345678-1-1",
 				"migrate-12345678-2-1"}, phase: v1alpha1.PhaseCancelled},
 		},
 		"what has succeeded before it was cancelled has succeeded": {
 			migration: func(m *v1alpha1.StorageVersionMigration) { cancelledBy(m); succeeded(m) },
-			want:      want{step: nothing, phase: v1alpha1.PhaseSucceeded},
+			want:      want{step: stepNothing, phase: v1alpha1.PhaseSucceeded},
 		},
 		"what was asked for is started": {
-			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: stepStart, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"a run of an older generation is removed before the new one starts": {
 			runs: []run{aRun(1, 1, working)},
-			want: want{step: nothing, removes: []string{"migrate-12345678-1-1"}, phase: v1alpha1.PhasePending},
+			want: want{step: stepNothing, removes: []string{"migrate-12345678-1-1"}, phase: v1alpha1.PhasePending},
 		},
 		"a run of an older generation that writes no more keeps nobody": {
-			runs: []run{aRun(1, 1, ended(worker.ObjectsFailed))},
-			want: want{step: start, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"},
+			runs: []run{aRun(1, 1, ended(worker.ResultObjectsFailed))},
+			want: want{step: stepStart, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"},
 				phase: v1alpha1.PhasePending},
 		},
 		"a run that works is followed": {
 			runs: []run{aRun(2, 1, working)},
-			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
+			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
 		},
 		"a worker that is silent is followed": {
 			runs: []run{aRun(2, 1, silentFor(9*time.Minute))},
-			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
+			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
 		},
 		"a worker that is silent for too long is given up": {
 			runs: []run{aRun(2, 1, silentFor(11*time.Minute))},
-			want: want{step: giveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: stepGiveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"a worker that never came is given up": {
 			runs: []run{aRun(2, 1, silentFor(11*time.Minute, neverHeard))},
-			want: want{step: giveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: stepGiveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"a silence that nobody could hear does not count": {
 			runs: []run{aRun(2, 1, silentFor(11*time.Minute, outdated))}, since: noon.Add(-20 * time.Second),
-			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
+			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
 		},
 		"a run that goes on after a pause has not been silent meanwhile": {
 			runs: []run{aRun(2, 1, silentFor(time.Hour, func(r *run) { r.begun = noon }))},
-			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
+			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
 		},
 		"a worker with another image that reports is followed": {
 			runs: []run{aRun(2, 1, silentFor(20*time.Second, outdated))},
-			want: want{step: follow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
+			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
 		},
 		"a worker with another image that never came is given up soon": {
 			runs: []run{aRun(2, 1, silentFor(40*time.Second, outdated, neverHeard))},
-			want: want{step: giveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: stepGiveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"what broke with another image is replaced without a backoff": {
 			migration: failedOnce(time.Hour), runs: []run{aRun(2, 1,
-				func(r *run) { ended(worker.Broken)(r); outdated(r) })},
-			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
+				func(r *run) { ended(worker.ResultBroken)(r); outdated(r) })},
+			want: want{step: stepStart, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
 				phase: v1alpha1.PhasePending},
 		},
 		"what was given up is not replaced before its worker must have noticed": {
 			runs: []run{aRun(2, 1, func(r *run) {
-				ended(worker.Broken)(r)
+				ended(worker.ResultBroken)(r)
 				outdated(r)
 				r.report.Outcome.Ended = noon.Add(-5 * time.Second)
 			})},
-			want: want{step: nothing, phase: v1alpha1.PhasePending, again: 10 * time.Second},
+			want: want{step: stepNothing, phase: v1alpha1.PhasePending, again: 10 * time.Second},
 		},
 		"a worker whose report nobody can read is given up": {
 			runs: []run{aRun(2, 1, func(r *run) { r.active, r.broken = true, "its report cannot be read" })},
-			want: want{step: giveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: stepGiveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"a run of which nobody knows the generation is removed before another starts": {
 			runs: []run{aRun(0, 0, func(r *run) { r.active = true })},
-			want: want{step: nothing, removes: []string{"migrate-12345678-0-0"}, phase: v1alpha1.PhasePending},
+			want: want{step: stepNothing, removes: []string{"migrate-12345678-0-0"}, phase: v1alpha1.PhasePending},
 		},
 		"a run whose creation was cut short is completed": {
 			runs: []run{aRun(2, 1, func(r *run) { r.active, r.incomplete = true, true })},
-			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: stepStart, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"an attempt that seeds one whose creation was cut short stays": {
 			migration: failedOnce(-time.Second),
 			runs: []run{
-				aRun(2, 1, ended(worker.ObjectsFailed)),
+				aRun(2, 1, ended(worker.ResultObjectsFailed)),
 				aRun(2, 2, func(r *run) { r.active, r.incomplete = true, true }),
 			},
-			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
+			want: want{step: stepStart, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
 				phase: v1alpha1.PhasePending},
 		},
 		"an attempt that has seeded the next is removed": {
 			migration: failedOnce(-time.Second),
-			runs:      []run{aRun(2, 1, ended(worker.ObjectsFailed)), aRun(2, 2, working)},
-			want: want{step: follow, run: "migrate-12345678-2-2", removes: []string{"migrate-12345678-2-1"},
+			runs:      []run{aRun(2, 1, ended(worker.ResultObjectsFailed)), aRun(2, 2, working)},
+			want: want{step: stepFollow, run: "migrate-12345678-2-2", removes: []string{"migrate-12345678-2-1"},
 				phase: v1alpha1.PhaseRunning, again: silence},
 		},
 		"a run without a worker goes on": {
 			runs: []run{aRun(2, 1, nil)},
-			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: stepStart, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"a paused migration is halted": {
 			migration: paused, runs: []run{aRun(2, 1, working)},
-			want: want{step: halt, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePaused, again: time.Second},
+			want: want{step: stepHalt, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePaused, again: time.Second},
 		},
 		"a paused migration starts nothing": {
 			migration: paused,
-			want:      want{step: nothing, phase: v1alpha1.PhasePaused},
+			want:      want{step: stepNothing, phase: v1alpha1.PhasePaused},
 		},
 		"a paused migration concludes nothing": {
-			migration: paused, runs: []run{aRun(2, 1, ended(worker.Proven))},
-			want: want{step: nothing, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePaused},
+			migration: paused, runs: []run{aRun(2, 1, ended(worker.ResultProven))},
+			want: want{step: stepNothing, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePaused},
 		},
 		"a proven run is concluded": {
-			runs: []run{aRun(2, 1, ended(worker.Proven))},
-			want: want{step: conclude, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning},
+			runs: []run{aRun(2, 1, ended(worker.ResultProven))},
+			want: want{step: stepConclude, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning},
 		},
 		"a proven run of an older generation concludes nothing": {
-			runs: []run{aRun(1, 1, ended(worker.Proven))},
-			want: want{step: start, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"},
+			runs: []run{aRun(1, 1, ended(worker.ResultProven))},
+			want: want{step: stepStart, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"},
 				phase: v1alpha1.PhasePending},
 		},
 		"a proven run that proves nothing is followed by another attempt": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
-				m.Status = statusAfter(m, decision{step: conclude,
-					run: aRun(2, 1, ended(worker.Proven))}.voided("a restart"), noon, time.Minute)
+				m.Status = statusAfter(m, decision{step: stepConclude,
+					run: aRun(2, 1, ended(worker.ResultProven))}.voided("a restart"), noon, time.Minute)
 			},
-			runs: []run{aRun(2, 1, ended(worker.Proven))},
-			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
+			runs: []run{aRun(2, 1, ended(worker.ResultProven))},
+			want: want{step: stepStart, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
 				phase: v1alpha1.PhasePending},
 		},
 		"a proven run whose epoch could not be compared for too long is a failure that waits": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
-				d := decision{step: conclude, run: aRun(2, 1, ended(worker.Proven))}.undecided(errors.New("no answer"),
+				d := decision{step: stepConclude, run: aRun(2, 1, ended(worker.ResultProven))}.undecided(errors.New("no answer"),
 					11*time.Minute)
 				m.Status = statusAfter(m, d, noon, time.Minute)
 			},
-			runs: []run{aRun(2, 1, ended(worker.Proven))},
-			want: want{step: nothing, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed, again: time.Minute},
+			runs: []run{aRun(2, 1, ended(worker.ResultProven))},
+			want: want{step: stepNothing, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed, again: time.Minute},
 		},
 		"after the storage version has moved a new attempt begins at once": {
-			runs: []run{aRun(2, 1, ended(worker.StorageVersionMoved))},
-			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
+			runs: []run{aRun(2, 1, ended(worker.ResultStorageVersionMoved))},
+			want: want{step: stepStart, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
 				phase: v1alpha1.PhasePending},
 		},
 		"a failure is recorded": {
-			runs: []run{aRun(2, 1, ended(worker.ObjectsFailed))},
-			want: want{step: fail, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed},
+			runs: []run{aRun(2, 1, ended(worker.ResultObjectsFailed))},
+			want: want{step: stepFail, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed},
 		},
 		"a job that has given up is a failure": {
 			runs: []run{aRun(2, 1, func(r *run) { r.broken = "backoff limit" })},
-			want: want{step: fail, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed},
+			want: want{step: stepFail, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed},
 		},
 		"a recorded failure waits": {
-			migration: failedOnce(time.Minute), runs: []run{aRun(2, 1, ended(worker.ObjectsFailed))},
-			want: want{step: nothing, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed, again: time.Minute},
+			migration: failedOnce(time.Minute), runs: []run{aRun(2, 1, ended(worker.ResultObjectsFailed))},
+			want: want{step: stepNothing, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseFailed, again: time.Minute},
 		},
 		"a failure whose run is gone waits all the same": {
 			migration: failedOnce(time.Minute),
-			want:      want{step: nothing, phase: v1alpha1.PhaseFailed, again: time.Minute},
+			want:      want{step: stepNothing, phase: v1alpha1.PhaseFailed, again: time.Minute},
 		},
 		"a failure is tried again with its checkpoint": {
-			migration: failedOnce(-time.Second), runs: []run{aRun(2, 1, ended(worker.ObjectsFailed))},
-			want: want{step: start, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
+			migration: failedOnce(-time.Second), runs: []run{aRun(2, 1, ended(worker.ResultObjectsFailed))},
+			want: want{step: stepStart, run: "migrate-12345678-2-2", seed: "migrate-12345678-2-1",
 				phase: v1alpha1.PhasePending},
 		},
 		"a second failure is recorded too": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
 				m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 2, Failures: 1}
 			},
-			runs: []run{aRun(2, 2, ended(worker.Forbidden))},
-			want: want{step: fail, run: "migrate-12345678-2-2", phase: v1alpha1.PhaseFailed},
+			runs: []run{aRun(2, 2, ended(worker.ResultForbidden))},
+			want: want{step: stepFail, run: "migrate-12345678-2-2", phase: v1alpha1.PhaseFailed},
 		},
 		"a higher generation does not wait for the retry of an older one": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
 				m.Status.Run = v1alpha1.Run{Generation: 1, Attempt: 3, Failures: 3,
 					RetryTime: metav1.NewTime(noon.Add(time.Hour))}
 			},
-			want: want{step: start, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
+			want: want{step: stepStart, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
 		"a run that somebody deleted is started anew under another name": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
 				m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 1}
 			},
-			want: want{step: start, run: "migrate-12345678-2-2", phase: v1alpha1.PhasePending},
+			want: want{step: stepStart, run: "migrate-12345678-2-2", phase: v1alpha1.PhasePending},
 		},
 		"an attempt that is being removed is waited for": {
 			runs: []run{aRun(2, 1, func(r *run) { r.active, r.removing = true, true })},
-			want: want{step: nothing, phase: v1alpha1.PhasePending},
+			want: want{step: stepNothing, phase: v1alpha1.PhasePending},
 		},
 		"what has succeeded is tidied up": {
-			migration: succeeded, runs: []run{aRun(2, 1, ended(worker.Proven))},
-			want: want{step: nothing, removes: []string{"migrate-12345678-2-1"}, phase: v1alpha1.PhaseSucceeded},
+			migration: succeeded, runs: []run{aRun(2, 1, ended(worker.ResultProven))},
+			want: want{step: stepNothing, removes: []string{"migrate-12345678-2-1"}, phase: v1alpha1.PhaseSucceeded},
 		},
 		"what has succeeded is kept for its time": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
 				succeeded(m)
 				m.Spec.TTLSecondsAfterFinished = new(int32(90))
 			},
-			want: want{step: nothing, phase: v1alpha1.PhaseSucceeded, again: 30 * time.Second},
+			want: want{step: stepNothing, phase: v1alpha1.PhaseSucceeded, again: 30 * time.Second},
 		},
 		"what has succeeded expires": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
 				succeeded(m)
 				m.Spec.TTLSecondsAfterFinished = new(int32(60))
 			},
-			want: want{step: expire, phase: v1alpha1.PhaseSucceeded},
+			want: want{step: stepExpire, phase: v1alpha1.PhaseSucceeded},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -444,9 +444,9 @@ func TestAStatusTellsThatNoWordHasCome(t *testing.T) {
 }
 
 func TestAComparisonIsNotTriedInVainForEver(t *testing.T) {
-	asked := decision{step: conclude, run: aRun(2, 1, ended(worker.Proven)), phase: v1alpha1.PhaseRunning}
+	asked := decision{step: stepConclude, run: aRun(2, 1, ended(worker.ResultProven)), phase: v1alpha1.PhaseRunning}
 	d := asked.undecided(errors.New("no answer"), 9*time.Minute)
-	if d.step != conclude || d.phase != v1alpha1.PhaseRunning || d.again == 0 {
+	if d.step != stepConclude || d.phase != v1alpha1.PhaseRunning || d.again == 0 {
 		t.Errorf("after 9 minutes: %+v, want another look", d)
 	}
 	d = asked.undecided(errors.New("no answer"), 11*time.Minute)
@@ -456,7 +456,7 @@ func TestAComparisonIsNotTriedInVainForEver(t *testing.T) {
 		t.Errorf("after 11 minutes: %s, %+v", s.State, s.Run)
 	}
 	if want := "for 11m0s its epoch could not be compared: no answer"; !strings.Contains(s.Summary, want) ||
-		d.reason != string(worker.NoAgreement) {
+		d.reason != string(worker.ResultNoAgreement) {
 		t.Errorf("it says %s: %q", d.reason, s.Summary)
 	}
 }
@@ -474,25 +474,25 @@ func TestBackoffDoublesUpToSixHours(t *testing.T) {
 // when the epoch can have settled.
 func TestARunWhoseEpochHasToSettleWaitsWithoutItsTurn(t *testing.T) {
 	m := aMigration(nil)
-	r := aRun(2, 1, ended(worker.Unsettled))
+	r := aRun(2, 1, ended(worker.ResultUnsettled))
 	r.report.Outcome.Left = 90 * time.Second
 	at := func(now time.Time) decision {
 		d := decide(facts{now: now, migration: m, runs: []run{r}, firstRetry: time.Minute})
 		m.Status = statusAfter(m, d, now, time.Minute)
 		return d
 	}
-	if d := at(noon); d.step != postpone || m.Status.Run.Failures != 0 ||
+	if d := at(noon); d.step != stepPostpone || m.Status.Run.Failures != 0 ||
 		!m.Status.Run.RetryTime.Time.Equal(noon.Add(90*time.Second)) {
 		t.Errorf("at first: %s, run %+v", d.step, m.Status.Run)
 	}
 	for range 2 {
 		d := at(noon.Add(30 * time.Second))
-		if d.step != nothing || d.again != time.Minute || m.Status.State != v1alpha1.PhaseWaiting ||
+		if d.step != stepNothing || d.again != time.Minute || m.Status.State != v1alpha1.PhaseWaiting ||
 			!strings.Contains(m.Status.Summary, "may still write") {
 			t.Errorf("meanwhile: %s, again after %s, %s: %s", d.step, d.again, m.Status.State, m.Status.Summary)
 		}
 	}
-	if d := at(noon.Add(91 * time.Second)); d.step != start || d.run.attempt != 2 || d.seed != r.name {
+	if d := at(noon.Add(91 * time.Second)); d.step != stepStart || d.run.attempt != 2 || d.seed != r.name {
 		t.Errorf("afterwards: %s of attempt %d from %q", d.step, d.run.attempt, d.seed)
 	}
 	if !m.Status.Run.RetryTime.IsZero() {

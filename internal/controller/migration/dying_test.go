@@ -79,7 +79,7 @@ func (w *workshop) pass(with client.Client, migrations ...v1alpha1.StorageVersio
 		for _, r := range d.remove {
 			problems = append(problems, j.remove(w.Context(), r))
 		}
-		if d.step == start {
+		if d.step == stepStart {
 			problems = append(problems, j.start(w.Context(), d.migration, d.run, d.seed))
 		}
 	}

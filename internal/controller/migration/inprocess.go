@@ -118,13 +118,13 @@ func (p *inProcess) start(ctx context.Context, m *v1alpha1.StorageVersionMigrati
 	if _, works := p.workers[r.name]; works || p.closed {
 		return nil
 	}
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx)) // longer than the pass that starts it; Start ends it
+	workCtx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // longer than the pass that starts it; Start ends it
 	r.report, r.broken = nil, ""
 	w := &inProcessWorker{run: r, begun: time.Now(), stop: make(chan struct{}), cancel: cancel}
 	p.workers[r.name] = w
 	p.company.Go(func() {
 		defer cancel()
-		p.work(life, w, r)
+		p.work(workCtx, w, r)
 	})
 	return nil
 }

@@ -39,7 +39,7 @@ type plan struct {
 
 // consequential reports whether something is to be done that must not rest on what the cache still shows.
 func (d *planned) consequential() bool {
-	return d.step != nothing && d.step != follow || len(d.remove) > 0
+	return d.step != stepNothing && d.step != stepFollow || len(d.remove) > 0
 }
 
 func (p plan) consequential() bool {
@@ -145,9 +145,9 @@ func planAll(s snapshot, most int, firstRetry time.Duration) plan {
 		if d.keepWorkers(s.now) {
 			d.again = soonest(d.again, settleInterval)
 		}
-		if d.step == start {
+		if d.step == stepStart {
 			if no := t.refuse(d.run); no != nil {
-				d.step, d.phase, d.reason, d.message = nothing, no.phase, no.reason, no.message
+				d.step, d.phase, d.reason, d.message = stepNothing, no.phase, no.reason, no.message
 				if no.reason == v1alpha1.ReasonBlocked {
 					d.again = blockedAgain
 				} else if leaving {

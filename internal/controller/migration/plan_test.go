@@ -28,8 +28,8 @@ func another(resource string, change func(*run)) (v1alpha1.StorageVersionMigrati
 // A run that proves nothing has given its turn away when its worker ended: what comes after it waits like everybody
 // (I8).
 func TestTheAttemptAfterARunThatProvesNothingWaitsForItsTurn(t *testing.T) {
-	a, ofA := another("widgets", ended(worker.Proven))
-	a.Status = statusAfter(&a, decision{step: conclude,
+	a, ofA := another("widgets", ended(worker.ResultProven))
+	a.Status = statusAfter(&a, decision{step: stepConclude,
 		run: ofA}.voided("API servers were restarted"), noon, time.Minute)
 	b, ofB := another("gadgets", working)
 	sameAsA, ofSame := another("widgets", working)
@@ -40,11 +40,11 @@ func TestTheAttemptAfterARunThatProvesNothingWaitsForItsTurn(t *testing.T) {
 		most  int
 		want  step
 	}{
-		"while another resource has the only turn":  {b, ofB, 1, nothing},
-		"while the same resource is worked on":      {sameAsA, ofSame, 2, nothing},
-		"not while another resource has one of two": {b, ofB, 2, start},
+		"while another resource has the only turn":  {b, ofB, 1, stepNothing},
+		"while the same resource is worked on":      {sameAsA, ofSame, 2, stepNothing},
+		"not while another resource has one of two": {b, ofB, 2, stepStart},
 		"not once the other one has ended its sweep": {b,
-			func() run { r := ofB; ended(worker.Proven)(&r); r.active = false; return r }(), 1, start},
+			func() run { r := ofB; ended(worker.ResultProven)(&r); r.active = false; return r }(), 1, stepStart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := planAll(snapshot{
@@ -52,7 +52,7 @@ func TestTheAttemptAfterARunThatProvesNothingWaitsForItsTurn(t *testing.T) {
 				runs: []run{ofA, test.run},
 			}, test.most, time.Minute)
 			for _, d := range p.migrations {
-				if d.migration.UID == a.UID && (d.step != test.want || d.step == start && d.run.attempt != 2) {
+				if d.migration.UID == a.UID && (d.step != test.want || d.step == stepStart && d.run.attempt != 2) {
 					t.Errorf("attempt %d of the voided run: %s (%s), want %s", d.run.attempt,
 						d.step, d.message, test.want)
 				}

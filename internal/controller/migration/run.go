@@ -125,7 +125,7 @@ func (r run) outcome() *worker.Outcome {
 		return r.report.Outcome
 	}
 	if r.broken != "" {
-		return &worker.Outcome{Verdict: worker.Broken, Message: r.broken}
+		return &worker.Outcome{Result: worker.ResultBroken, Message: r.broken}
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func TestJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := w.found(r.name)
-		if o := now.outcome(); o == nil || o.Verdict != worker.Broken || o.Message != "no word" ||
+		if o := now.outcome(); o == nil || o.Result != worker.ResultBroken || o.Message != "no word" ||
 			now.active || now.leaving {
 			t.Errorf("it is %+v", now)
 		}

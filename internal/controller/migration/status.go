@@ -26,13 +26,13 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 	firstRetry time.Duration) v1alpha1.StorageVersionMigrationStatus {
 	s := *m.Status.DeepCopy()
 	s.State = d.phase
-	if d.run.name != "" && d.step != nothing {
+	if d.run.name != "" && d.step != stepNothing {
 		takeUp(&s, d.run)
 	}
-	if d.run.report != nil && d.step != nothing {
+	if d.run.report != nil && d.step != stepNothing {
 		repeat(&s, d.run)
 	}
-	if d.step == fail {
+	if d.step == stepFail {
 		s.Run.Failures++
 		s.Run.RetryTime = metav1.NewTime(now.Add(backoff(firstRetry, s.Run.Failures)).Truncate(time.Second))
 		s.Failures = failuresOf(d.run)
@@ -40,14 +40,14 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 			s.Progress.CompletionTime = metav1.NewTime(o.Ended)
 		}
 	}
-	if d.step == adopt {
+	if d.step == stepAdopt {
 		s.CompletedGeneration, s.Progress.CompletionTime = max(1, m.Spec.Generation),
 			metav1.NewTime(now.Truncate(time.Second))
 	}
-	if d.step == void {
+	if d.step == stepVoid {
 		s.Run.RetryTime = metav1.NewTime(now.Truncate(time.Second)) // at once, but in its turn
 	}
-	if d.step == postpone {
+	if d.step == stepPostpone {
 		s.Run.RetryTime = metav1.NewTime(now.Add(d.run.outcome().Left).Truncate(time.Second))
 	}
 	if d.silent || d.phase != v1alpha1.PhaseRunning && d.phase != v1alpha1.PhaseWaiting {
@@ -124,7 +124,7 @@ func failuresOf(r run) []v1alpha1.Failure {
 
 // succeeded is the status of a run that is proven.
 func succeeded(m *v1alpha1.StorageVersionMigration, r run, now time.Time) v1alpha1.StorageVersionMigrationStatus {
-	d := decision{step: conclude, run: r, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven}
+	d := decision{step: stepConclude, run: r, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven}
 	c := r.report.Counts
 	d.message = fmt.Sprintf("All %d objects are stored in %s: %d rewritten, %d already current, %d gone (%s)",
 		c.Done(), versionOf(r.report), c.Rewritten+c.RewrittenBefore, c.Current, c.Gone, r.report.Epoch.Evidence)

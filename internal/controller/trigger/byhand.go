@@ -62,7 +62,7 @@ func (h *ByHand) Record(ctx context.Context, epoch migrate.Epoch, baseline uint6
 		return nil, h.why
 	}
 	proof := ledger.Proof{
-		Epoch: ledger.Epoch{Hash: epoch.Hash, Processes: epoch.Servers, UID: epoch.CRDUID,
+		Epoch: ledger.EpochID{Hash: epoch.Hash, Processes: epoch.Servers, UID: epoch.CRDUID,
 			Generation: epoch.CRDGeneration},
 		Baseline: baseline,
 	}

@@ -179,7 +179,7 @@ func parseCollection(raw []byte) (ledger.Collection, error) {
 // due are the resources whose collections a look reads, sorted: custom ones, which cost nothing; those that were not
 // read since the API servers were others; those of aggregated API servers, of which no one knows when they are
 // restarted; those that a proof waits for; and some more in turn.
-func (c *comparer) due(s *seen) []string {
+func (c *comparer) due(s *observation) []string {
 	servers := s.servers()
 	var names, others []string
 	for name, r := range s.resources {
@@ -204,39 +204,39 @@ func (c *comparer) due(s *seen) []string {
 }
 
 // waits reports whether a migration has succeeded whose proof the state does not have yet.
-func (s *seen) waits(r *resource, state *v1alpha1.StorageState) bool {
+func (s *observation) waits(r *resource, state *v1alpha1.StorageState) bool {
 	return len(proofsOf(s.migrations.of(r.names), r.names)) > 0 && !recorded(&state.Status).Migrated()
 }
 
 // servers identify the API servers that a look found, and those that have been there. Unlike before: one was restarted.
-func (s *seen) servers() string {
+func (s *observation) servers() string {
 	return strings.Join(slices.Concat(s.round.Processes, s.traces.left), "\n")
 }
 
 // mainEtcd is what this process has seen of the etcd that holds the StorageStates. A State goes back with the rest when
 // that is restored, and does not show it itself; a process that has seen it before can tell. Safe for concurrent use.
 type mainEtcd struct {
-	mu   sync.Mutex
-	seen mainSeen
+	mu    sync.Mutex
+	known mainVersions
 }
 
-// mainSeen is what had been seen at one moment.
-type mainSeen struct {
+// mainVersions is what had been seen at one moment.
+type mainVersions struct {
 	newest uint64            // the greatest resourceVersion of the collection
 	states map[string]uint64 // that of each StorageState, by name: one that is created again has a greater one, too
 }
 
 // now returns what has been seen. An answer is compared with what had been seen before it was asked for: what is
 // written while it is on its way may be missing from it, although nothing was restored.
-func (m *mainEtcd) now() mainSeen {
+func (m *mainEtcd) now() mainVersions {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return mainSeen{newest: m.seen.newest, states: maps.Clone(m.seen.states)}
+	return mainVersions{newest: m.known.newest, states: maps.Clone(m.known.states)}
 }
 
 // next takes the answer to a request for the whole collection that was sent when before had been seen, and reports
 // whether it is older than that. version is the resourceVersion of the collection; 0 says nothing.
-func (m *mainEtcd) next(before mainSeen, version uint64, states map[string]*v1alpha1.StorageState) (restored bool) {
+func (m *mainEtcd) next(before mainVersions, version uint64, states map[string]*v1alpha1.StorageState) (restored bool) {
 	restored = version != 0 && version < before.newest
 	for _, state := range states {
 		m.saw(state)
@@ -244,7 +244,7 @@ func (m *mainEtcd) next(before mainSeen, version uint64, states map[string]*v1al
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen.newest = max(m.seen.newest, version)
+	m.known.newest = max(m.known.newest, version)
 	return restored
 }
 
@@ -252,10 +252,10 @@ func (m *mainEtcd) next(before mainSeen, version uint64, states map[string]*v1al
 func (m *mainEtcd) saw(state *v1alpha1.StorageState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.seen.states == nil {
-		m.seen.states = map[string]uint64{}
+	if m.known.states == nil {
+		m.known.states = map[string]uint64{}
 	}
-	m.seen.states[state.Name] = max(m.seen.states[state.Name], versionOf(state))
+	m.known.states[state.Name] = max(m.known.states[state.Name], versionOf(state))
 }
 
 // versionOf is the resourceVersion of a StorageState; 0 where it is not known.

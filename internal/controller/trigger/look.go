@@ -21,8 +21,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// seen is everything that one look found.
-type seen struct {
+// observation is everything that one look found.
+type observation struct {
 	// from is where the journal was before the look began.
 	from   position
 	traces traces
@@ -51,8 +51,8 @@ type resource struct {
 	entry *inventory.Resource
 }
 
-// eyes look.
-type eyes struct {
+// observer gathers what one pass decides from.
+type observer struct {
 	rest    rest.Interface
 	live    client.Reader
 	servers *agreement.Observer
@@ -70,33 +70,33 @@ type eyes struct {
 }
 
 // look looks at everything once.
-func (e *eyes) look(ctx context.Context) (*seen, error) {
-	s := &seen{}
+func (o *observer) look(ctx context.Context) (*observation, error) {
+	s := &observation{}
 	var err error
 	// before the request: a Lease may be renewed, and watched, while the answer is on its way
-	reached := e.journal.reached()
-	if s.traces, err = readTraces(ctx, e.rest); err != nil {
+	reached := o.journal.reached()
+	if s.traces, err = readTraces(ctx, o.rest); err != nil {
 		return nil, err
 	}
 	s.restored = s.traces.resourceVersion != 0 && s.traces.resourceVersion < reached
-	if err := e.ask(ctx, s); err != nil {
+	if err := o.ask(ctx, s); err != nil {
 		return nil, err
 	}
-	if err := e.learn(ctx, s.round.Views); err != nil {
+	if err := o.learn(ctx, s.round.Views); err != nil {
 		return nil, err
 	}
-	s.resources = e.merge(s.round.Views)
-	found, err := e.read(ctx)
+	s.resources = o.merge(s.round.Views)
+	found, err := o.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s.migrations, s.states, s.moment, s.restored = found.migrations, found.states, found.version,
 		s.restored || found.restored
-	e.etcds.collections = map[string]collection{}
+	o.etcds.collections = map[string]collection{}
 	for name, r := range s.resources {
-		e.etcds.collections[name] = collectionOf(r, e.etcds.namespace)
+		o.etcds.collections[name] = collectionOf(r, o.etcds.namespace)
 	}
-	s.collections, s.uncompared = e.etcds.read(ctx, e.etcds.due(s), found.version)
+	s.collections, s.uncompared = o.etcds.read(ctx, o.etcds.due(s), found.version)
 	return s, ctx.Err()
 }
 
@@ -109,16 +109,16 @@ const (
 
 // ask asks all servers. One that has just come may need a moment until it answers, and until then nobody can tell what
 // it writes: it is asked again before that is recorded as a doubt.
-func (e *eyes) ask(ctx context.Context, s *seen) (err error) {
+func (o *observer) ask(ctx context.Context, s *observation) (err error) {
 	for begin := time.Now(); ; sleep(ctx, again) {
-		s.from = e.journal.here()
-		if s.round, err = e.servers.Round(ctx); err != nil {
+		s.from = o.journal.here()
+		if s.round, err = o.servers.Round(ctx); err != nil {
 			return err
 		}
-		silent := e.newcomers(s.round)
+		silent := o.newcomers(s.round)
 		if len(silent) == 0 || time.Since(begin) > patience || ctx.Err() != nil {
 			for _, id := range silent {
-				e.silent[id] = true
+				o.silent[id] = true
 			}
 			return ctx.Err()
 		}
@@ -126,21 +126,21 @@ func (e *eyes) ask(ctx context.Context, s *seen) (err error) {
 }
 
 // newcomers are servers that do not answer, and of which that is new. It forgets those that are gone.
-func (e *eyes) newcomers(r *agreement.Round) (ids []string) {
+func (o *observer) newcomers(r *agreement.Round) (ids []string) {
 	now := map[string]bool{} // whether it has ever answered
 	for _, v := range r.Views {
 		for _, server := range v.Servers {
 			id := server.ID + " " + server.Process
-			now[id] = now[id] || server.Answered || e.answered[id]
+			now[id] = now[id] || server.Answered || o.answered[id]
 		}
 	}
 	for id, answered := range now {
-		if !answered && !e.silent[id] {
+		if !answered && !o.silent[id] {
 			ids = append(ids, id)
 		}
 	}
-	e.answered = now
-	maps.DeleteFunc(e.silent, func(id string, _ bool) bool { _, lives := now[id]; return !lives })
+	o.answered = now
+	maps.DeleteFunc(o.silent, func(id string, _ bool) bool { _, lives := now[id]; return !lives })
 	return ids
 }
 
@@ -155,13 +155,13 @@ type objectsRead struct {
 }
 
 // read reads what there is, past the cache.
-func (e *eyes) read(ctx context.Context) (objectsRead, error) {
-	found, err := readMigrations(ctx, e.live)
+func (o *observer) read(ctx context.Context) (objectsRead, error) {
+	found, err := readMigrations(ctx, o.live)
 	if err != nil {
 		return objectsRead{}, err
 	}
-	list, before := new(v1alpha1.StorageStateList), e.main.now()
-	if err := e.live.List(ctx, list); err != nil {
+	list, before := new(v1alpha1.StorageStateList), o.main.now()
+	if err := o.live.List(ctx, list); err != nil {
 		return objectsRead{}, fmt.Errorf("list storage states: %w", err)
 	}
 	r := objectsRead{migrations: found, states: map[string]*v1alpha1.StorageState{}}
@@ -169,35 +169,35 @@ func (e *eyes) read(ctx context.Context) (objectsRead, error) {
 		r.states[list.Items[i].Name] = &list.Items[i]
 	}
 	r.version, _ = strconv.ParseUint(list.ResourceVersion, 10, 64) // 0 is not known
-	r.restored = e.main.next(before, r.version, r.states)
+	r.restored = o.main.next(before, r.version, r.states)
 	return r, nil
 }
 
 // learn takes an inventory where the names of resources are others than the last time.
-func (e *eyes) learn(ctx context.Context, views []agreement.View) error {
+func (o *observer) learn(ctx context.Context, views []agreement.View) error {
 	var names []string
 	for _, v := range views {
 		names = append(names, fmt.Sprint(v.Resource, v.Versions))
 	}
-	if e.known != nil && slices.Equal(names, e.names) {
+	if o.known != nil && slices.Equal(names, o.names) {
 		return nil
 	}
-	known, err := inventory.Take(ctx, e.rest)
+	known, err := inventory.Take(ctx, o.rest)
 	if err != nil {
 		return err
 	}
-	e.known, e.names = known, names
+	o.known, o.names = known, names
 	if len(known.Failures) > 0 {
-		e.names = nil // incomplete: again the next time
+		o.names = nil // incomplete: again the next time
 	}
 	return nil
 }
 
 // merge joins the views of what is stored once.
-func (e *eyes) merge(views []agreement.View) map[string]*resource {
+func (o *observer) merge(views []agreement.View) map[string]*resource {
 	home := map[string]*inventory.Resource{} // by any name
-	for i := range e.known.Resources {
-		r := &e.known.Resources[i]
+	for i := range o.known.Resources {
+		r := &o.known.Resources[i]
 		for _, name := range r.Names() {
 			home[name] = r
 		}
@@ -238,7 +238,7 @@ func joined(a, b agreement.View, name string) agreement.View {
 // lookAt is what the ledger is told of one resource; state is its StorageState, nil if there is none. since is the
 // position of the recorded look; minEvidence the weakest that proves anything: where it is weaker, API servers may
 // write that nobody has asked.
-func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, since position,
+func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, since position,
 	minEvidence migrate.Evidence) ledger.Look {
 	v, known := r.view, new(v1alpha1.StorageStateStatus)
 	if state != nil {
@@ -268,7 +268,7 @@ func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, sin
 		l.Settled = s.round.Ended.Sub(v.Epoch.Since) >= migrate.DefaultSettleTime
 	}
 	if v.Epoch != nil && v.Evidence >= minEvidence {
-		l.Epoch = &ledger.Epoch{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID,
+		l.Epoch = &ledger.EpochID{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID,
 			Generation: v.Epoch.CRDGeneration}
 	}
 	p := j.since(since, definitionName)
@@ -294,7 +294,7 @@ func (s *seen) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, sin
 }
 
 // missing reports whether a resource is surely not there: no part of its group was left out.
-func (s *seen) missing(state *v1alpha1.StorageState) bool {
+func (s *observation) missing(state *v1alpha1.StorageState) bool {
 	for _, u := range s.round.Unread {
 		if u.GroupVersion.Group == state.Spec.Resource.Group {
 			return false

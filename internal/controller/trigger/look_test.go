@@ -26,13 +26,13 @@ func watched() (*journal, position) {
 }
 
 // lookOf is a look that found one resource, which p1 writes.
-func lookOf(origin migrate.Origin) (*seen, *resource) {
+func lookOf(origin migrate.Origin) (*observation, *resource) {
 	r := &resource{names: []string{"gadgets.demo.example.com"}, view: agreement.View{
 		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "gadgets"}, Origin: origin,
 		Servers: []agreement.Server{{ID: "api-1", Process: "p1", Hash: "h1", Answered: true}},
 		Traces:  []string{"endpointslice default/gadgets u generation 4"},
 	}}
-	return &seen{
+	return &observation{
 		round:     &agreement.Round{Begun: noon, Processes: []string{"p1"}},
 		traces:    traces{left: []string{"endpointslice kubernetes u generation 2"}},
 		resources: map[string]*resource{r.names[0]: r},
@@ -49,33 +49,33 @@ func TestTheLedgerIsToldWhatALookFound(t *testing.T) {
 	collection := ledger.Collection{ResourceVersion: 70, Witness: ledger.Witness{UID: "w", ResourceVersion: 60}}
 	for name, test := range map[string]struct {
 		origin migrate.Origin
-		change func(*seen, *v1alpha1.StorageState)
+		change func(*observation, *v1alpha1.StorageState)
 		want   ledger.Look
 	}{
 		"a built-in resource is watched": {
-			migrate.BuiltIn, func(*seen, *v1alpha1.StorageState) {},
+			migrate.BuiltIn, func(*observation, *v1alpha1.StorageState) {},
 			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"},
 				Continuous: true, Revisions: true, Collection: collection},
 		},
 		"an aggregated resource is not, and has traces of its own": {
-			migrate.Aggregated, func(*seen, *v1alpha1.StorageState) {},
+			migrate.Aggregated, func(*observation, *v1alpha1.StorageState) {},
 			ledger.Look{Servers: []ledger.Server{server},
 				Traces: []string{"endpointslice default/gadgets u generation 4"}, Collection: collection},
 		},
 		"a restored etcd": {
-			migrate.BuiltIn, func(s *seen, _ *v1alpha1.StorageState) { s.restored = true },
+			migrate.BuiltIn, func(s *observation, _ *v1alpha1.StorageState) { s.restored = true },
 			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"},
 				Continuous: true, Revisions: true, Collection: collection, Restored: true},
 		},
 		"a process whose Lease had expired when the state was recorded": {
-			migrate.BuiltIn, func(_ *seen, state *v1alpha1.StorageState) {
+			migrate.BuiltIn, func(_ *observation, state *v1alpha1.StorageState) {
 				state.Status.Traces = abandoned([]object{leaseOf("p1", noon.Add(-time.Hour)), leaseOf("p0", noon)})
 			},
 			ledger.Look{Servers: []ledger.Server{cameBack}, Traces: []string{"endpointslice kubernetes u generation 2"},
 				Continuous: true, Revisions: true, Collection: collection},
 		},
 		"a collection that was not read": {
-			migrate.BuiltIn, func(s *seen, _ *v1alpha1.StorageState) { s.collections = nil },
+			migrate.BuiltIn, func(s *observation, _ *v1alpha1.StorageState) { s.collections = nil },
 			ledger.Look{Servers: []ledger.Server{server}, Traces: []string{"endpointslice kubernetes u generation 2"},
 				Continuous: true, Revisions: true},
 		},

@@ -25,7 +25,7 @@ func (t *trigger) isPaused(ctx context.Context) (bool, error) {
 	if t.Paused == nil {
 		return false, nil
 	}
-	since, err := t.Paused(ctx, t.eyes.rest)
+	since, err := t.Paused(ctx, t.observer.rest)
 	if err != nil {
 		return false, fmt.Errorf("read whether everything is paused: %w", err)
 	}

@@ -128,7 +128,7 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 	if err != nil {
 		return []error{err}
 	}
-	if granted, err := t.grants.extend(ctx, lacking, t.eyes.known); err != nil {
+	if granted, err := t.grants.extend(ctx, lacking, t.observer.known); err != nil {
 		problems = append(problems, err)
 	} else if len(granted) > 0 {
 		t.Logger.Info("Granted the worker the permissions for new resources", "resources", granted)
@@ -143,7 +143,7 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 		if e.forbidden && !inventory.ExemptFromPolicies(e.resource.entry.GroupResource) {
 			t.permits.forbid(e.name)
 		}
-		if err := t.tellPermission(ctx, e, missing); err != nil {
+		if err := t.recordPermission(ctx, e, missing); err != nil {
 			problems = append(problems, fmt.Errorf("storage state %s: %w", e.name, err))
 		}
 	}
@@ -196,8 +196,8 @@ func isAboutPermission(conditions []v1alpha1.Condition) bool {
 	)
 }
 
-// tellPermission writes the condition where it changes, and an Event where a permission begins to be missing.
-func (t *trigger) tellPermission(ctx context.Context, e *entryPlan, missing *access.ForbiddenError) error {
+// recordPermission writes the condition where it changes, and an Event where a permission begins to be missing.
+func (t *trigger) recordPermission(ctx context.Context, e *entryPlan, missing *access.ForbiddenError) error {
 	all := e.state.Status.Conditions
 	next, needed := permitted(all, missing, metav1.Now().Rfc3339Copy())
 	if !needed || slices.Contains(all, next) {
@@ -210,7 +210,7 @@ func (t *trigger) tellPermission(ctx context.Context, e *entryPlan, missing *acc
 	if err := t.client.Status().Update(ctx, e.state); err != nil {
 		return err
 	}
-	t.eyes.main.saw(e.state)
+	t.observer.main.saw(e.state)
 	if missing == nil {
 		t.events.Eventf(e.state, nil, corev1.EventTypeNormal, next.Reason, "Migrate", "%s", next.Message)
 	} else {

@@ -24,7 +24,7 @@ var (
 		Persisted: []string{ledger.Unknown, "h1", "h2"}, Current: "h2", Heartbeat: noon, After: 7,
 		Traces:     []string{"t1", "t2"},
 		Collection: ledger.Collection{ResourceVersion: 99, Witness: ledger.Witness{UID: "w", ResourceVersion: 98}},
-		Epoch:      &ledger.Epoch{Hash: "h2", Processes: []string{"p1", "p2"}, UID: "u", Generation: 4},
+		Epoch:      &ledger.EpochID{Hash: "h2", Processes: []string{"p1", "p2"}, UID: "u", Generation: 4},
 		Servers: []ledger.Server{
 			{ID: "api-1", Process: "p1", Hash: "h2", Answered: true},
 			{ID: "api-2", Process: "p2", Answered: true}, {ID: "192.0.2.3"},

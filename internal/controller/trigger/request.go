@@ -64,10 +64,10 @@ func stateName(group, resource string) string {
 // others.
 func migrationsOf(all []v1alpha1.StorageVersionMigration,
 	names []string) (ours ledger.Migration, others []ledger.Migration) {
-	mine := own(all, names)
+	requested := own(all, names)
 	for i := range all {
 		switch m := &all[i]; {
-		case m == mine:
+		case m == requested:
 			ours = migrationOf(m)
 		case about(m, names) && m.DeletionTimestamp == nil:
 			other := migrationOf(m)
@@ -104,8 +104,8 @@ func proofsOf(all []v1alpha1.StorageVersionMigration, names []string) (proofs []
 	return proofs
 }
 
-func epochOf(e *v1alpha1.Epoch, hash string) ledger.Epoch {
-	return ledger.Epoch{Hash: hash, Processes: e.Servers, UID: uid(e.CRDUID), Generation: e.CRDGeneration}
+func epochOf(e *v1alpha1.Epoch, hash string) ledger.EpochID {
+	return ledger.EpochID{Hash: hash, Processes: e.Servers, UID: uid(e.CRDUID), Generation: e.CRDGeneration}
 }
 
 // asker asks for migrations.

@@ -88,7 +88,7 @@ func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	m.state.Name, m.state.UID, m.state.ResourceVersion = settled, "u", "50"
 	m.state.Status = status(&m.state.Status, ledger.State{
 		Persisted: []string{hashOf("v1"), hashOf("v2")}, Current: hashOf("v2"), Heartbeat: noon, After: 29,
-		Epoch:      &ledger.Epoch{Hash: hashOf("v2"), Processes: []string{"p1"}},
+		Epoch:      &ledger.EpochID{Hash: hashOf("v2"), Processes: []string{"p1"}},
 		Collection: ledger.Collection{ResourceVersion: 40},
 	}, nil, "", noon)
 	m.migration.Spec = v1alpha1.StorageVersionMigrationSpec{Generation: 2,
@@ -103,7 +103,7 @@ func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	}
 	tr.journal.serversListed(map[string]tenure{"api-1": {"p1", noon}}, 1)
 	tr.positions[settled] = tr.journal.here()
-	tr.eyes = eyes{rest: client, live: m, journal: tr.journal,
+	tr.observer = observer{rest: client, live: m, journal: tr.journal,
 		etcds: comparer{rest: client, compared: map[string]string{}, collections: map[string]collection{}}}
 	return tr, m
 }
@@ -115,7 +115,7 @@ func TestWhatADefinitionTellsIsRecordedBeforeAProofTrims(t *testing.T) {
 		fmt.Fprint(w, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.demo.example.com"},
 		 "spec": {"group": "demo.example.com", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1", "served": true, "storage": true}, {"name": "v2", "served": true}]}}`)
 	})
-	tr.eyes.etcds.collections[settled] = collection{main: true}
+	tr.observer.etcds.collections[settled] = collection{main: true}
 	tr.journal.definitionsListed(map[string]definition{settled: {"u", 1}})
 	tr.journal.defines(settled, definition{"u", 2}) // v1 is stored again
 	if _, err := tr.settle(t.Context()); err != nil {
@@ -145,7 +145,7 @@ func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
 		}
 		fmt.Fprintf(w, `{"metadata": {"resourceVersion": "%d"}, "items": [{"metadata": {"uid": "w", "resourceVersion": "44"}}]}`, collectionVersion.Load())
 	})
-	tr.eyes.etcds.collections[settled] = widgetsAt
+	tr.observer.etcds.collections[settled] = widgetsAt
 	both := []string{hashOf("v1"), hashOf("v2")}
 	for _, step := range []struct {
 		name    string
@@ -188,7 +188,7 @@ func TestWhyAMigrationProvesNothingIsLoggedOnce(t *testing.T) {
 			name: settled, state: m.state.DeepCopy(), resource: &resource{names: []string{settled}, view: view},
 			decision: ledger.Decision{State: recorded(&m.state.Status), Refused: step.refused},
 		}
-		if err := tr.record(t.Context(), e, &seen{}); err != nil {
+		if err := tr.record(t.Context(), e, &observation{}); err != nil {
 			t.Fatal(err)
 		}
 		if lines := strings.Count(log.String(), "proves nothing"); lines != step.lines {
@@ -200,7 +200,7 @@ func TestWhyAMigrationProvesNothingIsLoggedOnce(t *testing.T) {
 // A restored StorageState is not trimmed by a restored proof; the look that follows records the doubt.
 func TestARestoredRecordIsNotTrimmed(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
-	tr.eyes.etcds.collections[settled] = collection{main: true}
+	tr.observer.etcds.collections[settled] = collection{main: true}
 	backup, written := m.state, m.state
 	if err := tr.write(t.Context(), written.DeepCopy(),
 		v1alpha1.StorageStateStatus{PersistedStorageVersionHashes: []string{"h"}}, "", 0); err != nil {
@@ -219,7 +219,7 @@ func TestARunThatStartedTooEarlyTrimsNothing(t *testing.T) {
 		tr, m := settling(t, func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"metadata": {"resourceVersion": "77"}, "items": []}`)
 		})
-		tr.eyes.etcds.collections[settled] = widgetsAt
+		tr.observer.etcds.collections[settled] = widgetsAt
 		m.migration.Status.Run.StartResourceVersion = start
 		if look, err := tr.settle(t.Context()); err != nil || !look || len(m.written) > 0 {
 			t.Errorf("started at %q, and 29 is required: look %v, written %v (%v)", start, look, m.written, err)
@@ -234,11 +234,11 @@ func TestOnlyALookTrimsAfterAPIServersHaveMoved(t *testing.T) {
 	for name, disturb := range map[string]func(){
 		"one came":            func() { tr.journal.holds("api-2", tenure{"p2", noon}, 2) },
 		"no one watches":      tr.journal.serversLost,
-		"they are aggregated": func() { tr.eyes.etcds.collections[settled] = collection{aggregated: true} },
+		"they are aggregated": func() { tr.observer.etcds.collections[settled] = collection{aggregated: true} },
 	} {
 		tr.journal.serversListed(map[string]tenure{"api-1": {"p1", noon}}, 1)
 		tr.positions[settled] = tr.journal.here()
-		tr.eyes.etcds.collections[settled] = collection{main: true}
+		tr.observer.etcds.collections[settled] = collection{main: true}
 		disturb()
 		if look, err := tr.settle(t.Context()); err != nil || !look || len(m.written) > 0 {
 			t.Errorf("%s: look %v, written %v (%v)", name, look, m.written, err)
@@ -266,9 +266,9 @@ func TestACollectionIsComparedWithoutReadingAnyObject(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"metadata": {"resourceVersion": "77"}, "items": []}`)
 	})
-	tr.eyes.etcds.collections[settled] = widgetsAt
+	tr.observer.etcds.collections[settled] = widgetsAt
 	for range 2 {
-		got, err := tr.eyes.etcds.read(t.Context(), []string{settled}, 0)
+		got, err := tr.observer.etcds.read(t.Context(), []string{settled}, 0)
 		if err != nil || got[settled] != (ledger.Collection{ResourceVersion: 77}) {
 			t.Errorf("read %+v, %v", got, err)
 		}

@@ -47,7 +47,7 @@ func (e *entryPlan) urgent() bool {
 }
 
 // decide decides about every resource; what adds to a record comes first (I1).
-func (t *trigger) decide(s *seen) []entryPlan {
+func (t *trigger) decide(s *observation) []entryPlan {
 	var plan []entryPlan
 	for name, r := range s.resources {
 		e := entryPlan{name: name, resource: r, state: s.states[name]}
@@ -86,7 +86,7 @@ func (t *trigger) decide(s *seen) []entryPlan {
 }
 
 // record writes what was decided about one resource.
-func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
+func (t *trigger) record(ctx context.Context, e *entryPlan, s *observation) error {
 	if e.decision.Forget {
 		return t.forget(ctx, e, s)
 	}
@@ -110,7 +110,7 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *seen) error {
 	e.state = state
 	t.positions[e.name] = s.from
 	if _, ok := s.collections[e.name]; ok {
-		t.eyes.etcds.compared[e.name] = s.servers()
+		t.observer.etcds.compared[e.name] = s.servers()
 	}
 	// each look finds it again
 	if before := t.refused[e.name]; e.decision.Refused != "" && e.decision.Refused != before {
@@ -152,7 +152,7 @@ func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next 
 	if err := t.client.Status().Update(ctx, state); err != nil {
 		return err
 	}
-	t.eyes.main.saw(state) // what is read later must not be older
+	t.observer.main.saw(state) // what is read later must not be older
 	for _, n := range news(&before, &next, doubt) {
 		t.events.Eventf(state, nil, n.kind, n.reason, "Look", "%s", n.message)
 	}
@@ -167,7 +167,7 @@ func (o Options) promise(r *resource) (periodSeconds int64, excluded bool) {
 
 // forget removes our migration of a resource that is gone, and then what is recorded: dying in between leaves what the
 // next look finds gone.
-func (t *trigger) forget(ctx context.Context, e *entryPlan, s *seen) error {
+func (t *trigger) forget(ctx context.Context, e *entryPlan, s *observation) error {
 	if m := own(s.migrations.of([]string{e.name}), []string{e.name}); m != nil {
 		if err := client.IgnoreNotFound(t.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})); err != nil {
 			return fmt.Errorf("delete migration %s: %w", m.Name, err)
@@ -181,7 +181,7 @@ func (t *trigger) forget(ctx context.Context, e *entryPlan, s *seen) error {
 		}
 	}
 	delete(t.positions, e.name)
-	delete(t.eyes.etcds.compared, e.name)
+	delete(t.observer.etcds.compared, e.name)
 	delete(t.refused, e.name)
 	return nil
 }
@@ -189,10 +189,10 @@ func (t *trigger) forget(ctx context.Context, e *entryPlan, s *seen) error {
 // settle records what migrations have come to since the last look. It reports whether a look is needed: a StorageState
 // is missing, or a proof is about another epoch than the one that was seen last.
 func (t *trigger) settle(ctx context.Context) (look bool, err error) {
-	if err := t.tell(ctx); err != nil { // first: a proof must not trim what a definition tells by now (I1)
+	if err := t.recordStorageVersions(ctx); err != nil { // first: a proof must not trim what a definition tells by now (I1)
 		return false, err
 	}
-	found, err := t.eyes.read(ctx)
+	found, err := t.observer.read(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -208,8 +208,8 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 			continue
 		}
 		names := []string{name}
-		if t.eyes.known != nil {
-			if r, err := t.eyes.known.Find(name); err == nil {
+		if t.observer.known != nil {
+			if r, err := t.observer.known.Find(name); err == nil {
 				names = r.Names()
 			}
 		}
@@ -220,7 +220,7 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 			continue
 		}
 		if d.Refused == ledger.NotCompared {
-			now, err := t.eyes.etcds.read(ctx, []string{name}, found.version) // after the migrations
+			now, err := t.observer.etcds.read(ctx, []string{name}, found.version) // after the migrations
 			if err != nil {
 				t.Logger.Warn("Cannot compare a collection; its migration proves nothing yet", "error", err)
 			}
@@ -241,22 +241,22 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 // look. No one watches aggregated ones.
 func (t *trigger) disturbed(name string) bool {
 	p := t.journal.since(t.positions[name], name)
-	return t.eyes.etcds.collections[name].aggregated || !p.serversWatched ||
+	return t.observer.etcds.collections[name].aggregated || !p.serversWatched ||
 		len(p.processes) > 0 || len(p.definitions) > 0
 }
 
-// tell records at once what changed definitions tell servers to write: a look takes longer than the change, and by then
+// recordStorageVersions records at once what changed definitions tell servers to write: a look takes longer than the change, and by then
 // they may have changed back (I1).
-func (t *trigger) tell(ctx context.Context) error {
+func (t *trigger) recordStorageVersions(ctx context.Context) error {
 	here := t.journal.here()
-	for _, name := range t.journal.changed(t.told) {
+	for _, name := range t.journal.changed(t.recordedUpTo) {
 		state := new(v1alpha1.StorageState)
-		if err := t.eyes.live.Get(ctx, client.ObjectKey{Name: name}, state); apierrors.IsNotFound(err) {
+		if err := t.observer.live.Get(ctx, client.ObjectKey{Name: name}, state); apierrors.IsNotFound(err) {
 			continue // the first look begins with Unknown
 		} else if err != nil {
 			return fmt.Errorf("read storage state %s: %w", name, err)
 		}
-		definition, err := crd.Get(ctx, t.eyes.rest, name)
+		definition, err := crd.Get(ctx, t.observer.rest, name)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -271,7 +271,7 @@ func (t *trigger) tell(ctx context.Context) error {
 			return fmt.Errorf("storage state %s: %w", name, err)
 		}
 	}
-	t.told = here
+	t.recordedUpTo = here
 	return nil
 }
 

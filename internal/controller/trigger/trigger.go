@@ -112,7 +112,7 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 		return err
 	}
 	t.journal = newJournal(func() { poke(t.moved) })
-	t.eyes = eyes{
+	t.observer = observer{
 		rest: restClient, live: m.GetAPIReader(), servers: servers, journal: t.journal, silent: map[string]bool{},
 		etcds: comparer{rest: restClient, namespace: o.Namespace, compared: map[string]string{}},
 	}
@@ -125,16 +125,16 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 // trigger is the controller.
 type trigger struct {
 	Options
-	client  client.Client
-	cache   cache.Cache
-	eyes    eyes
-	asker   asker
-	permits *permits
-	grants  grants
-	events  events.EventRecorder
-	metrics *metrics
-	journal *journal
-	watcher *watcher
+	client   client.Client
+	cache    cache.Cache
+	observer observer
+	asker    asker
+	permits  *permits
+	grants   grants
+	events   events.EventRecorder
+	metrics  *metrics
+	journal  *journal
+	watcher  *watcher
 
 	// moved: something that can end an epoch moved. changed: a StorageState or a migration did.
 	moved, changed chan struct{}
@@ -143,8 +143,8 @@ type trigger struct {
 	positions map[string]position
 	// refused is what was logged last about a migration that proves nothing, by name of the StorageState.
 	refused map[string]string
-	// told is up to where the journal was told of.
-	told position
+	// recordedUpTo is the position of the journal up to which CRD changes are recorded.
+	recordedUpTo position
 	// uncompared is what was said last about collections that cannot be read.
 	uncompared string
 	// restored: etcd went backwards, and no look has recorded that yet.
@@ -243,7 +243,7 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 
 // react does what cannot wait for a look when something has moved.
 func (t *trigger) react(ctx context.Context) {
-	if err := t.tell(ctx); err != nil && ctx.Err() == nil {
+	if err := t.recordStorageVersions(ctx); err != nil && ctx.Err() == nil {
 		t.Logger.Warn("Could not record a changed CustomResourceDefinition at once; the next look will", "error", err)
 	}
 }
@@ -305,15 +305,15 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 
 // look looks, and records meanwhile what definitions tell: servers that do not answer make a look slow, and nobody
 // waits for it to change a definition back (I1). What moved meanwhile is a reason for the next look.
-func (t *trigger) look(ctx context.Context) (*seen, error) {
+func (t *trigger) look(ctx context.Context) (*observation, error) {
 	var (
-		s    *seen
+		s    *observation
 		err  error
 		done = make(chan struct{})
 	)
 	go func() {
 		defer close(done)
-		s, err = t.eyes.look(ctx)
+		s, err = t.observer.look(ctx)
 	}()
 	moved := false
 	for {
@@ -331,11 +331,11 @@ func (t *trigger) look(ctx context.Context) (*seen, error) {
 }
 
 // request asks for the migrations that are needed, those of the resources at the greatest risk first.
-func (t *trigger) request(ctx context.Context, plan []entryPlan, s *seen) (problems []error) {
+func (t *trigger) request(ctx context.Context, plan []entryPlan, s *observation) (problems []error) {
 	if paused, err := t.isPaused(ctx); err != nil || paused {
 		return append(problems, err)
 	}
-	for _, r := range inventory.ByRisk(t.eyes.known.Resources) {
+	for _, r := range inventory.ByRisk(t.observer.known.Resources) {
 		if t.excludes(r.Names()) {
 			continue
 		}

@@ -179,16 +179,16 @@ func (w *watcher) run(ctx context.Context) {
 // follow watches one kind. What is not served, or may not be watched, is tried again from time to time: it can come.
 func (w *watcher) follow(ctx context.Context, k kind) {
 	const soonest, latest = time.Second, 5 * time.Minute
-	pause, told := soonest, false
+	pause, logged := soonest, false
 	for ctx.Err() == nil {
 		begun := time.Now()
 		err := k.watch(ctx)
 		k.lost()
 		if time.Since(begun) > latest {
-			pause, told = soonest, false
+			pause, logged = soonest, false
 		}
-		if err != nil && ctx.Err() == nil && !told {
-			told = true
+		if err != nil && ctx.Err() == nil && !logged {
+			logged = true
 			level := slog.LevelWarn
 			if apierrors.IsNotFound(err) {
 				level = slog.LevelDebug

@@ -36,7 +36,7 @@ func (s *sweeping) report() *Report {
 	if p.Epoch.Hash != "" && p.Epoch.Hash == s.resource.StorageVersionHash {
 		report.StorageVersion = s.resource.Storage()
 	}
-	if c := s.run.place.saved(); c != nil {
+	if c := s.run.record.saved(); c != nil {
 		report.Listed, report.Baseline, report.Failures = c.Listed, c.Baseline, named(c.Failures)
 	}
 	return &report

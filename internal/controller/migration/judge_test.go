@@ -32,23 +32,23 @@ func TestWeigh(t *testing.T) {
 		run, now migrate.Epoch
 		unlisted bool // the inventory does not list the CRD
 		look     error
-		want     verdict
+		want     comparison
 		problem  string
 	}{
-		"the same epoch lasts": {run: observed, now: observed, want: lasting},
+		"the same epoch lasts": {run: observed, now: observed, want: epochLasts},
 		"another process ends it": {run: observed,
-			now: but(func(e *migrate.Epoch) { e.Servers = []string{"b"} }), want: over},
+			now: but(func(e *migrate.Epoch) { e.Servers = []string{"b"} }), want: epochOver},
 		"servers that disagree end it": {run: observed,
-			look: fmt.Errorf("look: %w", migrate.ErrDisagreement), want: over},
+			look: fmt.Errorf("look: %w", migrate.ErrDisagreement), want: epochOver},
 		"a resource that is not served ends it": {run: observed,
-			look: fmt.Errorf("look: %w", agreement.ErrNotServed), want: over},
+			look: fmt.Errorf("look: %w", agreement.ErrNotServed), want: epochOver},
 		"a look that failed says nothing": {run: observed, look: errors.New("no answer"),
-			want: unknown, problem: "no answer"},
-		"a run with weak evidence proves nothing, whatever is seen now": {run: sampled, now: observed, want: over},
+			want: comparisonFailed, problem: "no answer"},
+		"a run with weak evidence proves nothing, whatever is seen now": {run: sampled, now: observed, want: epochOver},
 		"weak evidence at the end says nothing": {run: observed, now: sampled,
-			want: unknown, problem: "Sampled"},
+			want: comparisonFailed, problem: "Sampled"},
 		"a CRD that the inventory does not list cannot be pruned": {run: observed, now: observed, unlisted: true,
-			want: unknown, problem: "CustomResourceDefinition"},
+			want: comparisonFailed, problem: "CustomResourceDefinition"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resource := inventory.Resource{CRD: &inventory.CRD{}}
@@ -56,7 +56,7 @@ func TestWeigh(t *testing.T) {
 				resource.CRD = nil
 			}
 			got, why, err := weigh(&worker.Report{Epoch: test.run}, resource, test.now, test.look, migrate.Observed)
-			if got != test.want || (got == over) != (why != "") || (got == unknown) != (err != nil) {
+			if got != test.want || (got == epochOver) != (why != "") || (got == comparisonFailed) != (err != nil) {
 				t.Errorf("verdict %v, %q, %v; want %v", got, why, err, test.want)
 			}
 			if err != nil && !strings.Contains(err.Error(), test.problem) {

@@ -41,9 +41,10 @@ func ReadReport(cm *corev1.ConfigMap) (*Report, error) {
 	return report, nil
 }
 
-// GiveUp writes the outcome Broken of a run into its worker's ConfigMap, unless an outcome is there. It is the one
-// thing that somebody else writes: a worker that is alive after all finds at its next write, ten seconds later at most,
-// that another has taken over, and ends; one that begins finds that the run has ended (I8). The checkpoint stays.
+// GiveUp writes the outcome with ResultBroken into the ConfigMap of a run, unless it has an outcome. The controller
+// calls it for a worker that does not report; the worker makes every other write. If the worker lives after all, its
+// next write, at most ten seconds later, fails and it ends; a worker that starts finds that the run has ended (I8). The
+// checkpoint stays.
 func GiveUp(cm *corev1.ConfigMap, generation, attempt int64, why string, now time.Time) error {
 	report, err := ReadReport(cm)
 	if err != nil || report == nil {
@@ -52,7 +53,7 @@ func GiveUp(cm *corev1.ConfigMap, generation, attempt int64, why string, now tim
 	if report.Outcome != nil {
 		return nil
 	}
-	report.Outcome = &Outcome{Verdict: Broken, Message: cut(why), Ended: now}
+	report.Outcome = &Outcome{Result: ResultBroken, Message: cut(why), Ended: now}
 	return fill(cm, nil, report)
 }
 
@@ -65,118 +66,118 @@ func Seed(from *corev1.ConfigMap) map[string][]byte {
 	return map[string][]byte{checkpointKey: checkpoint}
 }
 
-// place is the ConfigMap. It implements migrate.Checkpoints; safe for concurrent use.
+// runRecord is the ConfigMap of a run: its checkpoint and its report. It implements migrate.Checkpoints; safe for concurrent use.
 //
 // Each write carries the resourceVersion that this worker wrote or read last. A write that fails because of it was
-// preceded by another: our own, whose answer was lost, or that of somebody else. Which one the content tells: mine
+// preceded by another: our own, whose answer was lost, or that of somebody else. Which one the content tells: sent
 // holds the digests of everything that was sent since the last answer. A report holds the time to the nanosecond, so no
 // two workers send the same.
-type place struct {
+type runRecord struct {
 	configMap
-	life       context.Context // nothing is written once it has ended
+	runCtx     context.Context // nothing is written once it has ended
 	generation int64
 	attempt    int64
 	log        *slog.Logger
 
-	mu      sync.Mutex
-	object  *corev1.ConfigMap // as read or written last
-	mine    map[digest]bool
-	lost    error            // set once another worker has taken over
-	current *migrate.Summary // of the checkpoint that was saved last in this process
-	telling func() *Report   // the report that goes along with a checkpoint; nil: the one there is
-	told    time.Time        // when a report was written last
+	mu       sync.Mutex
+	object   *corev1.ConfigMap // as read or written last
+	sent     map[digest]bool
+	lost     error            // set once another worker has taken over
+	current  *migrate.Summary // of the checkpoint that was saved last in this process
+	attached func() *Report   // the report that goes along with a checkpoint; nil: the one there is
+	reported time.Time        // when a report was written last
 }
 
 type digest [sha256.Size]byte
 
-func newPlace(life context.Context, client rest.Interface, o Options, log *slog.Logger) *place {
-	return &place{
-		configMap: configMap{client: client, namespace: o.Namespace, name: o.ConfigMap}, life: life,
-		generation: o.Generation, attempt: o.Attempt, log: log, mine: map[digest]bool{},
+func newRunRecord(ctx context.Context, client rest.Interface, o Options, log *slog.Logger) *runRecord {
+	return &runRecord{
+		configMap: configMap{client: client, namespace: o.Namespace, name: o.ConfigMap}, runCtx: ctx,
+		generation: o.Generation, attempt: o.Attempt, log: log, sent: map[digest]bool{},
 	}
 }
 
 // open reads the ConfigMap.
-func (p *place) open(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	object, err := p.get(ctx)
+func (r *runRecord) open(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	object, err := r.get(ctx)
 	if err != nil {
 		return err
 	}
-	p.adopt(object)
+	r.adopt(object)
 	return nil
 }
 
 // adopt takes the object as what the next write rests on. The lock is held.
-func (p *place) adopt(object *corev1.ConfigMap) {
-	p.object = object
-	p.mine = map[digest]bool{digestOf(object): true}
+func (r *runRecord) adopt(object *corev1.ConfigMap) {
+	r.object = object
+	r.sent = map[digest]bool{digestOf(object): true}
 }
 
 // claim writes a first report on top of whatever is there, unless that holds the outcome of this very run.
-func (p *place) claim(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	object, err := p.get(ctx)
+func (r *runRecord) claim(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	object, err := r.get(ctx)
 	if err != nil {
 		return err
 	}
-	p.adopt(object)
-	report := p.previous()
+	r.adopt(object)
+	report := r.previous()
 	if report.Outcome != nil {
 		return nil
 	}
 	report.Phase, report.Waiting, report.ObjectsPerSecond = migrate.Preparing, "", 0
-	return p.put(ctx, nil, &report)
+	return r.put(ctx, nil, &report)
 }
 
 // previous is the report of this run that is there already, or a new one. The lock is held.
-func (p *place) previous() Report {
-	report, err := ReadReport(p.object)
+func (r *runRecord) previous() Report {
+	report, err := ReadReport(r.object)
 	if err != nil {
-		p.log.Warn("Cannot read the report; starting a new one", "error", err)
+		r.log.Warn("Cannot read the report; starting a new one", "error", err)
 	}
-	if report == nil || report.Generation != p.generation || report.Attempt != p.attempt {
-		report = &Report{Generation: p.generation, Attempt: p.attempt, Phase: migrate.Preparing, Started: time.Now()}
+	if report == nil || report.Generation != r.generation || report.Attempt != r.attempt {
+		report = &Report{Generation: r.generation, Attempt: r.attempt, Phase: migrate.Preparing, Started: time.Now()}
 	}
 	return *report
 }
 
 // last returns the report as it was written last.
-func (p *place) last() Report {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.previous()
+func (r *runRecord) last() Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.previous()
 }
 
 // outcome returns that of this run, nil where it has none.
-func (p *place) outcome() *Outcome { return p.last().Outcome }
+func (r *runRecord) outcome() *Outcome { return r.last().Outcome }
 
 // saved returns the summary of the checkpoint that was saved last in this process, or nil if there is none.
-func (p *place) saved() *migrate.Summary {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.current
+func (r *runRecord) saved() *migrate.Summary {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
 }
 
-// lastTold is when a report was written last.
-func (p *place) lastTold() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.told
+// lastReported is when a report was written last.
+func (r *runRecord) lastReported() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reported
 }
 
-// tellAlong makes f's report go along with every checkpoint.
-func (p *place) tellAlong(f func() *Report) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.telling = f
+// attach makes f's report go along with every checkpoint.
+func (r *runRecord) attach(f func() *Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attached = f
 }
 
 // Load implements migrate.Checkpoints.
-func (p *place) Load(context.Context) ([]byte, error) {
-	c := p.load()
+func (r *runRecord) Load(context.Context) ([]byte, error) {
+	c := r.load()
 	if c == nil {
 		return nil, nil
 	}
@@ -185,19 +186,19 @@ func (p *place) Load(context.Context) ([]byte, error) {
 
 // load returns the checkpoint in the ConfigMap, or nil if there is none. A checkpoint that cannot be read is ignored:
 // starting over costs nothing but time.
-func (p *place) load() *migrate.Checkpoint {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	raw, ok := p.object.BinaryData[checkpointKey]
+func (r *runRecord) load() *migrate.Checkpoint {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	raw, ok := r.object.BinaryData[checkpointKey]
 	if !ok {
 		return nil
 	}
 	c, err := unpack(raw)
 	if err != nil {
-		p.log.Warn("Cannot read the checkpoint; starting over", "error", err)
+		r.log.Warn("Cannot read the checkpoint; starting over", "error", err)
 		return nil
 	}
-	p.current = &c.Summary
+	r.current = &c.Summary
 	return &c
 }
 
@@ -212,83 +213,85 @@ const (
 
 // Save implements migrate.Checkpoints. It tries as long as the context allows: a checkpoint that is not saved ends the
 // sweep.
-func (p *place) Save(ctx context.Context, c migrate.Checkpoint) error {
-	p.mu.Lock()
-	telling := p.telling
-	p.current = &c.Summary
-	p.mu.Unlock()
+func (r *runRecord) Save(ctx context.Context, c migrate.Checkpoint) error {
+	r.mu.Lock()
+	attached := r.attached
+	r.current = &c.Summary
+	r.mu.Unlock()
 	for wait := firstWait; ; wait = min(2*wait, longestWait) {
 		var report *Report
-		if telling != nil {
-			report = telling()
+		if attached != nil {
+			report = attached()
 		}
-		err := p.write(ctx, &c, report)
+		err := r.write(ctx, &c, report)
 		if err == nil || errors.Is(err, ErrOutdated) || errors.Is(err, errTooLarge) {
 			return err
 		}
-		if p.life.Err() != nil || pace.Sleep(ctx, wait) != nil {
+		if r.runCtx.Err() != nil || pace.Sleep(ctx, wait) != nil {
 			return fmt.Errorf("%w: %w", errUnsaved, err)
 		}
 	}
 }
 
-// tell writes a report.
-func (p *place) tell(ctx context.Context, report *Report) error { return p.write(ctx, nil, report) }
+// writeReport writes a report.
+func (r *runRecord) writeReport(ctx context.Context, report *Report) error {
+	return r.write(ctx, nil, report)
+}
 
-func (p *place) write(ctx context.Context, c *migrate.Checkpoint, report *Report) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.put(ctx, c, report)
+func (r *runRecord) write(ctx context.Context, c *migrate.Checkpoint, report *Report) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.put(ctx, c, report)
 }
 
 // put writes a checkpoint and a report; nil leaves what is there. The lock is held.
-func (p *place) put(ctx context.Context, c *migrate.Checkpoint, report *Report) error {
+func (r *runRecord) put(ctx context.Context, c *migrate.Checkpoint, report *Report) error {
 	switch {
-	case p.life.Err() != nil:
-		return context.Cause(p.life)
-	case p.lost != nil:
-		return p.lost
+	case r.runCtx.Err() != nil:
+		return context.Cause(r.runCtx)
+	case r.lost != nil:
+		return r.lost
 	}
-	next := p.object.DeepCopy()
+	next := r.object.DeepCopy()
 	if err := fill(next, c, report); err != nil {
 		return err
 	}
 	sum := digestOf(next)
-	p.mine[sum] = true
-	err := p.send(ctx, next)
+	r.sent[sum] = true
+	err := r.send(ctx, next)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		err = p.resolve(ctx, next, err)
+		err = r.resolve(ctx, next, err)
 	}
 	if err != nil {
 		return err
 	}
-	p.object, p.mine = next, map[digest]bool{sum: true}
+	r.object, r.sent = next, map[digest]bool{sum: true}
 	if report != nil {
-		p.told = time.Now()
+		r.reported = time.Now()
 	}
 	return nil
 }
 
-// send writes the object and takes over its new resourceVersion. Nothing is sent once the worker's life has ended.
-func (p *place) send(ctx context.Context, next *corev1.ConfigMap) error {
+// send writes the object and takes over its new resourceVersion. Nothing is sent once the run's context has ended.
+func (r *runRecord) send(ctx context.Context, next *corev1.ConfigMap) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(p.life, cancel)()
-	return p.configMap.send(ctx, next)
+	defer context.AfterFunc(r.runCtx, cancel)()
+	return r.configMap.send(ctx, next)
 }
 
 // resolve finds out what came between: our own write, a change of metadata alone, or another worker.
-func (p *place) resolve(ctx context.Context, next *corev1.ConfigMap, refusal error) error {
-	found, err := p.get(ctx)
+func (r *runRecord) resolve(ctx context.Context, next *corev1.ConfigMap, refusal error) error {
+	found, err := r.get(ctx)
 	switch {
 	case isGone(err, next.Name):
-		p.lost = fmt.Errorf("%w: the ConfigMap %s is gone", ErrOutdated, next.Name)
-		return p.lost
+		r.lost = fmt.Errorf("%w: the ConfigMap %s is gone", ErrOutdated, next.Name)
+		return r.lost
 	case err != nil:
 		return err
-	case found.UID != p.object.UID || !p.mine[digestOf(found)]:
-		p.lost = fmt.Errorf("%w: another worker has taken it over", ErrOutdated)
-		return p.lost
+	case found.UID != r.object.UID || !r.sent[digestOf(found)]:
+		r.lost = fmt.Errorf("%w: another worker has taken it over", ErrOutdated)
+		return r.lost
 	case !apierrors.IsConflict(refusal):
 		return refusal
 	}
@@ -296,7 +299,7 @@ func (p *place) resolve(ctx context.Context, next *corev1.ConfigMap, refusal err
 	if digestOf(found) == digestOf(next) {
 		return nil
 	}
-	return p.send(ctx, next) // a conflict now is resolved by whoever tries again
+	return r.send(ctx, next) // a conflict now is resolved by whoever tries again
 }
 
 // fill puts a checkpoint and a report into the object; nil leaves what is there.

@@ -22,12 +22,12 @@ import (
 )
 
 // verdict is what the comparison of the epoch at the end came to; a closed set.
-type verdict int
+type comparison int
 
 const (
-	unknown verdict = iota // ask again
-	lasting                // the epoch of the run is the present one, and what it proves is done
-	over                   // the epoch has ended: the run proves nothing
+	comparisonFailed comparison = iota // ask again
+	epochLasts                         // the epoch of the run is the present one, and what it proves is done
+	epochOver                          // the epoch has ended: the run proves nothing
 )
 
 // judge compares the epoch of a proven run with the present one, and draws the conclusions (I2).
@@ -49,20 +49,20 @@ const inventoryAge = 30 * time.Second
 // conclude compares, and prunes the definition's storedVersions. The pruning comes before the status that tells of
 // success: a controller that dies in between prunes again, which finds it done; the other way round it would never be
 // done.
-func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run) (verdict, string, error) {
+func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run) (comparison, string, error) {
 	resource, err := j.find(ctx, m)
 	if gone := (*inventory.NotFoundError)(nil); errors.As(err, &gone) && len(gone.Failures) == 0 {
-		return over, err.Error(), nil
+		return epochOver, err.Error(), nil
 	}
 	if err != nil {
-		return unknown, "", err
+		return comparisonFailed, "", err
 	}
 	epoch, err := j.servers.For(resource.Target()).Epoch(ctx)
 	result, why, err := weigh(r.report, resource, epoch, err, j.minEvidence)
-	if result == over {
+	if result == epochOver {
 		j.forget()
 	}
-	if result != lasting || resource.CRD == nil || j.keep {
+	if result != epochLasts || resource.CRD == nil || j.keep {
 		return result, why, err
 	}
 	_, err = storedversions.Prune(ctx, j.client, storedversions.Proof{
@@ -72,34 +72,34 @@ func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 	switch {
 	case errors.Is(err, storedversions.ErrChanged):
 		j.forget()
-		return over, err.Error(), nil
+		return epochOver, err.Error(), nil
 	case err != nil:
-		return unknown, "", err
+		return comparisonFailed, "", err
 	}
-	return lasting, "", nil
+	return epochLasts, "", nil
 }
 
 // weigh says what a look at the epoch means for a run that its worker takes to be proven. The evidence of the run
 // itself counts as well as that of the look: one look at the end says nothing about the middle. Pure (I2).
 func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch, look error,
-	least migrate.Evidence) (verdict, string, error) {
+	least migrate.Evidence) (comparison, string, error) {
 	switch {
 	case errors.Is(look, migrate.ErrDisagreement), errors.Is(look, agreement.ErrNotServed):
-		return over, look.Error(), nil
+		return epochOver, look.Error(), nil
 	case look != nil:
-		return unknown, "", fmt.Errorf("compare the epoch: %w", look)
+		return comparisonFailed, "", fmt.Errorf("compare the epoch: %w", look)
 	case !report.Epoch.Same(now):
-		return over, "the API servers or the CustomResourceDefinition changed before the result was confirmed", nil
+		return epochOver, "the API servers or the CustomResourceDefinition changed before the result was confirmed", nil
 	case report.Epoch.Evidence < least:
-		return over, fmt.Sprintf("its evidence is %v, but %v is required", report.Epoch.Evidence, least), nil
+		return epochOver, fmt.Sprintf("its evidence is %v, but %v is required", report.Epoch.Evidence, least), nil
 	case now.Evidence < least:
-		return unknown, "", fmt.Errorf("compare the epoch: the evidence is %v, but %v is required", now.Evidence,
+		return comparisonFailed, "", fmt.Errorf("compare the epoch: the evidence is %v, but %v is required", now.Evidence,
 			least)
 	case resource.CRD == nil && report.Epoch.CRDUID != "":
-		return unknown, "", fmt.Errorf("find the CustomResourceDefinition of %s: the inventory does not list it",
+		return comparisonFailed, "", fmt.Errorf("find the CustomResourceDefinition of %s: the inventory does not list it",
 			resource.GroupResource)
 	}
-	return lasting, "", nil
+	return epochLasts, "", nil
 }
 
 // find returns the resource of a migration. What an inventory without definitions or APIServices says of a resource is

@@ -32,11 +32,11 @@ func (s *sweeping) judge(ctx context.Context, err error) (*Outcome, error) {
 		s.run.log.Info("The sweep was interrupted", "reason", reason)
 		return nil, nil
 	}
-	verdict := verdictOf(err)
-	if verdict == "" {
+	result := resultOf(err)
+	if result == "" {
 		return nil, err
 	}
-	outcome := &Outcome{Verdict: verdict, Message: s.message(ctx, verdict, err)}
+	outcome := &Outcome{Result: result, Message: s.message(ctx, result, err)}
 	if u := (*migrate.UnsettledError)(nil); errors.As(err, &u) {
 		outcome.Left = u.Left
 	}
@@ -45,72 +45,72 @@ func (s *sweeping) judge(ctx context.Context, err error) (*Outcome, error) {
 
 // problem is why a run cannot begin.
 type problem struct {
-	verdict Verdict
-	text    string
+	result Result
+	text   string
 }
 
 func (p *problem) Error() string { return p.text }
 
-// verdictOf is the verdict that an error stands for, "" where it may pass. Pure.
-func verdictOf(err error) Verdict {
+// resultOf is the result that an error stands for, "" where it may pass. Pure.
+func resultOf(err error) Result {
 	if p := (*problem)(nil); errors.As(err, &p) {
-		return p.verdict
+		return p.result
 	}
 	if u := (*migrate.UnsettledError)(nil); errors.As(err, &u) {
-		return Unsettled
+		return ResultUnsettled
 	}
 	for _, known := range []struct {
-		err     error
-		verdict Verdict
+		err    error
+		result Result
 	}{
-		{migrate.ErrObjectsFailed, ObjectsFailed},
-		{migrate.ErrNotProven, NotProven},
-		{migrate.ErrNoAgreement, NoAgreement},
-		{migrate.ErrStorageVersionMoved, StorageVersionMoved},
-		{migrate.ErrForbidden, Forbidden},
-		{migrate.ErrNotReady, NotReady},
-		{migrate.ErrResourceGone, ResourceGone},
-		{migrate.ErrUntrustedAnswer, Untrusted},
-		{migrate.ErrEndlessList, Untrusted},
-		{migrate.ErrAnswerTooLarge, Untrusted},
-		{migrate.ErrStalled, NoProgress},
+		{migrate.ErrObjectsFailed, ResultObjectsFailed},
+		{migrate.ErrNotProven, ResultNotProven},
+		{migrate.ErrNoAgreement, ResultNoAgreement},
+		{migrate.ErrStorageVersionMoved, ResultStorageVersionMoved},
+		{migrate.ErrForbidden, ResultForbidden},
+		{migrate.ErrNotReady, ResultNotReady},
+		{migrate.ErrResourceGone, ResultResourceGone},
+		{migrate.ErrUntrustedAnswer, ResultUntrustedAnswer},
+		{migrate.ErrEndlessList, ResultUntrustedAnswer},
+		{migrate.ErrAnswerTooLarge, ResultUntrustedAnswer},
+		{migrate.ErrStalled, ResultNoProgress},
 	} {
 		if errors.Is(err, known.err) {
-			return known.verdict
+			return known.result
 		}
 	}
 	switch {
 	case err == nil:
-		return Proven
+		return ResultProven
 	case errors.Is(err, errTooLarge):
-		return Broken
+		return ResultBroken
 	case apierrors.IsForbidden(err) && !errors.Is(err, errUnsaved):
-		return Forbidden
+		return ResultForbidden
 	}
 	return ""
 }
 
 // message is a sentence for people.
-func (s *sweeping) message(ctx context.Context, verdict Verdict, err error) string {
+func (s *sweeping) message(ctx context.Context, result Result, err error) string {
 	if p := (*problem)(nil); errors.As(err, &p) {
 		return cut(p.text)
 	}
 	report := s.report()
 	done := report.Counts.Done()
-	switch verdict { //nolint:exhaustive // the others are told by their error
-	case Proven:
+	switch result { //nolint:exhaustive // the others are told by their error
+	case ResultProven:
 		return fmt.Sprintf("all %d objects are stored in the current version", done)
-	case ObjectsFailed:
+	case ResultObjectsFailed:
 		text := fmt.Sprintf("%d of %d objects could not be rewritten", report.Counts.Failed, done)
 		if len(report.Failures) > 0 {
 			text += ", the first: " + describe(report.Failures[0])
 		}
 		return cut(text)
-	case NotProven:
+	case ResultNotProven:
 		return cut(notProven(done, report.Epoch.Evidence, s.run.leastEvidence(), s.weakness(ctx)))
-	case StorageVersionMoved:
+	case ResultStorageVersionMoved:
 		return cut(sentence(err) + s.moved(ctx))
-	case Forbidden:
+	case ResultForbidden:
 		return forbidden(err, schema.GroupResource{Group: s.asked.resource.Group, Resource: s.asked.resource.Resource})
 	}
 	return sentence(err)
