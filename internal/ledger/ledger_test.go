@@ -81,7 +81,7 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 	}{
 		"without a record anything may be stored": {
 			look: look("a", "h1"), persisted: []string{Unknown, "h1"}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
 		"without a record and without agreement nothing is asked for yet": {
 			look: look("a", "h1", "b", "h2"), persisted: []string{Unknown, "h1", "h2"}, current: Unknown, doubt: true,
@@ -124,17 +124,17 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 		"a new server that answers at last with what all show": {
 			state:     Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State,
 			look:      look("a", "h1", "b", "h1", "c", "h1"),
-			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "what is stored is not known",
+			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "the stored versions are unknown",
 		},
 		"a server that goes without ever having answered": {
 			state: Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State, look: look("a", "h1", "b", "h1"),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
 		"a server that came and went between two looks": {
 			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Passed = []string{"c"} }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
 		"a server that had answered and went": {
 			state: settled, look: look("a", "h1").with(func(l *Look) { l.Passed = []string{"b"} }),
@@ -144,27 +144,27 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			state: settled, look: look("a", "h1", "b", "h2"), persisted: []string{"h1", "h2", Unknown},
 			current: Unknown, doubt: true,
 		},
-		"nobody watched, and the same servers live and left no trace": {
+		"no one watched, and the same servers live and left no trace": {
 			state: settled, look: look("a", "h1", "b",
 				"h1").with(func(l *Look) { l.Continuous = false; l.Begun = noon.Add(30 * time.Minute) }),
 			persisted: []string{"h1"}, current: "h1",
 		},
-		"nobody watched, and the same servers live, but another left a trace": {
+		"no one watched, and the same servers live, but another left a trace": {
 			state: settled, look: look("a", "h1", "b",
 				"h1").with(func(l *Look) { l.Continuous = false; l.Traces = []string{"endpoints/3"} }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
-		"nobody watched, and traces cannot be read": {
+		"no one watched, and traces cannot be read": {
 			state: settled, look: look("a", "h1", "b",
 				"h1").with(func(l *Look) { l.Continuous, l.Traces = false, nil }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
-		"nobody watched for a moment, and a server was restarted": {
+		"no one watched for a moment, and a server was restarted": {
 			state: settled, look: look("a", "h1", "c", "h1").with(func(l *Look) { l.Continuous = false }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
 		"a definition that was changed once": {
 			state: custom, look: look("a", "h2").custom(2, "h2"), persisted: []string{"h1", "h2"}, current: "h2",
@@ -182,41 +182,41 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 		"there and back, unseen": {
 			state: custom, look: look("a", "h1").custom(3, "h1", "h1", "h2"),
 			persisted: []string{"h1", "h2", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
-		"a definition that was created anew": {
+		"a CRD that was deleted and created again": {
 			state: custom, look: look("a", "h1").custom(1, "h1").with(func(l *Look) { l.Definition.UID = "another" }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
 		"a definition whose generation went backwards": {
 			state: recorded(look("a", "h1").custom(7, "h1")), look: look("a", "h1").custom(6, "h1"),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
 		"a built-in resource that became a custom one": {
 			state: settled, look: look("a", "h1", "b", "h1").custom(1, "h1"),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
-		"nobody watched, and processes may have left no trace": {
+		"no one watched, and processes may have left no trace": {
 			state: settled, look: look("a", "h1", "b",
 				"h1").with(func(l *Look) { l.Continuous = false; l.Traces = append(l.Traces, Untraced) }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
-		"nobody watched, and before that processes may have left no trace": {
+		"no one watched, and before that processes may have left no trace": {
 			state: recorded(look("a", "h1", "b",
 				"h1").with(func(l *Look) { l.Traces = append(l.Traces, Untraced) })),
 			look:      look("a", "h1", "b", "h1").with(func(l *Look) { l.Continuous = false }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
 		"a suspended process that came back may have been behind with the definition": {
 			state: custom, look: look("a", "h1", "b",
 				"h1").custom(1, "h1").with(func(l *Look) { l.Servers[1].CameBack = true }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
 		"a suspended process that came back writes a built-in resource as it shows": {
 			state: recorded(look("a", "h1")), look: look("a", "h1", "b",
@@ -234,7 +234,7 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 					l.Collection.Witness.ResourceVersion = 200, 39
 			}),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
 		"another object that is older": {
 			state: settled, look: look("a", "h1", "b",
@@ -245,7 +245,7 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			state: settled, look: look("a", "h1", "b",
 				"h1").with(func(l *Look) { l.Begun = noon.Add(10 * time.Minute); l.Collection.ResourceVersion = 1e9 }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
 		"a revision that rose by as much as a busy etcd writes": {
 			state: settled, look: look("a", "h1", "b",
@@ -270,7 +270,7 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 		"a collection that went backwards": {
 			state: settled, look: look("a", "h1", "b", "h1").with(func(l *Look) { l.Collection.ResourceVersion = 99 }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
-			reason: "what is stored is not known", doubt: true,
+			reason: "the stored versions are unknown", doubt: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -635,7 +635,7 @@ func TestNothingIsRewrittenWhereServersCanDecodeOneVersionOnly(t *testing.T) {
 		"a server that has just come declares nothing yet": {
 			state: assumed, look: look("a", "h1", "c", "h1"), persisted: []string{"h1"}, assumed: true,
 		},
-		"after a downgrade more can be decoded: what is stored is not known": {
+		"after a downgrade more can be decoded: the stored versions are unknown": {
 			state: assumed, look: look("a", "h1", "c", "h1").with(func(l *Look) { l.Settled = true }),
 			persisted: []string{"h1", Unknown}, request: 5, doubt: true,
 		},
