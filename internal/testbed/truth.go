@@ -298,8 +298,6 @@ type Value struct {
 	Version string
 	// Annotations are metadata.annotations; nil for an opaque value.
 	Annotations map[string]string
-	// Managed tells whether the object has managed fields.
-	Managed bool
 }
 
 // ReadValue decodes a raw value of etcd.
@@ -319,7 +317,7 @@ func ReadValue(raw []byte) (Value, error) {
 	} else {
 		err = json.Unmarshal(raw, &partial)
 	}
-	v.Annotations, v.Managed = partial.Annotations, len(partial.ManagedFields) > 0
+	v.Annotations = partial.Annotations
 	return v, err
 }
 

@@ -106,8 +106,7 @@ type lab struct {
 	etcd sync.Mutex
 	// definition is held for reading by writers of widgets, and for writing while the CustomResourceDefinition is away.
 	definition sync.RWMutex
-	hook       atomic.Bool  // the conversion webhook fails
-	hookFailed atomic.Int64 // when it stopped to, in nanoseconds of Unix time
+	hook       atomic.Bool // the conversion webhook fails
 	hookURL    string
 
 	controllers []*controller
@@ -159,10 +158,9 @@ type server struct {
 
 // life is one process of an API server.
 type life struct {
-	server  *server
-	release testbed.Release
-	hash    string
-	ended   time.Time // zero while it lives
+	server *server
+	hash   string
+	ended  time.Time // zero while it lives
 }
 
 func newLab(t *testing.T, p plan.Plan) *lab {
@@ -193,8 +191,7 @@ func newLab(t *testing.T, p plan.Plan) *lab {
 		server := &server{Server: s, index: i, clock: serverClocks[i]}
 		server.ready.Store(true)
 		l.servers = append(l.servers, server)
-		l.lives = append(l.lives, &life{server: server, release: editions[0].release,
-			hash: bindings.Hash(editions[0].stores)})
+		l.lives = append(l.lives, &life{server: server, hash: bindings.Hash(editions[0].stores)})
 	}
 	var err error
 	if l.log, err = os.Create(filepath.Join(l.cluster.Dir(), "faults.log")); err != nil {
@@ -327,7 +324,6 @@ func (l *lab) summarize() {
 		c := l.judge.Counts
 		fmt.Printf("chaos: %d objects at the end, %d changes of objects, of which %d re-encoded only\n",
 			l.judge.Objects(), c.Changes, c.Rewritten)
-		fmt.Printf("chaos: %d times an API server dropped managed fields\n", c.Stripped)
 		fmt.Printf("chaos: %d looks (%d without Unknown, %d migrated, %d with two versions in etcd), %d trims, %d "+
 			"successes, %d patches of workers in %d parts\n",
 			c.Looks, c.Telling, c.Migrated, c.Mixed, c.Trims, c.Successes, l.turns.Patches, l.turns.Parts)

@@ -6,7 +6,6 @@
 package chaos
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,20 +30,11 @@ func (l *lab) Unseen(k testbed.Kind, look time.Time) (hashes []string, all bool)
 func (l *lab) Creates(key string) bool { return l.intents.creates(key) }
 func (l *lab) Deletes(key string) bool { return l.intents.deletes(key) }
 
-// Strips implements judge.World.
-func (l *lab) Strips(k testbed.Kind) bool {
-	return k == widgets && (l.hook.Load() || time.Now().UnixNano()-l.hookFailed.Load() < int64(10*time.Second)) &&
-		slices.ContainsFunc(l.lives, func(p *life) bool {
-			return p.release == testbed.V136 && (p.ended.IsZero() || time.Since(p.ended) < 10*time.Second)
-		})
-}
-
 // begins notes that a process is about to be started.
 func (l *lab) begins(s *server) {
 	l.judging.Lock()
 	defer l.judging.Unlock()
-	l.lives = append(l.lives, &life{server: s, release: editions[s.edition].release,
-		hash: bindings.Hash(editions[s.edition].stores)})
+	l.lives = append(l.lives, &life{server: s, hash: bindings.Hash(editions[s.edition].stores)})
 }
 
 // ended notes that a server's process has exited.

@@ -75,18 +75,12 @@ type World interface {
 	// Creates and Deletes say whether somebody has announced that a key may come, or go.
 	Creates(key string) bool
 	Deletes(key string) bool
-	// Strips says whether an API server may have dropped the managed fields of an object of its own accord: before 1.37
-	// one does when the conversion webhook fails in the middle of a write
-	// (https://github.com/kubernetes/kubernetes/issues/136919).
-	Strips(k testbed.Kind) bool
 }
 
 // Counts say how much was judged.
 type Counts struct {
 	// Changes of objects, of which Rewritten changed the encoding alone.
 	Changes, Rewritten int
-	// Stripped are changes with which an API server dropped the managed fields of an object (see World.Strips).
-	Stripped int
 	// Looks are comparisons of etcd with what is recorded, of which Telling claimed no Unknown, Migrated claimed one
 	// version, and Mixed had objects of two versions.
 	Looks, Telling, Migrated, Mixed int
@@ -250,8 +244,6 @@ func (j *Judge) harm(r *resource, c Change) (violations []string) {
 		switch changed := before.Differences(value.Object); {
 		case len(changed) == 0 && before.Annotations[Stamp] == value.Annotations[Stamp]:
 			j.Rewritten++
-		case slices.Equal(changed, []string{"managedFields"}) && !value.Managed && j.world.Strips(r.kind):
-			j.Stripped++
 		case slices.Contains(changed, "uid"), before.Annotations[Stamp] == value.Annotations[Stamp]:
 			violations = append(violations, fmt.Sprintf("I3 violated: %v of %s changed, stamped %q before and %q now",
 				changed, c.Key, before.Annotations[Stamp], value.Annotations[Stamp]))

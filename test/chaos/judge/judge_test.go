@@ -4,7 +4,6 @@
 package judge
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,15 +33,13 @@ type world struct {
 	creates, deletes string
 	unseen           []string
 	until            time.Time // nothing recorded before can be judged
-	strips           bool
 }
 
 func (w *world) Unseen(_ testbed.Kind, look time.Time) ([]string, bool) {
 	return w.unseen, look.Before(w.until)
 }
-func (w *world) Creates(key string) bool  { return strings.HasSuffix(key, w.creates) && w.creates != "" }
-func (w *world) Strips(testbed.Kind) bool { return w.strips }
-func (w *world) Deletes(key string) bool  { return strings.HasSuffix(key, w.deletes) && w.deletes != "" }
+func (w *world) Creates(key string) bool { return strings.HasSuffix(key, w.creates) && w.creates != "" }
+func (w *world) Deletes(key string) bool { return strings.HasSuffix(key, w.deletes) && w.deletes != "" }
 
 func key(name string) string { return widgets.Prefix + "default/" + name }
 
@@ -61,17 +58,6 @@ func recorded(at time.Time, uid string, generation int, migrated bool, hashes ..
 		`{"status":{"persistedStorageVersionHashes":["%s"],"currentStorageVersionHash":%q,"lastHeartbeatTime":%q,"definition":{"uid":%q,"generation":%d},`+
 			`"conditions":[{"type":"Migrated","status":%q}]}}`,
 		strings.Join(hashes, `","`), hashes[0], at.Format(time.RFC3339), uid, generation, condition)}
-}
-
-// managed is a red widget in v1 that a manager has written; empty: it has no managed fields.
-func managed(name, uid, stamp, manager string) Change {
-	if manager == "" {
-		return widget(name, v1, uid, stamp, "red")
-	}
-	c := widget(name, v1, uid, stamp, "red")
-	c.Value = bytes.Replace(c.Value, []byte(`"metadata":{`), fmt.Appendf(nil, `"metadata":{"managedFields":[{"manager":%q}],`,
-		manager), 1)
-	return c
 }
 
 // defined is a CustomResourceDefinition whose last stored version is the storage version.
@@ -113,24 +99,6 @@ func TestTheJudge(t *testing.T) {
 			world:   world{deletes: "a", creates: "a"},
 			changes: []Change{{Key: key("a")}, widget("a", v1, "ua", "0", "red")},
 			want:    []string{"I3 violated: " + key("a") + " was deleted and came back"},
-		},
-		"managed fields that an API server has dropped": {
-			world:   world{strips: true},
-			changes: []Change{managed("a", "ua", "1", "me"), managed("a", "ua", "1", "")},
-		},
-		"managed fields that are gone without that reason": {
-			changes: []Change{managed("a", "ua", "1", "me"), managed("a", "ua", "1", "")},
-			want:    []string{"I3 violated: [managedFields]"},
-		},
-		"other managed fields": {
-			world:   world{strips: true},
-			changes: []Change{managed("a", "ua", "1", "me"), managed("a", "ua", "1", "you")},
-			want:    []string{"I3 violated: [managedFields]"},
-		},
-		"content that goes with the managed fields": {
-			world:   world{strips: true},
-			changes: []Change{managed("a", "ua", "1", "me"), widget("a", v1, "ua", "1", "blue")},
-			want:    []string{"I3 violated: [managedFields content]"},
 		},
 		"a value that is no object": {changes: []Change{{Key: key("a"), Value: []byte("{")}},
 			want: []string{"I1 violated", "I2 violated", "I2 violated"}},
