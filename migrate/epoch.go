@@ -62,6 +62,9 @@ type Epoch struct {
 	// CRDUID and CRDGeneration are those of the CustomResourceDefinition; zero for other resources.
 	CRDUID        types.UID `json:"crdUID,omitempty"`
 	CRDGeneration int64     `json:"crdGeneration,omitempty"`
+	// ConversionWebhook is whether the API servers convert the resource's objects by a webhook, which can fail within a
+	// request. It is part of what CRDGeneration counts.
+	ConversionWebhook bool `json:"conversionWebhook,omitempty"`
 	// Declared identifies, where the evidence is Declared, the StorageVersion object as it was: it changes with every
 	// change of an entry. Empty otherwise.
 	Declared string `json:"declared,omitempty"`

@@ -97,6 +97,8 @@ func classify(err error) class {
 		return rejected // asking again gives the same
 	case errors.Is(err, errMalformed), errors.Is(err, errNotTheObject):
 		return faulty
+	case errors.Is(err, errReplaced):
+		return conflict
 	case !errors.As(err, &status):
 		return lost
 	}

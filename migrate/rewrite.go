@@ -246,11 +246,15 @@ func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, er
 	if err := s.hold.wait(starting); err != nil {
 		return object{}, err
 	}
+	now := o
 	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
 		var err error
-		after, err = s.wire.rewrite(ctx, o)
+		if now, err = s.wire.known(ctx, now); err == nil {
+			after, err = s.wire.rewrite(ctx, now)
+		}
 		switch {
 		case err != nil:
+			now, err = s.wire.replaced(ctx, now, err)
 			return pace.Other, err
 		case after.resourceVersion == o.resourceVersion:
 			return pace.Unchanged, nil

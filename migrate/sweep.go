@@ -298,6 +298,7 @@ func (s *Sweep) load(ctx context.Context) error {
 // within does in one epoch what is left to do. errEpochOver means that the epoch ended before everything was done.
 func (s *Sweep) within(ctx context.Context, epoch Epoch) error {
 	now := time.Now()
+	s.wire.conversionWebhook = epoch.ConversionWebhook
 	if !s.goesOn(epoch, now) || s.state.Listed && s.state.FailuresOmitted > 0 {
 		s.update(s.endPass)
 	}

@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -48,6 +49,33 @@ type object struct {
 	resourceVersion string
 	generation      int64
 	owners, labels  digest
+	ownedIn         ownedIn
+}
+
+// ownedIn says in which API versions the managedFields of an object are.
+type ownedIn int
+
+const (
+	// unknownVersions: the object's metadata has not been read.
+	unknownVersions ownedIn = iota
+	// noVersion: the object has no managedFields.
+	noVersion
+	// oneVersion: all of them are in the version that the object was read in.
+	oneVersion
+	// otherVersions: at least one of them is in another version, to which the API server converts the object with
+	// every write.
+	otherVersions
+)
+
+func ownedInOf(m *metav1.ObjectMeta, version string) ownedIn {
+	in := noVersion
+	for i := range m.ManagedFields {
+		if m.ManagedFields[i].APIVersion != version {
+			return otherVersions
+		}
+		in = oneVersion
+	}
+	return in
 }
 
 // key orders objects as etcd does.
@@ -58,10 +86,11 @@ func (o object) key() string {
 	return o.namespace + "/" + o.name
 }
 
-func objectOf(m *metav1.ObjectMeta) object {
+// objectOf is what the engine keeps of metadata that was read at an API version.
+func objectOf(m *metav1.ObjectMeta, version string) object {
 	return object{
 		namespace: m.Namespace, name: m.Name, uid: m.UID, resourceVersion: m.ResourceVersion, generation: m.Generation,
-		owners: ownersOf(m), labels: labelsOf(m),
+		owners: ownersOf(m), labels: labelsOf(m), ownedIn: ownedInOf(m, version),
 	}
 }
 
@@ -88,6 +117,8 @@ type wire struct {
 	client rest.Interface
 	target Target
 	dryRun bool
+	// conversionWebhook is Epoch.ConversionWebhook of the present pass.
+	conversionWebhook bool
 }
 
 // path is the only place where the path of an object is made: it never leaves the resource (I3).
@@ -163,6 +194,8 @@ func quote(text string) string {
 var (
 	// errMalformed: the API server, or something in between, sent something else than metadata.
 	errMalformed = errors.New("malformed answer")
+	// errReplaced: the object was deleted, and another one has its name. To be tried again with that one.
+	errReplaced = errors.New("the object was deleted and created again")
 	// errNotTheObject: a 404 that is not the API server's word about the object or its namespace: the resource is not
 	// served, or something in between answered. It proves nothing about what is stored (I4).
 	errNotTheObject = errors.New("404 that says nothing about the object")
@@ -207,8 +240,9 @@ func (w *wire) list(ctx context.Context, version string, limit int64, token stri
 		objects: make([]object, len(list.Items)), resourceVersion: number(list.ResourceVersion),
 		next: list.Continue, remaining: -1, bytes: len(raw),
 	}
+	apiVersion := w.target.Resource.GroupResource().WithVersion(version).GroupVersion().String()
 	for i := range list.Items {
-		p.objects[i] = objectOf(&list.Items[i].ObjectMeta)
+		p.objects[i] = objectOf(&list.Items[i].ObjectMeta, apiVersion)
 		if err := w.named(p.objects[i]); err != nil {
 			return page{}, w.untrusted(fmt.Errorf("it listed an object that cannot be one: %w", err))
 		}
@@ -226,23 +260,77 @@ func (w *wire) list(ctx context.Context, version string, limit int64, token stri
 	return p, nil
 }
 
-// rewrite sends the empty patch and returns the object as it is afterwards.
+// rewrite sends a request that changes nothing, so that the API server stores the object again, and returns the object
+// as it is afterwards.
 func (w *wire) rewrite(ctx context.Context, o object) (object, error) {
-	patch := types.MergePatchType
-	if w.target.Origin == BuiltIn {
-		patch = types.StrategicMergePatchType // a quarter of the server's work for a large object
-	}
 	path, err := w.path(o)
 	if err != nil {
 		return object{}, err
 	}
+	patch, body := w.form(), emptyPatch
+	if w.mayLoseOwners(o) {
+		patch = types.ApplyPatchType
+		if body, err = w.identity(o); err != nil {
+			return object{}, err
+		}
+	}
 	request := w.client.Patch(patch).AbsPath(path).
 		Param("fieldManager", fieldManager).Param("fieldValidation", metav1.FieldValidationIgnore).
-		Body(emptyPatch)
+		Body(body)
 	if w.dryRun {
 		request.Param("dryRun", metav1.DryRunAll)
 	}
 	return w.object(ctx, request, o)
+}
+
+// form is that of the empty patch.
+func (w *wire) form() types.PatchType {
+	if w.target.Origin == BuiltIn {
+		return types.StrategicMergePatchType // a quarter of the server's work for a large object
+	}
+	return types.MergePatchType
+}
+
+// mayLoseOwners reports whether a merge patch could cost the object its managedFields (I3). Up to 1.36, an API server
+// that cannot convert the object to the version of a managedFields entry removes all of them and stores the object
+// (kubernetes/kubernetes#136919). Only a webhook can fail to convert after it has converted the same object before.
+// Server-side apply answers with the error instead.
+func (w *wire) mayLoseOwners(o object) bool {
+	return w.conversionWebhook && o.ownedIn == otherVersions && o.uid != "" && w.target.Kind != ""
+}
+
+// identity is the body of a server-side apply that applies no field, so that its field manager owns nothing and no entry
+// of managedFields comes of it. With the UID the API server creates nothing: it answers 409 if the object is gone.
+func (w *wire) identity(o object) ([]byte, error) {
+	version, kind := w.target.Resource.GroupVersion().WithKind(w.target.Kind).ToAPIVersionAndKind()
+	return json.Marshal(metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: version, Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.name, UID: o.uid},
+	})
+}
+
+// known reads the metadata of an object where rewrite needs more of it than what a checkpoint keeps.
+func (w *wire) known(ctx context.Context, o object) (object, error) {
+	if !w.conversionWebhook || o.ownedIn != unknownVersions {
+		return o, nil
+	}
+	return w.get(ctx, o)
+}
+
+// replaced finds out whether an apply was refused because the object is gone, or because another object has its name by
+// now. It returns the object to rewrite next, and the error: the 404 of an object that is gone.
+func (w *wire) replaced(ctx context.Context, o object, refusal error) (object, error) {
+	if c := classify(refusal); !w.mayLoseOwners(o) || c != conflict && c != rejected {
+		return o, refusal
+	}
+	now, err := w.get(ctx, o)
+	switch {
+	case classify(err) == missing:
+		return o, err
+	case err != nil || now.uid == o.uid:
+		return o, refusal
+	}
+	return now, fmt.Errorf("%w: %w", errReplaced, refusal)
 }
 
 // get reads the object's metadata.
@@ -268,7 +356,7 @@ func (w *wire) object(ctx context.Context, request *rest.Request, o object) (obj
 	if err != nil {
 		return object{}, err
 	}
-	after := objectOf(&m.ObjectMeta)
+	after := objectOf(&m.ObjectMeta, w.target.Resource.GroupVersion().String())
 	if err := w.about(o, after); err != nil {
 		return object{}, w.untrusted(err)
 	}

@@ -99,6 +99,7 @@ func combine(f findings) (verdict, error) {
 		Evidence: best.evidence}}
 	if d := f.definition; d != nil {
 		v.epoch.CRDUID, v.epoch.CRDGeneration = d.Metadata.UID, d.Metadata.Generation
+		v.epoch.ConversionWebhook = d.ConvertsByWebhook()
 	}
 	v.explanation = Explanation{
 		Evidence: best.evidence,

@@ -60,6 +60,11 @@ type Definition struct {
 	} `json:"status"`
 }
 
+// ConvertsByWebhook reports whether the API server asks a webhook to convert objects between versions.
+func (d *Definition) ConvertsByWebhook() bool {
+	return d.Spec.Conversion.Strategy == "Webhook"
+}
+
 // UnmarshalJSON refuses lists with more elements than an API server takes, before they are decoded: an element of two
 // bytes takes hundreds in memory (I6).
 func (d *Definition) UnmarshalJSON(raw []byte) error {

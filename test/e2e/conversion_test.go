@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -101,13 +103,81 @@ func TestAConversionWebhookThatIsDownIsNamedAndNothingIsWritten(t *testing.T) {
 	}
 }
 
+// Up to 1.36, the API server drops all managedFields of an object when the webhook fails after the object was converted
+// and before its managedFields are (kubernetes/kubernetes#136919).
+func TestAConversionWebhookThatFailsInTheMiddleOfARequestCostsNoFieldOwnership(t *testing.T) {
+	t.Parallel()
+	cluster := testbed.New(t, testbed.Options{Release: testbed.V136})
+	converter := newConverter(t, cluster)
+	if err := cluster.InstallWidgets(t.Context(), testbed.Widgets{ConversionURL: converter.web.URL}); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/namespaces/default/widgets"
+	create := func(version, name string) {
+		do(t, cluster, http.MethodPost, "/apis/"+version+path+"?fieldManager=alice", map[string]any{
+			"apiVersion": version, "kind": "Widget", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{"color": "red"},
+		})
+	}
+	for _, name := range []string{"deleted", "kept", "replaced"} {
+		create(v1, name)
+	}
+	moveStorage(t, cluster, "v2")
+	if err := cluster.Servers[0].Restart(t.Context()); err != nil { // it holds nothing that was converted before
+		t.Fatal(err)
+	}
+	getWhenReady(t, cluster, "/apis/"+v2+"/widgets", &struct{}{})
+	before := snapshot(t, cluster, testbed.WidgetsPrefix)
+	user, proxy := throughProxy(t, cluster)
+
+	unable := v1
+	converter.unable.Store(&unable)
+	got := user.migrate(4, "widgets")
+
+	wantCounts(t, migrate.Counts{Failed: 3}, got)
+	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v1: 3})
+	wantPreserved(t, cluster, testbed.WidgetsPrefix, before)
+
+	converter.unable.Store(nil)
+	remove := func(name string) { do(t, cluster, http.MethodDelete, "/apis/"+v2+path+"/"+name, nil) }
+	proxy.Forget()
+	proxy.SetRules(
+		overtake("deleted", func() { remove("deleted") }),
+		overtake("replaced", func() { remove("replaced"); create(v2, "replaced") }))
+	got = user.migrate(0, "widgets")
+
+	wantCounts(t, migrate.Counts{Rewritten: 2, Gone: 1}, got)
+	wantStored(t, cluster, testbed.WidgetsPrefix, map[string]int{v2: 2})
+	kept := testbed.WidgetsPrefix + "default/kept"
+	if changes := before[kept].Differences(snapshot(t, cluster, testbed.WidgetsPrefix)[kept]); len(changes) > 0 {
+		t.Errorf("the migration changed %v (I3)", changes)
+	}
+	patches := map[string]int{}
+	for _, r := range proxy.Records() {
+		if name, found := strings.CutPrefix(r.Path, "/apis/"+v2+path+"/"); found && r.Method == http.MethodPatch {
+			patches[name]++
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"deleted": 1, "kept": 1, "replaced": 2}, patches); diff != "" {
+		t.Errorf("patches (-want +got):\n%s", diff)
+	}
+}
+
+// overtake calls a function before the first patch of the object reaches the API server.
+func overtake(name string, f func()) testbed.Rule {
+	return testbed.Rule{Fault: testbed.Overtaken(f), Times: 1, Match: func(r *http.Request) bool {
+		return r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/"+name)
+	}}
+}
+
 // converter is a conversion webhook whose versions differ in nothing but their name, and in what move moves. While it
-// is down it refuses.
+// is down it refuses everything, and what it is unable to convert to is refused.
 type converter struct {
-	web   *testbed.WebServer
-	calls atomic.Int64
-	down  atomic.Bool
-	move  func(fields map[string]any, apiVersion string)
+	web    *testbed.WebServer
+	calls  atomic.Int64
+	down   atomic.Bool
+	unable atomic.Pointer[string]
+	move   func(fields map[string]any, apiVersion string)
 }
 
 func newConverter(t *testing.T, cluster *testbed.Cluster) *converter {
@@ -136,6 +206,10 @@ func (c *converter) convert(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if version := c.unable.Load(); version != nil && review.Request.DesiredAPIVersion == *version {
+		http.Error(w, "the conversion webhook cannot do that now", http.StatusServiceUnavailable)
 		return
 	}
 	for _, object := range review.Request.Objects {
