@@ -53,3 +53,28 @@ func TestSettingOurClockChangesNoAge(t *testing.T) {
 		})
 	}
 }
+
+// A server whose clock was an hour behind when it started, and is right when it renews its Lease, has started later than
+// its Lease tells.
+func TestANewEpochBeginsAfterTheLastLookAtAnother(t *testing.T) {
+	now := time.Now()
+	look := func(holder string, started, at time.Time) (migrate.Epoch, stamps, clocks, time.Time) {
+		l := leases{readAt: at, live: []server{{holder: holder, renewed: at.Round(0)}}}
+		s := stamps{started: started.Round(0), moved: started.Round(0)}
+		return migrate.Epoch{Hash: "h", Servers: []string{holder}}, s, l.clocks(), at
+	}
+	m := memory{}.next(look("a_1", now.Add(-24*time.Hour), now))
+	if age := now.Sub(m.since); age < 23*time.Hour {
+		t.Errorf("the first epoch is %v old, want a day", age)
+	}
+	again := now.Add(5 * time.Second)
+	m = m.next(look("a_2", now.Add(-time.Hour), again))
+	if age := again.Sub(m.since); age > 5*time.Second {
+		t.Errorf("an epoch that was not there 5 s ago is %v old", age)
+	}
+	later := now.Add(10 * time.Second)
+	m = m.next(look("a_2", now.Add(-time.Hour), later))
+	if age := later.Sub(m.since); age > 10*time.Second || age < 5*time.Second {
+		t.Errorf("an epoch that was not there 10 s ago is %v old", age)
+	}
+}

@@ -140,6 +140,8 @@ type memory struct {
 	// since is the earliest of the bounds on the epoch's beginning that any look gave. Each bound holds, so
 	// the earliest does.
 	since time.Time
+	// at is when the last look ended. notBefore is when the last look at another epoch ended; zero: there was none.
+	at, notBefore time.Time
 }
 
 // next takes in a look that ended now. Its own end bounds the beginning of what it saw, so since is never in the
@@ -147,6 +149,9 @@ type memory struct {
 //
 // The same epoch with other stamps is not the same period for sure: a server without a Lease, say, came and went
 // between two looks. Its beginning is bounded anew, and earlier bounds are forgotten (I2).
+//
+// An epoch begins after the last look at another one, whatever servers wrote down: the clock of one may have been wrong
+// then, and right when it renewed its Lease.
 func (m memory) next(e migrate.Epoch, s stamps, c clocks, now time.Time) memory {
 	since := now
 	if bound, ok := s.bound(c); ok && bound.Before(since) {
@@ -155,7 +160,11 @@ func (m memory) next(e migrate.Epoch, s stamps, c clocks, now time.Time) memory 
 	if !m.since.IsZero() && m.epoch.Same(e) && m.stamps == s && m.since.Before(since) {
 		since = m.since
 	}
-	return memory{epoch: e, stamps: s, since: since}
+	notBefore := m.notBefore
+	if !m.at.IsZero() && !m.epoch.Same(e) {
+		notBefore = m.at
+	}
+	return memory{epoch: e, stamps: s, since: latest(since, notBefore), at: now, notBefore: notBefore}
 }
 
 func latest(times ...time.Time) time.Time {
