@@ -96,8 +96,9 @@ func (i *Installation) unguard(ctx context.Context) error {
 // would be for an account without permissions. It is refused for its lifetime alone, by the policy that is written
 // last.
 //
-// The probe shows this for the API server that answers it. Others follow within moments; the image has to be pulled and
-// a pod to be started before a worker sends its first request.
+// The probe shows this for the API server that answers it. The addresses of the others usually lead nowhere from where
+// install runs. Each reads policies by its own watch and compiles what is new once a second; the image has to be pulled
+// and a pod to be started before a worker sends its first request (docs/guard.md says what remains).
 func (i *Installation) verifyGuard(ctx context.Context, namespace string) error {
 	err := access.Ask(ctx, i.Client, []access.Permission{
 		{Verb: "impersonate", Namespace: namespace,
