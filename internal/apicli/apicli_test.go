@@ -96,7 +96,7 @@ func TestErrorsOfTheUserGetTwoLinesAndExitCodeOne(t *testing.T) {
 			"operators.example.com/v1", "--to-kind", "OperatorGroup"},
 			"operators.example.com/v1 has a kind OperatorGroup already"},
 		"no name of a kind": {append([]string{"plan", "-C", guide, "--kind", "CatalogSourceConfig", "--to-kind",
-			"new-name"}, version...), "is no name of a kind"},
+			"new-name"}, version...), "is not the name of a kind"},
 		"a name for two kinds": {append([]string{"plan", "-C", guide, "--kind", "CatalogSourceConfig,OperatorGroup",
 			"--to-kind", "Both"}, version...), "is the new name of one kind"},
 		"unknown storage": {append([]string{"plan", "--kind", "A", "--storage", "both"}, version...), "new or old"},

@@ -60,7 +60,7 @@ func TestTheEntryInPROJECTIsRepeatedHoweverItIsWritten(t *testing.T) {
 	bare := func(text string) string { return strings.TrimSuffix(text, "\n") }
 	for name, test := range map[string]struct{ text, want string }{
 		"as kubebuilder writes it":      {before + entry + after, before + entry + second + after},
-		"with line ends of Windows":     {windows(before + entry + after), windows(before + entry + second + after)},
+		"with CRLF line endings":        {windows(before + entry + after), windows(before + entry + second + after)},
 		"with quotes and a comment":     {before + quoted(entry) + after, before + quoted(entry+second) + after},
 		"at the end, without a newline": {after + before + bare(entry), after + before + entry + bare(second)},
 		"the controller first": {

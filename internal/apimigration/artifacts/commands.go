@@ -31,8 +31,8 @@ func Commands(l *layout.Layout, changes changeset.Set) ([]string, finding.Report
 	return list, s.Report
 }
 
-// commands are the project's own that make what is left to them, as far as there are such commands. What nobody is
-// known to make is a finding.
+// commands are the project's own that make what is left to them, as far as there are such commands. A file for which no
+// command is known is a finding.
 func (s *documents) commands() []string {
 	list := []string{}
 	if files := s.leftToGenerators(); len(files) > 0 {

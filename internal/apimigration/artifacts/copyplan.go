@@ -12,8 +12,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 )
 
-// Copy is how objects get from an old definition to a new one: a cluster converts between the versions of one
-// definition only. The steps are in their order; each may be run again, and does then what is left of it.
+// Copy is how objects get from an old CRD to a new one: a cluster converts between the versions of one CRD only. The
+// steps are in their order; each may be run again, and then does what is left of it.
 type Copy struct {
 	Why   string     `yaml:"why"`
 	Steps []CopyStep `yaml:"steps"`
@@ -51,11 +51,11 @@ func (c *Copy) Text() string {
 type copying struct {
 	*layout.Layout
 	finalizers []string            // that say the old name
-	created    map[string][]string // files of new definitions, by the name of the old kind
+	created    map[string][]string // files of new CRDs, by the name of the old kind
 }
 
 // NewCopy is the plan of the copy; nil where a cluster converts. It takes the finalizers that say the old name, and the
-// files of new definitions as Manifests returns them.
+// files of new CRDs as Manifests returns them.
 func NewCopy(l *layout.Layout, finalizers []string, created map[string][]string) *Copy {
 	return (&copying{Layout: l, finalizers: finalizers, created: created}).copyPlan()
 }
@@ -65,40 +65,41 @@ func (s *copying) copyPlan() *Copy {
 	if len(s.Successions) == 0 {
 		return nil
 	}
-	plan := &Copy{Why: fmt.Sprintf("%s is another definition than that of %s. No conversion, and no webhook, leads "+
+	plan := &Copy{Why: fmt.Sprintf("%s is another CRD than %s. No conversion, and no webhook, leads "+
 		"from one to the other.", s.called(newNames), s.called(oldNames))}
 	plan.Steps = []CopyStep{
 		{
 			Do:       "Keep the old objects outside the cluster.",
 			Commands: s.each("kubectl get OLD -A -o yaml > OLD.backup.yaml"),
-			Again:    "it overwrites the file: not once old objects have been deleted.",
+			Again:    "it overwrites the file. Do not run it again once old objects have been deleted.",
 		},
 		s.install(),
 		{
-			Do: "Begin a time in which nobody changes the old objects.",
-			ByHand: "let the old operator finish what is being deleted: such objects are not copied. Then stop it, " +
-				"such as with kubectl scale --replicas=0 for its Deployment, and what else writes the objects.",
+			Do: "Make the old objects read-only.",
+			ByHand: "let the old operator finish deletions in progress: such objects are not copied. Then stop the " +
+				"operator (for example, kubectl scale --replicas=0 for its Deployment) and everything else that " +
+				"writes the objects.",
 			Commands: s.each(readOnly),
-			Again: "it changes nothing. To give the whole way up, at any time before old objects are deleted: " +
+			Again: "it changes nothing. To abandon the copy at any time before old objects are deleted: " +
 				"delete the policies and the copies (kubectl delete NEW --all -A --cascade=orphan), and start the " +
 				"old operator.",
 		},
 		{
 			Do:       "Copy the objects: everything but status, finalizers, and what the cluster sets.",
 			Commands: s.each(copyObjects),
-			Again: "objects that are as they should be do not change. One that somebody else has changed is " +
-				"refused with a conflict, and named.",
+			Again: "objects that are already right do not change. If someone else has changed an object, the API " +
+				"server reports a conflict that names it.",
 		},
 		s.status(),
 		{
-			Do: "Give what the old objects own the copies as owners.", Commands: s.each(reparent),
+			Do: "Make the copies the owners of what the old objects own.", Commands: s.each(reparent),
 			Again: "it is done when it prints nothing. An object that has changed in between is refused, and found " +
 				"again the next time.",
 			ByHand: "references in other places than metadata.ownerReferences (fields with kind and apiVersion, " +
-				"labels with an uid) are in no list: look for them in the code, and write them.",
+				"labels with a UID) are not covered: look for them in the code, and update them.",
 		},
 		{
-			Do: "Start the release of the operator that knows the new definition.",
+			Do: "Start the release of the operator that knows the new CRD.",
 			ByHand: "its role needs the new resource and, as long as old objects are there, the old one. Compare the " +
 				"copies with the backup, and let it work for a while: from the next step on there is no way back but " +
 				"the backup.",
@@ -110,7 +111,7 @@ func (s *copying) copyPlan() *Copy {
 			Again: "it deletes what is left. Nothing is deleted while an object has no copy.",
 		},
 		{
-			Do:       "Retire the old definition, in a later release: a rollback to the old operator needs it.",
+			Do:       "Retire the old CRD, in a later release: a rollback to the old operator needs it.",
 			Commands: s.each(retireDefinition),
 			Again: "it deletes nothing while an object is left. With a release that has neither the old type nor " +
 				"its manifest, remove the old names from the code too.",
@@ -126,7 +127,7 @@ func oldNames(one layout.Succession) crd.Names { return one.Old }
 
 func newNames(one layout.Succession) crd.Names { return one.Successor }
 
-// called lists definitions by their names.
+// called lists CRDs by their names.
 func (s *copying) called(which func(layout.Succession) crd.Names) string {
 	var names []string
 	for _, one := range s.Successions {
@@ -160,7 +161,7 @@ func (s *copying) fillIn(template string, one layout.Succession) string {
 }
 
 func (s *copying) install() CopyStep {
-	step := CopyStep{Do: "Install the new definition.", Again: "it changes nothing."}
+	step := CopyStep{Do: "Install the new CRD.", Again: "it changes nothing."}
 	for _, one := range s.Successions {
 		name := one.Successor.Plural + "." + one.Successor.Group
 		if len(s.created[one.Old.Kind]) == 0 {
@@ -189,8 +190,8 @@ func (s *copying) status() CopyStep {
 
 func (s *copying) finalizersStep() CopyStep {
 	step := CopyStep{
-		Do: "Take the old operator's finalizers off the old objects: nobody else does, and they would hold the " +
-			"deletion up.",
+		Do: "Remove the old operator's finalizers from the old objects: nothing else does, and they would block " +
+			"the deletion.",
 		Again: "it is done when it prints nothing.",
 		ByHand: "no finalizer was found in the code. If old objects carry one of the operator's own, remove it with " +
 			"kubectl patch; leave those of others.",

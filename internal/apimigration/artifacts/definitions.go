@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// createDefinitions writes the manifest of each new definition beside that of the old one, which keeps every byte.
+// createDefinitions writes the manifest of each new CRD beside that of the old one, which keeps every byte.
 func (s *documents) createDefinitions(ctx context.Context) error {
 	for i := range s.Successions {
 		one := &s.Successions[i]
@@ -40,7 +40,7 @@ func (s *documents) createDefinition(ctx context.Context, one *layout.Succession
 	})
 	if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
 		for _, problem := range refused.Problems {
-			s.Block(manifest.File, "the API server would not take the new definition: %s", problem)
+			s.Block(manifest.File, "the API server would reject the new CRD: %s", problem)
 		}
 		return nil
 	}
@@ -60,14 +60,14 @@ func (s *documents) createDefinition(ctx context.Context, one *layout.Succession
 		return err
 	}
 	if existing != nil || s.Known(name) != nil {
-		s.Block(manifest.File, "the new definition would be %s, which is there already", name)
+		s.Block(manifest.File, "the new CRD would be %s, which exists already", name)
 		return nil
 	}
 	for _, note := range outcome.Notes {
 		s.Note(manifest.File, "%s", note)
 	}
 	s.created[one.Old.Kind] = append(s.created[one.Old.Kind], name)
-	s.Changes[name] = &changeset.Change{Content: []byte(outcome.Text), Why: "the definition of " + one.Successor.Kind + " in " +
+	s.Changes[name] = &changeset.Change{Content: []byte(outcome.Text), Why: "the CRD of " + one.Successor.Kind + " in " +
 		s.Group + ", after " + manifest.File}
 	return s.listDefinition(manifest.File, name)
 }
@@ -85,7 +85,7 @@ func (s *documents) listDefinition(old, created string) error {
 				content = known.Content
 			}
 			if text, ok := listBeside(string(content), folder, old, created); ok {
-				s.Changes[name] = &changeset.Change{Content: []byte(text), Why: "lists the new definition"}
+				s.Changes[name] = &changeset.Change{Content: []byte(text), Why: "lists the new CRD"}
 			}
 		}
 		if folder == "." {

@@ -42,7 +42,7 @@ func (s *documents) editProjectFile() error {
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(content, &document); err != nil {
-		return hint.Errorf("kubebuilder edit", "%s is no YAML: %v", name, err)
+		return hint.Errorf("kubebuilder edit", "%s is not YAML: %v", name, err)
 	}
 	domain, err := project.Domain(s.Project.Workspace, s.Dir(layout.OldPackage))
 	if err != nil {

@@ -3,7 +3,7 @@
 
 // Package artifacts changes what a project has besides Go code, as a layout says: manifests, kustomizations and PROJECT.
 // It also writes down what is left to commands: generators, and the plan by which objects are copied to a new
-// definition. It changes nothing in a cluster, and claims no conversion from one CustomResourceDefinition to another.
+// CRD. It changes nothing in a cluster, and claims no conversion from one CustomResourceDefinition to another.
 package artifacts
 
 import (
@@ -26,15 +26,15 @@ import (
 type documents struct {
 	*layout.Layout
 	changeset.Result
-	created map[string][]string // files of new definitions, by the name of the old kind
+	created map[string][]string // files of new CRDs, by the name of the old kind
 }
 
 func begin(l *layout.Layout, before changeset.Set) *documents {
 	return &documents{Layout: l, Result: changeset.After(before), created: map[string][]string{}}
 }
 
-// Manifests gives the kinds' manifests the new version, or creates manifests of new definitions. It also returns the
-// files of new definitions, by the name of the old kind.
+// Manifests gives the kinds' manifests the new version, or creates manifests of new CRDs. It also returns the
+// files of new CRDs, by the name of the old kind.
 func Manifests(ctx context.Context, l *layout.Layout, before changeset.Set) (
 	result changeset.Result, created map[string][]string, err error,
 ) {
@@ -43,9 +43,9 @@ func Manifests(ctx context.Context, l *layout.Layout, before changeset.Set) (
 	return s.Result, s.created, err
 }
 
-// editManifests gives every definition of a kind that moves the new version, as a copy of the old one. Definitions of
-// other kinds, and other documents of the same file, keep every byte. Where the group or the name is another, there is
-// a definition of its own instead.
+// editManifests adds the new version to the CRD of every kind that moves, as a copy of the old version. CRDs of other
+// kinds, and other documents of the same file, keep every byte. If the group or the name changes, it creates a CRD
+// instead.
 func (s *documents) editManifests(ctx context.Context) error {
 	if s.Request.WithoutCRDs {
 		return nil
@@ -95,7 +95,7 @@ func (s *documents) editManifests(ctx context.Context) error {
 	return nil
 }
 
-// isOfMovingKind reports whether a definition is one of those that get the new version.
+// isOfMovingKind reports whether a CRD is one of those that get the new version.
 func (s *documents) isOfMovingKind(group, kind string) bool {
 	return group == s.Old.Group && slices.Contains(s.Request.Kinds, kind)
 }
@@ -111,7 +111,7 @@ func (s *documents) upgradeManifest(ctx context.Context, change *crd.Change, fol
 	})
 	if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
 		for _, problem := range refused.Problems {
-			s.Block(file, "the API server would not take the definition: %s", problem)
+			s.Block(file, "the API server would reject the CRD: %s", problem)
 		}
 		return nil
 	}
@@ -124,7 +124,7 @@ func (s *documents) upgradeManifest(ctx context.Context, change *crd.Change, fol
 	return nil
 }
 
-// reportUnread finds definitions of kinds that move in what is no YAML: templates, documents, code of other languages.
+// reportUnread finds CRDs of kinds that move in files that are not YAML: templates, documents, code of other languages.
 func (s *documents) reportUnread(folder changeset.Folder, manifests []project.Manifest) error {
 	paths, err := folder.Paths()
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *documents) reportUnread(folder changeset.Folder, manifests []project.Ma
 			continue
 		}
 		if kind := named.FindStringSubmatch(text); kind != nil {
-			s.Note(path, "has a definition of %s, but is no YAML: give it %s by hand", kind[1], s.Version)
+			s.Note(path, "has a CRD of %s, but is not YAML: add %s by hand", kind[1], s.Version)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@
 package changeset
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -54,21 +55,19 @@ func (r *Result) Soon() Set {
 
 // Add adds changes; later ones replace earlier ones.
 func (s Set) Add(others Set) {
-	for file, change := range others {
-		s[file] = change
-	}
+	maps.Copy(s, others)
 }
 
 // Folder is the project's folder as the edits so far leave it.
 type Folder struct {
 	tree.Folder
 	Changes Set
-	// Tracked are the files that git knows; nil where there is no git. What else lies there, such as a patch that
-	// somebody has saved, is nobody's source, and could not be had back.
+	// Tracked are the files that git tracks; nil outside of a repository. Other files, such as a saved patch, are not
+	// source, and git could not restore them.
 	Tracked map[string]bool
 }
 
-// Paths leaves out what is going to be removed, and adds what is going to be therf.
+// Paths leaves out what is going to be removed, and adds what is going to be there.
 func (f Folder) Paths() ([]string, error) {
 	paths, err := f.Folder.Paths()
 	if err != nil {
@@ -87,7 +86,7 @@ func (f Folder) Paths() ([]string, error) {
 	return paths, nil
 }
 
-// Read prefers what a file is going to bf. A plan is no text: it names what it renames.
+// Read prefers what a file is going to be. A plan does not count as text: it names what it renames.
 func (f Folder) Read(path string) (text string, isText bool, err error) {
 	if change := f.Changes[path]; change != nil && change.Content != nil {
 		return string(change.Content), true, nil

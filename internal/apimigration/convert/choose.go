@@ -36,7 +36,7 @@ func choose(p *project.Project, request Request) (*project.Version, []*project.V
 	case len(versions) == 0:
 		return nil, nil, hint.Errorf(tryInspect, "no API version has a kind %s", request.Kind)
 	case request.Hub != "" && !ok:
-		return nil, nil, hint.Errorf(try+names[0], "%q is no GROUP/VERSION such as %s", request.Hub, names[0])
+		return nil, nil, hint.Errorf(try+names[0], "%q is not a GROUP/VERSION such as %s", request.Hub, names[0])
 	case request.Hub != "" && !slices.Contains(names, request.Hub):
 		return nil, nil, hint.Errorf(tryInspect, "there is no %s in %s to be the hub; it is in: %s", request.Kind,
 			request.Hub, strings.Join(names, ", "))

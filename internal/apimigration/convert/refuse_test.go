@@ -79,7 +79,7 @@ func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 		"a kind of one version": {Request{Kind: "Lonesome"},
 			"Lonesome is in one version only, " + v1beta2, ""},
 		"a hub that is no version": {Request{Kind: "Widget", Hub: "v2"},
-			`"v2" is no GROUP/VERSION such as ` + v1, scaffold + "Widget --hub " + v1},
+			`"v2" is not a GROUP/VERSION such as ` + v1, scaffold + "Widget --hub " + v1},
 		"a hub that is not there": {Request{Kind: "Widget", Hub: "widgets.example.com/v7"}, "it is in: " +
 			v1 + ", " + v1beta2 + ", " + v2, ""},
 		"a hub without the kind": {Request{Kind: "Gadget", Hub: v1beta2},

@@ -14,8 +14,8 @@ import (
 )
 
 // bindToVersion finds the declarations that move, but that mean something else in each version: a constructor of a
-// kind, or what names the version. The new version's cannot stand for the old one's (request.OldWrap, request.OldAlias): callers would
-// get the other kind, or the other version's name.
+// kind, or what names the version. The new version's cannot stand for the old one's (request.OldWrap,
+// request.OldAlias): callers would get the other kind, or the other version's name.
 func (l *decision) bindToVersion() {
 	if l.Request.Old != request.OldWrap && l.Request.Old != request.OldAlias {
 		return

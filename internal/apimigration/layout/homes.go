@@ -15,7 +15,7 @@ import (
 // Home is a package that declarations end in, or from which they are seen.
 type Home string
 
-// Homes.
+// The packages of a migration, and two more ways to look at them.
 const (
 	OldPackage      Home = "old"
 	NewPackage      Home = "new"

@@ -128,27 +128,27 @@ func (l *Layout) checkDeclared() error {
 }
 
 // placeAll decides where each declaration goes.
-func (d *decision) placeAll() error {
-	input := split.Input{Graph: d.Graph, Assign: d.Request.Assign}
-	if d.Request.Shared == request.SharedNewest { // where every version can use it
+func (l *decision) placeAll() error {
+	input := split.Input{Graph: l.Graph, Assign: l.Request.Assign}
+	if l.Request.Shared == request.SharedNewest { // where every version can use it
 		input.Idle = split.Shared
 	}
-	if d.InPlace() {
-		input.NamedAfter = d.Renaming.Names
+	if l.InPlace() {
+		input.NamedAfter = l.Renaming.Names
 	}
-	for _, kind := range d.Old.Kinds {
-		if slices.Contains(d.Request.Kinds, kind.Name) {
+	for _, kind := range l.Old.Kinds {
+		if slices.Contains(l.Request.Kinds, kind.Name) {
 			input.Moving = append(input.Moving, kind)
 		} else {
 			input.Staying = append(input.Staying, kind)
 		}
 	}
-	for _, pkg := range d.Project.Packages {
+	for _, pkg := range l.Project.Packages {
 		for _, file := range pkg.Files {
-			if pkg != d.Old.Package && source.ImportSpec(file.Syntax, d.Old.Package.Path) != nil {
+			if pkg != l.Old.Package && source.ImportSpec(file.Syntax, l.Old.Package.Path) != nil {
 				used := map[*split.Declaration]bool{}
 				for ident, object := range file.Info.Uses {
-					if owner := d.Graph.Owner(object); owner != nil && d.InFile(file, ident) {
+					if owner := l.Graph.Owner(object); owner != nil && l.InFile(file, ident) {
 						used[owner] = true
 					}
 				}
@@ -161,10 +161,10 @@ func (d *decision) placeAll() error {
 		return hint.Errorf(request.TryInspect, "%s", err.Error())
 	}
 	for _, placement := range placements {
-		d.placed[placement.Declaration] = placement
+		l.placed[placement.Declaration] = placement
 		if placement.Guess {
 			what := map[split.Destination]string{split.Stay: "stays", split.Shared: "is shared"}[placement.Destination]
-			d.Note(d.Project.Place(placement.Pos()), "%s %s, as a guess: %s", placement.Name, what, placement.Reason)
+			l.Note(l.Project.Place(placement.Pos()), "%s %s, as a guess: %s", placement.Name, what, placement.Reason)
 		}
 	}
 	return nil

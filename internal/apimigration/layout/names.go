@@ -39,7 +39,7 @@ func renamingOf(asked request.Request, old *project.Version) *Renaming {
 	return r
 }
 
-// Names reports whether a name of Go code is made of the kind'l.
+// Names reports whether a name of Go code is made of the kind's.
 func (r *Renaming) Names(name string) bool { return r.Apply(name) != name }
 
 // Apply renames a name of Go code that is made of the kind's; others stay.

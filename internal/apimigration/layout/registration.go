@@ -30,6 +30,7 @@ func (l *Layout) RegistersMoved(file *project.File, statement ast.Stmt) bool {
 	return moving || anchors && !others
 }
 
+// IsInit reports whether a function is an init function.
 func IsInit(function *ast.FuncDecl) bool {
 	return function.Recv == nil && function.Name.Name == "init"
 }

@@ -15,7 +15,7 @@ import (
 // Remains is what the old version's package has of a declaration afterwards.
 type Remains string
 
-// Remains.
+// What can remain, from all to nothing.
 const (
 	RemainsWhole   Remains = "whole"   // its code
 	RemainsWrapped Remains = "wrapped" // a kind's code, whose fields are of the new version's types

@@ -13,14 +13,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 )
 
-// Succession is a kind that gets a definition of its own, because its group or its name is another: a cluster converts
-// between the versions of one definition only.
+// Succession is a kind that gets a CRD of its own because its group or its name changes: a cluster converts between the
+// versions of one CRD only.
 type Succession struct {
 	Old, Successor crd.Names
 	Namespaced     bool
 	// HasStatus: the type has a status subresource.
 	HasStatus bool
-	Manifests []project.Manifest // of the old definition
+	Manifests []project.Manifest // of the old CRD
 }
 
 // nameSuccessors says what the cluster calls the kinds before and after.

@@ -16,7 +16,7 @@ import (
 )
 
 // keepUnexported finds the unexported declarations that move, but that code of the old version needs as well: a helper
-// of a kind's method, say. Each version has its own then, as no other package could see the new one'l.
+// of a kind's method, say. Each version has its own then, as no other package could see the new one's.
 func (l *decision) keepUnexported() {
 	if l.Request.Old == request.OldKeep {
 		return

@@ -53,7 +53,7 @@ func try(ctx context.Context, l *layout.Layout, all *edits) error {
 		hint := ""
 		if hasGeneratedImporters(l) && !slices.Equal(l.Request.Consumers, []string{request.ConsumersNone}) {
 			hint = "; generated clients know the old version alone until they are generated again: --consumers none " +
-				"leaves those who use them as they are"
+				"leaves the code that uses them as it is"
 		}
 		all.Block("", "afterwards %s%s", known.Error(), hint)
 		return nil

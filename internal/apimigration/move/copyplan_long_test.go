@@ -218,7 +218,7 @@ func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *test
 				}
 			}
 		}
-		if strings.HasPrefix(step.Do, "Begin") {
+		if strings.HasPrefix(step.Do, "Make the old objects") {
 			s.checkReadOnly()
 		}
 	}

@@ -40,7 +40,7 @@ type gathered struct {
 type edits struct {
 	changeset.Result
 	finalizers []string            // that say the old name
-	created    map[string][]string // files of new definitions, by the name of the old kind
+	created    map[string][]string // files of new CRDs, by the name of the old kind
 }
 
 // Make plans a request for the project in dir. It writes nothing there.
@@ -155,7 +155,7 @@ func checkComments(p *project.Project, old *project.Version) error {
 			if concerned := pkg == old.Package || source.ImportSpec(file.Syntax, old.Package.Path) != nil; concerned &&
 				!file.Generated && source.ShiftsComments(file.Source, file.Syntax) {
 				return hint.Errorf("dos2unix "+hint.Quote(file.Path),
-					"%s has line ends of Windows in a comment /* … */, which cannot be edited: give it line ends of Unix", file.Path)
+					"%s has CRLF line endings in a comment /* … */, which cannot be edited: convert it to LF", file.Path)
 			}
 		}
 	}
@@ -165,7 +165,7 @@ func checkComments(p *project.Project, old *project.Version) error {
 // checkUnread reports what could not be read with types, and packages that are there already.
 func checkUnread(l *layout.Layout, all *edits) {
 	for _, file := range l.Project.Ignored {
-		all.Note(file, "kept out by build constraints, or written for cgo: not looked at")
+		all.Note(file, "skipped: build constraints exclude it, or it uses cgo")
 	}
 	for _, dir := range l.Dirs() {
 		if dir == l.Dir(layout.OldPackage) {

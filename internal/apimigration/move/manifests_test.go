@@ -183,7 +183,7 @@ func TestManifestsThatCannotHaveTheVersionBlockThePlan(t *testing.T) {
 			func(text string) map[string]string {
 				return map[string]string{guideManifest: strings.Replace(text, "minimum: 0\n",
 					"anyOf: [{type: string}]\n", 1)}
-			}, guideManifest, "the API server would not take the definition: ",
+			}, guideManifest, "the API server would reject the CRD: ",
 		},
 		"no version to copy": {
 			func(text string) map[string]string {

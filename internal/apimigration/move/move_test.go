@@ -329,7 +329,7 @@ func TestRequestsThatCannotBeMeantAreRefused(t *testing.T) {
 			"has no kind Catalog; it has: CatalogSourceConfig, OperatorGroup"},
 		"version exists": {with(func(r *request.Request) { r.To = r.From }), "exists already"},
 		"no version": {with(func(r *request.Request) { r.To = "operators.example.com/two" }),
-			"is no GROUP/VERSION"},
+			"is not a GROUP/VERSION"},
 		"unknown declaration": {
 			with(func(r *request.Request) { r.Assign = map[string]split.Destination{"Nothing": split.Stay} }),
 			"no declaration is named Nothing",

@@ -43,7 +43,7 @@ type Plan struct {
 	Findings     []finding.Finding `yaml:"findings"`
 	Declarations []Declaration     `yaml:"declarations"`
 	Edits        []Edit            `yaml:"edits"`
-	// Copy is how objects get from the old definition to the new one, where a cluster cannot convert them.
+	// Copy is how objects get from the old CRD to the new one, where a cluster cannot convert them.
 	Copy *artifacts.Copy `yaml:"copy,omitempty"`
 	// Commands generate what is not regenerated here.
 	Commands []string `yaml:"commands"`

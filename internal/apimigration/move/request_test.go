@@ -32,15 +32,15 @@ func TestFilesWhoseCommentsAreNotWhereTheySeemAreRefused(t *testing.T) {
 		source  string
 		refused bool
 	}{
-		"a comment of several lines, of Windows":     {windows(imports + "/* a\nb */\nvar x int\n"), true},
-		"a comment of several lines, of Unix":        {imports + "/* a\nb */\nvar x int\n", false},
-		"comments of one line, of Windows":           {windows(imports + "// a\n// b\nvar x /* c */ int\n"), false},
+		"a comment of several lines, with CRLF":      {windows(imports + "/* a\nb */\nvar x int\n"), true},
+		"a comment of several lines, with LF":        {imports + "/* a\nb */\nvar x int\n", false},
+		"comments of one line, with CRLF":            {windows(imports + "// a\n// b\nvar x /* c */ int\n"), false},
 		"a file that has nothing to do with the API": {windows("package a\n\n/* a\nb */\nvar x int\n"), false},
 	} {
 		p, old := &project.Project{}, &project.Version{Package: &project.Package{Path: "example.com/x/api/v1"}}
 		p.Packages = []*project.Package{{Files: []*project.File{parsed(t, "a b.go", test.source)}}}
 		if err := checkComments(p, old); test.refused {
-			wantProblem(t, err, "a b.go has line ends of Windows")
+			wantProblem(t, err, "a b.go has CRLF line endings")
 		} else if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

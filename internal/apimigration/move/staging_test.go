@@ -43,22 +43,6 @@ func TestWhatGitSaysOfATreeIsSaid(t *testing.T) {
 	wantProblem(t, checkClean(t.Context(), root, &Plan{}), "invalid gitfile format")
 }
 
-// commits lists all commits but the first: subject and files.
-func commits(t *testing.T, root string) []string {
-	t.Helper()
-	var list []string
-	for hash := range strings.FieldsSeq(string(run(t, root, "git", "rev-list", "--reverse", "HEAD"))) {
-		subject := strings.TrimSpace(string(run(t, root, "git", "show", "-s", "--format=%s", hash)))
-		if subject == "before" {
-			continue
-		}
-		files := strings.Join(strings.Fields(string(run(t, root, "git", "show", "--format=", "--name-status",
-			"--no-renames", hash))), " ")
-		list = append(list, subject+": "+files)
-	}
-	return list
-}
-
 func TestEveryCommitOfAMigrationCompiles(t *testing.T) {
 	t.Parallel()
 	dir := nested(t)

@@ -368,13 +368,13 @@ func TestAnotherGroupOrNameThatCannotBeMeantIsRefused(t *testing.T) {
 			"operators.example.com/v1 has a kind OperatorGroup already"},
 		"its own name": {func(r *request.Request) { r.To, r.ToKind = r.From, "CatalogSourceConfig" },
 			"is the kind's name already"},
-		"no name of a kind": {func(r *request.Request) { r.ToKind = "catalog-source" }, "is no name of a kind"},
+		"no name of a kind": {func(r *request.Request) { r.ToKind = "catalog-source" }, "is not the name of a kind"},
 		"one name for two kinds": {func(r *request.Request) {
 			r.Kinds,
 				r.ToKind = []string{"CatalogSourceConfig", "OperatorGroup"}, "Both"
 		}, "--to-kind is the new name of one kind, and 2 are named"},
-		"no group":                 {func(r *request.Request) { r.To = "New_Group/v1" }, "is no group"},
-		"a group without a domain": {func(r *request.Request) { r.To = "operators/v1" }, "is no group"},
+		"no group":                 {func(r *request.Request) { r.To = "New_Group/v1" }, "is not a group"},
+		"a group without a domain": {func(r *request.Request) { r.To = "operators/v1" }, "is not a group"},
 		"storage in the old version": {func(r *request.Request) { r.To, r.Storage = "new.example.com/v1", request.StorageOld },
 			"--storage old does not go with it"},
 		"the same version and no name": {func(r *request.Request) { r.To = r.From }, "exists already"},
@@ -406,8 +406,8 @@ func TestANewNameThatIsTakenIsABlockerWithItsPlace(t *testing.T) {
 		got = append(got, blocker.Where+": "+blocker.Text)
 	}
 	want := []string{
-		"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml: the new definition would be " +
-			"deploy/crds/operators.example.com_catalogs_crd.yaml, which is there already",
+		"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml: the new CRD would be " +
+			"deploy/crds/operators.example.com_catalogs_crd.yaml, which exists already",
 		"pkg/apis/operators/v1/operatorgroup.go:19: CatalogSourceConfigSpec is to be copied as CatalogSpec, which is " +
 			"here already: rename one of them first",
 	}

@@ -36,7 +36,7 @@ type Project struct {
 	Module   string
 	Fset     *token.FileSet
 	Packages []*Package // sorted by path; the packages of external tests are among them
-	// Ignored are Go files that nobody has checked: build constraints keep them out, or they are written for cgo.
+	// Ignored are Go files that were not checked: build constraints exclude them, or they use cgo.
 	Ignored []string
 	overlay map[string][]byte // contents by absolute path
 }

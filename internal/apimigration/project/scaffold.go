@@ -36,7 +36,7 @@ func Domain(w *Workspace, dir string) (string, error) {
 		Domain string `yaml:"domain"`
 	}
 	if err := yaml.Unmarshal(content, &said); err != nil {
-		return "", hint.Errorf("kubebuilder edit", "%s is no YAML: %v", name, err)
+		return "", hint.Errorf("kubebuilder edit", "%s is not YAML: %v", name, err)
 	}
 	return said.Domain, nil
 }

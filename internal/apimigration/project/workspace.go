@@ -34,7 +34,7 @@ type Workspace struct {
 type Module struct {
 	Path string
 	Dir  string // relative to the root
-	// Vendors: its folder vendor has a copy of another module of the project, which nobody changes.
+	// Vendors: its folder vendor has a copy of another module of the project, which is never changed.
 	Vendors bool
 }
 

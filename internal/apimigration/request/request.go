@@ -102,7 +102,7 @@ func matchesFolder(pattern, folder string) (bool, error) {
 	return path.Match(path.Clean(pattern), folder)
 }
 
-// checkConsumers refuses patterns that mean nobody.
+// checkConsumers refuses patterns that match no importer.
 func (r Request) checkConsumers(p *project.Project, old *project.Version) error {
 	var folders []string
 	for _, pkg := range p.Packages {
@@ -118,7 +118,7 @@ func (r Request) checkConsumers(p *project.Project, old *project.Version) error 
 		}
 		if _, err := matchesFolder(pattern, ""); err != nil {
 			return hint.Errorf("api-migrator plan --consumers all",
-				"%q is no pattern for folders: %v", pattern, err)
+				"%q is not a pattern for folders: %v", pattern, err)
 		}
 		if !slices.ContainsFunc(folders, func(folder string) bool {
 			matched,
@@ -150,7 +150,7 @@ func (r Request) Check(p *project.Project) (*project.Version, error) {
 			strings.Join(names, ", "))
 	case !ok || !project.IsVersion(version):
 		return nil, hint.Errorf("api-migrator plan --to "+versions[at].Group+"/v2",
-			"%q is no GROUP/VERSION such as %s/v2", r.To, versions[at].Group)
+			"%q is not a GROUP/VERSION such as %s/v2", r.To, versions[at].Group)
 	case slices.Contains(names, r.To) && (r.To != r.From || r.ToKind == ""):
 		return nil, hint.Errorf(TryInspect, "the API version %s exists already", r.To)
 	case len(r.Kinds) == 0:

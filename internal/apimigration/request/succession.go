@@ -33,13 +33,13 @@ func (r Request) checkSuccession(versions []*project.Version) error {
 	switch {
 	case !groupName.MatchString(group):
 		return hint.Errorf("api-migrator plan --to GROUP/VERSION",
-			"%q is no group: a group is a domain in lower case, such as cache.example.com", group)
+			"%q is not a group: a group is a domain in lower case, such as cache.example.com", group)
 	case r.ToKind != "" && len(r.Kinds) != 1:
 		return hint.Errorf("api-migrator plan --kind KIND --to-kind NEWKIND",
 			"--to-kind is the new name of one kind, and %d are named: %s", len(r.Kinds), strings.Join(r.Kinds, ", "))
 	case r.ToKind != "" && !kindName.MatchString(r.ToKind):
 		return hint.Errorf("api-migrator plan --to-kind NewKind",
-			"%q is no name of a kind: letters and digits, beginning with an upper-case letter", r.ToKind)
+			"%q is not the name of a kind: letters and digits, beginning with an upper-case letter", r.ToKind)
 	case r.To == r.From && r.Old != OldKeep:
 		return hint.Errorf("api-migrator plan --old keep",
 			"with another name in the same version both kinds stand in one package, and the old one stays as it is: "+
@@ -48,7 +48,7 @@ func (r Request) checkSuccession(versions []*project.Version) error {
 		return hint.Errorf("api-migrator plan --to-kind NEWKIND", "%s is the kind's name already", r.ToKind)
 	case r.Storage == StorageOld:
 		return hint.Errorf("api-migrator plan --storage new",
-			"another group or kind has a definition of its own, which stores its only version: --storage old does "+
+			"another group or kind has a CRD of its own, which stores its only version: --storage old does "+
 				"not go with it")
 	case r.ToKind != "":
 		kinds = []string{r.ToKind}

@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
 )
 
-// extract writes the declarations of a file that go to a layout.Home, in their order; empty if there are none. A file of
+// extract writes the declarations of a file that go to a home, in their order; empty if there are none. A file of
 // which everything goes there is taken as it is, with the comments that stand free.
 func (s *creation) extract(file *project.File, to layout.Home, edits []source.Edit) string {
 	var pieces []string

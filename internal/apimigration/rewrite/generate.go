@@ -33,9 +33,9 @@ func Generate(ctx context.Context, l *layout.Layout, shadow *project.Workspace) 
 	return s.Result, err
 }
 
-// generateDeepcopy writes the DeepCopy methods of the packages in dirs, relative to the root, anew. What was generated
+// generateDeepcopy writes the DeepCopy methods of the packages in dirs, relative to the root. What was generated
 // before goes first: its methods of types that have moved would not compile. The comment above the old file's first
-// Line (a licence) is kept; header stands in for it in a package that had none.
+// line (a licence) is kept; header stands in for it in a package that had none.
 func generateDeepcopy(ctx context.Context, workspace *project.Workspace, dirs []string, header []byte) error {
 	byModule := map[project.Module][]string{}
 	for _, dir := range dirs {

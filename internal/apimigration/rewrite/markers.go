@@ -79,7 +79,7 @@ type markerArgument struct {
 	values []string
 }
 
-// markerArguments takes a marker apart; commas in quotes and braces do not separate.
+// markerArguments splits a marker into its arguments; commas in quotes and braces do not separate.
 func markerArguments(text string) []markerArgument {
 	var list []markerArgument
 	for text != "" {

@@ -78,7 +78,7 @@ func (i *importer) repeatElement(list *ast.CompositeLit, element ast.Expr, selec
 }
 
 // repeatStatement keeps what follows from an error: none is overwritten, and none keeps the other version from being
-// Registered unnoticed.
+// registered unnoticed.
 func (i *importer) repeatStatement(statement ast.Stmt, selector *ast.SelectorExpr) bool {
 	switch statement := statement.(type) {
 	case *ast.ExprStmt, *ast.DeferStmt, *ast.GoStmt:

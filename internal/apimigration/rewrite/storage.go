@@ -30,7 +30,7 @@ const storageMarker = "// +kubebuilder:storageversion"
 func (s *editing) storageEdits(file *project.File, at layout.Home) []source.Edit {
 	var edits []source.Edit
 	if len(s.Successions) > 0 {
-		return nil // each definition has its own
+		return nil // each CRD has its own
 	}
 	for _, d := range s.Graph.Declarations {
 		if d.File() != file || !slices.Contains(s.Request.Kinds, d.Name) {

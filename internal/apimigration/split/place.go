@@ -272,7 +272,7 @@ func (d *decision) nextUnreached() *Declaration {
 }
 
 // placeUnreached decides about a declaration that no kind mentions: by what it mentions, then by its name, its
-// neighbours, and who uses it elsewhere in the project.
+// neighbours, and its users elsewhere in the project.
 func (d *decision) placeUnreached(declaration *Declaration) {
 	touched := map[Destination]*Declaration{}
 	reached := d.Graph.reach([]*Declaration{declaration}, nil)
@@ -346,7 +346,7 @@ func (d *decision) byUse(declaration *Declaration) Destination {
 	}
 	switch {
 	case moving && staying:
-		return "" // it says nothing, and staying breaks nobody
+		return "" // it says nothing, and staying breaks no one
 	case moving:
 		return New
 	case staying:
