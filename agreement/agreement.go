@@ -25,10 +25,10 @@
 //
 // # Permissions
 //
-// The account of config needs get on the CustomResourceDefinition of a custom resource, and get on the APIService of
-// an aggregated one. To reach better evidence than migrate.Sampled it also needs list on Leases in kube-system, on
-// EndpointSlices in default (and in the namespace of an APIService's Service), and on StorageVersions. Nothing is
-// ever written.
+// The account of config needs get on the CustomResourceDefinition of a custom resource, and list on APIServices for a
+// resource of an aggregated API server. To reach better evidence than migrate.Sampled it also needs list on Leases in
+// kube-system and on EndpointSlices in default, or in the namespace of an APIService's Service; for migrate.Declared,
+// get on StorageVersions. Nothing is ever written.
 //
 // # Limits
 //

@@ -68,19 +68,20 @@ func (c *checkpoint) inEpoch(e Epoch, now time.Time) bool {
 	return c.Begun && !c.Over && c.Epoch.lasts(e) && c.followed(now)
 }
 
-// maxBlind is how long nobody may look at the API servers. One that crashed shows in its identity Lease for a minute,
-// but one that was told to end takes the Lease with it: in this time none is started, sent requests, and ended again.
+// maxBlind is how long a pass may go without a look at the API servers. One that crashed shows in its identity Lease
+// for a minute, but one that was told to end takes the Lease with it: in this time none is started, sent requests, and
+// ended again.
 const maxBlind = 10 * time.Second
 
-// followed reports whether no API server can have come and gone between the last look and this one unseen. Servers that
-// are told by a definition what to write do the same as long as its generation does not change, whoever they are.
+// followed reports whether no API server can have come and gone between the last look and this one unseen. For a
+// custom resource, all API servers write what the CRD says as long as its generation does not change.
 func (c *checkpoint) followed(now time.Time) bool {
 	blind := now.Round(0).Sub(c.Seen.Round(0)) // without the monotonic clock, which stands still while a machine sleeps
 	return c.Epoch.CRDUID != "" || blind > -maxBlind && blind < maxBlind
 }
 
 // resumable reports whether another process may go on within the epoch: whether an epoch that looks the same is the
-// same. Servers that were only sampled may have changed without a trace, unless a definition's generation tells.
+// same. Servers that were only sampled may have changed without a trace, unless the generation of a CRD shows it.
 func (c *checkpoint) resumable() bool { return c.Epoch.Evidence >= Observed || c.Epoch.CRDUID != "" }
 
 // end ends the pass. What it did stays known as a good range, if its epoch was observed on every API server; a sample
@@ -106,7 +107,7 @@ func (c *checkpoint) clear() {
 	c.Continue, c.Listed, c.Complete = "", false, false
 }
 
-// recount begins to count anew: the objects will be listed again.
+// recount resets the counts: the objects will be listed again.
 func (c *checkpoint) recount() {
 	c.Counts = Counts{
 		RewrittenBefore: c.Counts.RewrittenBefore + c.Counts.Rewritten,

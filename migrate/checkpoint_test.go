@@ -58,8 +58,8 @@ func (e *etcd) read(w witness) object {
 	return object{uid: v.uid, resourceVersion: fmt.Sprint(v.revision), owners: v.owners}
 }
 
-// somebody creates, changes or deletes objects; each write is in the version that the given function says.
-func (e *etcd) somebody(t *rapid.T, who string, version func() string) {
+// others create, changes or deletes objects; each write is in the version that the given function says.
+func (e *etcd) others(t *rapid.T, who string, version func() string) {
 	for range rapid.IntRange(0, 3).Draw(t, who) {
 		key := fmt.Sprintf("ns/%d", rapid.IntRange(0, 9).Draw(t, "key"))
 		if e.revision++; rapid.IntRange(0, 3).Draw(t, "deletes") == 0 {
@@ -94,11 +94,11 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 		var c checkpoint
 		for range rapid.IntRange(1, 6).Draw(t, "epochs") {
 			hash := rapid.SampledFrom([]string{"v1", "v2", "v2"}).Draw(t, "hash")
-			e.somebody(t, "before the epoch settled", anyVersion)
+			e.others(t, "before the epoch settled", anyVersion)
 			c.end()
 			if e.backup != nil && rapid.IntRange(0, 2).Draw(t, "restored") == 0 {
 				e.restore(rapid.SampledFrom([]uint64{0, 3, 50}).Draw(t, "bumped"))
-				e.somebody(t, "after the restore", anyVersion)
+				e.others(t, "after the restore", anyVersion)
 				restored++
 			}
 			var said testimony
@@ -131,7 +131,7 @@ func TestNothingIsCalledCurrentThatWasWrittenInAnotherVersion(t *testing.T) {
 				rest = rest[len(objects):]
 				gone := false
 				for _, o := range objects {
-					e.somebody(t, "meanwhile", version)
+					e.others(t, "meanwhile", version)
 					if c.current(o) {
 						skipped++
 						if c.Prefix.covers(hash, o.key(), number(o.resourceVersion)) {
@@ -274,12 +274,12 @@ func TestAnEpochThatNobodyFollowedIsOver(t *testing.T) {
 		seen  time.Time
 		want  bool
 	}{
-		"a moment ago":                     {Epoch{}, now.Add(-time.Second), true},
-		"by a clock that is a bit ahead":   {Epoch{}, now.Add(time.Second), true},
-		"too long ago":                     {Epoch{}, now.Add(-maxBlind), false},
-		"by a clock that nobody can trust": {Epoch{}, now.Add(maxBlind), false},
-		"never":                            {Epoch{}, time.Time{}, false},
-		"a definition tells":               {Epoch{CRDUID: "u"}, now.Add(-time.Hour), true},
+		"a moment ago":                      {Epoch{}, now.Add(-time.Second), true},
+		"by a clock that is a bit ahead":    {Epoch{}, now.Add(time.Second), true},
+		"too long ago":                      {Epoch{}, now.Add(-maxBlind), false},
+		"by a clock that cannot be trusted": {Epoch{}, now.Add(maxBlind), false},
+		"never":                             {Epoch{}, time.Time{}, false},
+		"the generation of a CRD shows it":  {Epoch{CRDUID: "u"}, now.Add(-time.Hour), true},
 	} {
 		c := checkpoint{Begun: true, Epoch: tt.epoch, Seen: tt.seen}
 		if got := c.inEpoch(tt.epoch, now); got != tt.want {

@@ -23,9 +23,9 @@ type Checkpoints interface {
 
 // Checkpoint is all that a sweep needs to resume in another process (I5), and a summary of it.
 type Checkpoint struct {
-	// Data is what Load has to return. It is JSON whose format has a version: a sweep that loads Data in a format that it
-	// does not know starts over. Data has some KiB, at most 1 MiB for a resource that many objects cannot be rewritten of,
-	// and names such objects.
+	// Data is what Load has to return. It is JSON whose format has a version: a sweep that loads Data in a format that
+	// it does not know starts over. It has some KiB; if many objects cannot be rewritten, it names them and may have up
+	// to 1 MiB.
 	Data []byte
 	// Summary is about the same moment as Data.
 	Summary Summary

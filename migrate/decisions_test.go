@@ -131,7 +131,7 @@ func TestWhatAnEarlierEpochWroteStaysKnown(t *testing.T) {
 	}
 	if diff := cmp.Diff(Counts{RewrittenBefore: 7, Retried: 3}, c.Counts); diff != "" ||
 		c.Failures != nil || c.Restarts != 1 {
-		t.Errorf("the new pass counts anew (-want +got):\n%s", diff)
+		t.Errorf("the new pass starts to count again (-want +got):\n%s", diff)
 	}
 
 	c.begin(other)

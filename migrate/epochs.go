@@ -210,7 +210,7 @@ func (s *Sweep) look(ctx context.Context, epoch Epoch) (Evidence, error) {
 		return 0, fmt.Errorf("%w: %s", errEpochOver, difference(epoch, now))
 	}
 	if !s.confirmTrail(seen, s.identified(now) || now.Evidence >= min(epoch.Evidence, Observed)) {
-		return 0, fmt.Errorf("%w: nobody looked at the API servers for more than %v", errEpochOver, maxBlind)
+		return 0, fmt.Errorf("%w: the API servers were not asked for more than %v", errEpochOver, maxBlind)
 	}
 	return now.Evidence, err
 }
@@ -309,7 +309,7 @@ func told(epoch Epoch) bool { return epoch.CRDUID != "" && epoch.CRDGeneration >
 func difference(was, is Epoch) string {
 	switch {
 	case was.CRDUID != is.CRDUID:
-		return "the CustomResourceDefinition was deleted and created anew"
+		return "the CustomResourceDefinition was deleted and created again"
 	case was.Hash != is.Hash:
 		return fmt.Sprintf("the storage version changed (hash %s, now %s)", was.Hash, is.Hash)
 	case was.CRDGeneration != is.CRDGeneration:

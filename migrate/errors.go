@@ -17,27 +17,28 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
-// What Run returns; test with errors.Is. A nil error means: every object was accounted for and that is proven.
+// The errors of Sweep.Run; test with errors.Is. A nil error says that every object was accounted for and that this is
+// proven.
 var (
-	// ErrObjectsFailed: the sweep is over and at least one object could not be rewritten; Result names them (I4).
+	// ErrObjectsFailed: the sweep has ended, and at least one object could not be rewritten; Result names them (I4).
 	ErrObjectsFailed = errors.New("objects could not be rewritten")
 	// ErrNotProven: every object was rewritten, but the evidence is weaker than Options.MinEvidence asks for.
 	ErrNotProven = errors.New("rewritten, but not proven")
 	// ErrNoAgreement: the API servers did not come to one settled version within Options.AgreementTimeout.
 	ErrNoAgreement = errors.New("no agreement of the API servers")
-	// ErrStorageVersionMoved: the storage version is no longer the one that the run began with.
+	// ErrStorageVersionMoved: the storage version is no longer the one at the start of the run.
 	ErrStorageVersionMoved = errors.New("the storage version changed during the migration")
 	// ErrStopped: Stop was called; the checkpoint is saved.
 	ErrStopped = errors.New("stopped")
-	// ErrForbidden: a permission is missing; the text says which verb on what.
-	ErrForbidden = errors.New("not permitted")
-	// ErrNotReady: the resource cannot be migrated as it is now: its definition is not established, or its
-	// conversion webhook does not answer; the text says which.
+	// ErrForbidden: the account of the client lacks a permission; the text names the verb and the resource.
+	ErrForbidden = errors.New("forbidden")
+	// ErrNotReady: the resource cannot be migrated in its present state: its CRD is not established, or its conversion
+	// webhook does not answer; the text says which.
 	ErrNotReady = errors.New("not ready to be migrated")
 	// ErrWentBackwards: objects that this run had rewritten, or the collection, had lesser resourceVersions when they
 	// were read again, more often than etcd is restored from backups. These resourceVersions prove nothing.
 	ErrWentBackwards = errors.New("resourceVersions went backwards again and again")
-	// ErrResourceGone: the resource is not served any more.
+	// ErrResourceGone: the API servers no longer serve the resource.
 	ErrResourceGone = errors.New("the resource is gone")
 	// ErrUntrustedAnswer: the server of the resource listed an object whose name or namespace cannot be one, or its
 	// answer to a request is not about the object that was asked for. Nothing was sent to such a name (I3), and nothing
@@ -50,7 +51,7 @@ var (
 	// ErrAnswerTooLarge: an answer has more bytes or elements than may be read (I6). The text names the server and the
 	// path.
 	ErrAnswerTooLarge = bounded.ErrTooLarge
-	// ErrStalled: no object was accounted for during Options.StallTimeout. What was done is in the checkpoint.
+	// ErrStalled: no object was accounted for during Options.StallTimeout. The checkpoint has all that was done.
 	ErrStalled = errors.New("no progress")
 )
 

@@ -10,7 +10,7 @@ import (
 )
 
 // maxHold bounds how long writing waits. An API server that died is gone when its identity Lease has not been renewed
-// for a minute; one that lives and cannot be reached must not stop the sweep for ever.
+// for a minute; one that lives and cannot be reached must not stop the sweep indefinitely.
 const maxHold = 90 * time.Second
 
 // hold makes writing wait while it is closed. The zero value is open.

@@ -228,7 +228,7 @@ func TestAnAnswerAboutAnotherObjectEndsTheSweep(t *testing.T) {
 		"no resourceVersion":                  {patch: say(identified("d", "a", "u", ""))},
 		"another UID, and it is still there": {patch: say(identified("d", "a", "v", "20")),
 			get: say(identified("d", "a", "u", "20"))},
-		"another UID, as it was created anew": {patch: say(identified("d", "a", "v", "20")),
+		"another UID, as it was created again": {patch: say(identified("d", "a", "v", "20")),
 			get: say(identified("d", "a", "v", "20")), trusted: true},
 		"another UID, and it is deleted again": {patch: say(identified("d", "a", "v", "20")),
 			get: gone, trusted: true},
@@ -315,7 +315,7 @@ func TestAListWithoutEndIsAnErrorOfItsOwn(t *testing.T) {
 			return 200,
 				listOf(fmt.Sprint(n), object(n), object(n+1))
 		}, 3},
-		"a list that begins for ever": {Custom, func(n int, _ string) (int, string) {
+		"a list that starts over indefinitely": {Custom, func(n int, _ string) (int, string) {
 			if n%2 == 0 {
 				return refused("")
 			}

@@ -136,7 +136,7 @@ func TestARunThatBeginsAnewVoidsTheOldCheckpointAtOnce(t *testing.T) {
 		Options{Checkpoints: place}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// A key was rotated, which no epoch shows: begin anew, and be interrupted on the first page.
+	// A key was rotated, which no epoch shows: start over, and be interrupted on the first page.
 	var interrupted *Sweep
 	f := &scripted{n: 3, resourceVersion: "3000"}
 	f.patch = func(name string, _ http.ResponseWriter) bool {
@@ -208,7 +208,7 @@ func TestADisagreementEndsTheEpochEvenIfTheNextLookIsTheSameAgain(t *testing.T) 
 	}
 	result, err := sweepOf(t, f, agreement, Options{MaxInFlight: 1}).Run(t.Context())
 	if err != nil || result.Restarts != 1 {
-		t.Errorf("%d restarts (%v), want the pass begun anew", result.Restarts, err)
+		t.Errorf("%d restarts (%v), want the pass started over", result.Restarts, err)
 	}
 }
 
@@ -282,7 +282,7 @@ func TestASampledCheckpointIsNotResumedAsIfNothingHadHappened(t *testing.T) {
 	f := &scripted{n: 3, resourceVersion: "3000"}
 	options.Resume = true
 	if _, err := sweepOf(t, f, sampled, options).Run(t.Context()); err != nil || f.patches.Load() != 3 {
-		t.Errorf("%d patches (%v), want all 3 objects rewritten anew", f.patches.Load(), err)
+		t.Errorf("%d patches (%v), want all 3 objects rewritten again", f.patches.Load(), err)
 	}
 }
 
@@ -337,7 +337,7 @@ func TestWhileASweepLooksOnItsCheckpointSaysThatTheEpochIsOver(t *testing.T) {
 	}
 	if result, err := sweepOf(t, f, agreement,
 		Options{MaxInFlight: 1, Checkpoints: place}).Run(t.Context()); err != nil || result.Restarts != 1 {
-		t.Errorf("%d restarts (%v), want the pass begun anew", result.Restarts, err)
+		t.Errorf("%d restarts (%v), want the pass started over", result.Restarts, err)
 	}
 }
 

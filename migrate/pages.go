@@ -91,7 +91,7 @@ func (s *Sweep) sawResourceVersion(n uint64) {
 }
 
 // pages sends every page from the continue token on, one ahead of the one that is worked on. A token that expired
-// comes with one that goes on from the same key; where it does not, the list begins anew, and first says so.
+// comes with one that goes on from the same key; if it does not, the list starts over, and first is true again.
 func (s *Sweep) pages(starting, ctx context.Context, token string, each func(p page, first bool) error) error {
 	type listed struct {
 		page

@@ -17,8 +17,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
-// preflight finds out before the first write what would end the sweep: missing permissions, a definition that is
-// not established, a conversion webhook that does not answer.
+// preflight checks before the first write for what would end the sweep: missing permissions, a CRD that is not
+// established, a conversion webhook that does not answer.
 func (s *Sweep) preflight(ctx context.Context) error {
 	s.enter(Preparing)
 	starting, cancel := s.untilStopped(ctx)
@@ -42,8 +42,8 @@ func (s *Sweep) preflight(ctx context.Context) error {
 	return s.convertible(starting, ctx, first.objects[0], append(others, s.wire.target.Resource.Version))
 }
 
-// first lists one object. A conversion webhook that cannot be reached would be waited for in the midst of a sweep;
-// before it begins there is nothing to lose by saying so at once.
+// first lists one object. In the middle of a sweep, the sweep waits for a conversion webhook that cannot be reached;
+// before the start it fails at once, because nothing has been done yet.
 func (s *Sweep) first(starting, ctx context.Context) (p page, err error) {
 	var unconverted error
 	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
@@ -80,7 +80,7 @@ func (s *Sweep) convertible(starting, ctx context.Context, o object, versions []
 	return nil
 }
 
-// permitted asks the API server whether it would let us.
+// permitted asks the API server whether the account of the client may use a verb on all objects of the resource.
 func (s *Sweep) permitted(starting, ctx context.Context, verb string) error {
 	resource := s.wire.target.Resource
 	question, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{
@@ -109,7 +109,7 @@ func (s *Sweep) permitted(starting, ctx context.Context, verb string) error {
 		return fmt.Errorf("ask for permission to %s %s: %w", verb, resource.GroupResource(), err)
 	}
 	if !review.Status.Allowed {
-		return fmt.Errorf("%w: you may not %s %s in all namespaces", ErrForbidden, verb, resource.GroupResource())
+		return fmt.Errorf("%w: cannot %s %s at the cluster scope", ErrForbidden, verb, resource.GroupResource())
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 
 // Counts says what became of the objects. Objects of one pass are Rewritten + Current + Gone + Failed.
 type Counts struct {
-	// Rewritten: the API server wrote the object anew in this pass.
+	// Rewritten: the API server wrote the object again in this pass.
 	Rewritten int64 `json:"rewritten"`
 	// Current: the object was stored in the current version already.
 	Current int64 `json:"current"`

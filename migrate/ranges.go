@@ -4,23 +4,23 @@
 package migrate
 
 // goodRange is a good range: objects whose resourceVersion is greater than From and at most To were written while all
-// API servers encoded in the version of Hash, so they are stored in it, whatever happened since.
+// API servers encoded in the version of Hash, so they are stored in it, whatever has happened since.
 //
-// It is what makes a sweep of a million objects survive a rolling restart of the API servers: a new epoch of the
-// same hash begins a new pass, and the pass skips what earlier ones have done (I5).
+// Good ranges make a sweep of a million objects survive a rolling restart of the API servers: a new epoch of the same
+// hash starts a new pass, and this pass skips what earlier ones have done (I5).
 type goodRange struct {
 	Hash string `json:"hash"`
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
 }
 
-// goodPrefix is what a pass has dealt with from the beginning of the list on: objects whose key is at most Key and whose
+// goodPrefix is what a pass has dealt with from the start of the list on: objects whose key is at most Key and whose
 // resourceVersion is at most ResourceVersion are stored in the version of Hash.
 //
-// At that resourceVersion each object up to that key had been written anew, or was seen to be current already, and the
-// epoch lasted still; who shows no newer resourceVersion has not been written since. Ranges alone would not do: an
-// object that was written between two of them, and is current, keeps its resourceVersion when it is sent again, and
-// would be sent again by every later pass. Keys are ordered as etcd orders them, which is the order of lists.
+// At that resourceVersion each object up to that key had been rewritten, or was seen to be current already, and the
+// epoch still lasted; an object that shows no newer resourceVersion has not been written since. Ranges alone would not
+// do: an object that was written between two of them, and is current, keeps its resourceVersion when it is sent again,
+// and every later pass would send it again. Keys are ordered as etcd orders them, which is the order of lists.
 type goodPrefix struct {
 	Hash            string `json:"hash"`
 	Key             string `json:"key"`

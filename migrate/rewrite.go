@@ -134,7 +134,8 @@ func (s *Sweep) beginList(ctx context.Context, p page, known uint64) error {
 // object in it, as long as both are etcd's revisions. An aggregated API server may answer every list with the same
 // number, and each object would seem to be newer than the baseline (I4).
 func (s *Sweep) compare(p page) {
-	if s.state.Incomparable || !slices.ContainsFunc(p.objects, func(o object) bool { return number(o.resourceVersion) > p.resourceVersion }) {
+	newer := func(o object) bool { return number(o.resourceVersion) > p.resourceVersion }
+	if s.state.Incomparable || !slices.ContainsFunc(p.objects, newer) {
 		return
 	}
 	s.log.Info("An object has a greater resourceVersion than its list: they cannot be compared, every object is " +
@@ -212,7 +213,7 @@ func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failu
 			case !stored:
 				return Counts{Gone: 1}, nil, nil
 			case attempt < maxAttempts/2:
-				continue // it may have been created anew between the two requests
+				continue // it may have been created again between the two requests
 			}
 		}
 		if err != nil {
@@ -262,7 +263,7 @@ func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, er
 		return pace.Wrote, nil
 	})
 	if err == nil && o.uid != "" && after.uid != o.uid {
-		err = s.createdAnew(starting, ctx, o, after)
+		err = s.createdAgain(starting, ctx, o, after)
 	}
 	if err == nil {
 		s.sawObject(after)
@@ -270,10 +271,10 @@ func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, er
 	return after, err
 }
 
-// createdAnew checks an answer about an object with another UID than the listed one. Somebody may have deleted the
-// object and created it again in between: then the listed one is gone. Where it is still there, the answer was about
-// something else (I4).
-func (s *Sweep) createdAnew(starting, ctx context.Context, listed, answered object) error {
+// createdAgain checks an answer about an object with another UID than the listed one. Another client may have deleted
+// the object and created it again in between: then the listed one is gone. Where it is still there, the answer was
+// about something else (I4).
+func (s *Sweep) createdAgain(starting, ctx context.Context, listed, answered object) error {
 	now, err := s.read(starting, ctx, listed)
 	switch {
 	case classify(err) == missing: // deleted again
@@ -373,7 +374,7 @@ func (s *Sweep) rest(starting, ctx context.Context, o object) (Counts, *Failure,
 			return Counts{}, nil, nil
 		case attempt >= maxAttempts:
 			return Counts{}, failureOf(after, Conflicting,
-				fmt.Sprintf("the object was written anew by each of %d empty patches", attempt)), nil
+				fmt.Sprintf("each of %d empty patches wrote the object again", attempt)), nil
 		}
 		s.update(func() { s.moved++ })
 		o = after

@@ -2,16 +2,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package migrate rewrites every object of one Kubernetes resource, so that etcd holds it in the current storage
-// version, and proves that nothing is left.
+// version, and proves that no older version is left:
 //
-// It owns the sweep. Each object gets an empty patch: the API server decodes, encodes and stores it; nothing is
-// created, deleted or edited, and only metadata is read (I3, I9). The sweep follows the server's load (I7), survives
-// the death of the process (I5), needs no more memory for more or larger objects (I6), and says that it succeeded
-// only when every object is accounted for within one settled epoch of agreement (I2, I4). The invariants I1…I9 are
-// in ARCHITECTURE.md.
+//	config = migrate.WithSharedBackoff(config)
+//	servers, err := agreement.New(config, widgets, agreement.Options{})
+//	if err != nil {
+//		return err
+//	}
+//	sweep, err := migrate.New(config, widgets, servers, migrate.Options{})
+//	if err != nil {
+//		return err
+//	}
+//	result, err := sweep.Run(ctx)
 //
-// It knows no flags, no files and no controllers: what it needs to know of the API servers is behind Agreement, and
-// where it keeps its place is behind Checkpoints.
+// If the error of [Sweep.Run] is nil, every object is stored in the current version, and the caller may remove the old
+// versions from the status.storedVersions of a CRD. Otherwise [Result] says how far the sweep came, and names the
+// objects that could not be rewritten. To survive a restart of the process, set Checkpoints and Resume in [Options].
+// The folder examples/operator has an operator that migrates its own custom resource when it starts.
+//
+// # How it works
+//
+// Each object gets an empty patch: the API server decodes, encodes and stores it. A sweep creates, deletes and edits
+// nothing, and reads metadata only (I3, I9). It follows the load of the server (I7), survives the death of the process
+// (I5), and needs no more memory for more or larger objects (I6). It succeeds only if every object is accounted for
+// within one settled epoch: one uninterrupted period in which all API servers write the same version (I2, I4). The
+// interface [Agreement] tells in which epoch the API servers are; package agreement implements it. ARCHITECTURE.md has
+// the invariants I1…I9.
+//
+// # Permissions
+//
+// The account of config needs list, get and patch on the resource in all namespaces and, for a custom resource, get on
+// its CustomResourceDefinition.
+//
+// The caller sees to it that only one sweep of a resource runs at a time (I8).
 package migrate
 
 import (
@@ -51,12 +74,12 @@ type Options struct {
 	MaxBytesPerSecond int64
 	// PageSize is how many objects a page of the list has. 0: as many as fit in half a MiB, at most 500.
 	PageSize int64
-	// SettleTime is how long after an epoch begins nothing is concluded, because a request that started before may
-	// still write. 0: 2 minutes, twice the API server's request timeout. Shorten it only where that is known to be
-	// less.
+	// SettleTime is how long after the start of an epoch a request that started earlier may still write; nothing is
+	// concluded before it has passed. 0: 2 minutes, twice the API server's default request timeout. Shorten it only if
+	// the request timeout of the API servers is known to be shorter.
 	SettleTime time.Duration
-	// SettlePatience bounds the wait for an epoch to settle: where more time is left, the run ends with an
-	// *UnsettledError, so that another resource can have its turn. 0: it waits.
+	// SettlePatience bounds the wait for an epoch to settle: if more time is left, the run ends with an *UnsettledError,
+	// so that another resource can be migrated in the meantime. 0: the wait is not bounded.
 	SettlePatience time.Duration
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
 	MinEvidence Evidence
@@ -66,24 +89,23 @@ type Options struct {
 	// OutageTimeout bounds how long one request is repeated while the API server does not answer or refuses because
 	// of load. 0: 5 minutes.
 	OutageTimeout time.Duration
-	// StallTimeout bounds how long no object is accounted for, such as where a list has page after page without one:
-	// the run then ends with ErrStalled, so that another resource can have its turn. What has a bound of its own does
-	// not count: the wait for agreement and for API servers that do not answer, and pauses that a server asks for. 0:
-	// 10 minutes.
+	// StallTimeout bounds the time in which no object is accounted for, for example because the list has page after page
+	// without one: the run then ends with ErrStalled. Waits with a bound of their own do not count: for agreement, for
+	// unresponsive API servers, and pauses that a server asks for. 0: 10 minutes.
 	StallTimeout time.Duration
 	// LookInterval is the time between looks at the epoch. 0: 1 second.
 	LookInterval time.Duration
-	// Verify adds a second pass in which no object may move.
+	// Verify adds a second pass, in which no resourceVersion may change.
 	Verify bool
 	// DryRun sends every patch with dryRun=All: it shows what validation and admission would refuse. Nothing is
 	// written, and nothing is proven.
 	DryRun bool
-	// Resume goes on from the checkpoint. Otherwise the run begins anew, which a rotated encryption key needs:
-	// the storage version's hash does not tell of keys.
+	// Resume continues from the stored checkpoint, if there is one. If it is false, the run starts over; after the
+	// rotation of an encryption key it has to, because the hash of the storage version does not change with the key.
 	Resume bool
 	// Checkpoints stores the checkpoints of the sweep. nil: they are not stored.
 	Checkpoints Checkpoints
-	// Logger tells what is not worth an error. nil: nobody.
+	// Logger receives non-fatal events. nil: they are discarded.
 	Logger *slog.Logger
 }
 
@@ -112,7 +134,7 @@ func orDefault[T comparable](value, otherwise T) T {
 	return value
 }
 
-// Sweep is one run over one resource. Use it once. Progress and Stop are safe for concurrent use with Run.
+// Sweep is one run over one resource. Call Run once. Progress and Stop are safe for concurrent use with Run.
 type Sweep struct {
 	wire      *wire
 	agreement Agreement
@@ -169,9 +191,9 @@ func newSweep(client rest.Interface, target Target, agreement Agreement, options
 	}
 }
 
-// Stop ends the sweep gently: once it has returned nothing is begun (I7), what is in flight is finished, the checkpoint
-// saved, and Run returns ErrStopped. To end it at once, cancel Run's context; a resumed sweep then repeats at most one
-// page.
+// Stop ends the sweep gently: after Stop returns, no new request is started (I7); Run finishes the requests in flight,
+// saves the checkpoint and returns ErrStopped. To end a sweep at once, cancel the context of Run; a sweep that resumes
+// then repeats at most one page.
 func (s *Sweep) Stop() {
 	s.update(func() {
 		s.stopped = true
@@ -201,8 +223,8 @@ func (s *Sweep) Progress() Progress {
 	}
 }
 
-// Run sweeps. The Result is valid with every error, and says how far the sweep came; the error is nil only where
-// everything is proven. See the variables Err… for what to expect.
+// Run rewrites all objects. The Result is valid with every error, and says how far the sweep came; the error is nil only
+// if everything is proven. See ErrObjectsFailed and the variables next to it for the errors.
 func (s *Sweep) Run(ctx context.Context) (Result, error) {
 	err := s.run(ctx)
 	return s.result(err), err

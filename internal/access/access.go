@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access asks an API server whether its user, or a ServiceAccount, may do something, before any of it is begun.
+// Package access asks an API server whether the client's user, or a ServiceAccount, has the permissions for an operation
+// before the operation starts.
 //
-// It owns the question (a SelfSubjectAccessReview or a SubjectAccessReview) and what a user reads who may not. It never
-// decides what is needed: whoever acts knows that. It asks for permissions that RBAC or another authorizer gives; what
-// admission refuses shows only when it is tried.
+// It owns the requests (SelfSubjectAccessReview, SubjectAccessReview) and the message about a missing permission. The
+// caller decides which permissions are needed. An access review covers what RBAC or another authorizer grants; an
+// admission plugin may still refuse the operation.
 package access
 
 import (
@@ -19,13 +20,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Permission is one thing to do.
+// Permission is a verb on a resource.
 type Permission struct {
 	Verb string
 	// Namespace is empty for the whole cluster.
 	Namespace string
 	Resource  schema.GroupResource
-	// Namespaced: the resource is in namespaces. Without a Namespace all of them are meant.
+	// Namespaced is whether the resource is namespaced. If it is and Namespace is empty, all namespaces are meant.
 	Namespaced bool
 	// Subresource is empty for the resource itself.
 	Subresource string
@@ -35,7 +36,7 @@ type Permission struct {
 type ForbiddenError struct{ Permission }
 
 func (e *ForbiddenError) Error() string {
-	where := "in the cluster"
+	where := "at the cluster scope"
 	if e.Namespace != "" {
 		where = "in the namespace " + e.Namespace
 	}
@@ -43,10 +44,10 @@ func (e *ForbiddenError) Error() string {
 	if e.Subresource != "" {
 		what = "the " + e.Subresource + " of " + what
 	}
-	return fmt.Sprintf("you may not %s %s %s", e.Verb, what, where)
+	return fmt.Sprintf("forbidden: cannot %s %s %s", e.Verb, what, where)
 }
 
-// Try is the command that shows the same.
+// Try returns the kubectl command that shows the same.
 func (e *ForbiddenError) Try() string {
 	try := "kubectl auth can-i " + e.Verb + " " + e.Resource.String()
 	if e.Subresource != "" {
@@ -61,8 +62,8 @@ func (e *ForbiddenError) Try() string {
 	return try
 }
 
-// Ask asks for each permission, in their order, whether the user has it. The error is a *ForbiddenError for the first
-// that is missing.
+// Ask asks whether the user of the client has each of the permissions, in this order. The error is a *ForbiddenError
+// about the first one that is missing.
 func Ask(ctx context.Context, client rest.Interface, needed []Permission) error {
 	return AskFor(ctx, client, Account{}, needed)
 }
@@ -120,7 +121,7 @@ func ask(ctx context.Context, client rest.Interface, account Account, p Permissi
 		Status authorizationv1.SubjectAccessReviewStatus `json:"status"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
-		return false, errors.New("the answer is no access review")
+		return false, errors.New("the answer is not an access review")
 	}
 	return answer.Status.Allowed, nil
 }

@@ -17,7 +17,7 @@
 // Invariants:
 //
 //   - A look claims only what was true at some moment after the look began, and identities never come back:
-//     a process's holderIdentity is random, a definition's generation only grows. So two looks a few seconds apart
+//     a process's holderIdentity is random, the generation of a CRD only grows. So two looks a few seconds apart
 //     that saw the same epoch prove that it lasted from the first to the second, which is what good ranges and the proof before
 //     trimming rest on (I1, I2). In a longer time a process may have come and gone without leaving a difference: {a, b}, then {a, b, c},
 //     then {a, b}. One that crashed stays for a minute; one that was told to end takes its Lease with it.
@@ -25,7 +25,7 @@
 //   - Doubt makes evidence weaker or Since later, never the reverse: what cannot be read caps the evidence at
 //     Sampled, and an unknown moment of change is the moment of our own first look.
 //
-//   - Whatever hash anybody shows or publishes is in the view, also where it counts for nothing else.
+//   - Every hash that any server shows or publishes is in the view, even if it counts for nothing else.
 //
 //   - A StorageVersion object outlives the servers that it names, and does not show those that do not publish. It is agreement only
 //     where it names exactly the servers that live, and each of their processes has published what it writes.
@@ -67,7 +67,7 @@ const (
 type Options struct {
 	// RequestTimeout bounds each request of a look; 0 means 5 s.
 	RequestTimeout time.Duration
-	// DiscoveryToken returns a bearer token to show to aggregated API servers, whose operators may be anybody: one of
+	// DiscoveryToken returns a bearer token to show to aggregated API servers, which may belong to other people: one of
 	// an account that may read discovery and nothing else. nil, the default: they are asked without credentials, which
 	// most refuse.
 	DiscoveryToken func(ctx context.Context) (string, error)

@@ -104,7 +104,7 @@ func httpClient(transport http.RoundTripper, err error) (*http.Client, error) {
 	}, nil
 }
 
-// freshTransport makes a connection per request, so that a load balancer chooses anew each time.
+// freshTransport makes a connection per request, so that a load balancer chooses again each time.
 func freshTransport(config *rest.Config) (http.RoundTripper, error) {
 	if config.Transport != nil {
 		return rest.TransportFor(config)

@@ -17,7 +17,7 @@ import (
 )
 
 // Disagreement is the error of a look that found servers which write different versions, or, for a custom resource,
-// another version than its definition tells them to. errors.Is(err, migrate.ErrDisagreement) holds.
+// another version than its CRD demands. errors.Is(err, migrate.ErrDisagreement) holds.
 type Disagreement struct {
 	Resource schema.GroupResource
 	// Hashes are all that were seen, sorted, without "".
@@ -117,7 +117,7 @@ func combine(f findings) (verdict, error) {
 }
 
 // holders identify the processes that can write the target, sorted; nil where they are not known. One that has an
-// address and no Lease changes the set of processes too, although nobody can tell which it is.
+// address and no Lease changes the set of processes too, although it cannot be determined which it is.
 func (f findings) holders() []string {
 	if f.target.Origin == migrate.Aggregated {
 		return f.service.holders()
@@ -146,7 +146,7 @@ func shown(answers []answer) []answer {
 
 // agreedHash returns the one hash that all answers bear out.
 //
-// For a custom resource it is that of the definition's storage version: a server that shows another has not
+// For a custom resource it is that of the CRD's storage version: a server that shows another has not
 // caught up. Where the storage version is not served, discovery shows none.
 func agreedHash(f findings, answers []answer) (string, error) {
 	want, shown := answers[0].hash, answers[0].hash

@@ -138,24 +138,24 @@ func TestCombine(t *testing.T) {
 			in: findings{target: deviceClasses, leases: oneLive, reports: []report{own(said(""))}},
 			is: errNoHash,
 		},
-		"nobody answered": {
+		"no server answered": {
 			in:   findings{target: deviceClasses, leases: oneLive, reports: []report{{why: "x"}}},
 			says: []string{"no API server was asked"},
 		},
-		"a custom resource's epoch has its definition's identity": {
+		"a custom resource's epoch has the identity of its CRD": {
 			in: findings{target: widgets, definition: widgetDefinition(true), leases: oneLive,
 				reports: []report{own(said(hashOf(widgets, "v2")))}},
 			epoch: migrate.Epoch{Hash: hashOf(widgets, "v2"), Servers: []string{"a_1"}, CRDUID: "u", CRDGeneration: 7,
 				Evidence: migrate.Observed},
 			say: "Observed: 1 API server, each",
 		},
-		"a server that shows another hash than the definition has not caught up": {
+		"a server that shows another hash than the CRD has not caught up": {
 			in: findings{target: widgets, definition: widgetDefinition(true), leases: oneLive,
 				reports: []report{own(said(hashOf(widgets, "v1")))}},
 			is: migrate.ErrDisagreement, says: []string{"api-1 writes demo.example.com/v1",
 				"the CustomResourceDefinition says demo.example.com/v2"},
 		},
-		"a storage version that is not served shows no hash: the definition gives it": {
+		"a storage version that is not served shows no hash: the CRD gives it": {
 			in: findings{target: widgets, definition: widgetDefinition(false), leases: oneLive,
 				reports: []report{own(said(""))}},
 			epoch: migrate.Epoch{Hash: hashOf(widgets, "v2"), Servers: []string{"a_1"}, CRDUID: "u", CRDGeneration: 7,

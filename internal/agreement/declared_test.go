@@ -15,7 +15,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// named is twoLive with names of Leases, beside two servers of another kind.
+// named is twoLive with names of Leases, next to two servers of another kind.
 var named = leases{
 	known: true,
 	live: []server{

@@ -26,9 +26,9 @@ import (
 
 const (
 	definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
-	// metadataPage is how many definitions' metadata are listed at once.
+	// metadataPage is how many CRDs' metadata are listed at once.
 	metadataPage = 100
-	// readSingly is how many definitions at most are read one by one, because they changed, before all are listed.
+	// readSingly is how many CRDs at most are read one by one, because they changed, before all are listed.
 	readSingly = 10
 )
 
@@ -45,7 +45,7 @@ type definitions struct {
 	listed bool
 }
 
-// read returns the definition as it is now. What it returns is not changed later.
+// read returns the CRD as it is now. The returned value is not changed later.
 func (d *definitions) read(ctx context.Context, target migrate.Target) (*crd.Definition, error) {
 	name := crd.Name(target.GroupResource())
 	definition, err := d.readNamed(ctx, name)
@@ -89,7 +89,7 @@ func (d *definitions) readNamed(ctx context.Context, name string) (*crd.Definiti
 	return definition, nil
 }
 
-// all returns every definition as it is now, by resource. The first time it lists them whole, page by page; then their
+// all returns every CRD as it is now, by resource. The first time it lists them whole, page by page; then their
 // metadata, and whole only those of another resourceVersion. What it returns is not changed later.
 func (d *definitions) all(ctx context.Context) (map[schema.GroupResource]*crd.Definition, error) {
 	d.mu.Lock()
@@ -126,7 +126,7 @@ func (d *definitions) all(ctx context.Context) (map[schema.GroupResource]*crd.De
 	return found, nil
 }
 
-// fill reads the definitions that are missing, or all.
+// fill reads the CRDs that are missing, or all.
 func (d *definitions) fill(ctx context.Context, now map[string]*crd.Definition, all bool) error {
 	if all {
 		clear(now)
@@ -153,14 +153,14 @@ func (d *definitions) fill(ctx context.Context, now map[string]*crd.Definition, 
 	return nil
 }
 
-// definitionMetadata is what identifies a definition as it was at some moment.
+// definitionMetadata identifies a CRD as it was at some moment.
 type definitionMetadata struct {
 	Name            string    `json:"name"`
 	UID             types.UID `json:"uid"`
 	ResourceVersion string    `json:"resourceVersion"`
 }
 
-// eachMetadata calls f for every definition.
+// eachMetadata calls f for every CRD.
 func (d *definitions) eachMetadata(ctx context.Context, f func(definitionMetadata)) error {
 	var pages bounded.Pages
 	for token := ""; ; {
@@ -210,7 +210,7 @@ func (d *definitions) metadata(ctx context.Context, token string, f func(definit
 	return list.Metadata.Continue, nil
 }
 
-// compact drops what a field manager owns beside the versions: that takes more memory than the rest.
+// compact drops what a field manager owns besides the versions: that takes more memory than the rest.
 func compact(definition *crd.Definition) *crd.Definition {
 	for i := range definition.Metadata.ManagedFields {
 		m := &definition.Metadata.ManagedFields[i]

@@ -14,7 +14,7 @@ import (
 // the servers that were listed, and asks those that are not any more at their last address: as long as one answers, it
 // is one of the servers that can write, with what it shows.
 //
-// What cannot be asked (its address is not known, packets to it get lost, or it left before anybody looked) counts as
+// What cannot be asked (its address is not known, packets to it get lost, or it left before the first look) counts as
 // serving for Options.ShutdownDelay, and until then no epoch has begun.
 
 // DefaultShutdownDelay is how long a server that cannot be asked counts as serving. It is the longest
@@ -295,12 +295,12 @@ type absent struct {
 	uncertain []server
 	// doubled names a live server whose Lease another process renews as well; empty: there is none.
 	doubled string
-	// since is the latest moment at which anybody who is not listed any more may have written; the end of the look at
+	// since is the latest moment at which a server that is not listed any more may have written; the end of the look at
 	// most.
 	since time.Time
 }
 
-// any reports whether anybody who is not listed any more can still write, or may.
+// any reports whether a server that is not listed any more can still write, or may.
 func (a absent) any() bool { return len(a.serving)+len(a.uncertain) > 0 }
 
 // absent sums up what is known now.

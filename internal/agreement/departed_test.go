@@ -158,7 +158,7 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 			{sight: sight{now: at(39 * second), live: []server{serverA}}, since: 39 * second},
 			{sight: sight{now: at(41 * second), live: []server{serverA}}, since: testDelay},
 		},
-		"a server left just before anybody looked": {
+		"a server left just before the first look": {
 			{sight: left(5 * second), since: 5 * second},
 			{sight: left(90 * second), since: 2*second + second + testDelay},
 		},
@@ -402,7 +402,7 @@ func TestLooksReckonWithAServerThatLeavesUntilItIsSilent(t *testing.T) {
 			t.Errorf("when it is silent the epoch is %+v, as before", third)
 		}
 	})
-	t.Run("before anybody looked: the delay counts", func(t *testing.T) {
+	t.Run("before the first look: the delay counts", func(t *testing.T) {
 		s, config := newSurge(t, old, current)
 		s.told.Store(true)
 		r, err := New(config, deviceClasses, Options{ShutdownDelay: 100 * 365 * 24 * time.Hour})

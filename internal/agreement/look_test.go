@@ -60,11 +60,11 @@ func TestALookIsFramedByLeases(t *testing.T) {
 		holders [][]string
 		want    []string // nil: the look fails
 	}{
-		"nobody came or went":                            {[][]string{a, a}, a},
-		"a server was replaced during the look":          {[][]string{a, b, b}, b},
-		"replaced twice during the look":                 {[][]string{a, b, c, c}, c},
-		"servers come and go as often as one looks":      {[][]string{a, b, a, b, a, b, a}, nil},
-		"a server came and went: all are looked at anew": {[][]string{a, nil, a, a}, a},
+		"no server came or went":                      {[][]string{a, a}, a},
+		"a server was replaced during the look":       {[][]string{a, b, b}, b},
+		"replaced twice during the look":              {[][]string{a, b, c, c}, c},
+		"servers come and go as often as one looks":   {[][]string{a, b, a, b, a, b, a}, nil},
+		"a server came and went: all are asked again": {[][]string{a, nil, a, a}, a},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scripted{holders: tt.holders, release: "v1.37.0", hash: "h"}

@@ -27,7 +27,7 @@ func TestWhetherAllServersCanBeAsked(t *testing.T) {
 		"as many addresses as Leases":                {twoLive, known("a", "b"), ""},
 		"one Lease, one address":                     {oneLive, known("a"), ""},
 		"one Lease, no address: the kubeconfig's do": {oneLive, known(), ""},
-		"a server without a Lease lives beside the one with": {
+		"a server without a Lease lives next to the one with": {
 			oneLive, known("a", "b"), "1 API server live by their identity Leases, but EndpointSlice " +
 				"default/kubernetes has 2",
 		},

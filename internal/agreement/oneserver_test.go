@@ -20,7 +20,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// advertised makes a server on loopback keep the EndpointSlice, with an address where nobody answers: as seen from
+// advertised makes a server on loopback keep the EndpointSlice, with an address that does not answer: as seen from
 // outside a cluster.
 var advertised = []string{"--advertise-address=192.0.2.10", "--endpoint-reconciler-type=lease"}
 
@@ -73,7 +73,7 @@ func between(t *testing.T, what string, moment, from, to time.Time) {
 	}
 }
 
-// reinstall deletes the definition of widgets and makes another.
+// reinstall deletes the CRD of widgets and creates another one.
 func reinstall(t *testing.T, cluster *testbed.Cluster, storage string) {
 	t.Helper()
 	path := definitionsPath + testbed.WidgetDefinition
@@ -112,12 +112,12 @@ func TestOneRealServer(t *testing.T) {
 		t.Errorf("the epoch is %+v", first)
 	}
 
-	t.Run("the beginning is known to some seconds although nobody looked then", func(t *testing.T) {
+	t.Run("the beginning is known to some seconds although no look was made then", func(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		e, _ := look(t, observe(t, cluster.Config(), widgets))
 		between(t, "since", e.Since, installed.Add(-5*time.Second), installed.Add(14*time.Second))
 	})
-	t.Run("a look is four requests, and the definition comes whole once per generation", func(t *testing.T) {
+	t.Run("a look is four requests, and the CRD comes whole once per generation", func(t *testing.T) {
 		var mu sync.Mutex
 		var sent []string
 		config := cluster.Config()
@@ -195,7 +195,7 @@ func TestOneRealServer(t *testing.T) {
 		}
 		until(t, r, "v1 is not served", func(_ migrate.Epoch, err error) bool { return errors.Is(err, ErrNotServed) })
 	})
-	t.Run("a definition made anew with the same generation is another epoch", func(t *testing.T) {
+	t.Run("a CRD created again with the same generation is another epoch", func(t *testing.T) {
 		reinstall(t, cluster, "v1")
 		r := observe(t, cluster.Config(), widgets)
 		first := until(t, r, "v1 is agreed on", func(_ migrate.Epoch, err error) bool { return err == nil })

@@ -13,7 +13,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// candidates are the versions that a hash of the target may stand for: those of its definition, or the usual names of
+// candidates are the versions that a hash of the target may stand for: those of its CRD, or the usual names of
 // versions in its group and in the core group, where for instance events of events.k8s.io are stored.
 func candidates(target migrate.Target, d *crd.Definition) []schema.GroupVersionKind {
 	gvk := target.Resource.GroupVersion().WithKind(target.Kind)

@@ -112,7 +112,7 @@ type inquiry struct {
 }
 
 // gatherAll reads everything that a round needs. Leases frame it, as in gather, and the processes behind APIServices
-// too. They are read anew before the first question: those that the round before ended with are old.
+// too. They are read again before the first question: those that the round before ended with are old.
 func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 	listed, err := o.readLeases(ctx)
 	if err != nil {
@@ -177,7 +177,7 @@ func (f *facts) question(path string, s *service) question {
 	}
 }
 
-// groupVersions are all that any server lists, any definition serves, or any APIService stands for, sorted.
+// groupVersions are all that any server lists, any CRD serves, or any APIService stands for, sorted.
 func (o *Observer) groupVersions(ctx context.Context, f facts) ([]schema.GroupVersion, error) {
 	var list []schema.GroupVersion
 	for _, path := range []string{corePath, groupsPath} {

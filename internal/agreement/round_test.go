@@ -109,16 +109,16 @@ func TestARoundOfOneRealServer(t *testing.T) {
 			t.Errorf("server (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("has the definition with the hashes of all its versions", func(t *testing.T) {
+	t.Run("has the CRD with the hashes of all its versions", func(t *testing.T) {
 		d := viewOf(t, r, "demo.example.com", "widgets").Definition
 		want := map[string]string{"v1": hashOf(widgets, "v1"), "v2": hashOf(widgets, "v2")}
 		if d == nil || d.Generation == 0 || d.UID == "" || d.Storage != "v1" ||
 			!slices.Equal(d.StoredVersions, []string{"v1"}) || !cmp.Equal(d.Hashes, want) {
-			t.Errorf("the definition is %+v", d)
+			t.Errorf("the CRD is %+v", d)
 		}
 	})
 	t.Run("the epoch goes on from round to round", func(t *testing.T) {
-		// A server that has just started still writes its EndpointSlice, which bounds the beginning anew.
+		// A server that has just started still writes its EndpointSlice, which bounds the beginning again.
 		before := viewOf(t, r, "", "pods").Epoch
 		for range 20 {
 			again := viewOf(t, roundOf(t, o), "", "pods").Epoch
@@ -133,7 +133,7 @@ func TestARoundOfOneRealServer(t *testing.T) {
 		}
 		t.Errorf("each round moves the beginning of the epoch, at last to %v", before.Since)
 	})
-	t.Run("follows a definition", func(t *testing.T) {
+	t.Run("follows a CRD", func(t *testing.T) {
 		before := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
 		if err := cluster.MoveStorage(t.Context(), testbed.WidgetDefinition, "v2"); err != nil {
 			t.Fatal(err)
@@ -152,12 +152,12 @@ func TestARoundOfOneRealServer(t *testing.T) {
 		}
 		pruned := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
 		if !slices.Equal(pruned.Definition.StoredVersions, []string{"v2"}) || !pruned.Epoch.Same(*moved.Epoch) {
-			t.Errorf("the definition is %+v", pruned.Definition)
+			t.Errorf("the CRD is %+v", pruned.Definition)
 		}
 		reinstall(t, cluster, "v1")
 		again := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
 		if again.Definition.UID == moved.Definition.UID || again.Definition.Storage != "v1" {
-			t.Errorf("the definition is %+v, it was %+v", again.Definition, moved.Definition)
+			t.Errorf("the CRD is %+v, it was %+v", again.Definition, moved.Definition)
 		}
 	})
 }

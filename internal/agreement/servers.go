@@ -52,7 +52,7 @@ func (f findings) servers() []Server {
 			s := r.at(e.server)
 			s.Declared = true
 			r.show(s, e.hash(f.target.Kind))
-			if s.Hash == "" && !s.Answered { // of a kind that nobody serves
+			if s.Hash == "" && !s.Answered { // of a kind that no server serves
 				s.Version = e.version
 			}
 		}

@@ -29,7 +29,7 @@ const (
 // service is an APIService behind which another API server stands.
 type service struct {
 	name string
-	// id changes when the APIService is made anew, or its spec changes.
+	// id changes when the APIService is created again, or its spec changes.
 	id                 string
 	group              string
 	namespace, service string
@@ -160,7 +160,7 @@ func readServices(ctx context.Context, c *client, group string) (map[schema.Grou
 	return found, nil
 }
 
-// readService is readServices for one group-version; nil where kube-apiservers serve it themselves, or no one does.
+// readService is readServices for one group-version; nil where kube-apiservers serve it themselves, or no server does.
 func readService(ctx context.Context, c *client, gv schema.GroupVersion) (*service, error) {
 	found, err := readServices(ctx, c, gv.Group)
 	if statusOf(err) == http.StatusForbidden {

@@ -19,7 +19,7 @@ type stamps struct {
 	started time.Time // a server's start
 	gone    time.Time // a server no longer counts as live
 	moved   time.Time // a server entered or left the EndpointSlice
-	defined time.Time // the definition's spec was written
+	defined time.Time // the CRD's spec was written
 	// seen is when, by our clock, the Observer first saw the servers that live now, and zero where that proves nothing.
 	// They have been writing what they write at least since then, whichever resource is asked about.
 	seen time.Time
@@ -148,7 +148,7 @@ type memory struct {
 // future.
 //
 // The same epoch with other stamps is not the same period for sure: a server without a Lease, say, came and went
-// between two looks. Its beginning is bounded anew, and earlier bounds are forgotten (I2).
+// between two looks. Its beginning is bounded again, and earlier bounds are forgotten (I2).
 //
 // An epoch begins after the last look at another one, whatever servers wrote down: the clock of one may have been wrong
 // then, and right when it renewed its Lease.

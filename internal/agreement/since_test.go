@@ -48,7 +48,7 @@ func TestSinceIsTheLatestMomentThatTheEpochCanHaveBegun(t *testing.T) {
 				f.leases.gone = []server{{holder: "b_1", renewed: at(-5 * time.Minute)}}
 			}, at(-4*time.Minute + late),
 		},
-		"the definition was written": {
+		"the CRD was written": {
 			func(f *findings) {
 				f.definition = widgetDefinition(true)
 				f.definition.Metadata.ManagedFields = []metav1.ManagedFieldsEntry{{
@@ -57,7 +57,7 @@ func TestSinceIsTheLatestMomentThatTheEpochCanHaveBegun(t *testing.T) {
 				}}
 			}, at(-time.Minute + late),
 		},
-		"when the definition was written is unknown": {func(f *findings) { f.definition = widgetDefinition(true) },
+		"when the CRD was written is unknown": {func(f *findings) { f.definition = widgetDefinition(true) },
 			noon},
 		"when the servers changed is unknown": {func(f *findings) { f.endpoints.changed = time.Time{} }, noon},
 		"when a server started is unknown": {func(f *findings) { f.leases.live[0].created = time.Time{} },
@@ -103,9 +103,9 @@ func TestTheServersAreKnownFromLooksAtOtherResources(t *testing.T) {
 		want   time.Time
 	}{
 		"the same servers, asked about another resource": {unknownStart(), noon},
-		"a server started anew in between":               {restarted, at(time.Hour)},
+		"a server restarted in between":                  {restarted, at(time.Hour)},
 		"this time only samples were taken":              {sampled, at(time.Hour)},
-		"a definition written nobody knows when":         {custom, at(time.Hour)},
+		"a CRD written at an unknown time":               {custom, at(time.Hour)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stampsOf(tt.second)
@@ -149,7 +149,7 @@ func TestSinceOverSeveralLooks(t *testing.T) {
 		"a worse bound later changes nothing": {
 			e, [2]stamps{known, known}, [2]time.Duration{time.Second, 9 * time.Second}, at(-time.Hour + 2*time.Second),
 		},
-		"another epoch begins anew": {
+		"another epoch starts over": {
 			other, [2]stamps{{serversUnknown: true}, {serversUnknown: true}}, [2]time.Duration{}, at(time.Minute),
 		},
 		"a change that left no other trace moves the beginning of the same epoch": {

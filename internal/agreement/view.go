@@ -20,7 +20,7 @@ import (
 // View is what a round says of one resource that is stored, or may be.
 type View struct {
 	Resource schema.GroupResource
-	// Kind is "" where nobody serves the resource.
+	// Kind is "" if no server serves the resource.
 	Kind   string
 	Origin migrate.Origin
 	// Versions are those that any server serves, sorted.
@@ -29,7 +29,7 @@ type View struct {
 	// APIService's endpoints, and of entries in StorageVersion objects; and those that are not listed any more and
 	// answer still, or may. IDs are unique.
 	Servers []Server
-	// Hashes are all that anybody showed or published, sorted: each of these versions may have been written.
+	// Hashes are all that any server showed or published, sorted: each of these versions may have been written.
 	Hashes []string
 	// Traces are what the processes of an aggregated API server leave behind for longer than they live, as it was
 	// before the first of them was asked: the identities and generations of the APIServices and of their services'
@@ -140,7 +140,7 @@ func (i inquiry) resources() map[string]bool {
 	return names
 }
 
-// about joins the facts of one resource. It is not stored, as far as anybody can tell, if no hash is shown, nothing
+// about joins the facts of one resource. It is not stored, as far as can be determined, if no hash is shown, nothing
 // defines or declares it, and its objects cannot be listed and written again.
 func (f *facts) about(g *gathered) (one findings, stored bool) {
 	slices.Sort(g.versions)
@@ -177,7 +177,7 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 			}
 		}
 	}
-	if d := g.definition; d != nil && one.target.Origin != migrate.Aggregated { // an APIService hides a definition
+	if d := g.definition; d != nil && one.target.Origin != migrate.Aggregated { // an APIService hides a CRD
 		one.definition, one.target.Origin, one.target.Kind = d, migrate.Custom, d.Spec.Names.Kind
 	}
 	for _, l := range f.leases.live {

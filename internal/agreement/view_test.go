@@ -180,7 +180,7 @@ func TestViews(t *testing.T) {
 				{ID: "c", Hash: v1beta2, Version: readable2, Declared: true}},
 			hashes: []string{v1, v1beta2},
 		},
-		"nobody serves what an entry is about": {
+		"no server serves the resource of an entry": {
 			in: facts{leases: leases{known: true}, declarations: map[schema.GroupResource][]declaration{
 				deviceClasses.GroupResource(): {declares(kubernetesAPI, "c="+readable2)},
 			}}, why: "no API server serves it", servers: []Server{{ID: "c", Version: readable2,
@@ -240,7 +240,7 @@ func TestRoundsRememberWhatEarlierOnesSaw(t *testing.T) {
 		return v.Epoch.Since
 	}
 	if got := round(f, noon); !got.Equal(noon) {
-		t.Errorf("what nobody knows begins at %v, want the first round's end", got)
+		t.Errorf("an unknown time is taken as %v, want the first round's end", got)
 	}
 	if got := round(f, at(time.Hour)); !got.Equal(noon) {
 		t.Errorf("the same an hour later begins at %v, want noon", got)
@@ -283,7 +283,7 @@ func TestWhatHasAView(t *testing.T) {
 	d := f.all()[0].view().Definition
 	if d == nil || d.Storage != "v2" || d.Hashes["v1"] != hashOf(widgets, "v1") ||
 		d.Hashes["v2"] != hashOf(widgets, "v2") {
-		t.Errorf("the definition is %+v", d)
+		t.Errorf("the CRD is %+v", d)
 	}
 }
 

@@ -3,7 +3,7 @@
 
 // Package bounded bounds what API servers answer (I6).
 //
-// An API server, and an aggregated one in particular, is software of somebody else: it may answer without an end, with
+// An API server, and an aggregated one in particular, is software of other people: it may answer without an end, with
 // a list of a million empty elements, or with a list whose pages never end. This package owns the limits: Transport
 // counts the bytes of every answer while they are read, List counts the elements while they are decoded, and Pages
 // follows the pages.

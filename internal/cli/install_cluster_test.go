@@ -143,12 +143,12 @@ func TestInstallOnARealCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, problem := i.runAs(guest, exit.Error, "install")
-		if want := "error: you may not get configmaps in the namespace kube-system\nTry: kubectl auth can-i get " +
+		if want := "error: forbidden: cannot get configmaps in the namespace kube-system\nTry: kubectl auth can-i get " +
 			"configmaps -n kube-system\n"; problem != want || out != "" {
 			t.Errorf("stdout %q, stderr %q, want %q", out, problem, want)
 		}
 		out, problem = i.runAs(guest, exit.Error, "install", "--forget-flags=all")
-		if want := "error: you may not get customresourcedefinitions.apiextensions.k8s.io in the cluster\n" +
+		if want := "error: forbidden: cannot get customresourcedefinitions.apiextensions.k8s.io at the cluster scope\n" +
 			"Try: kubectl auth can-i get customresourcedefinitions.apiextensions.k8s.io\n"; problem != want ||
 			out != "" {
 			t.Errorf("stdout %q, stderr %q, want %q", out, problem, want)

@@ -12,7 +12,7 @@ import (
 // it is alone. Where a server has cores to spare, latency stays at the floor and concurrency grows to its bound;
 // where it has none, every added request only waits, and latency is the number in flight over the throughput.
 //
-// A wait that nobody notices is no crowd: an API server promises a second for a write, and one that works on several
+// A wait that no one notices is not a crowd: an API server promises a second for a write, and one that works on several
 // writes at once spends less on each of them.
 const (
 	comfortable = 3.0                   // up to this multiple of the floor, one more in flight is welcome
@@ -26,7 +26,7 @@ const (
 
 	minWindow    = 8                // samples before anything is concluded
 	floorSamples = 4                // samples of one kind before its floor is believed
-	floorExpires = 20 * time.Second // then one window with a single request in flight measures it anew
+	floorExpires = 20 * time.Second // then one window with a single request in flight measures it again
 )
 
 // law decides how many requests may be in flight and how many may start in a second. It is pure: it knows the

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pace decides when the next request may start.
+// Package pace decides when the next request to an API server may start.
 //
-// It owns the load that a sweep puts on an API server: concurrency and rate follow the server's latency and its
-// signals (429, Retry-After, 503), and stay within what the user configured (I7). It never sends anything.
+// It owns the load that a sweep puts on an API server: concurrency and rate follow the latency of the server and its
+// signals (429, Retry-After, 503), and stay within what the user configured (I7). A Pacer sends nothing.
 package pace
 
 import (
@@ -19,7 +19,7 @@ import (
 // DefaultInFlight bounds the requests in flight where the user does not.
 const DefaultInFlight = 32
 
-// Limits are what a user configures. They are never exceeded, whatever the server would bear.
+// Limits are what a user configures. A Pacer never exceeds them, even if the server could bear more.
 type Limits struct {
 	// ObjectsPerSecond bounds how many requests start in a second. 0 means no bound.
 	ObjectsPerSecond float64
@@ -47,7 +47,7 @@ const (
 	Other
 )
 
-// Stats is what a Pacer has come to.
+// Stats is the state of a Pacer.
 type Stats struct {
 	InFlightLimit int           // requests that may be in flight now
 	RateLimit     float64       // objects per second that may start now; +Inf: not limited

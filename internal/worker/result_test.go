@@ -13,10 +13,10 @@ import (
 )
 
 func TestWhatWorkersMayNotMigrateOnPurposeNamesTheWayOut(t *testing.T) {
-	err := fmt.Errorf("%w: you may not patch it", migrate.ErrForbidden)
+	err := fmt.Errorf("%w: cannot patch it", migrate.ErrForbidden)
 	for name, want := range map[string]string{
-		"widgets.demo.example.com": "not permitted: you may not patch it",
-		"validatingadmissionpolicies.admissionregistration.k8s.io": "not permitted: you may not patch it; no " +
+		"widgets.demo.example.com": "forbidden: cannot patch it",
+		"validatingadmissionpolicies.admissionregistration.k8s.io": "forbidden: cannot patch it; no " +
 			"admission policy can guard this resource, so an administrator migrates it: " +
 			"kube-migrator migrate validatingadmissionpolicies.admissionregistration.k8s.io",
 	} {

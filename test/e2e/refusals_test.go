@@ -64,7 +64,7 @@ func TestWhatCannotBeDoneIsRefusedInTwoLinesAndNothingIsWritten(t *testing.T) {
 		},
 		"a user who may read only": {
 			args: []string{"migrate", "widgets", as("reader")},
-			what: []string{"you may not patch widgets.demo.example.com"}, try: "kubectl auth can-i",
+			what: []string{"cannot patch widgets.demo.example.com at the cluster scope"}, try: "kubectl auth can-i",
 		},
 		"a kubeconfig that does not exist": {
 			args: []string{"migrate", "widgets", "--kubeconfig=/nowhere/kubeconfig"},

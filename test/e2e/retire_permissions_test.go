@@ -33,12 +33,12 @@ func missingPermissionIsFoundBeforeTheFirstStep(t *testing.T, g *gadgets) {
 			"kubectl auth can-i list customresourcedefinitions.apiextensions.k8s.io"},
 		{
 			rule(extensions, "customresourcedefinitions", "get", "list"),
-			"you may not patch the status of customresourcedefinitions.apiextensions.k8s.io in the cluster",
+			"cannot patch the status of customresourcedefinitions.apiextensions.k8s.io at the cluster scope",
 			"kubectl auth can-i patch customresourcedefinitions.apiextensions.k8s.io --subresource=status",
 		},
 		{
 			rule(extensions, "customresourcedefinitions/status", "patch"),
-			"you may not patch customresourcedefinitions.apiextensions.k8s.io in the cluster",
+			"cannot patch customresourcedefinitions.apiextensions.k8s.io at the cluster scope",
 			"kubectl auth can-i patch customresourcedefinitions.apiextensions.k8s.io",
 		},
 	}

@@ -70,7 +70,9 @@ func (f *File) Checkpoint() (migrate.Checkpoint, error) {
 }
 
 // Save implements migrate.Checkpoints.
-func (f *File) Save(_ context.Context, c migrate.Checkpoint) error { return f.Write(json.RawMessage(c.Data)) }
+func (f *File) Save(_ context.Context, c migrate.Checkpoint) error {
+	return f.Write(json.RawMessage(c.Data))
+}
 
 // maxCheckpointBytes bounds what is read of a file. Today's checkpoints have less than a MiB; those of older releases
 // held whole messages.
