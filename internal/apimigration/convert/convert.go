@@ -157,7 +157,7 @@ func (s *scaffold) siblings(version *project.Version) (*project.File, string) {
 	return version.Package.Files[at], path.Join(version.Package.Dir, base+"_conversion")
 }
 
-// mustBeFree refuses to write over what somebody has written.
+// mustBeFree refuses to overwrite a file that exists.
 func (s *scaffold) mustBeFree(name string) error {
 	there, err := exists(s.project.Root, name)
 	if err == nil && there {

@@ -13,7 +13,7 @@ import (
 
 var listMapKey = regexp.MustCompile(`^//\s*\+listMapKey=(\S+)`)
 
-// listKeys reads the markers of a list that is a field, or else of its type: what its elements are told apart by.
+// listKeys reads the markers of a list that is a field, or else of its type: the keys that identify its elements.
 func (s *scaffold) listKeys(variable *types.Var) []string {
 	if keys := s.markers(variable.Pos()); keys != nil {
 		return keys

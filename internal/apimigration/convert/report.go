@@ -68,7 +68,7 @@ func (s *survey) pair(p *pair, spokePath, hubPath string) {
 	s.within = s.within[:len(s.within)-1]
 }
 
-// list notes by which keys the elements of a list are told apart.
+// list notes which keys identify the elements of a list.
 func (s *survey) list(m match, spoke, hub string) {
 	if m.route.way != waySlice {
 		return

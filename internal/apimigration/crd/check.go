@@ -62,7 +62,7 @@ func notAsked(format string, arguments ...any) Judgement {
 	return Judgement{Verdict: NotAsked, Reasons: []string{fmt.Sprintf(format, arguments...)}}
 }
 
-// Check judges every definition that is in old, in next or in both, by its name.
+// Check judges every CRD that is in old, in next or in both, by its name.
 func Check(ctx context.Context, old, next []*Definition) ([]Comparison, error) {
 	var all []Comparison
 	for _, before := range old {
@@ -92,7 +92,7 @@ func find(all []*Definition, name string) *Definition {
 	return all[i]
 }
 
-// compare judges one definition; before is nil where it is a new one.
+// compare judges one CRD; before is nil if it is new.
 func compare(ctx context.Context, before, after *Definition) (*Comparison, error) {
 	c := &Comparison{Name: after.Name, Create: judge(after.CreateProblems(ctx)), Warnings: after.dropped()}
 	isNew := notAsked("there is no old one")

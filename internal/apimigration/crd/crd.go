@@ -4,15 +4,15 @@
 // Package crd upgrades manifests of CustomResourceDefinitions, and judges what an API server and its clients would say
 // to a new one.
 //
-// It owns the edits of a manifest's text (Upgrade), the definition that takes another one's place (Succeed), the names
-// of its file and who refers to them (Change), and the four questions about an old and a new definition: would it be
+// It owns the edits of a manifest's text (Upgrade), the CRD that takes another one's place (Succeed), the names
+// of its file and what refers to them (Change), and the four questions about an old and a new CRD: would it be
 // created, would it take the old one's place, is it compatible, does conversion strategy None keep all data (Check). It
 // never writes a file, reads through a Folder alone, and never asks a cluster.
 //
 // It holds that
 //   - an upgrade touches the lines that it must and no others: comments and the order of keys stay;
 //   - what Upgrade returns without an error is accepted by the API server's own validation;
-//   - what Upgrade returns without an error keeps every field that the CRD kept before: no API server prunes more because of it;
+//   - what Upgrade returns without an error keeps every field that the CRD kept before: no API server prunes more;
 //   - upgrading what was upgraded changes nothing.
 package crd
 
@@ -167,8 +167,8 @@ func (d *Definition) FromCluster() bool {
 	return d.internal.ResourceVersion != "" || d.internal.UID != ""
 }
 
-// Definitions takes a file apart: the text of each CustomResourceDefinition in it. Other objects are left out. Those in
-// a list, and what is no YAML, are refused as Upgrade refuses them: definitions would be passed over without a word.
+// Definitions returns the text of each CustomResourceDefinition in a file. Other objects are left out. CRDs in a list,
+// and files that are not YAML, are refused as Upgrade refuses them: their CRDs would be skipped silently.
 func Definitions(from, file string) ([]string, error) {
 	var found []string
 	for _, part := range split(strings.ReplaceAll(file, "\r\n", "\n")) {

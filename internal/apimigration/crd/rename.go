@@ -20,7 +20,7 @@ type Rename struct {
 	Unique bool
 }
 
-// Naming is how the file of a definition is called.
+// Naming is a rule for the name of a CRD's file.
 type Naming string
 
 // The namings.

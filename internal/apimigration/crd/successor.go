@@ -17,20 +17,20 @@ type Names struct {
 	Group, Kind, List, Plural, Singular string
 }
 
-// Succession says which definition takes the place of which, where the group or the kind is another: a cluster converts
-// between the versions of one definition only, so that the new one begins without objects.
+// Succession says which CRD replaces which if the group or the kind changes: a cluster converts between the versions of
+// one CRD only, so the new one begins without objects.
 type Succession struct {
-	// Group and Kind are those of the definition that is there.
+	// Group and Kind are those of the old CRD.
 	Group, Kind string
 	// Version is the one of its versions whose schema the new definition has. Without such a version it is the one that
 	// is stored.
 	Version string
-	// To and ToVersion are what the new definition has instead. It has this version only.
+	// To and ToVersion are those of the new CRD. It has this version only.
 	To        Names
 	ToVersion string
 }
 
-// Succeed makes the new definition from the file that has the old one, with the same comments and in the same style.
+// Succeed makes the new CRD from the file that has the old one, with the same comments and in the same style.
 // Like Upgrade, it returns the outcome with a RefusedError too.
 func Succeed(ctx context.Context, from, file string, succession Succession) (*Upgraded, error) {
 	lead := ""

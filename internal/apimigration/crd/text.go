@@ -15,7 +15,7 @@ import (
 	apiyaml "sigs.k8s.io/yaml"
 )
 
-// A manifest is edited as text: lines are cut out, moved and indented anew, and the YAML parser only says where things
+// A manifest is edited as text: lines are cut out, moved and indented again, and the YAML parser only says where things
 // are. Writing the parser's tree back would lose blank lines and join folded ones, so that one changed field would show
 // as hundreds of lines.
 
@@ -29,7 +29,7 @@ type document struct {
 // separator is a line between documents.
 var separator = regexp.MustCompile(`^---(\s.*)?$`)
 
-// split takes a file apart into texts that joined again are the file. The texts between documents are the lines "---".
+// split splits a file into texts that joined again are the file. The texts between documents are the lines "---".
 func split(file string) []string {
 	var parts []string
 	var part strings.Builder
@@ -105,7 +105,7 @@ func (d *document) afterDash(item *yaml.Node) bool {
 	return strings.TrimSpace(d.lines[item.Line-1][:item.Column-1]) == "-"
 }
 
-// inBlocks writes the document anew without braces. It is for what was written in braces: comments stay, the layout
+// inBlocks writes the document again without braces. It is for what was written in braces: comments stay, the layout
 // cannot.
 func (d *document) inBlocks() (*document, error) {
 	var unfold func(n *yaml.Node)

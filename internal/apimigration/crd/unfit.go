@@ -37,7 +37,7 @@ func unreadable(from, part string, err error) error {
 	return err
 }
 
-// listed refuses a list with a definition among its items, which would be passed over otherwise.
+// listed refuses a list with a CRD among its items, which would be skipped otherwise.
 func listed(from, part string) error {
 	var list struct {
 		Kind  string `yaml:"kind"`

@@ -14,9 +14,9 @@ import (
 
 // Options say what Upgrade does beside.
 type Options struct {
-	// Only says which definitions are upgraded; others stay as they are, byte for byte. Default: all.
+	// Only selects the CRDs to upgrade; others stay as they are, byte for byte. Default: all.
 	Only func(group, kind string) bool
-	// AddVersion is a version that the definition gets beside those that it has, as a copy of CopyOf. Default: none.
+	// AddVersion is a version that the CRD gets besides those that it has, as a copy of CopyOf. Default: none.
 	AddVersion string
 	// CopyOf is a version of the definition. Default: the one that is stored.
 	CopyOf string
@@ -36,9 +36,9 @@ type Upgraded struct {
 	Text string
 	// Definitions are those in the file, as they are in Text.
 	Definitions []*Definition
-	// Alone: the file has one definition and nothing else, so that it can have its canonical name.
+	// Alone: the file has one CRD and nothing else, so it can have its canonical name.
 	Alone bool
-	// Notes are changes in what the definitions mean, for people.
+	// Notes are changes in what the CRDs mean, for people.
 	Notes []string
 }
 
@@ -93,7 +93,7 @@ func Upgrade(ctx context.Context, from, file string, options Options) (*Upgraded
 	return outcome, nil
 }
 
-// upgradePart upgrades one document. The definition is nil where it is something else.
+// upgradePart upgrades one document. The CRD is nil if the document is something else.
 func (outcome *Upgraded) upgradePart(from, part string, options Options) (*Definition, string, error) {
 	var typed struct {
 		APIVersion string `yaml:"apiVersion"`
@@ -135,7 +135,7 @@ func (outcome *Upgraded) upgradePart(from, part string, options Options) (*Defin
 	return definition, upgraded, nil
 }
 
-// edit upgrades one definition. Every step leaves a document that the next one reads anew.
+// edit upgrades one CRD. Every step leaves a document that the next one reads again.
 type edit struct {
 	*document
 	// beta: it was written in v1beta1, whose defaults are others.

@@ -51,7 +51,7 @@ type Stage struct {
 	What   string `json:"what"`
 	// Wait says what no command can find out, and must hold before the stage begins; empty for the first.
 	Wait string `json:"wait,omitempty"`
-	// Manifest is the definition that the stage ships; empty where it stays that of the stage before.
+	// Manifest is the CRD that the stage ships; empty if it stays that of the stage before.
 	Manifest string `json:"manifest,omitempty"`
 	// Commands carry the stage out, in the folder of the manifests.
 	Commands []string `json:"commands"`
@@ -107,7 +107,7 @@ func (q *Question) check(d *crd.Definition) error {
 	return nil
 }
 
-// meant is the command for versions that the definition has, or may get.
+// meant is the command for versions that the CRD has, or may get.
 func (q *Question) meant(d *crd.Definition) string {
 	from, to, versions := q.From, q.To, d.Versions()
 	if stored := d.Storage(); !slices.Contains(versions, from) && stored != "" {
@@ -130,11 +130,11 @@ type planner struct {
 	Question
 	definition *crd.Definition
 	plan       *Plan
-	// add, store, unserve and remove are the definitions as the stages ship them.
+	// add, store, unserve and remove are the CRDs as the stages ship them.
 	add, store, unserve, remove *shipped
 }
 
-// shipped is a definition of a stage.
+// shipped is the CRD of a stage.
 type shipped struct {
 	text       string
 	definition *crd.Definition
