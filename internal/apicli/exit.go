@@ -57,7 +57,7 @@ func finish(streams Streams, command *cobra.Command, err error) int {
 		try = known.Try
 	}
 	if errors.Is(err, move.ErrBlocked) {
-		code, try = exitNo, "api-migrator plan --assign DECLARATION=new|shared|stay"
+		code, try = exitNo, "api-migrator plan --help"
 	}
 	fmt.Fprintf(streams.Err, "error: %s\n", strings.Join(strings.Fields(err.Error()), " "))
 	fmt.Fprintf(streams.Err, "Try: %s\n", try)

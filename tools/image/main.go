@@ -44,11 +44,11 @@ func run(args []string) error {
 	}
 	switch {
 	case *name == "":
-		return fmt.Errorf("--name is missing\nTry: --name kube-migrator:v1.0.0")
+		return fmt.Errorf("--name is missing, such as --name kube-migrator:v1.0.0")
 	case *output == "" && !*pushes:
-		return fmt.Errorf("--output is missing\nTry: --output image.tar")
+		return fmt.Errorf("--output is missing, such as --output image.tar")
 	case flags.NArg() == 0:
-		return fmt.Errorf("no binary\nTry: linux/amd64=bin/kube-migrator")
+		return fmt.Errorf("the binary is missing, such as linux/amd64=bin/kube-migrator")
 	}
 	reference, err := parseReference(*name)
 	if err != nil {
@@ -107,7 +107,7 @@ func parseBinaries(args []string) ([]binary, error) {
 		platform, path, ok := strings.Cut(arg, "=")
 		system, architecture, whole := strings.Cut(platform, "/")
 		if !ok || !whole || path == "" {
-			return nil, fmt.Errorf("%q is not a platform and its binary\nTry: linux/amd64=bin/kube-migrator", arg)
+			return nil, fmt.Errorf("%q is not a platform and its binary, such as linux/amd64=bin/kube-migrator", arg)
 		}
 		binaries = append(binaries, binary{platform: v1.Platform{OS: system, Architecture: architecture},
 			path: filepath.Clean(path)})

@@ -22,7 +22,7 @@ type reference struct {
 func parseReference(s string) (reference, error) {
 	tag, err := name.NewTag(s, name.WithDefaultTag(""))
 	if err != nil || tag.TagStr() == "" {
-		return reference{}, fmt.Errorf("%q is not a name with a tag\nTry: kube-migrator:v1.0.0", s)
+		return reference{}, fmt.Errorf("%q is not a name with a tag, such as kube-migrator:v1.0.0", s)
 	}
 	registry := tag.RegistryStr()
 	if registry == name.DefaultRegistry {

@@ -38,11 +38,11 @@ func run(args []string) error {
 	}
 	switch {
 	case *binary == "":
-		return fmt.Errorf("--binary is missing\nTry: --binary bin/kube-migrator")
+		return fmt.Errorf("--binary is missing, such as --binary bin/kube-migrator")
 	case *version == "":
-		return fmt.Errorf("--version is missing\nTry: --version v1.0.0")
+		return fmt.Errorf("--version is missing, such as --version v1.0.0")
 	case *output == "":
-		return fmt.Errorf("--output is missing\nTry: --output kube-migrator.spdx.json")
+		return fmt.Errorf("--output is missing, such as --output kube-migrator.spdx.json")
 	}
 	content, err := os.ReadFile(*binary)
 	if err != nil {

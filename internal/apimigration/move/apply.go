@@ -56,7 +56,7 @@ func Again(ctx context.Context, dir string, plan *Plan) (*Outcome, error) {
 		return nil, err
 	}
 	if !bytes.Equal(want, got) {
-		return nil, hint.Errorf("api-migrator plan --assign DECLARATION=new|shared|stay",
+		return nil, hint.Errorf("api-migrator plan --help",
 			"the plan is not what its request gives: a plan is changed by making it again with other options")
 	}
 	return outcome, nil
