@@ -20,8 +20,8 @@ func newDiffCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "diff PLAN",
 		Short: "Show a plan as a patch; nothing is written",
-		Long: "Show what apply would do as a patch that git apply takes. Nothing is written into the project. PLAN " +
-			"may be - for the standard input.",
+		Long: "Show what apply would do, as a patch that git apply accepts. diff writes nothing into the project. PLAN " +
+			"may be - for standard input.",
 		Args: onePlan,
 		RunE: func(command *cobra.Command, args []string) error {
 			plan, err := readPlan(command, args[0], streams)
@@ -49,15 +49,16 @@ func newApplyCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "apply PLAN",
 		Short: "Carry a plan out",
-		Long: `Carry a plan out: all of it, or after an error nothing, unless --commit-per-step is set. A tree whose Go code or manifests have changed since the plan was made is
-refused, and so is one with uncommitted changes unless --allow-dirty is set. Applying a plan again changes nothing.
-PLAN may be - for the standard input. Where objects have to be copied to another definition, the steps are shown.
+		Long: `Carry a plan out: all of it, or, after an error, nothing, unless --commit-per-step is set. apply refuses a tree whose Go code
+or manifests have changed since the plan was made, and a tree with uncommitted changes unless --allow-dirty is set. Applying
+a plan again changes nothing. PLAN may be - for standard input. If objects have to be copied to another
+CustomResourceDefinition, apply shows the steps.
 
-With --commit-per-step each step becomes a git commit whose code compiles: what is shared, the new version, the old
-version, importers, manifests, the rest. The author is git's. After an error the commits that were made stay.
+With --commit-per-step each step becomes a git commit whose code compiles: shared code, the new version, the old version,
+importers, manifests, the rest. git determines the author. After an error the commits that were made stay.
 
-If apply is killed, apply the same plan again: it finishes what was begun, unless somebody has changed one of the files
-meanwhile. Until then the folder .api-migrator holds what is still to do.`,
+If apply is killed, apply the same plan again: it finishes the work, unless one of the files has changed meanwhile. Until
+then the folder .api-migrator holds the remaining work.`,
 		Args: onePlan,
 		RunE: func(command *cobra.Command, args []string) error {
 			plan, err := readPlan(command, args[0], streams)
@@ -65,8 +66,7 @@ meanwhile. Until then the folder .api-migrator holds what is still to do.`,
 				return err
 			}
 			if commits && allowDirty {
-				return usageError(command, errors.New("--commit-per-step needs a clean tree: --allow-dirty does not "+
-					"go with it"))
+				return usageError(command, errors.New("--commit-per-step and --allow-dirty exclude each other"))
 			}
 			var done bool
 			if commits {

@@ -21,13 +21,8 @@ func newConvertCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "convert",
 		Short: "Write the conversion between the versions of a kind",
-		Args: func(command *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError(command, fmt.Errorf("%q is no command of %s", args[0], command.CommandPath()))
-			}
-			return nil
-		},
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+		Args:  noSuchCommand,
+		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(newScaffoldCommand(streams))
 	return command
@@ -38,16 +33,17 @@ func newScaffoldCommand(streams Streams) *cobra.Command {
 	dir, output, diff := ".", "text", false
 	command := &cobra.Command{
 		Use:   "scaffold --kind KIND",
-		Short: "Write what is rote of the conversion, list the rest, and a test that fails until that is written",
-		Long: `Write the conversion between the versions of a kind, for controller-runtime's webhook: Hub for one version, ConvertTo and
-ConvertFrom for each other one. Fields that have the same type, or the same structure, in both versions are converted. The others
-are listed, and marked with a TODO in the code.
+		Short: "Write the mechanical part of the conversion, list the rest, and add a test that fails until that is written",
+		Long: `Write the conversion between the versions of a kind, for the conversion webhook of controller-runtime: Hub for one version,
+ConvertTo and ConvertFrom for each other version. scaffold converts the fields that have the same type, or the same
+structure, in both versions. It lists the others, and marks them with a TODO in the code.
 
-Beside each conversion goes a test that sends random objects there and back. It fails until every field that differs is converted,
-or listed in the test as one that only one version has. With --preserve such fields come back from an annotation.
+For each conversion it also writes a test that sends random objects there and back. The test fails until every field that
+differs is converted, or is listed in the test as a field that only one version has. With --preserve an annotation keeps
+such fields.
 
-No file is changed: what exists already stays as it is, and a second run writes nothing. The code is type-checked before it is
-written; --diff shows it also where it does not compile. Exit codes: 0 done, also with fields that differ; 1 error.`,
+scaffold changes no existing file, and a second run writes nothing. It type-checks the code before it writes it; --diff
+shows the code even if it does not compile. Exit codes: 0 done, even if fields differ; 1 error.`,
 		Example: `  api-migrator convert scaffold --kind Widget --diff
   api-migrator convert scaffold --kind Widget --hub widgets.example.com/v2
   go test ./api/...`,
@@ -55,11 +51,12 @@ written; --diff shows it also where it does not compile. Exit codes: 0 done, als
 		RunE: func(command *cobra.Command, _ []string) error {
 			switch {
 			case request.Kind == "":
-				return usageError(command, errors.New("--kind is missing"))
-			case !slices.Contains([]string{"text", "json"}, output):
-				return usageError(command, fmt.Errorf("unknown output %q: text and json are known", output))
+				return missing(command, "--kind")
 			case diff && output == "json":
-				return usageError(command, errors.New("--diff shows a patch, and has no JSON"))
+				return usageError(command, errors.New("--diff and --output=json exclude each other"))
+			}
+			if err := choice(command, "output", output, "text", "json"); err != nil {
+				return err
 			}
 			plan, err := convert.Make(command.Context(), dir, request)
 			if diff && plan != nil { // also of code that does not compile
@@ -79,7 +76,7 @@ written; --diff shows it also where it does not compile. Exit codes: 0 done, als
 	set.StringVarP(&dir, "dir", "C", dir, "a folder of the project")
 	set.StringVar(&request.Kind, "kind", "", "the kind")
 	set.StringVar(&request.Hub, "hub", "", "the GROUP/VERSION that the others are converted to and from (default: "+
-		"the version that is stored)")
+		"the storage version)")
 	set.BoolVar(&request.Preserve, "preserve", true, "keep in an annotation what the other version cannot express")
 	set.BoolVar(&diff, "diff", false, "show a patch, and write nothing")
 	set.StringVarP(&output, "output", "o", output, "text or json")
@@ -119,11 +116,11 @@ func showConversion(streams Streams, output string, plan *convert.Plan) error {
 		return fmt.Errorf("show conversion: %w", err)
 	}
 	if len(plan.Files) == 0 {
-		fmt.Fprintln(streams.Err, "nothing to do: every version has its conversion")
+		fmt.Fprintln(streams.Err, "Nothing to do: every version has its conversion.")
 	}
 	if !slices.ContainsFunc(plan.Spokes, func(s convert.Spoke) bool { return !s.Same }) {
-		fmt.Fprintln(streams.Err, "note: the versions have the same fields: conversion strategy None does without "+
-			"any code, if `api-migrator crd check` finds it lossless")
+		fmt.Fprintln(streams.Err, "note: the versions have the same fields: conversion strategy None needs no "+
+			"code, if `api-migrator crd check` finds it lossless")
 	}
 	for _, command := range plan.Tests {
 		fmt.Fprintf(streams.Err, "Next: %s\n", command)

@@ -88,12 +88,12 @@ func TestMistakesWithConversionsGetTwoLines(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown command": {[]string{"convert", "all"}, `"all" is no command of api-migrator convert`},
+		"unknown command": {[]string{"convert", "all"}, `"all" is not a command of api-migrator convert`},
 		"no kind":         {[]string{"convert", "scaffold"}, "--kind is missing"},
 		"unknown output": {[]string{"convert", "scaffold", "--kind", "Widget", "-o", "xml"},
-			"text and json are known"},
+			`unknown value "xml" for --output: use text or json`},
 		"a patch as JSON": {[]string{"convert", "scaffold", "--kind", "Widget", "-o", "json",
-			"--diff"}, "has no JSON"},
+			"--diff"}, "--diff and --output=json exclude each other"},
 		"unknown kind": {[]string{"convert", "scaffold", "-C", fixture, "--kind",
 			"Nothing"}, "has a kind Nothing"},
 		"not a module":      {[]string{"convert", "scaffold", "-C", os.TempDir(), "--kind", "Nothing"}, "no go.mod in"},

@@ -20,28 +20,28 @@ func newCRDCheckCommand(streams Streams) *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use:   "check OLD NEW",
-		Short: "Say what an API server, clients and stored objects make of a new definition",
+		Short: "Tell whether an API server, clients and stored objects accept a new CustomResourceDefinition",
 		Long: `Compare the CustomResourceDefinitions of two files, by their names, and answer four questions about each new one:
 
-  create      would an API server take it where there is none?
-  update      would an API server that holds the old one take it? Where the old one has no status.storedVersions, objects may be
-              stored in each of its versions
-  compatible  do the objects and clients of the old one work with it, and do objects keep every field that the old one kept?
+  create      would an API server accept it if it does not have it yet?
+  update      would an API server that has the old one accept it? If the old one has no status.storedVersions, check
+              assumes that objects are stored in each of its versions
+  compatible  do the objects and clients of the old one work with it, and do objects keep every field that they have now?
   lossless    does conversion strategy None between its versions keep all data?
 
-Nothing is asked of a cluster. Exit codes: 0 nothing speaks against it, 1 error, 2 the answer to a question is no.`,
+check asks no cluster. Exit codes: 0 all answers are yes, 1 error, 2 the answer to a question is no.`,
 		Example: `  kubectl get crd widgets.example.com -o yaml >old.yaml
   api-migrator crd check old.yaml config/crd/bases/example.com_widgets.yaml`,
 		Args: func(command *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usageError(command, fmt.Errorf("it takes two files, the old one and the new one, got %d",
+				return usageError(command, fmt.Errorf("two files are needed, the old one and the new one, got %d",
 					len(args)))
 			}
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			if !slices.Contains([]string{"text", "json"}, output) {
-				return usageError(command, fmt.Errorf("unknown output %q: text and json are known", output))
+			if err := choice(command, "output", output, "text", "json"); err != nil {
+				return err
 			}
 			old, err := definitions(args[0])
 			if err != nil {
@@ -68,7 +68,7 @@ Nothing is asked of a cluster. Exit codes: 0 nothing speaks against it, 1 error,
 	return command
 }
 
-// definitions reads the definitions of a file.
+// definitions reads the CRDs of a file.
 func definitions(file string) ([]*crd.Definition, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -103,7 +103,7 @@ func (c *change) show(out io.Writer) error {
 	return nil
 }
 
-// write puts everything into files beside the old ones first, so that a full disk changes nothing, and then into their
+// write puts everything into files next to the old ones first, so that a full disk changes nothing, and then into their
 // places.
 func (c *change) write(out io.Writer) error {
 	staged := make([]string, len(c.Files))
@@ -141,7 +141,7 @@ func (c *change) write(out io.Writer) error {
 	return nil
 }
 
-// stage writes text into a new file beside another, with its permissions.
+// stage writes text into a new file next to another, with its permissions.
 func stage(beside, text string) (name string, err error) {
 	info, err := os.Stat(beside)
 	if err != nil {

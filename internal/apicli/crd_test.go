@@ -20,7 +20,7 @@ import (
 
 const manifests = "../apimigration/crd/testdata"
 
-// folder is one with a definition, and what refers to its file.
+// folder is one with a CRD, and what refers to its file.
 func folder(t *testing.T) string {
 	t.Helper()
 	guide, err := os.ReadFile(filepath.Join(manifests, "upgrade", "guide.yaml"))
@@ -114,7 +114,7 @@ func TestUpgradeRenamesTheFileAndWhatRefersToIt(t *testing.T) {
 	}
 
 	stdout, stderr, code = call(t, "crd", "upgrade", "--dir", dir, filepath.Join(dir, newName))
-	if code != 0 || stdout != "" || stderr != "nothing to do: everything is as it should be\n" {
+	if code != 0 || stdout != "" || stderr != "Nothing to do: every file is up to date.\n" {
 		t.Errorf("the second run: exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	if diff := cmp.Diff(after, filesOf(t, dir)); diff != "" {
@@ -197,7 +197,7 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 		args []string
 		err  string
 	}{
-		"no file":        {args: []string{"upgrade"}, err: "it takes one file or more"},
+		"no file":        {args: []string{"upgrade"}, err: "FILE is missing"},
 		"a missing file": {args: []string{"upgrade", in("none.yaml")}, err: "read manifest: "},
 		"no definition": {args: []string{"upgrade", in("deploy/kustomization.yaml")},
 			err: "has no CustomResourceDefinition"},
@@ -208,18 +208,18 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 		"two for one resource": {args: []string{"upgrade", in("deploy/crds/again.yaml"), in(oldName)},
 			err: "describe one resource"},
 		"a name that is taken": {args: []string{"upgrade", in("taken.yaml")}, err: "which exists"},
-		"an unknown naming":    {args: []string{"upgrade", "--name", "mine", in(oldName)}, err: "unknown --name"},
+		"an unknown naming":    {args: []string{"upgrade", "--name", "mine", in(oldName)}, err: `unknown value "mine" for --name: use canonical, sdk, auto or keep`},
 		"an unknown storage": {args: []string{"upgrade", "--to-version", "v2", "--storage", "v2", in(oldName)},
-			err: "unknown --storage"},
+			err: `unknown value "v2" for --storage: use new or old`},
 		"storage without more": {args: []string{"upgrade", "--storage", "old", in(oldName)},
-			err: "--storage is about --to-version"},
+			err: "--storage needs --to-version"},
 		"an unknown flag":    {args: []string{"upgrade", "--dif"}, err: "unknown flag"},
-		"an unknown command": {args: []string{"upgrad"}, err: "is no command of"},
+		"an unknown command": {args: []string{"upgrad"}, err: "is not a command of"},
 		"one file to check":  {args: []string{"check", in(oldName)}, err: "two files"},
 		"no definition in NEW": {args: []string{"check", in(oldName), in("deploy/kustomization.yaml")},
 			err: "has no CustomResourceDefinition"},
 		"an unknown output": {args: []string{"check", "-o", "xml", in(oldName), in(oldName)},
-			err: "unknown output"},
+			err: `unknown value "xml" for --output: use text or json`},
 		"a missing OLD":         {args: []string{"check", in("none.yaml"), in(oldName)}, err: "read definitions: "},
 		"a template to compare": {args: []string{"check", in("template.yaml"), in(oldName)}, err: "read definitions: "},
 	} {

@@ -29,12 +29,12 @@ func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 // hinted adds the command to try to an error.
 func hinted(err error, try string) error { return &hint.Error{Err: err, Try: try} }
 
-// usageError is for flags and arguments that cannot be taken.
+// usageError is for flags and arguments that the command does not accept.
 func usageError(command *cobra.Command, err error) error {
 	return hinted(err, command.CommandPath()+" --help")
 }
 
-// atMost takes up to n arguments.
+// atMost accepts up to n arguments.
 func atMost(n int) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if err := cobra.MaximumNArgs(n)(command, args); err != nil {

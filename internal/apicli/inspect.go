@@ -45,16 +45,16 @@ func newInspectCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "inspect [DIR]",
 		Short: "Show a project's API versions, kinds, importers and CustomResourceDefinitions",
-		Long: `Show a project's API versions, their kinds, who imports them, and the manifests of CustomResourceDefinitions, which
-are found by their content in any YAML or JSON file. Nothing is written.`,
+		Long: `Show the API versions of a project, their kinds, the files that import them, and the manifests of
+CustomResourceDefinitions, which inspect finds by their content in any YAML or JSON file. inspect writes nothing.`,
 		Args: atMost(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {
 				dir = args[0]
 			}
-			if output != "text" && output != "json" {
-				return usageError(command, fmt.Errorf("--output is text or json, not %q", output))
+			if err := choice(command, "output", output, "text", "json"); err != nil {
+				return err
 			}
 			p, err := project.Load(command.Context(), dir)
 			if err != nil {
@@ -127,7 +127,7 @@ func (i *inspection) show(out io.Writer) error {
 		}
 	}
 	for _, file := range i.Ignored {
-		fmt.Fprintf(out, "\nnot looked at, because of its build constraints: %s\n", file)
+		fmt.Fprintf(out, "\nskipped, because of its build constraints: %s\n", file)
 	}
 	return nil
 }

@@ -4,11 +4,9 @@
 package apicli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,26 +24,24 @@ func newPlanCommand(streams Streams) *cobra.Command {
 	var dir, out string
 	var assign map[string]string
 	command := &cobra.Command{
-		Use: "plan --kind KIND --from GROUP/VERSION --to GROUP/VERSION [--to-kind NEWKIND]",
-		Short: "Plan to move kinds to a new version or group, or to give one another name: where every declaration " +
-			"goes, and why",
-		Long: `Plan to move kinds to a new version, to another group, or to give one another name. The plan is YAML for a person to review, and what diff and apply
-take. It names for every declaration of the old version's package where it goes and why, every file that changes,
-and what stands in the way. The code is changed in a copy and type-checked there; nothing is written into the project.
+		Use:   "plan --kind KIND --from GROUP/VERSION --to GROUP/VERSION [--to-kind NEWKIND]",
+		Short: "Plan to move kinds to a new version or group, or to rename one: where every declaration goes, and why",
+		Long: `Plan to move kinds to a new version or to another group, or to rename one. The plan is YAML: a person reviews it, and diff
+and apply read it. It names, for every declaration of the old version's package, where it goes and why; every file that
+changes; and every blocker. plan changes the code in a copy and type-checks it there; it writes nothing into the project.
 
-Code that only the moving kinds use goes to the new version's package. What other kinds use too goes to the package
-"shared" beside it; what is unexported goes to "internal/shared" and is exported there. In the old version the kinds stay,
-marked as deprecated, and what is shared keeps its old names as aliases. Everything that imports the old version uses
-the new names. --shared and --old say otherwise. Every manifest of a moving kind's CustomResourceDefinition lists the new
-version, with the schema of the old one, in apiextensions.k8s.io/v1. What refers to a manifest that gets another name is
-changed too.
+Code that only the moving kinds use goes to the new version's package. Code that other kinds use too goes to the package
+"shared" next to it; unexported code goes to "internal/shared" and is exported there. The kinds stay in the old version,
+marked as deprecated, and shared code keeps its old names as aliases. All importers of the old version use the new names.
+--shared and --old change that. Every manifest of a moving kind's CustomResourceDefinition lists the new version, with the
+schema of the old one, in apiextensions.k8s.io/v1. References to a manifest that is renamed are changed too.
 
-No conversion leads from one CustomResourceDefinition to another. With another group in --to, or another name in --to-kind,
-the plan has a new definition, the old one stays as it is, and the steps in which the objects are copied are part of the plan.
-With --to-kind alone the new kind stands in the package of the old one: what is named after the kind is copied under the new
-name, and the rest serves both.
+Kubernetes cannot convert objects from one CustomResourceDefinition to another. If --to has another group, or --to-kind
+another name, the plan has a new CustomResourceDefinition, the old one stays as it is, and the plan contains the steps in
+which the objects are copied. With --to-kind alone the new kind is in the package of the old one: code that is named after
+the kind is copied under the new name, and both kinds use the rest.
 
-The plan exits with 2 if it has blockers.`,
+plan exits with 2 if the plan has blockers.`,
 		Example: `  api-migrator plan --kind CatalogSourceConfig --from operators.example.com/v1 --to operators.example.com/v2 --out plan.yaml
   api-migrator plan --kind CatalogSourceConfig --from operators.example.com/v1 --to catalogs.example.com/v1 --out plan.yaml
   api-migrator plan --kind CatalogSourceConfig --from operators.example.com/v1 --to-kind CatalogSourceConfigurer --out plan.yaml`,
@@ -117,11 +113,11 @@ The plan exits with 2 if it has blockers.`,
 func complete(command *cobra.Command, asked *request.Request, assign map[string]string) error {
 	switch {
 	case len(asked.Kinds) == 0:
-		return usageError(command, errors.New("--kind is missing"))
+		return missing(command, "--kind")
 	case asked.From == "":
-		return usageError(command, errors.New("--from is missing"))
+		return missing(command, "--from")
 	case asked.To == "" && asked.ToKind == "":
-		return usageError(command, errors.New("--to is missing"))
+		return missing(command, "--to")
 	case asked.To == "":
 		asked.To = asked.From
 	}
@@ -129,15 +125,14 @@ func complete(command *cobra.Command, asked *request.Request, assign map[string]
 		return err
 	}
 	if !slices.Contains(crd.Namings(), crd.Naming(asked.CRDName)) {
-		return usageError(command, fmt.Errorf("--crd-name is auto, keep, canonical or sdk, not %q", asked.CRDName))
+		return choice(command, "crd-name", asked.CRDName, "auto", "keep", "canonical", "sdk")
 	}
 	slices.Sort(asked.Kinds)
 	asked.Kinds = slices.Compact(asked.Kinds)
 	for name, to := range assign {
 		destination := split.Destination(to)
 		if !slices.Contains([]split.Destination{split.New, split.Shared, split.Stay}, destination) {
-			return usageError(command, fmt.Errorf("--assign %s=%s: a declaration goes to new, shared or stay", name,
-				to))
+			return choice(command, "assign "+name, to, "new", "shared", "stay")
 		}
 		if asked.Assign == nil {
 			asked.Assign = map[string]split.Destination{}
@@ -158,9 +153,8 @@ func checkChoices(command *cobra.Command, asked request.Request) error {
 		{"old", asked.Old, []string{request.OldKeep, request.OldWrap, request.OldAlias, request.OldRemove}},
 		{"unexported", asked.Unexported, []string{request.UnexportedInternal, request.UnexportedExport}},
 	} {
-		if last := len(one.values) - 1; !slices.Contains(one.values, one.value) {
-			return usageError(command, fmt.Errorf("--%s is %s or %s, not %q", one.flag,
-				strings.Join(one.values[:last], ", "), one.values[last], one.value))
+		if err := choice(command, one.flag, one.value, one.values...); err != nil {
+			return err
 		}
 	}
 	return nil

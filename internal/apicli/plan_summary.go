@@ -12,7 +12,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
 )
 
-// summary tells in a few lines what a plan would do: what a person wants to know who has sent the plan to a file.
+// summary is what a plan would do, in a few lines for a user who wrote the plan to a file.
 func summary(plan *move.Plan, file, dir string) string {
 	var out strings.Builder
 	to := plan.Request.To
@@ -43,10 +43,10 @@ func summary(plan *move.Plan, file, dir string) string {
 	}
 	fmt.Fprintf(&out, "Next: api-migrator diff %s, then api-migrator apply %s\n", rest, rest)
 	if plan.Copy != nil {
-		out.WriteString("No conversion leads from the old definition to the new one: the plan says under copy how " +
-			"objects follow.\n")
+		out.WriteString("Objects cannot be converted from the old CustomResourceDefinition to the new one: the plan says under copy " +
+			"how to copy them.\n")
 	} else {
-		fmt.Fprintf(&out, "How clusters follow, so that each step can be taken back: api-migrator stages %s\n", rest)
+		fmt.Fprintf(&out, "To plan how clusters follow: api-migrator stages %s\n", rest)
 	}
 	return out.String()
 }

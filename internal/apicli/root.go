@@ -56,16 +56,16 @@ func newRoot(streams Streams) *cobra.Command {
 		Short: "Move the APIs of a Go operator to new versions",
 		Long: `api-migrator moves kinds of a Go operator to a new API version.
 
-  inspect  what there is: versions, kinds, importers, CustomResourceDefinitions
-  plan     where every declaration goes and why, and which files change
-  diff     the plan as a patch; nothing is written
+  inspect  show versions, kinds, importers and CustomResourceDefinitions
+  plan     decide where every declaration goes, and which files change
+  diff     show the plan as a patch, and write nothing
   apply    carry the plan out
   verify   check that versions and manifests agree
-  stages   the definition of each release in which clusters follow, and what must hold before the next
+  stages   plan in which releases clusters follow, and what must hold before each next one
   crd      upgrade and check manifests of CustomResourceDefinitions
   convert  write the conversion between the versions of a kind
 
-Exit codes: 0 done, 1 error, 2 blockers, or the answer is no.`,
+Exit codes: 0 done, 1 error, 2 the plan has blockers, or the answer is no.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},

@@ -25,7 +25,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/stages"
 )
 
-// stagesFlags are what the user says.
+// stagesFlags are the flags of stages.
 type stagesFlags struct {
 	dir, from, to, out, output string
 	singleRelease              bool
@@ -35,21 +35,23 @@ func newStagesCommand(streams Streams) *cobra.Command {
 	flags := stagesFlags{}
 	command := &cobra.Command{
 		Use:   "stages PLAN | stages --from VERSION --to VERSION FILE…",
-		Short: "Plan how clusters follow: the definition of each release, and what must hold before the next",
-		Long: `Plan how clusters follow a CustomResourceDefinition from one version to another, in stages that can be taken back:
+		Short: "Plan how clusters follow: the CustomResourceDefinition of each release, and what must hold before the next",
+		Long: `Plan how clusters follow a CustomResourceDefinition from one version to another, in stages that can be reverted:
 
   A add      the new version is served; objects are stored as before
   B store    objects are stored in the new version
   C rewrite  every object is stored in it, with proof
   D clean    no managedFields entry names the old version
-  E unserve  the old version is not served any more
-  F remove   it is gone
+  E unserve  the old version is no longer served
+  F remove   the old version is removed
 
-For each stage there are the commands that carry it out, the manifest where it ships one, how it is taken back, and a gate: a command that
-writes nothing, and exits with 0 once the next stage may begin. What no command can find out is said in words. A and B belong into different
-releases: nobody can go back to a definition without a version in which objects are stored. --single-release puts them together.
+For each stage, stages shows the commands that carry it out, the manifest if it needs one, how to revert it, and a gate: a
+command that writes nothing, and exits with 0 once the next stage may begin. Conditions that no command can check are given
+in words. A and B belong into different releases: a cluster cannot go back to a CustomResourceDefinition that lacks a
+version in which objects are stored. --single-release combines them.
 
-The definitions are those of the kinds of a plan, applied or not, or those of the files that have the version --from.`,
+The CustomResourceDefinitions are those of the kinds of a plan, applied or not, or those of the files that have the version
+--from.`,
 		Example: `  api-migrator stages plan.yaml --out stages
   api-migrator stages --from v1 --to v2 config/crd/bases/cache.example.com_memcacheds.yaml`,
 		Args: func(command *cobra.Command, args []string) error { return flags.check(command, args) },
@@ -75,12 +77,12 @@ The definitions are those of the kinds of a plan, applied or not, or those of th
 	}
 	set := command.Flags()
 	set.StringVarP(&flags.dir, "dir", "C", ".", "a folder of the plan's project")
-	set.StringVar(&flags.from, "from", "", "the version that is to go")
-	set.StringVar(&flags.to, "to", "", "the version that is to come; it is added where a definition does not have it")
+	set.StringVar(&flags.from, "from", "", "the old version")
+	set.StringVar(&flags.to, "to", "", "the new version; it is added if a CustomResourceDefinition does not have it")
 	set.StringVar(&flags.out, "out", "", "write manifests, gates and the plan into this folder, in one folder for "+
-		"each definition")
+		"each CustomResourceDefinition")
 	set.BoolVar(&flags.singleRelease, "single-release", false,
-		"add and store the new version in one stage, which cannot be taken back")
+		"add and store the new version in one stage, which cannot be reverted")
 	set.StringVarP(&flags.output, "output", "o", "text", "without --out: text or json")
 	return command
 }
@@ -88,19 +90,17 @@ The definitions are those of the kinds of a plan, applied or not, or those of th
 func (f *stagesFlags) check(command *cobra.Command, args []string) error {
 	byFile := f.from != "" || f.to != ""
 	switch {
-	case f.output != "text" && f.output != "json":
-		return usageError(command, fmt.Errorf("unknown output %q: text and json are known", f.output))
 	case byFile && (f.from == "" || f.to == ""):
-		return usageError(command, errors.New("--from and --to belong together"))
+		return usageError(command, errors.New("--from and --to need each other"))
 	case byFile && len(args) == 0:
-		return usageError(command, errors.New("name the files of definitions"))
+		return missing(command, "FILE")
 	case !byFile && len(args) != 1:
-		return usageError(command, errors.New("name one plan, or say --from, --to and files"))
+		return usageError(command, errors.New("one PLAN, or --from, --to and FILE, is missing"))
 	}
-	return nil
+	return choice(command, "output", f.output, "text", "json")
 }
 
-// questions are one for each definition.
+// questions are one for each CRD.
 func (f *stagesFlags) questions(command *cobra.Command, args []string, streams Streams) ([]stages.Question, error) {
 	if f.from == "" {
 		return f.questionsOfPlan(command, args[0], streams)
@@ -108,7 +108,7 @@ func (f *stagesFlags) questions(command *cobra.Command, args []string, streams S
 	return f.questionsOfFiles(args, streams)
 }
 
-// questionsOfFiles leaves definitions out that do not have the version, unless none has it.
+// questionsOfFiles leaves CRDs out that do not have the version, unless none has it.
 func (f *stagesFlags) questionsOfFiles(args []string, streams Streams) ([]stages.Question, error) {
 	var left []string
 	var all, with []stages.Question
@@ -151,7 +151,7 @@ func (f *stagesFlags) questionsOfFiles(args []string, streams Streams) ([]stages
 	return with, nil
 }
 
-// questionsOfPlan finds the definitions of the kinds that a plan moves, in the project.
+// questionsOfPlan finds the CRDs of the kinds that a plan moves, in the project.
 func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, streams Streams) ([]stages.Question, error) {
 	plan, err := readPlan(command, file, streams)
 	if err != nil {
@@ -161,7 +161,7 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 	_, to, _ := strings.Cut(plan.Request.To, "/")
 	if plan.Request.Succeeds() {
 		return nil, hint.Errorf("sed -n '/^copy:/,$p' "+file,
-			"the plan ends in another definition, to which no stages of this one lead: its objects are copied, in "+
+			"the plan leads to another CustomResourceDefinition, so it has no stages: the objects are copied, in "+
 				"the steps that the plan names")
 	}
 	root, err := project.Root(f.dir)
@@ -213,10 +213,10 @@ func definitionOf(text string, manifest project.Manifest) (string, error) {
 			return definition, nil
 		}
 	}
-	return "", fmt.Errorf("read %s: it has no definition of %s any more", manifest.File, manifest.Kind)
+	return "", fmt.Errorf("read %s: it no longer has a CustomResourceDefinition of %s", manifest.File, manifest.Kind)
 }
 
-// make makes one plan for each definition. Two files with one definition would be written into one folder: only the
+// make makes one plan for each CRD. Two files with one definition would be written into one folder: only the
 // user knows which counts.
 func (f *stagesFlags) make(ctx context.Context, questions []stages.Question, args []string) ([]*stages.Plan, error) {
 	var plans []*stages.Plan
@@ -239,7 +239,7 @@ func (f *stagesFlags) make(ctx context.Context, questions []stages.Question, arg
 	return plans, nil
 }
 
-// explained adds the command that helps with a definition from a file.
+// explained adds the command that helps with a CRD from a file.
 func explained(err error, file string) error {
 	if refused := (*crd.RefusedError)(nil); errors.As(err, &refused) {
 		return hinted(err, "api-migrator crd upgrade --diff "+file)

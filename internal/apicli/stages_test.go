@@ -134,20 +134,20 @@ func TestStagesOfAPlanAreThoseOfItsKinds(t *testing.T) {
 		want string
 	}{
 		"another group": {[]string{"-C", guide, write(head + "other.example.com/v2\n")},
-			"its objects are copied"},
+			"the objects are copied"},
 		"another name": {[]string{"-C", guide, write(head + "operators.example.com/v2\n  toKind: Other\n")},
-			"its objects are copied"},
+			"the objects are copied"},
 		"a kind without manifest": {[]string{"-C", guide,
 			write(strings.Replace(head, "CatalogSourceConfig", "Other", 1) + "operators.example.com/v2\n")},
 			"no manifest of a CustomResourceDefinition for Other"},
-		"nothing":         {nil, "name one plan"},
-		"a version alone": {[]string{"--from", "v1", guideManifest}, "belong together"},
-		"no files":        {[]string{"--from", "v1", "--to", "v2"}, "name the files"},
+		"nothing":         {nil, "one PLAN, or --from, --to and FILE, is missing"},
+		"a version alone": {[]string{"--from", "v1", guideManifest}, "--from and --to need each other"},
+		"no files":        {[]string{"--from", "v1", "--to", "v2"}, "FILE is missing"},
 		"no such file":    {[]string{"--from", "v1", "--to", "v2", "nowhere.yaml"}, "read manifest"},
 		"no definition": {[]string{"--from", "v1", "--to", "v2", guide +
 			"/deploy/crds/operators_v1_catalogsourceconfig_cr.yaml"}, "has no CustomResourceDefinition"},
 		"an unknown version": {[]string{"--from", "v7", "--to", "v2", guideManifest}, "has no version v7"},
-		"an unknown output":  {[]string{"-o", "xml", "plan.yaml"}, "unknown output"},
+		"an unknown output":  {[]string{"-o", "xml", "plan.yaml"}, `unknown value "xml" for --output`},
 	} {
 		out, complaint, code := call(t, append([]string{"stages"}, test.args...)...)
 		lines := strings.Split(strings.TrimSuffix(complaint, "\n"), "\n")

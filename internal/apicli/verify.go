@@ -16,9 +16,10 @@ func newVerifyCommand(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "Check that API versions and manifests agree",
-		Long: `Check what must hold after a migration: the code compiles, of the versions of a kind one carries the
-marker +kubebuilder:storageversion (a single version needs none), every manifest of a CustomResourceDefinition lists
-all versions that the code has and stores the marked one, and gofmt has nothing to do in packages of APIs. Nothing is written. It exits with 2 if something does not hold.`,
+		Long: `Check what must hold after a migration: the code compiles; one version of each kind has the marker
++kubebuilder:storageversion (a single version needs none); every manifest of a CustomResourceDefinition lists all versions
+that the code has and stores the marked one; and the packages of APIs are formatted as gofmt does. verify writes nothing. It
+exits with 2 if something does not hold.`,
 		Args: atMost(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			dir := "."

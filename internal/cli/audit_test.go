@@ -61,7 +61,7 @@ func TestAuditRefusesBadInputInTwoLines(t *testing.T) {
 			"http:// does not use them", "kube-migrator audit --help"},
 		"a snapshot that is not there": {[]string{"--snapshot", "/none/db"}, "/none/db does not exist",
 			"kube-migrator audit --help"},
-		"a file that is no snapshot": {[]string{"--snapshot", text}, "no etcd snapshot",
+		"a file that is not a snapshot": {[]string{"--snapshot", text}, "no etcd snapshot",
 			"etcdctl snapshot save snapshot.db"},
 		"stale without versions": {[]string{"--snapshot", text, "--stale"}, "--stale needs --kubeconfig or --current",
 			"kube-migrator audit --help"},
@@ -174,7 +174,7 @@ func TestAuditComparesARealClusterWithWhatItsAPIServerSays(t *testing.T) {
 			t.Errorf("exit code %d, table (-want +got):\n%s", code, diff)
 		}
 	})
-	t.Run("a value that nobody understands is exit code 3", func(t *testing.T) {
+	t.Run("a value that no one understands is exit code 3", func(t *testing.T) {
 		const key = "/registry/strange.example.com/things/default/a"
 		if err := c.PutRaw(ctx, key, []byte("?")); err != nil {
 			t.Fatal(err)

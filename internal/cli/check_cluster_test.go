@@ -177,7 +177,7 @@ func (c *checked) widgets(t *testing.T, edits map[string]any, versions ...string
 	c.state(t, schema.ParseGroupResource(testbed.WidgetDefinition), "Widget", edits, versions...)
 }
 
-// bare: only definitions tell what is stored.
+// bare: only CRDs tell what is stored.
 func (c *checked) bare(t *testing.T) {
 	c.golden(t, "not installed, built in", "", "namespaces", "leases", "subjectaccessreviews")
 	c.golden(t, "not installed, custom", "", "widgets", "-o", "wide")
@@ -276,7 +276,7 @@ func (c *checked) other(t *testing.T) {
 	c.addContext(t, path)
 }
 
-// futureRelease takes both clusters for servers of a release that nobody knows yet: what one publishes is taken, and
+// futureRelease takes both clusters for servers of a release that no one knows yet: what one publishes is taken, and
 // the other does not publish.
 func (c *checked) futureRelease(t *testing.T, publishing *testbed.Cluster) {
 	t.Helper()
@@ -354,7 +354,7 @@ func (c *checked) downgrade(t *testing.T) {
 	}
 }
 
-// edited is the live definition of widgets after an edit of its spec, as JSON.
+// edited is the live CRD of widgets after an edit of its spec, as JSON.
 func (c *checked) edited(t *testing.T, edit func(spec map[string]any)) string {
 	t.Helper()
 	var d map[string]any
@@ -434,7 +434,7 @@ func (c *checked) ofManifests(t *testing.T) {
 	c.webhook(t)
 }
 
-// webhook: the live definition gets a conversion webhook, which the new one does not have.
+// webhook: the live CRD gets a conversion webhook, which the new one does not have.
 func (c *checked) webhook(t *testing.T) {
 	conversion := func(strategy map[string]any) func(map[string]any) {
 		return func(d map[string]any) { d["spec"].(map[string]any)["conversion"] = strategy }

@@ -111,7 +111,7 @@ func TestExplainHasTheOutputsOfCheck(t *testing.T) {
 func TestExplainRefusesWhatItCannotAnswer(t *testing.T) {
 	newest := upgrade.Known()[len(upgrade.Known())-1]
 	for arguments, want := range map[string]string{
-		"--target-version=1.29": "error: what Kubernetes 1.29 can decode is not known: known are " +
+		"--target-version=1.29": "error: the versions that Kubernetes 1.29 can decode are unknown: known releases are " +
 			upgrade.KnownRange() + "\nTry: kube-migrator check --explain --target-version " + newest + "\n",
 		"widgets": "error: no release from 1.30 to " + newest +
 			" has a built-in resource widgets\nTry: kube-migrator check --explain\n",

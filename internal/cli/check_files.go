@@ -126,7 +126,7 @@ func (env *environment) readObjects(file string) ([]manifest.Object, error) {
 	return manifest.Objects(name, data)
 }
 
-// judgeManifests compares each definition with the live one.
+// judgeManifests compares each CRD with the live one.
 func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Manifest) (upgrade.Report, error) {
 	var findings []upgrade.Finding
 	var understated []upgrade.Understatement
@@ -153,7 +153,7 @@ func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Mani
 	return g.question.Conclude(findings, understated, upgrade.Scope{}), nil
 }
 
-// live reads a definition of the cluster; nil where there is none of the name.
+// live reads a CRD of the cluster; nil where there is none of the name.
 func (g *gathering) live(ctx context.Context, name string) (*upgrade.Manifest, error) {
 	path, err := apipath.Join(definitionsPath, name)
 	if err != nil {

@@ -31,7 +31,7 @@ import (
 
 const declarationsPath = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions"
 
-// target is who is to decode what is stored; nil where the flags name nobody.
+// target is what has to decode the stored objects; nil if the flags name none.
 func (env *environment) target(ctx context.Context, command *cobra.Command, f *checkFlags) (*upgrade.Target, error) {
 	switch {
 	case f.targetServer != "":
@@ -53,12 +53,12 @@ func (env *environment) target(ctx context.Context, command *cobra.Command, f *c
 // in it.
 func (env *environment) unknownRelease(release, flags string) error {
 	known := upgrade.Known()
-	return exit.TryCode(fmt.Errorf("what Kubernetes %s can decode is not known: known are %s",
+	return exit.TryCode(fmt.Errorf("the versions that Kubernetes %s can decode are unknown: known releases are %s",
 		release, upgrade.KnownRange()),
 		env.name+" check "+flags+"--target-version "+known[len(known)-1], exit.Undetermined)
 }
 
-// targetServer asks the API server that is to decode what is stored: for its definitions, and which release it is.
+// targetServer asks the API server that is to decode what is stored: for its CRDs, and which release it is.
 func (env *environment) targetServer(ctx context.Context, where string) (*upgrade.Target, error) {
 	config, err := env.targetConfig(where)
 	if err != nil {
@@ -130,7 +130,7 @@ func (env *environment) targetConfig(where string) (*rest.Config, error) {
 	} else if raw, err := env.kubeconfig.Load(); err != nil {
 		return nil, err
 	} else if raw.Contexts[where] == nil {
-		return nil, errors.New("the kubeconfig has no such context, and it is no URL")
+		return nil, errors.New("it is neither a URL nor a context of the kubeconfig")
 	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(env.kubeconfig, overrides).ClientConfig()
 	if err != nil {

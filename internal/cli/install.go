@@ -251,7 +251,7 @@ func (env *environment) explainInstall(ctx context.Context, command *cobra.Comma
 		return exit.Try(err, "kubectl get namespaces,pods --all-namespaces -l app.kubernetes.io/name="+install.Name)
 	case isEscalation(err):
 		// The API server lists every rule that is missing, which may be hundreds.
-		return exit.Try(errors.New("you may not grant what the roles grant: it takes all of it, or the verb escalate "+
+		return exit.Try(errors.New("forbidden: to grant the permissions of the roles you need all of them, or the verb escalate "+
 			"on clusterroles.rbac.authorization.k8s.io and roles.rbac.authorization.k8s.io"),
 			"kubectl auth can-i escalate clusterroles.rbac.authorization.k8s.io")
 	case errors.Is(err, install.ErrInUse):
@@ -271,7 +271,7 @@ func (env *environment) sameAgain(command *cobra.Command, arguments ...string) s
 	return (&migration{env: env, command: command}).again(arguments...)
 }
 
-// isEscalation recognizes the API server's answer to somebody who grants what they do not have.
+// isEscalation reports whether the API server rejected a role because the user lacks its permissions.
 func isEscalation(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "attempting to grant")
 }

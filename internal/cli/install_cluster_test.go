@@ -294,7 +294,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 		i.eventually("the controller may patch widgets",
 			func() bool { return i.may(controller, "patch", "demo.example.com", "widgets", "") })
 	})
-	t.Run("nobody can grant what they do not have", func(t *testing.T) { i.t = t; i.checkEscalation() })
+	t.Run("no one can grant what they do not have", func(t *testing.T) { i.t = t; i.checkEscalation() })
 }
 
 func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
@@ -618,7 +618,7 @@ func (i *installer) checkLater(may bool) {
 		func() bool { return i.may(worker, "patch", "later.example.com", "latecomers", "") == may })
 }
 
-// checkEscalation installs as somebody who may write roles, but has none of what they grant.
+// checkEscalation installs as someone who may write roles, but has none of what they grant.
 func (i *installer) checkEscalation() {
 	t := i.t
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
@@ -641,7 +641,7 @@ func (i *installer) checkEscalation() {
 		return i.may(operator, "patch", "rbac.authorization.k8s.io", "clusterroles", "")
 	})
 	_, problem := i.runAs(kubeconfig, exit.Error, "install", "--wait=false", "--exclude=secrets")
-	if want := "error: you may not grant what the roles grant: it takes all of it, or the verb escalate on " +
+	if want := "error: forbidden: to grant the permissions of the roles you need all of them, or the verb escalate on " +
 		"clusterroles.rbac.authorization.k8s.io and roles.rbac.authorization.k8s.io\n" +
 		"Try: kubectl auth can-i escalate clusterroles.rbac.authorization.k8s.io\n"; !strings.HasSuffix(problem, want) {
 		t.Errorf("stderr %q, want %q", problem, want)

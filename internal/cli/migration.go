@@ -266,7 +266,7 @@ func (m *migration) outcome(err error) render.Outcome {
 	return render.Unfinished
 }
 
-// prune takes from a definition's storedVersions what is proven not to be stored any more (I2).
+// prune takes from a CRD's storedVersions what is proven not to be stored any more (I2).
 func (m *migration) prune(ctx context.Context, r inventory.Resource, report *render.Migration) error {
 	if r.CRD == nil {
 		return nil

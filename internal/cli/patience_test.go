@@ -55,7 +55,7 @@ func TestItIsToldOnceThatNothingHappens(t *testing.T) {
 		all  []v1alpha1.StorageVersionMigration
 		want time.Duration
 	}{
-		"nobody has touched it": {quiet, time.Hour},
+		"no one has touched it": {quiet, time.Hour},
 		"a worker has told": {
 			running(func(m *v1alpha1.StorageVersionMigration) { m.Status.Progress.UpdateTime = at(time.Minute) }),
 			time.Minute,
@@ -63,7 +63,7 @@ func TestItIsToldOnceThatNothingHappens(t *testing.T) {
 		"a condition has changed": {
 			running(func(m *v1alpha1.StorageVersionMigration) { m.Status.Conditions[0].LastTransitionTime = at(time.Minute) }), time.Minute,
 		},
-		"somebody has written": {running(func(m *v1alpha1.StorageVersionMigration) {
+		"someone has written": {running(func(m *v1alpha1.StorageVersionMigration) {
 			m.ManagedFields = []metav1.ManagedFieldsEntry{{Time: new(at(time.Minute))}}
 		}), time.Minute},
 		"it is paused": {running(isPaused), 0},

@@ -254,7 +254,7 @@ const (
 	longQuiet = 5 * time.Minute
 )
 
-// patience is what somebody who waits has seen, and said.
+// patience is what someone who waits has seen, and said.
 type patience struct {
 	refusedSince time.Time
 	toldQuiet    bool
@@ -320,7 +320,7 @@ func isWanted(m *v1alpha1.StorageVersionMigration) bool {
 	return run == upgrade.NotBegun || run == upgrade.AtWork
 }
 
-// tellPaused says of each migration once that it waits for somebody.
+// tellPaused says of each migration once that it waits for someone.
 func (o *observer) tellPaused(p render.Progress) {
 	for _, r := range p.Resources {
 		paused := r.Run == upgrade.Paused

@@ -19,7 +19,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// progressOf shows how far each migration is beside the verdicts of a report. It is pure, and decides nothing about
+// progressOf shows how far each migration is next to the verdicts of a report. It is pure, and decides nothing about
 // safety.
 func progressOf(q upgrade.Question, facts []upgrade.Facts, about upgrade.Scope) render.Progress {
 	report := q.Report(facts, about)

@@ -121,12 +121,12 @@ func (r *Run) advance(ctx context.Context, u *Upgrade, until StepName) error {
 			return nil
 		}
 		if u.times(step.Name) >= attempts {
-			return fmt.Errorf("%s: done %d times, and needed again: somebody else writes the CRD", step.Name, attempts)
+			return fmt.Errorf("%s: done %d times, and needed again: someone else writes the CRD", step.Name, attempts)
 		}
 		what, err := r.step(ctx, u, facts, plan)
 		switch {
 		case (apierrors.IsConflict(err) || errors.Is(err, storedversions.ErrChanged)) && failed < attempts:
-			failed++ // somebody else wrote it: the next plan tells
+			failed++ // someone else wrote it: the next plan tells
 			continue
 		case errors.As(err, new(*refusal.Error)):
 			return err

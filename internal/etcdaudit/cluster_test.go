@@ -33,7 +33,7 @@ func TestAnAuditOfARealCluster(t *testing.T) {
 		EtcdFlags:        []string{"--max-request-bytes=8388608"},
 	})
 	fill(t, c)
-	// What follows compares looks at one state: nobody may write in between.
+	// What follows compares looks at one state: no one may write in between.
 	if err := c.Servers[0].Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestAnEtcdThatIsNotThereIsAnErrorThatSaysWhy(t *testing.T) {
 		want    string
 	}{
 		"it accepts connections and says nothing": {func() error { return nil }, "did not answer within 300ms"},
-		"nobody listens": {listener.Close, "connection refused"},
+		"no one listens": {listener.Close, "connection refused"},
 	} {
 		if err := test.prepare(); err != nil {
 			t.Fatal(err)
@@ -144,13 +144,13 @@ func TestAnEtcdThatIsNotThereIsAnErrorThatSaysWhy(t *testing.T) {
 		if unreachable := (*etcdaudit.UnreachableError)(nil); !errors.As(err, &unreachable) {
 			t.Errorf("%s: got %v, want an UnreachableError", name, err)
 		}
-		if name == "nobody listens" && !strings.Contains(err.Error(), test.want) {
+		if name == "no one listens" && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}
 	}
 }
 
-// fill leaves 1194 widgets in v1, 6 in v2, one thing in CBOR, 2 secrets and a value that nobody understands.
+// fill leaves 1194 widgets in v1, 6 in v2, one thing in CBOR, 2 secrets and a value that no one understands.
 func fill(t *testing.T, c *testbed.Cluster) {
 	t.Helper()
 	ctx, client := t.Context(), c.Etcd.Client()

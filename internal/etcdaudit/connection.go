@@ -44,7 +44,7 @@ func (l Live) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// diagnose makes one plain connection to learn what the etcd client does not tell: why nobody answers.
+// diagnose makes one plain connection to learn what the etcd client does not tell: why no one answers.
 func diagnose(ctx context.Context, config clientv3.Config) error {
 	const patience = time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -46,11 +46,11 @@ func ParseCurrent(data []byte) (*Current, error) {
 			version = schema.GroupVersion{Group: group, Version: v}
 		}
 		if len(validation.IsDNS1123Label(resource.Resource)) > 0 {
-			return nil, fmt.Errorf("read current versions: %q is no resource, want one like widgets.demo.example.com",
+			return nil, fmt.Errorf("read current versions: %q is not a resource, want one like widgets.demo.example.com",
 				name)
 		}
 		if len(validation.IsDNS1035Label(version.Version)) > 0 {
-			return nil, fmt.Errorf("read current versions: %q of %s is no version, want one like v2", text, name)
+			return nil, fmt.Errorf("read current versions: %q of %s is not a version, want one like v2", text, name)
 		}
 		current.Versions[resource] = version
 	}
@@ -70,7 +70,7 @@ const (
 	IsUndetermined Comparison = "Undetermined"
 	// NotCompared: no current version was given for the resource.
 	NotCompared Comparison = "NotCompared"
-	// NoObject: kept by API servers beside the API; never migrated, never stale.
+	// NoObject: kept by API servers next to the API; never migrated, never stale.
 	NoObject Comparison = "NoObject"
 )
 

@@ -39,10 +39,10 @@ func TestParseCurrentRefuses(t *testing.T) {
 		"a list":               {"- a", "want lines like"},
 		"a nested map":         {"widgets:\n  v: 1\n", "want lines like"},
 		"a resource twice":     {"a: v1\na: v2\n", "already"},
-		"something no version": {"widgets: \"2!\"\n", "is no version"},
-		"an empty version":     {"widgets: \"\"\n", "is no version"},
-		"two slashes":          {"widgets: a/b/c\n", "is no version"},
-		"an empty resource":    {"\".demo\": v1\n", "is no resource"},
+		"something no version": {"widgets: \"2!\"\n", "is not a version"},
+		"an empty version":     {"widgets: \"\"\n", "is not a version"},
+		"two slashes":          {"widgets: a/b/c\n", "is not a version"},
+		"an empty resource":    {"\".demo\": v1\n", "is not a resource"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseCurrent([]byte(test.file))
@@ -76,7 +76,7 @@ func TestCompare(t *testing.T) {
 			Envelope{Encoding: Encrypted}, IsUndetermined},
 		"a resource that was not asked about is left out":  {some, gadget, v1, NotCompared},
 		"a resource that should not exist is undetermined": {all, gadget, v1, IsUndetermined},
-		"what is no object is never stale":                 {all, location{resource: widgets}, v1, NoObject},
+		"what is not an object is never stale":             {all, location{resource: widgets}, v1, NoObject},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.current.compare(test.at, test.envelope); got != test.want {

@@ -66,7 +66,7 @@ func TestDecodeEnvelope(t *testing.T) {
 		"JSON member names are matched with their case": {
 			value: `{"Kind":"Trap","kind":"Widget","apiVersion":"demo.example.com/v1"}`, want: widget,
 		},
-		"JSON with a version that is no text is unknown": {value: `{"apiVersion":{"kind":"x"},"kind":"Widget"}`,
+		"JSON with a version that is not a text is unknown": {value: `{"apiVersion":{"kind":"x"},"kind":"Widget"}`,
 			want: Envelope{Encoding: Unknown}},
 		"JSON without a kind is unknown": {value: `{"apiVersion":"v1","metadata":{"kind":"Trap"}}`,
 			want: Envelope{Encoding: Unknown}},
@@ -126,7 +126,7 @@ func FuzzDecodeEnvelope(f *testing.F) {
 		e := DecodeEnvelope(value)
 		for _, name := range []string{e.APIVersion, e.Kind, e.Provider, e.KeyName} {
 			if name != "" && !isName(name) {
-				t.Fatalf("%q is no name", name)
+				t.Fatalf("%q is not a name", name)
 			}
 		}
 		typed, encrypted := e.APIVersion != "" && e.Kind != "", e.Provider != "" && e.KeyName != ""

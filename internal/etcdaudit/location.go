@@ -14,7 +14,7 @@ import (
 type location struct {
 	resource        schema.GroupResource
 	namespace, name string
-	// isObject is false for what API servers keep beside the API: leases of their own, allocation bitmaps, markers.
+	// isObject is false for what API servers keep next to the API: leases of their own, allocation bitmaps, markers.
 	isObject bool
 }
 

@@ -223,11 +223,11 @@ func keyValue(data []byte) (key, value []byte, err error) {
 	for len(data) > 0 {
 		number, wireType, n := protowire.ConsumeTag(data)
 		if n < 0 {
-			return nil, nil, fmt.Errorf("%w: a revision is no key and value", ErrDamaged)
+			return nil, nil, fmt.Errorf("%w: a revision is not a key and a value", ErrDamaged)
 		}
 		data = data[n:]
 		if n = protowire.ConsumeFieldValue(number, wireType, data); n < 0 {
-			return nil, nil, fmt.Errorf("%w: a revision is no key and value", ErrDamaged)
+			return nil, nil, fmt.Errorf("%w: a revision is not a key and a value", ErrDamaged)
 		}
 		if wireType == protowire.BytesType {
 			field, _ := protowire.ConsumeBytes(data)

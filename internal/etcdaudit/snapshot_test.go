@@ -320,7 +320,7 @@ func peakHeap(t *testing.T, path string) (peak uint64, objects int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A small table, beside which anything that grows with the keys would show.
+	// A small table, next to which anything that grows with the keys would show.
 	report, err := Audit(t.Context(), Snapshot{Path: path, slots: 1 << 14}, Options{Current: current, OnStale: sample})
 	if err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestMemoryDoesNotGrowWithTheNumberOfKeysNorWithTheSizeOfValues(t *testing.T
 	}
 }
 
-// What is mapped of the file counts as ours as long as nobody else needs the memory.
+// What is mapped of the file counts as ours as long as no one else needs the memory.
 func TestOnlyAPartOfTheFileIsMappedAtATime(t *testing.T) {
 	path := writeSnapshot(t, widgetHistory(1_000, 128<<10))
 	var peak, sum int

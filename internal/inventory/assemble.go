@@ -67,7 +67,7 @@ func (r *Resource) serve(f *facts, gv schema.GroupVersion, listed metav1.APIReso
 		if s, ok := f.services[gv]; ok {
 			r.Origin, r.Service = migrate.Aggregated, s.service
 		} else if f.definitionsKnown {
-			r.Origin = migrate.BuiltIn // unless a definition says otherwise
+			r.Origin = migrate.BuiltIn // unless a CRD says otherwise
 		}
 	}
 	r.Versions = append(r.Versions, Version{Name: gv.Version, Verbs: listed.Verbs})
@@ -80,7 +80,7 @@ func (r *Resource) serve(f *facts, gv schema.GroupVersion, listed metav1.APIReso
 func addDefinitions(f *facts, all *found) {
 	for _, d := range f.definitions {
 		r := all.at(d.GroupResource)
-		if r.Origin == migrate.Aggregated { // an APIService of that group and version hides the definition
+		if r.Origin == migrate.Aggregated { // an APIService of that group and version hides the CRD
 			continue
 		}
 		r.Origin, r.CRD = migrate.Custom, &d.CRD

@@ -27,7 +27,7 @@ import (
 // read concurrently.
 type Inventory struct {
 	// Resources are in the order of discovery: the core group first, then the groups as the API server prefers
-	// them; then definitions that discovery does not show.
+	// them; then CRDs that discovery does not show.
 	Resources []Resource
 	// Failures are the parts that could not be read.
 	Failures []Failure
@@ -58,7 +58,7 @@ type Resource struct {
 	Versions []Version
 	// Aliases are the endpoints of other groups that serve the same stored objects.
 	Aliases []schema.GroupVersionResource
-	// StorageVersionHash is what discovery shows. Where it shows none, and a definition or a StorageVersion tells the
+	// StorageVersionHash is what discovery shows. Where it shows none, and a CRD or a StorageVersion tells the
 	// storage version, it is computed from that.
 	StorageVersionHash string
 	// StorageVersion is the group and version whose hash that is; zero where no candidate has it.
@@ -111,11 +111,11 @@ const (
 	NotListable ProblemReason = "NotListable"
 	// NotPatchable: no served version that has the verb list has the verb patch.
 	NotPatchable ProblemReason = "NotPatchable"
-	// NotEstablished: the definition is not accepted, or is being deleted.
+	// NotEstablished: the CRD is not accepted, or is being deleted.
 	NotEstablished ProblemReason = "NotEstablished"
-	// NotServed: the definition serves no version.
+	// NotServed: the CRD serves no version.
 	NotServed ProblemReason = "NotServed"
-	// NotDiscovered: the definition is established and serves a version, but discovery does not show it.
+	// NotDiscovered: the CRD is established and serves a version, but discovery does not show it.
 	NotDiscovered ProblemReason = "NotDiscovered"
 )
 

@@ -36,7 +36,7 @@ type Need struct {
 
 // Need decides whether the resource needs to be migrated; objects is nil where they could not be counted. It is pure.
 //
-// Only a definition's storedVersions record what is stored: the API server adds a version before the first object is
+// Only a CRD's storedVersions record what is stored: the API server adds a version before the first object is
 // written in it. For other resources nothing does, and that one version is served proves nothing either: another
 // one may have been stored long after it was served last.
 func (r Resource) Need(objects *Objects) Need {

@@ -55,7 +55,7 @@ type facts struct {
 	resources map[schema.GroupVersion][]metav1.APIResource
 	// services are the aggregated group-versions.
 	services map[schema.GroupVersion]apiService
-	// definitions are all CustomResourceDefinitions; definitionsKnown is false where they could not be listed.
+	// CRDs are all CustomResourceDefinitions; definitionsKnown is false where they could not be listed.
 	definitions      []definition
 	definitionsKnown bool
 	declared         declarations

@@ -36,7 +36,7 @@ func TestTheInventoryOfARealCluster(t *testing.T) {
 		`{"name":"v1","served":true,"storage":false,%[1]s},{"name":"v2","served":false,"storage":true,%[1]s}`))
 	create(t, client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition("relics", "Relic",
 		`{"name":"v1","served":false,"storage":true,%[1]s}`))
-	// Two definitions want one short name: the second is not accepted.
+	// Two CRDs want one short name: the second is not accepted.
 	create(t, client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition("widgetsets", "Widget",
 		`{"name":"v1","served":true,"storage":true,%[1]s}`))
 	create(t, client, "/apis/apiregistration.k8s.io/v1/apiservices",
@@ -200,7 +200,7 @@ func find(t *testing.T, inv *inventory.Inventory, name string) inventory.Resourc
 	return r
 }
 
-// create posts until the API server takes it: a definition is not served at once.
+// create posts until the API server takes it: a CRD is not served at once.
 func create(t *testing.T, client rest.Interface, path, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -30,7 +30,7 @@ type Object struct {
 	JSON []byte
 }
 
-// Objects returns the objects of a file, those of lists one by one, in their order. What is no object but may stand
+// Objects returns the objects of a file, those of lists one by one, in their order. What is not an object but may stand
 // between them (comments, Helm's header and notes, maps without apiVersion and kind) is left out. An error names the
 // file and the document.
 func Objects(file string, data []byte) ([]Object, error) {
@@ -63,7 +63,7 @@ func unpack(all []Object, from string, raw []byte) ([]Object, error) {
 		Items      json.RawMessage `json:"items"`
 	}
 	if raw[0] != '{' {
-		return nil, fmt.Errorf("%s: it is no object: %s", from, beginning(raw))
+		return nil, fmt.Errorf("%s: it is not an object: %s", from, beginning(raw))
 	}
 	if err := json.Unmarshal(raw, &head); err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
@@ -99,7 +99,7 @@ func unpack(all []Object, from string, raw []byte) ([]Object, error) {
 func withType(item []byte, apiVersion, kind string) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(item, &fields); err != nil {
-		return nil, fmt.Errorf("it is no object: %s", beginning(item))
+		return nil, fmt.Errorf("it is not an object: %s", beginning(item))
 	}
 	if kind == "" || fields["apiVersion"] != nil || fields["kind"] != nil {
 		return item, nil
@@ -165,7 +165,7 @@ func splitJSON(data []byte) (documents [][]byte, err error) {
 			return documents, nil
 		}
 		if err != nil {
-			return documents, fmt.Errorf("it is no JSON: %w", err)
+			return documents, fmt.Errorf("it is not JSON: %w", err)
 		}
 		documents = append(documents, value)
 	}
@@ -196,12 +196,12 @@ func toJSON(document []byte) ([]byte, error) {
 	}
 	raw, err := yaml.YAMLToJSON(document)
 	if err != nil {
-		return nil, fmt.Errorf("it is no YAML: %w", err)
+		return nil, fmt.Errorf("it is not YAML: %w", err)
 	}
 	return raw, nil
 }
 
-// beginning shows what somebody took for an object.
+// beginning shows what someone took for an object.
 func beginning(raw []byte) string {
 	const most = 40
 	text := strings.Join(strings.Fields(string(raw)), " ")

@@ -86,18 +86,18 @@ func TestObjectsAreFoundInWhateverPeopleApply(t *testing.T) {
 
 func TestBadInputIsNamedByFileAndDocument(t *testing.T) {
 	for name, test := range map[string]struct{ data, want string }{
-		"broken YAML": {service + "---\na: [\n", "f, document 2: it is no YAML: "},
+		"broken YAML": {service + "---\na: [\n", "f, document 2: it is not YAML: "},
 		"an unrendered template": {"apiVersion: v1\nkind: Service\nmetadata:\n  {{- include \"labels\" . }}\n",
-			"f, document 1: it is no YAML: "},
-		"a text":       {"hello\nworld\n", `f, document 1: it is no object: "hello world"`},
-		"a sequence":   {service + "---\n- a\n", `f, document 2: it is no object: ["a"]`},
+			"f, document 1: it is not YAML: "},
+		"a text":       {"hello\nworld\n", `f, document 1: it is not an object: "hello world"`},
+		"a sequence":   {service + "---\n- a\n", `f, document 2: it is not an object: ["a"]`},
 		"a kind alone": {"kind: Service\n", "f, document 1: it has no apiVersion or no kind"},
 		"JSON that is cut off": {`{"apiVersion":"v1","kind":"Pod"} {"a":`,
-			"f, document 2: it is no JSON: unexpected EOF"},
+			"f, document 2: it is not JSON: unexpected EOF"},
 		"items that are no list": {"apiVersion: v1\nkind: List\nitems: {}\n",
 			"f, document 1: its items are no list: "},
-		"an item that is no map": {"apiVersion: v1\nkind: List\nitems: [a]\n",
-			`f, document 1, item 1: it is no object: "a"`},
+		"an item that is not a map": {"apiVersion: v1\nkind: List\nitems: [a]\n",
+			`f, document 1, item 1: it is not an object: "a"`},
 		"a kind that is a number": {"apiVersion: v1\nkind: 1\n", "f, document 1: json: "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func (want Intent) established(f Facts) *refusal.Error {
 	return nil
 }
 
-// known refuses a version that the definition does not have, unless it is to be gone from there and was there once:
+// known refuses a version that the CRD does not have, unless it is to be gone from there and was there once:
 // nothing in the cluster tells a version that was removed from one that was misspelt.
 func (want Intent) known(f Facts) *refusal.Error {
 	d := f.Definition
@@ -49,7 +49,7 @@ func (want Intent) known(f Facts) *refusal.Error {
 		return nil
 	case traces:
 		return refusal.New(Unreadable, want.command(d, want.Version, "--rescue"),
-			"%s does not have %s any more, but there are traces of it: %s",
+			"%s no longer has %s, but there are traces of it: %s",
 			d.Metadata.Name, want.Version, want.traces(f))
 	case want.removes() && f.Unreadable == "" && slices.Contains(f.Begun, want.Version):
 		return nil
@@ -70,7 +70,7 @@ func (want Intent) named(f Facts) bool {
 	return f.Owners.Objects > 0 || slices.Contains(f.Definition.Status.StoredVersions, want.Version)
 }
 
-// traces says where a version that the definition does not have is named.
+// traces says where a version that the CRD does not have is named.
 func (want Intent) traces(f Facts) string {
 	var traces []string
 	if slices.Contains(f.Definition.Status.StoredVersions, want.Version) {
@@ -135,7 +135,7 @@ func (want Intent) notLast(f Facts) *refusal.Error {
 	return nil
 }
 
-// nothingElseStored refuses while another version may be stored that nobody can read: a migration would find objects
+// nothingElseStored refuses while another version may be stored that no one can read: a migration would find objects
 // that it cannot list, and storedVersions would be pruned of the only hint at them.
 func (want Intent) nothingElseStored(f Facts) *refusal.Error {
 	d := f.Definition
@@ -164,7 +164,7 @@ func (want Intent) readable(f Facts) *refusal.Error {
 	return refusal.New(Unreadable, try, "objects of %s cannot be read: %s", d.Metadata.Name, f.Unreadable)
 }
 
-// strandedBy is the version of the group that a message of the API server names and the definition does not have; empty
+// strandedBy is the version of the group that a message of the API server names and the CRD does not have; empty
 // for none.
 func strandedBy(d *crd.Definition, message string) string {
 	for word := range strings.FieldsFuncSeq(message, func(r rune) bool {
@@ -190,7 +190,7 @@ func (want Intent) unserved(f Facts) *refusal.Error {
 				"it until then", d.Metadata.Name, want.Version)
 	case !another && (want.Unserve || want.removes()):
 		return refusal.New(NothingServed, "kubectl edit customresourcedefinition "+d.Metadata.Name,
-			"%s serves no version but %s: nobody could read the objects any more", d.Metadata.Name, want.Version)
+			"%s serves no version but %s: its objects could no longer be read", d.Metadata.Name, want.Version)
 	}
 	return nil
 }
@@ -204,8 +204,8 @@ func (want Intent) alone(f Facts) *refusal.Error {
 	if f.Running[0] == ThisMachine {
 		try = want.command(d, want.Version, want.flags()...)
 	}
-	return refusal.New(MigrationRuns, try, "%s is being migrated by %s: two migrations of one resource at once are one "+
-		"too many",
+	return refusal.New(MigrationRuns, try, "%s is being migrated by %s: only one migration per resource "+
+		"may run at a time",
 		d.Metadata.Name, strings.Join(f.Running, ", "))
 }
 
@@ -306,7 +306,7 @@ func has(d *crd.Definition, version string) bool {
 	return index(d, version) >= 0
 }
 
-// index is where a definition has a version; negative where it does not.
+// index is where a CRD has a version; negative where it does not.
 func index(d *crd.Definition, version string) int {
 	return slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name == version })
 }

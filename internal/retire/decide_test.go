@@ -18,7 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 )
 
-// facts are those of a definition whose versions are given as "name", "name/served", "name/served/storage".
+// facts are those of a CRD whose versions are given as "name", "name/served", "name/served/storage".
 func facts(stored string, versions ...string) retire.Facts {
 	d := new(crd.Definition)
 	d.Metadata.Name, d.Metadata.UID, d.Spec.Group, d.Spec.Names.Plural = "widgets.demo.example.com", "uid",
@@ -82,13 +82,13 @@ var situations = map[string]struct {
 	"the only version": {retire.Intent{Version: "v1"}, facts("v1", "v1/served/storage"), retire.OnlyVersion},
 	"a version that the definition does not have": {retire.Intent{Version: "v9"},
 		facts("v2", "v1/served", "v2/served/storage"), retire.UnknownVersion},
-	"another version is stored that nobody can read": {retire.Intent{Version: "v1"},
+	"another version is stored that no one can read": {retire.Intent{Version: "v1"},
 		facts("v0 v1 v2", "v1/served", "v2/served/storage"), retire.StoredUnknown},
 	"removed while it is served": {retire.Intent{Version: "v1", Remove: true},
 		facts("v1 v2", "v1/served", "v2/served/storage"), retire.StillServed},
 	"no other version is served": {retire.Intent{Version: "v1", Unserve: true},
 		facts("v1 v2", "v1/served", "v2/storage"), retire.NothingServed},
-	"somebody else migrates": {retire.Intent{Version: "v1"},
+	"someone else migrates": {retire.Intent{Version: "v1"},
 		with(facts("v1 v2", "v1/served", "v2/served/storage"),
 			func(f *retire.Facts) { f.Running = []string{"storageversionmigration.migration.k8s.io/w"} }),
 		retire.MigrationRuns},

@@ -31,10 +31,10 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// edit is what a write to a definition does: nil operations where nothing is to be done.
+// edit is what a write to a CRD does: nil operations where nothing is to be done.
 type edit func(live *crd.Definition) ([]operation, error)
 
-// write lets an edit judge the definition as it is, and writes under the condition that it is still that one. The
+// write lets an edit judge the CRD as it is, and writes under the condition that it is still that one. The
 // resourceVersion that the patch sets is the precondition: the API server answers 409 where it is another one.
 func write(ctx context.Context, client rest.Interface, d *crd.Definition, subresource string, f edit) error {
 	var conflict error
@@ -95,7 +95,7 @@ func read(ctx context.Context, client rest.Interface, name string) (d *crd.Defin
 	return d, err
 }
 
-// stale reports whether the definition has moved since it was read: a test of the patch then failed for that reason,
+// stale reports whether the CRD has moved since it was read: a test of the patch then failed for that reason,
 // which the API server calls invalid.
 func stale(ctx context.Context, client rest.Interface, read *crd.Definition) bool {
 	live, err := crd.Get(ctx, client, read.Metadata.Name)

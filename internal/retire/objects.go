@@ -37,7 +37,7 @@ const (
 	transient = 2 * time.Minute
 )
 
-// Objects are the objects of a definition, seen at one served version.
+// Objects are the objects of a CRD, seen at one served version.
 type Objects struct {
 	Client     rest.Interface
 	Definition *crd.Definition
@@ -94,7 +94,7 @@ func (o Objects) Look(ctx context.Context, version string) (count int64, owners 
 }
 
 // Each calls f with every page. A continue token that has expired comes with one that goes on from the same key; where
-// it does not, the list begins anew, so f may see an object twice.
+// it does not, the list begins again, so f may see an object twice.
 func (o Objects) Each(ctx context.Context, f func([]metav1.PartialObjectMetadata) error) error {
 	path, err := apipath.Collection(o.resource(), "")
 	if err != nil {

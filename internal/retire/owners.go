@@ -82,7 +82,7 @@ func (m *mover) object(ctx context.Context, meta *metav1.ObjectMeta) error {
 }
 
 // move writes until it gets ahead of everybody else: the resourceVersion that the new entries were computed from is the
-// precondition of the write, so that what somebody else writes meanwhile is neither lost nor disowned.
+// precondition of the write, so that what someone else writes meanwhile is neither lost nor disowned.
 func (m *mover) move(ctx context.Context, meta *metav1.ObjectMeta) (moved bool, err error) {
 	if _, changed, err := Moved(meta.ManagedFields, m.from, m.to); err != nil || !changed {
 		return false, err
@@ -122,7 +122,7 @@ func (m *mover) try(ctx context.Context, meta *metav1.ObjectMeta, fresh bool) (m
 	if fresh {
 		live, err := m.objects.read(ctx, meta)
 		if apierrors.IsNotFound(err) {
-			return false, nil // deleted by somebody else
+			return false, nil // deleted by someone else
 		}
 		if err != nil {
 			return false, err

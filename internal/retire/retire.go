@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package retire takes a version of a custom resource out of a cluster: no object is stored in it, no managedFields
-// entry names it, and then it is not served, and is not in its definition any more.
+// entry names it, and then it is not served, and is not in its CRD any more.
 //
 // It owns the order of the steps, the reasons why a version may not be retired, and the writes to spec.versions. Its
 // plan is a pure function over a Intent and Facts. It never migrates (Run.Migrate does), and never reads more of an
 // object than its metadata (I9).
 //
 // Invariants:
-//   - A version leaves a definition only after a proof, made by the same run, that nothing is stored in it (I2).
-//   - Every write has a resourceVersion as its precondition, and is judged by what it overwrites. Nothing else of a definition is
+//   - A version leaves a CRD only after a proof, made by the same run, that nothing is stored in it (I2).
+//   - Every write has a resourceVersion as its precondition, and is judged by what it overwrites. Nothing else of a CRD is
 //     touched, and of an object its managedFields alone.
 //   - A managedFields entry is moved to another version, never taken from its manager: server-side apply keeps its owners.
 //   - Every step finds out by itself whether it is done: after any interruption the same command goes on.
@@ -36,13 +36,13 @@ type Intent struct {
 	Rescue bool
 }
 
-// removes reports whether the version is to be out of the definition at the end.
+// removes reports whether the version is to be out of the CRD at the end.
 func (want Intent) removes() bool { return want.Remove || want.Rescue }
 
 // Facts are what was found in the cluster.
 type Facts struct {
 	Definition *crd.Definition
-	// Begun are versions of the definition that were found in it before, and whose retirement was begun.
+	// Begun are versions of the CRD that were found in it before, and whose retirement was begun.
 	Begun []string
 	// Running names the migrations of the resource that others are carrying out.
 	Running []string
@@ -89,7 +89,7 @@ type State string
 const (
 	Todo     State = "Todo"
 	Done     State = "Done"     // found done, or done by this run
-	NotAsked State = "NotAsked" // nobody asked for it
+	NotAsked State = "NotAsked" // no one asked for it
 )
 
 // Step is one step of a plan, or of its execution.
@@ -112,15 +112,15 @@ func (p Plan) finished() bool {
 
 // The reasons to refuse; a closed set.
 const (
-	UnknownVersion refusal.Reason = "UnknownVersion" // the definition does not have it, and nothing names it
+	UnknownVersion refusal.Reason = "UnknownVersion" // the CRD does not have it, and nothing names it
 	StorageVersion refusal.Reason = "StorageVersion" // objects are written in it
 	OnlyVersion    refusal.Reason = "OnlyVersion"    // there is no other
-	NotEstablished refusal.Reason = "NotEstablished" // the definition is not accepted, or is being deleted
-	StoredUnknown  refusal.Reason = "StoredUnknown"  // another version may be stored that the definition does not have
+	NotEstablished refusal.Reason = "NotEstablished" // the CRD is not accepted, or is being deleted
+	StoredUnknown  refusal.Reason = "StoredUnknown"  // another version may be stored that the CRD does not have
 	Unreadable     refusal.Reason = "Unreadable"     // there are objects that the API server cannot read
 	StillServed    refusal.Reason = "StillServed"    // it is to be removed and is served
 	NothingServed  refusal.Reason = "NothingServed"  // no other version is served
-	MigrationRuns  refusal.Reason = "MigrationRuns"  // somebody else rewrites the objects
+	MigrationRuns  refusal.Reason = "MigrationRuns"  // someone else rewrites the objects
 	NotStranded    refusal.Reason = "NotStranded"    // it is to be rescued and was not removed
-	Changed        refusal.Reason = "Changed"        // the definition is not any more what the plan was made for
+	Changed        refusal.Reason = "Changed"        // the CRD is not any more what the plan was made for
 )

@@ -31,7 +31,7 @@ type Run struct {
 	// Migrate rewrites every object, and returns the epoch in which it is proven that all are stored in the storage
 	// version.
 	Migrate func(ctx context.Context) (migrate.Epoch, error)
-	// Settle returns once every API server has known a generation of the definition for so long that no request is
+	// Settle returns once every API server has known a generation of the CRD for so long that no request is
 	// under way that began before.
 	Settle func(ctx context.Context, generation int64) error
 	// Stopped returns an error once nothing more is to be begun.
@@ -68,8 +68,8 @@ func (r *Run) Do(ctx context.Context, plan Plan) ([]Step, error) {
 	return steps, nil
 }
 
-// step carries out one step, and says what was done; empty where nobody asked for it. Migrating is never taken for
-// done: what was found is no proof.
+// step carries out one step, and says what was done; empty where no one asked for it. Migrating is never taken for
+// done: what was found is not a proof.
 func (r *Run) step(ctx context.Context, s Step) (what string, err error) {
 	if s.State == NotAsked {
 		return "", nil
@@ -142,7 +142,7 @@ func (r *Run) MoveOwners(ctx context.Context) (string, error) {
 }
 
 // moveOwners moves managedFields entries until a pass finds none to move. While the version is served its clients may
-// add new ones for ever: then a few passes are enough, and what comes later is found once it is not served any more.
+// add new ones indefinitely: then a few passes are enough, and what comes later is found once it is not served any more.
 func (r *Run) moveOwners(ctx context.Context) (string, error) {
 	const passes = 3
 	var all int64
@@ -218,7 +218,7 @@ func (r *Run) moveLate(ctx context.Context) error {
 	return err
 }
 
-// remove takes the version out of the definition, after a last look at what could name it.
+// remove takes the version out of the CRD, after a last look at what could name it.
 func (r *Run) remove(ctx context.Context) (string, error) {
 	live, err := read(ctx, r.Client, r.Definition.Metadata.Name)
 	if err != nil {

@@ -29,11 +29,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 )
 
-// attempts bounds how often the definition may change between our read and our write before we give up. A conflict
-// says that somebody else got a write through, so there is nothing to wait for.
+// attempts bounds how often the CRD may change between our read and our write before we give up. A conflict
+// says that someone else got a write through, so there is nothing to wait for.
 const attempts = 5
 
-// ErrChanged says that the definition is not the one of the proof any more: it is gone, or was created anew, or its
+// ErrChanged says that the CRD is not the one of the proof any more: it is gone, or was created again, or its
 // generation or storage version moved. Nothing was pruned, and this proof will never prune anything.
 var ErrChanged = errors.New("the definition has changed since the proof")
 
@@ -60,7 +60,7 @@ type Result struct {
 // found done. The same holds when the process dies anywhere in here: there is one write, it is complete in itself,
 // and it is true as long as the epoch of the proof lasts.
 //
-// What if the definition changes in between? Before our read: the read shows it, and decide refuses. Between read
+// What if the CRD changes in between? Before our read: the read shows it, and decide refuses. Between read
 // and write: the precondition fails, and everything is judged again. After the write: a storage version that moves
 // now is appended by the API server in the same write that moves it, before any object is written in it.
 func Prune(ctx context.Context, client rest.Interface, proof Proof) (Result, error) {

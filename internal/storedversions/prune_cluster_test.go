@@ -24,7 +24,7 @@ import (
 
 const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// bench is a cluster with a definition per test, and a client that something can get ahead of.
+// bench is a cluster with a CRD per test, and a client that something can get ahead of.
 type bench struct {
 	direct, watched rest.Interface
 	// beforeWrite runs before each PATCH that the watched client sends.
@@ -114,7 +114,7 @@ func TestPruningOnARealAPIServer(t *testing.T) {
 		}
 		b.expect(t, proof.Name, "v1", "v2")
 	})
-	t.Run("a definition that is created anew between read and write is not touched", func(t *testing.T) {
+	t.Run("a definition that is created again between read and write is not touched", func(t *testing.T) {
 		proof := b.moved(t, "reborn")
 		b.once(func() {
 			b.remove(t, proof.Name)
@@ -126,7 +126,7 @@ func TestPruningOnARealAPIServer(t *testing.T) {
 		}
 		b.expect(t, proof.Name, "v1", "v2")
 	})
-	t.Run("a definition that is gone is no proof's", func(t *testing.T) {
+	t.Run("a definition that is gone is not a proof's", func(t *testing.T) {
 		proof := b.moved(t, "gone")
 		b.once(func() { b.remove(t, proof.Name) })
 		if _, err := storedversions.Prune(t.Context(), b.watched, proof); !errors.Is(err, storedversions.ErrChanged) {
@@ -152,7 +152,7 @@ func (b *bench) once(f func()) {
 	}
 }
 
-// moved makes a definition whose storage version has moved from v1 to v2, and the proof that v1 is not stored.
+// moved makes a CRD whose storage version has moved from v1 to v2, and the proof that v1 is not stored.
 func (b *bench) moved(t *testing.T, plural string) storedversions.Proof {
 	t.Helper()
 	name := plural + ".demo.example.com"
@@ -198,7 +198,7 @@ func (b *bench) remove(t *testing.T, name string) {
 	b.until(t, name, func(d *crd.Definition) bool { return d == nil })
 }
 
-// until reads the definition, nil once it is gone, until it is as wanted.
+// until reads the CRD, nil once it is gone, until it is as wanted.
 func (b *bench) until(t *testing.T, name string, wanted func(*crd.Definition) bool) *crd.Definition {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

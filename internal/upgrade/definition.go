@@ -16,7 +16,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// Manifest is a CustomResourceDefinition that somebody wants to apply, or the live one, with what decides whether
+// Manifest is a CustomResourceDefinition that someone wants to apply, or the live one, with what decides whether
 // stored objects stay readable.
 type Manifest struct {
 	// From names the file and document; empty for the live one.
@@ -72,7 +72,7 @@ func ParseManifest(raw []byte) (Manifest, error) {
 					} `json:"clientConfig"`
 				} `json:"webhook"`
 			} `json:"conversion"`
-			// PreserveUnknownFields of spec is a relic of v1beta1, but live definitions may have it.
+			// PreserveUnknownFields of spec is a relic of v1beta1, but live CRDs may have it.
 			PreserveUnknownFields bool `json:"preserveUnknownFields"`
 		} `json:"spec"`
 		Status struct {
@@ -143,7 +143,7 @@ func (m Manifest) definition() *Definition {
 	return d
 }
 
-// JudgeDefinition decides whether applying a definition would strand stored objects. live is the definition that the
+// JudgeDefinition decides whether applying a CRD would strand stored objects. live is the CRD that the
 // cluster has; nil where it has none, and then nothing is stored.
 func (q Question) JudgeDefinition(proposed Manifest, live *Manifest, f Facts) Finding {
 	finding := Finding{Resource: proposed.Resource().String(), From: proposed.From}
@@ -295,7 +295,7 @@ func (m Manifest) byHash(hash string) (ManifestVersion, bool) {
 	return ManifestVersion{}, false
 }
 
-// loses reports whether a definition already loses fields between two versions.
+// loses reports whether a CRD already loses fields between two versions.
 func (m Manifest) loses(from, to string) bool {
 	a, okA := m.version(from)
 	b, okB := m.version(to)

@@ -116,7 +116,7 @@ func TestApplyingADefinitionMustNotStrandWhatIsStored(t *testing.T) {
 		"fields that were lost before": {bare, of1("", [3]string{"v1", "s", color}, [3]string{"v2", "s*", hue}),
 			claims(of1("", [3]string{"v1", "s", color}, [3]string{"v2", "s*", hue}), "v1", "v2"), Facts{},
 			verdict{Safe, "every stored version stays readable", "", ByStoredVersions}, nil},
-		"a version that nobody serves": {bare, of1("", [3]string{"v1", "s*", color}, [3]string{"v2", "", hue}),
+		"a version that no one serves": {bare, of1("", [3]string{"v1", "s*", color}, [3]string{"v2", "", hue}),
 			claims(of1("", v1), "v1"), Facts{}, verdict{Safe, "every stored version stays readable", "",
 				ByStoredVersions}, nil},
 		"etcd holds what the records forgot": {inEtcd, of1("", v2), claims(of1("", v1Served, v2), "v2"),

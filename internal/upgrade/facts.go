@@ -99,7 +99,7 @@ type stored struct {
 	objects int64
 }
 
-// hashes are the hashes of versions of a definition.
+// hashes are the hashes of versions of a CRD.
 func (d *Definition) hash(version string) string {
 	return storageversion.Hash(schema.GroupVersionKind{Group: d.Group, Version: version, Kind: d.Kind})
 }
@@ -125,7 +125,7 @@ func (f Facts) short(gv schema.GroupVersion) string {
 	return gv.String()
 }
 
-// named returns a version by its hash, with the name that somebody recorded, or one found among the known candidates.
+// named returns a version by its hash, with the name that someone recorded, or one found among the known candidates.
 func (f Facts) named(hash, recorded string) stored {
 	s := stored{hash: hash, name: recorded}
 	if recorded != "" && recorded != hash {

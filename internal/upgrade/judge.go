@@ -75,7 +75,7 @@ func (f Finding) is(v Verdict, why, next string) Finding {
 }
 
 // basis chooses the strongest of what is known: what etcd holds, then the StorageState, then, where no StorageState can
-// be expected, the definition's storedVersions, then that there are no objects.
+// be expected, the CRD's storedVersions, then that there are no objects.
 func (q Question) basis(f Facts) basis {
 	opaque := slices.ContainsFunc(f.Held, func(h Held) bool { return h.Opaque })
 	switch {

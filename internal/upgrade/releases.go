@@ -62,11 +62,11 @@ func Known() []string { return inOrder(tables()) }
 var releaseForm = regexp.MustCompile(`^v?([0-9]+\.[0-9]+)(\..*|[-+].*)?$`)
 
 // ReleaseTable returns the table of a release, written as "1.36", "v1.36" or "v1.36.3"; minor is its first form. Not ok
-// where the table of that release is not known; an error where it is no release.
+// where the table of that release is not known; an error where it is not a release.
 func ReleaseTable(release string) (table Table, minor string, ok bool, err error) {
 	parts := releaseForm.FindStringSubmatch(release)
 	if parts == nil {
-		return Table{}, "", false, fmt.Errorf("%q is no release of Kubernetes, want one like 1.36", release)
+		return Table{}, "", false, fmt.Errorf("%q is not a release of Kubernetes, want one like 1.36", release)
 	}
 	table, ok = tables()[parts[1]]
 	return table, parts[1], ok, nil

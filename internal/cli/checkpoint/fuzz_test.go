@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A file that is no checkpoint is named in the error, and one that is can be saved and loaded again.
+// A file that is not a checkpoint is named in the error, and one that is can be saved and loaded again.
 func FuzzCheckpointFile(f *testing.F) {
 	f.Add([]byte(`{"version":2,"resource":"widgets.demo.example.com","epoch":{"hash":"h"},"failures":[{"name":"a"}]}`))
 	f.Add([]byte(`{"version":1e99}`))

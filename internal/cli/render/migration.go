@@ -42,7 +42,7 @@ type Migration struct {
 	Result         migrate.Result `json:"result"`
 	// Evidence says in a sentence how the agreement of the API servers is known.
 	Evidence string `json:"evidence,omitempty"`
-	// StoredVersionsBefore is a definition's status.storedVersions; StoredVersionsAfter what it was pruned to, empty
+	// StoredVersionsBefore is a CRD's status.storedVersions; StoredVersionsAfter what it was pruned to, empty
 	// where it was not.
 	StoredVersionsBefore []string `json:"storedVersionsBefore,omitempty"`
 	StoredVersionsAfter  []string `json:"storedVersionsAfter,omitempty"`

@@ -42,7 +42,7 @@ type PlannedResource struct {
 	// cannot be told from the hash.
 	StorageVersion     string `json:"storageVersion,omitempty"`
 	StorageVersionHash string `json:"storageVersionHash,omitempty"`
-	// StoredVersions are those that a definition's status claims to be stored; absent for other resources, whose
+	// StoredVersions are those that a CRD's status claims to be stored; absent for other resources, whose
 	// stored versions nothing records.
 	StoredVersions []string `json:"storedVersions,omitempty"`
 	// Objects is their number; absent where it could not be learnt, and then CountError says why.

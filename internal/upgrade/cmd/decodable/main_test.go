@@ -31,6 +31,6 @@ func compare(t *testing.T, release testbed.Release) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("table (-checked in +real), `make decodable` writes it anew:\n%s", diff)
+		t.Errorf("table (-checked in +real), `make decodable` writes it again:\n%s", diff)
 	}
 }
