@@ -94,6 +94,6 @@ func startTicker(t *testing.T, path string, env ...string) func() time.Duration 
 		if passed := time.Since(begun); (time.Duration(monotonic) - passed).Abs() > 2*time.Second {
 			t.Errorf("%v have passed, and %v on the monotonic clock of the process", passed, time.Duration(monotonic))
 		}
-		return time.Unix(seconds, 0).Sub(time.Now())
+		return time.Until(time.Unix(seconds, 0))
 	}
 }

@@ -22,7 +22,8 @@ func RunTests(m *testing.M, binary *string, movable bool) (code int) {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
 	*binary = filepath.Join(dir, "kube-migrator")
-	if err := buildProgram(context.Background(), dir, *binary, movable); err != nil {
+	ctx := context.Background() //nolint:forbidigo // a TestMain has none
+	if err := buildProgram(ctx, dir, *binary, movable); err != nil {
 		fmt.Fprintf(os.Stderr, "build kube-migrator: %v\n", err)
 		return 1
 	}
