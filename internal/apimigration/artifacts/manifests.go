@@ -58,7 +58,7 @@ func (s *documents) editManifests(ctx context.Context) error {
 		return err
 	}
 	var change crd.Change
-	folder := changeset.Folder{Folder: tree.Folder(s.Project.Root), Changes: s.Soon(),
+	folder := changeset.Folder{Folder: tree.Folder(s.Project.Root), Changes: s.All(),
 		Tracked: git.Tracked(ctx, s.Project.Root)}
 	files := make([]string, 0, len(manifests))
 	for _, manifest := range manifests {

@@ -45,8 +45,8 @@ func (r *Result) Known(file string) *Change {
 	return r.before[file]
 }
 
-// Soon is the set of all changes so far.
-func (r *Result) Soon() Set {
+// All is the set of all changes so far.
+func (r *Result) All() Set {
 	all := Set{}
 	all.Add(r.before)
 	all.Add(r.Changes)
