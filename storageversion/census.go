@@ -43,8 +43,8 @@ func (c *census) begin() {
 	c.next = 2 * unstatedDuration
 }
 
-// gone returns which of the servers are not members. It reads the Leases of these after it was called: a caller that has
-// read an entry before, and writes under the resourceVersion of that, cannot drop an entry that a server with the same
+// gone returns which of the servers are not members. It reads the Leases of these after it was called: a caller that
+// has read an entry before, and writes under the resourceVersion of that, cannot drop an entry that a server with the same
 // ID publishes later.
 func (c *census) gone(ctx context.Context, servers []string) (gone []string, err error) {
 	if len(servers) == 0 {
@@ -104,7 +104,7 @@ func (c *census) member(ctx context.Context, id string) (bool, error) {
 		}
 		path, err := apipath.Join(leases, id)
 		if err != nil {
-			return true, nil //nolint:nilerr // no Lease can have this name, so that another program wrote the entry for a reason of its own
+			return true, nil //nolint:nilerr // no Lease can have this name: another program wrote the entry
 		}
 		var lease coordinationv1.Lease
 		err = c.api.do(ctx, http.MethodGet, path, nil, nil, &lease)

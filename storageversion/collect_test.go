@@ -259,7 +259,8 @@ func collectorOnARealServer(t *testing.T, cluster *testbed.Cluster) {
 	// Without waiting for a minute: the preconditions of the deletion are those of the object that was read.
 	empty := published(t, cluster, MigrationAPI, widgets)
 	collector.empty[empty.Metadata.Name] = observation{
-		version: empty.Metadata.UID + "/" + empty.Metadata.ResourceVersion, since: time.Now().Add(-emptyFor), last: time.Now(),
+		version: empty.Metadata.UID + "/" + empty.Metadata.ResourceVersion,
+		since:   time.Now().Add(-emptyFor), last: time.Now(),
 	}
 	collect()
 	if o := published(t, cluster, MigrationAPI, widgets); o.Metadata.UID != "" {

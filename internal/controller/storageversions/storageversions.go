@@ -21,8 +21,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// Add adds the controller to a manager; config is one that writes only while the manager leads. log is for the operators
-// of kube-migrator.
+// Add adds the controller to a manager; config is one that writes only while the manager leads. log is for the
+// operators of kube-migrator.
 func Add(m manager.Manager, config *rest.Config, log *slog.Logger) error {
 	collector, err := storageversion.NewCollector(config, log)
 	if err != nil {

@@ -22,7 +22,8 @@ func TestTheLoopLooksAsOftenAsTheCollectorAsks(t *testing.T) {
 		begun := time.Now()
 		ctx, stop := context.WithCancel(t.Context())
 		waits := []time.Duration{time.Second, 5 * time.Second, 2 * time.Second, 10 * time.Second}
-		l := &loop{log: slog.New(slog.NewTextHandler(&log, nil)), collect: func(context.Context) (time.Duration, error) {
+		l := &loop{log: slog.New(slog.NewTextHandler(&log, nil))}
+		l.collect = func(context.Context) (time.Duration, error) {
 			looks = append(looks, time.Since(begun))
 			var err error
 			switch n := len(looks); {
@@ -32,7 +33,7 @@ func TestTheLoopLooksAsOftenAsTheCollectorAsks(t *testing.T) {
 				stop()
 			}
 			return waits[len(looks)-1], err
-		}}
+		}
 		if err := l.Start(ctx); err != nil {
 			t.Error(err)
 		}

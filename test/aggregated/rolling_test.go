@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregated
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An aggregated API server under constant writes: each subtest goes on where the one before it has ended, and what etcd
+// holds is checked at every revision.
+func TestAnAggregatedAPIServer(t *testing.T) {
+	t.Parallel()
+	whole := newFleet(t)
+	whole.controller()
+	whole.manage()
+	w, stop := whole.watch(true)
+	written := whole.writeConstantly()
+	whole.run("two replicas are upgraded one after the other", func(f *fleet) {
+		old := []*replica{f.start("--encoding=v1"), f.start("--encoding=v1")}
+		f.proven(v1, "Declared")
+		for _, r := range old {
+			f.start("--encoding=v2")
+			r.end()
+		}
+		f.proven(v2, "Declared")
+		if n := w.held(v1); n > 0 {
+			f.Errorf("v2 is proven, and %d objects are stored as v1", n)
+		}
+	})
+	whole.run("the commands know the resource", commands)
+	whole.run("kube-controller-manager and kube-migrator collect the garbage of their own APIs", func(f *fleet) {
+		live := f.entriesOf("apps.deployments")
+		entry := map[string]any{"apiServerID": "never-lived", "encodingVersion": v1, "decodableVersions": []string{v1}}
+		for _, api := range []string{"internal.apiserver.k8s.io", "migration.k8s.io"} {
+			path := "/apis/" + api + "/v1alpha1/storageversions"
+			f.do(http.MethodPost, path, map[string]any{"apiVersion": api + "/v1alpha1", "kind": "StorageVersion",
+				"metadata": map[string]any{"name": group + ".sprockets"}})
+			f.do(http.MethodPatch, path+"/"+group+".sprockets/status", map[string]any{"status": map[string]any{
+				"storageVersions": []any{entry}, "commonEncodingVersion": v1}})
+		}
+		f.eventually("both entries are removed", func() bool {
+			ours, err := f.cluster.Raw(f.Context(), strings.TrimSuffix(published, "gears")+"sprockets")
+			return len(f.entriesOf(group+".sprockets")) == 0 &&
+				(err != nil || !strings.Contains(string(ours), `"apiServerID":"never-lived"`))
+		})
+		if w.publishers() != 2 || len(live) != 1 || !slices.Equal(f.entriesOf("apps.deployments"), live) {
+			f.Errorf("%d replicas publish, and kube-apiservers %v, before %v", w.publishers(),
+				f.entriesOf("apps.deployments"), live)
+		}
+	})
+	whole.run("a replica is killed between publishing and serving", func(f *fleet) {
+		r := f.launch("--encoding=v1", "--serve-after=1m")
+		f.eventually("it publishes", func() bool { return w.entry(r.id) == v1 })
+		r.Kill()
+		killed := time.Now()
+		f.eventually("its entry is removed", func() bool { return w.entry(r.id) == "" })
+		if after := time.Since(killed); after > leaseDuration+10*time.Second {
+			f.Errorf("the entry was removed after %s", after)
+		}
+		f.proven(v2, "Declared")
+	})
+	stop()
+	if n := written(); n < 300 {
+		t.Errorf("%d writes: the test shows nothing", n)
+	}
+}
+
+// commands runs what an administrator runs.
+func commands(f *fleet) {
+	var plan struct {
+		Resources []struct{ Name string }
+	}
+	code, out, problem := f.command("plan", gearsName, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || len(plan.Resources) != 1 ||
+		plan.Resources[0].Name != gearsName {
+		f.Errorf("plan: %d %v\n%s%s", code, err, out, problem)
+	}
+	if code, out, problem = f.command("migrate", gearsName, "--settle-time=1s", "-o", "json"); code != 0 ||
+		!strings.Contains(out, `"Proven"`) {
+		f.Errorf("migrate: %d\n%s%s", code, out, problem)
+	}
+	if code, out, problem = f.command("check", gearsName); code != 0 || !strings.Contains(out, "Safe") {
+		f.Errorf("check: %d\n%s%s", code, out, problem)
+	}
+	if code, _, problem = f.command("retire", gearsName, "--version=v1"); code != 1 ||
+		!strings.Contains(problem, "custom resource") {
+		f.Errorf("retire: %d\n%s", code, problem)
+	}
+}
