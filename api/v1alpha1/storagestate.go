@@ -1,5 +1,5 @@
-// SPDX-FileCopyrightText: The kube-migrator Authors SPDX-License-Identifier:
-// Apache-2.0
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
 
 package v1alpha1
 
