@@ -68,7 +68,7 @@ check asks no cluster. Exit codes: 0 all answers are yes, 1 error, 2 the answer 
 	return command
 }
 
-// definitions reads the CRDs of a file.
+// CRDs reads the CRDs of a file.
 func definitions(file string) ([]*crd.Definition, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -160,7 +160,7 @@ func (m *migration) resource(ctx context.Context, gentle <-chan struct{},
 		report.Evidence = explanation.String()
 	}
 	if err == nil && !options.DryRun {
-		record.tell(ctx, &report)
+		record.save(ctx, &report)
 		err = m.prune(ctx, r, &report)
 	}
 	if err != nil {
@@ -194,8 +194,8 @@ func (m *migration) recordOf(ctx context.Context, r inventory.Resource, place *c
 	return before, nil
 }
 
-// tell records the proof, and reports what became of that.
-func (r *record) tell(ctx context.Context, report *render.Migration) {
+// save records the proof, and reports whether it did.
+func (r *record) save(ctx context.Context, report *render.Migration) {
 	switch {
 	case r.state == nil:
 		return

@@ -84,8 +84,8 @@ func TestItIsToldOnceThatNothingHappens(t *testing.T) {
 	}
 	var said strings.Builder
 	o := &observer{env: &environment{name: "kube-migrator", Streams: Streams{Err: &said}}}
-	o.tellQuiet(quiet, now)
-	o.tellQuiet(quiet, now)
+	o.warnIfQuiet(quiet, now)
+	o.warnIfQuiet(quiet, now)
 	want := "Nothing was written to any StorageVersionMigration for 1h0m0s: perhaps no controller runs.\nTry: " +
 		"kubectl get pods --all-namespaces -l app.kubernetes.io/name=kube-migrator\n"
 	if said.String() != want {

@@ -149,7 +149,7 @@ func (o *observer) look(ctx context.Context) (render.Progress, error) {
 	if err != nil {
 		return render.Progress{}, exit.NotFound(o.env.name, o.command, err)
 	}
-	o.tellQuiet(all, now)
+	o.warnIfQuiet(all, now)
 	o.unrecorded = nil
 	for _, f := range facts {
 		if m := f.Migration(); m != nil && f.State != nil {
@@ -171,7 +171,7 @@ func (o *observer) watch(ctx context.Context, progress render.Progress, onScreen
 		if err := onScreen.Show(progress); err != nil {
 			return progress, err
 		}
-		o.tellPaused(progress)
+		o.notePaused(progress)
 		if !progress.Unfinished() {
 			return progress, onScreen.End(progress)
 		}
@@ -216,15 +216,15 @@ func (o *observer) poll(ctx context.Context) (render.Progress, error) {
 		if o.ends(err, time.Now()) {
 			return render.Progress{}, err
 		}
-		o.tell(err)
+		o.noteOutage(err)
 		if err == nil {
 			return progress, nil
 		}
 	}
 }
 
-// tell notes once that the API server does not answer, and once that it does again.
-func (o *observer) tell(err error) {
+// noteOutage notes once that the API server does not answer, and once that it does again.
+func (o *observer) noteOutage(err error) {
 	switch {
 	case err != nil && !o.silent:
 		fmt.Fprintf(o.env.Err, "No answer, trying again: %s\n", exit.OneLine(err))
@@ -274,8 +274,8 @@ func (p *patience) ends(err error, now time.Time) bool {
 	return now.Sub(p.refusedSince) >= refusedFor
 }
 
-// tellQuiet says once that nothing happens although something should.
-func (o *observer) tellQuiet(all []v1alpha1.StorageVersionMigration, now time.Time) {
+// warnIfQuiet says once that nothing happens although something should.
+func (o *observer) warnIfQuiet(all []v1alpha1.StorageVersionMigration, now time.Time) {
 	quiet := untouched(all, now)
 	if quiet >= longQuiet && !o.toldQuiet {
 		fmt.Fprintf(o.env.Err, "Nothing was written to any StorageVersionMigration for %v: perhaps no controller "+
@@ -320,8 +320,8 @@ func isWanted(m *v1alpha1.StorageVersionMigration) bool {
 	return run == upgrade.NotBegun || run == upgrade.AtWork
 }
 
-// tellPaused says of each migration once that it waits for someone.
-func (o *observer) tellPaused(p render.Progress) {
+// notePaused says of each migration once that it waits for someone.
+func (o *observer) notePaused(p render.Progress) {
 	for _, r := range p.Resources {
 		paused := r.Run == upgrade.Paused
 		if paused && !o.toldPaused[r.Migration] {

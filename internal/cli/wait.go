@@ -111,7 +111,7 @@ func (o *observer) waitFor(ctx context.Context, waiting []awaited, all []v1alpha
 	defer cancel()
 	for {
 		now := time.Now()
-		o.tellQuiet(all, now)
+		o.warnIfQuiet(all, now)
 		finished, err := o.env.check(waiting, all, o.records(limited, waiting, all), now, output)
 		if finished || err != nil {
 			return err
@@ -217,7 +217,7 @@ func (o *observer) again(ctx context.Context) ([]v1alpha1.StorageVersionMigratio
 		if o.ends(err, time.Now()) {
 			return nil, err
 		}
-		o.tell(err)
+		o.noteOutage(err)
 		if err == nil {
 			return all, nil
 		}
@@ -235,7 +235,7 @@ func timedOut(limited context.Context, env *environment, waiting []awaited, time
 		case w.done:
 		case !w.succeeded.IsZero():
 			fmt.Fprintf(env.Err, notRecorded, w.name, timeout)
-			if err := env.tellSuccess(w, output); err != nil {
+			if err := env.writeSuccess(w, output); err != nil {
 				return err
 			}
 		default:
@@ -263,7 +263,7 @@ func (env *environment) check(
 		m := find(all, w.uid)
 		if m == nil && !w.succeeded.IsZero() { // its time after success is over
 			w.done = true
-			if err := env.tellSuccess(w, output); err != nil {
+			if err := env.writeSuccess(w, output); err != nil {
 				return false, err
 			}
 			continue
@@ -279,7 +279,7 @@ func (env *environment) check(
 				finished = false
 				continue
 			}
-			if err := env.tellSuccess(w, output); err != nil {
+			if err := env.writeSuccess(w, output); err != nil {
 				return false, err
 			}
 			continue
@@ -301,7 +301,7 @@ func (env *environment) check(
 	return finished, nil
 }
 
-func (env *environment) tellSuccess(w *awaited, output render.Format) error {
+func (env *environment) writeSuccess(w *awaited, output render.Format) error {
 	if output != render.Text {
 		return nil // the object tells
 	}

@@ -120,13 +120,13 @@ Real API servers of %s were asked, with every API and alpha feature enabled. Mos
 `, e.Target, releasesOf(e))
 	for i, release := range e.Releases[min(1, len(e.Releases)):] {
 		fmt.Fprintf(&b, "\n## %s\n\n", release)
-		mine := slices.DeleteFunc(slices.Clone(e.Changes), func(c upgrade.Change) bool { return c.Release != release })
-		if len(mine) == 0 {
+		ofRelease := slices.DeleteFunc(slices.Clone(e.Changes), func(c upgrade.Change) bool { return c.Release != release })
+		if len(ofRelease) == 0 {
 			fmt.Fprintf(&b, "Nothing changes since %s.\n", e.Releases[i])
 			continue
 		}
 		fmt.Fprintf(&b, "| resource | stored as in %s → %s | lost |\n|---|---|---|\n", e.Releases[i], release)
-		for _, c := range mine {
+		for _, c := range ofRelease {
 			stored, lost := change(c, false)
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", c.Resource, stored, strings.ReplaceAll(lost, ",", ", "))
 		}
