@@ -9,7 +9,8 @@
 //
 // The package owns the Go types and their constants; the CustomResourceDefinitions in config/crd are generated from its
 // markers. It makes no decisions. Objects that were written for kube-storage-version-migrator are valid here, and no
-// field of theirs is lost.
+// field of theirs is lost. Comments of types and fields wrap at 76 columns, because kubectl explain prints their line
+// breaks.
 //
 // +kubebuilder:object:generate=true
 // +groupName=migration.k8s.io

@@ -28,7 +28,7 @@ import (
 
 const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// pageSize bounds how many definitions, with their schemas, the API server has to hold for one answer.
+// pageSize bounds how many CRDs, with their schemas, the API server has to hold for one answer.
 const pageSize = 20
 
 // Definition is a CustomResourceDefinition without its schemas.
@@ -105,10 +105,10 @@ type Condition struct {
 	Message string `json:"message"`
 }
 
-// Name returns the name of the definition of a resource.
+// Name returns the name of the CRD of a resource.
 func Name(r schema.GroupResource) string { return r.Resource + "." + r.Group }
 
-// Get reads one definition.
+// Get reads one CRD.
 // Errors are those of the API server: apierrors.IsNotFound where the resource is not a custom one.
 func Get(ctx context.Context, client rest.Interface, name string) (*Definition, error) {
 	at, err := apipath.Join(path, name)
@@ -126,7 +126,7 @@ func Get(ctx context.Context, client rest.Interface, name string) (*Definition, 
 	return d, nil
 }
 
-// Each calls f with every definition of the cluster. A page is decoded while it arrives, one definition at a time:
+// Each calls f with every CRD of the cluster. A page is decoded while it arrives, one CRD at a time:
 // with their schemas, a page of them may not fit into the memory we allow ourselves (I6).
 func Each(ctx context.Context, client rest.Interface, f func(*Definition)) error {
 	var pages bounded.Pages

@@ -61,7 +61,7 @@ type Change struct {
 type Installation struct {
 	Client rest.Interface
 	Mode   Mode
-	// Adopt takes over definitions of another installation, and uses a namespace that exists if TrustNamespace is set,
+	// Adopt takes over CRDs of another installation, and uses a namespace that exists if TrustNamespace is set,
 	// too: whoever may create pods there gets the permissions of the worker. A namespace that was adopted once needs
 	// neither again.
 	Adopt, TrustNamespace bool
@@ -74,7 +74,7 @@ type Installation struct {
 	Progress func(string)
 	Warn     func(string)
 
-	// guest: the namespace is somebody else's.
+	// guest: the namespace is someone else's.
 	guest bool
 }
 
@@ -151,9 +151,9 @@ func isPlanned(plan []*unstructured.Unstructured, kindName, name string) bool {
 	})
 }
 
-// asGuest is the plan for a namespace that is somebody else's: it is marked, and nothing else of it is ours. Our
-// restrictions would keep the owner's pods from being made anew, and our labels would let a purge delete what the owner
-// has there.
+// asGuest is the plan for a namespace that is someone else's: it is marked, and nothing else of it is ours. Our
+// restrictions would keep the owner's pods from being made again, and our labels would let a purge delete what the
+// owner has there.
 func asGuest(plan []*unstructured.Unstructured) []*unstructured.Unstructured {
 	plan = slices.Clone(plan)
 	for n, o := range plan {
@@ -258,7 +258,7 @@ func isNamespaceMissing(err error, o *unstructured.Unstructured) bool {
 	return d != nil && d.Kind == "namespaces" && d.Name == o.GetNamespace()
 }
 
-// same reports whether two states of an object differ in nothing that somebody wants: controllers write status and
+// same reports whether two states of an object differ in nothing that someone wants: controllers write status and
 // revision at any moment, so resourceVersions do not tell.
 func same(a, b *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(wanted(a), wanted(b))

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ForeignError says that something with one of our names belongs to somebody else. Nothing was written.
+// ForeignError says that something with one of our names belongs to someone else. Nothing was written.
 type ForeignError struct {
 	// Definitions and Namespaces that it is, by name; Controllers are Deployments as namespace/name.
 	Definitions, Namespaces, Controllers []string
@@ -67,7 +67,7 @@ type LeavingError struct {
 
 func (e *LeavingError) Error() string { return "the " + e.Kind + " " + e.Name + " is being deleted" }
 
-// approvedAnnotation is required of definitions in groups that end in k8s.io
+// approvedAnnotation is required of CRDs in groups that end in k8s.io
 // (https://github.com/kubernetes/enhancements/pull/1111).
 const approvedAnnotation = "api-approved.kubernetes.io"
 
@@ -75,8 +75,8 @@ const approvedAnnotation = "api-approved.kubernetes.io"
 var foreignNamespaces = []string{metav1.NamespaceSystem, "openshift-kube-storage-version-migrator",
 	"openshift-kube-storage-version-migrator-operator"}
 
-// foreign looks for definitions, a namespace and controllers that have our names and are not ours. It notes whether the
-// namespace is somebody else's, taken before or not. The error is a *LeavingError, or about reading.
+// foreign looks for CRDs, a namespace and controllers that have our names and are not ours. It notes whether the
+// namespace is someone else's, taken before or not. The error is a *LeavingError, or about reading.
 func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstructured) (*ForeignError, error) {
 	found := &ForeignError{}
 	var objects, definitions []*unstructured.Unstructured
@@ -139,7 +139,7 @@ func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstruc
 	return found, nil
 }
 
-// foreignControllers returns the Deployments that are controllers of ours by their labels, and that somebody else
+// foreignControllers returns the Deployments that are controllers of ours by their labels, and that someone else
 // manages, such as Helm or Argo CD: deleting one would only make it come back.
 func (i *Installation) foreignControllers(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	var all unstructured.UnstructuredList

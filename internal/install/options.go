@@ -20,7 +20,7 @@
 //   - The guard is in force before a worker of this installation can start (verifyGuard), and is removed after the last one has ended.
 //   - What a worker could write never decides what the next installation grants: flags are remembered where no worker may write
 //     unless it may migrate all ConfigMaps.
-//   - Definitions of somebody else are not touched unless the user says so (ErrForeign).
+//   - CRDs of another installation are not touched unless the user says so (ErrForeign).
 //   - Removing begins with the permissions: whatever still runs can write nothing from then on (I7).
 package install
 
@@ -51,7 +51,7 @@ const (
 	WorkerAccount     = Name + "-worker"
 	// Controller is the Deployment, and the Lease of its leader election.
 	Controller = Name + "-controller"
-	// metricsReader is the role of those who may read the controller's metrics. Nobody has it until it is bound.
+	// metricsReader is the role of those who may read the controller's metrics. No one has it until it is bound.
 	metricsReader = Name + "-metrics-reader"
 	// agreementRole lets workers see who the API servers are.
 	agreementRole = Name + "-agreement"
@@ -64,7 +64,7 @@ const (
 	componentLabel = "app.kubernetes.io/component"
 )
 
-// guestLabel marks a namespace that is somebody else's, and that the user told us to use. It has none of the other
+// guestLabel marks a namespace that is someone else's, and that the user told us to use. It has none of the other
 // labels, so that nothing of ours ever deletes it.
 const guestLabel = "migration.k8s.io/adopted-by"
 

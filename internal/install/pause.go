@@ -60,7 +60,7 @@ func Pause(ctx context.Context, client rest.Interface, now time.Time) error {
 	}
 	err = send(ctx, client.Post().AbsPath(path).Param("fieldManager", pauseManager).SetHeader("Content-Type",
 		anyJSON).Body(body), nil)
-	if apierrors.IsAlreadyExists(err) { // somebody installs at this moment
+	if apierrors.IsAlreadyExists(err) { // someone installs at this moment
 		return patchFlags(ctx, client, since)
 	}
 	return err

@@ -24,12 +24,12 @@ import (
 // not be in the cluster yet. The same patterns give the same answer before and after the installation. The error is
 // that of inventory.Select.
 func Included(all *inventory.Inventory, include, exclude []string) ([]schema.GroupResource, error) {
-	definitions, err := definitions()
+	crds, err := ourCRDs()
 	if err != nil {
 		return nil, err
 	}
 	var own []schema.GroupResource
-	for _, d := range definitions {
+	for _, d := range crds {
 		own = append(own, schema.ParseGroupResource(d.GetName()))
 	}
 	known, err := knownPatterns(all, include, own)
@@ -78,7 +78,7 @@ func knownPatterns(all *inventory.Inventory, patterns []string, own []schema.Gro
 // the controller comes last. Options are complete; resources are those that may be migrated, and read only where
 // Options.Names holds. It is pure.
 func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstructured, error) {
-	plan, err := definitions()
+	plan, err := ourCRDs()
 	if err != nil {
 		return nil, err
 	}
@@ -134,21 +134,21 @@ func asObjects[T runtime.Object](typed []T) []runtime.Object {
 	return objects
 }
 
-// definitions returns our CustomResourceDefinitions with our labels.
-func definitions() ([]*unstructured.Unstructured, error) {
+// ourCRDs returns the CRDs of kube-migrator, with the labels of the installation.
+func ourCRDs() ([]*unstructured.Unstructured, error) {
 	files, err := fs.Glob(config.CRDs, "crd/*.yaml")
 	if err != nil {
-		return nil, fmt.Errorf("find definitions: %w", err)
+		return nil, fmt.Errorf("find CRDs: %w", err)
 	}
 	var all []*unstructured.Unstructured
 	for _, file := range files {
 		raw, err := config.CRDs.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("read definition: %w", err)
+			return nil, fmt.Errorf("read CRD: %w", err)
 		}
 		d := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(raw, &d.Object); err != nil {
-			return nil, fmt.Errorf("decode definition %s: %w", file, err)
+			return nil, fmt.Errorf("decode CRD %s: %w", file, err)
 		}
 		d.SetLabels(labels(componentInstall))
 		all = append(all, d)

@@ -54,7 +54,7 @@ func rulesOf(t *testing.T, plan []*unstructured.Unstructured, namespace, name st
 func TestTheManifestsAreThoseOfTheGoldenFile(t *testing.T) {
 	plan := planOf(t, Options{Exclude: []string{"events"}, Guard: true}, schema.GroupResource{Resource: "secrets"},
 		widgets, schema.GroupResource{Resource: "configmaps"})
-	// The definitions are files of their own already.
+	// The CRDs are files of their own already.
 	plan = slices.DeleteFunc(
 		plan, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" },
 	)

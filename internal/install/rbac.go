@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// migrationGroup is the group of our own definitions.
+// migrationGroup is the group of our own CRDs.
 var migrationGroup = v1alpha1.SchemeGroupVersion.Group
 
 // migratedRules let the worker do its work on what is migrated: one rule for everything, or one per group, in
@@ -75,7 +75,7 @@ var workerNamespaceRules = []rbacv1.PolicyRule{
 	discoveryTokens(),
 }
 
-// discoveryTokens lets somebody be known to aggregated API servers without showing them a token that is good for
+// discoveryTokens lets someone be known to aggregated API servers without showing them a token that is good for
 // anything.
 func discoveryTokens() rbacv1.PolicyRule {
 	tokens := rule("", on("serviceaccounts/token"), "create")
@@ -161,7 +161,7 @@ func (o Options) later() *rbacv1.ClusterRole {
 	return role
 }
 
-// metricsRules let somebody read the controller's metrics.
+// metricsRules let someone read the controller's metrics.
 var metricsRules = []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
 
 // roles returns everything that grants something.

@@ -31,7 +31,7 @@ import (
 // installation has to find out the namespace first.
 const flagsName = Name + "-flags"
 
-// flagsKey is where the flags are: one text, because of a map that somebody else applied as well no entry could ever be
+// flagsKey is where the flags are: one text, because of a map that someone else applied as well no entry could ever be
 // forgotten.
 const flagsKey = "flags.yaml"
 
@@ -70,7 +70,7 @@ func Remembered(ctx context.Context, client rest.Interface) (map[string]string, 
 }
 
 // Kept returns resources of some groups that workers may migrate already, and that the patterns still include. An
-// installation that cannot see a group now must not take away what was granted of it: nobody asked for that.
+// installation that cannot see a group now must not take away what was granted of it: no one asked for that.
 func Kept(ctx context.Context, client rest.Interface, groups, include,
 	exclude []string) ([]schema.GroupResource, error) {
 	o, err := read(ctx, client, kindNamed("ClusterRole"), "", WorkerAccount)

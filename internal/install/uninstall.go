@@ -31,7 +31,7 @@ const quickly = 2
 type Removal struct {
 	Client rest.Interface
 	Mode   Mode
-	// Purge removes state, too: definitions with all their objects, and the namespace.
+	// Purge removes state, too: CRDs with all their objects, and the namespace.
 	Purge bool
 	// Timeout bounds each wait.
 	Timeout time.Duration
@@ -56,7 +56,7 @@ func (r *Removal) Run(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		r.all("ClusterRoleBinding"), r.all("RoleBinding"), // from here on nothing can be written
 		r.all("Deployment"), r.workers,
-		r.all("ServiceAccount"), r.pods, // without the account no pod is made anew
+		r.all("ServiceAccount"), r.pods, // without the account no pod is made again
 		r.checkpoints,
 		r.lease,
 		r.all("ClusterRole"), r.all("Role"), r.all("PodDisruptionBudget"), r.all("NetworkPolicy"), r.all("FlowSchema"),
@@ -77,7 +77,7 @@ func (r *Removal) Run(ctx context.Context) error {
 	return nil
 }
 
-// State returns what is left on purpose when there was no purge: the definitions and namespaces, as "Kind name".
+// State returns what is left on purpose when there was no purge: the CRDs and namespaces, as "Kind name".
 func (r *Removal) State(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, name := range []string{"CustomResourceDefinition", "Namespace"} {
@@ -143,8 +143,8 @@ func (r *Removal) findNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// used are kinds that somebody else's use of a namespace shows in, beside pods: workloads that have no pod now, and
-// what a deletion would lose for ever.
+// used are kinds that someone else's use of a namespace shows in, beside pods: workloads that have no pod now, and
+// what a deletion would lose for good.
 var used = []kind{
 	kindNamed("Deployment"),
 	{gvk("apps", "v1", "StatefulSet"), "statefulsets", true},
@@ -152,7 +152,7 @@ var used = []kind{
 	{gvk("", "v1", "PersistentVolumeClaim"), "persistentvolumeclaims", true},
 }
 
-// unused returns ErrInUse where a namespace holds something of somebody else.
+// unused returns ErrInUse where a namespace holds something of someone else.
 func (r *Removal) unused(ctx context.Context, namespace string) error {
 	var all corev1.PodList
 	if err := list(ctx, r.Client, pods, namespace, "", "", &all); err != nil {
@@ -176,7 +176,7 @@ func (r *Removal) unused(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// leave takes our mark off namespaces that are somebody else's.
+// leave takes our mark off namespaces that are someone else's.
 func (r *Removal) leave(ctx context.Context) error {
 	k := kindNamed("Namespace")
 	marked, err := found(ctx, r.Client, k, "", guestLabel+"="+Name)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// doubt is one reason to fear that a version was written since the recorded look which nobody can name.
+// doubt is one reason to fear that a version was written since the recorded look which no one can name.
 type doubt struct {
 	name string
 	// why says what happened, for people; empty: nothing did.
@@ -30,7 +30,7 @@ func soundDoubts() []doubt {
 		{"gone without an answer", goneSilent},
 		{"passed without an answer", passedSilent},
 		{"replaced unseen", replacedUnseen},
-		{"nobody watched", unwatched},
+		{"no one watched", unwatched},
 		{"more can be decoded", moreDecodable},
 	}
 }
@@ -92,7 +92,7 @@ func older(was, now Witness) bool {
 	return was.UID != "" && was.UID == now.UID && now.ResourceVersion < was.ResourceVersion
 }
 
-// recreated: another definition of the same name. Nobody saw what its first generations told servers to write, nor
+// recreated: another CRD of the same name. No one saw what its first generations told servers to write, nor
 // the end of the objects of the one before.
 func recreated(s State, l Look) string {
 	if (s.Definition == nil) != (l.Definition == nil) || s.Definition != nil && s.Definition.UID != l.Definition.UID {
@@ -110,7 +110,7 @@ func generationsMissed(s State, l Look) string {
 	return ""
 }
 
-// missed reports whether there was a generation between the recorded look and this one of which nobody knows the
+// missed reports whether there was a generation between the recorded look and this one of which no one knows the
 // storage version.
 func missed(s State, l Look) bool {
 	if s.Definition == nil || l.Definition == nil || s.Definition.UID != l.Definition.UID {
@@ -131,7 +131,7 @@ func missed(s State, l Look) bool {
 
 // cameSilent: a process that does not answer may be writing anything, or have died after it did: its Lease counts as
 // fresh for a minute. Waiting for the end of the Lease would leave out for that long what it wrote. It is a doubt once,
-// so that a server that never can be asked does not void every run for ever; who looks may well ask again for some
+// so that a server that never can be asked does not void every run indefinitely; who looks may well ask again for some
 // seconds before it tells of a silent server.
 func cameSilent(s State, l Look) string {
 	for _, server := range l.Servers {
@@ -145,7 +145,7 @@ func cameSilent(s State, l Look) string {
 	return ""
 }
 
-// cameBack: a process that was suspended for longer than its Lease has not read the definition's generations meanwhile,
+// cameBack: a process that was suspended for longer than its Lease has not read the CRD's generations meanwhile,
 // and may have written in the version of any of them before it caught up. Discovery may have caught up earlier, so what
 // it shows does not tell. A built-in resource it writes in the version that it shows.
 func cameBack(s State, l Look) string {
@@ -187,7 +187,7 @@ func passedSilent(s State, l Look) string {
 }
 
 // replacedUnseen: a process has one version of a built-in resource for all its life, so this is another process under
-// the same name, as servers have them that take over the Lease of the one before. How many there were in between nobody
+// the same name, as servers have them that take over the Lease of the one before. How many there were in between no one
 // knows.
 func replacedUnseen(s State, l Look) string {
 	if s.Definition != nil || l.Definition != nil {

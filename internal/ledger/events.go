@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// First decides about a resource that has no State: it is new, or somebody deleted the State to have everything found
-// out anew. What is stored may be anything, and no run that began before proves otherwise.
+// First decides about a resource that has no State: it is new, or someone deleted the State to have everything found
+// out again. What is stored may be anything, and no run that began before proves otherwise.
 func First(l Look) Decision { return sound().first(l) }
 
 // Looked decides after a look at a resource whose recorded State is s.
@@ -22,7 +22,7 @@ func Returned(s State, l Look) Decision {
 	return sound().looked(s, l)
 }
 
-// Told decides after somebody heard, without a look, that servers are told to write a version. It only adds: the hash
+// Told decides after someone heard, without a look, that servers are told to write a version. It only adds: the hash
 // is recorded before anything can come of it, and an epoch of another hash is over, so that no proof about it trims
 // what was added, or was there already. The next look sees the rest.
 func Told(s State, hash string) Decision {
@@ -49,7 +49,7 @@ func FinishedByHand(before, s State, p Proof, c Collection) Decision {
 
 // rules are the parts of the decisions that can be wrong one by one. Tests replace them to see that it is noticed.
 type rules struct {
-	// doubts are reasons to fear that versions were written which nobody can name.
+	// doubts are reasons to fear that versions were written which no one can name.
 	doubts []doubt
 	// written names what may have been written since the recorded look.
 	written func(s State, l Look) []string
@@ -148,7 +148,7 @@ func (l Look) proofs() []Proof {
 }
 
 // awaited reports whether nothing is to be asked for, because a migration that there is will prove what s asks for, or
-// somebody does not want one. Our own is repeated until it succeeds, and says what somebody wants where it exists;
+// someone does not want one. Our own is repeated until it succeeds, and says what someone wants where it exists;
 // another one that failed may have been asked for in a way that cannot succeed.
 func (l Look) awaited(s State) bool {
 	if l.Own.exists() && (l.Own.Held || l.Own.pending(s)) {
@@ -208,7 +208,7 @@ func overtaken(before, s State) string {
 
 // decodable reports whether nothing has to be rewritten although nothing is proven: the versions that may be stored are
 // the one that all servers write and others that no one can name, and no server can decode any of these. A migration
-// would come to nothing: it lists and patches through the same servers. Where a version has a name, somebody has
+// would come to nothing: it lists and patches through the same servers. Where a version has a name, someone has
 // written it, and people should learn that it cannot be read.
 func decodable(s State, l Look) bool {
 	return s.Epoch != nil && l.OnlyDecodable &&
@@ -217,7 +217,7 @@ func decodable(s State, l Look) bool {
 
 // refusal holds I2. Everything that may have been written in another version was so before the run started (After), and
 // the run read its baseline in a settled epoch and ended in it: so it has rewritten all that. The record's look has
-// seen the same epoch, so the run and the record mean the same servers, the same definition and the same hash.
+// seen the same epoch, so the run and the record mean the same servers, the same CRD and the same hash.
 func refusal(s State, p Proof) string {
 	switch {
 	case s.After == 0 || p.Start <= s.After:
@@ -259,11 +259,11 @@ func uncompared(s State, p Proof, c Collection) string {
 // record is written in between. Where that is not known, no run counts until it is.
 func fence(_ State, l Look) uint64 { return l.Moment }
 
-// written names what the servers of both looks write, and what definitions between them told servers to write. A server
-// that was replaced counts: it wrote until it was gone. The definition of the recorded look counts too, since a server
+// written names what the servers of both looks write, and what CRDs between them told servers to write. A server
+// that was replaced counts: it wrote until it was gone. The CRD of the recorded look counts too, since a server
 // may have been behind.
 //
-// Where generations of the definition were missed, status.storedVersions names their storage versions unless somebody
+// Where generations of the CRD were missed, status.storedVersions names their storage versions unless someone
 // removed them.
 func written(s State, l Look) []string {
 	var hashes []string
@@ -314,7 +314,7 @@ func join(persisted, hashes []string) []string {
 }
 
 // shown fills in what a server that did not answer this time showed before. It is the same process, so it writes the
-// same; what else a definition may have told it to write is named by written.
+// same; what else a CRD may have told it to write is named by written.
 func shown(s State, l Look) []Server {
 	servers := slices.Clone(l.Servers)
 	for i, server := range servers {
@@ -366,7 +366,7 @@ func disagree(servers []Server) bool {
 	return false
 }
 
-// vanished: the definition is gone, and with it, after its finalizer, the objects; or every server has answered and
+// vanished: the CRD is gone, and with it, after its finalizer, the objects; or every server has answered and
 // none serves the resource. Where a State is forgotten too early nothing is lost: the next one begins with Unknown.
 func vanished(s State, l Look) bool {
 	if l.Definition != nil {

@@ -15,7 +15,7 @@ import (
 // quiet is how long an undisturbed cluster may take until everything is migrated: it is far more than it needs.
 const quiet = 150
 
-// calmDown lets everything be well: one server, that answers, a controller, and nobody who changes anything. Then
+// calmDown lets everything be well: one server, that answers, a controller, and no one who changes anything. Then
 // everything is migrated at last, and known to be.
 func (w *world) calmDown() {
 	last := -1

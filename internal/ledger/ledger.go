@@ -3,10 +3,10 @@
 
 // Package ledger decides what is recorded of how one resource is stored, and when a migration is asked for. It owns
 // persistedStorageVersionHashes: nothing else computes them. It is pure: no clock, no I/O, values in and values out,
-// and what it returns shares no memory with what it was given that anybody would change.
+// and what it returns shares no memory with what it was given that anyone would change.
 //
-// One function per event: First (a resource without a State), Looked (somebody looked at the API servers), Returned
-// (the same when nobody watched since), Told (a definition tells servers what to write), Finished (a migration
+// One function per event: First (a resource without a State), Looked (someone looked at the API servers), Returned
+// (the same when no one watched since), Told (a CRD tells servers what to write), Finished (a migration
 // succeeded). A resource that is gone is one that a look finds gone.
 //
 // Invariants:
@@ -19,12 +19,12 @@
 //   - A State is written before anything that follows from it is asked for. A process that dies in between leaves a
 //     State whose After is above the start of every run, and the next look asks again.
 //
-// How it works: between two recorded looks, somebody wrote something. written names every hash that may have been: what
-// the servers of both looks show and the storage versions of all generations of the definition between them. A doubt is
+// How it works: between two recorded looks, someone wrote something. written names every hash that may have been: what
+// the servers of both looks show and the storage versions of all generations of the CRD between them. A doubt is
 // a reason why there may be more than those; then Unknown joins. If all that may have been written is one hash, nothing
 // has happened, whoever was restarted. Otherwise After rises to the present moment: a run that started before may have
 // passed the objects already that were written then, and its own looks may have seen the same epoch before and after.
-// Epochs of {a, b}, then {a, b, c}, then {a, b} are equal, and so are those of a definition's generation 3 while a
+// Epochs of {a, b}, then {a, b, c}, then {a, b} are equal, and so are those of a CRD's generation 3 while a
 // server lags behind. Only a run that started later has seen everything, so its start, and not its epoch alone, says
 // which run proves something.
 //
@@ -33,9 +33,9 @@
 // a StorageVersionMigration did.
 //
 // Two rules are stricter than what a short description of them says:
-//   - A recorded epoch that is still the present one does not by itself say that nothing has happened while nobody watched: a server may have
+//   - A recorded epoch that is still the present one does not by itself say that nothing has happened while no one watched: a server may have
 //     come, written and gone. What servers leave behind must not have grown either (Look.Traces).
-//   - A young heartbeat is no excuse. Where nobody watched and the servers are not the same, Unknown joins after ten seconds
+//   - A young heartbeat is no excuse. Where no one watched and the servers are not the same, Unknown joins after ten seconds
 //     as after ten hours: servers that were replaced once may have been replaced twice. So a heartbeat's age decides
 //     nothing here; it tells readers of the record how far it can be relied on.
 //
@@ -71,7 +71,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Unknown stands among hashes for versions that nobody can name.
+// Unknown stands among hashes for versions that no one can name.
 const Unknown = "Unknown"
 
 // Untraced stands among traces where a process may have come and gone without leaving one.
@@ -196,7 +196,7 @@ type Look struct {
 	// Revisions says that resourceVersions are revisions of an etcd, as those of kube-apiservers are. Aggregated API
 	// servers may count otherwise.
 	Revisions bool
-	// Restored says that etcd went backwards since the recorded look, as somebody saw who was there all the time.
+	// Restored says that etcd went backwards since the recorded look, as someone saw who was there all the time.
 	Restored bool
 
 	// OnlyDecodable: every server that can write declares that it can decode no version but that of the epoch, each of
@@ -205,9 +205,9 @@ type Look struct {
 	// Settled: the epoch has lasted for so long that no one else can be writing.
 	Settled bool
 
-	// Continuous says that Leases, endpoints and definitions were watched without a gap since the recorded look began,
+	// Continuous says that Leases, endpoints and CRDs were watched without a gap since the recorded look began,
 	// so that Passed and Definitions are complete. A watch that goes on from a resourceVersion has no gap; one that
-	// lists anew has.
+	// lists again has.
 	Continuous bool
 	// Passed are the processes that were seen since the recorded look began and are gone. Each is reported until a look
 	// that does so is recorded.
@@ -233,7 +233,7 @@ type Migration struct {
 	// Started says that a run of Generation has started, and Start at which moment; 0 where that is not known.
 	Started bool
 	Start   uint64
-	// Held says that somebody does not want it carried out: it is cancelled, or, if it is not ours, paused.
+	// Held says that someone does not want it carried out: it is cancelled, or, if it is not ours, paused.
 	Held bool
 	// Failed says that its last attempt failed. It is repeated, but may never succeed.
 	Failed bool

@@ -48,7 +48,7 @@ func (l Look) with(change func(*Look)) Look {
 	return l
 }
 
-// custom makes it a look at a custom resource, whose definition says hash at a generation.
+// custom makes it a look at a custom resource, whose CRD says hash at a generation.
 func (l Look) custom(generation int64, hash string, stored ...string) Look {
 	l.Definition = &Definition{UID: "uid", Generation: generation, Hash: hash, Stored: stored}
 	if l.Epoch != nil {

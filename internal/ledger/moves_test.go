@@ -205,7 +205,7 @@ func restartServer(w *world, host int) {
 	}
 }
 
-// flip changes the definition's storage version, or something else in its spec.
+// flip changes the CRD's storage version, or something else in its spec.
 func flip(w *world, hash int) {
 	if w.kind != custom || w.gen+1 >= mostGens {
 		return
@@ -230,7 +230,7 @@ func learn(w *world, arg int) {
 	}
 }
 
-// defineAnew: the definition is deleted, and with it all objects, and created anew.
+// defineAnew: the CRD is deleted, and with it all objects, and created again.
 func defineAnew(w *world, hash int) {
 	if w.kind != custom || w.crd+1 >= len(uids) {
 		return

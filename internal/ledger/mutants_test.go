@@ -21,12 +21,12 @@ func without(r rules, name string) rules {
 
 // mutants are rules that are wrong in one way each.
 var mutants = map[string]func(r *rules){
-	"nobody watched, and it does not matter": func(r *rules) { *r = without(*r, "nobody watched") },
+	"no one watched, and it does not matter": func(r *rules) { *r = without(*r, "no one watched") },
 	"the same processes are trusted without a look at traces": func(r *rules) {
-		replace(r, "nobody watched", func(s State, l Look) string { l.Traces = s.Traces; return unwatched(s, l) })
+		replace(r, "no one watched", func(s State, l Look) string { l.Traces = s.Traces; return unwatched(s, l) })
 	},
 	"a young heartbeat is an excuse": func(r *rules) {
-		replace(r, "nobody watched", func(s State, l Look) string {
+		replace(r, "no one watched", func(s State, l Look) string {
 			if l.Begun.Sub(s.Heartbeat) <= 12*time.Minute {
 				return ""
 			}
@@ -34,7 +34,7 @@ var mutants = map[string]func(r *rules){
 		})
 	},
 	"an old epoch of the same hash is an excuse": func(r *rules) {
-		replace(r, "nobody watched", func(s State, l Look) string {
+		replace(r, "no one watched", func(s State, l Look) string {
 			if s.Epoch != nil && l.Epoch != nil && s.Epoch.Hash == l.Epoch.Hash {
 				return ""
 			}
@@ -53,7 +53,7 @@ var mutants = map[string]func(r *rules){
 		r.uncompared = func(State, Proof, Collection) string { return "" }
 	},
 	"traces are trusted where processes leave none": func(r *rules) {
-		replace(r, "nobody watched", func(s State, l Look) string {
+		replace(r, "no one watched", func(s State, l Look) string {
 			traced := func(trace string) bool { return trace == Untraced }
 			s.Traces, l.Traces = slices.DeleteFunc(slices.Clone(s.Traces), traced),
 				slices.DeleteFunc(slices.Clone(l.Traces), traced)
@@ -61,7 +61,7 @@ var mutants = map[string]func(r *rules){
 		})
 	},
 	"aggregated resources are taken for watched": func(r *rules) {
-		replace(r, "nobody watched", func(s State, l Look) string {
+		replace(r, "no one watched", func(s State, l Look) string {
 			l.Continuous = l.Continuous || !l.Revisions
 			return unwatched(s, l)
 		})

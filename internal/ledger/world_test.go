@@ -14,7 +14,7 @@ const (
 	leaseDelay  = 2 // until a process that serves has its Lease, at most
 	sweepGrace  = 3 // what a run waits before it compares the epoch at the end
 	leaseExpiry = 4 // how long a crashed process counts as live
-	mostLag     = 4 // until every server has read a definition
+	mostLag     = 4 // until every server has read a CRD
 	mostDrain   = 4 // how long a process that was told to end goes on writing
 	settle      = 6
 	mostProcs   = 12
@@ -40,7 +40,7 @@ var hashes = [...]string{"v0", "v1", "v2"}
 type proc struct {
 	host                     int
 	hash                     int // of a built-in resource
-	writes, shows            int // generations of the definition that it has read
+	writes, shows            int // generations of the CRD that it has read
 	started, died, expires   int
 	alive, wrote             bool
 	visible, joins, endpoint bool // has a Lease; will be, is in the EndpointSlice

@@ -66,10 +66,11 @@ func Seed(from *corev1.ConfigMap) map[string][]byte {
 	return map[string][]byte{checkpointKey: checkpoint}
 }
 
-// runRecord is the ConfigMap of a run: its checkpoint and its report. It implements migrate.Checkpoints; safe for concurrent use.
+// runRecord is the ConfigMap of a run: its checkpoint and its report. It implements migrate.Checkpoints; safe for
+// concurrent use.
 //
 // Each write carries the resourceVersion that this worker wrote or read last. A write that fails because of it was
-// preceded by another: our own, whose answer was lost, or that of somebody else. Which one the content tells: sent
+// preceded by another: our own, whose answer was lost, or that of someone else. Which one the content tells: sent
 // holds the digests of everything that was sent since the last answer. A report holds the time to the nanosecond, so no
 // two workers send the same.
 type runRecord struct {

@@ -137,7 +137,7 @@ func (s *sweeping) weakness(ctx context.Context) string {
 	return explanation.Reason
 }
 
-// notProven tells of a complete sweep whose evidence is too weak, and what somebody who takes it can do. Pure.
+// notProven describes a complete sweep whose evidence is too weak, and how to accept that evidence. Pure.
 func notProven(done int64, evidence, least migrate.Evidence, why string) string {
 	if why != "" {
 		why = " (" + strings.Join(strings.Fields(why), " ") + ")"

@@ -12,7 +12,7 @@
 //     and the one that came first ends (I8).
 //   - A run whose StorageVersionMigration is gone, is another one or has another generation writes nothing more (I7).
 //   - The place to go on from is in the ConfigMap alone; spec.continueToken, which users write, is never read (I5).
-//   - An Outcome is written once, and is the last write of a run. Only for a worker that is not heard of somebody else writes it: GiveUp.
+//   - An Outcome is written once, and is the last write of a run. Only for a worker that is not heard of someone else writes it: GiveUp.
 package worker
 
 import (
@@ -33,7 +33,7 @@ import (
 
 // How a run can end without an outcome; test with errors.Is.
 var (
-	// ErrOutdated: the run is nobody's any more: the StorageVersionMigration is gone, has another UID or another
+	// ErrOutdated: the run is no longer wanted: the StorageVersionMigration is gone, has another UID or another
 	// generation, or another worker has taken the run over. Nothing was written afterwards.
 	ErrOutdated = errors.New("the run is outdated")
 	// ErrStopped: Options.Stop was closed. The checkpoint is saved; another worker goes on from it.
@@ -50,7 +50,7 @@ type Options struct {
 	UID        types.UID
 	Generation int64
 	Attempt    int64
-	// Namespace and ConfigMap name the ConfigMap for checkpoint and report, which somebody else creates.
+	// Namespace and ConfigMap name the ConfigMap for checkpoint and report, which someone else creates.
 	Namespace string
 	ConfigMap string
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
@@ -202,7 +202,7 @@ func (r *run) run(ctx context.Context) error {
 func (r *run) begin(ctx context.Context) (ended bool, err error) {
 	deadline := time.Now().Add(r.waits.appear)
 	for {
-		// The StorageVersionMigration first: a run that is nobody's touches nothing.
+		// The StorageVersionMigration first: a run that is no longer wanted touches nothing.
 		if _, err = r.assignment(ctx); err == nil {
 			if err = r.record.open(ctx); err == nil {
 				break

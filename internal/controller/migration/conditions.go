@@ -20,7 +20,7 @@ var ourConditions = []v1alpha1.ConditionType{
 // carries the reason and the message of the phase. Conditions of other types are kept behind them, as they are.
 //
 // Every condition says metadata.generation, which is what `kubectl wait` compares: a raised spec.generation voids an
-// older success at once, before anybody has looked at it. A time moves only where what it is about does, so a status
+// older success at once, before anyone has looked at it. A time moves only where what it is about does, so a status
 // that says the same is the same. A paused migration is still reconciling: it is neither at its goal nor stalled. A
 // cancelled one is stalled: it will not get there. It is pure.
 func conditions(previous []v1alpha1.Condition, now metav1.Time, metadataGeneration int64, phase v1alpha1.Phase, reason,

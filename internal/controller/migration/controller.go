@@ -296,7 +296,7 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	}
 	before := m.Status
 	m.Status = next
-	// Under the resourceVersion that was decided upon: somebody else's write is looked at first.
+	// Under the resourceVersion that was decided upon: someone else's write is looked at first.
 	if err := c.client.Status().Update(ctx, m); err != nil {
 		return err
 	}

@@ -274,8 +274,8 @@ func (d decision) voided(why string) decision {
 	return d
 }
 
-// undecided: the epoch of a proven run could not be compared, in vain since a moment. Nobody waits for ever: the next
-// attempt goes on from a complete checkpoint.
+// undecided: the epoch of a proven run could not be compared, in vain since a moment. No one waits indefinitely: the
+// next attempt goes on from a complete checkpoint.
 func (d decision) undecided(problem error, inVain time.Duration) decision {
 	if inVain > judgePatience {
 		d.step, d.phase, d.reason = stepFail, v1alpha1.PhaseFailed, string(worker.ResultNoAgreement)
@@ -306,7 +306,7 @@ func (f facts) next(current run, message string) decision {
 const (
 	// silence is how long a worker that lives may be silent: three times between two of its reports.
 	silence = 30 * time.Second
-	// silentTooLong is when nobody believes any more that there is a worker.
+	// silentTooLong is when no one believes any more that there is a worker.
 	silentTooLong = 10 * time.Minute
 	// lastWrites is how long a worker that was given up may still write, if it lives after all: until it reports next.
 	lastWrites = 15 * time.Second

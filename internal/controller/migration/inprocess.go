@@ -30,7 +30,7 @@ type inProcess struct {
 	config   *rest.Config
 	evidence migrate.Evidence
 	log      *slog.Logger
-	// ended is told when a worker has ended, so that somebody looks.
+	// ended is told when a worker has ended, so that someone looks.
 	ended func()
 
 	mu      sync.Mutex

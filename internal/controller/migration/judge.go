@@ -46,7 +46,7 @@ type judge struct {
 // it is used.
 const inventoryAge = 30 * time.Second
 
-// conclude compares, and prunes the definition's storedVersions. The pruning comes before the status that tells of
+// conclude compares, and prunes the CRD's storedVersions. The pruning comes before the status that tells of
 // success: a controller that dies in between prunes again, which finds it done; the other way round it would never be
 // done.
 func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run) (comparison, string, error) {
@@ -102,7 +102,7 @@ func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch
 	return epochLasts, "", nil
 }
 
-// find returns the resource of a migration. What an inventory without definitions or APIServices says of a resource is
+// find returns the resource of a migration. What an inventory without CRDs or APIServices says of a resource is
 // not relied on: it would look built-in, and its storedVersions would never be pruned.
 func (j *judge) find(ctx context.Context, m *v1alpha1.StorageVersionMigration) (inventory.Resource, error) {
 	j.mu.Lock()

@@ -66,7 +66,7 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-// An inventory without definitions makes every resource look as if it had none.
+// An inventory without CRDs makes every resource look as if it had none.
 func TestTheJudgeDoesNotRelyOnHalfAnInventory(t *testing.T) {
 	c := testbed.New(t, testbed.Options{})
 	if err := c.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil {

@@ -111,7 +111,7 @@ func soonest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// blockedAgain is how often to look whether somebody else's migration has ended.
+// blockedAgain is how often to look whether someone else's migration has ended.
 const blockedAgain = 5 * time.Second
 
 // planAll decides about every migration, and whose turn it is (I8).

@@ -79,7 +79,7 @@ type Options struct {
 	// RetryAfter is how long after the first failure a migration is tried again; doubled each time, at most 6 hours. 0:
 	// 10 minutes.
 	RetryAfter time.Duration
-	// KeepStoredVersions leaves storedVersions of definitions as they are.
+	// KeepStoredVersions leaves storedVersions of CRDs as they are.
 	KeepStoredVersions bool
 	// LeaderElect makes one of several controllers act. LeaseDuration is how long one that stopped is waited for. 0: 15
 	// seconds.
@@ -97,7 +97,7 @@ type Options struct {
 	MetricsCertDir string
 	// Also adds what shares this process, its cache, its Lease and its fence. nil: nothing.
 	Also func(m manager.Manager, fenced *rest.Config) error
-	// Logger is for the operators of kube-migrator. nil: nobody.
+	// Logger is for the operators of kube-migrator; nil discards it.
 	Logger *slog.Logger
 }
 
@@ -133,7 +133,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ErrLeaseLost: another controller may lead now. The process ends, and is started anew.
+// ErrLeaseLost: another controller may lead now. The process ends, and is restarted.
 var ErrLeaseLost = errors.New("leader election lost")
 
 // Run runs the controller until the context ends; then workers of this process finish what is in flight, save their
@@ -271,7 +271,7 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 	carriers, err := runsOf(m, config, o, func() {
 		select {
 		case ended <- event.TypedGenericEvent[client.Object]{Object: &v1alpha1.StorageVersionMigration{}}:
-		default: // somebody will look already
+		default: // someone will look already
 		}
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ func (s store) configMaps(ctx context.Context,
 	return checkpoints, rosters, nil
 }
 
-// identify reads the run that an object belongs to. An object whose annotations say nothing, because somebody edited
+// identify reads the run that an object belongs to. An object whose annotations say nothing, because someone edited
 // them, is a run of no generation: it counts as long as its worker may write (I8), and is removed like those of older
 // generations. What names no migration is not ours.
 func (s store) identify(o metav1.Object) (r run, ours bool) {
@@ -68,7 +68,7 @@ func (s store) identify(o metav1.Object) (r run, ours bool) {
 	return r, err == nil || r.uid != ""
 }
 
-// read takes over what the worker told. What nobody can read breaks this run, and no other.
+// read takes over what the worker told. What no one can read breaks this run, and no other.
 func (r *run) read(checkpoint *corev1.ConfigMap) {
 	report, err := worker.ReadReport(checkpoint)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s store) createCheckpoint(ctx context.Context, metadata metav1.ObjectMeta,
 		switch err := s.live.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: seed}, from); {
 		case err == nil:
 			checkpoint.BinaryData = worker.Seed(from)
-		case !apierrors.IsNotFound(err): // without it the run begins anew, which costs time and nothing else
+		case !apierrors.IsNotFound(err): // without it the run starts over, which costs time and nothing else
 			return fmt.Errorf("read checkpoint %s: %w", seed, err)
 		}
 	}

@@ -71,7 +71,7 @@ func (h *ByHand) Record(ctx context.Context, epoch migrate.Epoch, baseline uint6
 	for range attempts {
 		versions, why, err = h.try(ctx, proof, epoch.Evidence)
 		if !apierrors.IsConflict(err) || ctx.Err() != nil {
-			break // nobody was faster
+			break // no one was faster
 		}
 	}
 	switch {

@@ -101,13 +101,13 @@ func (o *observer) look(ctx context.Context) (*observation, error) {
 }
 
 const (
-	// patience is how long a server that has just come may take to answer: a doubt about it begins everything anew.
+	// patience is how long a server that has just come may take to answer: a doubt about it makes everything start over.
 	// What was written meanwhile is recorded that much later, which leaves time enough before 5 seconds are over.
 	patience = 2 * time.Second
 	again    = 250 * time.Millisecond
 )
 
-// ask asks all servers. One that has just come may need a moment until it answers, and until then nobody can tell what
+// ask asks all servers. One that has just come may need a moment until it answers, and until then no one can tell what
 // it writes: it is asked again before that is recorded as a doubt.
 func (o *observer) ask(ctx context.Context, s *observation) (err error) {
 	for begin := time.Now(); ; sleep(ctx, again) {
@@ -237,7 +237,7 @@ func joined(a, b agreement.View, name string) agreement.View {
 
 // lookAt is what the ledger is told of one resource; state is its StorageState, nil if there is none. since is the
 // position of the recorded look; minEvidence the weakest that proves anything: where it is weaker, API servers may
-// write that nobody has asked.
+// write that no one has asked.
 func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, since position,
 	minEvidence migrate.Evidence) ledger.Look {
 	v, known := r.view, new(v1alpha1.StorageStateStatus)

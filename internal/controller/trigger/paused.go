@@ -43,7 +43,7 @@ func (t *trigger) resumed(ctx context.Context) bool {
 	return err == nil && !paused
 }
 
-// keepPaused pauses a migration that was requested while somebody paused everything: the command marks the installation
+// keepPaused pauses a migration that was requested while someone paused everything: the command marks the installation
 // first, and then pauses every migration that it finds. One that was requested too late to be found was created before
 // this reads the mark. The reverse holds for resuming. It reports whether everything is paused.
 func (t *trigger) keepPaused(ctx context.Context, m *v1alpha1.StorageVersionMigration) (bool, error) {
@@ -58,7 +58,7 @@ func (t *trigger) keepPaused(ctx context.Context, m *v1alpha1.StorageVersionMigr
 		}
 		patch, err := json.Marshal([]map[string]any{
 			{"op": "test", "path": "/metadata/uid", "value": m.UID},
-			{"op": "test", "path": "/spec/state", "value": state}, // what somebody else has changed is theirs
+			{"op": "test", "path": "/spec/state", "value": state}, // what someone else has changed is theirs
 			{"op": "replace", "path": "/spec/state", "value": want},
 		})
 		if err != nil {

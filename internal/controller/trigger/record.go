@@ -134,7 +134,7 @@ func sinceOf(before *v1alpha1.Epoch, v *agreement.View) metav1.Time {
 	return since
 }
 
-// readables are the versions that hashes stand for, as far as anybody knows: "v2", with the group where that is
+// readables are the versions that hashes stand for, as far as anyone knows: "v2", with the group where that is
 // another's.
 func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[string]string {
 	known := map[string]string{}

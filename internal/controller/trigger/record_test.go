@@ -71,7 +71,7 @@ func TestAStorageStateTellsPeopleVersions(t *testing.T) {
 		s.ServerStorageVersions[0].EncodingVersion != "v2" {
 		t.Errorf("status is %+v", s)
 	}
-	// A version that nobody shows any more is still known by its name.
+	// A version that no one shows any more is still known by its name.
 	later := view
 	later.Definition = nil
 	if s := status(&s, full, &later, "", noon); s.PersistedVersions[1] != "v1" {

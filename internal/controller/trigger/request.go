@@ -113,7 +113,7 @@ type asker struct {
 	client    client.Client
 	live      client.Reader
 	namespace string
-	// create: also of resources that nobody has asked for yet.
+	// create: also of resources that no one has asked for yet.
 	create bool
 	// pace is that of migrations without bounds of their own.
 	pace v1alpha1.Pace
@@ -147,7 +147,7 @@ func (a *asker) ask(
 // priority is less than that of what a person asks for.
 func priority(r inventory.Resource) int32 { return 1 + int32(r.Risk()) } //nolint:gosec // at most inventory.MostRisk
 
-// raise raises the generation, unless somebody has changed it since it was read. A status that moved meanwhile is no
+// raise raises the generation, unless someone has changed it since it was read. A status that moved meanwhile is no
 // matter.
 func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, r inventory.Resource,
 	d ledger.Decision) error {

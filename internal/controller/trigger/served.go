@@ -36,7 +36,7 @@ func GroupVersions(r inventory.Resource) []v1alpha1.GroupVersion {
 }
 
 // refresh writes spec.groupVersions of every migration whose resource is served elsewhere than it says, whoever created
-// it. Where somebody else keeps the field, it is theirs.
+// it. Where someone else keeps the field, it is theirs.
 func (t *trigger) refresh(ctx context.Context, s *observation) (problems []error) {
 	for _, r := range t.observer.known.Resources {
 		want, own := GroupVersions(r), s.migrations.of(r.Names())

@@ -75,7 +75,7 @@ func hashOf(version string) string {
 }
 
 // settling is a trigger that has recorded a look at widgets: v1 and v2 may be stored, servers write v2, and generation
-// 2 of somebody's migration has just proven v2.
+// 2 of someone's migration has just proven v2.
 func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -108,7 +108,7 @@ func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	return tr, m
 }
 
-// A definition that was changed is recorded before a proof about the version before it trims: what was written since is
+// A CRD that was changed is recorded before a proof about the version before it trims: what was written since is
 // not in it (I1).
 func TestWhatADefinitionTellsIsRecordedBeforeAProofTrims(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, _ *http.Request) {

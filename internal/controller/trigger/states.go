@@ -189,7 +189,7 @@ func (t *trigger) forget(ctx context.Context, e *entryPlan, s *observation) erro
 // settle records what migrations have come to since the last look. It reports whether a look is needed: a StorageState
 // is missing, or a proof is about another epoch than the one that was seen last.
 func (t *trigger) settle(ctx context.Context) (look bool, err error) {
-	if err := t.recordStorageVersions(ctx); err != nil { // first: a proof must not trim what a definition tells by now (I1)
+	if err := t.recordStorageVersions(ctx); err != nil { // first: a proof must not trim what a CRD tells by now (I1)
 		return false, err
 	}
 	found, err := t.observer.read(ctx)
@@ -203,7 +203,7 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 	for name := range t.positions {
 		state := found.states[name]
 		if state == nil {
-			delete(t.positions, name) // somebody wants everything found out anew
+			delete(t.positions, name) // someone wants everything found out again
 			look = true
 			continue
 		}
@@ -237,7 +237,7 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 	return look, nil
 }
 
-// disturbed reports whether API servers may have come or gone, or the definition may have changed, since the recorded
+// disturbed reports whether API servers may have come or gone, or the CRD may have changed, since the recorded
 // look. No one watches aggregated ones.
 func (t *trigger) disturbed(name string) bool {
 	p := t.journal.since(t.positions[name], name)
@@ -245,8 +245,8 @@ func (t *trigger) disturbed(name string) bool {
 		len(p.processes) > 0 || len(p.definitions) > 0
 }
 
-// recordStorageVersions records at once what changed definitions tell servers to write: a look takes longer than the change, and by then
-// they may have changed back (I1).
+// recordStorageVersions records at once what changed CRDs tell servers to write: a look takes longer than the change,
+// and by then they may have changed back (I1).
 func (t *trigger) recordStorageVersions(ctx context.Context) error {
 	here := t.journal.here()
 	for _, name := range t.journal.changed(t.recordedUpTo) {
@@ -301,7 +301,7 @@ func (t *trigger) listen(ctx context.Context) error {
 				poke(t.changed)
 			}
 		},
-		DeleteFunc: func(any) { poke(t.moved) }, // one of ours may be asked for anew
+		DeleteFunc: func(any) { poke(t.moved) }, // one of ours may be asked for again
 	})
 	if err != nil {
 		return fmt.Errorf("watch migrations: %w", err)

@@ -52,7 +52,7 @@ type Options struct {
 	Period time.Duration
 	// RecordOnly keeps the StorageStates true and asks for nothing.
 	RecordOnly bool
-	// Bootstrap asks also for migrations of resources that nobody has asked for yet; Include and Exclude are patterns
+	// Bootstrap asks also for migrations of resources that no one has asked for yet; Include and Exclude are patterns
 	// of full names.
 	Bootstrap        bool
 	Include, Exclude []string
@@ -71,7 +71,7 @@ type Options struct {
 	Paused func(ctx context.Context, client rest.Interface) (since string, err error)
 	// ShutdownDelay is that of agreement.Options.
 	ShutdownDelay time.Duration
-	// Logger is for the operators of kube-migrator. nil: nobody.
+	// Logger is for the operators of kube-migrator; nil discards it.
 	Logger *slog.Logger
 }
 
@@ -258,12 +258,12 @@ func sleep(ctx context.Context, d time.Duration) {
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // somebody will look already
+	default: // someone will look already
 	}
 }
 
 // ErrRestored: etcd holds less than was watched. That is recorded; but watches and caches that began before are silent
-// until etcd has caught up, so the process cannot go on: it ends, and begins anew.
+// until etcd has caught up, so the process cannot go on: it ends, and starts over.
 var ErrRestored = errors.New("etcd went backwards: it was restored from a backup")
 
 // pass looks once, records what it saw, and then asks for what is missing. It is complete if every resource's servers
@@ -303,8 +303,8 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	return complete, errors.Join(problems...)
 }
 
-// look looks, and records meanwhile what definitions tell: servers that do not answer make a look slow, and nobody
-// waits for it to change a definition back (I1). What moved meanwhile is a reason for the next look.
+// look looks, and records meanwhile what CRDs tell: servers that do not answer make a look slow, and no one
+// waits for it to change a CRD back (I1). What moved meanwhile is a reason for the next look.
 func (t *trigger) look(ctx context.Context) (*observation, error) {
 	var (
 		s    *observation
