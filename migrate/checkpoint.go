@@ -5,8 +5,8 @@ package migrate
 
 import "time"
 
-// checkpoint is the state of a sweep as of the last page that is done, and the content of Checkpoint.Data. The format of
-// its JSON is stable within one Version.
+// checkpoint is the state of a sweep as of the last page that is done, and the content of Checkpoint.Data. The format
+// of its JSON is stable within one Version.
 type checkpoint struct {
 	Version  int    `json:"version"`
 	Resource string `json:"resource"`

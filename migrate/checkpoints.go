@@ -43,8 +43,8 @@ type Summary struct {
 	// Total is the number of objects, an estimate.
 	Total  int64
 	Counts Counts
-	// Failures are the objects that could not be rewritten in this pass. FailuresOmitted counts those that are not among
-	// them because there are too many.
+	// Failures are the objects that could not be rewritten in this pass. FailuresOmitted counts those that are not
+	// among them because there are too many.
 	Failures        []Failure
 	FailuresOmitted int64
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// An operator rewrites its own custom resources after their storage version has moved from v1 to v2. A complete program,
-// which also stores checkpoints and prunes status.storedVersions, is in the folder examples/operator.
+// An operator rewrites its own custom resources after their storage version has moved from v1 to v2. A complete
+// program, which also stores checkpoints and prunes status.storedVersions, is in the folder examples/operator.
 func Example() {
 	ctx := context.Background()
 	config, err := rest.InClusterConfig()

@@ -61,79 +61,6 @@ const (
 	DefaultStallTimeout     = 10 * time.Minute
 )
 
-// Options of a sweep. The zero value is a complete set of defaults.
-type Options struct {
-	// MaxObjectsPerSecond bounds the rate. 0: no bound but the server's own signals.
-	MaxObjectsPerSecond float64
-	// MaxInFlight bounds the requests in flight. 0: 32.
-	MaxInFlight int
-	// MaxBytesPerSecond bounds the bytes per second of both directions: the bodies of the sweep's requests (lists,
-	// patches, reads) and of their answers, as they go over the wire. HTTP headers, TLS, and the requests of Agreement
-	// and Checkpoints are not counted. A second's worth may come at once, and an answer that is larger delays the next
-	// request accordingly. 0: no bound.
-	MaxBytesPerSecond int64
-	// PageSize is how many objects a page of the list has. 0: as many as fit in half a MiB, at most 500.
-	PageSize int64
-	// SettleTime is how long after the start of an epoch a request that started earlier may still write; nothing is
-	// concluded before it has passed. 0: 2 minutes, twice the API server's default request timeout. Shorten it only if
-	// the request timeout of the API servers is known to be shorter.
-	SettleTime time.Duration
-	// SettlePatience bounds the wait for an epoch to settle: if more time is left, the run ends with an *UnsettledError,
-	// so that another resource can be migrated in the meantime. 0: the wait is not bounded.
-	SettlePatience time.Duration
-	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
-	MinEvidence Evidence
-	// AgreementTimeout bounds each wait for the API servers to agree and answer; an epoch must have lasted for
-	// SettleTime by the end of SettleTime more. 0: 10 minutes.
-	AgreementTimeout time.Duration
-	// OutageTimeout bounds how long one request is repeated while the API server does not answer or refuses because
-	// of load. 0: 5 minutes.
-	OutageTimeout time.Duration
-	// StallTimeout bounds the time in which no object is accounted for, for example because the list has page after page
-	// without one: the run then ends with ErrStalled. Waits with a bound of their own do not count: for agreement, for
-	// unresponsive API servers, and pauses that a server asks for. 0: 10 minutes.
-	StallTimeout time.Duration
-	// LookInterval is the time between looks at the epoch. 0: 1 second.
-	LookInterval time.Duration
-	// Verify adds a second pass, in which no resourceVersion may change.
-	Verify bool
-	// DryRun sends every patch with dryRun=All: it shows what validation and admission would refuse. Nothing is
-	// written, and nothing is proven.
-	DryRun bool
-	// Resume continues from the stored checkpoint, if there is one. If it is false, the run starts over; after the
-	// rotation of an encryption key it has to, because the hash of the storage version does not change with the key.
-	Resume bool
-	// Checkpoints stores the checkpoints of the sweep. nil: they are not stored.
-	Checkpoints Checkpoints
-	// Logger receives non-fatal events. nil: they are discarded.
-	Logger *slog.Logger
-}
-
-func (o Options) withDefaults() Options {
-	o.MinEvidence = orDefault(o.MinEvidence, Observed)
-	o.SettleTime = orDefault(o.SettleTime, DefaultSettleTime)
-	o.AgreementTimeout = orDefault(o.AgreementTimeout, DefaultAgreementTimeout)
-	o.OutageTimeout = orDefault(o.OutageTimeout, DefaultOutageTimeout)
-	o.StallTimeout = orDefault(o.StallTimeout, DefaultStallTimeout)
-	o.LookInterval = orDefault(o.LookInterval, DefaultLookInterval)
-	o.MaxInFlight = orDefault(o.MaxInFlight, pace.DefaultInFlight)
-	if o.Checkpoints == nil {
-		o.Checkpoints = noCheckpoints{}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return o
-}
-
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
-}
-
 // Sweep is one run over one resource. Call Run once. Progress and Stop are safe for concurrent use with Run.
 type Sweep struct {
 	wire      *wire
@@ -223,8 +150,8 @@ func (s *Sweep) Progress() Progress {
 	}
 }
 
-// Run rewrites all objects. The Result is valid with every error, and says how far the sweep came; the error is nil only
-// if everything is proven. See ErrObjectsFailed and the variables next to it for the errors.
+// Run rewrites all objects. The Result is valid with every error, and says how far the sweep came; the error is nil
+// only if everything is proven. See ErrObjectsFailed and the variables next to it for the errors.
 func (s *Sweep) Run(ctx context.Context) (Result, error) {
 	err := s.run(ctx)
 	return s.result(err), err

@@ -299,8 +299,9 @@ func (w *wire) mayLoseOwners(o object) bool {
 	return w.conversionWebhook && o.ownedIn == otherVersions && o.uid != "" && w.target.Kind != ""
 }
 
-// identity is the body of a server-side apply that applies no field, so that its field manager owns nothing and no entry
-// of managedFields comes of it. With the UID the API server creates nothing: it answers 409 if the object is gone.
+// identity is the body of a server-side apply that applies no field, so that its field manager owns nothing and no
+// entry of managedFields comes of it. With the UID the API server creates nothing: it answers 409 if the object is
+// gone.
 func (w *wire) identity(o object) ([]byte, error) {
 	version, kind := w.target.Resource.GroupVersion().WithKind(w.target.Kind).ToAPIVersionAndKind()
 	return json.Marshal(metav1.PartialObjectMetadata{

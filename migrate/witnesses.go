@@ -82,10 +82,11 @@ func (t *testimony) hear(w witness, found object) {
 
 // believe keeps of the checkpoint what holds although etcd may have been restored up to the revision upTo (I4, I5).
 //
-//   - A good range holds up to there: an object with such a resourceVersion was written before, in the history that the sweep saw.
+//   - A good range holds up to there: an object with such a resourceVersion was written before, in the history that the
+//     sweep saw.
 //   - The good prefix holds if all that it rests upon happened before, deletions too; and then up to there.
-//   - A pass goes on in its epoch if any witness vouches for it. The epoch names the processes of the API servers, and these are restarted when
-//     etcd is restored; so a witness is asked for certainty only.
+//   - A pass goes on in its epoch if any witness vouches for it. The epoch names the processes of the API servers, and
+//     these are restarted when etcd is restored; so a witness is asked for certainty only.
 func (c *checkpoint) believe(upTo uint64) {
 	var ranges []goodRange
 	for _, r := range c.Ranges {

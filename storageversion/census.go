@@ -44,8 +44,8 @@ func (c *census) begin() {
 }
 
 // gone returns which of the servers are not members. It reads the Leases of these after it was called: a caller that
-// has read an entry before, and writes under the resourceVersion of that, cannot drop an entry that a server with the same
-// ID publishes later.
+// has read an entry before, and writes under the resourceVersion of that, cannot drop an entry that a server with the
+// same ID publishes later.
 func (c *census) gone(ctx context.Context, servers []string) (gone []string, err error) {
 	if len(servers) == 0 {
 		return nil, nil

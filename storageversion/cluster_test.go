@@ -400,7 +400,10 @@ func removedByOthers(t *testing.T, c *testbed.Cluster) {
 	Eventually(t, "the entry is back", func() bool {
 		return p.ready() && published(t, c, MigrationAPI, widgets).Status.find(p.ID()) != nil
 	})
-	if o := published(t, c, MigrationAPI, widgets); !slices.ContainsFunc(o.Status.Conditions, func(c condition) bool { return c.Type == "Foreign" && c.Status == metav1.ConditionTrue }) {
+	o := published(t, c, MigrationAPI, widgets)
+	if !slices.ContainsFunc(o.Status.Conditions, func(c condition) bool {
+		return c.Type == "Foreign" && c.Status == metav1.ConditionTrue
+	}) {
 		t.Errorf("the other program's condition is gone: %+v", o.Status.Conditions)
 	}
 	if err := p.end(); err != nil {

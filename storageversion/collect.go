@@ -35,10 +35,11 @@ const (
 // It never removes an entry of a live server (I1):
 //
 //   - A server takes its Lease before it writes an entry. The Collector reads in the opposite order, the object first
-//     and then the Lease, so a server whose entry it has read, and whose Lease it then does not find, has lost the Lease.
+//     and then the Lease, so a server whose entry it has read, and whose Lease it then does not find, has lost the
+//     Lease.
 //   - A server that takes the Lease after the Collector has read it writes the object before it takes writes, even if
-//     its entry is there already. The Collector writes under the resourceVersion that it has read, so one of the two fails:
-//     either the removal, or the write of the server, which then reads the object again.
+//     its entry is there already. The Collector writes under the resourceVersion that it has read, so one of the two
+//     fails: either the removal, or the write of the server, which then reads the object again.
 //   - A Lease has expired once the Collector has seen it unchanged for its whole duration by its own clock. It does not
 //     compare the times in a Lease with a clock. Its holder stops writing earlier (see Barrier).
 //   - A server whose Lease may be in a namespace that cannot be read counts as live.

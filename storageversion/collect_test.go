@@ -60,7 +60,11 @@ func (c *collected) start(ctx context.Context, id, namespace string) (p *Publish
 	}
 	ran := make(chan error, 1)
 	go func() { ran <- p.Run(ctx) }()
-	c.t.Cleanup(func() { <-ran }) // an error where it was cut
+	c.t.Cleanup(func() {
+		if err := <-ran; err != nil {
+			c.t.Logf("the publisher ended: %v", err) // where it was cut
+		}
+	})
 	for p.Check(nil) != nil {
 		time.Sleep(100 * time.Millisecond)
 	}

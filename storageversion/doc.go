@@ -8,7 +8,7 @@
 // # How to use it
 //
 // Create a Publisher with the resources that the server stores, wrap the server's handler with Barrier, run the
-// Publisher beside the server, and make it a readiness check:
+// Publisher next to the server, and make it a readiness check:
 //
 //	publisher, err := storageversion.NewPublisher(storageversion.Options{
 //		Config:    config, // rest.InClusterConfig()
@@ -41,13 +41,14 @@
 // It follows KEP-2339, in which a server first takes an identity Lease, then publishes, then takes writes:
 // https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/2339-storageversion-api-for-ha-api-servers
 //
-//   - A write begins only while an answer of the API server has shown that the resource's entry stands, and the Lease was renewed.
-//   - If the API server does not answer, the barrier closes, and cancels writes in flight, before the Lease expires. Other servers drop
-//     an entry only after they have seen its Lease unchanged for the Lease's whole duration, by their own clocks, so clocks that
-//     differ do no harm.
+//   - A write begins only while an answer of the API server has shown that the resource's entry stands, and the Lease
+//     was renewed.
+//   - If the API server does not answer, the barrier closes, and cancels writes in flight, before the Lease expires.
+//     Other servers drop an entry only after they have seen its Lease unchanged for the Lease's whole duration, by
+//     their own clocks, so clocks that differ do no harm.
 //   - An entry is withdrawn only after the last write in flight has finished.
-//   - Objects are written under the resourceVersion that was read. A process may die between any two requests: what it leaves is an entry
-//     without writes, never a write without an entry.
+//   - Objects are written under the resourceVersion that was read. A process may die between any two requests: what it
+//     leaves is an entry without writes, never a write without an entry.
 //
 // # What it cannot guarantee
 //

@@ -38,8 +38,9 @@ func TestPublishersOnARealServer(t *testing.T) {
 	t.Run("the example", func(t *testing.T) { exampleServes(t, c) })
 }
 
-// hashesOfDiscovery compares every storageVersionHash that a kube-apiserver shows with Hash. Which version it stands for
-// is not shown, so it has to be that of some version with a usual name, in the group or in one that the group came from.
+// hashesOfDiscovery compares every storageVersionHash that a kube-apiserver shows with Hash. Which version it stands
+// for is not shown, so it has to be that of some version with a usual name, in the group or in one that the group came
+// from.
 func hashesOfDiscovery(t *testing.T, c *testbed.Cluster) {
 	get := func(path string, into any) {
 		t.Helper()
@@ -71,7 +72,8 @@ func hashesOfDiscovery(t *testing.T, c *testbed.Cluster) {
 			if !slices.ContainsFunc(versionsOf(group, r.Kind), func(gvk schema.GroupVersionKind) bool {
 				return storageversion.Hash(gvk) == r.StorageVersionHash
 			}) {
-				t.Errorf("%s shows the hash %s of %s, which is that of no known version", path, r.StorageVersionHash, r.Name)
+				t.Errorf("%s shows the hash %s of %s, which is that of no known version", path,
+					r.StorageVersionHash, r.Name)
 			}
 			if gv, err := schema.ParseGroupVersion(document.GroupVersion); err == nil &&
 				storageversion.Hash(gv.WithKind(r.Kind)) == r.StorageVersionHash {

@@ -130,8 +130,8 @@ func (m migration) sweep(ctx context.Context, config *rest.Config,
 // errChanged says that the CRD is no longer the one of the migration. A new migration is needed.
 var errChanged = errors.New("the CRD changed after the migration")
 
-// prune removes the old versions from status.storedVersions, if the CRD is still the one that epoch is about. If someone
-// changes the CRD in between, the API server refuses the update because of its resourceVersion.
+// prune removes the old versions from status.storedVersions, if the CRD is still the one that epoch is about. If
+// someone changes the CRD in between, the API server refuses the update because of its resourceVersion.
 func prune(ctx context.Context, crds dynamic.ResourceInterface, epoch migrate.Epoch) error {
 	crd, err := crds.Get(ctx, widgets.GroupResource().String(), metav1.GetOptions{})
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access asks an API server whether the client's user, or a ServiceAccount, has the permissions for an operation
-// before the operation starts.
+// Package access asks an API server whether the client's user, or a ServiceAccount, has the permissions for an
+// operation before the operation starts.
 //
 // It owns the requests (SelfSubjectAccessReview, SubjectAccessReview) and the message about a missing permission. The
 // caller decides which permissions are needed. An access review covers what RBAC or another authorizer grants; an

@@ -16,22 +16,24 @@
 //
 // Invariants:
 //
-//   - A look claims only what was true at some moment after the look began, and identities never come back:
-//     a process's holderIdentity is random, the generation of a CRD only grows. So two looks a few seconds apart
-//     that saw the same epoch prove that it lasted from the first to the second, which is what good ranges and the proof before
-//     trimming rest on (I1, I2). In a longer time a process may have come and gone without leaving a difference: {a, b}, then {a, b, c},
-//     then {a, b}. One that crashed stays for a minute; one that was told to end takes its Lease with it.
+//   - A look claims only what was true at some moment after the look began, and identities never come back: a process's
+//     holderIdentity is random, the generation of a CRD only grows. So two looks a few seconds apart that saw the same
+//     epoch prove that it lasted from the first to the second, which is what good ranges and the proof before trimming
+//     rest on (I1, I2). In a longer time a process may have come and gone without leaving a difference: {a, b}, then
+//     {a, b, c}, then {a, b}. One that crashed stays for a minute; one that was told to end takes its Lease with it.
 //
 //   - Doubt makes evidence weaker or Since later, never the reverse: what cannot be read caps the evidence at
 //     Sampled, and an unknown moment of change is the moment of our own first look.
 //
 //   - Every hash that any server shows or publishes is in the view, even if it counts for nothing else.
 //
-//   - A StorageVersion object outlives the servers that it names, and does not show those that do not publish. It is agreement only
-//     where it names exactly the servers that live, and each of their processes has published what it writes.
+//   - A StorageVersion object outlives the servers that it names, and does not show those that do not publish. It is
+//     agreement only where it names exactly the servers that live, and each of their processes has published what it
+//     writes.
 //
-//   - A server that is not listed any more can write until it is silent. It is asked at its last address, and stays in the epoch until then;
-//     where it cannot be asked, no epoch begins before Options.ShutdownDelay has passed (departed.go, docs/adr/0009-servers-that-leave.md).
+//   - A server that is not listed any more can write until it is silent. It is asked at its last address, and stays in
+//     the epoch until then; where it cannot be asked, no epoch begins before Options.ShutdownDelay has passed
+//     (departed.go, docs/adr/0009-servers-that-leave.md).
 //
 // What it cannot see: a kube-apiserver answers requests some seconds before its identity Lease appears. Within that
 // window it can write unseen, so a confirmation that follows the last write by less is not yet proof. An aggregated API

@@ -32,7 +32,7 @@ const (
 	readSingly = 10
 )
 
-// definitions reads CustomResourceDefinitions. The API server sends one with all its schemas, which may be a megabyte,
+// CRDs reads CustomResourceDefinitions. The API server sends one with all its schemas, which may be a megabyte,
 // so it is read again only when its generation, which counts every change of its spec, has moved; a look reads its
 // metadata.
 type definitions struct {

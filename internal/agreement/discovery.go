@@ -65,7 +65,8 @@ type listing struct {
 	Verbs verbs  `json:"verbs"`
 }
 
-// verbs says whether objects can be listed, and written again: a resource that can do neither is not stored, or it is unknown whether it is.
+// verbs says whether objects can be listed, and written again: a resource that can do neither is not stored, or it is
+// unknown whether it is.
 type verbs struct{ listed, written bool }
 
 // UnmarshalJSON reads a list of verbs.

@@ -114,8 +114,8 @@ type apiService struct {
 	} `json:"spec"`
 }
 
-// readServices lists the group-versions that other API servers serve, of one group or, if that is empty, of all, and finds
-// the processes behind them.
+// readServices lists the group-versions that other API servers serve, of one group or, if that is empty, of all, and
+// finds the processes behind them.
 func readServices(ctx context.Context, c *client, group string) (map[schema.GroupVersion]*service, error) {
 	body, _, err := c.get(ctx, apiServicesPath)
 	if statusOf(err) == http.StatusNotFound { // no aggregation

@@ -86,7 +86,7 @@ type Definition struct {
 	Hashes map[string]string
 }
 
-// all sorts the facts by resource: what each source said, the definition, the declarations. Sorted.
+// all sorts the facts by resource: what each source said, the CRD, the declarations. Sorted.
 func (f *facts) all() []findings {
 	by := map[schema.GroupResource]*gathered{}
 	at := func(r schema.GroupResource) *gathered {
@@ -205,7 +205,7 @@ func joinTraces(before *service, traces []string, s *service) []string {
 
 // reportsOf joins what each source said of a resource in several versions. Which versions a server serves is its own
 // affair: where there is one version in which all list the resource, that others are missing somewhere counts against
-// nobody.
+// no one.
 func reportsOf(inquiries []inquiry, resource string) []report {
 	var reports []report
 	for n := 0; ; n++ {

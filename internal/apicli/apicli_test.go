@@ -104,11 +104,12 @@ func TestErrorsOfTheUserGetTwoLinesAndExitCodeOne(t *testing.T) {
 			"new, shared or stay"},
 		"unknown naming": {append([]string{"plan", "--kind", "A", "--crd-name", "mine"},
 			version...), `unknown value "mine" for --crd-name: use auto, keep, canonical or sdk`},
-		"no plan":           {[]string{"apply"}, "name one plan"},
-		"a plan not there":  {[]string{"diff", "nowhere.yaml"}, "nowhere.yaml"},
-		"not a plan":        {[]string{"apply", notPlan}, "its format is"},
-		"commits of others": {[]string{"apply", "--commit-per-step", "--allow-dirty", aPlan}, "--commit-per-step and --allow-dirty exclude each other"},
-		"half a migration":  {[]string{"verify", begun}, "was not written by an apply of yours"},
+		"no plan":          {[]string{"apply"}, "name one plan"},
+		"a plan not there": {[]string{"diff", "nowhere.yaml"}, "nowhere.yaml"},
+		"not a plan":       {[]string{"apply", notPlan}, "its format is"},
+		"commits of others": {[]string{"apply", "--commit-per-step", "--allow-dirty", aPlan},
+			"--commit-per-step and --allow-dirty exclude each other"},
+		"half a migration": {[]string{"verify", begun}, "was not written by an apply of yours"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, complaint, code := call(t, test.args...)

@@ -43,11 +43,11 @@ check asks no cluster. Exit codes: 0 all answers are yes, 1 error, 2 the answer 
 			if err := choice(command, "output", output, "text", "json"); err != nil {
 				return err
 			}
-			old, err := definitions(args[0])
+			old, err := readCRDs(args[0])
 			if err != nil {
 				return err
 			}
-			next, err := definitions(args[1])
+			next, err := readCRDs(args[1])
 			if err != nil {
 				return err
 			}
@@ -69,14 +69,14 @@ check asks no cluster. Exit codes: 0 all answers are yes, 1 error, 2 the answer 
 }
 
 // CRDs reads the CRDs of a file.
-func definitions(file string) ([]*crd.Definition, error) {
+func readCRDs(file string) ([]*crd.Definition, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, hinted(fmt.Errorf("read definitions: %w", err), "ls")
+		return nil, hinted(fmt.Errorf("read CustomResourceDefinitions: %w", err), "ls")
 	}
 	objects, err := manifest.Objects(file, data)
 	if err != nil {
-		return nil, fmt.Errorf("read definitions: %w", err)
+		return nil, fmt.Errorf("read CustomResourceDefinitions: %w", err)
 	}
 	var all []*crd.Definition
 	for _, object := range objects {

@@ -208,7 +208,8 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 		"two for one resource": {args: []string{"upgrade", in("deploy/crds/again.yaml"), in(oldName)},
 			err: "describe one resource"},
 		"a name that is taken": {args: []string{"upgrade", in("taken.yaml")}, err: "which exists"},
-		"an unknown naming":    {args: []string{"upgrade", "--name", "mine", in(oldName)}, err: `unknown value "mine" for --name: use canonical, sdk, auto or keep`},
+		"an unknown naming": {args: []string{"upgrade", "--name", "mine", in(oldName)},
+			err: `unknown value "mine" for --name: use canonical, sdk, auto or keep`},
 		"an unknown storage": {args: []string{"upgrade", "--to-version", "v2", "--storage", "v2", in(oldName)},
 			err: `unknown value "v2" for --storage: use new or old`},
 		"storage without more": {args: []string{"upgrade", "--storage", "old", in(oldName)},
@@ -220,8 +221,8 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 			err: "has no CustomResourceDefinition"},
 		"an unknown output": {args: []string{"check", "-o", "xml", in(oldName), in(oldName)},
 			err: `unknown value "xml" for --output: use text or json`},
-		"a missing OLD":         {args: []string{"check", in("none.yaml"), in(oldName)}, err: "read definitions: "},
-		"a template to compare": {args: []string{"check", in("template.yaml"), in(oldName)}, err: "read definitions: "},
+		"a missing OLD":         {args: []string{"check", in("none.yaml"), in(oldName)}, err: "read CustomResourceDefinitions: "},
+		"a template to compare": {args: []string{"check", in("template.yaml"), in(oldName)}, err: "read CustomResourceDefinitions: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"crd"}, test.args...)

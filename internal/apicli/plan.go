@@ -18,8 +18,9 @@ import (
 
 func newPlanCommand(streams Streams) *cobra.Command {
 	asked := request.Request{
-		Storage: request.StorageNew, Shared: request.SharedPackage, Old: request.OldKeep, Unexported: request.UnexportedInternal,
-		Consumers: []string{request.ConsumersAll}, CRDName: string(crd.Auto),
+		Storage: request.StorageNew, Shared: request.SharedPackage, Old: request.OldKeep,
+		Unexported: request.UnexportedInternal,
+		Consumers:  []string{request.ConsumersAll}, CRDName: string(crd.Auto),
 	}
 	var dir, out string
 	var assign map[string]string

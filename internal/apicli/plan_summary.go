@@ -43,7 +43,8 @@ func summary(plan *move.Plan, file, dir string) string {
 	}
 	fmt.Fprintf(&out, "Next: api-migrator diff %s, then api-migrator apply %s\n", rest, rest)
 	if plan.Copy != nil {
-		out.WriteString("Objects cannot be converted from the old CustomResourceDefinition to the new one: the plan says under copy " +
+		out.WriteString("Objects cannot be converted from the old CustomResourceDefinition to the new one: the plan " +
+			"says under copy " +
 			"how to copy them.\n")
 	} else {
 		fmt.Fprintf(&out, "To plan how clusters follow: api-migrator stages %s\n", rest)

@@ -34,8 +34,9 @@ type stagesFlags struct {
 func newStagesCommand(streams Streams) *cobra.Command {
 	flags := stagesFlags{}
 	command := &cobra.Command{
-		Use:   "stages PLAN | stages --from VERSION --to VERSION FILE…",
-		Short: "Plan how clusters follow: the CustomResourceDefinition of each release, and what must hold before the next",
+		Use: "stages PLAN | stages --from VERSION --to VERSION FILE…",
+		Short: "Plan how clusters follow: the CustomResourceDefinition of each release, and what must hold before " +
+			"the next",
 		Long: `Plan how clusters follow a CustomResourceDefinition from one version to another, in stages that can be reverted:
 
   A add      the new version is served; objects are stored as before

@@ -30,8 +30,8 @@ var metadata = func() serializer.CodecFactory {
 	return serializer.NewCodecFactory(scheme)
 }()
 
-// NewClient returns a client for absolute paths. It neither limits the rate of requests nor repeats them: how fast to go
-// and what to repeat is for the caller to decide (I7). Answers are JSON unless a request asks for something else. No
+// NewClient returns a client for absolute paths. It neither limits the rate of requests nor repeats them: how fast to
+// go and what to repeat is for the caller to decide (I7). Answers are JSON unless a request asks for something else. No
 // answer is read beyond the limit of its kind (I6): reading it then fails with bounded.ErrTooLarge. NewClient does not
 // change config.
 func NewClient(config *rest.Config) (rest.Interface, error) {

@@ -10,8 +10,9 @@
 //
 // Invariants:
 //   - Bytes are counted after decompression: a small compressed answer cannot become a large one.
-//   - Nothing is cut silently: an answer beyond its limit is an error that names the limit, the host and the path. A failure beyond its
-//     limit keeps its HTTP status, which callers decide by, and its message says that the rest was not read.
+//   - Nothing is cut silently: an answer beyond its limit is an error that names the limit, the host and the path. A
+//     failure beyond its limit keeps its HTTP status, which callers decide by, and its message says that the rest was
+//     not read.
 //   - A watch has no end and no limit.
 //
 // It decides nothing about what an answer means.

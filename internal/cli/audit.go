@@ -233,7 +233,8 @@ type etcdFlags struct {
 
 func (f *etcdFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.live.Endpoints, "etcd-endpoints", nil, "Read etcd at these URLs")
-	flags.StringVar(&f.live.CAFile, "cacert", "", "File with the CA certificates that etcd's certificate is verified with")
+	flags.StringVar(&f.live.CAFile, "cacert", "",
+		"File with the CA certificates that etcd's certificate is verified with")
 	flags.StringVar(&f.live.CertFile, "cert", "", "File with the client certificate for etcd")
 	flags.StringVar(&f.live.KeyFile, "key", "", "File with the key of the client certificate")
 	flags.StringVar(&f.snapshot, "snapshot", "", "Read this file, written by etcdctl snapshot save")

@@ -87,7 +87,8 @@ Exit codes: 0 safe; 1 error; 2 unsafe; 3 cannot be determined, or the target's r
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.targetVersion, "target-version", "", "Kubernetes release that has to decode the stored objects, such as 1.36")
+	flags.StringVar(&f.targetVersion, "target-version", "",
+		"Kubernetes release that has to decode the stored objects, such as 1.36")
 	flags.StringVar(&f.targetServer, "target-server", "",
 		"API server that has to decode the stored objects: a URL, or a context of the kubeconfig")
 	flags.StringSliceVarP(&f.files, "filename", "f", nil,
@@ -218,7 +219,10 @@ func (g *gathering) countEmpty(ctx context.Context, facts []upgrade.Facts) error
 	var resources []inventory.Resource
 	var served []int
 	for i, f := range facts {
-		if at := slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool { return r.GroupResource == f.Resource }); at >= 0 {
+		at := slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool {
+			return r.GroupResource == f.Resource
+		})
+		if at >= 0 {
 			resources, served = append(resources, g.Inventory.Resources[at]), append(served, i)
 		}
 	}

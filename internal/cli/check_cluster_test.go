@@ -137,7 +137,8 @@ func (c *checked) state(t *testing.T, resource schema.GroupResource, kind string
 	name := resource.String()
 	if status, _, err := c.Servers[0].Do(t.Context(), http.MethodGet, records.StatesPath+"/"+name, nil); err != nil ||
 		status != http.StatusOK {
-		c.do(t, http.MethodPost, records.StatesPath, fmt.Sprintf(`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":%q},
+		c.do(t, http.MethodPost, records.StatesPath,
+			fmt.Sprintf(`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":%q},
 			"spec":{"resource":{"group":%q,"resource":%q}}}`, name, resource.Group, resource.Resource))
 	}
 	hash := func(version string) string {
@@ -457,7 +458,10 @@ func (c *checked) byEtcd(t *testing.T) {
 	etcd := []string{"--etcd-endpoints", c.Etcd.Endpoint()}
 	claim := func(versions ...any) {
 		t.Helper()
-		if _, err := c.EditDefinitionStatus(t.Context(), testbed.WidgetDefinition, func(d map[string]any) { d["status"].(map[string]any)["storedVersions"] = versions }); err != nil {
+		_, err := c.EditDefinitionStatus(t.Context(), testbed.WidgetDefinition, func(d map[string]any) {
+			d["status"].(map[string]any)["storedVersions"] = versions
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

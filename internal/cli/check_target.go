@@ -62,7 +62,8 @@ func (env *environment) unknownRelease(release, flags string) error {
 func (env *environment) targetServer(ctx context.Context, where string) (*upgrade.Target, error) {
 	config, err := env.targetConfig(where)
 	if err != nil {
-		return nil, exit.Try(fmt.Errorf("--target-server %s: %w", where, exit.OneLine(err)), "kubectl config get-contexts")
+		return nil, exit.Try(fmt.Errorf("--target-server %s: %w", where, exit.OneLine(err)),
+			"kubectl config get-contexts")
 	}
 	client, err := apiserver.NewClient(config)
 	if err != nil {
@@ -84,7 +85,7 @@ func (env *environment) targetServer(ctx context.Context, where string) (*upgrad
 		target.Definitions[schema.GroupResource{Group: d.Spec.Group, Resource: names.Plural}] = definition
 	})
 	if err != nil {
-		return nil, q.Explain("read the definitions of the target", err)
+		return nil, q.Explain("read the CustomResourceDefinitions of the target", err)
 	}
 	target.Table, err = env.targetTable(ctx, q, release)
 	return target, err

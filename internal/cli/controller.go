@@ -92,8 +92,10 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 		"all: also request migrations of resources whose stored versions are unknown; none: only of those that were "+
 			"requested once",
 		bootstrapAll, bootstrapNone)
-	flags.StringSliceVar(&f.trigger.Include, "include", nil, "Request migrations only of resources that match a pattern of full names")
-	flags.StringSliceVar(&f.trigger.Exclude, "exclude", nil, "Do not request migrations of resources that match a pattern of full names")
+	flags.StringSliceVar(&f.trigger.Include, "include", nil,
+		"Request migrations only of resources that match a pattern of full names")
+	flags.StringSliceVar(&f.trigger.Exclude, "exclude", nil,
+		"Do not request migrations of resources that match a pattern of full names")
 	arg.Duration(flags, &f.trigger.Period, "discovery-period", trigger.DefaultPeriod, time.Second,
 		"How often to ask all API servers what they store if nothing changes")
 	addPace(flags, &f.trigger.Pace)
@@ -104,7 +106,8 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 		"How long after its first failure to retry a migration; doubled each time, at most 6h")
 	flags.BoolVar(&o.KeepStoredVersions, "keep-stored-versions", false,
 		"Do not prune status.storedVersions after the proof")
-	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "Be active only while holding the Lease kube-migrator-controller")
+	flags.BoolVar(&o.LeaderElect, "leader-elect", true,
+		"Be active only while holding the Lease kube-migrator-controller")
 	arg.Duration(flags, &o.LeaseDuration, "lease-duration", migrations.DefaultLeaseDuration, 2*time.Second,
 		"How long after the last renewal another controller may take over the Lease")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "Where metrics are served; 0: nowhere")

@@ -251,7 +251,8 @@ func (env *environment) explainInstall(ctx context.Context, command *cobra.Comma
 		return exit.Try(err, "kubectl get namespaces,pods --all-namespaces -l app.kubernetes.io/name="+install.Name)
 	case isEscalation(err):
 		// The API server lists every rule that is missing, which may be hundreds.
-		return exit.Try(errors.New("forbidden: to grant the permissions of the roles you need all of them, or the verb escalate "+
+		return exit.Try(errors.New("forbidden: to grant the permissions of the roles you need all of them, or the "+
+			"verb escalate "+
 			"on clusterroles.rbac.authorization.k8s.io and roles.rbac.authorization.k8s.io"),
 			"kubectl auth can-i escalate clusterroles.rbac.authorization.k8s.io")
 	case errors.Is(err, install.ErrInUse):

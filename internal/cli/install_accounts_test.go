@@ -212,7 +212,8 @@ func (i *installer) checkUsers() {
 			}
 		}
 	}
-	if err := i.client.Delete().AbsPath(records.MigrationsPath, "widgets.demo.example.com").Do(t.Context()).Error(); err != nil {
+	if err := i.client.Delete().AbsPath(records.MigrationsPath,
+		"widgets.demo.example.com").Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 }

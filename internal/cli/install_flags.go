@@ -68,7 +68,8 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	flags.StringSliceVar(&f.options.Exclude, "exclude", nil,
 		"Resources that may not be migrated: a pattern of full names")
 	arg.Evidence(flags, &f.options.MinEvidence)
-	arg.Duration(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime, time.Nanosecond, arg.SettleTimeUsage)
+	arg.Duration(flags, &f.options.SettleTime, arg.SettleTime, migrate.DefaultSettleTime,
+		time.Nanosecond, arg.SettleTimeUsage)
 	arg.ShutdownDelay(flags, &f.options.ShutdownDelay)
 	addPace(flags, &f.options.Pace)
 	arg.Number(flags, &f.options.MaxConcurrentMigrations, "max-concurrent-migrations", 1,
@@ -79,9 +80,10 @@ func (f *installFlags) add(all *pflag.FlagSet) {
 	flags.StringVar(&f.options.MetricsCertSecret, "metrics-cert-secret", "",
 		"Secret of the type kubernetes.io/tls in the namespace, "+
 			"with the certificate for metrics; reloaded when it changes (default: a self-signed certificate)")
-	flags.StringSliceVar(&f.options.EgressTo, "egress-to", nil, "Blocks of addresses to which the NetworkPolicy allows the controller "+
-		"and its workers to connect, such as 10.0.0.0/8 or 192.0.2.0/28:6443. They need the API servers, each at its "+
-		"own address, and the pods of aggregated API servers (default: every address)")
+	flags.StringSliceVar(&f.options.EgressTo, "egress-to", nil,
+		"Blocks of addresses to which the NetworkPolicy allows the controller "+
+			"and its workers to connect, such as 10.0.0.0/8 or 192.0.2.0/28:6443. They need the API servers, each at its "+
+			"own address, and the pods of aggregated API servers (default: every address)")
 	all.AddFlagSet(f.remembered)
 	flags = all
 	flags.StringSliceVar(&f.forget, "forget-flags", nil,

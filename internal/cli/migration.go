@@ -96,7 +96,8 @@ func (env *environment) newMigration(ctx context.Context, command *cobra.Command
 	if err != nil {
 		return nil, err
 	}
-	m := &migration{env: env, command: command, flags: f, config: config, client: client, servers: servers, cluster: cluster,
+	m := &migration{env: env, command: command, flags: f, config: config, client: client,
+		servers: servers, cluster: cluster,
 		sweeps: screen.Sweeps{Out: env.Err, Terminal: env.errTerminal, SettleTime: f.options.SettleTime}}
 	if f.dir == "" {
 		if f.dir, err = checkpoint.StateDir(); err != nil {

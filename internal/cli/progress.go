@@ -92,7 +92,8 @@ func (env *environment) progress(command *cobra.Command, about records.Scope, ou
 		style, _ := screen.Style(env.outTerminal)
 		err = progress.Write(env.Out, output, style)
 	} else {
-		progress, err = o.watch(ctx, progress, &screen.Progress{Out: env.Out, Terminal: env.outTerminal, Format: output})
+		progress, err = o.watch(ctx, progress, &screen.Progress{Out: env.Out,
+			Terminal: env.outTerminal, Format: output})
 	}
 	if err != nil {
 		return interruptedOr(ctx, err)
@@ -162,7 +163,8 @@ func (o *observer) look(ctx context.Context) (render.Progress, error) {
 }
 
 // watch shows every change until nothing runs any more.
-func (o *observer) watch(ctx context.Context, progress render.Progress, onScreen *screen.Progress) (render.Progress, error) {
+func (o *observer) watch(ctx context.Context, progress render.Progress,
+	onScreen *screen.Progress) (render.Progress, error) {
 	var err error
 	for {
 		if progress, err = o.untilRecorded(ctx, progress); err != nil {

@@ -92,7 +92,8 @@ func rowOf(m *v1alpha1.StorageVersionMigration, resource string) render.Progress
 		row.Evidence = status.Epoch.Evidence
 	}
 	if status.Run.Generation < m.Spec.Generation { // what the status counts is the run before
-		row.Total, row.TotalIsExact, row.Done, row.Rewritten, row.Current, row.Gone, row.Failed, row.Retried, row.ObjectsPerSecond = 0, false, 0, 0, 0, 0, 0, 0, 0
+		row.Total, row.TotalIsExact, row.Done, row.ObjectsPerSecond = 0, false, 0, 0
+		row.Rewritten, row.Current, row.Gone, row.Failed, row.Retried = 0, 0, 0, 0, 0
 		row.StorageVersion, row.StorageVersionHash, row.Evidence = "", "", ""
 		row.EstimatedCompletionTime, row.StartTime, row.UpdateTime, row.CompletionTime = nil, nil, nil, nil
 	}

@@ -149,7 +149,8 @@ func (a *asked) requesting(t *testing.T) {
 	}
 	a.send(t, http.MethodPatch, "/"+widgets,
 		`{"spec":{"state":"Paused","continueToken":"kept","pace":{"maxInFlight":7}}}`)
-	errors = a.expect(t, exit.Done, records.MigrationPrefix+widgets+"\n", "request", widgets, "--reason=key rotation", "-o", "name")
+	errors = a.expect(t, exit.Done, records.MigrationPrefix+widgets+"\n", "request", widgets,
+		"--reason=key rotation", "-o", "name")
 	if errors != "" {
 		t.Errorf("stderr %q", errors)
 	}
@@ -245,7 +246,8 @@ func (a *asked) everythingPaused(t *testing.T) (since string) {
 // remove deletes a migration, as kubectl does.
 func (a *asked) remove(t *testing.T, path string) {
 	t.Helper()
-	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodDelete, records.MigrationsPath+path, nil); err != nil ||
+	if status, answer, err := a.Servers[0].Do(t.Context(), http.MethodDelete, records.MigrationsPath+
+		path, nil); err != nil ||
 		status != http.StatusOK {
 		t.Fatalf("%d, %v: %s", status, err, answer)
 	}

@@ -148,8 +148,8 @@ func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.
 	}
 }
 
-// started is what this machine records of retirements: nothing in a cluster distinguishes a version that was removed from
-// one that never existed. The same command, run again, has to report the former as done and to refuse the latter.
+// started is what this machine records of retirements: nothing in a cluster distinguishes a version that was removed
+// from one that never existed. The same command, run again, has to report the former as done and to refuse the latter.
 type started struct {
 	// UID is that of the CRD.
 	UID types.UID `json:"uid"`
@@ -157,8 +157,8 @@ type started struct {
 	Versions []string `json:"versions"`
 }
 
-// lock keeps other processes of this machine from retiring a version of the same resource. A dry run only checks whether
-// one does: it creates no file, so it also works on a read-only file system.
+// lock keeps other processes of this machine from retiring a version of the same resource. A dry run only checks
+// whether one does: it creates no file, so it also works on a read-only file system.
 func (r *retirement) lock() (unlock func(), err error) {
 	name := "retire-" + r.resource.GroupResource.String()
 	if r.flags.dryRun {

@@ -152,7 +152,8 @@ func TestWhatToTryWhereObjectsCannotBeListedDependsOnWhy(t *testing.T) {
 	} {
 		r.facts.Definition.Spec.Scope = test.scope
 		known := (*exit.Hint)(nil)
-		if err := r.unlisted(fmt.Errorf("list: %w", test.err)); !errors.As(err, &known) || known.Command() != test.want ||
+		if err := r.unlisted(fmt.Errorf("list: %w", test.err)); !errors.As(err, &known) ||
+			known.Command() != test.want ||
 			known.Code() != exit.Error {
 			t.Errorf("%s: %+v, want the hint %s", name, known, test.want)
 		}

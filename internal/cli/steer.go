@@ -35,8 +35,11 @@ func newPauseCommand(env *environment) *cobra.Command {
 	const note = "The controller stops writing within 2 seconds, after the requests in flight."
 	pause := steering{
 		act: setState(v1alpha1.StatePaused, "paused"), note: note,
-		noteAll:    note + "\nThe controller requests no further migration until: " + env.name + " resume --all",
-		everything: func(ctx context.Context, q *records.Client) error { return install.Pause(ctx, q.REST, time.Now()) },
+		noteAll: note + "\nThe controller requests no further migration until: " + env.name + " resume --all",
+		everything: func(ctx context.Context, q *records.Client) error {
+			return install.Pause(ctx, q.REST,
+				time.Now())
+		},
 	}
 	return newSteeringCommand(env, pause, &cobra.Command{
 		Use:   "pause [RESOURCE…]",

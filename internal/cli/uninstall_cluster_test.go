@@ -68,7 +68,8 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 				t.Errorf("%q was not removed:\n%s", word, out)
 			}
 		}
-		if !strings.Contains(notes, "The state stays: ") || !strings.Contains(notes, "kube-migrator uninstall --purge") {
+		if !strings.Contains(notes, "The state stays: ") ||
+			!strings.Contains(notes, "kube-migrator uninstall --purge") {
 			t.Errorf("notes %q", notes)
 		}
 		left := slices.Sorted(maps.Keys(i.installed()))

@@ -57,7 +57,7 @@ version in which objects may be stored (status.storedVersions). For such a CRD t
   prune          reduce status.storedVersions to the storage version
   managedFields  move the managedFields entries that name a dropped version, with their owners: once the version is gone, the
                  API server rejects every server-side apply to an object with an entry that names it
-  apply          apply the CRD of the file as it is
+  apply          send the CRD of the file as it is
 
 The command plans again after each step, from what the cluster has then, so the same command continues after an interruption
 at any step. A CRD in the cluster always has every version in which an object may be stored. If one CRD is refused, the

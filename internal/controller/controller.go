@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package controller puts the controllers of an installation into one process: migration, which carries out migrations,
-// trigger, which asks for them, and storageversions, which removes what crashed API servers leave. They share the connection, the cache, the Lease and the fence, and know nothing of
-// each other but the objects in the cluster. It decides nothing.
+// trigger, which asks for them, and storageversions, which removes what crashed API servers leave. They share the
+// connection, the cache, the Lease and the fence, and know nothing of each other but the objects in the cluster. It
+// decides nothing.
 package controller
 
 import (
@@ -18,7 +19,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 )
 
-// Options are those of migration and trigger. Namespace, MinEvidence, Logger and Worker of the trigger are taken from the other.
+// Options are those of migration and trigger. Namespace, MinEvidence, Logger and Worker of the trigger are taken from
+// the other.
 type Options struct {
 	Migration migration.Options
 	Trigger   trigger.Options

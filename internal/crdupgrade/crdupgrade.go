@@ -10,8 +10,9 @@
 // of an object than its metadata (I9).
 //
 // Invariants:
-//   - A version leaves a CRD only after a proof, made by the same run, that nothing is stored in it (I2), and after no managedFields
-//     entry names it. Until then the CRD in the cluster has every version that an object may be stored in.
+//   - A version leaves a CRD only after a proof, made by the same run, that nothing is stored in it (I2), and after no
+//     managedFields entry names it. Until then the CRD in the cluster has every version that an object may be stored
+//     in.
 //   - Every write to a CRD has the UID and the resourceVersion that the plan was made for as its precondition.
 //   - The last CRD that is applied is the one of the file, unchanged.
 package crdupgrade

@@ -20,7 +20,8 @@ func (want Intent) Decide(next *CRD, f Facts) Plan {
 		return Plan{Steps: []Step{{Create, "create it with " + list(next.Versions())}}}
 	}
 	p := Plan{Keep: Keep(next, f), Losses: f.Found.Losses}
-	for _, rule := range []func(*CRD, Facts, Plan) *refusal.Error{want.terminating, want.stranded, want.unreadable, want.unserved,
+	for _, rule := range []func(*CRD, Facts, Plan) *refusal.Error{want.terminating, want.stranded,
+		want.unreadable, want.unserved,
 		want.nothingInCommon, want.losing} {
 		if refused := rule(next, f, p); refused != nil {
 			p.Refusal = refused

@@ -238,20 +238,23 @@ func TestARefusalSaysWhatIsLostAndWhatHelps(t *testing.T) {
 		"nothing in common": {situation{live: "v1:served,storage", stored: "v1", objects: 3, color: 2},
 			"v2:served,storage -color", refusal.Error{
 				Reason: NothingInCommon,
-				Message: "the cluster has v1, the file v2, and no conversion between them: only apiVersion would be changed; " +
+				Message: "the cluster has v1, the file v2, and no conversion between them: only apiVersion would be " +
+					"changed; " +
 					"lost: spec.color of v1 (2 objects)",
 				Try: "kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
 			}},
 		"nothing in common, nothing lost": {situation{live: "v1:served,storage", stored: "v1", objects: 1},
 			"v2:served,storage", refusal.Error{
 				Reason: NothingInCommon,
-				Message: "the cluster has v1, the file v2, and no conversion between them: only apiVersion would be changed; " +
+				Message: "the cluster has v1, the file v2, and no conversion between them: only apiVersion would be " +
+					"changed; " +
 					"1 object would keep every field, if it means the same",
 				Try: "kube-migrator upgrade-crd --filename=crds.yaml --accept-field-loss",
 			}},
 		"stranded": {situation{live: "v2:served,storage", stored: "v1 v2"}, "v2:served,storage", refusal.Error{
 			Reason: Stranded,
-			Message: "status.storedVersions names v1, which neither the cluster's CRD (v2) nor the file (v2) has: objects " +
+			Message: "status.storedVersions names v1, which neither the cluster's CRD (v2) nor the file (v2) has: " +
+				"objects " +
 				"that are stored in it cannot be read",
 			Try: "kube-migrator retire widgets.demo.example.com --version=v1 --rescue",
 		}},

@@ -46,7 +46,8 @@ func ParseCurrent(data []byte) (*Current, error) {
 			version = schema.GroupVersion{Group: group, Version: v}
 		}
 		if len(validation.IsDNS1123Label(resource.Resource)) > 0 {
-			return nil, fmt.Errorf("read current versions: %q is not a resource, want one like widgets.demo.example.com",
+			return nil, fmt.Errorf("read current versions: %q is not a resource, want one like "+
+				"widgets.demo.example.com",
 				name)
 		}
 		if len(validation.IsDNS1035Label(version.Version)) > 0 {

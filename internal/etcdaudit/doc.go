@@ -10,7 +10,7 @@
 //
 // Invariants:
 //   - only the newest revision of a key counts, and a deleted key does not;
-//   - memory depends neither on the number of keys nor on the size of values (I6): see newest for snapshots and Live.Each for
-//     a running etcd;
+//   - memory depends neither on the number of keys nor on the size of values (I6): see newest for snapshots and
+//     Live.Each for a running etcd;
 //   - a value whose version cannot be told is counted as such and is never taken for a current one (I4).
 package etcdaudit

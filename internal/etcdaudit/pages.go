@@ -24,7 +24,8 @@ import (
 // differently would make the check worthless.
 //
 // Invariants:
-//   - A walk visits the keys of a tree in descending order; anything else is ErrDamaged. The search for the newest revision of a key relies on it.
+//   - A walk visits the keys of a tree in descending order; anything else is ErrDamaged. The search for the newest
+//     revision of a key relies on it.
 //   - Nothing is read beyond the pages that the header counts.
 //
 // Source of the format: go.etcd.io/bbolt/internal/common.

@@ -218,8 +218,8 @@ func (t *Totals) add(row Row) {
 	}
 }
 
-// Comparison is the answer for the whole: IsStale if any object is, else IsUndetermined if any object is, else NotCompared
-// if no object could be compared, else IsCurrent.
+// Comparison is the answer for the whole: IsStale if any object is, else IsUndetermined if any object is, else
+// NotCompared if no object could be compared, else IsCurrent.
 func (r *Report) Comparison() Comparison {
 	switch {
 	case r.Totals.Stale > 0:

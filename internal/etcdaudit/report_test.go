@@ -83,7 +83,8 @@ func TestTotalsAndComparisonFollowFromTheRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if report.Totals != test.totals || report.Comparison() != test.comparison {
-				t.Errorf("got %+v and %s, want %+v and %s", report.Totals, report.Comparison(), test.totals, test.comparison)
+				t.Errorf("got %+v and %s, want %+v and %s", report.Totals, report.Comparison(),
+					test.totals, test.comparison)
 			}
 		})
 	}

@@ -71,7 +71,8 @@ func (s Snapshot) read(ctx context.Context, file *os.File, prefix string, visit 
 	}
 	// An error of visit is returned as it is.
 	var visited error
-	err = newest(revisions, s.slots, func(visit func(record) error) error { return r.descend(ctx, []byte(prefix), visit) }, func(key, value []byte) error {
+	records := func(visit func(record) error) error { return r.descend(ctx, []byte(prefix), visit) }
+	err = newest(revisions, s.slots, records, func(key, value []byte) error {
 		visited = visit(key, value)
 		return visited
 	})

@@ -53,7 +53,7 @@ const (
 type Change struct {
 	Kind, Namespace, Name string
 	Outcome               Outcome
-	// Note says what a reader should know beside; empty for nothing.
+	// Note says what a reader should know next to; empty for nothing.
 	Note string
 }
 
@@ -276,7 +276,7 @@ func wanted(o *unstructured.Unstructured) map[string]any {
 	return w.Object
 }
 
-// established waits until the API server serves the definitions: the controller must find them when it starts.
+// established waits until the API server serves the CRDs: the controller must find them when it starts.
 func (i *Installation) established(ctx context.Context, definitions []*unstructured.Unstructured) error {
 	for _, o := range definitions {
 		err := await(ctx, i.Timeout, "CustomResourceDefinition "+o.GetName()+

@@ -19,7 +19,7 @@ import (
 
 // ForeignError says that something with one of our names belongs to someone else. Nothing was written.
 type ForeignError struct {
-	// Definitions and Namespaces that it is, by name; Controllers are Deployments as namespace/name.
+	// CRDs and Namespaces that it is, by name; Controllers are Deployments as namespace/name.
 	Definitions, Namespaces, Controllers []string
 	// Owner is as much as is known of who it belongs to.
 	Owner string

@@ -241,7 +241,9 @@ func when(name, expression string) []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: name, Expression: expression}}
 }
 
-func resources(group, resource string, operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.NamedRuleWithOperations {
+func resources(
+	group, resource string, operations ...admissionregistrationv1.OperationType,
+) []admissionregistrationv1.NamedRuleWithOperations {
 	return []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 		Operations: operations,
 		Rule: admissionregistrationv1.Rule{

@@ -13,13 +13,14 @@
 //
 // Invariants:
 //   - No rule has a wildcard in its verbs or names. A worker may get, list and patch what it migrates. Where the user
-//     includes or excludes resources, the rules name those that are left, and nothing else can be migrated, whatever anyone
-//     requests.
-//   - With the guard, rules name every resource, and none names a resource that admission policies do not guard. Without
-//     it, and without patterns, the worker's rule is for everything.
-//   - The guard is in force before a worker of this installation can start (verifyGuard), and is removed after the last one has ended.
-//   - What a worker could write never decides what the next installation grants: flags are remembered where no worker may write
-//     unless it may migrate all ConfigMaps.
+//     includes or excludes resources, the rules name those that are left, and nothing else can be migrated, whatever
+//     anyone requests.
+//   - With the guard, rules name every resource, and none names a resource that admission policies do not guard.
+//     Without it, and without patterns, the worker's rule is for everything.
+//   - The guard is in force before a worker of this installation can start (verifyGuard), and is removed after the last
+//     one has ended.
+//   - What a worker could write never decides what the next installation grants: flags are remembered where no worker
+//     may write unless it may migrate all ConfigMaps.
 //   - CRDs of another installation are not touched unless the user says so (ErrForeign).
 //   - Removing begins with the permissions: whatever still runs can write nothing from then on (I7).
 package install

@@ -63,7 +63,8 @@ func knownPatterns(all *inventory.Inventory, patterns []string, own []schema.Gro
 	for _, pattern := range patterns {
 		_, err := all.Select(false, []string{pattern}, nil)
 		unknown := (*inventory.NotFoundError)(nil)
-		if errors.As(err, &unknown) && slices.ContainsFunc(own, func(r schema.GroupResource) bool { return inventory.Matches([]string{pattern}, r.String()) }) {
+		matches := func(r schema.GroupResource) bool { return inventory.Matches([]string{pattern}, r.String()) }
+		if errors.As(err, &unknown) && slices.ContainsFunc(own, matches) {
 			continue
 		}
 		if err != nil {

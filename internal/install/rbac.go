@@ -52,7 +52,7 @@ func on(resources ...string) []string { return resources }
 // Discovery, /version and SelfSubjectAccessReviews, which both need, are granted to everybody who is authenticated, by
 // system:discovery and system:basic-user.
 
-// inventoryRules are what it takes to know which resources there are, beside discovery.
+// inventoryRules are what it takes to know which resources there are, next to discovery.
 var inventoryRules = []rbacv1.PolicyRule{
 	rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list"),
 	rule("apiregistration.k8s.io", on("apiservices"), "get", "list"),
@@ -64,7 +64,7 @@ var inventoryRules = []rbacv1.PolicyRule{
 	rule(migrationGroup, on("storageversions"), "get", "list"),
 }
 
-// workerRules are what the worker needs beside what it migrates: its order.
+// workerRules are what the worker needs next to what it migrates: its order.
 var workerRules = append(slices.Clone(inventoryRules),
 	rule(migrationGroup, on("storageversionmigrations"), "get"),
 )

@@ -142,7 +142,10 @@ func remove(ctx context.Context, client rest.Interface, k kind, namespace, name 
 const pollEvery = time.Second
 
 // await looks until what is waited for has happened; state says how far it is, and each new state is told to progress.
-func await(ctx context.Context, timeout time.Duration, what string, progress func(string), look func(context.Context) (done bool, state string, err error)) error {
+func await(
+	ctx context.Context, timeout time.Duration, what string, progress func(string),
+	look func(context.Context) (done bool, state string, err error),
+) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	last := ""

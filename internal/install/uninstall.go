@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -116,64 +115,13 @@ func (r *Removal) permissions() []access.Permission {
 	return needed
 }
 
-// findNamespaces finds where the installation is, also where a part of it was removed by hand.
-func (r *Removal) findNamespaces(ctx context.Context) error {
-	names := map[string]bool{}
-	for _, name := range []string{"Namespace", "Deployment", "ServiceAccount"} {
-		k := kindNamed(name)
-		all, err := found(ctx, r.Client, k, "", ours)
-		if err != nil {
-			return err
-		}
-		for _, o := range all {
-			if k.namespaced {
-				names[o.Namespace] = true
-				continue
-			}
-			names[o.Name] = true
-			if !r.Purge {
-				continue
-			}
-			if err := r.unused(ctx, o.Name); err != nil {
-				return err
-			}
-		}
-	}
-	r.namespaces = slices.Sorted(maps.Keys(names))
-	return nil
-}
-
-// used are kinds that someone else's use of a namespace shows in, beside pods: workloads that have no pod now, and
+// used are kinds that someone else's use of a namespace shows in, next to pods: workloads that have no pod now, and
 // what a deletion would lose for good.
 var used = []kind{
 	kindNamed("Deployment"),
 	{gvk("apps", "v1", "StatefulSet"), "statefulsets", true},
 	{gvk("batch", "v1", "CronJob"), "cronjobs", true},
 	{gvk("", "v1", "PersistentVolumeClaim"), "persistentvolumeclaims", true},
-}
-
-// unused returns ErrInUse where a namespace holds something of someone else.
-func (r *Removal) unused(ctx context.Context, namespace string) error {
-	var all corev1.PodList
-	if err := list(ctx, r.Client, pods, namespace, "", "", &all); err != nil {
-		return err
-	}
-	for _, p := range all.Items {
-		if !isOurs(p) {
-			return fmt.Errorf("%w: %s holds the pod %s, which is not of kube-migrator", ErrInUse, namespace, p.Name)
-		}
-	}
-	for _, k := range used {
-		others, err := found(ctx, r.Client, k, namespace, managedByLabel+"!="+Name)
-		if err != nil {
-			return err
-		}
-		if len(others) > 0 {
-			return fmt.Errorf("%w: %s holds the %s %s, which is not of kube-migrator", ErrInUse, namespace,
-				k.Kind, others[0].Name)
-		}
-	}
-	return nil
 }
 
 // leave takes our mark off namespaces that are someone else's.

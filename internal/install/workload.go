@@ -23,7 +23,7 @@ const (
 	// what Go does not count.
 	memoryLimit   = "256Mi"
 	goMemoryLimit = "230MiB"
-	// anybody is the user of the container: no image needs to define it.
+	// anyone is the user of the container: no image needs to define it.
 	anybody = 65532
 	// podSecurityVersion pins what the restricted level demands: an upgrade of the cluster does not change whether our
 	// pods are admitted. It is that of the newest release that is tested; an API server that is older takes the newest

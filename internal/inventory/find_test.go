@@ -138,8 +138,9 @@ func TestPatternsSelectResources(t *testing.T) {
 		"a full name has no other group": {include: []string{"secrets"}, want: []string{"secrets"}},
 		"shared storage goes by any of its names": {all: true,
 			exclude: []string{"*.example.com", "events.events.k8s.io"}, want: []string{"secrets", "deployments.apps"}},
-		"an exclusion that matches nothing is not a mistake": {include: []string{"secrets"}, exclude: []string{"nothing"},
-			want: []string{"secrets"}},
+		"an exclusion that matches nothing is not a mistake": {include: []string{"secrets"},
+			exclude: []string{"nothing"},
+			want:    []string{"secrets"}},
 		"case does not matter": {include: []string{"Secrets"}, want: []string{"secrets"}},
 	} {
 		t.Run(name, func(t *testing.T) {

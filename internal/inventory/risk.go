@@ -28,14 +28,13 @@ func ByRisk(resources []Resource) []Resource {
 const MostRisk = 23
 
 // Risk tells how soon a version that may be stored is likely to be removed, from 0 to MostRisk. The rule, most
-// important first: 1. custom resources whose storedVersions claim a version that is no longer served: only the
-// definition still
-//
-//	   keeps it readable;
-//	2. custom resources whose storedVersions claim any version besides the storage version;
-//	3. by the least stable version that is served, claimed or stored, alpha before beta before the rest: those are
-//	   removed first;
-//	4. resources whose preferred served version is not the storage version: one of the two is on its way out.
+// important first:
+//  1. custom resources whose storedVersions claim a version that is no longer served: only the CRD still keeps it
+//     readable;
+//  2. custom resources whose storedVersions claim any version besides the storage version;
+//  3. by the least stable version that is served, claimed or stored, alpha before beta before the rest: those are
+//     removed first;
+//  4. resources whose preferred served version is not the storage version: one of the two is on its way out.
 func (r Resource) Risk() int {
 	stale := r.Stale()
 	unserved := slices.ContainsFunc(stale, func(version string) bool { return !r.serves(version) })
@@ -62,7 +61,7 @@ func (r Resource) serves(version string) bool {
 	return slices.ContainsFunc(r.Versions, func(v Version) bool { return v.Name == version })
 }
 
-// Stale returns the versions that a custom resource's definition claims to be stored besides its storage version.
+// Stale returns the versions that a custom resource's CRD claims to be stored besides its storage version.
 func (r Resource) Stale() []string {
 	if r.CRD == nil {
 		return nil

@@ -23,7 +23,7 @@ func soundDoubts() []doubt {
 		{"collection restored", collectionRestored},
 		{"witness restored", witnessRestored},
 		{"revision bumped", bumped},
-		{"created anew", recreated},
+		{"created again", recreated},
 		{"generations missed", generationsMissed},
 		{"came without an answer", cameSilent},
 		{"came back", cameBack},

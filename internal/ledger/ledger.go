@@ -11,11 +11,12 @@
 //
 // Invariants:
 //   - I1. After a decision is recorded, everything that was written up to the beginning of its look is in Persisted, or
-//     is being written by a server that the look shows, or Unknown is in Persisted. Only the record may be relied on: what
-//     is decided and not recorded never happened. Every decision is computed from the record before it, so it
-//     may be lost, and the next one makes up for it.
-//   - I2. Persisted shrinks to the one hash that a proof is about; see refusal. There is one exception, which is not about what is stored
-//     but about what can be rewritten: where no server can decode another version, Unknown gives way to the one hash; see decodable.
+//     is being written by a server that the look shows, or Unknown is in Persisted. Only the record may be relied on:
+//     what is decided and not recorded never happened. Every decision is computed from the record before it, so it may
+//     be lost, and the next one makes up for it.
+//   - I2. Persisted shrinks to the one hash that a proof is about; see refusal. There is one exception, which is not
+//     about what is stored but about what can be rewritten: where no server can decode another version, Unknown gives
+//     way to the one hash; see decodable.
 //   - A State is written before anything that follows from it is asked for. A process that dies in between leaves a
 //     State whose After is above the start of every run, and the next look asks again.
 //
@@ -33,34 +34,40 @@
 // a StorageVersionMigration did.
 //
 // Two rules are stricter than what a short description of them says:
-//   - A recorded epoch that is still the present one does not by itself say that nothing has happened while no one watched: a server may have
-//     come, written and gone. What servers leave behind must not have grown either (Look.Traces).
-//   - A young heartbeat is no excuse. Where no one watched and the servers are not the same, Unknown joins after ten seconds
-//     as after ten hours: servers that were replaced once may have been replaced twice. So a heartbeat's age decides
-//     nothing here; it tells readers of the record how far it can be relied on.
+//   - A recorded epoch that is still the present one does not by itself say that nothing has happened while no one
+//     watched: a server may have come, written and gone. What servers leave behind must not have grown either
+//     (Look.Traces).
+//   - A young heartbeat is no excuse. Where no one watched and the servers are not the same, Unknown joins after ten
+//     seconds as after ten hours: servers that were replaced once may have been replaced twice. So a heartbeat's age
+//     decides nothing here; it tells readers of the record how far it can be relied on.
 //
 // What it takes for granted, and what is done about it:
-//   - A process that dies before it has an identity Lease and before it is an endpoint leaves nothing to notice. It lives
-//     a few seconds, during which most kube-apiservers are not ready and no client is sent to them. Where the StorageVersion API is on, a server
-//     publishes before it writes. What such a process wrote is found by an audit of etcd, and by nothing else.
+//   - A process that dies before it has an identity Lease and before it is an endpoint leaves nothing to notice. It
+//     lives a few seconds, during which most kube-apiservers are not ready and no client is sent to them. Where the
+//     StorageVersion API is on, a server publishes before it writes. What such a process wrote is found by an audit of
+//     etcd, and by nothing else.
 //   - A process writes a built-in resource in one version all its life, and its identity never comes back. A built-in
 //     hash that changes under one identity is a doubt.
-//   - A process writes a custom resource in the storage version of a generation that it has read. It is behind by less than the
-//     settle time, before which a run does not read its baseline.
-//   - API servers are restarted after an etcd is restored. The State goes back with everything that is in its etcd, to a moment at which it held; its
-//     epoch is not that of the servers that live now, and that is a doubt. Whoever was there all the time sees more (Look.Restored).
-//   - A resource may have an etcd of its own, which is restored while the State stays as it is. Its collection then has a lesser
-//     resourceVersion, or has leapt (a bumped revision), or its witness is older. An etcd that has caught up with what was recorded before the first
-//     look after its API servers were restarted, and whose witness was not written between the backup and the record or is gone, is not recognised: only an
-//     audit of etcd finds that.
-//   - Processes behind an APIService are listed in its EndpointSlices, and no one watches them: where they are not the same, or a slice has
-//     changed, that is a doubt. A slice that came and went as a whole leaves no trace; the controller of EndpointSlices makes another one
-//     only for other port numbers, another family of addresses, or more than 100 endpoints.
-//   - A process that was suspended for longer than its Lease and goes on renews it within 10 seconds. What it wrote until then is noticed when it does. One that
-//     writes and dies before leaves nothing, as one that dies before its first Lease. After an hour its Lease is gone, and it is a new one.
-//   - A process that was told to end writes for less than the settle time after its Lease and its address are gone, or the epoch begins
-//     only when it is silent; package agreement sees to that.
-//   - The moment is read after the look has ended (see Look.Moment), and the start of a run before anything is done for it.
+//   - A process writes a custom resource in the storage version of a generation that it has read. It is behind by less
+//     than the settle time, before which a run does not read its baseline.
+//   - API servers are restarted after an etcd is restored. The State goes back with everything that is in its etcd, to
+//     a moment at which it held; its epoch is not that of the servers that live now, and that is a doubt. Whoever was
+//     there all the time sees more (Look.Restored).
+//   - A resource may have an etcd of its own, which is restored while the State stays as it is. Its collection then has
+//     a lesser resourceVersion, or has leapt (a bumped revision), or its witness is older. An etcd that has caught up
+//     with what was recorded before the first look after its API servers were restarted, and whose witness was not
+//     written between the backup and the record or is gone, is not recognised: only an audit of etcd finds that.
+//   - Processes behind an APIService are listed in its EndpointSlices, and no one watches them: where they are not the
+//     same, or a slice has changed, that is a doubt. A slice that came and went as a whole leaves no trace; the
+//     controller of EndpointSlices makes another one only for other port numbers, another family of addresses, or more
+//     than 100 endpoints.
+//   - A process that was suspended for longer than its Lease and goes on renews it within 10 seconds. What it wrote
+//     until then is noticed when it does. One that writes and dies before leaves nothing, as one that dies before its
+//     first Lease. After an hour its Lease is gone, and it is a new one.
+//   - A process that was told to end writes for less than the settle time after its Lease and its address are gone, or
+//     the epoch begins only when it is silent; package agreement sees to that.
+//   - The moment is read after the look has ended (see Look.Moment), and the start of a run before anything is done for
+//     it.
 //   - A State is written under the resourceVersion that was read with it, by the controller and by runs by hand.
 package ledger
 
@@ -206,13 +213,13 @@ type Look struct {
 	Settled bool
 
 	// Continuous says that Leases, endpoints and CRDs were watched without a gap since the recorded look began,
-	// so that Passed and Definitions are complete. A watch that goes on from a resourceVersion has no gap; one that
+	// so that Passed and CRDs are complete. A watch that goes on from a resourceVersion has no gap; one that
 	// lists again has.
 	Continuous bool
 	// Passed are the processes that were seen since the recorded look began and are gone. Each is reported until a look
 	// that does so is recorded.
 	Passed []string
-	// Definitions are the generations of the CustomResourceDefinition that were seen since the recorded look began.
+	// CRDs are the generations of the CustomResourceDefinition that were seen since the recorded look began.
 	Definitions []Definition
 
 	// Moment is the moment after the look ended: whatever the look saw came before. It must not come from a cache that

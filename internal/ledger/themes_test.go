@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// theme is what a history is about, beside what else happens in it: some things matter only in an order that chance
+// theme is what a history is about, next to what else happens in it: some things matter only in an order that chance
 // seldom finds.
 type theme struct {
 	kinds  []kind

@@ -133,9 +133,11 @@ var allowed = map[string][]string{
 	"internal/upgrade":                     {"api/v1alpha1", "storageversion"},
 	"internal/upgrade/cmd/decodable": {"internal/apiserver", "internal/inventory", "internal/testbed",
 		"internal/upgrade", "migrate"},
-	"internal/worker": {"internal/apiserver", "internal/agreement", "api/v1alpha1", "internal/bounded", "internal/apipath",
+	"internal/worker": {"internal/apiserver", "internal/agreement", "api/v1alpha1",
+		"internal/bounded", "internal/apipath",
 		"internal/install/discovery", "internal/inventory", "internal/pace", "migrate"},
-	"migrate":               {"internal/apiserver", "internal/bounded", "internal/apipath", "internal/crd", "internal/pace"},
+	"migrate": {"internal/apiserver", "internal/bounded", "internal/apipath",
+		"internal/crd", "internal/pace"},
 	"storageversion":        {"internal/apipath", "internal/bounded"},
 	"test/aggregated":       nil,
 	"test/aggregated/plain": {"storageversion"},
@@ -186,7 +188,8 @@ var forbidden = []rule{
 	{
 		prefix: "go.etcd.io/etcd/client/v3",
 		within: []string{"internal/etcdaudit", "internal/testbed", "test/aggregated/plain"},
-		reason: "only the audit looks behind the API server, and an API server of a test stores there; everything else goes through it",
+		reason: "only the audit looks behind the API server, and an API server of a test stores there; everything " +
+			"else goes through it",
 	},
 	{
 		prefix: "go.etcd.io/bbolt",

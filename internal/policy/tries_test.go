@@ -15,7 +15,8 @@ import (
 )
 
 // commands are the words with which a command begins that an error may suggest.
-var commands = []string{"kubectl", "kube-migrator", "api-migrator", "etcdctl", "etcdutl", "git", "go", "ls", "rm", "sed",
+var commands = []string{"kubectl", "kube-migrator", "api-migrator", "etcdctl", "etcdutl", "git",
+	"go", "ls", "rm", "sed",
 	"grep", "readlink", "unshare", "dep", "kubebuilder", "dos2unix", "make"}
 
 // suggesting are the functions one of whose arguments is the command after "Try: ", and which one it is.
@@ -23,8 +24,8 @@ var suggesting = map[string]int{
 	"exit.Try": 1, "exit.TryCode": 1, "refusal.New": 1, "hint.Errorf": 0, "hinted": 1, "finding.is": 2,
 }
 
-// A user copies what follows "Try: " into a shell, so it is a command and nothing else: the explanation belongs into the
-// line before.
+// A user copies what follows "Try: " into a shell, so it is a command and nothing else: the explanation belongs into
+// the line before.
 func TestWhatFollowsTryIsACommand(t *testing.T) {
 	found := 0
 	for _, name := range files(t, ".go") {

@@ -4,6 +4,8 @@
 package policy
 
 import (
+	"go/scanner"
+	"go/token"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,7 +36,9 @@ func avoided(t *testing.T) []string {
 	return words
 }
 
-func TestDocumentsUseTheWordsOfTheField(t *testing.T) {
+// avoidedWords returns what finds avoided words.
+func avoidedWords(t *testing.T) *regexp.Regexp {
+	t.Helper()
 	words := avoided(t)
 	if len(words) < 10 || !slices.Contains(words, "nobody") {
 		t.Fatalf("the list of words is %q", words)
@@ -42,14 +46,14 @@ func TestDocumentsUseTheWordsOfTheField(t *testing.T) {
 	for i, word := range words {
 		words[i] = strings.ReplaceAll(regexp.QuoteMeta(word), " ", `\s+`) // a line can end in the middle
 	}
-	pattern := regexp.MustCompile(`(?i)\b(?:` + strings.Join(words, "|") + `)\b`)
+	return regexp.MustCompile(`(?i)\b(?:` + strings.Join(words, "|") + `)\b`)
+}
+
+func TestDocumentsUseTheWordsOfTheField(t *testing.T) {
+	pattern := avoidedWords(t)
 	documents := 0
 	for _, name := range files(t, ".md") {
-		if name == "CONTRIBUTING.md" || strings.Contains(name, "/testdata/") ||
-			slices.ContainsFunc(generatedDocuments, func(prefix string) bool {
-				return strings.HasPrefix(name,
-					prefix)
-			}) {
+		if name == "CONTRIBUTING.md" || strings.Contains(name, "/testdata/") || fromCode(name) {
 			continue
 		}
 		documents++
@@ -59,5 +63,62 @@ func TestDocumentsUseTheWordsOfTheField(t *testing.T) {
 	}
 	if documents < 20 {
 		t.Errorf("%d documents were read", documents)
+	}
+}
+
+func fromCode(name string) bool {
+	return slices.ContainsFunc(generatedDocuments, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+func TestCommentsAndStringsUseTheWordsOfTheField(t *testing.T) {
+	pattern := avoidedWords(t)
+	for _, name := range handwritten(t) {
+		if strings.HasPrefix(name, "internal/policy/") || name == "internal/apimigration/rewrite/create.go" {
+			continue // the first quotes the words; the second writes "API definitions", and means types, into projects
+		}
+		for _, text := range texts(read(t, name), !strings.HasSuffix(name, "_test.go")) {
+			for _, found := range pattern.FindAllString(text, -1) {
+				t.Errorf("%s: %q is not a word of the field; CONTRIBUTING.md names a better one", name, found)
+			}
+		}
+	}
+}
+
+// texts returns the comments of a source, those of adjacent lines in one piece, and its strings if they are wanted:
+// those of tests quote what others write.
+func texts(source []byte, withStrings bool) []string {
+	var s scanner.Scanner
+	s.Init(token.NewFileSet().AddFile("", -1, len(source)), source, nil, scanner.ScanComments)
+	var all []string
+	comment := ""
+	for {
+		_, tok, literal := s.Scan()
+		if tok == token.COMMENT {
+			comment += strings.TrimPrefix(literal, "//")
+			continue
+		}
+		if tok == token.SEMICOLON && literal == "\n" {
+			continue // inserted at the end of a line, before its comment
+		}
+		if comment != "" {
+			all = append(all, comment)
+			comment = ""
+		}
+		switch tok {
+		case token.EOF:
+			return all
+		case token.STRING:
+			if withStrings && !strings.HasPrefix(literal, "`json:") {
+				all = append(all, literal)
+			}
+		}
+	}
+}
+
+func TestTextsAreCommentsAndStrings(t *testing.T) {
+	source := "package p // one\n// two\nvar nobody = \"three\" + `four`\n"
+	want := []string{" one two", "\"three\"", "`four`"}
+	if got := texts([]byte(source), true); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

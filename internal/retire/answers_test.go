@@ -22,7 +22,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/retire"
 )
 
-// answers are those of an API server that never gets tired of giving them: what real ones do for a moment, or indefinitely.
+// answers are those of an API server that never gets tired of giving them: what real ones do for a moment, or
+// indefinitely.
 type answers func(r *http.Request, body string) (code int, answer any)
 
 func (f answers) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -62,7 +62,8 @@ func (want Intent) known(f Facts) *refusal.Error {
 	if want.removes() && f.Unreadable == "" {
 		trace = ", and no trace of one"
 	}
-	return refusal.New(UnknownVersion, try, "%s has no version %s%s; it has %s", d.Metadata.Name, want.Version, trace, names(d))
+	return refusal.New(UnknownVersion, try, "%s has no version %s%s; it has %s", d.Metadata.Name,
+		want.Version, trace, names(d))
 }
 
 // named reports whether a version is named where objects are stored in it, or were written at it.
@@ -182,7 +183,8 @@ func strandedBy(d *crd.Definition, message string) string {
 // unserved refuses what would take an endpoint from under its clients.
 func (want Intent) unserved(f Facts) *refusal.Error {
 	d := f.Definition
-	another := slices.ContainsFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Served && v.Name != want.Version })
+	another := slices.ContainsFunc(d.Spec.Versions,
+		func(v crd.Version) bool { return v.Served && v.Name != want.Version })
 	switch {
 	case want.Remove && !want.Unserve && d.Served(want.Version):
 		return refusal.New(StillServed, want.command(d, want.Version, "--unserve", "--remove"),
@@ -299,7 +301,8 @@ func (want Intent) flags() (given []string) {
 
 // command is this command about a version with other flags.
 func (want Intent) command(d *crd.Definition, version string, flags ...string) string {
-	return strings.Join(append([]string{want.Program, "retire", d.Metadata.Name, "--version=" + version}, flags...), " ")
+	return strings.Join(append([]string{want.Program, "retire", d.Metadata.Name, "--version=" +
+		version}, flags...), " ")
 }
 
 func has(d *crd.Definition, version string) bool {

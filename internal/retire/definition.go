@@ -51,7 +51,7 @@ func write(ctx context.Context, client rest.Interface, d *crd.Definition, subres
 			return err
 		}
 		if live.Metadata.ResourceVersion == "" {
-			return errors.New("the definition that was read has no resourceVersion")
+			return errors.New("the CRD that was read has no resourceVersion")
 		}
 		body, err := json.Marshal(append([]operation{
 			{"test", "/metadata/uid", live.Metadata.UID},
@@ -104,7 +104,7 @@ func stale(ctx context.Context, client rest.Interface, read *crd.Definition) boo
 
 func changed(d *crd.Definition, how string) error {
 	return refusal.New(Changed, "kubectl get customresourcedefinition "+d.Metadata.Name+" -o yaml",
-		"the definition %s has changed meanwhile: %s", d.Metadata.Name, how)
+		"the CRD %s has changed meanwhile: %s", d.Metadata.Name, how)
 }
 
 // unserve is the edit that sets served: false.
@@ -113,7 +113,8 @@ func (want Intent) unserve(live *crd.Definition) ([]operation, error) {
 	switch {
 	case i < 0 || !live.Spec.Versions[i].Served:
 		return nil, nil
-	case !slices.ContainsFunc(live.Spec.Versions, func(v crd.Version) bool { return v.Served && v.Name != want.Version }):
+	case !slices.ContainsFunc(live.Spec.Versions,
+		func(v crd.Version) bool { return v.Served && v.Name != want.Version }):
 		return nil, changed(live, "it serves no other version than "+want.Version+" any more")
 	}
 	if err := want.unstored(live); err != nil {
@@ -229,5 +230,5 @@ func SchemaIn(raw []byte, name, version string) (map[string]any, error) {
 			return v, nil
 		}
 	}
-	return nil, fmt.Errorf("the definition %s there has no version %s", name, version)
+	return nil, fmt.Errorf("the CRD %s there has no version %s", name, version)
 }

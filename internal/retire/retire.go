@@ -10,9 +10,10 @@
 //
 // Invariants:
 //   - A version leaves a CRD only after a proof, made by the same run, that nothing is stored in it (I2).
-//   - Every write has a resourceVersion as its precondition, and is judged by what it overwrites. Nothing else of a CRD is
-//     touched, and of an object its managedFields alone.
-//   - A managedFields entry is moved to another version, never taken from its manager: server-side apply keeps its owners.
+//   - Every write has a resourceVersion as its precondition, and is judged by what it overwrites. Nothing else of a CRD
+//     is touched, and of an object its managedFields alone.
+//   - A managedFields entry is moved to another version, never taken from its manager: server-side apply keeps its
+//     owners.
 //   - Every step finds out by itself whether it is done: after any interruption the same command goes on.
 package retire
 

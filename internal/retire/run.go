@@ -142,7 +142,8 @@ func (r *Run) MoveOwners(ctx context.Context) (string, error) {
 }
 
 // moveOwners moves managedFields entries until a pass finds none to move. While the version is served its clients may
-// add new ones indefinitely: then a few passes are enough, and what comes later is found once it is not served any more.
+// add new ones indefinitely: then a few passes are enough, and what comes later is found once it is not served any
+// more.
 func (r *Run) moveOwners(ctx context.Context) (string, error) {
 	const passes = 3
 	var all int64

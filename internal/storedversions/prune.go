@@ -35,7 +35,7 @@ const attempts = 5
 
 // ErrChanged says that the CRD is not the one of the proof any more: it is gone, or was created again, or its
 // generation or storage version moved. Nothing was pruned, and this proof will never prune anything.
-var ErrChanged = errors.New("the definition has changed since the proof")
+var ErrChanged = errors.New("the CRD has changed since the proof")
 
 // Proof says about which definition it is proven that every object is stored in StorageVersion. Its UID and
 // generation are those of the epoch in which that was proven; all fields are required.
@@ -123,7 +123,7 @@ func write(ctx context.Context, client rest.Interface, live *crd.Definition, nex
 		StoredVersions []string `json:"storedVersions"`
 	}
 	if live.Metadata.ResourceVersion == "" {
-		return nil, errors.New("write status: the definition that was read has no resourceVersion")
+		return nil, errors.New("write status: the CRD that was read has no resourceVersion")
 	}
 	patch, err := json.Marshal(struct {
 		Metadata metadata `json:"metadata"`

@@ -65,7 +65,8 @@ type command struct {
 	pkg, patience string
 }
 
-// MovableAPIServer is the binary of a kube-apiserver whose clock a Clock can move: "-clock" is no command of Kubernetes.
+// MovableAPIServer is the binary of a kube-apiserver whose clock a Clock can move: "-clock" is no command of
+// Kubernetes.
 const MovableAPIServer = "kube-apiserver-clock"
 
 var commands = map[string]command{

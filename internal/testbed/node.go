@@ -251,8 +251,8 @@ func (n *Node) startKubelet() error {
 	return err
 }
 
-// kubeletConfig leaves the machine's own cgroups, memory and disk alone: it gives pods no cgroups besides those of their
-// containers, and a full disk evicts no one.
+// kubeletConfig leaves the machine's own cgroups, memory and disk alone: it gives pods no cgroups besides those of
+// their containers, and a full disk evicts no one.
 func (n *Node) kubeletConfig() map[string]any {
 	return map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",

@@ -84,7 +84,7 @@ func launchUntil(death syscall.Signal, env []string, ns *namespace, hostname, na
 	}
 	defer file.Close()
 	p := &process{name: name, log: log, done: make(chan struct{})}
-	p.cmd = exec.Command(path, args...) //nolint:noctx // a process lives until it is stopped, whatever becomes of the context that started it
+	p.cmd = exec.Command(path, args...) //nolint:noctx // it lives until it is stopped, whatever becomes of the context
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.Env = append(append(os.Environ(), garbage), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: death, Setpgid: true}

@@ -98,10 +98,12 @@ func (t Truth) outside(hashes []string) (versions []string) {
 // which the trigger cannot know yet: they excuse an object, unless the StorageState itself says that API servers write
 // them. Then they have been seen, and a version that was seen is recorded before anything else is done about it.
 //
-//   - I1: everything that etcd holds is claimed or excused, or Unknown is claimed. What API servers are recorded as writing is claimed.
-//   - I2: where Migrated is True, the current version is the only one claimed, and etcd holds no other that is not excused.
-//   - I2: status.storedVersions names everything that etcd holds, without an excuse: the API server adds a storage version in the same
-//     write that makes it one.
+//   - I1: everything that etcd holds is claimed or excused, or Unknown is claimed. What API servers are recorded as
+//     writing is claimed.
+//   - I2: where Migrated is True, the current version is the only one claimed, and etcd holds no other that is not
+//     excused.
+//   - I2: status.storedVersions names everything that etcd holds, without an excuse: the API server adds a storage
+//     version in the same write that makes it one.
 func (t Truth) Violations(unseen ...string) (violations []string) {
 	excused := slices.DeleteFunc(slices.Clone(unseen), func(hash string) bool { return slices.Contains(t.Seen, hash) })
 	violation := func(format string, arguments ...any) {

@@ -149,7 +149,8 @@ func TestWhatIsStoredDecides(t *testing.T) {
 			"it has no StorageState: no one has recorded what is stored", request, ByNothing}},
 		"servers that disagree": {question(), with(widgets("v1", "v2"), func(s *v1alpha1.StorageStateStatus) {
 			s.CurrentStorageVersionHash = v1alpha1.Unknown
-			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ConditionAllEncodingVersionsEqual, Status: metav1.ConditionFalse,
+			s.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ConditionAllEncodingVersionsEqual,
+				Status:  metav1.ConditionFalse,
 				Message: "api-0 encodes v1,\napi-1 v2"}}
 		}), verdict{Unsafe, "the API servers disagree: api-0 encodes v1, api-1 v2", inspect, ByStorageState}},
 		"servers that disagree, without a condition": {question(), with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
@@ -448,7 +449,9 @@ func TestRecordsThatClaimLessThanEtcdHoldsAreNamed(t *testing.T) {
 		}(), []Understatement{{Record: stateRecord, Claims: []string{"v2"}, Missing: []string{"v1"}, Objects: 3,
 			Next: "kubectl delete " + stateRecord}}},
 		"Unknown claims everything": {in(widgets("Unknown"), both, held("v1", 1)), nil},
-		"an empty record claims nothing": {in(with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) { s.PersistedStorageVersionHashes = nil }), both, held("v2", 1)), []Understatement{
+		"an empty record claims nothing": {in(with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
+			s.PersistedStorageVersionHashes = nil
+		}), both, held("v2", 1)), []Understatement{
 			{Record: stateRecord, Claims: []string{}, Missing: []string{"v2"}, Objects: 1,
 				Next: "kubectl delete " + stateRecord}}},
 		"encrypted objects cannot tell": {in(widgets("v2"), []string{"v2"}, Held{Objects: 1, Opaque: true}), nil},
@@ -602,10 +605,12 @@ func TestAMigrationSaysWhatIsBeingDoneAndProvesNothing(t *testing.T) {
 		"another run after a proof": {widgets("v2"), all{run("m", 2, 1, v1alpha1.ConditionSucceeded)}, Safe,
 			NotBegun, "m", "everything is stored as v2", ""},
 		"what is not finished counts before what is": {widgets("v2"),
-			all{run("done", 1, 1, v1alpha1.ConditionSucceeded, made(0)), run("runs", 1, 1, v1alpha1.ConditionRunning, made(-time.Hour))},
+			all{run("done", 1, 1, v1alpha1.ConditionSucceeded, made(0)),
+				run("runs", 1, 1, v1alpha1.ConditionRunning, made(-time.Hour))},
 			Safe, AtWork, "runs", "everything is stored as v2", ""},
 		"a success counts before a newer failure": {widgets("v2"),
-			all{run("failed", 1, 1, v1alpha1.ConditionFailed, made(0)), run("done", 1, 1, v1alpha1.ConditionSucceeded, made(-time.Hour))},
+			all{run("failed", 1, 1, v1alpha1.ConditionFailed, made(0)),
+				run("done", 1, 1, v1alpha1.ConditionSucceeded, made(-time.Hour))},
 			Safe, HasSucceeded, "done", "everything is stored as v2", ""},
 		"the newest of successes with old versions": {widgets("v2"),
 			all{run("a", 1, 1, v1alpha1.ConditionSucceeded, to("v1"), made(-time.Hour)),

@@ -17,7 +17,7 @@ type Target struct {
 	Name string
 	// Table says what it can decode of the resources that are built in.
 	Table Table
-	// Definitions are its CustomResourceDefinitions, where it is another cluster; nil where it keeps those of this one.
+	// CRDs are its CustomResourceDefinitions, where it is another cluster; nil where it keeps those of this one.
 	Definitions map[schema.GroupResource]Definition
 }
 

@@ -9,8 +9,10 @@
 //
 // Invariants:
 //   - versions are compared by their hashes; names are for people;
-//   - a version that is known to be stored or written, and that a reader cannot decode, is Unsafe, whatever else is unknown;
-//   - otherwise anything unknown is Undetermined: no record, an empty one, one that is too old, or one with Unknown among its versions (I1);
+//   - a version that is known to be stored or written, and that a reader cannot decode, is Unsafe, whatever else is
+//     unknown;
+//   - otherwise anything unknown is Undetermined: no record, an empty one, one that is too old, or one with Unknown
+//     among its versions (I1);
 //   - a record counts together with what the API servers show that they write now (I1);
 //   - a migration's success proves nothing by itself: only the StorageState says what it has proven (I2);
 //   - what etcd holds outweighs every record, and a record that claims less is named.

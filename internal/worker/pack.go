@@ -24,8 +24,9 @@ const (
 
 var errTooLarge = errors.New("the checkpoint is too large for a ConfigMap")
 
-// pack compresses a checkpoint to at most limit bytes. If it does not fit, pack leaves out failures, the last ones first,
-// and counts them: a sweep that resumes from it starts a new pass, because it does not know every object that failed.
+// pack compresses a checkpoint to at most limit bytes. If it does not fit, pack leaves out failures, the last ones
+// first, and counts them: a sweep that resumes from it starts a new pass, because it does not know every object that
+// failed.
 func pack(c migrate.Checkpoint, limit int) ([]byte, error) {
 	packed, err := zip(c.Data)
 	if err != nil || len(packed) <= limit {

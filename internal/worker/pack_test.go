@@ -66,7 +66,8 @@ func TestACheckpointIsCutToSizeAndCountsWhatIsLeftOut(t *testing.T) {
 			if all := int64(kept) + got.Summary.FailuresOmitted; all != int64(len(c.checkpoint.Summary.Failures))+5 {
 				t.Errorf("%d failures are named or counted, want all %d", all, len(c.checkpoint.Summary.Failures)+5)
 			}
-			if diff := cmp.Diff(c.checkpoint.Summary.Failures[:kept], got.Summary.Failures, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(c.checkpoint.Summary.Failures[:kept], got.Summary.Failures,
+				cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("failures (-want +got):\n%s", diff)
 			}
 			if c.checkpoint.Summary.FailuresOmitted != 5 {

@@ -24,8 +24,8 @@ const (
 	ResultNoAgreement Result = "NoAgreement"
 	// ResultStorageVersionMoved means that the storage version changed during the run.
 	ResultStorageVersionMoved Result = "StorageVersionMoved"
-	// ResultUnsettled means that the API servers have not agreed for long enough. The run gives its turn away meanwhile;
-	// Outcome.Left says for how long.
+	// ResultUnsettled means that the API servers have not agreed for long enough. The run gives its turn away
+	// meanwhile; Outcome.Left says for how long.
 	ResultUnsettled Result = "Unsettled"
 	// ResultForbidden means that a permission is missing; the message names the verb and the resource.
 	ResultForbidden Result = "Forbidden"
@@ -33,11 +33,11 @@ const (
 	ResultNotReady Result = "NotReady"
 	// ResultResourceGone means that the resource is not served.
 	ResultResourceGone Result = "ResourceGone"
-	// ResultUntrustedAnswer means that the API server of the resource sent an impossible or endless response. None of its
-	// responses counts.
+	// ResultUntrustedAnswer means that the API server of the resource sent an impossible or endless response. None of
+	// its responses counts.
 	ResultUntrustedAnswer Result = "UntrustedAnswer"
-	// ResultNoProgress means that no object was accounted for within the engine's StallTimeout. The next attempt resumes
-	// from the checkpoint.
+	// ResultNoProgress means that no object was accounted for within the engine's StallTimeout. The next attempt
+	// resumes from the checkpoint.
 	ResultNoProgress Result = "NoProgress"
 	// ResultBroken means that the worker itself failed repeatedly; the message says on what.
 	ResultBroken Result = "Broken"
@@ -86,6 +86,7 @@ type Outcome struct {
 	Result  Result    `json:"verdict"`
 	Message string    `json:"message,omitempty"`
 	Ended   time.Time `json:"ended"`
-	// Left is how much longer the epoch has to last if the result is Unsettled. It is a duration, because clocks differ.
+	// Left is how much longer the epoch has to last if the result is Unsettled. It is a duration, because clocks
+	// differ.
 	Left time.Duration `json:"left,omitempty"`
 }

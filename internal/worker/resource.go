@@ -27,7 +27,8 @@ func choose(all *inventory.Inventory, asked v1alpha1.GroupVersionResource) (inve
 	case i < 0 && unread != "":
 		return inventory.Resource{}, fmt.Errorf("look for %s: %s", name, unread)
 	case i < 0:
-		return inventory.Resource{}, &problem{ResultResourceGone, fmt.Sprintf("the API server serves no resource %s", name)}
+		return inventory.Resource{}, &problem{ResultResourceGone,
+			fmt.Sprintf("the API server serves no resource %s", name)}
 	}
 	r := all.Resources[i]
 	if r.Problem != nil {

@@ -12,7 +12,8 @@
 //     and the one that came first ends (I8).
 //   - A run whose StorageVersionMigration is gone, is another one or has another generation writes nothing more (I7).
 //   - The place to go on from is in the ConfigMap alone; spec.continueToken, which users write, is never read (I5).
-//   - An Outcome is written once, and is the last write of a run. Only for a worker that is not heard of someone else writes it: GiveUp.
+//   - An Outcome is written once, and is the last write of a run. Only for a worker that is not heard of someone else
+//     writes it: GiveUp.
 package worker
 
 import (

@@ -145,8 +145,8 @@ func (s *sweeping) supervise(ctx context.Context) {
 	}
 }
 
-// keepReporting writes the report while something changes, and now and then while nothing does: that is also how a worker
-// that waits learns that another has taken over.
+// keepReporting writes the report while something changes, and now and then while nothing does: that is also how a
+// worker that waits learns that another has taken over.
 func (s *sweeping) keepReporting(ctx context.Context) {
 	var told *Report
 	for pace.Sleep(ctx, s.run.waits.report) == nil {

@@ -160,7 +160,7 @@ func (l *lab) options(p *testbed.Proxy) Options {
 	}
 }
 
-// working is a worker that runs beside the test.
+// working is a worker that runs next to the test.
 type working struct {
 	t    *testing.T
 	done chan error

@@ -56,7 +56,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
 	plain = filepath.Join(dir, "plain")
-	build := exec.Command("go", "build", "-tags=grpcnotrace", "-o", plain, "./plain") //nolint:noctx // the tests wait for it
+	build := exec.Command("go", "build", "-tags=grpcnotrace", "-o", plain, "./plain")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the aggregated API server: %v\n%s", err, out)
 		return 1

@@ -49,7 +49,8 @@ func TestChaos(t *testing.T) {
 	t.Cleanup(func() {
 		l.summarize()
 		if t.Failed() {
-			fmt.Printf("chaos: to inject the same faults: make chaos %s=%d %s=%v %s=%s %s=%s\n", seedEnv, p.Seed, timeEnv,
+			fmt.Printf("chaos: to inject the same faults: make chaos %s=%d %s=%v %s=%s %s=%s\n",
+				seedEnv, p.Seed, timeEnv,
 				duration, faultsEnv, os.Getenv(faultsEnv), rateEnv, os.Getenv(rateEnv))
 		}
 	})

@@ -47,7 +47,7 @@ func (l *lab) trouble(ctx context.Context) {
 	}
 }
 
-// wave carries out the lanes of one wave beside each other.
+// wave carries out the lanes of one wave at the same time.
 func (l *lab) wave(ctx context.Context, w plan.Wave, backup string) {
 	var lanes sync.WaitGroup
 	defer lanes.Wait()
@@ -218,7 +218,7 @@ func (l *lab) backup(ctx context.Context) string {
 }
 
 // restore puts etcd back to the backup while nothing else is done to the cluster. Workers end with it, as on nodes that
-// are started anew: a restored etcd knows of other Jobs than those that run.
+// are started over: a restored etcd knows of other Jobs than those that run.
 func (l *lab) restore(ctx context.Context, s plan.Step, backup string) {
 	l.whole.Lock()
 	defer l.whole.Unlock()

@@ -8,7 +8,8 @@
 // sentence is built from two audits of etcd, snapshots of the objects and what kubectl lists (evidence.judge).
 //
 // It holds that
-//   - every command it shows is run exactly as shown, and its output is shown as it came, but for lines that are said to be left out;
+//   - every command it shows is run exactly as shown, and its output is shown as it came, but for lines that are said
+//     to be left out;
 //   - when it ends, however it ends, nothing that it started is running and nothing that it wrote is left;
 //   - the exit code is 0 only if everything was proven: 1 if not, or after an error; 130 after an interrupt.
 package main

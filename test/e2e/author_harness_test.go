@@ -64,7 +64,8 @@ const (
 	configsV2        = "operators.example.com/v2"
 )
 
-// installOld puts the CRD into the cluster as users have it: converted to apiextensions.k8s.io/v1, with the one version v1.
+// installOld puts the CRD into the cluster as users have it: converted to apiextensions.k8s.io/v1, with the one version
+// v1.
 func (a *author) installOld() {
 	a.t.Helper()
 	a.shell(0, `cp "$PROJECT/`+configManifest+

@@ -295,7 +295,8 @@ func attemptsOfTheWorker() []attempt {
 			"{}", "", passes, passes},
 		{"rewrite a custom resource by server-side apply of no field", patch,
 			"/apis/" + v2 + "/namespaces/default/widgets/owned",
-			`{"apiVersion":"` + v2 + `","kind":"Widget","metadata":{"name":"owned","namespace":"default"}}`, apply, passes, passes},
+			`{"apiVersion":"` + v2 + `","kind":"Widget","metadata":{"name":"owned","namespace":"default"}}`,
+			apply, passes, passes},
 		{"rewrite a ConfigMap of 900 KB", patch, victim + "/configmaps/large", "{}", strategic, passes, passes},
 		{"rewrite a webhook configuration", patch, admission + "/mutatingwebhookconfigurations/theirs", "{}",
 			strategic, passes, passes},
@@ -737,7 +738,10 @@ func (g *guarded) tryJobs() {
 			g.Errorf("a Job with %s: %s, want %s\n%.600s", what, outcome, test.want, answer)
 		}
 	}
-	if outcome, answer := g.send(controller, attempt{method: http.MethodPost, path: "/apis/batch/v1/namespaces/victim/jobs", body: job(func(_, _, _ fields) {})}); outcome != byRole {
+	outcome, answer := g.send(controller, attempt{
+		method: http.MethodPost, path: "/apis/batch/v1/namespaces/victim/jobs", body: job(func(_, _, _ fields) {}),
+	})
+	if outcome != byRole {
 		g.Errorf("a Job in another namespace: %s\n%.600s", outcome, answer)
 	}
 	// A Job of an earlier release runs another image. It can be suspended, and not be changed.

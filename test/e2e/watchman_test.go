@@ -21,14 +21,17 @@ import (
 //
 // It raises no false alarm, however slow the machine is, because it judges no clock and nothing that it infers:
 //
-//   - Objects, StorageState and CustomResourceDefinition are read at one revision R of etcd. No write lies between them.
-//   - An object in version V at R was written by a process that writes V, at R or before. Either that process ended before the comparison began;
-//     then a test that ends a process has waited before until the trigger had seen it (known), so V was recorded while the process lived, and only
-//     a proof that nothing is stored in V may have removed it since. Or the process lived during the comparison; then V is excused, as long as the
-//     StorageState at R does not name V as the version of any server. Once it does, the trigger has seen V, and has to have recorded it.
-//   - A process is taken to live from before it is started until after it has exited, so the excuse never lapses too early.
-//   - A custom resource is stored as its CustomResourceDefinition says. A generation of that is excused until the look that is recorded has
-//     seen it or a later one: between the change and the record are two writes, of two processes.
+//   - Objects, StorageState and CustomResourceDefinition are read at one revision R of etcd. No write lies between
+//     them.
+//   - An object in version V at R was written by a process that writes V, at R or before. Either that process ended
+//     before the comparison began; then a test that ends a process has waited before until the trigger had seen it
+//     (known), so V was recorded while the process lived, and only a proof that nothing is stored in V may have removed
+//     it since. Or the process lived during the comparison; then V is excused, as long as the StorageState at R does
+//     not name V as the version of any server. Once it does, the trigger has seen V, and has to have recorded it.
+//   - A process is taken to live from before it is started until after it has exited, so the excuse never lapses too
+//     early.
+//   - A custom resource is stored as its CustomResourceDefinition says. A generation of that is excused until the look
+//     that is recorded has seen it or a later one: between the change and the record are two writes, of two processes.
 //
 // The settle time has to be twice the API servers' request timeout where servers are ended while others write: for a
 // shorter one the product promises nothing.

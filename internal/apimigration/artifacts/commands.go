@@ -105,7 +105,7 @@ func hasGoGenerate(pkg *project.Package) bool {
 	})
 }
 
-// makeTargets are the commands for the Makefiles beside a go.mod that have the target.
+// makeTargets are the commands for the Makefiles next to a go.mod that have the target.
 func (s *documents) makeTargets(target string) []string {
 	rule := regexp.MustCompile(`(?m)^` + target + `\s*:($|[^=])`)
 	var list []string

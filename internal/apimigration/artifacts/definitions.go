@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// createDefinitions writes the manifest of each new CRD beside that of the old one, which keeps every byte.
+// createDefinitions writes the manifest of each new CRD next to that of the old one, which keeps every byte.
 func (s *documents) createDefinitions(ctx context.Context) error {
 	for i := range s.Successions {
 		one := &s.Successions[i]
@@ -67,7 +67,8 @@ func (s *documents) createDefinition(ctx context.Context, one *layout.Succession
 		s.Note(manifest.File, "%s", note)
 	}
 	s.created[one.Old.Kind] = append(s.created[one.Old.Kind], name)
-	s.Changes[name] = &changeset.Change{Content: []byte(outcome.Text), Why: "the CRD of " + one.Successor.Kind + " in " +
+	s.Changes[name] = &changeset.Change{Content: []byte(outcome.Text), Why: "the CRD of " +
+		one.Successor.Kind + " in " +
 		s.Group + ", after " + manifest.File}
 	return s.listDefinition(manifest.File, name)
 }

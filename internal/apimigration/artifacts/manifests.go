@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package artifacts changes what a project has besides Go code, as a layout says: manifests, kustomizations and PROJECT.
-// It also writes down what is left to commands: generators, and the plan by which objects are copied to a new
+// Package artifacts changes what a project has besides Go code, as a layout says: manifests, kustomizations and
+// PROJECT. It also writes down what is left to commands: generators, and the plan by which objects are copied to a new
 // CRD. It changes nothing in a cluster, and claims no conversion from one CustomResourceDefinition to another.
 package artifacts
 
@@ -100,7 +100,8 @@ func (s *documents) isOfMovingKind(group, kind string) bool {
 	return group == s.Old.Group && slices.Contains(s.Request.Kinds, kind)
 }
 
-func (s *documents) upgradeManifest(ctx context.Context, change *crd.Change, folder changeset.Folder, file string) error {
+func (s *documents) upgradeManifest(ctx context.Context, change *crd.Change,
+	folder changeset.Folder, file string) error {
 	text, _, err := folder.Read(file)
 	if err != nil {
 		return err

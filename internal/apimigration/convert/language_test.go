@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 )
 
-// A module that says go 1.16 gets no later Go: nobody raises that for a conversion.
+// A module that says go 1.16 gets no later Go: no one raises that for a conversion.
 func TestWhatIsWrittenNeedsNoNewGo(t *testing.T) {
 	t.Parallel()
 	written, err := os.ReadFile(filepath.Join("..", "testdata", "golden", "conversion.txt"))

@@ -56,7 +56,8 @@ func findLibraries(ctx context.Context, workspace *project.Workspace, dir string
 	}
 	fuzz := randfillPackage
 	for _, one := range found {
-		if one.ImportPath == fuzzerPackage && slices.ContainsFunc(one.Imports, func(name string) bool { return project.Unvendored(name) == gofuzzPackage }) {
+		isGofuzz := func(name string) bool { return project.Unvendored(name) == gofuzzPackage }
+		if one.ImportPath == fuzzerPackage && slices.ContainsFunc(one.Imports, isGofuzz) {
 			fuzz = gofuzzPackage
 		}
 	}

@@ -87,7 +87,7 @@ func testCommand(workspace *project.Workspace, dir string) string {
 	return goCommand(workspace, dir) + " test " + within
 }
 
-// addPreserve copies the package that keeps fields in annotations, beside the versions, unless it is there.
+// addPreserve copies the package that keeps fields in annotations, next to the versions, unless it is there.
 func (s *scaffold) addPreserve(licence string) error {
 	name := s.preserveDir() + "/preserve.go"
 	there, err := exists(s.project.Root, name)

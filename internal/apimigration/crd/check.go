@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Verdict answers one question about a definition.
+// Verdict answers one question about a CRD.
 type Verdict string
 
 // The verdicts.
@@ -70,7 +70,7 @@ func Check(ctx context.Context, old, next []*Definition) ([]Comparison, error) {
 			gone := notAsked("it is in %s alone", before.From)
 			all = append(all, Comparison{
 				Name: before.Name, Create: gone, Update: gone, Lossless: gone,
-				Compatible: judge([]string{"the definition is gone, and with it every object"}),
+				Compatible: judge([]string{"the CRD is gone, and with it every object"}),
 			})
 		}
 	}

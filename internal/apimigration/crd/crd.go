@@ -37,7 +37,7 @@ import (
 // Kind is that of the objects that this package is about.
 const Kind = "CustomResourceDefinition"
 
-// definitions knows the three forms of a CustomResourceDefinition.
+// CRDs knows the three forms of a CustomResourceDefinition.
 var definitions = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
@@ -167,7 +167,7 @@ func (d *Definition) FromCluster() bool {
 	return d.internal.ResourceVersion != "" || d.internal.UID != ""
 }
 
-// Definitions returns the text of each CustomResourceDefinition in a file. Other objects are left out. CRDs in a list,
+// CRDs returns the text of each CustomResourceDefinition in a file. Other objects are left out. CRDs in a list,
 // and files that are not YAML, are refused as Upgrade refuses them: their CRDs would be skipped silently.
 func Definitions(from, file string) ([]string, error) {
 	var found []string

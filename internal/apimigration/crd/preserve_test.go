@@ -11,7 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// filled is a value that a schema takes, with a field beside those that the schema names in every object, at every
+// filled is a value that a schema takes, with a field next to those that the schema names in every object, at every
 // depth.
 func filled(schema *apiextensionsv1.JSONSchemaProps, isRoot bool) any {
 	unknown := map[string]any{"inner": map[string]any{"list": []any{map[string]any{"deep": float64(1)}}}}

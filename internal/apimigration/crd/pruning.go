@@ -13,9 +13,11 @@ import (
 
 // An API server prunes every object that it reads from etcd or from a request: it drops the fields that the schema of
 // the object's version does not name. Three rules decide about one field, and pruning follows them:
-//   - spec.preserveUnknownFields: true (only a CRD that was created through v1beta1 has it) keeps every field at every depth.
-//   - x-kubernetes-preserve-unknown-fields: true keeps the fields that its schema does not name, at every depth. A field that
-//     the schema names is pruned by its own schema again, also where that says no more than `type: object`. Items of a list inherit it.
+//   - spec.preserveUnknownFields: true (only a CRD that was created through v1beta1 has it) keeps every field at every
+//     depth.
+//   - x-kubernetes-preserve-unknown-fields: true keeps the fields that its schema does not name, at every depth. A
+//     field that the schema names is pruned by its own schema again, also where that says no more than `type: object`.
+//     Items of a list inherit it.
 //   - `additionalProperties: true` keeps the field and drops every field below it.
 //
 // apiVersion, kind and metadata of the object, and of an embedded resource, are never pruned by a schema.

@@ -35,7 +35,7 @@ func (s *server) do(method, path string, body []byte) (status int, answer map[st
 	return status, answer
 }
 
-// takes sends a definition and reports whether it is taken. A refusal must be one of what is wrong with it, not of
+// takes sends a CRD and reports whether it is taken. A refusal must be one of what is wrong with it, not of
 // anything else.
 func (s *server) takes(method, path string, body []byte) bool {
 	s.t.Helper()
@@ -75,7 +75,7 @@ func (s *server) remove(name string) {
 	})
 }
 
-// establish waits until a definition is served, and sets the versions in which objects may be stored.
+// establish waits until a CRD is served, and sets the versions in which objects may be stored.
 func (s *server) establish(name string, storedVersions []string) {
 	s.t.Helper()
 	s.until("the definition to be established", func() bool {
@@ -99,7 +99,7 @@ func (s *server) establish(name string, storedVersions []string) {
 	}
 }
 
-// replaces sends a definition in the place of the one that the server has.
+// replaces sends a CRD in the place of the one that the server has.
 func (s *server) replaces(name string, body []byte) bool {
 	s.t.Helper()
 	taken := false

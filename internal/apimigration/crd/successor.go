@@ -46,7 +46,7 @@ func Succeed(ctx context.Context, from, file string, succession Succession) (*Up
 		}
 		e := &edit{document: d, beta: strings.HasSuffix(lookup(d.root, "apiVersion").Value, "/v1beta1")}
 		if err := e.succeed(succession); err != nil {
-			return nil, fmt.Errorf("make a definition after %s: %w", from, err)
+			return nil, fmt.Errorf("make a CRD after %s: %w", from, err)
 		}
 		definition, err := Parse(from, []byte(e.String()))
 		if err != nil {
@@ -61,7 +61,7 @@ func Succeed(ctx context.Context, from, file string, succession Succession) (*Up
 		}
 		return outcome, nil
 	}
-	return nil, fmt.Errorf("make a definition after %s: it has no %s for %s in %s", from, Kind,
+	return nil, fmt.Errorf("make a CRD after %s: it has no %s for %s in %s", from, Kind,
 		succession.Kind, succession.Group)
 }
 
@@ -125,7 +125,7 @@ func (e *edit) oneVersion(s Succession) error {
 	return e.restate(0, s.ToVersion, true)
 }
 
-// shortNames go where the group is the same: a cluster refuses a definition with the short name of another one of its
+// shortNames go where the group is the same: a cluster refuses a CRD with the short name of another one of its
 // group.
 func (e *edit) shortNames(s Succession) error {
 	short := lookup(e.spec(), "names", "shortNames")

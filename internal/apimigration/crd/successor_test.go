@@ -39,7 +39,8 @@ func TestTheSuccessorOfADefinitionIsAnotherOneWithTheSameSchema(t *testing.T) {
 				for _, note := range outcome.Notes {
 					fmt.Fprintf(&got, "# note: %s\n", note)
 				}
-				golden.Compare(t, filepath.Join("testdata", "successor", name+"-"+way+".golden"), got.String()+outcome.Text)
+				golden.Compare(t, filepath.Join("testdata", "successor", name+"-"+way+".golden"),
+					got.String()+outcome.Text)
 			})
 		}
 	}

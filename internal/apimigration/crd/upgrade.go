@@ -12,13 +12,13 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 )
 
-// Options say what Upgrade does beside.
+// Options say what Upgrade does next to.
 type Options struct {
 	// Only selects the CRDs to upgrade; others stay as they are, byte for byte. Default: all.
 	Only func(group, kind string) bool
 	// AddVersion is a version that the CRD gets besides those that it has, as a copy of CopyOf. Default: none.
 	AddVersion string
-	// CopyOf is a version of the definition. Default: the one that is stored.
+	// CopyOf is a version of the CRD. Default: the one that is stored.
 	CopyOf string
 	// Storage is the version that objects are stored in. Default: AddVersion, or as before where KeepStorage is set.
 	Storage string
@@ -34,7 +34,7 @@ type Options struct {
 type Upgraded struct {
 	// Text is the whole file.
 	Text string
-	// Definitions are those in the file, as they are in Text.
+	// CRDs are those in the file, as they are in Text.
 	Definitions []*Definition
 	// Alone: the file has one CRD and nothing else, so it can have its canonical name.
 	Alone bool

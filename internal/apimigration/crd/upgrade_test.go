@@ -208,7 +208,7 @@ func TestUpgradeRefusesWhatItCannotTake(t *testing.T) {
 	}
 }
 
-// two has two definitions and something else, and lines that no parser would write.
+// two has two CRDs and something else, and lines that no parser would write.
 const two = `# The first.
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -139,8 +139,8 @@ func (l *decision) checkMembers(file *project.File, viewer Home) {
 	}
 }
 
-// DeclarationAt is the declaration whose source contains a position. A test's copy of the package has been parsed again,
-// so it compares files and offsets, not positions.
+// DeclarationAt is the declaration whose source contains a position. A test's copy of the package has been parsed
+// again, so it compares files and offsets, not positions.
 func (l *Layout) DeclarationAt(pos token.Pos) *split.Declaration {
 	wanted := l.Project.Fset.Position(pos)
 	for _, d := range l.Graph.Declarations {

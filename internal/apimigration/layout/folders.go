@@ -12,8 +12,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
-// folders are where packages are, relative to the root. What is shared stands beside the old and the new package, or,
-// if they are of two groups, beside their folders: where both may import it, even an internal one.
+// folders are where packages are, relative to the root. What is shared stands next to the old and the new package, or,
+// if they are of two groups, next to their folders: where both may import it, even an internal one.
 func folders(p *project.Project, old *project.Version, asked request.Request) (map[Home]string, error) {
 	group, version, _ := strings.Cut(asked.To, "/")
 	created := path.Join(path.Dir(old.Package.Dir), version)

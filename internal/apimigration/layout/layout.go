@@ -119,7 +119,8 @@ func (l *Layout) Copies() map[string]string { return maps.Clone(l.copies) }
 // checkDeclared refuses kinds whose code people do not write.
 func (l *Layout) checkDeclared() error {
 	for _, name := range l.Request.Kinds {
-		if kind, _ := l.Old.Kind(name); !slices.ContainsFunc(l.Graph.Declarations, func(d *split.Declaration) bool { return d.What == "type" && d.Name == name }) {
+		isType := func(d *split.Declaration) bool { return d.What == "type" && d.Name == name }
+		if kind, _ := l.Old.Kind(name); !slices.ContainsFunc(l.Graph.Declarations, isType) {
 			return hint.Errorf(request.TryInspect, "%s is declared in %s, which is generated: its generator has to make "+
 				"the new version", name, kind.File)
 		}

@@ -35,7 +35,8 @@ func IsInit(function *ast.FuncDecl) bool {
 	return function.Recv == nil && function.Name.Name == "init"
 }
 
-// RegistersOnlyGone reports whether the old version's init function only registers kinds that it does not have any more.
+// RegistersOnlyGone reports whether the old version's init function only registers kinds that it does not have any
+// more.
 func (l *Layout) RegistersOnlyGone(file *project.File, function *ast.FuncDecl) bool {
 	return len(function.Body.List) > 0 && !slices.ContainsFunc(function.Body.List,
 		func(statement ast.Stmt) bool { return !l.Leaves(file, statement) })
@@ -84,9 +85,11 @@ func (l *Layout) withoutArguments(file *project.File, arguments []ast.Expr, drop
 		}
 		switch {
 		case i+1 < len(arguments):
-			edits = append(edits, source.Over(l.Project.Offset(argument.Pos()), l.Project.Offset(arguments[i+1].Pos()), ""))
+			edits = append(edits, source.Over(l.Project.Offset(argument.Pos()),
+				l.Project.Offset(arguments[i+1].Pos()), ""))
 		case kept >= 0:
-			edits = append(edits, source.Over(l.Project.Offset(arguments[kept].End()), l.Project.Offset(argument.End()), ""))
+			edits = append(edits, source.Over(l.Project.Offset(arguments[kept].End()),
+				l.Project.Offset(argument.End()), ""))
 		default: // none stays
 			to := l.Project.Offset(argument.End())
 			if file.Source[to] == ',' {

@@ -99,7 +99,7 @@ func (s *Reader) report(seen sightings) []finding.Finding {
 	for what, all := range files {
 		slices.SortStableFunc(all, func(a, b string) int { return strings.Compare(path.Dir(a), path.Dir(b)) })
 		for i, file := range all {
-			alike := 0 // files beside this one
+			alike := 0 // files next to this one
 			if len(all) > most {
 				if i > 0 && path.Dir(all[i-1]) == path.Dir(file) {
 					continue // the first of the folder stands for it
@@ -222,7 +222,7 @@ func (s *Reader) webhookPattern() *regexp.Regexp {
 
 var kindLine = regexp.MustCompile(`^\W*kind"?:\s*"?(\w+)`)
 
-// isAboutMoved reports whether a line with the version stands beside a kind that moves, or beside none.
+// isAboutMoved reports whether a line with the version stands next to a kind that moves, or next to none.
 func (s *Reader) isAboutMoved(lines []string, i int) bool {
 	for _, distance := range []int{0, 1, -1, 2, -2, 3, -3} {
 		at := i + distance

@@ -43,7 +43,8 @@ func NewReader(l *layout.Layout) *Reader {
 
 // Use is the finding of a use of such a declaration; none if it means the same in both versions. becomesNew: the use is
 // rewritten to the new version's.
-func (s *Reader) Use(file *project.File, use ast.Expr, d *split.Declaration, becomesNew bool) (found []finding.Finding) {
+func (s *Reader) Use(file *project.File, use ast.Expr, d *split.Declaration,
+	becomesNew bool) (found []finding.Finding) {
 	if s.InPlace() {
 		return nil // both kinds are of one group and version
 	}

@@ -149,7 +149,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 var _ = addKnownTypes
 `,
 	})
-	outcome := checkOutcome(t, dir, options{request.SharedPackage, request.OldRemove, request.UnexportedInternal}.of(guideRequest))
+	outcome := checkOutcome(t, dir, options{request.SharedPackage, request.OldRemove,
+		request.UnexportedInternal}.of(guideRequest))
 	const name = "pkg/apis/operators/v1/register_lists.go"
 	if got := string(outcome.After[name]); strings.Contains(got, "CatalogSourceConfig") ||
 		strings.Count(got, "&OperatorGroup{}") != 2 {

@@ -46,7 +46,8 @@ func Start(config *v1.CatalogSourceConfig, group *v1.OperatorGroup) string {
 var Idle v1.Phase
 `
 	write(t, dir, map[string]string{name: before})
-	outcome := checkOutcome(t, dir, options{request.SharedDuplicate, request.OldWrap, request.UnexportedInternal}.of(guideRequest))
+	outcome := checkOutcome(t, dir, options{request.SharedDuplicate, request.OldWrap,
+		request.UnexportedInternal}.of(guideRequest))
 	want := strings.NewReplacer(
 		`	v1 "github.com/test-org/test-operator/pkg/apis/operators/v1"`,
 		"	v1 \"github.com/test-org/test-operator/pkg/apis/operators/v1\"\n	\"github.com/test-org/test-operator/pkg/apis/operators/v2\"",

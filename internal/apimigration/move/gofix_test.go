@@ -109,7 +109,7 @@ func TestADownstreamProgramCompilesAndGoFixMovesItToTheNewNames(t *testing.T) {
 	}
 }
 
-// downstreamOf makes a module beside a project, which uses it.
+// downstreamOf makes a module next to a project, which uses it.
 func downstreamOf(t *testing.T, dir string) string {
 	t.Helper()
 	program, err := filepath.EvalSymlinks(t.TempDir())

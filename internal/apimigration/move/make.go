@@ -155,7 +155,8 @@ func checkComments(p *project.Project, old *project.Version) error {
 			if concerned := pkg == old.Package || source.ImportSpec(file.Syntax, old.Package.Path) != nil; concerned &&
 				!file.Generated && source.ShiftsComments(file.Source, file.Syntax) {
 				return hint.Errorf("dos2unix "+hint.Quote(file.Path),
-					"%s has CRLF line endings in a comment /* … */, which cannot be edited: convert it to LF", file.Path)
+					"%s has CRLF line endings in a comment /* … */, which cannot be edited: convert it to LF",
+					file.Path)
 			}
 		}
 	}

@@ -135,7 +135,7 @@ func TestOnlyCommandsThatThereAreAreNamed(t *testing.T) {
 	l := layoutOn(t, dir, memcachedRequest)
 	for _, test := range []struct {
 		name   string
-		files  map[string]string // beside those of the cases before
+		files  map[string]string // next to those of the cases before
 		gone   string
 		want   []string
 		change string // of a manifest

@@ -58,7 +58,8 @@ func TestControllerGenSeesTheSameFieldsInBothVersions(t *testing.T) {
 	for _, old := range []string{request.OldWrap, request.OldAlias} {
 		t.Run(old, func(t *testing.T) {
 			dir := fixture(t, "kubebuilder")
-			outcome := checkOutcome(t, dir, options{request.SharedNewest, old, request.UnexportedInternal}.of(memcachedRequest))
+			outcome := checkOutcome(t, dir, options{request.SharedNewest, old,
+				request.UnexportedInternal}.of(memcachedRequest))
 			if err := outcome.write(t.Context(), false, nil); err != nil {
 				t.Fatal(err)
 			}

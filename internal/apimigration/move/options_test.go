@@ -43,7 +43,8 @@ func TestCombinationsOfOptionsGiveCodeThatCompilesAndLosesNothing(t *testing.T) 
 		{guide, options{request.SharedNewest, request.OldRemove, request.UnexportedExport}.of(guideRequest)},
 		{guide, options{request.SharedDuplicate, request.OldAlias, request.UnexportedExport}.of(guideRequest)},
 		{kubebuilder, options{request.SharedNewest, request.OldWrap, request.UnexportedInternal}.of(memcachedRequest)},
-		{kubebuilder, options{request.SharedPackage, request.OldRemove, request.UnexportedInternal}.of(memcachedRequest)},
+		{kubebuilder, options{request.SharedPackage, request.OldRemove,
+			request.UnexportedInternal}.of(memcachedRequest)},
 	} {
 		t.Run(test.asked.Shared+","+test.asked.Old, func(t *testing.T) {
 			t.Parallel()

@@ -101,7 +101,8 @@ func (o *Outcome) fill(l *layout.Layout, changes changeset.Set) error {
 		if bytes.Equal(before, change.Content) {
 			continue
 		}
-		edit := Edit{File: name, Action: "change", Why: change.Why, Before: transaction.Hash(before), After: transaction.Hash(change.Content)}
+		edit := Edit{File: name, Action: "change", Why: change.Why, Before: transaction.Hash(before),
+			After: transaction.Hash(change.Content)}
 		switch {
 		case before == nil:
 			edit.Action = "create"

@@ -18,10 +18,16 @@ func TestEveryCommitOfEveryKindOfMigrationCompiles(t *testing.T) {
 		"each version has what is shared":       func(r *request.Request) { r.Shared = request.SharedDuplicate },
 		"the old kind wraps the new one":        func(r *request.Request) { r.Old = request.OldWrap },
 		"the old names are aliases":             func(r *request.Request) { r.Old = request.OldAlias },
-		"nothing old is left of the newest":     func(r *request.Request) { r.Old, r.Shared = request.OldRemove, request.SharedNewest },
-		"another group":                         func(r *request.Request) { r.To = "store.example.com/v1" },
-		"another kind":                          func(r *request.Request) { r.To, r.ToKind = r.From, "Cache" },
-		"another group, version and kind":       func(r *request.Request) { r.To, r.ToKind = "store.example.com/v2", "Cache" },
+		"nothing old is left of the newest": func(r *request.Request) {
+			r.Old, r.Shared = request.OldRemove,
+				request.SharedNewest
+		},
+		"another group": func(r *request.Request) { r.To = "store.example.com/v1" },
+		"another kind":  func(r *request.Request) { r.To, r.ToKind = r.From, "Cache" },
+		"another group, version and kind": func(r *request.Request) {
+			r.To, r.ToKind = "store.example.com/v2",
+				"Cache"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

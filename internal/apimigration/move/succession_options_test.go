@@ -52,7 +52,8 @@ func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
 		types = "pkg/apis/operators/v1/catalogsourceconfig_types.go"
 		code  = "pkg/apis/operators/v1/catalogsourceconfig.go"
 	)
-	both := elsewhereWith("new.example.com/v1", "", options{request.SharedPackage, request.OldKeep, request.UnexportedInternal}, guideRequest)
+	both := elsewhereWith("new.example.com/v1", "",
+		options{request.SharedPackage, request.OldKeep, request.UnexportedInternal}, guideRequest)
 	both.Kinds = []string{"CatalogSourceConfig", "OperatorGroup"}
 	for name, test := range map[string]struct {
 		asked request.Request

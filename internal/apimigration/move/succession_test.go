@@ -25,7 +25,8 @@ import (
 
 // succeeded applies a request that ends in another definition, and asserts what holds after every such one. both is a
 // test for the migrated tree, of the package in folder.
-func succeeded(t *testing.T, dir, folder, both string, asked request.Request) (plan *Plan, before, after map[string]string) {
+func succeeded(t *testing.T, dir, folder, both string,
+	asked request.Request) (plan *Plan, before, after map[string]string) {
 	t.Helper()
 	before = filesOf(t, dir)
 	plan = planned(t, dir, asked)
@@ -57,7 +58,7 @@ func lay(t *testing.T, dir, name, content string) {
 	}
 }
 
-// acceptable asserts that an API server would take a definition that was written, and returns its name.
+// acceptable asserts that an API server would take a CRD that was written, and returns its name.
 func acceptable(t *testing.T, file, content string) string {
 	t.Helper()
 	definition, err := crd.Parse(file, []byte(content))
@@ -375,7 +376,10 @@ func TestAnotherGroupOrNameThatCannotBeMeantIsRefused(t *testing.T) {
 		}, "--to-kind is the new name of one kind, and 2 are named"},
 		"no group":                 {func(r *request.Request) { r.To = "New_Group/v1" }, "is not a group"},
 		"a group without a domain": {func(r *request.Request) { r.To = "operators/v1" }, "is not a group"},
-		"storage in the old version": {func(r *request.Request) { r.To, r.Storage = "new.example.com/v1", request.StorageOld },
+		"storage in the old version": {func(r *request.Request) {
+			r.To, r.Storage = "new.example.com/v1",
+				request.StorageOld
+		},
 			"--storage old does not go with it"},
 		"the same version and no name": {func(r *request.Request) { r.To = r.From }, "exists already"},
 	} {

@@ -80,7 +80,7 @@ func (p *Project) Manifests() ([]Manifest, error) {
 	return found, nil
 }
 
-// definitions takes the CustomResourceDefinitions out of a file. What is no YAML (a template) holds none.
+// CRDs takes the CustomResourceDefinitions out of a file. What is no YAML (a template) holds none.
 func definitions(file string, content []byte) []Manifest {
 	if bytes.HasPrefix(content, []byte(StageMark)) {
 		return nil

@@ -46,7 +46,8 @@ func TestPatternsOfConsumersAreTakenAsTheGoCommandDoes(t *testing.T) {
 		"pkg/controller/...":   "pkg/controller pkg/controller/deep",
 		"./pkg/controller/...": "pkg/controller pkg/controller/deep",
 		"pkg/controller/":      "pkg/controller", "./cmd": "cmd", "pkg/*": "pkg/controller",
-		"other": "no folder with an importer", "controller/...": "no folder with an importer", "pkg/[": "is not a pattern",
+		"other": "no folder with an importer", "controller/...": "no folder with an importer",
+		"pkg/[": "is not a pattern",
 	} {
 		asked := Request{Consumers: []string{pattern}}
 		if err := asked.checkConsumers(p, old); err != nil {

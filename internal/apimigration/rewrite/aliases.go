@@ -27,12 +27,14 @@ func (s *oldVersion) aliases(file *project.File, q *qualifiers) []source.Edit {
 		switch n := countTrue(owners, left); {
 		case n == 0:
 		case n == len(owners):
-			edits = append(edits, source.Replacement(file.Source, source.SpanOf(s.Project.Fset, file.Syntax, decl), s.aliasDecl(file, decl, owners, q)))
+			edits = append(edits, source.Replacement(file.Source, source.SpanOf(s.Project.Fset, file.Syntax, decl),
+				s.aliasDecl(file, decl, owners, q)))
 		default:
 			general := decl.(*ast.GenDecl)
 			for i, spec := range general.Specs {
 				if left(owners[i]) {
-					edits = append(edits, source.Replacement(file.Source, source.SpanOf(s.Project.Fset, file.Syntax, spec),
+					edits = append(edits, source.Replacement(file.Source,
+						source.SpanOf(s.Project.Fset, file.Syntax, spec),
 						s.aliasSpec(owners[i], spec, general.Tok, q, true)))
 				}
 			}
@@ -47,7 +49,8 @@ func (s *oldVersion) definedTypes(file *project.File, q *qualifiers) []source.Ed
 	for _, d := range s.Graph.Declarations {
 		if d.File() == file && s.RemainsOf(d) == layout.RemainsDefined {
 			kind := d.Parts[0].Specs[0].(*ast.TypeSpec)
-			edits = append(edits, source.Replace(s.Project.Fset, kind.Type, q.name(layout.NewPackage)+"."+s.NameOf(d, d.Name, layout.Importer)))
+			edits = append(edits, source.Replace(s.Project.Fset, kind.Type, q.name(layout.NewPackage)+"."+
+				s.NameOf(d, d.Name, layout.Importer)))
 		}
 	}
 	return edits

@@ -57,7 +57,8 @@ func (s *creation) createPackages() error {
 func (s *creation) blockEmbedded() {
 	for _, d := range s.Graph.Declarations {
 		part := d.Parts[0]
-		leaves := s.GoesTo(d, layout.NewPackage) || s.GoesTo(d, layout.SharedPackage) || s.GoesTo(d, layout.InternalPackage)
+		leaves := s.GoesTo(d, layout.NewPackage) || s.GoesTo(d, layout.SharedPackage) ||
+			s.GoesTo(d, layout.InternalPackage)
 		for _, node := range append([]ast.Node{part.Decl}, part.Nodes()...) {
 			doc := source.DocOf(node)
 			if leaves && d.What == "var" && doc != nil &&
@@ -76,7 +77,8 @@ func (s *creation) createFile(from *project.File, to layout.Home) error {
 	q := s.qualifiersOf(s.Old.Package.Types, from, "")
 	edits := slices.Concat(s.definitions(from), s.references(from, to, q))
 	if to == layout.NewPackage {
-		edits = slices.Concat(s.copyEdits(from), edits, s.Unregistered(from, layout.NewPackage), s.versionLiterals(from),
+		edits = slices.Concat(s.copyEdits(from), edits, s.Unregistered(from, layout.NewPackage),
+			s.versionLiterals(from),
 			s.storageEdits(from, layout.NewPackage))
 	}
 	body := s.extract(from, to, edits)
@@ -101,7 +103,8 @@ func (s *creation) createFile(from *project.File, to layout.Home) error {
 	if err != nil {
 		return err
 	}
-	why := map[layout.Home]string{layout.NewPackage: "what moves from ", layout.SharedPackage: "what versions share from ",
+	why := map[layout.Home]string{layout.NewPackage: "what moves from ",
+		layout.SharedPackage:   "what versions share from ",
 		layout.InternalPackage: "what only packages of the group need from "}[to]
 	name := s.FileOf(from, to)
 	if existing, err := tree.ReadIfThere(s.Project.Root, name); err != nil {

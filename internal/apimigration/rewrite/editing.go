@@ -52,7 +52,7 @@ func (s *editing) references(file *project.File, viewer layout.Home, q *qualifie
 	return edits
 }
 
-// definitions are the edits that rename what is declared in a file, in its code, and in comments of files that declare
+// CRDs are the edits that rename what is declared in a file, in its code, and in comments of files that declare
 // or mention it.
 func (s *editing) definitions(file *project.File) []source.Edit {
 	var edits []source.Edit

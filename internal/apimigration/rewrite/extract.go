@@ -43,7 +43,8 @@ func (s *creation) extract(file *project.File, to layout.Home, edits []source.Ed
 	return strings.Join(pieces, "\n\n") + "\n"
 }
 
-func (s *creation) extractDecl(file *project.File, decl ast.Decl, to layout.Home, edits []source.Edit) (piece string, whole bool) {
+func (s *creation) extractDecl(file *project.File, decl ast.Decl, to layout.Home,
+	edits []source.Edit) (piece string, whole bool) {
 	if function, ok := decl.(*ast.FuncDecl); ok && layout.IsInit(function) {
 		return s.extractInit(file, function, to, edits)
 	}

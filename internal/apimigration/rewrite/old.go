@@ -39,7 +39,8 @@ func (s *oldVersion) editOld() error {
 		q := s.qualifiersOf(s.Old.Package.Types, file, "")
 		edits := s.references(file, layout.OldPackage, q)
 		if !file.Test {
-			edits = slices.Concat(edits, s.storageEdits(file, layout.OldPackage), s.deprecations(file), s.definedTypes(file, q),
+			edits = slices.Concat(edits, s.storageEdits(file, layout.OldPackage), s.deprecations(file),
+				s.definedTypes(file, q),
 				s.aliases(file, q), s.registrations(file), s.registerBeside(file))
 		}
 		if len(edits) == 0 {

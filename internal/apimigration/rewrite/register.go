@@ -19,7 +19,8 @@ func (s *oldVersion) registrations(file *project.File) []source.Edit {
 		switch {
 		case !ok || !layout.IsInit(function):
 		case s.RegistersOnlyGone(file, function):
-			edits = append(edits, source.Replacement(file.Source, source.SpanOf(s.Project.Fset, file.Syntax, function), ""))
+			edits = append(edits, source.Replacement(file.Source,
+				source.SpanOf(s.Project.Fset, file.Syntax, function), ""))
 		default:
 			for _, statement := range function.Body.List {
 				if s.Leaves(file, statement) {
@@ -31,7 +32,8 @@ func (s *oldVersion) registrations(file *project.File) []source.Edit {
 	return edits
 }
 
-// registerBeside are the edits that register the new kind beside the old one where a package has one list of its kinds.
+// registerBeside are the edits that register the new kind next to the old one where a package has one list of its
+// kinds.
 func (s *oldVersion) registerBeside(file *project.File) []source.Edit {
 	if !s.InPlace() {
 		return nil

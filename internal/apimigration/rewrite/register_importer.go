@@ -46,7 +46,7 @@ func (i *importer) repeatRegistration(selector *ast.SelectorExpr) {
 			break
 		}
 	}
-	i.Note(i.Project.Place(selector.Pos()), "registers the old version: register the new one beside it")
+	i.Note(i.Project.Place(selector.Pos()), "registers the old version: register the new one next to it")
 }
 
 // isListed reports whether a statement stands among those of a block or of a case, and not in a header.

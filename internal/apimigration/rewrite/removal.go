@@ -50,7 +50,8 @@ func (s *editing) reportRemoval() error {
 		}
 	}
 	if len(s.Request.Kinds) == len(s.Old.Kinds) {
-		s.Note(s.Dir(layout.OldPackage), "no kind is left in %s; what remains registers an empty version: %s", s.Old.Name(),
+		s.Note(s.Dir(layout.OldPackage), "no kind is left in %s; what remains registers an empty version: %s",
+			s.Old.Name(),
 			strings.Join(s.left(), ", "))
 	}
 	return nil
@@ -79,7 +80,9 @@ func (s *editing) createGroupFile() error {
 	if err != nil || readErr != nil || existing != nil || len(file.Decls) > 0 {
 		return readErr
 	}
-	text := source.Word(s.FolderName(layout.OldPackage)).ReplaceAllString(string(content), source.Identifier(s.FolderName(layout.NewPackage)))
-	s.Changes[name] = &changeset.Change{Content: []byte(text), Why: "the package of the group's folder, after that of the old one"}
+	text := source.Word(s.FolderName(layout.OldPackage)).ReplaceAllString(string(content),
+		source.Identifier(s.FolderName(layout.NewPackage)))
+	s.Changes[name] = &changeset.Change{Content: []byte(text),
+		Why: "the package of the group's folder, after that of the old one"}
 	return nil
 }

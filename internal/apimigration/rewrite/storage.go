@@ -37,7 +37,8 @@ func (s *editing) storageEdits(file *project.File, at layout.Home) []source.Edit
 			continue
 		}
 		node := d.Node()
-		span, indent := source.SpanOf(s.Project.Fset, file.Syntax, node), source.IndentOf(file.Source, s.Project.Offset(node.Pos()))
+		span, indent := source.SpanOf(s.Project.Fset, file.Syntax, node),
+			source.IndentOf(file.Source, s.Project.Offset(node.Pos()))
 		var marked *ast.Comment
 		var last *ast.Comment // the marker that the new one follows
 		for _, group := range file.Syntax.Comments {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package source edits Go files by ranges of bytes instead of printing their syntax, so that comments, markers and line
-// endings stay where they are. It knows where a declaration ends and to whom a comment belongs; it knows nothing of what
-// an edit is for.
+// endings stay where they are. It knows where a declaration ends and to whom a comment belongs; it knows nothing of
+// what an edit is for.
 package source
 
 import (

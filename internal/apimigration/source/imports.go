@@ -30,7 +30,7 @@ func (i Import) Spec() string {
 }
 
 // FixImports adds imports to a file, and drops those of removable that it does not mention any more. A new import
-// goes beside the one with the longest common path. The rest of the file keeps every byte.
+// goes next to the one with the longest common path. The rest of the file keeps every byte.
 func FixImports(source []byte, add []Import, removable map[string]string) ([]byte, error) {
 	for _, one := range add {
 		file, fset, err := Parse(source)

@@ -25,7 +25,7 @@ func (p *planner) stageAdd() Stage {
 		Manifest: p.add.text,
 		Gate: fmt.Sprintf("kubectl get --raw '/apis/%s/%s/%s?limit=1' >/dev/null", p.definition.Group(), p.To,
 			p.definition.Plural()),
-		Back: fmt.Sprintf("kube-migrator retire %s --version %s --unserve --remove; then ship the definition of the "+
+		Back: fmt.Sprintf("kube-migrator retire %s --version %s --unserve --remove; then ship the CRD of the "+
 			"release before. Nothing is stored in %s, but managedFields may name it, and retire sees to that.",
 			p.definition.Name, p.To, p.To),
 	})
@@ -34,7 +34,7 @@ func (p *planner) stageAdd() Stage {
 func (p *planner) stageStore() Stage {
 	s := Stage{
 		Letter: "B", Name: "store", What: "objects that are written are stored in " + p.To,
-		Wait: fmt.Sprintf("Every cluster has stage A, and nobody goes back to a release that does not know %s.",
+		Wait: fmt.Sprintf("Every cluster has stage A, and no one goes back to a release that does not know %s.",
 			p.To),
 		Manifest: p.store.text,
 		Gate: fmt.Sprintf(
@@ -47,7 +47,7 @@ func (p *planner) stageStore() Stage {
 	if p.SingleRelease {
 		s.What = p.To + " is served, and objects that are written are stored in it at once"
 		s.Wait = ""
-		s.Back = fmt.Sprintf("To no release before: the API server refuses a definition without %s. The operator "+
+		s.Back = fmt.Sprintf("To no release before: the API server refuses a CRD without %s. The operator "+
 			"alone can go back, if it bears objects of %s.", p.To, p.To)
 	}
 	return p.ship(s)
@@ -57,7 +57,7 @@ func (p *planner) stageRewrite() Stage {
 	return Stage{
 		Letter: "C", Name: "rewrite", What: fmt.Sprintf("every object is stored in %s, with proof, and "+
 			"status.storedVersions says so", p.To),
-		Wait:     "Nobody goes back to stage A.",
+		Wait:     "No one goes back to stage A.",
 		Commands: []string{"kube-migrator migrate " + p.definition.Name},
 		Gate:     fmt.Sprintf("kube-migrator plan %s >/dev/null", p.definition.Name),
 		Back:     "Nothing is to be taken back: objects say what they said, and both versions read them.",
@@ -91,7 +91,7 @@ func (p *planner) stageUnserve() Stage {
 func (p *planner) stageRemove() Stage {
 	s := p.ship(Stage{
 		Letter: "F", Name: "remove", What: p.From + " is gone",
-		Wait:     "Nobody has missed " + p.From + ".",
+		Wait:     "No one has missed " + p.From + ".",
 		Manifest: p.remove.text,
 		Gate: fmt.Sprintf(`test "$(kubectl get customresourcedefinition %s -o jsonpath='{.spec.versions[*].name} {.status.storedVersions}')" = '%s ["%s"]'`,
 			p.definition.Name, strings.Join(p.remove.definition.Versions(), " "), p.To),

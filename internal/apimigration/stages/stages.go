@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stages makes the plan by which clusters follow a definition from one version to another: in stages, each of
+// Package stages makes the plan by which clusters follow a CRD from one version to another: in stages, each of
 // which can be taken back, and each with a gate.
 //
 // It owns their order, the manifest of each, and the commands: what is done, what says that the next stage may begin,
@@ -140,7 +140,7 @@ type shipped struct {
 	definition *crd.Definition
 }
 
-// manifests makes the definitions, each from the one before, and has the API server's validation judge them in their
+// manifests makes the CRDs, each from the one before, and has the API server's validation judge them in their
 // order.
 func (p *planner) manifests(ctx context.Context) error {
 	has := slices.Contains(p.definition.Versions(), p.To)
@@ -184,8 +184,8 @@ func (p *planner) manifests(ctx context.Context) error {
 func (p *planner) warn(ctx context.Context) {
 	if p.SingleRelease {
 		p.plan.Warnings = append(p.plan.Warnings,
-			fmt.Sprintf("in a single release nobody can go back to the release before: once an object is stored in "+
-				"%s, an API server refuses a definition without it", p.To))
+			fmt.Sprintf("in a single release no one can go back to the release before: once an object is stored in "+
+				"%s, an API server refuses a CRD without it", p.To))
 	}
 	if p.definition.Converts() {
 		p.plan.Warnings = append(p.plan.Warnings,

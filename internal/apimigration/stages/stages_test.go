@@ -106,7 +106,7 @@ func TestStagesBeginWhereADefinitionIs(t *testing.T) {
 			}
 			if warned := slices.ContainsFunc(plan.Warnings, func(w string) bool {
 				return strings.HasPrefix(w,
-					"in a single release nobody can go back")
+					"in a single release no one can go back")
 			}); warned != test.single {
 				t.Errorf("warnings %q", plan.Warnings)
 			}

@@ -67,8 +67,9 @@ type Options struct {
 type Transaction struct {
 	root    string
 	journal journal
-	before  map[string][]byte // the old contents, to put them back; nil in a transaction that another process has staged
-	hook    func()
+	// the old contents, to put them back; nil in a transaction that another process has staged
+	before map[string][]byte
+	hook   func()
 }
 
 // journal is what a transaction is about to do, as hashes; the contents are in the same folder.
@@ -252,8 +253,8 @@ func (t *Transaction) putInPlace(edit stagedEdit) (made []string, err error) {
 	return made, t.rename(staged(edit.Staged), target)
 }
 
-// Run carries the staged transaction out. Without commits, the files are put back after an error; with them, the commits
-// that were made stay.
+// Run carries the staged transaction out. Without commits, the files are put back after an error; with them, the
+// commits that were made stay.
 func (t *Transaction) Run(ctx context.Context) error {
 	if t.journal.Commits {
 		return t.runInCommits(ctx)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package checkpoint keeps the checkpoints of one machine in files, one per cluster and resource, and makes sure that no
-// two processes of this machine work on the same resource.
+// Package checkpoint keeps the checkpoints of one machine in files, one per cluster and resource, and makes sure that
+// no two processes of this machine work on the same resource.
 package checkpoint
 
 import (

@@ -32,9 +32,10 @@ import (
 )
 
 const (
-	// MigrationsPath and StatesPath are where the API server serves StorageVersionMigrations and StorageStates.
+	// MigrationsPath is where the API server serves StorageVersionMigrations.
 	MigrationsPath = "/apis/migration.k8s.io/v1alpha1/storageversionmigrations"
-	StatesPath     = "/apis/migration.k8s.io/v1alpha1/storagestates"
+	// StatesPath is where it serves StorageStates.
+	StatesPath = "/apis/migration.k8s.io/v1alpha1/storagestates"
 	// MigrationPrefix precedes the name of a StorageVersionMigration in the output of kubectl -o name.
 	MigrationPrefix = "storageversionmigration.migration.k8s.io/"
 
@@ -69,7 +70,8 @@ func (q *Client) Send(ctx context.Context, request *rest.Request, answer any) er
 
 // List returns all StorageVersionMigrations. If the API server does not know the API, the error says how to install it.
 func (q *Client) List(ctx context.Context) ([]v1alpha1.StorageVersionMigration, error) {
-	all, err := listPages(ctx, q, MigrationsPath, func(page []byte) ([]v1alpha1.StorageVersionMigration, string, error) {
+	all, err := listPages(ctx, q, MigrationsPath, func(page []byte) ([]v1alpha1.StorageVersionMigration, string,
+		error) {
 		var list v1alpha1.StorageVersionMigrationList
 		err := json.Unmarshal(page, &list)
 		return list.Items, list.Continue, err

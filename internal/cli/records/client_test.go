@@ -94,7 +94,8 @@ func TestAListWithoutEndIsAnError(t *testing.T) {
 		}, "too old"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if all, err := listing(t, test.answer).List(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
+			if all, err := listing(t, test.answer).List(t.Context()); err == nil ||
+				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("%d migrations and %v, want an error with %q", len(all), err, test.want)
 			}
 		})

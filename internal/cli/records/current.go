@@ -43,8 +43,8 @@ func (s Recorded) IsCurrent(r inventory.Resource) bool {
 	return ok && finding.Verdict == upgrade.Safe && len(r.Stale()) == 0
 }
 
-// Need tells whether a resource needs to be migrated. Its StorageState knows more than its CustomResourceDefinition does,
-// unless that claims an older version: the claim remains to be removed.
+// Need tells whether a resource needs to be migrated. Its StorageState knows more than its CustomResourceDefinition
+// does, unless that claims an older version: the claim remains to be removed.
 func (s Recorded) Need(r inventory.Resource, objects *inventory.Objects) inventory.Need {
 	need := r.Need(objects)
 	finding, ok := s.Finding(r)

@@ -145,6 +145,7 @@ func (k *Known) Of(r inventory.Resource) upgrade.Facts {
 	return f
 }
 
+// NamesOf returns the names of a resource, in every group that serves it.
 func NamesOf(r inventory.Resource) (names []schema.GroupResource) {
 	for _, name := range r.Names() {
 		names = append(names, schema.ParseGroupResource(name))

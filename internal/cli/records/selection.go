@@ -31,7 +31,8 @@ func (s *Selection) Add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.Include, "include", nil,
 		"Resources that match a pattern of full names, such as '*.demo.example.com'")
 	flags.StringSliceVar(&s.Exclude, "exclude", nil, "Skip resources that match a pattern of full names")
-	flags.BoolVar(&s.Force, "force", false, "With --all and --include: also resources that are stored in the current version only, according to their "+
+	flags.BoolVar(&s.Force, "force", false, "With --all and --include: also resources that are stored in the current "+
+		"version only, according to their "+
 		"StorageStates")
 }
 

@@ -120,7 +120,8 @@ Real API servers of %s were asked, with every API and alpha feature enabled. Mos
 `, e.Target, releasesOf(e))
 	for i, release := range e.Releases[min(1, len(e.Releases)):] {
 		fmt.Fprintf(&b, "\n## %s\n\n", release)
-		ofRelease := slices.DeleteFunc(slices.Clone(e.Changes), func(c upgrade.Change) bool { return c.Release != release })
+		ofRelease := slices.DeleteFunc(slices.Clone(e.Changes),
+			func(c upgrade.Change) bool { return c.Release != release })
 		if len(ofRelease) == 0 {
 			fmt.Fprintf(&b, "Nothing changes since %s.\n", e.Releases[i])
 			continue

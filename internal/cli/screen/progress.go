@@ -19,8 +19,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-// Progress shows the progress of a cluster again and again: on a terminal it overwrites what it showed before, elsewhere
-// it writes what has changed.
+// Progress shows the progress of a cluster again and again: on a terminal it overwrites what it showed before,
+// elsewhere it writes what has changed.
 type Progress struct {
 	Out io.Writer
 	// Terminal is Out if that is a terminal, else nil.

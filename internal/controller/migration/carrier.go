@@ -13,7 +13,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
-// What a Job and its roster say beside what a run's checkpoint says.
+// What a Job and its roster say next to what a run's checkpoint says.
 const (
 	rosterLabel = "migration.k8s.io/roster"
 	// settingsAnnotation is what the Job's worker was told about evidence and times.

@@ -47,7 +47,8 @@ func TestWhatAJobSaysOfItsRun(t *testing.T) {
 			c.working,
 				c.broken = false, "failed"
 		}, broken: true},
-		"a run that has its outcome is not active, and its worker leaves it": {run: ended(worker.ResultProven), leaves: true},
+		"a run that has its outcome is not active, and its worker leaves it": {run: ended(worker.ResultProven),
+			leaves: true},
 		"nor does a suspended worker leave what was given up": {run: ended(worker.ResultBroken),
 			job: suspendedJob},
 		"an idle worker says nothing":                {job: idle},

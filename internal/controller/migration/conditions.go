@@ -13,7 +13,8 @@ import (
 
 // ourConditions are the types of the conditions that this controller writes.
 var ourConditions = []v1alpha1.ConditionType{
-	v1alpha1.ConditionRunning, v1alpha1.ConditionSucceeded, v1alpha1.ConditionFailed, v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
+	v1alpha1.ConditionRunning, v1alpha1.ConditionSucceeded, v1alpha1.ConditionFailed, v1alpha1.ConditionReady,
+	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
 }
 
 // conditions returns the conditions of a migration that is in a phase, always all of ours and in the same order; each

@@ -75,7 +75,8 @@ func TestTimesOfConditionsMoveOnlyWithWhatTheyAreAbout(t *testing.T) {
 		"another metadata.generation": {4, v1alpha1.PhaseRunning, v1alpha1.ReasonRewriting,
 			"Rewriting objects", now, nil},
 		"success": {3, v1alpha1.PhaseSucceeded, v1alpha1.ReasonProven, "", now, map[v1alpha1.ConditionType]bool{
-			v1alpha1.ConditionRunning: true, v1alpha1.ConditionSucceeded: true, v1alpha1.ConditionReady: true, v1alpha1.ConditionReconciling: true,
+			v1alpha1.ConditionRunning: true, v1alpha1.ConditionSucceeded: true, v1alpha1.ConditionReady: true,
+			v1alpha1.ConditionReconciling: true,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

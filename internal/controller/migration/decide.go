@@ -119,7 +119,8 @@ func (f facts) forCurrent(current run, others []run) decision {
 		return decision{step: stepGiveUp, run: current, phase: v1alpha1.PhasePending, reason: v1alpha1.ReasonPending,
 			silent: true, message: f.lost(current)}
 	case outcome != nil && outcome.Result == worker.ResultProven && !f.recorded(current):
-		return decision{step: stepConclude, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonConfirming,
+		return decision{step: stepConclude, run: current, phase: v1alpha1.PhaseRunning,
+			reason:  v1alpha1.ReasonConfirming,
 			message: "Checking that the epoch still lasts before success is reported"}
 	case outcome != nil && outcome.Result == worker.ResultUnsettled && !f.recorded(current):
 		d := unsettled(current)
@@ -383,19 +384,6 @@ func reported(current run) decision {
 		d.message = "Verifying in a second pass that no object changed"
 	case migrate.Confirming, migrate.Done:
 		d.reason, d.message = v1alpha1.ReasonConfirming, "Confirming that the API servers still agree"
-	}
-	return d
-}
-
-// backoff is how long to wait after the given number of failures: the first, doubled each time, at most 6 hours.
-func backoff(first time.Duration, failures int64) time.Duration {
-	const most = 6 * time.Hour
-	d := first
-	for range failures - 1 {
-		if d >= most/2 {
-			return most
-		}
-		d *= 2
 	}
 	return d
 }

@@ -166,7 +166,8 @@ func TestDecide(t *testing.T) {
 		want      want
 	}{
 		"what kube-storage-version-migrator has finished is left alone": {
-			migration: byAnother(v1alpha1.ConditionSucceeded, 1), want: want{step: stepAdopt, phase: v1alpha1.PhaseSucceeded},
+			migration: byAnother(v1alpha1.ConditionSucceeded, 1),
+			want:      want{step: stepAdopt, phase: v1alpha1.PhaseSucceeded},
 		},
 		"what kube-storage-version-migrator has finished is run again when that is asked for": {
 			migration: byAnother(v1alpha1.ConditionSucceeded, 2),
@@ -328,7 +329,8 @@ func TestDecide(t *testing.T) {
 		},
 		"a proven run whose epoch could not be compared for too long is a failure that waits": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
-				d := decision{step: stepConclude, run: aRun(2, 1, ended(worker.ResultProven))}.undecided(errors.New("no answer"),
+				d := decision{step: stepConclude, run: aRun(2, 1,
+					ended(worker.ResultProven))}.undecided(errors.New("no answer"),
 					11*time.Minute)
 				m.Status = statusAfter(m, d, noon, time.Minute)
 			},

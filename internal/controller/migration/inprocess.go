@@ -118,7 +118,8 @@ func (p *inProcess) start(ctx context.Context, m *v1alpha1.StorageVersionMigrati
 	if _, works := p.workers[r.name]; works || p.closed {
 		return nil
 	}
-	workCtx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // longer than the pass that starts it; Start ends it
+	// longer than the pass that starts it; Start ends it
+	workCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.report, r.broken = nil, ""
 	w := &inProcessWorker{run: r, begun: time.Now(), stop: make(chan struct{}), cancel: cancel}
 	p.workers[r.name] = w

@@ -313,7 +313,7 @@ func (j *jobs) metadata(name string) metav1.ObjectMeta {
 	}
 }
 
-// settings are what a worker is told beside its runs: one that was told otherwise gets no further run.
+// settings are what a worker is told next to its runs: one that was told otherwise gets no further run.
 func (j *jobs) settings() string {
 	return strings.Join([]string{
 		"--min-evidence=" + strings.ToLower(j.minEvidence), "--settle-time=" + j.settleTime.String(),

@@ -93,7 +93,8 @@ func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch
 	case report.Epoch.Evidence < least:
 		return epochOver, fmt.Sprintf("its evidence is %v, but %v is required", report.Epoch.Evidence, least), nil
 	case now.Evidence < least:
-		return comparisonFailed, "", fmt.Errorf("compare the epoch: the evidence is %v, but %v is required", now.Evidence,
+		return comparisonFailed, "", fmt.Errorf("compare the epoch: the evidence is %v, but %v is required",
+			now.Evidence,
 			least)
 	case resource.CRD == nil && report.Epoch.CRDUID != "":
 		return comparisonFailed, "", fmt.Errorf("find the CustomResourceDefinition of %s: the inventory does not list it",

@@ -64,7 +64,8 @@ func (j *courtroom) send(t *testing.T, method, path, body string) *v1alpha1.Stor
 func (j *courtroom) be(t *testing.T, name string, phase v1alpha1.Phase, reason string) {
 	t.Helper()
 	m := j.send(t, http.MethodGet, "/"+name, "")
-	d := decision{step: stepFollow, run: newRun(m, m.Spec.Generation, 1), phase: phase, reason: reason, message: "So it is"}
+	d := decision{step: stepFollow, run: newRun(m, m.Spec.Generation, 1), phase: phase,
+		reason: reason, message: "So it is"}
 	m.Status = statusAfter(m, d, time.Now(), time.Minute)
 	raw, err := json.Marshal(m)
 	if err != nil {

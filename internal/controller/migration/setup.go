@@ -5,18 +5,18 @@
 //
 // It owns the status of StorageVersionMigrations, the runs (the ConfigMaps of their checkpoints), the workers that
 // carry them out (in Jobs, or in this process), and the verdict: only here a run becomes a success, and only then a
-// definition's storedVersions are pruned. It never rewrites objects itself, never edits a spec, and never takes a word
+// CRD's storedVersions are pruned. It never rewrites objects itself, never edits a spec, and never takes a word
 // of its own status for a fact about what is stored.
 //
 // A pass reads what is to be done and what is at work, decides purely (planAll), and acts. Invariants:
 //   - I2, I4: Succeeded follows a proven run whose epoch is compared once more, here, after the worker's last word.
 //   - I4: a status repeats a report only as long as it is fresh; silence is told, and ends the run (giveUp).
-//   - I5: a process may die after any request. Checkpoints have names that the next pass finds, Jobs have rosters; statuses are written under the
-//     resourceVersion that was decided upon.
-//   - I6: a pass looks at the migrations that are not at rest, and at those that have runs: what has succeeded costs nothing. The cache keeps a few KiB
-//     of each migration, however large it is (stripped).
-//   - I8: one goroutine of one leader decides whose turn it is, from runs that are read past the cache, and a leader that lost its Lease
-//     without knowing is kept from writing (fence).
+//   - I5: a process may die after any request. Checkpoints have names that the next pass finds, Jobs have rosters;
+//     statuses are written under the resourceVersion that was decided upon.
+//   - I6: a pass looks at the migrations that are not at rest, and at those that have runs: what has succeeded costs
+//     nothing. The cache keeps a few KiB of each migration, however large it is (stripped).
+//   - I8: one goroutine of one leader decides whose turn it is, from runs that are read past the cache, and a leader
+//     that lost its Lease without knowing is kept from writing (fence).
 package migration
 
 import (

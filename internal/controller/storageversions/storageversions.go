@@ -47,7 +47,7 @@ func (l *loop) Start(ctx context.Context) error {
 	for {
 		next, err := l.collect(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was told to end
 		}
 		l.tell(err)
 		timer := time.NewTimer(next)

@@ -24,7 +24,7 @@ import (
 )
 
 // ByHand records in a StorageState what a run proves that no StorageVersionMigration asked for. It is for a process
-// that is not the controller: it may run beside one, or where the controller is away, and shrinks the record under the
+// that is not the controller: it may run next to one, or where the controller is away, and shrinks the record under the
 // same rules (I2); see ledger.FinishedByHand.
 type ByHand struct {
 	client   rest.Interface
@@ -158,7 +158,7 @@ func (h *ByHand) read(ctx context.Context) (*v1alpha1.StorageState, error) {
 	return state, nil
 }
 
-// write changes what the decision changed, and leaves alone what a newer controller may have written beside it.
+// write changes what the decision changed, and leaves alone what a newer controller may have written next to it.
 func (h *ByHand) write(ctx context.Context, state *v1alpha1.StorageState, next *v1alpha1.StorageStateStatus) error {
 	path, err := h.path("status")
 	if err != nil {

@@ -25,12 +25,12 @@ type position uint64
 
 // passage is what happened since a position, as far as it was watched.
 type passage struct {
-	// serversWatched: no process can have been missed. Definitions need no such word: their generations tell what was
+	// serversWatched: no process can have been missed. CRDs need no such word: their generations tell what was
 	// missed.
 	serversWatched bool
 	// processes are the API servers' processes that were seen, by the holders of their identity Leases, each once.
 	processes []string
-	// definitions are the states that were seen of one definition, in their order.
+	// CRDs are the states that were seen of one definition, in their order.
 	definitions []definition
 }
 
@@ -40,11 +40,11 @@ type entry struct {
 	// serverGap: a watch of the Leases began, so that what happened before was missed.
 	serverGap bool
 	process   string // came
-	name      string // of a definition
+	name      string // of a CRD
 	state     definition
 }
 
-// journal notes what comes and goes between two looks: a process that starts, writes and dies, a definition that is
+// journal notes what comes and goes between two looks: a process that starts, writes and dies, a CRD that is
 // changed and changed back (I1). Safe for concurrent use.
 type journal struct {
 	// wake is told when something has happened that a look would show.
@@ -77,7 +77,7 @@ func (j *journal) here() position {
 	return j.last
 }
 
-// since returns what happened after a position, to the servers and to the definition of the given name.
+// since returns what happened after a position, to the servers and to the CRD of the given name.
 func (j *journal) since(p position, name string) passage {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -97,7 +97,7 @@ func (j *journal) since(p position, name string) passage {
 	return all
 }
 
-// changed returns the names of the definitions that changed after a position, each once.
+// changed returns the names of the CRDs that changed after a position, each once.
 func (j *journal) changed(p position) (names []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -166,7 +166,7 @@ func (j *journal) holds(lease string, now tenure, resourceVersion uint64) {
 	j.note(entry{process: now.holder})
 }
 
-// definitionsListed notes the state of all definitions, by name. What has the same generation as before has not changed
+// definitionsListed notes the state of all CRDs, by name. What has the same generation as before has not changed
 // meanwhile.
 func (j *journal) definitionsListed(present map[string]definition) {
 	j.mu.Lock()
@@ -181,7 +181,7 @@ func (j *journal) definitionsListed(present map[string]definition) {
 	j.wake()
 }
 
-// defines notes the state of a definition; the zero value, if it is gone.
+// defines notes the state of a CRD; the zero value, if it is gone.
 func (j *journal) defines(name string, d definition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

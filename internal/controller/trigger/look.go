@@ -101,8 +101,8 @@ func (o *observer) look(ctx context.Context) (*observation, error) {
 }
 
 const (
-	// patience is how long a server that has just come may take to answer: a doubt about it makes everything start over.
-	// What was written meanwhile is recorded that much later, which leaves time enough before 5 seconds are over.
+	// patience is how long a server that has just come may take to answer: a doubt about it makes everything start
+	// over. What was written meanwhile is recorded that much later, which leaves time enough before 5 seconds are over.
 	patience = 2 * time.Second
 	again    = 250 * time.Millisecond
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// Reasons of Events on StorageStates, beside those of the condition Permitted.
+// Reasons of Events on StorageStates, next to those of the condition Permitted.
 const (
 	storedVersionsUnknown = "StoredVersionsUnknown"
 	versionsDisagree      = "EncodingVersionsDisagree"

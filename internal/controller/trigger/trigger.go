@@ -12,8 +12,8 @@
 // Invariants:
 //   - I1: what a look saw is recorded before anything follows from it, and the records that a look adds to come first.
 //   - I2: records shrink by the ledger's decision alone, and every write is under the resourceVersion that was read.
-//   - One goroutine of one leader decides and writes; a look, which only reads, runs beside it. It may die between any two writes:
-//     every decision is computed from what is recorded, and the next one makes up for what is missing.
+//   - One goroutine of one leader decides and writes; a look, which only reads, runs next to it. It may die between any
+//     two writes: every decision is computed from what is recorded, and the next one makes up for what is missing.
 package trigger
 
 import (

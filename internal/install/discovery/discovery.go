@@ -29,9 +29,9 @@ const (
 	retryAfter = 10 * time.Minute
 )
 
-// Tokens returns a function that returns tokens of Account, for Options.DiscoveryToken of agreement. If the account does
-// not exist, or the client may not request its tokens, the token is "" and aggregated API servers are asked without
-// credentials. The function is safe for concurrent use. The client comes from apiserver.NewClient.
+// Tokens returns a function that returns tokens of Account, for Options.DiscoveryToken of agreement. If the account
+// does not exist, or the client may not request its tokens, the token is "" and aggregated API servers are asked
+// without credentials. The function is safe for concurrent use. The client comes from apiserver.NewClient.
 func Tokens(client rest.Interface, namespace string) func(context.Context) (string, error) {
 	t := &tokens{client: client, path: fmt.Sprintf("/api/v1/namespaces/%s/serviceaccounts/%s/token",
 		namespace, Account)}

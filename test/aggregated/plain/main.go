@@ -62,6 +62,16 @@ func main() {
 	}
 }
 
+// wait reports whether the time has passed; false: the context has ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
 func (f *flags) run(ctx context.Context) error {
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{f.etcd}})
 	if err != nil {
@@ -69,7 +79,7 @@ func (f *flags) run(ctx context.Context) error {
 	}
 	defer etcd.Close()
 	s := &server{etcd: etcd, id: f.id, encoding: f.encoding, hash: f.hash}
-	var handler http.Handler = s.handler(func(*http.Request) error { return nil })
+	handler := s.handler(func(*http.Request) error { return nil })
 	if !f.publish {
 		return f.serve(ctx, handler)
 	}
@@ -83,10 +93,9 @@ func (f *flags) run(ctx context.Context) error {
 	published := make(chan error, 1)
 	go func() { published <- publisher.Run(publishing) }()
 	if f.serveAfter > 0 {
-		for publisher.Check(nil) != nil && ctx.Err() == nil {
-			time.Sleep(10 * time.Millisecond)
+		for publisher.Check(nil) != nil && wait(ctx, 10*time.Millisecond) {
 		}
-		time.Sleep(f.serveAfter)
+		wait(ctx, f.serveAfter)
 	}
 	err = f.serve(ctx, handler)
 	stop()

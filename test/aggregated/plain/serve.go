@@ -209,7 +209,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		Details: &metav1.StatusDetails{Group: group, Kind: resource, Name: r.PathValue("name")},
 	}
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
-		status.Code, status.Reason = int32(refused.code), refused.reason //nolint:gosec // an HTTP status
+		status.Code, status.Reason = int32(refused.code), refused.reason
 	}
 	answer(w, int(status.Code), status)
 }

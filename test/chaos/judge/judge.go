@@ -4,18 +4,20 @@
 // Package judge compares what etcd holds with what kube-migrator claims, change by change. It is pure: changes of etcd
 // go in, in the order of their revisions, and violations of the invariants come out. It asks no API server.
 //
-//   - I1 and I2 are those of testbed.Truth.Violations, after every change of an object, a StorageState or a CustomResourceDefinition: so also
-//     at every trim. A version is excused as long as nothing that is recorded can know of it (see excused).
-//   - I3: an object changes only where a writer of the run has stamped it, and comes and goes only where a writer has announced it.
-//   - I4: when a StorageVersionMigration succeeds, every object that is older than its baseline is in the storage version that it names.
-//     After a rotation of keys (see Rotation), every such object is encrypted with the key or a later one.
+//   - I1 and I2 are those of testbed.Truth.Violations, after every change of an object, a StorageState or a
+//     CustomResourceDefinition: so also at every trim. A version is excused as long as nothing that is recorded can
+//     know of it (see excused).
+//   - I3: an object changes only where a writer of the run has stamped it, and comes and goes only where a writer has
+//     announced it.
+//   - I4: when a StorageVersionMigration succeeds, every object that is older than its baseline is in the storage
+//     version that it names. After a rotation of keys (see Rotation), every such object is encrypted with the key or a
+//     later one.
 //   - I8: Turns.
 package judge
 
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +51,7 @@ func keyOf(version string) int {
 	return number
 }
 
-// Where etcd holds what is judged beside the objects.
+// Where etcd holds what is judged next to the objects.
 const (
 	StatesPrefix      = "/registry/migration.k8s.io/storagestates/"
 	MigrationsPrefix  = "/registry/migration.k8s.io/storageversionmigrations/"
@@ -72,7 +74,7 @@ type World interface {
 	// time cannot know: those that live, and those that ended at that time or later. all says that nothing that is
 	// recorded at that time can be judged.
 	Unseen(k testbed.Kind, look time.Time) (hashes []string, all bool)
-	// Creates and Deletes say whether somebody has announced that a key may come, or go.
+	// Creates and Deletes say whether someone has announced that a key may come, or go.
 	Creates(key string) bool
 	Deletes(key string) bool
 }
@@ -332,56 +334,6 @@ func (j *Judge) excused(r *resource) (hashes []string, all bool) {
 	return hashes, all
 }
 
-// success judges a migration that has succeeded (I4).
-func (j *Judge) success(m migration) (violations []string) {
-	done := m.Status.CompletedGeneration
-	if done <= j.completed[m.Metadata.UID] {
-		return nil
-	}
-	j.completed[m.Metadata.UID] = done
-	for _, r := range j.resources {
-		if r.kind.Group != m.Spec.Resource.Group || r.kind.Plural != m.Spec.Resource.Resource {
-			continue
-		}
-		j.Successes++
-		baseline, err := strconv.ParseInt(m.Status.ResourceVersion, 10, 64)
-		if err != nil {
-			violations = append(violations, fmt.Sprintf("I4 cannot be judged: %s succeeded with the baseline %q",
-				m.Metadata.Name, m.Status.ResourceVersion))
-			continue
-		}
-		if m.Status.Progress.Failed > 0 {
-			violations = append(violations, fmt.Sprintf("I4 violated: %s succeeded with %d failures", m.Metadata.Name,
-				m.Status.Progress.Failed))
-		}
-		stale, example := 0, ""
-		newest, err := 0, error(nil)
-		if name, rotated := strings.CutPrefix(m.Spec.Reason, rotation); rotated {
-			newest, err = strconv.Atoi(strings.TrimPrefix(name, "key"))
-		}
-		if err != nil {
-			violations = append(violations, fmt.Sprintf("I4 cannot be judged: %s was asked for because of %q",
-				m.Metadata.Name, m.Spec.Reason))
-		}
-		for key, o := range r.objects {
-			other := !o.Opaque && r.kind.Hash(o.Version) != m.Status.StorageVersionHash
-			if o.revision <= baseline && (other || keyOf(o.Version) < newest) {
-				if stale++; example == "" || key < example {
-					example = key
-				}
-			}
-		}
-		if stale > 0 {
-			o := r.objects[example]
-			violations = append(violations, fmt.Sprintf("I4 violated: %s succeeded with %s (%s) and the baseline %d, "+
-				"and etcd holds %d older objects in other versions, such as %s in %s of revision %d",
-				m.Metadata.Name, m.Status.StorageVersion, m.Status.StorageVersionHash, baseline, stale, example,
-				o.Version, o.revision))
-		}
-	}
-	return violations
-}
-
 // Settled says why a resource is not yet as it has to be once everything is quiet: one version recorded, and nothing
 // else in etcd. Empty: it is.
 func (j *Judge) Settled(k testbed.Kind) string {
@@ -403,55 +355,12 @@ func (j *Judge) Settled(k testbed.Kind) string {
 	return ""
 }
 
-// Pending are the keys of migrations that are asked for and have not succeeded, sorted.
-func (j *Judge) Pending() []string { return slices.Sorted(maps.Keys(j.pending)) }
-
 // Objects returns how many objects etcd holds now.
 func (j *Judge) Objects() (n int) {
 	for _, r := range j.resources {
 		n += len(r.objects)
 	}
 	return n
-}
-
-// migration is what of a StorageVersionMigration the judge speaks about.
-type migration struct {
-	Metadata struct {
-		Name string    `json:"name"`
-		UID  types.UID `json:"uid"`
-	} `json:"metadata"`
-	Spec struct {
-		Resource struct {
-			Group    string `json:"group"`
-			Resource string `json:"resource"`
-		} `json:"resource"`
-		Reason     string `json:"reason"`
-		Generation int64  `json:"generation"`
-	} `json:"spec"`
-	Status struct {
-		CompletedGeneration int64  `json:"completedGeneration"`
-		StorageVersion      string `json:"storageVersion"`
-		StorageVersionHash  string `json:"storageVersionHash"`
-		ResourceVersion     string `json:"resourceVersion"`
-		Progress            struct {
-			Failed int64 `json:"failed"`
-		} `json:"progress"`
-	} `json:"status"`
-}
-
-// readMigration reads a migration, and whether it is asked for and not done.
-func (j *Judge) readMigration(c Change) (m migration, ok bool) {
-	if !strings.HasPrefix(c.Key, MigrationsPrefix) {
-		return m, false
-	}
-	delete(j.pending, c.Key)
-	if c.Value == nil || json.Unmarshal(c.Value, &m) != nil {
-		return m, false
-	}
-	if m.Status.CompletedGeneration < m.Spec.Generation {
-		j.pending[c.Key] = true
-	}
-	return m, true
 }
 
 // readGeneration reads what a CustomResourceDefinition says about storage.

@@ -4,7 +4,7 @@
 // Package preserve keeps, in an annotation of a converted object, what the version that it was converted to cannot
 // express, so that it is there again after the way back.
 //
-// Only that part is kept, each value beside the one that the way back gives without it. A value comes back only where
+// Only that part is kept, each value next to the one that the way back gives without it. A value comes back only where
 // that is still what the way back gives: what a client has changed since wins, and nothing stale returns. What the
 // annotation says is never an error: users can write it, and an object must stay readable whatever they write.
 package preserve
