@@ -147,7 +147,7 @@ func (k *keeper) see(ctx context.Context, j *job) {
 	case j.Metadata.DeletionTimestamp != nil:
 		if k.end(w); w.program == nil {
 			roster := configMapsPath + "/" + j.Metadata.Name + "-roster"
-			k.lab.ask(ctx, http.MethodDelete, roster, nil) //nolint:errcheck // again next time
+			k.lab.ask(ctx, http.MethodDelete, roster, nil)                 //nolint:errcheck // again next time
 			k.lab.ask(ctx, http.MethodPatch, jobsPath+"/"+j.Metadata.Name, //nolint:errcheck // again next time
 				map[string]any{"metadata": map[string]any{"finalizers": nil}})
 		}
