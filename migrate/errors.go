@@ -74,8 +74,8 @@ type class int
 const (
 	fine      class = iota
 	throttled       // 429 and 503: the server asks for less
-	lost            // no answer: connection errors, timeouts
-	faulty          // 500, 502, 504 and what else is not our doing: may pass
+	lost            // no answer: connection errors, timeouts, 408, 504
+	faulty          // 500, 502 and what else is not our doing: may pass
 	conflict        // 409: someone else wrote; says nothing about what is stored (I4)
 	missing         // 404
 	expired         // 410: the continue token is too old

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
+)
+
+const (
+	// maxAttempts bounds how often one request is sent where the server answers, but not what we need.
+	maxAttempts  = 6
+	firstBackoff = 100 * time.Millisecond
+	maxBackoff   = 5 * time.Second
+)
+
+// errOutage: the API server, or a conversion webhook, has not answered for OutageTimeout. It ends the sweep.
+var errOutage = errors.New("gave up waiting for an answer")
+
+// try sends one request, and sends it again while that helps: bounded in number where the server answers, in time
+// where it does not, honouring Retry-After. starting ends the waiting and the repeating; ctx ends the request too.
+func (s *Sweep) try(starting, ctx context.Context, send func(context.Context) (pace.Kind, error)) error {
+	var since time.Time // of the outage
+	backoff := firstBackoff
+	for attempt := 1; ; attempt++ {
+		slot, err := s.pacer.Acquire(starting)
+		if err != nil {
+			return err
+		}
+		kind, err := send(slot.Count(ctx))
+		c := classify(err)
+		switch c { //nolint:exhaustive // the others say nothing about load
+		case throttled:
+			kind = pace.Throttled
+		case lost:
+			kind = pace.Lost
+		}
+		s.pacer.Release(slot, kind, retryAfter(err, c))
+		if ctx.Err() != nil {
+			return causeOf(ctx, err)
+		}
+		switch c {
+		case fine, missing, expired, rejected, refused, untrusted, cancelled:
+			s.answer.Store(time.Now().UnixNano())
+			return err
+		case throttled, lost:
+			attempt--
+			if since.IsZero() {
+				since = time.Now()
+			}
+			if time.Since(since) > s.options.OutageTimeout {
+				if s.answer.Load() > since.UnixNano() {
+					return err // others were answered: it is about this request
+				}
+				return fmt.Errorf("%w after %v: %w", errOutage, s.options.OutageTimeout, err)
+			}
+		case faulty, conflict:
+			if since = (time.Time{}); attempt >= maxAttempts {
+				return err
+			}
+		}
+		s.retried.Add(1)
+		if err := pace.Sleep(starting, backoff/2+rand.N(backoff)); err != nil {
+			return err
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
