@@ -187,8 +187,9 @@ func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, er
 	}
 	now := o
 	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
-		var err error
-		if now, err = s.wire.known(ctx, now); err == nil {
+		read, err := s.wire.known(ctx, now)
+		if err == nil {
+			now = read
 			after, err = s.wire.rewrite(ctx, now)
 		}
 		switch {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +29,9 @@ const (
 	requestTimeout = 65 * time.Second
 	// fieldManager names us where an API server asks who writes. An empty patch owns nothing.
 	fieldManager = "kube-migrator"
+	// applier is the field manager of an apply of no field. Nothing else may apply by this name: an apply removes what
+	// its manager applied before and does not apply again.
+	applier = "kube-migrator-rewrite"
 
 	acceptList   = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	acceptObject = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -112,7 +116,7 @@ type page struct {
 	bytes           int
 }
 
-// wire speaks with the API server about one resource. Each method sends one request.
+// wire speaks with the API server about one resource. Each method sends one request, rewrite at most two.
 type wire struct {
 	client rest.Interface
 	target Target
@@ -260,22 +264,30 @@ func (w *wire) list(ctx context.Context, version string, limit int64, token stri
 	return p, nil
 }
 
-// rewrite sends a request that changes nothing, so that the API server stores the object again, and returns the object
-// as it is afterwards.
+// rewrite has the API server store the object again, by a request that changes nothing, and returns the object as it is
+// afterwards. An apply that fails for another reason than the webhook would fail each time, and is replaced by the empty
+// patch: managedFields name a version that the CRD does not have, for instance.
 func (w *wire) rewrite(ctx context.Context, o object) (object, error) {
+	if w.mayLoseOwners(o) {
+		body, err := w.identity(o)
+		if err != nil {
+			return object{}, err
+		}
+		after, err := w.patch(ctx, o, types.ApplyPatchType, applier, body)
+		if classify(err) != faulty || strings.Contains(err.Error(), conversionWebhook) {
+			return after, err
+		}
+	}
+	return w.patch(ctx, o, w.form(), fieldManager, emptyPatch)
+}
+
+func (w *wire) patch(ctx context.Context, o object, form types.PatchType, manager string, body []byte) (object, error) {
 	path, err := w.path(o)
 	if err != nil {
 		return object{}, err
 	}
-	patch, body := w.form(), emptyPatch
-	if w.mayLoseOwners(o) {
-		patch = types.ApplyPatchType
-		if body, err = w.identity(o); err != nil {
-			return object{}, err
-		}
-	}
-	request := w.client.Patch(patch).AbsPath(path).
-		Param("fieldManager", fieldManager).Param("fieldValidation", metav1.FieldValidationIgnore).
+	request := w.client.Patch(form).AbsPath(path).
+		Param("fieldManager", manager).Param("fieldValidation", metav1.FieldValidationIgnore).
 		Body(body)
 	if w.dryRun {
 		request.Param("dryRun", metav1.DryRunAll)
@@ -291,10 +303,10 @@ func (w *wire) form() types.PatchType {
 	return types.MergePatchType
 }
 
-// mayLoseOwners reports whether a merge patch could cost the object its managedFields (I3). Up to 1.36, an API server
-// that cannot convert the object to the version of a managedFields entry removes all of them and stores the object
-// (kubernetes/kubernetes#136919). Only a webhook can fail to convert after it has converted the same object before.
-// Server-side apply answers with the error instead.
+// mayLoseOwners reports whether a merge patch could cost the object its managedFields (I3) because the webhook fails in
+// the middle of it. Up to 1.36, an API server that cannot convert the object to the version of a managedFields entry
+// removes all of them and stores the object (kubernetes/kubernetes#136919). Server-side apply answers with the error
+// instead.
 func (w *wire) mayLoseOwners(o object) bool {
 	return w.conversionWebhook && o.ownedIn == otherVersions && o.uid != "" && w.target.Kind != ""
 }

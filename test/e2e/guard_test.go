@@ -57,7 +57,7 @@ func newGuarded(t *testing.T, options testbed.Options) *guarded {
 	t.Helper()
 	g := &guarded{T: t, cluster: testbed.New(t, options)}
 	installStale(t, g.cluster, testbed.Bulk{Count: 59}, testbed.Widgets{}) // and one more, among the samples
-	g.retireManagers("widget-0000003")
+	retireManagers(t, g.cluster, "widget-0000003")
 	g.admin = newCLI(t, g.cluster)
 	g.create(samples)
 	do(t, g.cluster, http.MethodPost, "/apis/certificates.k8s.io/v1/certificatesigningrequests", map[string]any{
@@ -74,32 +74,6 @@ func newGuarded(t *testing.T, options testbed.Options) *guarded {
 			`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageState","metadata":{"name":"secrets"},"spec":{"resource":{"resource":"secrets"}}}`},
 	})
 	return g
-}
-
-// retireManagers writes into etcd that a widget's fields are managed in a version that is not there any more. Then the
-// API server drops that with any write.
-func (g *guarded) retireManagers(name string) {
-	g.Helper()
-	key := testbed.WidgetsPrefix + "default/" + name
-	var widget map[string]any
-	err := g.cluster.EachRaw(g.Context(), testbed.WidgetsPrefix, func(found string, value []byte, _ int64) {
-		if strings.HasSuffix(found, "/"+name) {
-			key = found
-			decode(g.T, value, &widget)
-		}
-	})
-	if err != nil || widget == nil {
-		g.Fatalf("read widget %s: %v", name, err)
-	}
-	metadata, _ := widget["metadata"].(map[string]any)
-	metadata["managedFields"] = []any{map[string]any{
-		"manager": "old", "operation": "Update", "apiVersion": testbed.WidgetGroup + "/v0",
-		"time":       "2020-01-01T00:00:00Z",
-		"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:color": map[string]any{}}},
-	}}
-	if err := g.cluster.PutRaw(g.Context(), key, mustJSON(widget)); err != nil {
-		g.Fatal(err)
-	}
 }
 
 func (g *guarded) in(t *testing.T) *guarded {

@@ -146,6 +146,32 @@ func snapshot(t *testing.T, cluster *testbed.Cluster, prefix string) testbed.Sna
 	return s
 }
 
+// retireManagers writes into etcd that a widget's fields are managed in a version that is not there any more. Then the
+// API server drops that with any write.
+func retireManagers(t *testing.T, cluster *testbed.Cluster, name string) {
+	t.Helper()
+	var key string
+	var widget map[string]any
+	err := cluster.EachRaw(t.Context(), testbed.WidgetsPrefix, func(found string, value []byte, _ int64) {
+		if strings.HasSuffix(found, "/"+name) {
+			key = found
+			decode(t, value, &widget)
+		}
+	})
+	if err != nil || widget == nil {
+		t.Fatalf("read widget %s: %v", name, err)
+	}
+	metadata, _ := widget["metadata"].(map[string]any)
+	metadata["managedFields"] = []any{map[string]any{
+		"manager": "old", "operation": "Update", "apiVersion": testbed.WidgetGroup + "/v0",
+		"time":       "2020-01-01T00:00:00Z",
+		"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:color": map[string]any{}}},
+	}}
+	if err := cluster.PutRaw(t.Context(), key, mustJSON(widget)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // storedVersions reads what the CRD of the widgets claims.
 func storedVersions(t *testing.T, cluster *testbed.Cluster) []string {
 	t.Helper()
