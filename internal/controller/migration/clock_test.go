@@ -23,7 +23,7 @@ func TestSilenceIsMeasuredByOurOwnClockAlone(t *testing.T) {
 			var heard hearings
 			look := func(at, reported time.Duration) decision {
 				r := aRun(2, 1, working)
-				r.begun, r.report.Updated = noon.Add(off), noon.Add(reported+off)
+				r.begun, r.report.Updated = noon, noon.Add(reported+off)
 				runs := []run{r}
 				heard = heard.listen(runs, noon.Add(at))
 				return decide(facts{now: noon.Add(at), since: noon, migration: aMigration(nil), runs: runs,

@@ -90,16 +90,21 @@ func (r run) heard() time.Time {
 	return r.dated()
 }
 
-// dated is when the worker reported last, by its own clock: a run that has just begun need not have a report.
-func (r run) dated() time.Time {
+// dated is when the worker reported last, by the clocks of those who wrote it: a run that has just begun need not have a
+// report.
+func (r run) dated() time.Time { return latest(r.begun, r.updated()) }
+
+// updated is when the worker reported last, by its own clock; zero: it has not reported.
+func (r run) updated() time.Time {
 	if r.report == nil {
-		return r.begun
+		return time.Time{}
 	}
-	return latest(r.begun, r.report.Updated)
+	return r.report.Updated
 }
 
-// hearing is when we first saw a report, and how it is dated.
-type hearing struct{ dated, at time.Time }
+// hearing is when we first saw that a run began or was reported on, and the dates that others gave to that. Dates of two
+// clocks are compared with themselves alone.
+type hearing struct{ begun, updated, at time.Time }
 
 // hearings are those of runs, by name. The silence of a worker is the time in which we saw nothing new, by our own
 // monotonic clock: the clock of a worker's node may be wrong, and ours may be set at any time (I8).
@@ -111,8 +116,8 @@ func (h hearings) listen(runs []run, now time.Time) hearings {
 	for i := range runs {
 		r := &runs[i]
 		one, known := h[r.name]
-		if dated := r.dated(); !known || !one.dated.Equal(dated) {
-			one = hearing{dated: dated, at: now}
+		if !known || !one.begun.Equal(r.begun) || !one.updated.Equal(r.updated()) {
+			one = hearing{begun: r.begun, updated: r.updated(), at: now}
 		}
 		next[r.name], r.heardAt = one, one.at
 	}

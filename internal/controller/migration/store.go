@@ -83,7 +83,7 @@ func (s store) giveUp(ctx context.Context, r run, why string) error {
 	if err := s.live.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: r.name}, checkpoint); err != nil {
 		return err
 	}
-	if now, err := worker.ReadReport(checkpoint); err == nil && now != nil && now.Updated.After(r.dated()) {
+	if now, err := worker.ReadReport(checkpoint); err == nil && now != nil && !now.Updated.Equal(r.updated()) {
 		return nil
 	}
 	if err := worker.GiveUp(checkpoint, r.generation, r.attempt, why, time.Now()); err != nil {
