@@ -52,7 +52,7 @@ func TestWaitEndsWhenASuccessIsRecorded(t *testing.T) {
 		waits  = "widgets has succeeded: waiting until its StorageState says so\n"
 		gaveUp = "widgets has succeeded, and its StorageState does not say so after 30s: perhaps no controller runs\n"
 		early  = "widgets has succeeded, and its StorageState stays as it is: the run may have started before " +
-			"something else was written\n"
+			"another version was written\n"
 	)
 	begin := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {

@@ -100,7 +100,7 @@ func TestASweepThatProvedNothingIsNotRepeatedWithoutBetterEvidence(t *testing.T)
 		t.Error("the third attempt would not know")
 	}
 	for _, o := range []*Outcome{first.Outcome, second.Outcome} {
-		for _, part := range []string{"all 5 objects", "the evidence is Sampled (", "Observed is asked for",
+		for _, part := range []string{"all 5 objects", "the evidence is Sampled (", "Observed is required",
 			"--min-evidence=sampled"} {
 			if !strings.Contains(o.Message, part) {
 				t.Errorf("%q does not say %q", o.Message, part)

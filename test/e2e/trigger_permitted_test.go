@@ -37,7 +37,7 @@ func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
 		return holds(s, v1alpha1.ConditionPermitted) == metav1.ConditionFalse &&
 			holds(s, v1alpha1.ConditionAllEncodingVersionsEqual) == metav1.ConditionTrue
 	})
-	const want = "forbidden: the worker cannot get widgets.demo.example.com, so that no migration is asked for. Try: " +
+	const want = "forbidden: the worker cannot get widgets.demo.example.com, so that no migration is requested. Try: " +
 		"kube-migrator install"
 	for _, condition := range s.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionPermitted &&

@@ -432,7 +432,7 @@ func upgradeWaitsForTheController(t *testing.T, g *gadgets) {
 	do(t, g.cluster, http.MethodPatch, migrations+"/"+g.definition()+"/status",
 		map[string]any{"status": map[string]any{"completedGeneration": 1}})
 	if out := wait(); out.code != 0 || !strings.Contains(out.stderr,
-		"waiting for storageversionmigration.migration.k8s.io/"+g.definition()+"\n") {
+		"Waiting for storageversionmigration.migration.k8s.io/"+g.definition()+"\n") {
 		t.Errorf("exit code %d\n%s\n%s", out.code, out.stdout, out.stderr)
 	}
 	g.wantVersions("v2", "v2 served storage")
