@@ -176,6 +176,11 @@ func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error)
 			continue
 		}
 		v, err := combine(f)
+		if errors.Is(err, migrate.ErrDisagreement) {
+			r.mu.Lock()
+			r.memory = r.memory.disagreed(time.Now())
+			r.mu.Unlock()
+		}
 		switch {
 		case err != nil && (f.silent == nil || errors.Is(err, migrate.ErrDisagreement)):
 			return migrate.Epoch{}, Explanation{}, err

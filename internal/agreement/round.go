@@ -261,7 +261,9 @@ func (o *Observer) views(all []findings, now time.Time) []View {
 			}
 			m := known.next(*v.Epoch, stamps, f.leases.clocks(), now)
 			memories[v.Resource], v.Epoch.Since = m, latest(m.since, f.absent.since)
-		case seen && !v.Disagree: // nothing could be learnt, which changes nothing
+		case v.Disagree:
+			memories[v.Resource] = known.disagreed(now)
+		case seen: // nothing could be learnt, which changes nothing
 			memories[v.Resource] = known
 		}
 		views = append(views, v)

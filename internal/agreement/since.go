@@ -144,6 +144,9 @@ type memory struct {
 	at, notBefore time.Time
 }
 
+// disagreed is the memory after a look that saw the servers disagree. No epoch that is seen later began before it.
+func (memory) disagreed(now time.Time) memory { return memory{at: now} }
+
 // next takes in a look that ended now. Its own end bounds the beginning of what it saw, so since is never in the
 // future.
 //

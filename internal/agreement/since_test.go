@@ -127,6 +127,17 @@ func shiftClocks(d time.Duration) func(*findings) {
 	}
 }
 
+// Servers that come back to an encoding have begun to agree on it after they were last seen to disagree.
+func TestAnEpochStartsAfterTheLastDisagreement(t *testing.T) {
+	known, e := stampsOf(settled()), migrate.Epoch{Hash: "h", Servers: []string{"a_1"}}
+	m := memory{}.next(e, known, clocks{time.Second, noon}, noon)
+	m = m.disagreed(at(30 * time.Second))
+	m = m.next(e, known, clocks{time.Second, at(time.Minute)}, at(time.Minute))
+	if diff := cmp.Diff(at(30*time.Second), m.since); diff != "" {
+		t.Errorf("since (-want +got):\n%s", diff)
+	}
+}
+
 func TestSinceOverSeveralLooks(t *testing.T) {
 	known := stampsOf(settled())
 	moved := known

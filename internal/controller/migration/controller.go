@@ -316,7 +316,7 @@ func (c *controller) conclude(ctx context.Context, d *planned, s snapshot) v1alp
 	switch {
 	case err != nil:
 		c.log.Info("Cannot confirm the result yet", "migration", m.Name, "error", err)
-		d.decision = d.undecided(err, s.now.Sub(latest(d.run.outcome().Ended, s.since)))
+		d.decision = d.undecided(err, s.now.Sub(latest(d.run.heard(), s.since)))
 	case result == epochOver:
 		d.decision = d.voided(why)
 	default:
