@@ -445,7 +445,7 @@ func TestAStatusTellsThatNoWordHasCome(t *testing.T) {
 	}
 }
 
-func TestAComparisonIsNotTriedInVainForEver(t *testing.T) {
+func TestAComparisonIsNotTriedInVainIndefinitely(t *testing.T) {
 	asked := decision{step: stepConclude, run: aRun(2, 1, ended(worker.ResultProven)), phase: v1alpha1.PhaseRunning}
 	d := asked.undecided(errors.New("no answer"), 9*time.Minute)
 	if d.step != stepConclude || d.phase != v1alpha1.PhaseRunning || d.again == 0 {
@@ -457,7 +457,7 @@ func TestAComparisonIsNotTriedInVainForEver(t *testing.T) {
 		!s.Run.RetryTime.Equal(new(metav1.NewTime(noon.Add(time.Minute)))) {
 		t.Errorf("after 11 minutes: %s, %+v", s.State, s.Run)
 	}
-	if want := "for 11m0s its epoch could not be compared: no answer"; !strings.Contains(s.Summary, want) ||
+	if want := "its epoch could not be compared for 11m0s: no answer"; !strings.Contains(s.Summary, want) ||
 		d.reason != string(worker.ResultNoAgreement) {
 		t.Errorf("it says %s: %q", d.reason, s.Summary)
 	}
