@@ -55,8 +55,9 @@ func missingPermissionIsFoundBeforeTheFirstStep(t *testing.T, g *gadgets) {
 	}
 	wantUnmoved(t, g.cluster, g.prefix(), before)
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
-	if out := user.run(0, append(args, "--dry-run")...); !strings.Contains(out.stderr, "this plan would be refused for lack of permissions: "+
-		steps[2].what) || !strings.Contains(out.stdout, "a dry run") {
+	warning := "this plan would be refused for lack of permissions: forbidden: " + steps[2].what
+	out := user.run(0, append(args, "--dry-run")...)
+	if !strings.Contains(out.stderr, warning) || !strings.Contains(out.stdout, "a dry run") {
 		t.Errorf("the dry run shows\n%s%s", out.stdout, out.stderr)
 	}
 }

@@ -130,7 +130,7 @@ func TestMistakesOnTheCommandLineAreTold(t *testing.T) {
 	for args, want := range map[string]string{
 		"--output x linux/amd64=x":                              "--name is missing",
 		"--name kube-migrator:v1 linux/amd64=x":                 "--output is missing",
-		"--name kube-migrator:v1 --output x":                    "no binary",
+		"--name kube-migrator:v1 --output x":                    "the binary is missing",
 		"--name kube-migrator --output x linux/amd64=x":         "not a name with a tag",
 		"--name kube-migrator:v1 --output x amd64=x":            "not a platform and its binary",
 		"--name kube-migrator:v1 --output x linux/amd64":        "not a platform and its binary",
