@@ -85,6 +85,18 @@ func TestEveryPackageHasExactlyOneComment(t *testing.T) {
 	}
 }
 
+// A program that `go build` leaves in the working directory is easily committed.
+func TestNoFileIsAProgram(t *testing.T) {
+	const most = 1 << 20
+	for _, name := range files(t) {
+		if info, err := os.Stat(filepath.Join(root, name)); err != nil {
+			t.Error(err)
+		} else if info.Size() > most {
+			t.Errorf("%s has %d bytes, at most %d: remove it if it was built", name, info.Size(), most)
+		}
+	}
+}
+
 func TestNoPackageIsNamedAfterAKindOfCode(t *testing.T) {
 	for _, path := range files(t, ".go") {
 		name := strings.TrimSuffix(parse(t, path).Name.Name, "_test")
