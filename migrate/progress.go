@@ -27,7 +27,8 @@ type Counts struct {
 	// Secret) cannot be seen without reading it, and is not counted.
 	ChangedByAdmission int64 `json:"changedByAdmission"`
 	// ManagedFieldsDropped: objects that lost their managedFields when they were rewritten. The API server drops them
-	// where an object would otherwise be too large for etcd in its new encoding.
+	// if an object would otherwise be too large for etcd in its new encoding, and, before Kubernetes 1.37, if they name
+	// a version that it cannot convert the object to.
 	ManagedFieldsDropped int64 `json:"managedFieldsDropped,omitempty"`
 }
 

@@ -93,7 +93,7 @@ func (a *aggregated) askOne(ctx context.Context, b *backend, token string, p pro
 	if !ok {
 		return reply{skipped: true}
 	}
-	body, _, err := a.client.sendAs(ctx, b.http, "https://"+p.address+path, token, timeout)
+	body, _, err := a.client.sendAs(ctx, b.http, "https://"+p.address+path, anyJSON, token, timeout)
 	doc, err := parseDocument(body, err)
 	if err != nil {
 		return reply{err: err}

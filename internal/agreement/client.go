@@ -170,23 +170,11 @@ func (c *client) address(path string) string {
 
 func (c *client) send(ctx context.Context, h *http.Client, address, accept string,
 	timeout time.Duration) ([]byte, time.Time, error) {
-	release, err := c.slot(ctx)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	req.Header.Set("Accept", accept)
-	return roundTrip(h, req)
+	return c.sendAs(ctx, h, address, accept, "", timeout)
 }
 
-// sendAs sends with the token alone, "" for none. The connections must carry no credentials of their own.
-func (c *client) sendAs(ctx context.Context, h *http.Client, address, token string,
+// sendAs is send with a bearer token, "" for none. Connections on which a token is sent must carry no other credentials.
+func (c *client) sendAs(ctx context.Context, h *http.Client, address, accept, token string,
 	timeout time.Duration) ([]byte, time.Time, error) {
 	release, err := c.slot(ctx)
 	if err != nil {
@@ -199,7 +187,7 @@ func (c *client) sendAs(ctx context.Context, h *http.Client, address, token stri
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	req.Header.Set("Accept", anyJSON)
+	req.Header.Set("Accept", accept)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -126,8 +126,8 @@ func (m *Migration) text(b *strings.Builder) {
 		fmt.Fprintf(b, "  admission   changed %s objects when they were rewritten\n", Count(c.ChangedByAdmission))
 	}
 	if c.ManagedFieldsDropped > 0 {
-		fmt.Fprintf(b, "  too large   %s objects lost their managedFields: with them they exceed what etcd accepts "+
-			"in the new version\n", Count(c.ManagedFieldsDropped))
+		fmt.Fprintf(b, "  ownership   %s objects lost their managedFields: the API server drops them if an object is too "+
+			"large for etcd with them or, before 1.37, if they name a version that it cannot convert the object to\n", Count(c.ManagedFieldsDropped))
 	}
 	if r.Verified {
 		fmt.Fprintf(b, "  verified    by a second pass in which every object stayed as it was\n")

@@ -63,7 +63,7 @@ func TestTheSummaryOfFailuresNamesTwentyAndTheCommandThatRetries(t *testing.T) {
   objects     9,979 rewritten, 0 already current, 0 gone, 21 failed, in 25s
               17 more were rewritten in 2 earlier passes that the end of an epoch cut short
   admission   changed 4 objects when they were rewritten
-  too large   2 objects lost their managedFields: with them they exceed what etcd accepts in the new version
+  ownership   2 objects lost their managedFields: the API server drops them if an object is too large for etcd with them or, before 1.37, if they name a version that it cannot convert the object to
   evidence    Observed: 3 API servers, each was asked
 ` + strings.Repeat("  failed      default/a: Rejected: no color\n", 20) + `  failed      and 1 more, see -o json
   error       objects could not be rewritten: 21

@@ -49,7 +49,7 @@ func (l *loop) Start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to end
 		}
-		l.tell(err)
+		l.report(err)
 		timer := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
@@ -60,7 +60,7 @@ func (l *loop) Start(ctx context.Context) error {
 	}
 }
 
-func (l *loop) tell(err error) {
+func (l *loop) report(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()

@@ -64,7 +64,7 @@ func TestWhatWasKeptComesBackWhereNothingHasChangedSince(t *testing.T) {
 		want   func(*spec) // how the outcome differs from what there was
 	}{
 		"nothing is changed": {func(*spec) {}, func(*spec) {}},
-		"a field beside is changed": {func(s *spec) { s.Size = 7 },
+		"another field is changed": {func(s *spec) { s.Size = 7 },
 			func(s *spec) { s.Size = 7 }},
 		"elements change places": {func(s *spec) { s.Parts[0], s.Parts[3] = s.Parts[3], s.Parts[0] },
 			func(s *spec) { s.Parts[0], s.Parts[3] = s.Parts[3], s.Parts[0] }},
@@ -73,7 +73,7 @@ func TestWhatWasKeptComesBackWhereNothingHasChangedSince(t *testing.T) {
 			s.Parts = append([]part{{Name: "new"}},
 				s.Parts...)
 		}, func(s *spec) { s.Parts = append([]part{{Name: "new"}}, s.Parts...) }},
-		"one of two that look alike goes: nobody knows which": {func(s *spec) {
+		"one of two that look alike goes, and it is unknown which": {func(s *spec) {
 			s.Parts = append(s.Parts[:1],
 				s.Parts[2:]...)
 		}, func(s *spec) { s.Parts = []part{s.Parts[0], {"b", 2, ""}, s.Parts[3]} }},
