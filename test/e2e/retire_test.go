@@ -62,7 +62,11 @@ func TestRetirements(t *testing.T) {
 func retiredVersionIsGone(t *testing.T, g *gadgets) {
 	const n = 20
 	g.stale(n)
-	g.mustApply("carol", "v1", "g-000", map[string]any{"status": map[string]any{"phase": "Ready"}})
+	// Discovery may show the new storage version a moment before the API server encodes objects in it.
+	eventually(t, "the API server stores objects as v2", func() bool {
+		g.mustApply("carol", "v1", "g-000", map[string]any{"status": map[string]any{"phase": "Ready"}})
+		return stored(t, g.cluster, g.prefix())[v2] == 1
+	})
 	g.update("dave", "v1", "g-001", `{"spec":{"payload":"x"}}`)
 	g.update("dave", "v2", "g-001", `{"metadata":{"labels":{"dave":"was-here"}}}`)
 	user := newCLI(t, g.cluster)
