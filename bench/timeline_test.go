@@ -32,7 +32,7 @@ func TestSpanBeginsBeforeTheFirstWriteAndEndsAfterTheLast(t *testing.T) {
 	}
 }
 
-func TestSpanIsAnErrorWhereNobodyLookedBeforeOrAfter(t *testing.T) {
+func TestSpanIsAnErrorWhereNoOneLookedBeforeOrAfter(t *testing.T) {
 	samples := []sample{{revision: 10}, {revision: 20}}
 	for name, revisions := range map[string][2]int64{
 		"no sample before the first write": {10, 15},

@@ -267,7 +267,7 @@ func TestAFailureOrAListOutOfOrderEndsThePrefix(t *testing.T) {
 	}
 }
 
-func TestAnEpochThatNobodyFollowedIsOver(t *testing.T) {
+func TestAnEpochThatNoOneFollowedIsOver(t *testing.T) {
 	now := time.Now()
 	for name, tt := range map[string]struct {
 		epoch Epoch

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestWritingWaitsWhileTheHoldIsClosedButNotForEver(t *testing.T) {
+func TestWritingWaitsWhileTheHoldIsClosedButNotIndefinitely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hold
 		waits := func() time.Duration {

@@ -130,7 +130,7 @@ func sweepOf(t *testing.T, f *scripted, agreement agreementFunc, o Options) *Swe
 	return newSweep(client, target, agreement, o)
 }
 
-func TestARunThatBeginsAnewVoidsTheOldCheckpointAtOnce(t *testing.T) {
+func TestARunThatStartsOverVoidsTheOldCheckpointAtOnce(t *testing.T) {
 	place := &memoryCheckpoints{}
 	if _, err := sweepOf(t, &scripted{n: 3, resourceVersion: "1000"}, nil,
 		Options{Checkpoints: place}).Run(t.Context()); err != nil {
@@ -249,7 +249,7 @@ func TestWhatIsDeclaredEndsTheEpochThatRestsOnIt(t *testing.T) {
 
 // Servers of a custom resource that were away when the pass began are there again: the epoch is the same, and can prove
 // something now.
-func TestAPassThatBeganWithWeakEvidenceIsBegunAnewOnceThereIsEnough(t *testing.T) {
+func TestAPassThatBeganWithWeakEvidenceStartsOverOnceThereIsEnough(t *testing.T) {
 	place := &memoryCheckpoints{}
 	evidence := Sampled
 	agreement := func() (Epoch, error) {
@@ -378,7 +378,7 @@ func TestNothingIsBegunWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestAPassThatNobodyFollowedBeginsAnew(t *testing.T) {
+func TestAPassThatNoOneFollowedStartsOver(t *testing.T) {
 	place := &memoryCheckpoints{}
 	f := &scripted{n: 3, resourceVersion: "1000"}
 	if _, err := sweepOf(t, f, nil, Options{Checkpoints: place}).Run(t.Context()); err != nil {

@@ -366,7 +366,7 @@ func twoOfOneID(t *testing.T, c *testbed.Cluster) {
 	after := published(t, c, MigrationAPI, gadgets)
 	if before.Metadata.ResourceVersion == after.Metadata.ResourceVersion ||
 		!after.Status.publishes(third.entries.entries[gadgets]) {
-		t.Errorf("the entry was not written anew: %+v, then %+v", before, after)
+		t.Errorf("the entry was not written again: %+v, then %+v", before, after)
 	}
 	if err := third.end(); err != nil {
 		t.Error(err)

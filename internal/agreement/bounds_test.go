@@ -70,7 +70,7 @@ func TestAnAnswerThatIsTooLargeIsNamedAndNotCut(t *testing.T) {
 	}
 }
 
-func TestAWordThatIsNoPathSegmentIsAskedNobodyFor(t *testing.T) {
+func TestAWordThatIsNoPathSegmentIsNeverAskedFor(t *testing.T) {
 	c := clientOf(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked for", r.URL) })
 	for _, path := range []string{
 		discoveryPath(schema.GroupVersion{Group: "../../api/v1/secrets?x=", Version: "v1"}),

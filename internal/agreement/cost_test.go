@@ -15,7 +15,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-func TestTheCostOfARoundWithManyDefinitions(t *testing.T) {
+func TestTheCostOfARoundWithManyCRDs(t *testing.T) {
 	const definitions = 300
 	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2)})
 	if err := cluster.DefineThings(t.Context(), definitions, 20<<10); err != nil {
@@ -65,12 +65,12 @@ func TestTheCostOfARoundWithManyDefinitions(t *testing.T) {
 		// A document for each of two servers, and little besides.
 		perDocument := float64(sent) / float64(2*len(discovered))
 		t.Logf("%d requests for %d group-versions at 2 servers, %.2f for each; %v; allocated %d KiB, kept %d KiB; %d "+
-			"of %d definitions agreed on",
+			"of %d CRDs agreed on",
 			sent, len(discovered), perDocument, took.Round(time.Millisecond), (peak.TotalAlloc-before.TotalAlloc)>>10,
 			(int64(after.HeapAlloc)-int64(before.HeapAlloc))>>10, agreed, definitions)
 		if agreed < definitions { // the servers have not all begun to serve them
 			if time.Now().After(deadline) {
-				t.Fatalf("not within two minutes: %d definitions agreed on by two servers; %v", definitions, r.Unread)
+				t.Fatalf("not within two minutes: %d CRDs agreed on by two servers; %v", definitions, r.Unread)
 			}
 			time.Sleep(time.Second)
 			continue

@@ -111,7 +111,7 @@ func TestARoundIsFramedByLeases(t *testing.T) {
 	}
 }
 
-func TestAFailedLookReadsTheLeasesAnew(t *testing.T) {
+func TestAFailedLookReadsTheLeasesAgain(t *testing.T) {
 	s := &scripted{holders: [][]string{{"a_1"}}, release: "v1.37.0"}
 	r := observe(t, serve(t, s), deviceClasses)
 	if _, err := r.Epoch(t.Context()); err == nil || errors.Is(err, ErrNotServed) ||

@@ -94,7 +94,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func TestOneRealServer(t *testing.T) {
 	t.Parallel()
-	cluster := testbed.New(t, testbed.Options{Flags: advertised, Users: []testbed.User{{Name: "nobody"}}})
+	cluster := testbed.New(t, testbed.Options{Flags: advertised, Users: []testbed.User{{Name: "stranger"}}})
 	ctx := t.Context()
 	if err := cluster.InstallWidgets(ctx, testbed.Widgets{}); err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestOneRealServer(t *testing.T) {
 		}
 	})
 	t.Run("without permission to read Leases the servers are unknown", func(t *testing.T) {
-		e, explanation := look(t, observe(t, cluster.ConfigAs("nobody"), deviceClasses))
+		e, explanation := look(t, observe(t, cluster.ConfigAs("stranger"), deviceClasses))
 		if e.Evidence != migrate.Sampled || e.Servers != nil || !strings.Contains(explanation.Reason, "Leases") {
 			t.Errorf("evidence is %v, servers are %v: %s", e.Evidence, e.Servers, explanation)
 		}

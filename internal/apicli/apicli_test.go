@@ -171,7 +171,7 @@ func TestAProjectIsPlannedShownAndMigrated(t *testing.T) {
 	}
 }
 
-func TestAPlanWithAnotherDefinitionIsAppliedAndTellsHowObjectsAreCopied(t *testing.T) {
+func TestAPlanWithAnotherCRDIsAppliedAndTellsHowObjectsAreCopied(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(guide)); err != nil {

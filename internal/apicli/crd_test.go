@@ -84,7 +84,7 @@ func TestUpgradeRenamesTheFileAndWhatRefersToIt(t *testing.T) {
 	}
 	after := filesOf(t, dir)
 	if !strings.Contains(after[newName], "apiextensions.k8s.io/v1\n") {
-		t.Errorf("the definition is\n%s", after[newName])
+		t.Errorf("the CRD is\n%s", after[newName])
 	}
 	want := map[string]string{
 		"deploy/crds/kustomization.yaml": "resources:\n# sources\n- operators.coreos.com_catalogsourceconfigs.yaml # " +

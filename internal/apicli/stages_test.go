@@ -57,7 +57,7 @@ func TestStagesAreShownAndWrittenOnce(t *testing.T) {
 	}
 }
 
-func TestStagesAreThoseOfTheDefinitionsWithTheVersion(t *testing.T) {
+func TestStagesAreThoseOfTheCRDsWithTheVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	text := func(plural, version string) string {

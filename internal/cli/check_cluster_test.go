@@ -80,7 +80,7 @@ func TestCheckOnRealClusters(t *testing.T) {
 	}
 	t.Run("by StorageStates", c.byStates)
 	t.Run("for a target", c.forTarget)
-	t.Run("of new definitions", c.ofManifests)
+	t.Run("of new CRDs", c.ofManifests)
 	t.Run("by what etcd holds", c.byEtcd)
 	t.Run("a downgrade proves it", c.downgrade)
 }
@@ -252,7 +252,7 @@ func (c *checked) forTarget(t *testing.T) {
 	c.golden(t, "a downgrade with a version that is new", "", podGroups, "--target-version", "1.36", "-o", "wide")
 	c.golden(t, "the same release", "", podGroups, "--target-version", "1.37")
 	c.widgets(t, nil, "v0", "v2")
-	c.golden(t, "a version that the definition lacks", "", "widgets", "--target-version", "1.37")
+	c.golden(t, "a version that the CRD lacks", "", "widgets", "--target-version", "1.37")
 	c.golden(t, "the same server", "", podGroups, "storagestates.migration.k8s.io", "--target-server",
 		c.Servers[0].URL(), "-o", "json")
 	c.other(t)
@@ -412,18 +412,18 @@ func (c *checked) ofManifests(t *testing.T) {
 	}
 	c.widgets(t, nil, "v1", "v2")
 	same := c.edited(t, func(map[string]any) {})
-	c.golden(t, "definitions that change nothing", "", "-f", write("same.json", same))
+	c.golden(t, "CRDs that change nothing", "", "-f", write("same.json", same))
 	c.golden(t, "Helm output that removes a stored version", fmt.Sprintf(helmed, c.edited(t, without("v1"))), "-f", "-")
 	list := `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Namespace"},{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview"},` + c.edited(t, without("v2")) + "," + strings.NewReplacer("widgets", "gadgets", "Widget", "Gadget", `"widget"`, `"gadget"`).Replace(same) + `]}`
 	c.golden(t, "a list that removes the storage version", "", "-f", write("list.yaml", list), "-o", "wide")
-	c.golden(t, "definitions of versions that differ", c.edited(t, func(spec map[string]any) {
+	c.golden(t, "CRDs of versions that differ", c.edited(t, func(spec map[string]any) {
 		for _, v := range spec["versions"].([]any) {
 			if v := v.(map[string]any); v["name"] == "v1" {
 				v["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)["spec"].(map[string]any)["properties"].(map[string]any)["weight"] = map[string]any{"type": "integer"}
 			}
 		}
 	}), "-f", "-")
-	c.golden(t, "manifests without a definition", "apiVersion: v1\nkind: Service\n", "-f", "-")
+	c.golden(t, "manifests without a CRD", "apiVersion: v1\nkind: Service\n", "-f", "-")
 	c.golden(t, "nothing on standard input", "# empty\n", "-f", "-")
 	if err := os.Mkdir("bad", 0o700); err != nil {
 		t.Fatal(err)
@@ -446,7 +446,7 @@ func (c *checked) webhook(t *testing.T) {
 	})); err != nil {
 		t.Fatal(err)
 	}
-	c.golden(t, "definitions without the conversion webhook",
+	c.golden(t, "CRDs without the conversion webhook",
 		c.edited(t, func(spec map[string]any) { spec["conversion"] = map[string]any{"strategy": "None"} }), "-f", "-")
 	if _, err := c.EditDefinition(t.Context(), testbed.WidgetDefinition,
 		conversion(map[string]any{"strategy": "None"})); err != nil {
@@ -468,7 +468,7 @@ func (c *checked) byEtcd(t *testing.T) {
 	c.widgets(t, nil, "v2")
 	claim("v2")
 	c.golden(t, "records that claim less than etcd holds", "", append(etcd, "widgets")...)
-	c.golden(t, "etcd against a definition that removes a version", c.edited(t, without("v1")),
+	c.golden(t, "etcd against a CRD that removes a version", c.edited(t, without("v1")),
 		append(etcd, "-f", "-")...)
 	c.golden(t, "a snapshot against a target", "", "widgets", podGroups, "--snapshot", c.snapshot(t),
 		"--target-version", "1.36", "-o", "json")

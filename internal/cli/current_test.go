@@ -40,7 +40,7 @@ func TestStorageStatesSayWhatNeedsNoMigration(t *testing.T) {
 			"its StorageState says Unknown: objects may be stored in versions that no one knows", false},
 		"an old version": {pods, states{"pods": stateOf("now", "old", "now")}, inventory.Needed,
 			"its StorageState says that objects may be stored as old, not only as v2", false},
-		"Unknown beside a claim": {custom("v2"), states{"pods": stateOf("now", "now", "Unknown")},
+		"Unknown next to a claim": {custom("v2"), states{"pods": stateOf("now", "now", "Unknown")},
 			inventory.Undetermined, "its StorageState says Unknown: objects may be stored in versions that no one knows", false},
 		"an old claim is left": {custom("v1", "v2"), states{"pods": stateOf("now", "now")}, inventory.Needed,
 			"stored versions claim v1 too", false},

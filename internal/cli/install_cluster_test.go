@@ -308,7 +308,7 @@ func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
 		`{"metadata":{"name":"migrator"},"spec":{"selector":{"matchLabels":{"app":"migrator"}},
 		"template":{"metadata":{"labels":{"app":"migrator"}},"spec":{"containers":[{"name":"migrator","image":"registry.example.com/storage-version-migration-migrator:v0.0.5"}]}}}}`)
 	const object = `{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"widgets-1"},"spec":{"continueToken":"abc","resource":{"group":"demo.example.com","version":"v1","resource":"widgets"}}}`
-	i.eventually("the definition is served", func() bool {
+	i.eventually("the CRD is served", func() bool {
 		return i.client.Post().AbsPath(
 			"/apis/migration.k8s.io/v1alpha1/storageversionmigrations",
 		).SetHeader("Content-Type", "application/json").Body([]byte(object)).Do(t.Context()).Error() == nil

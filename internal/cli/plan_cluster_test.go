@@ -83,7 +83,7 @@ func TestPlanOnARealCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	t.Run("a definition that claims an old version is work, and comes first", func(t *testing.T) {
+	t.Run("a CRD that claims an old version is work, and comes first", func(t *testing.T) {
 		code, out, notes := run()
 		lines := strings.Split(out, "\n")
 		want := "widgets.demo.example.com v2 v1,v2 ~5 yes <1s"

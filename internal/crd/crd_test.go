@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAPageOfDefinitionsIsDecodedWhereverItsFieldsStand(t *testing.T) {
+func TestAPageOfCRDsIsDecodedWhereverItsFieldsStand(t *testing.T) {
 	const item = `{"metadata":{"name":"widgets.demo.example.com"},"spec":{"versions":[{"name":"v1","schema":{"a":[{}]}},{"name":"v2","storage":true}]}}`
 	for name, page := range map[string]string{
 		"metadata first": `{"kind":"List","metadata":{"continue":"more"},"items":[` + item + `,` + item + `]}`,
@@ -37,9 +37,9 @@ func TestAPageOfDefinitionsIsDecodedWhereverItsFieldsStand(t *testing.T) {
 	}
 }
 
-func TestAnEmptyListHasNoDefinitions(t *testing.T) {
+func TestAnEmptyListHasNoCRDs(t *testing.T) {
 	for _, page := range []string{`{"items":null,"metadata":{}}`, `{"items":[]}`, `{}`} {
-		token, err := decodeList(strings.NewReader(page), func(*Definition) { t.Errorf("%s: a definition", page) })
+		token, err := decodeList(strings.NewReader(page), func(*Definition) { t.Errorf("%s: a CRD", page) })
 		if token != "" || err != nil {
 			t.Errorf("%s: token %q, error %v", page, token, err)
 		}
@@ -55,7 +55,7 @@ func TestAPageThatWasCutOffIsAnError(t *testing.T) {
 	}
 }
 
-func TestADefinitionIsEstablishedWhenItsConditionSaysSo(t *testing.T) {
+func TestACRDIsEstablishedWhenItsConditionSaysSo(t *testing.T) {
 	for name, test := range map[string]struct {
 		conditions []Condition
 		want       bool
@@ -86,7 +86,7 @@ func TestTheTimeOfTheSpecIsTheNewestOfItsManagers(t *testing.T) {
 		want          time.Time
 		known         bool
 	}{
-		"nobody is recorded": {`[]`, time.Time{}, false},
+		"no one is recorded": {`[]`, time.Time{}, false},
 		"one manager of the versions": {
 			`[{"time":"2026-05-01T12:00:00Z","fieldsV1":{"f:spec":{"f:versions":{}}}}]`, noon, true,
 		},

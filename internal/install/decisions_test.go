@@ -61,7 +61,7 @@ func TestARolloutIsDoneWhenEveryNewReplicaIsAvailableAndNoOldOneIsLeft(t *testin
 		status appsv1.DeploymentStatus
 		want   string
 	}{
-		"nobody has looked": {appsv1.DeploymentStatus{ObservedGeneration: 1},
+		"no one has looked": {appsv1.DeploymentStatus{ObservedGeneration: 1},
 			"nothing has acted on it yet; kube-controller-manager does"},
 		"one is updated": {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 1,
 			AvailableReplicas: 2}, "1 of 2 replicas are updated"},

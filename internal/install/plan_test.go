@@ -103,7 +103,7 @@ func TestAWorkerMayGetListAndPatchWhatIsIncludedAndNothingElse(t *testing.T) {
 	}
 	for _, r := range workerRules {
 		if slices.ContainsFunc(r.Verbs, func(v string) bool { return v != "get" && v != "list" }) {
-			t.Errorf("beside what is included a worker may do more than read: %+v", r)
+			t.Errorf("besides what is included a worker may do more than read: %+v", r)
 		}
 	}
 	controller := slices.Concat(rulesOf(t, plan, "", ControllerAccount),

@@ -153,11 +153,11 @@ func TestTheOriginOfAResourceIsWhatServesIt(t *testing.T) {
 
 	f.definitionsKnown, f.definitions = false, nil
 	if r, _ := assemble(f).Find("pods"); r.Origin != "" {
-		t.Errorf("origin %q without the definitions, want none", r.Origin)
+		t.Errorf("origin %q without the CRDs, want none", r.Origin)
 	}
 }
 
-func TestADefinitionThatDiscoveryDoesNotShowNamesTheFailure(t *testing.T) {
+func TestACRDThatDiscoveryDoesNotShowNamesTheFailure(t *testing.T) {
 	f := factsOf()
 	f.definitions = []definition{{GroupResource: schema.GroupResource{Group: "c.io", Resource: "cs"}, Kind: "C",
 		Served: true, CRD: CRD{StorageVersion: "v1"}}}

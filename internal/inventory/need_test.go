@@ -68,7 +68,7 @@ func TestTheNeedOfAMigrationFollowsFromWhatIsRecorded(t *testing.T) {
 		objects  *Objects
 		want     Need
 	}{
-		"a definition that claims an old version": {old, some,
+		"a CRD that claims an old version": {old, some,
 			Need{Needed, "stored versions claim v1 too"}},
 		"an old version is claimed, but no object is there": {old, none,
 			Need{Needed, "stored versions claim v1 too, though there are no objects"}},
@@ -76,10 +76,10 @@ func TestTheNeedOfAMigrationFollowsFromWhatIsRecorded(t *testing.T) {
 			Need{Needed, "stored versions claim v1 too"}},
 		"an old version is claimed, but it cannot be migrated": {with(old, NotServed), nil,
 			Need{Needed, "stored versions claim v1 too; but cannot: because"}},
-		"a definition that claims the storage version only": {clean, some,
+		"a CRD that claims the storage version only": {clean, some,
 			Need{NotNeeded, "stored versions claim v2 only"}},
 		"a clean definition that cannot be migrated": {with(clean, NotServed), nil, Need{NotNeeded, "cannot: because"}},
-		"a definition that claims nothing yet": {custom("widgets", "v2", nil, nil), some,
+		"a CRD that claims nothing yet": {custom("widgets", "v2", nil, nil), some,
 			Need{Undetermined, "its CustomResourceDefinition claims no stored version yet"}},
 		"a built-in resource": {builtIn("pods", "v1", "v1"), some,
 			Need{Undetermined, "nothing records what is stored; audit reads it from etcd, and migrate makes it current"}},

@@ -166,11 +166,11 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
 			reason: "the stored versions are unknown", doubt: true,
 		},
-		"a definition that was changed once": {
+		"a CRD that was changed once": {
 			state: custom, look: look("a", "h2").custom(2, "h2"), persisted: []string{"h1", "h2"}, current: "h2",
 			request: 5, reason: "storage version changed v1 → v2",
 		},
-		"a definition that was changed without changing the storage version": {
+		"a CRD that was changed without changing the storage version": {
 			state: custom, look: look("a", "h1").custom(2, "h1"), persisted: []string{"h1"}, current: "h1",
 		},
 		"there and back, seen": {
@@ -189,7 +189,7 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
 			reason: "the stored versions are unknown", doubt: true,
 		},
-		"a definition whose generation went backwards": {
+		"a CRD whose generation went backwards": {
 			state: recorded(look("a", "h1").custom(7, "h1")), look: look("a", "h1").custom(6, "h1"),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
 			reason: "the stored versions are unknown", doubt: true,
@@ -212,7 +212,7 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
 			reason: "the stored versions are unknown", doubt: true,
 		},
-		"a suspended process that came back may have been behind with the definition": {
+		"a suspended process that came back may have been behind with the CRD": {
 			state: custom, look: look("a", "h1", "b",
 				"h1").custom(1, "h1").with(func(l *Look) { l.Servers[1].CameBack = true }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
@@ -412,7 +412,7 @@ func TestWhatIsAskedForAgain(t *testing.T) {
 			Start: early}, want: 6},
 		"it runs, and when it started is not known": {own: Migration{Generation: 5, Completed: 4,
 			Started: true}, want: 6},
-		"somebody asked for more": {own: Migration{Generation: 7, Completed: 4}},
+		"someone asked for more": {own: Migration{Generation: 7, Completed: 4}},
 		"it succeeded and its proof does not count": {own: Migration{Generation: 5, Completed: 5,
 			Proof: elsewhere}, want: 6},
 		"it succeeded and its proof counts": {own: Migration{Generation: 5, Completed: 5,
@@ -502,12 +502,12 @@ func TestAResourceIsForgottenOnlyWhenItIsGone(t *testing.T) {
 		look  Look
 		want  bool
 	}{
-		"every server answers and none serves it":          {builtIn, look("a", "", "b", ""), true},
-		"one still serves it":                              {builtIn, look("a", "", "b", "h1"), false},
-		"one does not answer":                              {builtIn, look("a", "", "b", "?"), false},
-		"nobody could be asked":                            {builtIn, Look{Begun: noon}, false},
-		"its definition is gone":                           {custom, look("a", "h1"), true},
-		"its definition is there and nobody serves it yet": {custom, look("a", "").custom(1, "h1"), false},
+		"every server answers and none serves it":      {builtIn, look("a", "", "b", ""), true},
+		"one still serves it":                          {builtIn, look("a", "", "b", "h1"), false},
+		"one does not answer":                          {builtIn, look("a", "", "b", "?"), false},
+		"no one could be asked":                        {builtIn, Look{Begun: noon}, false},
+		"its definition is gone":                       {custom, look("a", "h1"), true},
+		"its CRD is there and no server serves it yet": {custom, look("a", "").custom(1, "h1"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := Looked(test.state, test.look); d.Forget != test.want {
@@ -527,7 +527,7 @@ func TestAControllerThatIsBackTrustsOnlyWhatStayed(t *testing.T) {
 	}
 }
 
-func TestNoRunThatHasBegunProvesWhatNobodyRecorded(t *testing.T) {
+func TestNoRunThatHasBegunProvesWhatNoOneRecorded(t *testing.T) {
 	if after := First(look("a", "h1")).State.After; after != 2000 {
 		t.Errorf("without a record proofs count after %d, want 2000", after)
 	}
@@ -545,7 +545,7 @@ func TestNoRunThatHasBegunProvesWhatNobodyRecorded(t *testing.T) {
 	}
 	silent := State{Persisted: []string{Unknown}, Servers: []Server{server("a", "?")}, After: 1}
 	if after := Looked(silent, look("b", "?")).State.After; after != 2000 {
-		t.Errorf("after a doubt beside an older one, proofs count after %d, want 2000", after)
+		t.Errorf("after a doubt next to an older one, proofs count after %d, want 2000", after)
 	}
 	blind := look("b", "?").with(func(l *Look) { l.Moment = 0 })
 	if after := Looked(silent, blind).State.After; after != 0 {
@@ -561,7 +561,7 @@ func TestEtcdThatWasRestoredIsADoubtOnce(t *testing.T) {
 		t.Errorf("first doubt %q, second %q", d.Doubt, again.Doubt)
 	}
 	if d := Looked(s, look("a", "h1").with(func(l *Look) { l.Restored = true })); d.Doubt == "" {
-		t.Error("somebody saw etcd go backwards, and it is no doubt")
+		t.Error("someone saw etcd go backwards, and it is no doubt")
 	}
 }
 
@@ -624,7 +624,7 @@ func TestNothingIsRewrittenWhereServersCanDecodeOneVersionOnly(t *testing.T) {
 			look: fresh.with(func(l *Look) { l.Settled = true }), persisted: []string{Unknown, "h1"},
 			request: 5, doubt: true,
 		},
-		"a version that somebody wrote stays, and a migration is asked for": {
+		"a version that someone wrote stays, and a migration is asked for": {
 			state: recorded(look("c", "h2", "d", "h2")), look: fresh.with(only),
 			persisted: []string{"h2", "h1"}, request: 5,
 		},

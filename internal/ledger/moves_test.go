@@ -154,7 +154,7 @@ func moves() []move {
 	add("by hand", 2, 1, func(w *world, _ int) {
 		w.hand = run{active: true, byHand: true, start: w.mainRV, after: w.record.After}
 	})
-	add("definition anew", 1, len(hashes), defineAnew)
+	add("CRD created again", 1, len(hashes), defineAnew)
 	add("backup", 8, 1, func(w *world, _ int) { w.backup, w.hasBackup = w.stored, true })
 	add("restore", 3, 5, (*world).restore)
 	return all

@@ -43,7 +43,7 @@ var mutants = map[string]func(r *rules){
 	},
 	"a new server that does not answer is no matter": func(r *rules) { *r = without(*r, "came without an answer") },
 	"a server that came and went is no matter":       func(r *rules) { *r = without(*r, "passed without an answer") },
-	"generations that nobody saw are no matter":      func(r *rules) { *r = without(*r, "generations missed") },
+	"generations that no one saw are no matter":      func(r *rules) { *r = without(*r, "generations missed") },
 	"that etcd was seen to be restored is no matter": func(r *rules) { *r = without(*r, "restored") },
 	"a collection that is older is no matter":        func(r *rules) { *r = without(*r, "collection restored") },
 	"an object that is older is no matter":           func(r *rules) { *r = without(*r, "witness restored") },
@@ -75,7 +75,7 @@ var mutants = map[string]func(r *rules){
 			return servers
 		}
 	},
-	"what definitions said between two looks is not recorded": func(r *rules) {
+	"what CRDs said between two looks is not recorded": func(r *rules) {
 		r.written = func(s State, l Look) []string { l.Definitions = nil; return written(s, l) }
 	},
 	"only what all agree on is recorded": func(r *rules) {

@@ -91,7 +91,7 @@ func TestABusyServerIsKeptBusyWithoutAQueue(t *testing.T) {
 	})
 }
 
-func TestAFastServerIsKeptBusyWithAWaitThatNobodyNotices(t *testing.T) {
+func TestAFastServerIsKeptBusyWithAWaitThatNoOneNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const service = 4 * time.Millisecond
 		p, s := New(Limits{InFlight: 200}), newServer(2, service)

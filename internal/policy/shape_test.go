@@ -34,7 +34,7 @@ func handwritten(t *testing.T) []string {
 	return names
 }
 
-func TestLinesOfCodeFitBesideEachOther(t *testing.T) {
+func TestLinesOfCodeFitNextToEachOther(t *testing.T) {
 	for _, name := range handwritten(t) {
 		for i, line := range strings.Split(withoutLiterals(read(t, name)), "\n") {
 			if n := columns(line); n > maxColumns {

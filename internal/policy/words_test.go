@@ -76,7 +76,8 @@ func TestCommentsAndStringsUseTheWordsOfTheField(t *testing.T) {
 		if strings.HasPrefix(name, "internal/policy/") || name == "internal/apimigration/rewrite/create.go" {
 			continue // the first quotes the words; the second writes "API definitions", and means types, into projects
 		}
-		for _, text := range texts(read(t, name), !strings.HasSuffix(name, "_test.go")) {
+		source := read(t, name)
+		for _, text := range append(texts(source), testNames(source)...) {
 			for _, found := range pattern.FindAllString(text, -1) {
 				t.Errorf("%s: %q is not a word of the field; CONTRIBUTING.md names a better one", name, found)
 			}
@@ -84,9 +85,18 @@ func TestCommentsAndStringsUseTheWordsOfTheField(t *testing.T) {
 	}
 }
 
-// texts returns the comments of a source, those of adjacent lines in one piece, and its strings if they are wanted:
-// those of tests quote what others write.
-func texts(source []byte, withStrings bool) []string {
+// testNames returns the names of the tests in a source, as sentences.
+func testNames(source []byte) []string {
+	var names []string
+	for _, match := range regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(`).FindAllSubmatch(source, -1) {
+		words := regexp.MustCompile(`[A-Z][a-z0-9]*`).FindAllString(string(match[1]), -1)
+		names = append(names, strings.Join(words, " "))
+	}
+	return names
+}
+
+// texts returns the comments of a source, those of adjacent lines in one piece, and its strings.
+func texts(source []byte) []string {
 	var s scanner.Scanner
 	s.Init(token.NewFileSet().AddFile("", -1, len(source)), source, nil, scanner.ScanComments)
 	var all []string
@@ -108,7 +118,7 @@ func texts(source []byte, withStrings bool) []string {
 		case token.EOF:
 			return all
 		case token.STRING:
-			if withStrings && !strings.HasPrefix(literal, "`json:") {
+			if !strings.HasPrefix(literal, "`json:") {
 				all = append(all, literal)
 			}
 		}
@@ -118,7 +128,15 @@ func texts(source []byte, withStrings bool) []string {
 func TestTextsAreCommentsAndStrings(t *testing.T) {
 	source := "package p // one\n// two\nvar nobody = \"three\" + `four`\n"
 	want := []string{" one two", "\"three\"", "`four`"}
-	if got := texts([]byte(source), true); !slices.Equal(got, want) {
+	if got := texts([]byte(source)); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestNamesOfTestsAreSentences(t *testing.T) {
+	source := "package p\n\nfunc TestACRDWaitsForEver(t *testing.T) {}\n\nfunc TestNobody(t *testing.T) {}\n"
+	want := []string{"Test A C R D Waits For Ever", "Test Nobody"}
+	if got := testNames([]byte(source)); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

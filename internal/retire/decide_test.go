@@ -80,7 +80,7 @@ var situations = map[string]struct {
 	"the storage version": {retire.Intent{Version: "v2", Unserve: true},
 		facts("v1 v2", "v1/served", "v2/served/storage"), retire.StorageVersion},
 	"the only version": {retire.Intent{Version: "v1"}, facts("v1", "v1/served/storage"), retire.OnlyVersion},
-	"a version that the definition does not have": {retire.Intent{Version: "v9"},
+	"a version that the CRD does not have": {retire.Intent{Version: "v9"},
 		facts("v2", "v1/served", "v2/served/storage"), retire.UnknownVersion},
 	"another version is stored that no one can read": {retire.Intent{Version: "v1"},
 		facts("v0 v1 v2", "v1/served", "v2/served/storage"), retire.StoredUnknown},
@@ -123,7 +123,7 @@ var situations = map[string]struct {
 		retire.Intent{Version: "v9", Rescue: true},
 		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable,
 	},
-	"the definition is being deleted": {retire.Intent{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
+	"the CRD is being deleted": {retire.Intent{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
 		f.Definition.Status.Conditions = []crd.Condition{{Type: "Terminating", Status: "True",
 			Message: "CustomResource deletion is in progress"}}
 	}), retire.NotEstablished},

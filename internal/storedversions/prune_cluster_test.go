@@ -101,7 +101,7 @@ func TestPruningOnARealAPIServer(t *testing.T) {
 		}
 		b.expect(t, proof.Name, "v2")
 	})
-	t.Run("a definition that changes all the time is given up, not pruned", func(t *testing.T) {
+	t.Run("a CRD that changes all the time is given up, not pruned", func(t *testing.T) {
 		proof := b.moved(t, "restless")
 		n := 0
 		b.writes, b.beforeWrite = 0, func() {
@@ -114,7 +114,7 @@ func TestPruningOnARealAPIServer(t *testing.T) {
 		}
 		b.expect(t, proof.Name, "v1", "v2")
 	})
-	t.Run("a definition that is created again between read and write is not touched", func(t *testing.T) {
+	t.Run("a CRD that is created again between read and write is not touched", func(t *testing.T) {
 		proof := b.moved(t, "reborn")
 		b.once(func() {
 			b.remove(t, proof.Name)
@@ -126,7 +126,7 @@ func TestPruningOnARealAPIServer(t *testing.T) {
 		}
 		b.expect(t, proof.Name, "v1", "v2")
 	})
-	t.Run("a definition that is gone is not a proof's", func(t *testing.T) {
+	t.Run("a CRD that is gone is not a proof's", func(t *testing.T) {
 		proof := b.moved(t, "gone")
 		b.once(func() { b.remove(t, proof.Name) })
 		if _, err := storedversions.Prune(t.Context(), b.watched, proof); !errors.Is(err, storedversions.ErrChanged) {
@@ -135,7 +135,7 @@ func TestPruningOnARealAPIServer(t *testing.T) {
 	})
 	t.Run("a caller that may not write is told what is forbidden", func(t *testing.T) {
 		config := cluster.Config()
-		config.Impersonate.UserName = "nobody"
+		config.Impersonate.UserName = "stranger"
 		proof := b.moved(t, "forbidden")
 		if _, err := storedversions.Prune(t.Context(), client(t, config), proof); !apierrors.IsForbidden(err) {
 			t.Errorf("%v, want forbidden", err)

@@ -51,7 +51,7 @@ func TestStoredVersionsArePrunedOnlyUnderTheirProof(t *testing.T) {
 			changed: true, fails: true},
 		"a storage version that moved is not touched": {live: live("", 3, "v3", "v1", "v2", "v3"), proof: proof,
 			changed: true, fails: true},
-		"a definition without a storage version": {live: live("", 3, "", "v1", "v2"), proof: proof,
+		"a CRD without a storage version": {live: live("", 3, "", "v1", "v2"), proof: proof,
 			changed: true, fails: true},
 		"a proof without a name proves nothing": {live: live("", 3, "v2", "v1", "v2"),
 			proof: without(func(p *Proof) { p.Name = "" }), fails: true},

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestUncoveredIsWhatNobodyAccountsFor(t *testing.T) {
+func TestUncoveredIsWhatNoOneAccountsFor(t *testing.T) {
 	kind := Kind{Group: "demo.example.com", Version: "v1", Kind: "Widget", Plural: "widgets"}
 	v1, v2, v3 := kind.Hash("demo.example.com/v1"), kind.Hash("demo.example.com/v2"), kind.Hash("demo.example.com/v3")
 	held := map[string]int{"demo.example.com/v1": 3, "demo.example.com/v2": 1, "enc:aescbc:v1:key1": 2}

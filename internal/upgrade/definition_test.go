@@ -41,7 +41,7 @@ const (
 	webhook = `{"strategy":"Webhook","webhook":{"clientConfig":{"service":{"name":"a","namespace":"b"}}}}`
 )
 
-func TestApplyingADefinitionMustNotStrandWhatIsStored(t *testing.T) {
+func TestApplyingACRDMustNotStrandWhatIsStored(t *testing.T) {
 	of1 := func(conversion string, versions ...[3]string) Manifest {
 		return definitionOf(t, conversion, versions...)
 	}
@@ -125,7 +125,7 @@ func TestApplyingADefinitionMustNotStrandWhatIsStored(t *testing.T) {
 		"etcd holds less than the records claim": {inEtcd, of1("", v2), both,
 			func() Facts { f := widgets("v1", "v2"); f.Held = []Held{held("v2", 1)}; return f }(),
 			verdict{Safe, "every stored version stays readable", "", ByEtcd}, nil},
-		"etcd holds objects of a definition that is gone": {inEtcd, of1("", v2), nil,
+		"etcd holds objects of a CRD that is gone": {inEtcd, of1("", v2), nil,
 			Facts{Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"},
 				Held: []Held{held("v1", 1)}},
 			verdict{Unsafe, "etcd holds 1 object as v1, which it does not have", request, ByEtcd}, []string{"v1"}},
@@ -200,7 +200,7 @@ func TestWhatEveryObjectHasIsNeverLost(t *testing.T) {
 	}
 }
 
-func TestADefinitionThatIsNoneIsRefused(t *testing.T) {
+func TestACRDThatIsNoneIsRefused(t *testing.T) {
 	for name, test := range map[string]struct{ raw, want string }{
 		"an old API": {`{"apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"a.b.c"}}`,
 			"CustomResourceDefinition a.b.c is of apiextensions.k8s.io/v1beta1, want apiextensions.k8s.io/v1"},

@@ -256,7 +256,7 @@ func TestWhatIsStoredDecides(t *testing.T) {
 			verdict{Undetermined, "it has no StorageState: no one has recorded what is stored", request, ByNothing}},
 		"it cannot be migrated": {question(), func() Facts { f := builtIn; f.Unfit = "no verb"; return f }(),
 			verdict{Undetermined, "it cannot be migrated: no verb", etcd, ByNothing}},
-		"a definition that serves nothing": {question(),
+		"a CRD that serves nothing": {question(),
 			func() Facts { f := widgets(); f.Unfit = "it serves no version"; return f }(),
 			verdict{Unsafe, "its CustomResourceDefinition claims that objects are stored as v1, not only as v2",
 				"kubectl get widgets.demo.example.com --all-namespaces -o yaml", ByStoredVersions}},
@@ -285,13 +285,13 @@ func TestATargetMustDecodeWhatIsStored(t *testing.T) {
 		want     verdict
 		stranded []string
 	}{
-		"several versions of a definition that has them": {going(t, "1.36"), widgets("v1", "v2"),
+		"several versions of a CRD that has them": {going(t, "1.36"), widgets("v1", "v2"),
 			verdict{Safe, "its CustomResourceDefinition has v1, v2", "", ByStorageState}, nil},
-		"a version that the definition lacks": {going(t, "1.36"), widgets("v0", "v2"),
+		"a version that the CRD lacks": {going(t, "1.36"), widgets("v0", "v2"),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v0, which its " +
 				"CustomResourceDefinition does not have", "kube-migrator request widgets.demo.example.com",
 				ByStorageState}, []string{"v0"}},
-		"a version that the definition of another cluster lacks": {
+		"a version that the CRD of another cluster lacks": {
 			elsewhere(map[schema.GroupResource]Definition{{Group: "demo.example.com",
 				Resource: "widgets"}: {Group: "demo.example.com", Kind: "Widget",
 				Versions: []string{"v2"}}}), widgets("v1", "v2"),
@@ -309,7 +309,7 @@ func TestATargetMustDecodeWhatIsStored(t *testing.T) {
 			verdict{Unsafe, "its StorageState says that objects may be stored as v2, which its " +
 				"CustomResourceDefinition at new does not have",
 				"kubectl get widgets.demo.example.com --all-namespaces -o yaml", ByStorageState}, []string{"v2"}},
-		"another cluster without the definition": {elsewhere(map[schema.GroupResource]Definition{}), widgets("v2"),
+		"another cluster without the CRD": {elsewhere(map[schema.GroupResource]Definition{}), widgets("v2"),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v2, and new has no " +
 				"CustomResourceDefinition of it", "kubectl get widgets.demo.example.com --all-namespaces -o yaml",
 				ByStorageState}, []string{"v2"}},
@@ -317,7 +317,7 @@ func TestATargetMustDecodeWhatIsStored(t *testing.T) {
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1alpha2, which Kubernetes 1.37 " +
 				"cannot decode", "kubectl get workloads.scheduling.k8s.io --all-namespaces -o yaml",
 				ByStorageState}, []string{"v1alpha2"}},
-		"that version beside the new one": {going(t, "1.37"), workloads("v1alpha2", "v1beta1"),
+		"that version next to the new one": {going(t, "1.37"), workloads("v1alpha2", "v1beta1"),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1alpha2, which Kubernetes 1.37 " +
 				"cannot decode", "kube-migrator request workloads.scheduling.k8s.io",
 				ByStorageState}, []string{"v1alpha2"}},
@@ -496,7 +496,7 @@ func TestTheWorstFindingDecides(t *testing.T) {
 			"Going to Kubernetes 1.36 is safe now: it can decode everything that is stored."},
 		"an unsafe target": {going(t, "1.36"), []Finding{c}, nil, Scope{}, Unsafe,
 			"Going to Kubernetes 1.36 is not safe now: c."},
-		"definitions": {applying, []Finding{a}, nil, Scope{}, Safe,
+		"CRDs": {applying, []Finding{a}, nil, Scope{}, Safe,
 			"Applying is safe: every stored version stays readable."},
 		"an unsafe definition": {applying, []Finding{c, c}, nil, Scope{}, Unsafe, "Applying is not safe: c."},
 	} {

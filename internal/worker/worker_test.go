@@ -343,7 +343,7 @@ func TestAChangedPaceIsObeyedWithinTheRun(t *testing.T) {
 	}
 }
 
-func TestARunThatIsNobodysAnyMoreWritesNothing(t *testing.T) {
+func TestARunWithoutAnOwnerWritesNothing(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*lab){
 		"the generation was raised": func(l *lab) { l.patch(`{"generation":2}`) },

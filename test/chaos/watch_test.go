@@ -35,7 +35,7 @@ func (l *lab) watch(ctx context.Context) *watching {
 	w.work.Go(func() {
 		for ctx.Err() == nil {
 			if err := l.follow(ctx); err != nil && ctx.Err() == nil {
-				l.note("the judge watches anew: %v", err)
+				l.note("the judge watches again: %v", err)
 				wait(ctx, 200*time.Millisecond)
 			}
 		}

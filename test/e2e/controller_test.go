@@ -439,7 +439,7 @@ func allow(t *testing.T, cluster *testbed.Cluster, name string, rules []any, use
 	})
 }
 
-func TestAFailureStaysReadableUntilItIsMended(t *testing.T) {
+func TestAFailureStaysReadableUntilItIsFixed(t *testing.T) {
 	t.Parallel()
 	const n = 200
 	c := newControlled(t, testbed.New(t, testbed.Options{}))

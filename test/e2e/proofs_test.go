@@ -242,7 +242,7 @@ func TestGroupVersionsAreFilledAndRefreshedForEveryMigration(t *testing.T) {
 }
 
 // Everything is cancelled, or paused, while a controller that asks by itself has just begun with everything.
-func TestWhatIsCancelledStaysSoUntilSomebodyAsks(t *testing.T) {
+func TestACancelledMigrationStaysSoUntilSomeoneAsks(t *testing.T) {
 	t.Parallel()
 	const n = 2000
 	c := newControlled(t, staleWidgets(t, n, testbed.Widgets{}))

@@ -17,7 +17,7 @@ import (
 
 // One round of discovery with 300 crdsPath, each a group of its own, costs little more than a request per
 // group-version.
-func TestTheCostOfWatchingThreeHundredDefinitions(t *testing.T) {
+func TestTheCostOfWatchingThreeHundredCRDs(t *testing.T) {
 	t.Parallel()
 	const things, period = 300, 20 * time.Second
 	cluster := testbed.New(t, testbed.Options{})

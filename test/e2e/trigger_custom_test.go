@@ -71,7 +71,7 @@ func TestFlipsOfACustomResourceWhileServersRestart(t *testing.T) {
 }
 
 // A CRD is changed while a look waits for an answer, and changed back: what it said meanwhile is recorded.
-func TestADefinitionThatChangesDuringASlowLook(t *testing.T) {
+func TestACRDThatChangesDuringASlowLook(t *testing.T) {
 	t.Parallel()
 	c := newControlled(t, staleWidgets(t, 100, testbed.Widgets{}))
 	proxy := c.behindProxy()

@@ -18,7 +18,7 @@ import (
 
 // A resource that comes after an installation whose roles name resources: nothing is asked for that would be Forbidden,
 // it is told in three places, and the command that they name fixes it.
-func TestWhatTheWorkerMayNotMigrateIsToldAndMended(t *testing.T) {
+func TestAForbiddenMigrationIsReportedAndRetriedOnceAllowed(t *testing.T) {
 	t.Parallel()
 	cluster := testbed.New(t, testbed.Options{})
 	c := newControlled(t, cluster)

@@ -120,7 +120,7 @@ func TestTheScriptOfTheModuleComesBeforeThatOfTheRoot(t *testing.T) {
 	}
 }
 
-func TestANewDefinitionIsListedBesideTheOldOne(t *testing.T) {
+func TestANewCRDIsListedNextToTheOldOne(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"resources:\n- bases/a.yaml\n- c.yaml\n": "resources:\n- bases/a.yaml\n- bases/b.yaml\n- c.yaml\n",

@@ -30,7 +30,7 @@ type More []Part
 
 type (
 	// +listMapKey=group
-	Grouped []Part // +listMapKey=beside
+	Grouped []Part // +listMapKey=trailing
 	Bare []Part
 )
 
@@ -45,7 +45,7 @@ type A struct {
 	// Apart has a comment of its own.
 	// +listMapKey=own
 	Apart []Part
-	Beside []Part // +listMapKey=beside
+	Trailing []Part // +listMapKey=trailing
 	After []Part
 	// +listMapKey=lonely
 
@@ -73,8 +73,8 @@ func TestKeysOfListsAreReadWhereControllerToolsReadsThem(t *testing.T) {
 	s := &scaffold{project: &project.Project{Packages: []*project.Package{{Types: pkg,
 		Files: []*project.File{{Syntax: file}}}}}}
 	want := map[string]string{
-		"Doc": "doc", "None": "", "Apart": "near own", "Beside": "beside", "After": "", "Lonely": "lonely",
-		"Typed": "type", "TypedApart": "apart", "TypedGroup": "group beside", "TypedBare": "", "Both": "field",
+		"Doc": "doc", "None": "", "Apart": "near own", "Trailing": "trailing", "After": "", "Lonely": "lonely",
+		"Typed": "type", "TypedApart": "apart", "TypedGroup": "group trailing", "TypedBare": "", "Both": "field",
 	}
 	for field := range pkg.Scope().Lookup("A").Type().Underlying().(*types.Struct).Fields() {
 		if got := strings.Join(s.listKeys(field), " "); got != want[field.Name()] {

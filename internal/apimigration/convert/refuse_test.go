@@ -229,7 +229,7 @@ func TestNothingIsWrittenOverAndAFailureLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestCodeThatSomebodyHasWrittenStays(t *testing.T) {
+func TestCodeThatExistsStays(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "conversion")
 	if err := os.WriteFile(filepath.Join(dir, "api/v1/widget_conversion.go"),

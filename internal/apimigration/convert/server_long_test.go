@@ -125,7 +125,7 @@ func newWidgets(t *testing.T) *widgets {
 			}
 			select {
 			case <-ctx.Done():
-				t.Fatal("waited a minute for the definition to be served")
+				t.Fatal("waited a minute for the CRD to be served")
 			case <-time.After(20 * time.Millisecond):
 			}
 		}

@@ -100,14 +100,14 @@ func TestVerdictsOfEveryPairAreAsExpected(t *testing.T) {
 	}
 }
 
-func TestDefinitionsThatComeAndGoAreJudgedToo(t *testing.T) {
+func TestCRDsThatComeAndGoAreJudgedToo(t *testing.T) {
 	widgets := parse(t, "widgets", pairs(t)["same"][0])
 	gone, err := Check(t.Context(), []*Definition{widgets}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(gone) != 1 || gone[0].OK() || gone[0].Compatible.Verdict != No {
-		t.Errorf("a definition that is gone: %+v", gone)
+		t.Errorf("a CRD that is gone: %+v", gone)
 	}
 	fresh, err := Check(t.Context(), nil, []*Definition{widgets})
 	if err != nil {

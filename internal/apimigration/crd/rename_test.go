@@ -54,7 +54,7 @@ func TestMentionsOfARenamedFileAreRewrittenWhereTheyMeanIt(t *testing.T) {
 	}
 }
 
-func TestFilesAreNamedAsTheirDefinition(t *testing.T) {
+func TestFilesAreNamedAsTheirCRD(t *testing.T) {
 	upgraded, err := Upgrade(t.Context(), "guide", manifests(t, "upgrade/guide.yaml")["guide"], Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func (s *server) remove(name string) {
 	s.t.Helper()
 	path := definitionsPath + "/" + name
 	s.do(http.MethodDelete, path, nil)
-	s.until("the definition to go", func() bool {
+	s.until("the CRD to go", func() bool {
 		status, _ := s.do(http.MethodGet, path, nil)
 		return status == http.StatusNotFound
 	})
@@ -78,7 +78,7 @@ func (s *server) remove(name string) {
 // establish waits until a CRD is served, and sets the versions in which objects may be stored.
 func (s *server) establish(name string, storedVersions []string) {
 	s.t.Helper()
-	s.until("the definition to be established", func() bool {
+	s.until("the CRD to be established", func() bool {
 		_, answer := s.do(http.MethodGet, definitionsPath+"/"+name, nil)
 		raw, _ := json.Marshal(answer) // what was unmarshaled
 		definition, err := Parse(name, raw)
@@ -316,7 +316,7 @@ spec:
 				t.Errorf("lossless: %+v, want %t", got, test.kept)
 			}
 			if !s.takes(http.MethodPost, definitionsPath, body) {
-				t.Fatal("the API server does not take the definition")
+				t.Fatal("the API server does not take the CRD")
 			}
 			defer s.remove("things.example.com")
 			object := asJSON(t, `{apiVersion: example.com/`+test.in+

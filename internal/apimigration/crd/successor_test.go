@@ -12,7 +12,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
-func TestTheSuccessorOfADefinitionIsAnotherOneWithTheSameSchema(t *testing.T) {
+func TestTheSuccessorOfACRDIsAnotherOneWithTheSameSchema(t *testing.T) {
 	t.Parallel()
 	for name, text := range manifests(t, "successor/*.yaml") {
 		for way, succession := range map[string]Succession{
@@ -46,7 +46,7 @@ func TestTheSuccessorOfADefinitionIsAnotherOneWithTheSameSchema(t *testing.T) {
 	}
 }
 
-func TestAFileWithoutTheDefinitionHasNoSuccessor(t *testing.T) {
+func TestAFileWithoutTheCRDHasNoSuccessor(t *testing.T) {
 	t.Parallel()
 	_, err := Succeed(t.Context(), "f.yaml", "apiVersion: v1\nkind: List\n", Succession{Group: "g", Kind: "K"})
 	if err == nil || !strings.Contains(err.Error(), "has no CustomResourceDefinition for K in g") {

@@ -38,9 +38,9 @@ spec:
 		"a template in a value": {replaced("metadata:\n",
 			"metadata:\n  namespace: {{ .Release.Namespace }}\n"), "it is a template ({{ }})",
 			"helm template --include-crds CHART"},
-		"a definition in a list": {"kind: List\nitems:\n- " + strings.ReplaceAll(manifest, "\n", "\n  ") +
+		"a CRD in a list": {"kind: List\nitems:\n- " + strings.ReplaceAll(manifest, "\n", "\n  ") +
 			"\n", "a CustomResourceDefinition in a list", "yq '.items[] | split_doc' crds/crd.yaml"},
-		"a definition beside one in a list": {manifest +
+		"a CRD next to one in a list": {manifest +
 			"---\nkind: CustomResourceDefinitionList\nitems:\n- metadata: {name: a}\n",
 			"a CustomResourceDefinition in a list", "yq '.items[] | split_doc' crds/crd.yaml"},
 		"two kinds of line ends": {replaced("\n", "\r\n"), "some of its lines end as on Windows",

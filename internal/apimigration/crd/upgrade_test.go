@@ -185,10 +185,10 @@ func TestUpgradeRefusesWhatItCannotTake(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"a file without definitions": {text: "kind: ConfigMap\napiVersion: v1\n",
+		"a file without CRDs": {text: "kind: ConfigMap\napiVersion: v1\n",
 			want: "upgrade f.yaml: it has no CustomResourceDefinition"},
-		"no YAML":                     {text: head + "\t", want: "read f.yaml: yaml: "},
-		"a definition without a spec": {text: head, want: "upgrade f.yaml: it has no spec"},
+		"no YAML":              {text: head + "\t", want: "read f.yaml: yaml: "},
+		"a CRD without a spec": {text: head, want: "upgrade f.yaml: it has no spec"},
 		"a version that is not the first": {
 			text: head + "spec:\n  version: v1\n  versions:\n  - name: v2\n    served: true\n    storage: true\n",
 			want: "upgrade f.yaml: spec.version is v1, and the first of spec.versions is v2",
@@ -251,7 +251,7 @@ spec:
         description: one
 `
 
-func TestOnlyTheChosenDefinitionIsTouched(t *testing.T) {
+func TestOnlyTheChosenCRDIsTouched(t *testing.T) {
 	options := Options{AddVersion: "v2", CopyOf: "v1",
 		Only: func(group, kind string) bool { return group == "example.com" && kind == "B" }}
 	for _, end := range []string{"\n", "\r\n"} {
@@ -275,7 +275,7 @@ func TestOnlyTheChosenDefinitionIsTouched(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if upgraded.Alone || len(upgraded.Definitions) != 1 {
-			t.Errorf("alone %v with %d definitions, want not alone, and one", upgraded.Alone, len(upgraded.Definitions))
+			t.Errorf("alone %v with %d CRDs, want not alone, and one", upgraded.Alone, len(upgraded.Definitions))
 		}
 	}
 	options.CopyOf = "v7"

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestATestBesideThemDoesNotPartTypesThatAreSharedTogether(t *testing.T) {
+func TestATestNextToThemDoesNotPartTypesThatAreSharedTogether(t *testing.T) {
 	t.Parallel()
 	dir := fixture(t, "guide")
 	for name, code := range map[string]string{

@@ -173,7 +173,7 @@ func TestTheGuidesProjectIsMigratedInEachLayoutOfKubebuilder(t *testing.T) {
 			}
 			const definitions = "config/crd/bases/operators.example.com_"
 			if before[definitions+"operatorgroups.yaml"] != after[definitions+"operatorgroups.yaml"] {
-				t.Error("the definition of the kind that stays has changed")
+				t.Error("the CRD of the kind that stays has changed")
 			}
 			for file, part := range map[string]string{
 				"PROJECT":     "path: " + guideModule + "/" + group + "/v2\n  version: v2\n",

@@ -47,7 +47,7 @@ func TestFilesWhoseCommentsAreNotWhereTheySeemAreRefused(t *testing.T) {
 	}
 }
 
-func TestPackageCommentsAndCodeBesideThemAreBothThere(t *testing.T) {
+func TestPackageCommentsAndCodeNextToThemAreBothThere(t *testing.T) {
 	t.Parallel()
 	const v1 = "pkg/apis/operators/v1/"
 	dir := fixture(t, "guide")

@@ -98,8 +98,8 @@ func (b *Backup) Runs() bool { return b.Spec.Place.Medium == running }
 		},
 		"a type is deprecated already": {
 			files: map[string]string{"api/v1/legacy.go": "package v1\n\n// MemcachedLegacy is old.\n//\n// " +
-				"Deprecated: nobody needs it.\ntype MemcachedLegacy struct{}\n"},
-			has: map[string]string{"api/v1beta2/legacy.go": "// Deprecated: nobody needs it.\ntype " +
+				"Deprecated: no one needs it.\ntype MemcachedLegacy struct{}\n"},
+			has: map[string]string{"api/v1beta2/legacy.go": "// Deprecated: no one needs it.\ntype " +
 				"MemcachedLegacy "},
 			remains: []string{"api/v1/legacy.go"},
 		},

@@ -12,7 +12,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 )
 
-func TestFilesThatNobodyHasCheckedAreListed(t *testing.T) {
+func TestFilesThatNoOneHasCheckedAreListed(t *testing.T) {
 	t.Parallel()
 	p := &Project{Root: "/x"}
 	err := p.takePackage(&packages.Package{

@@ -34,7 +34,7 @@ func TestTheModulesOfARepositoryThatLeadToOneAnotherAreOneProject(t *testing.T) 
 			start: "api/v1", root: ".",
 			want: []Module{{Path: "example.com/x", Dir: "."}, {Path: "example.com/x/api", Dir: "api"}},
 		},
-		"modules beside each other, and one that uses both": {
+		"modules next to each other, and one that uses both": {
 			files: map[string]string{
 				"api/go.mod":  "module example.com/api\n",
 				"ctrl/go.mod": "module example.com/ctrl\nreplace example.com/api => ../api\n",

@@ -28,7 +28,7 @@ func TestLinesWithCRLFEndingsAreRemovedWhole(t *testing.T) {
 	}
 }
 
-func TestImportsAreAddedBesideTheirLikeAndDroppedWhenUnused(t *testing.T) {
+func TestImportsAreAddedNextToTheirLikeAndDroppedWhenUnused(t *testing.T) {
 	add := []Import{{"example.com/p/apis/shared", "shared"}, {"example.com/p/apis/v2", "apisv2"}}
 	removable := map[string]string{"example.com/p/apis/v1": "apisv1", "fmt": "fmt"}
 	for name, test := range map[string]struct{ before, want string }{

@@ -63,7 +63,7 @@ func TestEachDeclarationGoesWhereItsUsersAre(t *testing.T) {
 			"func NewK() *K { return &K{} }"}, "NewK", New},
 		"what uses a kind of either side": {map[string]string{"a.go": kinds +
 			"func both(K, R) {}"}, "both", Stay},
-		"what nobody uses": {map[string]string{"a.go": kinds +
+		"declarations without a use": {map[string]string{"a.go": kinds +
 			"func idle() {}"}, "idle", Stay},
 		"a constant named after a kind that stays": {map[string]string{"a.go": "type Ka struct{}\n" +
 			kinds + "const groupR = \"R\""}, "groupR", Stay},
@@ -97,7 +97,7 @@ func TestEachDeclarationGoesWhereItsUsersAre(t *testing.T) {
 			"const PickK = \"K\""}, "PickK", New},
 		"a name that two kinds are part of": {map[string]string{"a.go": kinds +
 			"const RKOther = \"\"\nfunc idle() {}"}, "RKOther", Stay},
-		"a constant before a type that nobody uses but is shared": {map[string]string{"a.go": kinds,
+		"a constant before a type without a use that is shared": {map[string]string{"a.go": kinds,
 			"b.go": "const Label = \"\"\ntype Tool interface{ Get() Phase }"}, "Label", Shared},
 		"a helper of a constructor of what is shared": {map[string]string{"a.go": kinds,
 			"b.go": "func NewPhase() Phase { return Phase{Name: first()} }\nfunc first() string { return \"\" }"},

@@ -60,7 +60,7 @@ func states(t *testing.T, plan *Plan) map[string]string {
 	return found
 }
 
-func TestStagesBeginWhereADefinitionIs(t *testing.T) {
+func TestStagesBeginWhereACRDIs(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		definition string
@@ -148,7 +148,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 			"api-migrator stages --from v1 --to v2 a.yaml"},
 		"no version": {alone, "v1", "two", `"two" is no version`,
 			"api-migrator stages --from v1 --to v2 a.yaml"},
-		"no version beside another": {definition("", "v1beta1 served", "v1 served storage"), "v1beta1", "two",
+		"no version next to another": {definition("", "v1beta1 served", "v1 served storage"), "v1beta1", "two",
 			`"two" is no version`, "api-migrator stages --from v1beta1 --to v1 a.yaml"},
 		"as a cluster has it": {held, "v1", "v2", "it is the object of a cluster",
 			"yq 'del(.status, .metadata.resourceVersion, .metadata.uid, .metadata.creationTimestamp, " +
@@ -168,11 +168,11 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	_, err := Make(t.Context(), Question{File: "a.yaml", Definition: broken, From: "v1", To: "v2"})
 	if refused := (*crd.RefusedError)(nil); !errors.As(err, &refused) ||
 		!strings.HasPrefix(err.Error(), "plan stage A of things.example.com: ") {
-		t.Errorf("a definition that no API server takes: %v", err)
+		t.Errorf("a CRD that no API server takes: %v", err)
 	}
 }
 
-func TestTheStagesOfTheGuidesDefinition(t *testing.T) {
+func TestTheStagesOfTheGuidesCRD(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../testdata/guide/deploy/crds/operators_v1_catalogsourceconfig_crd.yaml")
 	if err != nil {

@@ -209,7 +209,7 @@ func withoutStaging(files map[string]string) map[string]string {
 	return files
 }
 
-func TestWhatSomebodyChangedMeanwhileIsNotOverwritten(t *testing.T) {
+func TestAChangeMadeMeanwhileIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]map[string]string{
 		"a file that waits to be changed":   {"w.yaml": "mine"},
@@ -243,7 +243,7 @@ func TestWhatSomebodyChangedMeanwhileIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestTheFolderOfSomebodyElseIsInTheWay(t *testing.T) {
+func TestTheFolderOfSomeoneElseIsInTheWay(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string]string{
 		"without a mark":     {stagingFolder + "/notes": "mine"},
@@ -265,7 +265,7 @@ func TestTheFolderOfSomebodyElseIsInTheWay(t *testing.T) {
 	}
 }
 
-func TestAStagedContentThatSomebodyChangedIsNotPutInPlace(t *testing.T) {
+func TestAStagedContentThatWasChangedIsNotPutInPlace(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	steps, before, _ := small()

@@ -145,7 +145,7 @@ func TestAWorkerThatIsAboutToBeFreeIsWaitedForAndKept(t *testing.T) {
 }
 
 // Whatever it rewrites, it may be the same resource (I8).
-func TestNothingStartsBesideAJobOfWhichNoOneCanTellWhatItDoes(t *testing.T) {
+func TestNothingStartsNextToAJobInAnUnknownState(t *testing.T) {
 	m, _ := another("widgets", func(*run) {})
 	unknown := withCarriers(nil, []carrier{carrying(aRun(1, 1, nil), func(c *carrier) { c.roster = nil })})
 	for most, want := range map[int]step{1: stepNothing, 5: stepNothing} {

@@ -215,7 +215,7 @@ func TestDecide(t *testing.T) {
 			runs: []run{aRun(1, 1, working)},
 			want: want{step: stepNothing, removes: []string{"migrate-12345678-1-1"}, phase: v1alpha1.PhasePending},
 		},
-		"a run of an older generation that writes no more keeps nobody": {
+		"a run of an older generation that writes no more keeps no one": {
 			runs: []run{aRun(1, 1, ended(worker.ResultObjectsFailed))},
 			want: want{step: stepStart, run: "migrate-12345678-2-1", removes: []string{"migrate-12345678-1-1"},
 				phase: v1alpha1.PhasePending},
@@ -236,7 +236,7 @@ func TestDecide(t *testing.T) {
 			runs: []run{aRun(2, 1, silentFor(11*time.Minute, neverHeard))},
 			want: want{step: stepGiveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
-		"a silence that nobody could hear does not count": {
+		"a silence that no one could hear does not count": {
 			runs: []run{aRun(2, 1, silentFor(11*time.Minute, outdated))}, since: noon.Add(-20 * time.Second),
 			want: want{step: stepFollow, run: "migrate-12345678-2-1", phase: v1alpha1.PhaseRunning, again: silence},
 		},
@@ -266,11 +266,11 @@ func TestDecide(t *testing.T) {
 			})},
 			want: want{step: stepNothing, phase: v1alpha1.PhasePending, again: 10 * time.Second},
 		},
-		"a worker whose report nobody can read is given up": {
+		"a worker whose report is unreadable is given up": {
 			runs: []run{aRun(2, 1, func(r *run) { r.active, r.broken = true, "its report cannot be read" })},
 			want: want{step: stepGiveUp, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
-		"a run of which nobody knows the generation is removed before another starts": {
+		"a run of unknown generation is removed before another starts": {
 			runs: []run{aRun(0, 0, func(r *run) { r.active = true })},
 			want: want{step: stepNothing, removes: []string{"migrate-12345678-0-0"}, phase: v1alpha1.PhasePending},
 		},
@@ -377,7 +377,7 @@ func TestDecide(t *testing.T) {
 			},
 			want: want{step: stepStart, run: "migrate-12345678-2-1", phase: v1alpha1.PhasePending},
 		},
-		"a run that somebody deleted is started anew under another name": {
+		"a deleted run is started again under another name": {
 			migration: func(m *v1alpha1.StorageVersionMigration) {
 				m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 1}
 			},

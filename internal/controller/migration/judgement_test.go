@@ -146,7 +146,7 @@ func TestKstatusAndKubectlWaitJudgeAMigration(t *testing.T) {
 			t.Error("want Succeeded and not Failed")
 		}
 	})
-	t.Run("a raised generation voids the success before anybody has looked at it", func(t *testing.T) {
+	t.Run("a raised generation voids the success before anyone has looked at it", func(t *testing.T) {
 		j.send(t, http.MethodPatch, "/first", `{"spec":{"generation":2}}`)
 		if j.waitFor(t, "first", "Succeeded", moment) {
 			t.Error("the success of generation 1 counts for generation 2")

@@ -134,7 +134,7 @@ func TestWhatAWaitingMigrationSaysDoesNotChangeWithTheRunThatHasTheTurn(t *testi
 			said[no.message] = true
 		}
 		if no := (turns{most: 2, working: []run{other}}).refuse(r); (no != nil) != (resource == m.Spec.Resource.Resource) {
-			t.Errorf("beside a run on %s: %+v", resource, no)
+			t.Errorf("next to a run on %s: %+v", resource, no)
 		}
 	}
 	if len(said) != 1 {

@@ -155,7 +155,7 @@ func TestJobs(t *testing.T) {
 			f(t, w)
 		})
 	}
-	part("what nobody can read spoils one run only", func(t *testing.T, w *workshop) {
+	part("an unreadable report spoils one run only", func(t *testing.T, w *workshop) {
 		sound, unreadable, nameless := w.begin(1, 1), w.begin(1, 2), w.begin(1, 3)
 		w.edit(&corev1.ConfigMap{}, sound.name, `{"data": {"report": "{\"phase\": \"Rewriting\"}"}}`)
 		w.edit(&corev1.ConfigMap{}, unreadable.name,

@@ -230,7 +230,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}()
 	select {
 	case err := <-answered:
-		t.Errorf("one more was answered beside %d: %v", maxConnections, err)
+		t.Errorf("one more was answered besides %d: %v", maxConnections, err)
 	case <-time.After(200 * time.Millisecond):
 	}
 	for _, c := range open {

@@ -14,7 +14,7 @@ func TestAJournalTellsWhatCameAndWhatWasMissed(t *testing.T) {
 	j := newJournal(func() { woken++ })
 	start := j.here()
 	if j.since(start, "").serversWatched {
-		t.Error("nobody watches, and nothing was missed")
+		t.Error("no one watches, and nothing was missed")
 	}
 	j.serversListed(map[string]tenure{"lease-a": {"a1", noon}}, 10)
 	if p := j.since(start, ""); p.serversWatched || !slices.Equal(p.processes, []string{"a1"}) {
@@ -57,11 +57,11 @@ func TestAJournalTellsWhatCameAndWhatWasMissed(t *testing.T) {
 		t.Error("a gap belongs to the time before the list")
 	}
 	if woken == 0 {
-		t.Error("nobody was woken")
+		t.Error("no one was woken")
 	}
 }
 
-func TestAJournalTellsEveryGenerationOfADefinition(t *testing.T) {
+func TestAJournalTellsEveryGenerationOfACRD(t *testing.T) {
 	j := newJournal(func() {})
 	j.definitionsListed(map[string]definition{"widgets": {"u", 3}, "gadgets": {"v", 1}})
 	start := j.here()
@@ -78,6 +78,6 @@ func TestAJournalTellsEveryGenerationOfADefinition(t *testing.T) {
 	relisted := j.here()
 	j.definitionsListed(map[string]definition{"widgets": {"w", 1}, "gadgets": {"v", 2}})
 	if got, want := j.changed(relisted), []string{"widgets"}; !slices.Equal(got, want) {
-		t.Errorf("changed while nobody watched: %v, want %v", got, want)
+		t.Errorf("changed while no one watched: %v, want %v", got, want)
 	}
 }

@@ -108,7 +108,7 @@ func TestAnAggregatedProcessThatCameAndWentIsADoubt(t *testing.T) {
 	}
 	for name, traces := range map[string][]string{
 		"the slice has changed twice":                 {"endpointslice default/gadgets u generation 6"},
-		"the slice was made anew":                     {"endpointslice default/gadgets v generation 4"},
+		"the slice was created again":                 {"endpointslice default/gadgets v generation 4"},
 		"the slices of the service could not be read": nil,
 	} {
 		if doubt := decide(traces); doubt == "" {
@@ -204,13 +204,13 @@ func TestTheEtcdOfTheRecordsIsSeenGoingBackwards(t *testing.T) {
 		states  map[string]*v1alpha1.StorageState
 		want    bool
 	}{
-		"nothing moved":                      {100, states("90"), false},
-		"a record was written":               {110, states("105"), false},
-		"a record is gone":                   {110, nil, false},
-		"a record was deleted and made anew": {110, states("108"), false},
-		"the collection is older":            {99, states("90"), true},
-		"a record is older than it was":      {1_000_000_100, states("89"), true},
-		"the collection's is not known":      {0, states("90"), false},
+		"nothing moved":                          {100, states("90"), false},
+		"a record was written":                   {110, states("105"), false},
+		"a record is gone":                       {110, nil, false},
+		"a record was deleted and created again": {110, states("108"), false},
+		"the collection is older":                {99, states("90"), true},
+		"a record is older than it was":          {1_000_000_100, states("89"), true},
+		"the collection's is not known":          {0, states("90"), false},
 	} {
 		m := new(mainEtcd)
 		m.next(m.now(), 100, states("90"))

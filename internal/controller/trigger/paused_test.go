@@ -54,7 +54,7 @@ func TestWhatIsRequestedWhileEverythingIsPausedIsPaused(t *testing.T) {
 		"paused":     {answers: []string{yes}, patches: []string{"Active → Paused"}, paused: true},
 		"paused, and resumed at once": {answers: []string{yes, no},
 			patches: []string{"Active → Paused", "Paused → Active"}},
-		"paused by somebody else before": {answers: []string{yes},
+		"paused by someone else before": {answers: []string{yes},
 			err: apierrors.NewGenericServerResponse(422, "patch",
 				schema.GroupResource{Resource: "storageversionmigrations"}, "a", "", 0, true),
 			patches: []string{"Active → Paused"}, paused: true},

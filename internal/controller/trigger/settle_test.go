@@ -110,7 +110,7 @@ func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 
 // A CRD that was changed is recorded before a proof about the version before it trims: what was written since is
 // not in it (I1).
-func TestWhatADefinitionTellsIsRecordedBeforeAProofTrims(t *testing.T) {
+func TestWhatACRDTellsIsRecordedBeforeAProofTrims(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.demo.example.com"},
 		 "spec": {"group": "demo.example.com", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1", "served": true, "storage": true}, {"name": "v2", "served": true}]}}`)
@@ -127,7 +127,7 @@ func TestWhatADefinitionTellsIsRecordedBeforeAProofTrims(t *testing.T) {
 		}
 	}
 	if m.state.Status.Epoch != nil {
-		t.Errorf("the epoch that the definition has ended is still recorded: %+v", m.state.Status)
+		t.Errorf("the epoch that the CRD has ended is still recorded: %+v", m.state.Status)
 	}
 }
 

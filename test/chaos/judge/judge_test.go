@@ -269,13 +269,13 @@ func TestTurns(t *testing.T) {
 		sent string
 		want int
 	}{
-		"one worker":                              {sent: "a! a a a! a"},
-		"one after the other":                     {sent: "a! a a b! b b"},
-		"each in turn, run after run":             {sent: "a! a b! b a! a b! b"},
-		"one comes back without a new run":        {sent: "a! a b! b a", want: 1},
-		"both at once":                            {sent: "a! b! a b a b", want: 2},
-		"both at once, on two resources":          {sent: "a! b! a B a B"},
-		"the first of a new run beside the other": {sent: "a! a b! b a! a b", want: 1},
+		"one worker":                               {sent: "a! a a a! a"},
+		"one after the other":                      {sent: "a! a a b! b b"},
+		"each in turn, run after run":              {sent: "a! a b! b a! a b! b"},
+		"one comes back without a new run":         {sent: "a! a b! b a", want: 1},
+		"both at once":                             {sent: "a! b! a b a b", want: 2},
+		"both at once, on two resources":           {sent: "a! b! a B a B"},
+		"the first of a new run next to the other": {sent: "a! a b! b a! a b", want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var turns Turns
