@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// doubt is one reason to fear that a version was written since the recorded look which no one can name.
+// doubt is one way in which an unidentified version may have been written since the recorded look.
 type doubt struct {
 	name string
-	// why says what happened, for people; empty: nothing did.
+	// why says what happened, for people. It returns "" if nothing did.
 	why func(s State, l Look) string
 }
 
-// soundDoubts are all there are. They overlap on purpose: each holds without the others.
+// soundDoubts returns all doubts. They overlap on purpose: each one is sound without the others.
 func soundDoubts() []doubt {
 	return []doubt{
 		{"restored", restored},
@@ -35,8 +35,8 @@ func soundDoubts() []doubt {
 	}
 }
 
-// restored: etcd holds older objects than it did, and what was recorded since they were written may be gone with the
-// rest.
+// restored fires if etcd was restored from a backup: it holds older objects than before, and the record may lack what
+// was recorded after the backup.
 func restored(_ State, l Look) string {
 	if l.Restored {
 		return wentBack
@@ -44,7 +44,7 @@ func restored(_ State, l Look) string {
 	return ""
 }
 
-// collectionRestored: the etcd that holds the resource has a lesser revision than it had.
+// collectionRestored fires if the etcd that holds the resource has a lower revision than before.
 func collectionRestored(s State, l Look) string {
 	if lesser(l.Collection.ResourceVersion, s.Collection.ResourceVersion) {
 		return wentBack
@@ -52,7 +52,8 @@ func collectionRestored(s State, l Look) string {
 	return ""
 }
 
-// witnessRestored: etcd's revision is not lower (it was bumped, or has caught up), but an object is older than it was.
+// witnessRestored fires if an object is older than it was. The revision of a restored etcd need not be lower: it may
+// have been bumped, or have caught up.
 func witnessRestored(s State, l Look) string {
 	if older(s.Collection.Witness, l.Collection.Witness) {
 		return "an object went backwards: etcd was restored from a backup"
@@ -61,14 +62,15 @@ func witnessRestored(s State, l Look) string {
 }
 
 const (
-	// mostWritesPerSecond is far more than any etcd writes; mostWritesAtOnce is for clocks that differ, and looks at
-	// the same moment. A bump (etcdutl snapshot restore --bump-revision) is 1,000,000,000 in etcd's documentation.
+	// mostWritesPerSecond is far above what any etcd can write. mostWritesAtOnce allows for clocks that differ and for
+	// looks at the same moment. etcd's documentation bumps a revision by 1,000,000,000 (etcdutl snapshot restore
+	// --bump-revision).
 	mostWritesPerSecond = 100_000
 	mostWritesAtOnce    = 10_000_000
 )
 
-// bumped: the revision has risen by more than can be written in that time. It is bumped where etcd is restored, so that
-// watches notice.
+// bumped fires if the revision has risen by more than etcd can write in that time. Administrators bump the revision
+// when they restore etcd, so that watches notice.
 func bumped(s State, l Look) string {
 	before, now := s.Collection.ResourceVersion, l.Collection.ResourceVersion
 	if !l.Revisions || before == 0 || now <= before {
@@ -81,7 +83,7 @@ func bumped(s State, l Look) string {
 	return ""
 }
 
-// backwards reports whether now is from before was.
+// backwards reports whether the collection is in an older state now than it was.
 func backwards(was, now Collection) bool {
 	return lesser(now.ResourceVersion, was.ResourceVersion) || older(was.Witness, now.Witness)
 }
@@ -92,8 +94,8 @@ func older(was, now Witness) bool {
 	return was.UID != "" && was.UID == now.UID && now.ResourceVersion < was.ResourceVersion
 }
 
-// recreated: another CRD of the same name. No one saw what its first generations told servers to write, nor
-// the end of the objects of the one before.
+// recreated fires if the CRD was replaced by another one of the same name. The storage versions of the new CRD's first
+// generations are unknown, and no one saw whether the objects of the old CRD were deleted.
 func recreated(s State, l Look) string {
 	if (s.Definition == nil) != (l.Definition == nil) || s.Definition != nil && s.Definition.UID != l.Definition.UID {
 		return "the CustomResourceDefinition was deleted and created again"
@@ -101,7 +103,8 @@ func recreated(s State, l Look) string {
 	return ""
 }
 
-// generationsMissed: A → B → A looks like A. Only the generation tells, and only a watch tells what was in between.
+// generationsMissed fires if the CRD has generations that no watch saw. Storage versions A → B → A look like A: only
+// the generation shows that there was a change, and only a watch shows what B was.
 func generationsMissed(s State, l Look) string {
 	if s.Definition != nil && l.Definition != nil && missed(s, l) {
 		return fmt.Sprintf("the CustomResourceDefinition was changed more often than was seen (generation %d, now %d)",
@@ -110,8 +113,8 @@ func generationsMissed(s State, l Look) string {
 	return ""
 }
 
-// missed reports whether there was a generation between the recorded look and this one of which no one knows the
-// storage version.
+// missed reports whether the CRD had a generation between the recorded look and this one whose storage version is
+// unknown.
 func missed(s State, l Look) bool {
 	if s.Definition == nil || l.Definition == nil || s.Definition.UID != l.Definition.UID {
 		return true
@@ -129,10 +132,10 @@ func missed(s State, l Look) bool {
 	return false
 }
 
-// cameSilent: a process that does not answer may be writing anything, or have died after it did: its Lease counts as
-// fresh for a minute. Waiting for the end of the Lease would leave out for that long what it wrote. It is a doubt once,
-// so that a server that never can be asked does not void every run indefinitely; who looks may well ask again for some
-// seconds before it tells of a silent server.
+// cameSilent fires if a new process does not answer. It may be writing any version, or have died after it wrote: its
+// Lease counts as fresh for a minute, and waiting for the Lease to end would hide the writes of that minute. A process
+// fires only once, so that a server that can never be asked does not void every run indefinitely. The caller may ask a
+// server again for some seconds before it reports the server as silent.
 func cameSilent(s State, l Look) string {
 	for _, server := range l.Servers {
 		if server.Answered {
@@ -145,9 +148,10 @@ func cameSilent(s State, l Look) string {
 	return ""
 }
 
-// cameBack: a process that was suspended for longer than its Lease has not read the CRD's generations meanwhile,
-// and may have written in the version of any of them before it caught up. Discovery may have caught up earlier, so what
-// it shows does not tell. A built-in resource it writes in the version that it shows.
+// cameBack fires if a process returned after it had been suspended for longer than its Lease. Such a process has not
+// read the CRD's generations meanwhile and may have written in the version of any of them before it caught up. Its
+// discovery document does not help, because it may have caught up earlier. Built-in resources are exempt: the process
+// writes them in the version that it shows.
 func cameBack(s State, l Look) string {
 	if l.Definition == nil {
 		return ""
@@ -161,8 +165,8 @@ func cameBack(s State, l Look) string {
 	return ""
 }
 
-// goneSilent: a process that never answered may have written anything to its end, and after the doubt of its beginning
-// was cleared by a run that was content with weaker evidence.
+// goneSilent fires if a process is gone that never answered. It may have written anything until its end, even after a
+// run with weaker evidence cleared the doubt that cameSilent raised.
 func goneSilent(s State, l Look) string {
 	for _, server := range s.Servers {
 		if server.Answered {
@@ -175,8 +179,8 @@ func goneSilent(s State, l Look) string {
 	return ""
 }
 
-// passedSilent: a process came and went between two looks. One of the recorded look that had answered is known; a
-// look that was not recorded does not count.
+// passedSilent fires if a process came and went between two looks without being asked. A process that answered in the
+// recorded look is known; answers to looks that were not recorded do not count.
 func passedSilent(s State, l Look) string {
 	for _, process := range l.Passed {
 		if known, ok := find(s.Servers, process); !ok || !known.Answered {
@@ -186,9 +190,9 @@ func passedSilent(s State, l Look) string {
 	return ""
 }
 
-// replacedUnseen: a process has one version of a built-in resource for all its life, so this is another process under
-// the same name, as servers have them that take over the Lease of the one before. How many there were in between no one
-// knows.
+// replacedUnseen fires if a process shows another version of a built-in resource than before. One process never changes
+// that version, so another process has taken over the identity, as some servers take over the Lease of their
+// predecessor. The number of processes in between is unknown.
 func replacedUnseen(s State, l Look) string {
 	if s.Definition != nil || l.Definition != nil {
 		return ""
@@ -202,9 +206,9 @@ func replacedUnseen(s State, l Look) string {
 	return ""
 }
 
-// moreDecodable: what no one could read, and so no one could rewrite, can be read now, after a downgrade for instance.
-// A server that has just come does not declare at once what it can decode; until its epoch has settled that is not
-// news.
+// moreDecodable fires if API servers may now be able to decode objects that no server could decode before, for example
+// after a downgrade. A server that has just started takes a while to declare what it can decode, so this doubt waits
+// until the epoch has settled.
 func moreDecodable(s State, l Look) string {
 	if s.OnlyDecodable && l.Epoch != nil && l.Settled && !l.OnlyDecodable {
 		return "no migration has proven what is stored, and API servers may be able to decode more than one version now"
@@ -212,9 +216,9 @@ func moreDecodable(s State, l Look) string {
 	return ""
 }
 
-// unwatched: without a watch nothing is known of the time between two looks, except where the same processes live still
-// and none has left a trace. However long that was: identities do not come back, and traces do not go in time to
-// matter.
+// unwatched fires if no one watched the API servers since the recorded look, unless the same processes are still
+// running and no other process has left a trace. The length of that time does not matter: identities never come back,
+// and traces outlast it.
 func unwatched(s State, l Look) string {
 	if l.Continuous {
 		return ""

@@ -3,7 +3,7 @@
 
 package ledger
 
-// engine takes the next step of what is at work.
+// engine takes the next step of the run that is at work, or starts one.
 func (w *world) engine() {
 	if !w.run.active && w.generation > w.completed {
 		w.run = run{active: true, gen: w.generation, start: w.mainRV}

@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// First decides about a resource that has no State: it is new, or someone deleted the State to have everything found
-// out again. What is stored may be anything, and no run that began before proves otherwise.
+// First decides about a resource that has no State: the resource is new, or someone deleted its State to force
+// rediscovery. Any version may be stored, and no run that started earlier proves otherwise.
 func First(l Look) Decision { return sound().first(l) }
 
 // Looked decides after a look at a resource whose recorded State is s.
 func Looked(s State, l Look) Decision { return sound().looked(s, l) }
 
-// Returned is Looked for a controller that is back and does not know what happened since s was recorded.
-// A controller that watched while another one led does know, and calls Looked.
+// Returned is Looked for a controller that has just become the leader and does not know what happened since s was
+// recorded. A controller that kept watching while another one led calls Looked instead.
 func Returned(s State, l Look) Decision {
 	l.Continuous, l.Passed, l.Definitions = false, nil, nil
 	return sound().looked(s, l)
 }
 
-// Told decides after someone heard, without a look, that servers are told to write a version. It only adds: the hash
-// is recorded before anything can come of it, and an epoch of another hash is over, so that no proof about it trims
-// what was added, or was there already. The next look sees the rest.
+// Told decides, without a look, after a CRD has told servers to write a version. It only adds: the hash is recorded at
+// once, and an epoch of another hash ends, so that no proof of that epoch trims the hash, even if it was recorded
+// before. The next look sees the rest.
 func Told(s State, hash string) Decision {
 	known := slices.Contains(s.Persisted, hash) && (s.Epoch == nil || s.Epoch.Hash == hash)
 	if len(s.Persisted) == 0 || hash == "" || known {
@@ -35,37 +35,37 @@ func Told(s State, hash string) Decision {
 	return Decision{State: s}
 }
 
-// Finished decides after runs succeeded, without another look. s is the record of this process's own look: one that has
-// just come back looks first. c is the collection, read after the proofs were. A proof that is refused may count after
-// the next look, which sees the epoch that the run has seen, and records it as a doubt if etcd was restored.
+// Finished decides after runs succeeded, without another look. s has to be the record of this process's own look; a
+// process that has just become the leader looks first. c is the collection, read after the proofs were read. A refused
+// proof may count after the next look: that look sees the epoch of the run and records a doubt if etcd was restored.
 func Finished(s State, proofs []Proof, c Collection) Decision { return sound().finished(s, proofs, c) }
 
-// FinishedByHand decides after a run that no StorageVersionMigration asked for, in a process that records no looks.
-// before is the record as it was read before the run started, s as it is now, c the collection, read after the run.
-// What s does not know yet the next look adds to what is decided here.
+// FinishedByHand decides after a run that belongs to no StorageVersionMigration, in a process that records no looks.
+// before is the record as it was before the run started, s is the record now, and c is the collection, read after the
+// run. The next look adds whatever s does not contain yet.
 func FinishedByHand(before, s State, p Proof, c Collection) Decision {
 	return sound().byHand(before, s, p, c)
 }
 
-// rules are the parts of the decisions that can be wrong one by one. Tests replace them to see that it is noticed.
+// rules are the parts of a decision that can be wrong independently. Mutation tests replace each of them.
 type rules struct {
-	// doubts are reasons to fear that versions were written which no one can name.
+	// doubts are the ways in which unidentified versions may have been written.
 	doubts []doubt
 	// written names what may have been written since the recorded look.
 	written func(s State, l Look) []string
 	// join adds hashes to the persisted ones.
 	join func(persisted, hashes []string) []string
-	// fence returns the moment after which a run must have started that saw all that the look saw.
+	// fence returns the moment after which a run must start to have seen everything that the look saw.
 	fence func(s State, l Look) uint64
-	// refusal is why a proof does not allow to trim the State; empty: it does.
+	// refusal returns why a proof does not allow trimming the State, or "" if it does.
 	refusal func(s State, p Proof) string
-	// uncompared is why a proof does not trim, although nothing else speaks against it, with the collection as it was
-	// read; empty: it does.
+	// uncompared returns why a proof that nothing else speaks against does not trim, given the collection as it was
+	// read, or "" if it does.
 	uncompared func(s State, p Proof, c Collection) string
-	// shown is what a server that does not answer now is known to write.
+	// shown fills in what servers that do not answer now are known to write.
 	shown func(s State, l Look) []Server
-	// overtaken is why a run counts for nothing that was started while the record was before, and ended while it is s;
-	// empty: it may count.
+	// overtaken returns why a run by hand counts for nothing, given the records before and after it, or "" if it may
+	// count.
 	overtaken func(before, s State) string
 }
 
@@ -102,9 +102,9 @@ func (r rules) looked(s State, l Look) Decision {
 	}
 	before := len(s.Persisted)
 	s.Persisted = r.join(s.Persisted, written)
-	// One hash, and nothing new: then all writers wrote the same as before, and a run that has begun has nothing to
-	// fear from them. This is what lets a migration live through a rolling restart. A moment in the future is one of
-	// another etcd.
+	// If only one hash may have been written, and it is not new, all writers wrote the same version as before, and a
+	// run that is under way remains valid. This is how a migration survives a rolling restart. An After in the future
+	// belongs to an etcd that has been restored since.
 	if len(written) > 1 || len(s.Persisted) != before || d.Doubt != "" || s.After == 0 ||
 		l.Moment != 0 && l.Moment < s.After {
 		s.After = r.fence(s, l)
@@ -112,7 +112,7 @@ func (r rules) looked(s State, l Look) Decision {
 	return r.conclude(s, l, d)
 }
 
-// conclude records the look in s, judges the migration by it, and asks for what is missing.
+// conclude records the look in s, trims s by the proofs there are, and requests a migration if one is missing.
 func (r rules) conclude(s State, l Look, d Decision) Decision {
 	s.Epoch = agreed(l)
 	s.Current = current(s, l)
@@ -136,7 +136,7 @@ func (r rules) conclude(s State, l Look, d Decision) Decision {
 	return d
 }
 
-// proofs are those of all migrations.
+// proofs returns the proofs of all migrations.
 func (l Look) proofs() []Proof {
 	var proofs []Proof
 	for _, m := range append([]Migration{l.Own}, l.Others...) {
@@ -147,9 +147,9 @@ func (l Look) proofs() []Proof {
 	return proofs
 }
 
-// awaited reports whether nothing is to be asked for, because a migration that there is will prove what s asks for, or
-// someone does not want one. Our own is repeated until it succeeds, and says what someone wants where it exists;
-// another one that failed may have been asked for in a way that cannot succeed.
+// awaited reports whether no request is needed: an existing migration will prove what s asks for, or a user holds it
+// back. Our own migration, where it exists, decides whether a user holds it back, and it is repeated until it succeeds.
+// A migration of someone else that failed may have been requested in a way that can never succeed.
 func (l Look) awaited(s State) bool {
 	if l.Own.exists() && (l.Own.Held || l.Own.pending(s)) {
 		return true
@@ -177,7 +177,7 @@ func (r rules) finished(s State, proofs []Proof, c Collection) Decision {
 			return Decision{State: s}
 		}
 		if refused == "" || why == NotCompared {
-			refused = why // of one that would count more is to be known
+			refused = why // NotCompared wins: it is the one that may still count
 		}
 	}
 	if s.Migrated() { // no proof is needed
@@ -190,12 +190,12 @@ func (r rules) byHand(before, s State, p Proof, c Collection) Decision {
 	if why := r.overtaken(before, s); why != "" && len(s.Persisted) > 0 && (!s.Migrated() || s.OnlyDecodable) {
 		return Decision{State: s, Refused: why}
 	}
-	p.Start = before.After + 1 // what is recorded came before it was read
+	p.Start = before.After + 1 // the run started after before was read, and so after everything that it records
 	return r.finished(s, []Proof{p}, c)
 }
 
-// overtaken: moments tell nothing to a process that may have lived through the restore of their etcd. That nothing else
-// is required than before the run does.
+// overtaken cannot compare moments, because the process may have run across a restore of the etcd that they come from.
+// It requires instead that both records have the same After.
 func overtaken(before, s State) string {
 	switch {
 	case before.After == 0:
@@ -206,18 +206,18 @@ func overtaken(before, s State) string {
 	return ""
 }
 
-// decodable reports whether nothing has to be rewritten although nothing is proven: the versions that may be stored are
-// the one that all servers write and others that no one can name, and no server can decode any of these. A migration
-// would come to nothing: it lists and patches through the same servers. Where a version has a name, someone has
-// written it, and people should learn that it cannot be read.
+// decodable reports whether a migration is pointless although nothing is proven: the only stored version with a known
+// name is the one that all servers write, and no server can decode any other. A migration lists and patches through the
+// same servers, so it could not find the others. A stored version with a known name does not qualify: it was written,
+// and users have to learn that it cannot be read.
 func decodable(s State, l Look) bool {
 	return s.Epoch != nil && l.OnlyDecodable &&
 		!slices.ContainsFunc(s.Persisted, func(hash string) bool { return hash != Unknown && hash != s.Epoch.Hash })
 }
 
-// refusal holds I2. Everything that may have been written in another version was so before the run started (After), and
-// the run read its baseline in a settled epoch and ended in it: so it has rewritten all that. The record's look has
-// seen the same epoch, so the run and the record mean the same servers, the same CRD and the same hash.
+// refusal implements I2. All writes in other versions happened before the run started (After). The run read its
+// baseline in a settled epoch and ended in the same epoch, so it rewrote all of them. The recorded look saw that epoch
+// too, so the run and the record mean the same servers, CRD and hash.
 func refusal(s State, p Proof) string {
 	switch {
 	case s.After == 0 || p.Start <= s.After:
@@ -241,10 +241,10 @@ const NotCompared = "the collection could not be read, or its resourceVersion is
 
 const wentBack = "etcd went backwards: it was restored from a backup"
 
-// uncompared holds I2 for resources whose etcd is restored alone, which changes no record. A State that shrinks records
-// the position that the collection had after the run: whatever is restored later lies before it, unless everything was
-// rewritten already. The position of an earlier look would not do: a backup that was made in the middle of the run is
-// newer than that.
+// uncompared implements I2 for resources whose etcd can be restored alone, which changes no record. When a State
+// shrinks, it records the position that the collection had after the run. Any backup that is restored later is older
+// than that position, unless it was made after everything had been rewritten. The position of an earlier look would not
+// do: a backup made in the middle of the run is newer.
 func uncompared(s State, p Proof, c Collection) string {
 	switch {
 	case c.ResourceVersion == 0:
@@ -255,8 +255,8 @@ func uncompared(s State, p Proof, c Collection) string {
 	return ""
 }
 
-// fence: every run that starts later reads a greater moment than the one that was read after the look, because the
-// record is written in between. Where that is not known, no run counts until it is.
+// fence returns the moment that was read after the look. The record is written after that moment, so every run that
+// starts later reads a greater one. If the moment is unknown, no run counts until it is known.
 func fence(_ State, l Look) uint64 { return l.Moment }
 
 // mostPersisted is how many hashes a StorageState holds.

@@ -15,8 +15,8 @@ import (
 // quiet is how long an undisturbed cluster may take until everything is migrated: it is far more than it needs.
 const quiet = 150
 
-// calmDown lets everything be well: one server, that answers, a controller, and no one who changes anything. Then
-// everything is migrated at last, and known to be.
+// calmDown removes every disturbance: one server that answers, a controller, and no changes by users. After that
+// everything has to be migrated in the end, and be recorded as migrated.
 func (w *world) calmDown() {
 	last := -1
 	for host := range hosts {
@@ -65,7 +65,7 @@ func (w *world) calmDown() {
 	}
 }
 
-// tell plays the tale in a new cluster, and returns the step after which an invariant was broken, and which.
+// tell plays the tale in a new cluster. It returns the step after which an invariant was broken, and which one.
 func (w *world) tell(r rules, t tale) (step int, broken string) {
 	w.begin(r, t)
 	for i, m := range t.moves {
@@ -113,7 +113,8 @@ type tale struct {
 	silent  bool
 	blind   bool
 	servers int
-	// never are the kinds of moves that do not happen in it: a history of few kinds goes deeper than one of all.
+	// never are the kinds of moves that do not happen in it: a history of few kinds goes deeper than a history of all
+	// kinds.
 	never []bool
 	moves []move
 }

@@ -1,74 +1,78 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ledger decides what is recorded of how one resource is stored, and when a migration is asked for. It owns
-// persistedStorageVersionHashes: nothing else computes them. It is pure: no clock, no I/O, values in and values out,
-// and what it returns shares no memory with what it was given that anyone would change.
+// Package ledger decides what is recorded about how one resource is stored, and when a migration is requested. It owns
+// persistedStorageVersionHashes: no other package computes them. It is pure: it has no clock and does no I/O, and its
+// results share no memory with its arguments that a caller could change.
 //
-// One function per event: First (a resource without a State), Looked (someone looked at the API servers), Returned
-// (the same when no one watched since), Told (a CRD tells servers what to write), Finished (a migration
-// succeeded). A resource that is gone is one that a look finds gone.
+// There is one function per event:
+//   - First: the resource has no State.
+//   - Looked: someone looked at the API servers.
+//   - Returned: the same, but no one watched since the recorded look.
+//   - Told: a CRD tells servers what to write.
+//   - Finished, FinishedByHand: a migration succeeded.
+//
+// A deleted resource needs no function of its own: the next look finds that it is gone.
 //
 // Invariants:
-//   - I1. After a decision is recorded, everything that was written up to the beginning of its look is in Persisted, or
-//     is being written by a server that the look shows, or Unknown is in Persisted. Only the record may be relied on:
-//     what is decided and not recorded never happened. Every decision is computed from the record before it, so it may
-//     be lost, and the next one makes up for it.
-//   - I2. Persisted shrinks to the one hash that a proof is about; see refusal. There is one exception, which is not
-//     about what is stored but about what can be rewritten: where no server can decode another version, Unknown gives
-//     way to the one hash; see decodable.
-//   - A State is written before anything that follows from it is asked for. A process that dies in between leaves a
-//     State whose After is above the start of every run, and the next look asks again.
+//   - I1. After a decision is recorded, every version that was written before its look began is in Persisted, or is
+//     still written by a server that the look shows, or Unknown is in Persisted. Only the record counts: a decision
+//     that was not recorded never happened. Every decision is computed from the previous record, so it may be lost, and
+//     the next decision makes up for it.
+//   - I2. Persisted shrinks to the one hash of a proof; see refusal. There is one exception, which concerns what can be
+//     rewritten and not what is stored: if no server can decode another version, Unknown gives way to the one hash; see
+//     decodable.
+//   - A State is written before anything that follows from it is requested. A process that dies in between leaves a
+//     State whose After is above the start of every run, and the next look repeats the request.
 //
-// How it works: between two recorded looks, someone wrote something. written names every hash that may have been: what
-// the servers of both looks show and the storage versions of all generations of the CRD between them. A doubt is
-// a reason why there may be more than those; then Unknown joins. If all that may have been written is one hash, nothing
-// has happened, whoever was restarted. Otherwise After rises to the present moment: a run that started before may have
-// passed the objects already that were written then, and its own looks may have seen the same epoch before and after.
-// Epochs of {a, b}, then {a, b, c}, then {a, b} are equal, and so are those of a CRD's generation 3 while a
-// server lags behind. Only a run that started later has seen everything, so its start, and not its epoch alone, says
-// which run proves something.
+// How it works: between two recorded looks, servers wrote objects. The function written names every hash that they may
+// have used: the hashes that the servers of both looks show, and the storage versions of all generations of the CRD
+// between the looks. A doubt is a reason why there may have been more; then Unknown joins. If everything that may have
+// been written is one known hash, nothing has changed, even if servers were restarted. Otherwise After rises to the
+// present moment, because a run that started earlier may have passed objects before they were written in another
+// version, and its own checks of the epoch may not have noticed: epochs of {a, b}, then {a, b, c}, then {a, b} compare
+// as equal, and so do the epochs of a CRD's generation 3 while one server lags behind. Only a run that starts later has
+// seen everything. So the start of a run, and not its epoch alone, decides what the run proves.
 //
 // A moment is a resourceVersion of the etcd that holds StorageStates and StorageVersionMigrations. It orders the
-// reading of a record and the start of a run in whatever process, so it does not matter who asked for a run, or whether
-// a StorageVersionMigration did.
+// reading of a record and the start of a run across processes, so it does not matter who requested a run, or whether a
+// StorageVersionMigration did.
 //
-// Two rules are stricter than what a short description of them says:
-//   - A recorded epoch that is still the present one does not by itself say that nothing has happened while no one
-//     watched: a server may have come, written and gone. What servers leave behind must not have grown either
+// Two rules are stricter than they may seem:
+//   - A recorded epoch that is still the present one does not prove that nothing happened while no one watched: a
+//     server may have come, written and gone. In addition, the traces that servers leave behind must not have grown
 //     (Look.Traces).
-//   - A young heartbeat is no excuse. Where no one watched and the servers are not the same, Unknown joins after ten
-//     seconds as after ten hours: servers that were replaced once may have been replaced twice. So a heartbeat's age
-//     decides nothing here; it tells readers of the record how far it can be relied on.
+//   - A recent heartbeat is no excuse. If no one watched and the servers are not the same, Unknown joins after ten
+//     seconds just as after ten hours: servers that were replaced once may have been replaced twice. The age of a
+//     heartbeat decides nothing here; it tells readers of the record how far they can rely on it.
 //
-// What it takes for granted, and what is done about it:
-//   - A process that dies before it has an identity Lease and before it is an endpoint leaves nothing to notice. It
-//     lives a few seconds, during which most kube-apiservers are not ready and no client is sent to them. Where the
-//     StorageVersion API is on, a server publishes before it writes. What such a process wrote is found by an audit of
-//     etcd, and by nothing else.
+// Assumptions, and what covers for them:
+//   - A process that dies before it has an identity Lease and before it is an endpoint leaves nothing to notice. Such a
+//     process lives for a few seconds, during which most kube-apiservers are not ready and receive no requests. Where
+//     the StorageVersion API is on, a server publishes before it writes. Only an audit of etcd finds what such a
+//     process wrote.
 //   - A process writes a built-in resource in one version all its life, and its identity never comes back. A built-in
 //     hash that changes under one identity is a doubt.
-//   - A process writes a custom resource in the storage version of a generation that it has read. It is behind by less
-//     than the settle time, before which a run does not read its baseline.
-//   - API servers are restarted after an etcd is restored. The State goes back with everything that is in its etcd, to
-//     a moment at which it held; its epoch is not that of the servers that live now, and that is a doubt. Whoever was
-//     there all the time sees more (Look.Restored).
+//   - A process writes a custom resource in the storage version of a generation that it has read. It lags by less than
+//     the settle time, and a run does not read its baseline before that has passed.
+//   - API servers are restarted after their etcd is restored. The State returns, with everything else in its etcd, to a
+//     moment at which it was correct. Its epoch is not that of the servers that live now, which is a doubt. A
+//     controller that was running all the time sees more (Look.Restored).
 //   - A resource may have an etcd of its own, which is restored while the State stays as it is. Its collection then has
-//     a lesser resourceVersion, or has leapt (a bumped revision), or its witness is older. An etcd that has caught up
-//     with what was recorded before the first look after its API servers were restarted, and whose witness was not
-//     written between the backup and the record or is gone, is not recognised: only an audit of etcd finds that.
-//   - Processes behind an APIService are listed in its EndpointSlices, and no one watches them: where they are not the
-//     same, or a slice has changed, that is a doubt. A slice that came and went as a whole leaves no trace; the
-//     controller of EndpointSlices makes another one only for other port numbers, another family of addresses, or more
-//     than 100 endpoints.
-//   - A process that was suspended for longer than its Lease and goes on renews it within 10 seconds. What it wrote
-//     until then is noticed when it does. One that writes and dies before leaves nothing, as one that dies before its
-//     first Lease. After an hour its Lease is gone, and it is a new one.
-//   - A process that was told to end writes for less than the settle time after its Lease and its address are gone, or
-//     the epoch begins only when it is silent; package agreement sees to that.
-//   - The moment is read after the look has ended (see Look.Moment), and the start of a run before anything is done for
-//     it.
-//   - A State is written under the resourceVersion that was read with it, by the controller and by runs by hand.
+//     a lower resourceVersion, or one that leapt (a bumped revision), or an older witness. One case goes unnoticed:
+//     before the first look after the restart of its API servers, the etcd has caught up with the record, and the
+//     witness is gone or was not written between the backup and the record. Only an audit of etcd finds that.
+//   - Processes behind an APIService are listed in its EndpointSlices and are not watched: if they are not the same, or
+//     if a slice has changed, that is a doubt. A slice that came and went as a whole leaves no trace. The EndpointSlice
+//     controller adds a slice only for other port numbers, another address family, or more than 100 endpoints.
+//   - A process that was suspended for longer than its Lease renews the Lease within 10 seconds of resuming. What it
+//     wrote until then is noticed at the renewal. A process that writes and dies before the renewal leaves nothing,
+//     like one that dies before its first Lease. After an hour its Lease is deleted, and it counts as a new process.
+//   - A process that was told to shut down stops writing less than a settle time after its Lease and its address are
+//     gone, or else the epoch begins only when the process is silent; package agreement ensures this.
+//   - The moment is read after the look has ended (see Look.Moment), and the start of a run is read before the run does
+//     anything.
+//   - A State is written under the resourceVersion that was read with it, both by the controller and by runs by hand.
 package ledger
 
 import (
@@ -78,23 +82,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Unknown stands among hashes for versions that no one can name.
+// Unknown stands among hashes for versions that cannot be determined.
 const Unknown = "Unknown"
 
-// Untraced stands among traces where a process may have come and gone without leaving one.
+// Untraced stands among traces if a process may have come and gone without leaving one.
 const Untraced = "untraced"
 
-// State is what is recorded of one resource. The zero value records nothing, and is treated as if there were none.
+// State is the record of one resource. The zero value records nothing and is treated like a missing State.
 type State struct {
-	// Persisted are the hashes that stored objects may be encoded in, in order of arrival; Unknown may be among them.
+	// Persisted are the hashes that stored objects may be encoded in, in order of arrival. Unknown may be among them.
 	Persisted []string
 	// Current is the hash that all API servers encode in; Unknown while they disagree or one has never answered.
 	Current string
-	// Heartbeat is when the recorded look began: the record is complete up to then.
+	// Heartbeat is when the recorded look began. The record is complete up to then.
 	Heartbeat time.Time
 	// Epoch is the epoch that the recorded look saw; nil where it saw none.
 	Epoch *EpochID
-	// Servers are those of the recorded look, each with what it showed last.
+	// Servers are the servers of the recorded look, each with the hash that it showed last.
 	Servers []Server
 	// Traces are those of the recorded look.
 	Traces []string
@@ -102,11 +106,11 @@ type State struct {
 	Definition *Definition
 	// Collection is the resource's collection, as it was read last.
 	Collection Collection
-	// After is the moment after which a run must have started for its proof to count: others may have started before
-	// something that they did not see. Where it is lost (0), no run so far proves anything.
+	// After is the moment after which a run must have started for its proof to count: an earlier run may have missed
+	// something. 0 means that the moment was lost, and no run so far proves anything.
 	After uint64
-	// OnlyDecodable: that Persisted is one hash was not proven; every API server declared that it could decode no other
-	// version.
+	// OnlyDecodable means that Persisted holds one hash without proof, because every API server declared that it can
+	// decode no other version.
 	OnlyDecodable bool
 }
 
@@ -119,15 +123,16 @@ func (s State) Migrated() bool {
 type Server struct {
 	// ID names the server for people: its Lease's name, or its address.
 	ID string
-	// Process identifies the process, and never comes back: the holder of its Lease. Where it is empty the ID stands
-	// for it.
+	// Process identifies the process and is never reused: it is the holder of the Lease. If it is empty, the ID takes
+	// its place.
 	Process string
-	// Hash is the storageVersionHash that it shows. Empty: it did not answer, or does not serve the resource.
+	// Hash is the storageVersionHash that the server shows. It is empty if the server did not answer or does not serve
+	// the resource.
 	Hash string
-	// Answered is whether it answered: now, in a Look; ever, in a State.
+	// Answered means, in a Look, that the server answered it; in a State, that it has answered at least once.
 	Answered bool
-	// CameBack says that its Lease had expired at the recorded look and is renewed again: the process was suspended.
-	// Meaningless in a State.
+	// CameBack means that the Lease had expired at the recorded look and is renewed again: the process was suspended.
+	// It has no meaning in a State.
 	CameBack bool
 }
 
@@ -138,28 +143,28 @@ func (s Server) process() string {
 	return s.ID
 }
 
-// Collection is how far the etcd of a resource has come. Resources may have an etcd of their own (kube-apiserver's
-// --etcd-servers-overrides), which is restored alone: only their own collection shows that.
+// Collection is the position of the etcd that holds a resource. Resources may have an etcd of their own
+// (kube-apiserver's --etcd-servers-overrides), which can be restored alone: only their own collection shows that.
 type Collection struct {
-	// ResourceVersion is that of the collection, read from etcd and not from a cache; 0: it was not read, or cannot be
-	// compared.
+	// ResourceVersion is that of the collection, read from etcd and not from a cache. 0 means that it was not read or
+	// cannot be compared.
 	ResourceVersion uint64
-	// Witness is an object of the collection; zero: there is none, or none was read.
+	// Witness is an object of the collection. It is zero if there is none or none was read.
 	Witness Witness
 }
 
-// Witness is one object as it was at one moment. The same object with a lesser resourceVersion shows that etcd was
-// restored, also where etcd's revision was bumped or has caught up since.
+// Witness is one object at one moment. If the same object has a lower resourceVersion later, etcd was restored, even if
+// its revision was bumped or has caught up since.
 type Witness struct {
 	UID             types.UID
 	ResourceVersion uint64
 }
 
-// Definition is what a CustomResourceDefinition says about storage, at one generation.
+// Definition is the part of a CustomResourceDefinition that concerns storage, at one generation.
 type Definition struct {
 	UID        types.UID
 	Generation int64
-	// Hash is that of the storage version in its spec.
+	// Hash is the hash of the storage version in its spec.
 	Hash string
 	// Stored are the hashes of status.storedVersions.
 	Stored []string
@@ -175,8 +180,8 @@ type EpochID struct {
 	Generation int64
 }
 
-// Same reports whether a and b may be one epoch. Epochs that are not the same are two; ones that are may have been
-// interrupted.
+// Same reports whether e and other may be one epoch. Unequal values are two epochs; equal values may still be two
+// epochs with an interruption between them.
 func (e EpochID) Same(other EpochID) bool {
 	return e.Hash == other.Hash && e.UID == other.UID && e.Generation == other.Generation &&
 		slices.Equal(e.Processes, other.Processes)
@@ -192,93 +197,95 @@ type Look struct {
 	Epoch *EpochID
 	// Definition is the CustomResourceDefinition; nil for a resource that has none, or none any more.
 	Definition *Definition
-	// Traces are what processes leave behind that lasts longer than they do: one string for the generation of each
-	// EndpointSlice of the resource's API servers (with its UID), one for each Lease that is no longer renewed (holder
-	// and time of the last renewal). A process that was there and is not cannot but add one. Empty, or with Untraced
-	// among them: processes may have left none.
+	// Traces are marks that outlast the processes which leave them: one string for the generation of each EndpointSlice
+	// of the resource's API servers (with its UID), and one for each Lease that is no longer renewed (holder and time
+	// of the last renewal). Every process that has ended has added one. If Traces is empty or contains Untraced,
+	// processes may have left none.
 	Traces []string
-	// Collection is the resource's collection. It has to be read after Migrations were: a proof trims only under a
-	// resourceVersion that the run had reached (see refusal).
+	// Collection has to be read after Own and Others: a proof trims only under a resourceVersion that the run had
+	// reached (see uncompared).
 	Collection Collection
-	// Revisions says that resourceVersions are revisions of an etcd, as those of kube-apiservers are. Aggregated API
-	// servers may count otherwise.
+	// Revisions means that resourceVersions are revisions of an etcd, like those of kube-apiservers. Aggregated API
+	// servers may count differently.
 	Revisions bool
-	// Restored says that etcd went backwards since the recorded look, as someone saw who was there all the time.
+	// Restored means that a process which ran all the time saw etcd go backwards since the recorded look.
 	Restored bool
 
-	// OnlyDecodable: every server that can write declares that it can decode no version but that of the epoch, each of
-	// them for itself.
+	// OnlyDecodable means that every server that can write declares, for itself, that it can decode only the version of
+	// the epoch.
 	OnlyDecodable bool
-	// Settled: the epoch has lasted for so long that no one else can be writing.
+	// Settled means that the epoch has lasted so long that no process outside of it can still be writing.
 	Settled bool
 
-	// Continuous says that Leases, endpoints and CRDs were watched without a gap since the recorded look began,
-	// so that Passed and CRDs are complete. A watch that goes on from a resourceVersion has no gap; one that
-	// lists again has.
+	// Continuous means that Leases, endpoints and CRDs were watched without a gap since the recorded look began, so
+	// that Passed and the generations below it are complete. A watch that continues from a resourceVersion has no gap;
+	// a watch that lists again has one.
 	Continuous bool
 	// Passed are the processes that were seen since the recorded look began and are gone. Each is reported until a look
-	// that does so is recorded.
+	// with it is recorded.
 	Passed []string
-	// CRDs are the generations of the CustomResourceDefinition that were seen since the recorded look began.
+	// These are the generations of the CustomResourceDefinition that were seen since the recorded look began.
 	Definitions []Definition
 
-	// Moment is the moment after the look ended: whatever the look saw came before. It must not come from a cache that
-	// may be behind. 0: not known.
+	// Moment is the moment after the look ended: everything that the look saw happened before it. It must not come from
+	// a cache that may lag. 0 means that it is unknown.
 	Moment uint64
-	// Own is the migration of the resource that is ours to raise, Others are all others, as they were after the look
-	// ended.
+	// Own is our own migration of the resource, which the trigger may raise. Others are all others. Both are as they
+	// were after the look ended.
 	Own    Migration
 	Others []Migration
-	// Names are the readable versions of hashes: "v1". Hashes without one stand for themselves.
+	// Names are the readable versions of hashes, such as "v1". A hash without a name is shown as it is.
 	Names map[string]string
 }
 
-// Migration is a StorageVersionMigration of the resource. The zero value says that there is none.
+// Migration is a StorageVersionMigration of the resource. The zero value means that there is none.
 type Migration struct {
-	// Generation is spec.generation, Completed the greatest one whose run has succeeded.
+	// Generation is spec.generation. Completed is the greatest generation whose run has succeeded.
 	Generation, Completed int64
-	// Started says that a run of Generation has started, and Start at which moment; 0 where that is not known.
+	// Started means that a run of Generation has started, and Start is the moment at which it did; 0 if that is
+	// unknown.
 	Started bool
 	Start   uint64
-	// Held says that someone does not want it carried out: it is cancelled, or, if it is not ours, paused.
+	// Held means that a user does not want it carried out: it is cancelled, or it is not ours and is paused.
 	Held bool
-	// Failed says that its last attempt failed. It is repeated, but may never succeed.
+	// Failed means that its last attempt failed. It is repeated, but may never succeed.
 	Failed bool
-	// Proof is of the run that succeeded last; nil: none.
+	// Proof is that of the last run that succeeded, or nil.
 	Proof *Proof
 }
 
-// exists reports whether there is one.
+// exists reports whether there is such a migration.
 func (m Migration) exists() bool { return m.Generation > 0 }
 
-// pending reports whether a run of its present generation may still prove what s asks for.
+// pending reports whether a run of the current generation may still prove what s asks for.
 func (m Migration) pending(s State) bool {
 	return m.Generation > m.Completed && (!m.Started || s.After > 0 && m.Start > s.After)
 }
 
-// Proof is what a run that succeeded proves: in this epoch, after it settled, every object was rewritten in its hash or
-// found in it.
+// Proof states what a run that succeeded proves: in this epoch, after it had settled, the run rewrote every object in
+// the epoch's hash or found it in that hash.
 type Proof struct {
-	// Start is the moment that was read before the run, its checkpoint included, was started; 0: not known.
+	// Start is the moment that was read before the run, including its checkpoint, was started. 0 means that it is
+	// unknown.
 	Start uint64
 	Epoch EpochID
-	// Baseline is the resourceVersion that the collection had when the run began to rewrite; 0: not known.
+	// Baseline is the resourceVersion of the collection when the run began to rewrite. 0 means that it is unknown.
 	Baseline uint64
 }
 
-// Decision is what is to be done, in the order of its fields.
+// Decision says what to do, in the order of its fields.
 type Decision struct {
-	// Forget says that the resource is gone, and its State is to be deleted. Nothing else applies then.
+	// Forget means that the resource is gone and its State is to be deleted. No other field applies then.
 	Forget bool
 	// State is to be recorded before anything else is done.
 	State State
-	// Doubt is why Unknown joined now, for people; empty: it did not.
+	// Doubt says, for people, why Unknown joined now. It is empty if Unknown did not join.
 	Doubt string
-	// Refused is why no proof counts, for people; empty: one does, or there is none, or none is needed.
+	// Refused says, for people, why no proof counts. It is empty if one counts, if there is none, or if none is needed.
 	Refused string
-	// Request is the generation to raise our own migration to, or to create it with; 0: there is nothing to ask for.
-	// A failed run is repeated by its own controller and needs no request.
+	// Request is the generation to which our own migration has to be raised, or with which it has to be created; 0
+	// means no request. Failed runs need no request: the migration controller repeats them.
 	Request int64
-	// Reason is why the migration is needed, for people; empty without a Request.
+	// Reason says, for people, why the migration is needed. It is empty without a Request.
 	Reason string
 }

@@ -16,7 +16,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 var names = map[string]string{"h0": "v0", "h1": "v1", "h2": "v2"}
 
-// server is one process, "a" that shows "h1"; with "?" it does not answer.
+// server returns one process: "a" that shows "h1". With the hash "?" it does not answer.
 func server(process, hash string) Server {
 	if hash == "?" {
 		return Server{ID: process, Process: process}
@@ -24,7 +24,7 @@ func server(process, hash string) Server {
 	return Server{ID: process, Process: process, Hash: hash, Answered: true}
 }
 
-// look is a continuous look at servers given as process and hash in turns. They agree where they show one hash.
+// look returns a continuous look at servers, given as process and hash in turns. They agree if they show one hash.
 func look(servers ...string) Look {
 	l := Look{Begun: noon, Traces: []string{"endpoints/1"}, Continuous: true, Names: names, Revisions: true}
 	l.Collection = Collection{ResourceVersion: 100, Witness: Witness{UID: "w", ResourceVersion: 40}}
@@ -48,7 +48,7 @@ func (l Look) with(change func(*Look)) Look {
 	return l
 }
 
-// custom makes it a look at a custom resource, whose CRD says hash at a generation.
+// custom makes it a look at a custom resource whose CRD has hash as storage version at a generation.
 func (l Look) custom(generation int64, hash string, stored ...string) Look {
 	l.Definition = &Definition{UID: "uid", Generation: generation, Hash: hash, Stored: stored}
 	if l.Epoch != nil {
@@ -59,7 +59,7 @@ func (l Look) custom(generation int64, hash string, stored ...string) Look {
 	return l
 }
 
-// recorded is the State after everything was proven at the look.
+// recorded returns the State after everything was proven at the look.
 func recorded(l Look) State {
 	s := First(l).State
 	s.Persisted, s.After = []string{s.Current}, 900
@@ -83,24 +83,24 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			look: look("a", "h1"), persisted: []string{Unknown, "h1"}, current: "h1", request: 5,
 			reason: "the stored versions are unknown", doubt: true,
 		},
-		"without a record and without agreement nothing is asked for yet": {
+		"without a record and without agreement nothing is requested yet": {
 			look: look("a", "h1", "b", "h2"), persisted: []string{Unknown, "h1", "h2"}, current: Unknown, doubt: true,
 		},
 		"nothing happened": {
 			state: settled, look: look("a", "h1", "b", "h1"), persisted: []string{"h1"}, current: "h1",
 		},
-		"a server that was restarted and shows the same asks for nothing": {
+		"a restarted server that shows the same hash requests nothing": {
 			state: settled, look: look("a", "h1", "c", "h1"), persisted: []string{"h1"}, current: "h1",
 		},
 		"a server with another version is recorded": {
 			state: settled, look: look("a", "h1", "b", "h1", "c", "h2"),
 			persisted: []string{"h1", "h2"}, current: Unknown,
 		},
-		"a new storage version is recorded and asked for": {
+		"a new storage version is recorded and requested": {
 			state: settled, look: look("c", "h2"), persisted: []string{"h1", "h2"}, current: "h2", request: 5,
 			reason: "storage version changed v1 → v2",
 		},
-		"a run that has begun does not do for what changed since": {
+		"a run that was already under way does not count for a later change": {
 			state: settled, look: look("c", "h2").with(running), persisted: []string{"h1", "h2"}, current: "h2",
 			request: 6, reason: "storage version changed v1 → v2",
 		},
@@ -116,17 +116,17 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			state: settled, look: look("a", "h1", "b", "h1", "c", "?"), persisted: []string{"h1", Unknown},
 			current: Unknown, doubt: true,
 		},
-		"a new server that still does not answer is no new doubt": {
+		"a new server that still does not answer is not a new doubt": {
 			state:     Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State,
 			look:      look("a", "h1", "b", "h1", "c", "?"),
 			persisted: []string{"h1", Unknown}, current: Unknown,
 		},
-		"a new server that answers at last with what all show": {
+		"a new server that finally answers with the hash of the others": {
 			state:     Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State,
 			look:      look("a", "h1", "b", "h1", "c", "h1"),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5, reason: "the stored versions are unknown",
 		},
-		"a server that goes without ever having answered": {
+		"a server that leaves without ever having answered": {
 			state: Looked(settled, look("a", "h1", "b", "h1", "c", "?")).State, look: look("a", "h1", "b", "h1"),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
 			reason: "the stored versions are unknown", doubt: true,
@@ -257,12 +257,12 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 				"h1").with(func(l *Look) { l.Begun = noon.Add(-time.Hour); l.Collection.ResourceVersion = 5e6 }),
 			persisted: []string{"h1"}, current: "h1",
 		},
-		"resourceVersions that are no revisions may leap": {
+		"resourceVersions that are not revisions may leap": {
 			state: settled, look: look("a", "h1", "b",
 				"h1").with(func(l *Look) { l.Revisions = false; l.Collection.ResourceVersion = 1e18 }),
 			persisted: []string{"h1"}, current: "h1",
 		},
-		"an epoch whose hash a server does not show is no agreement": {
+		"an epoch whose hash a server does not show is not an agreement": {
 			state: settled, look: look("a", "h1", "b",
 				"h1").with(func(l *Look) { l.Servers[1].Process, l.Servers[1].Hash = "c", "h2" }),
 			persisted: []string{"h1", "h2"}, current: Unknown,
@@ -314,9 +314,9 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 		want    []string
 		refused string
 	}{
-		"no migration":               {state: s, want: []string{"h1", "h2"}},
-		"the one that was asked for": {state: s, proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h2"}},
-		"one that started later":     {state: s, proof: &Proof{Start: 9000, Epoch: epoch}, want: []string{"h2"}},
+		"no migration":           {state: s, want: []string{"h1", "h2"}},
+		"the requested run":      {state: s, proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h2"}},
+		"one that started later": {state: s, proof: &Proof{Start: 9000, Epoch: epoch}, want: []string{"h2"}},
 		"one that may have started before": {state: s, proof: &Proof{Start: 2000, Epoch: epoch},
 			want: []string{"h1", "h2"}, refused: "the run may have started before another version was written"},
 		"one to another version": {state: s,
@@ -325,7 +325,7 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 		"one with other servers": {state: s,
 			proof: &Proof{Start: 2001, Epoch: other(func(e *EpochID) { e.Processes = []string{"c"} })},
 			want:  []string{"h1", "h2"}, refused: "the epoch of the run is over"},
-		"one with another definition": {state: s,
+		"one with another CRD": {state: s,
 			proof: &Proof{Start: 2001, Epoch: other(func(e *EpochID) { e.UID = "uid" })}, want: []string{"h1", "h2"},
 			refused: "the epoch of the run is over"},
 		"one with another generation": {state: s,
@@ -333,7 +333,7 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 			refused: "the epoch of the run is over"},
 		"any, while API servers disagree": {state: disagreeing, proof: &Proof{Start: 2001, Epoch: epoch},
 			want: []string{"h1", "h2"}, refused: "the API servers do not agree now"},
-		"any, where it is lost which count": {state: func() State { l := s; l.After = 0; return l }(),
+		"any, if the moment after which runs count is lost": {state: func() State { l := s; l.After = 0; return l }(),
 			proof: &Proof{Start: 2001, Epoch: epoch}, want: []string{"h1", "h2"},
 			refused: "the run may have started before another version was written"},
 	} {
@@ -353,8 +353,8 @@ func TestWhichMigrationProvesSomething(t *testing.T) {
 	}
 }
 
-// A StorageState that shrinks has to record a position that the collection had after the run: a backup made in the
-// middle of it would otherwise not be older than what is recorded.
+// A StorageState that shrinks has to record a position that the collection had after the run. Otherwise a backup made
+// in the middle of the run would not be older than the record.
 func TestAProofTrimsOnlyUnderAFreshPosition(t *testing.T) {
 	s := Looked(recorded(look("a", "h1")), look("b", "h2")).State // asks for generation 5
 	m := Migration{Generation: 5, Completed: 5, Proof: &Proof{Start: 2001, Epoch: *s.Epoch, Baseline: 150}}
@@ -617,7 +617,7 @@ func TestNothingIsRewrittenWhereServersCanDecodeOneVersionOnly(t *testing.T) {
 		doubt     bool
 	}{
 		"at the first look": {look: fresh.with(only), persisted: []string{"h1"}, assumed: true, doubt: true},
-		"it is not assumed before the epoch has settled, and nothing is asked for": {
+		"it is not assumed before the epoch has settled, and nothing is requested": {
 			look: fresh.with(func(l *Look) { l.OnlyDecodable = true }), persisted: []string{Unknown, "h1"}, doubt: true,
 		},
 		"where one server can decode more, a migration is needed": {

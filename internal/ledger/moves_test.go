@@ -154,7 +154,7 @@ func moves() []move {
 	add("by hand", 2, 1, func(w *world, _ int) {
 		w.hand = run{active: true, byHand: true, start: w.mainRV, after: w.record.After}
 	})
-	add("CRD created again", 1, len(hashes), defineAnew)
+	add("CRD created again", 1, len(hashes), recreateCRD)
 	add("backup", 8, 1, func(w *world, _ int) { w.backup, w.hasBackup = w.stored, true })
 	add("restore", 3, 5, (*world).restore)
 	return all
@@ -230,8 +230,8 @@ func learn(w *world, arg int) {
 	}
 }
 
-// defineAnew: the CRD is deleted, and with it all objects, and created again.
-func defineAnew(w *world, hash int) {
+// recreateCRD deletes the CRD, and with it all objects, and creates it again.
+func recreateCRD(w *world, hash int) {
 	if w.kind != custom || w.crd+1 >= len(uids) {
 		return
 	}
