@@ -23,20 +23,20 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// ByHand records in a StorageState what a run proves that no StorageVersionMigration asked for. It is for a process
-// that is not the controller: it may run next to one, or where the controller is away, and shrinks the record under the
-// same rules (I2); see ledger.FinishedByHand.
+// ByHand records in a StorageState what a run proved that belongs to no StorageVersionMigration. It is for processes
+// other than the controller: the run may take place while the controller runs, or while it is away. It shrinks the
+// record under the same rules as the controller (I2); see ledger.FinishedByHand.
 type ByHand struct {
 	client   rest.Interface
 	resource inventory.Resource
-	// before is the StorageState before the run; nil: there was none, or why says why it is not known.
+	// before is the StorageState before the run. If it is nil, why says why.
 	before *v1alpha1.StorageState
 	why    string
 }
 
-// PrepareByHand reads the StorageState of a resource. It has to be called before anything is done for the run, and the
-// run must not go on from a checkpoint of another one. nil: the API server knows no StorageStates, and there is nothing
-// to record in.
+// PrepareByHand reads the StorageState of a resource. Call it before the run does anything; the run must not continue
+// from the checkpoint of another run. It returns nil if the API server does not serve StorageStates, so that there is
+// nothing to record in.
 func PrepareByHand(ctx context.Context, client rest.Interface, r inventory.Resource) *ByHand {
 	h := &ByHand{client: client, resource: r}
 	before, err := h.read(ctx)
@@ -46,7 +46,7 @@ func PrepareByHand(ctx context.Context, client rest.Interface, r inventory.Resou
 		h.before = before
 	case apierrors.IsNotFound(err) && (!errors.As(err, &status) || status.Status().Details == nil ||
 		status.Status().Details.Name == ""):
-		return nil // of an object that is not there the answer tells the name
+		return nil // a NotFound about a missing object would carry its name
 	case apierrors.IsNotFound(err):
 		h.why = "it did not exist when the run started"
 	default:
@@ -56,7 +56,7 @@ func PrepareByHand(ctx context.Context, client rest.Interface, r inventory.Resou
 }
 
 // Record records that a run was proven in an epoch, with its baseline. It returns the versions that the StorageState
-// says now, which it may have said before; or why the proof is not recorded, for people.
+// lists now, even if it listed the same ones before; or, for people, why the proof is not recorded.
 func (h *ByHand) Record(ctx context.Context, epoch migrate.Epoch, baseline uint64) (versions []string, why string) {
 	if h.before == nil {
 		return nil, h.why
@@ -71,7 +71,7 @@ func (h *ByHand) Record(ctx context.Context, epoch migrate.Epoch, baseline uint6
 	for range attempts {
 		versions, why, err = h.try(ctx, proof, epoch.Evidence)
 		if !apierrors.IsConflict(err) || ctx.Err() != nil {
-			break // no one was faster
+			break // there was no conflicting write
 		}
 	}
 	switch {
@@ -109,7 +109,8 @@ func (h *ByHand) try(ctx context.Context, proof ledger.Proof,
 	return next.PersistedVersions, "", h.write(ctx, state, &next)
 }
 
-// tooWeak: a record that takes weaker evidence shows that whoever installed the controller takes it.
+// tooWeak returns why the evidence of a run is too weak, or "". A record whose own evidence is as weak shows that the
+// installation accepts it.
 func tooWeak(evidence migrate.Evidence, s *v1alpha1.StorageStateStatus) string {
 	if evidence >= migrate.Observed || s.Evidence == evidence.String() {
 		return ""
@@ -117,7 +118,7 @@ func tooWeak(evidence migrate.Evidence, s *v1alpha1.StorageStateStatus) string {
 	return fmt.Sprintf("the evidence of the run is %v", evidence)
 }
 
-// collection is how far the resource's collection has come.
+// collection reads the position of the resource's collection.
 func (h *ByHand) collection(ctx context.Context) (ledger.Collection, error) {
 	name := h.resource.GroupResource.String()
 	at := collectionOf(&resource{view: agreement.View{Origin: h.resource.Origin}, entry: &h.resource}, "default")
@@ -149,7 +150,7 @@ func (h *ByHand) read(ctx context.Context) (*v1alpha1.StorageState, error) {
 	answer := h.client.Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx)
 	raw, err := answer.Raw()
 	if err != nil {
-		return nil, answer.Error() // unlike err with what the API server said
+		return nil, answer.Error() // unlike err, it contains the API server's message
 	}
 	state := new(v1alpha1.StorageState)
 	if err := json.Unmarshal(raw, state); err != nil {
@@ -158,7 +159,7 @@ func (h *ByHand) read(ctx context.Context) (*v1alpha1.StorageState, error) {
 	return state, nil
 }
 
-// write changes what the decision changed, and leaves alone what a newer controller may have written next to it.
+// write changes only the fields that the decision changed, and keeps the fields that a newer controller may have added.
 func (h *ByHand) write(ctx context.Context, state *v1alpha1.StorageState, next *v1alpha1.StorageStateStatus) error {
 	path, err := h.path("status")
 	if err != nil {

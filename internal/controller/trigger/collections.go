@@ -28,62 +28,62 @@ import (
 )
 
 const (
-	// comparisonsPerLook bounds the collections that a look reads because it is their turn. With n resources that are
-	// not custom ones, each is read within n/comparisonsPerLook looks, also where nothing moves.
+	// comparisonsPerLook bounds how many collections a look reads in turn. Each of n resources that are not custom ones
+	// is read within n/comparisonsPerLook looks, even if nothing changes.
 	comparisonsPerLook = 16
 	// comparisonsAtOnce bounds the requests in flight.
 	comparisonsAtOnce = 8
 	comparisonTimeout = 10 * time.Second
 )
 
-// collection is where the collection of one resource is read.
+// collection says where the collection of one resource is read.
 type collection struct {
-	// path lists it, small a part of it without a single object; empty where it is not known, and nothing is read.
+	// path lists the collection; small lists a part of it and selects no object. Both are empty if the path is unknown,
+	// and then nothing is read.
 	path, small string
-	// main: it is in the etcd that holds the StorageStates, as all custom resources are: kube-apiserver knows no etcd
-	// of their own for them.
+	// main means that the collection is in the etcd which holds the StorageStates. All custom resources are:
+	// kube-apiserver cannot be given a separate etcd for them.
 	main bool
-	// aggregated: its API servers are not kube-apiservers.
+	// aggregated means that its API servers are not kube-apiservers.
 	aggregated bool
 }
 
-// comparer reads how far the etcds of resources have come. What it keeps decides only when a collection is read next.
+// comparer reads the positions of the etcds of resources. Its fields only decide when a collection is read next.
 type comparer struct {
 	rest rest.Interface
-	// collections are those of the last look, by the names of StorageStates.
+	// collections are those of the last look, by name of the StorageState.
 	collections map[string]collection
-	// compared says which API servers were there when a collection was read last. They are restarted after an etcd was
-	// restored, so that a collection is due as soon as they are not the same.
+	// compared says which API servers existed when a collection was read last. They are restarted after an etcd is
+	// restored, so a collection is due again as soon as they differ.
 	compared map[string]string
-	// namespace is that of the installation. denied are the resources of which this account may not list any object.
+	// namespace is that of the installation. denied contains the resources that this account is forbidden to list.
 	namespace string
 	denied    sync.Map
-	// turn is the name after which the next look goes on.
+	// turn is the name after which the next look continues.
 	turn string
 }
 
-// collectionOf says where a resource is listed.
+// collectionOf returns where a resource is listed.
 func collectionOf(r *resource, namespace string) collection {
 	c := collection{main: r.view.Origin == migrate.Custom, aggregated: r.view.Origin == migrate.Aggregated}
 	if r.entry == nil || r.entry.Endpoint == "" {
 		return c
 	}
 	if !r.entry.Namespaced {
-		namespace = "" // otherwise the API server looks one key up, instead of all objects through
+		namespace = "" // in a namespace the API server looks up one key instead of reading all objects
 	}
 	resource := r.entry.WithVersion(r.entry.Endpoint)
 	path, err := apipath.Collection(resource, "")
 	small, smallErr := apipath.Collection(resource, namespace)
-	// a name that leads elsewhere is never read (I3), so that nothing about it is proven
+	// a path that leads elsewhere is never read (I3), and nothing about its resource is proven
 	if err == nil && smallErr == nil {
 		c.path, c.small = path, small
 	}
 	return c
 }
 
-// read returns how far each of the named collections has come; those that cannot be read are missing. main is the
-// position of the etcd that holds the StorageStates. What is asked for has no resourceVersion, so that the API server
-// answers as of now.
+// read returns the position of each of the named collections, without those that it cannot read. main is the position
+// of the etcd that holds the StorageStates. The requests carry no resourceVersion, so the API server answers from etcd.
 func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[string]ledger.Collection, error) {
 	var (
 		mu       sync.Mutex
@@ -118,8 +118,8 @@ func (c *comparer) read(ctx context.Context, names []string, main uint64) (map[s
 	return found, errors.Join(problems...)
 }
 
-// readOne lists one object, or no object where the account may not list any: then there is no witness. Zero where
-// nothing can be listed.
+// readOne lists one object; or no object, and then without a witness, if the account is forbidden to list. It returns
+// zero if nothing can be listed.
 func (c *comparer) readOne(ctx context.Context, name string, at collection) (ledger.Collection, error) {
 	if at.path == "" {
 		return ledger.Collection{}, nil
@@ -150,7 +150,8 @@ func (c *comparer) list(ctx context.Context, path, fieldSelector string) (ledger
 	return parseCollection(raw)
 }
 
-// parseCollection takes a list of metadata. A resourceVersion that is no number cannot be compared. Pure.
+// parseCollection parses a list of metadata. It returns an error if the resourceVersion is not a number, because that
+// cannot be compared. It is pure.
 func parseCollection(raw []byte) (ledger.Collection, error) {
 	var list struct {
 		Metadata metav1.ListMeta `json:"metadata"`
@@ -176,9 +177,12 @@ func parseCollection(raw []byte) (ledger.Collection, error) {
 	return c, nil
 }
 
-// due are the resources whose collections a look reads, sorted: custom ones, which cost nothing; those that were not
-// read since the API servers were others; those of aggregated API servers, of which no one knows when they are
-// restarted; those that a proof waits for; and some more in turn.
+// due returns the resources whose collections a look reads, sorted:
+//   - custom resources, which cost nothing;
+//   - resources that were not read since the API servers changed;
+//   - resources of aggregated API servers, whose restarts no one watches;
+//   - resources for which a proof is waiting;
+//   - a few of the others in turn.
 func (c *comparer) due(s *observation) []string {
 	servers := s.servers()
 	var names, others []string
@@ -208,34 +212,35 @@ func (s *observation) waits(r *resource, state *v1alpha1.StorageState) bool {
 	return len(proofsOf(s.migrations.of(r.names), r.names)) > 0 && !recorded(&state.Status).Migrated()
 }
 
-// servers identify the API servers that a look found, and those that have been there. Unlike before: one was restarted.
+// servers identifies the API servers that a look found, and those that have existed. If it differs from an earlier
+// value, a server was restarted.
 func (s *observation) servers() string {
 	return strings.Join(slices.Concat(s.round.Processes, s.traces.left), "\n")
 }
 
-// mainEtcd is what this process has seen of the etcd that holds the StorageStates. A State goes back with the rest when
-// that is restored, and does not show it itself; a process that has seen it before can tell. Safe for concurrent use.
+// mainEtcd is what this process has seen of the etcd that holds the StorageStates. If that etcd is restored, the States
+// go back with it and cannot show it; a process that read them earlier can. It is safe for concurrent use.
 type mainEtcd struct {
 	mu    sync.Mutex
 	known mainVersions
 }
 
-// mainVersions is what had been seen at one moment.
+// mainVersions is what a process had seen at one moment.
 type mainVersions struct {
 	newest uint64            // the greatest resourceVersion of the collection
-	states map[string]uint64 // that of each StorageState, by name: one that is created again has a greater one, too
+	states map[string]uint64 // that of each StorageState, by name; one that is created again has a greater one
 }
 
-// now returns what has been seen. An answer is compared with what had been seen before it was asked for: what is
-// written while it is on its way may be missing from it, although nothing was restored.
+// now returns what has been seen. An answer has to be compared with what had been seen before its request was sent: it
+// may lack what was written in the meantime, although nothing was restored.
 func (m *mainEtcd) now() mainVersions {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return mainVersions{newest: m.known.newest, states: maps.Clone(m.known.states)}
 }
 
-// next takes the answer to a request for the whole collection that was sent when before had been seen, and reports
-// whether it is older than that. version is the resourceVersion of the collection; 0 says nothing.
+// next adds the answer to a request for the whole collection that was sent after before was returned. It reports
+// whether the answer is older than before. version is the resourceVersion of the collection; 0 is ignored.
 func (m *mainEtcd) next(before mainVersions, version uint64, states map[string]*v1alpha1.StorageState) (restored bool) {
 	restored = version != 0 && version < before.newest
 	for _, state := range states {
@@ -248,7 +253,7 @@ func (m *mainEtcd) next(before mainVersions, version uint64, states map[string]*
 	return restored
 }
 
-// saw takes a StorageState that was read or written.
+// saw adds a StorageState that was read or written.
 func (m *mainEtcd) saw(state *v1alpha1.StorageState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -258,7 +263,7 @@ func (m *mainEtcd) saw(state *v1alpha1.StorageState) {
 	m.known.states[state.Name] = max(m.known.states[state.Name], versionOf(state))
 }
 
-// versionOf is the resourceVersion of a StorageState; 0 where it is not known.
+// versionOf returns the resourceVersion of a StorageState, or 0 if it is unknown.
 func versionOf(state *v1alpha1.StorageState) uint64 {
 	version, err := strconv.ParseUint(state.ResourceVersion, 10, 64)
 	if err != nil {

@@ -21,24 +21,24 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// grants lets the worker migrate resources that have come since the installation, by naming them in one ClusterRole.
-// RBAC allows it to grant what it does not have (the verb escalate) in this role alone, and an admission policy of the
-// guard bounds what that may be (docs/adr/0016-the-guard.md).
+// grants lets the worker migrate resources that were created after the installation, by adding them to one ClusterRole.
+// RBAC allows the trigger to grant permissions that it does not have (the verb escalate) in this role only, and an
+// admission policy of the guard bounds these grants (docs/adr/0016-the-guard.md).
 type grants struct {
 	rest rest.Interface
-	// role is the name of the ClusterRole; empty: nothing is granted.
+	// role is the name of the ClusterRole. If it is empty, nothing is granted.
 	role string
 }
 
-// admissionGroup has the resources that policies do not guard.
+// admissionGroup contains the resources that admission policies cannot guard.
 const admissionGroup = "admissionregistration.k8s.io"
 
-// extend grants what is lacking and may be granted, and returns that.
+// extend grants the missing permissions that it may grant, and returns the resources.
 func (g grants) extend(
 	ctx context.Context, lacking map[schema.GroupResource]*access.ForbiddenError, known *inventory.Inventory,
 ) (granted []schema.GroupResource, err error) {
 	for r := range lacking {
-		// the policy that bounds this grants nothing of it; install does, but for what policies do not guard
+		// the policy that bounds the grants allows nothing of this group; install grants what policies can guard of it
 		if r.Group != admissionGroup {
 			granted = append(granted, r)
 		}
@@ -72,8 +72,8 @@ func (g grants) extend(
 	return granted, nil
 }
 
-// extended are the rules of the role with further resources: one rule for each group, in alphabetical order. What the
-// cluster does not have any more is left out, unless a part of discovery could not be read. It is pure.
+// extended returns the rules of the role with further resources: one rule per group, in alphabetical order. Resources
+// that the cluster no longer has are dropped, unless a part of discovery could not be read. It is pure.
 func extended(rules []rbacv1.PolicyRule, more []schema.GroupResource, known *inventory.Inventory) []rbacv1.PolicyRule {
 	there := map[schema.GroupResource]bool{}
 	for _, r := range known.Resources {

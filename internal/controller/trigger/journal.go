@@ -14,40 +14,40 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
 )
 
-// definition is one state of a CustomResourceDefinition's spec. The zero value: it is gone.
+// definition identifies one state of a CustomResourceDefinition's spec. The zero value means that the CRD is gone.
 type definition struct {
 	uid        types.UID
 	generation int64
 }
 
-// position is a place in the journal. Positions grow.
+// position is a place in the journal. Later places have greater positions.
 type position uint64
 
-// passage is what happened since a position, as far as it was watched.
+// passage is what happened after a position, as far as it was watched.
 type passage struct {
-	// serversWatched: no process can have been missed. CRDs need no such word: their generations tell what was
-	// missed.
+	// serversWatched means that no process can have been missed. CRDs need no such field, because their generations
+	// show whether some were missed.
 	serversWatched bool
 	// processes are the API servers' processes that were seen, by the holders of their identity Leases, each once.
 	processes []string
-	// CRDs are the states that were seen of one definition, in their order.
+	// These are the states of one CRD that were seen, in order.
 	definitions []definition
 }
 
-// entry is one thing that happened.
+// entry is one event.
 type entry struct {
 	at position
-	// serverGap: a watch of the Leases began, so that what happened before was missed.
+	// serverGap means that a watch of the Leases started here, so that earlier events may be missing.
 	serverGap bool
 	process   string // came
 	name      string // of a CRD
 	state     definition
 }
 
-// journal notes what comes and goes between two looks: a process that starts, writes and dies, a CRD that is
-// changed and changed back (I1). Safe for concurrent use.
+// journal notes what comes and goes between two looks: a process that starts, writes and dies, or a CRD that is changed
+// and changed back (I1). It is safe for concurrent use.
 type journal struct {
-	// wake is told when something has happened that a look would show.
+	// wake is called when something has happened that a look would show.
 	wake func()
 
 	mu          sync.Mutex
@@ -59,18 +59,20 @@ type journal struct {
 	newest      uint64                // resourceVersion of a Lease that was seen
 }
 
-// tenure is who holds a Lease, and when it was renewed last, by the holder's clock. The zero value: no one does.
+// tenure is the holder of a Lease and the last renewal, by the holder's clock. The zero value means that no one holds
+// it.
 type tenure struct {
 	holder  string
 	renewed time.Time
 }
 
-// newJournal begins with nothing watched.
+// newJournal returns a journal for which no watch has started.
 func newJournal(wake func()) *journal {
 	return &journal{wake: wake, serversAway: true, holders: map[string]tenure{}, present: map[string]definition{}}
 }
 
-// here is the present position. A look that begins afterwards sees everything that came before and is still there.
+// here returns the present position. A look that begins afterwards sees everything that happened before the position
+// and still exists.
 func (j *journal) here() position {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -109,14 +111,14 @@ func (j *journal) changed(p position) (names []string) {
 	return names
 }
 
-// forget forgets what happened up to a position.
+// forget drops what happened up to a position.
 func (j *journal) forget(p position) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.entries = slices.DeleteFunc(j.entries, func(e entry) bool { return e.at <= p })
 }
 
-// note adds an entry; the caller holds the lock.
+// note adds an entry. The caller holds the lock.
 func (j *journal) note(e entry) {
 	j.last++
 	e.at = j.last
@@ -124,8 +126,8 @@ func (j *journal) note(e entry) {
 	j.wake()
 }
 
-// serversListed begins a watch of the identity Leases: who holds them, by their names, as of a resourceVersion. What
-// happened before was not seen.
+// serversListed starts a watch of the identity Leases, with their holders by name as of a resourceVersion. Earlier
+// events were not seen.
 func (j *journal) serversListed(holders map[string]tenure, resourceVersion uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -137,8 +139,8 @@ func (j *journal) serversListed(holders map[string]tenure, resourceVersion uint6
 	}
 }
 
-// reached is the greatest resourceVersion that was seen. Whatever is read later is not less, unless etcd went
-// backwards.
+// reached returns the greatest resourceVersion that was seen. A later read never returns a lower one, unless etcd was
+// restored.
 func (j *journal) reached() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -152,8 +154,8 @@ func (j *journal) serversLost() {
 	j.serversAway = true
 }
 
-// holds notes who holds an identity Lease; the zero value, if it is gone. A process that renews a Lease after that had
-// expired was suspended and came back: a look may have found it gone.
+// holds notes the holder of an identity Lease, or the zero value if the Lease is gone. A process that renews its Lease
+// after that had expired was suspended and came back: a look may have counted it as gone.
 func (j *journal) holds(lease string, now tenure, resourceVersion uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -166,8 +168,8 @@ func (j *journal) holds(lease string, now tenure, resourceVersion uint64) {
 	j.note(entry{process: now.holder})
 }
 
-// definitionsListed notes the state of all CRDs, by name. What has the same generation as before has not changed
-// meanwhile.
+// definitionsListed notes the state of all CRDs, by name. A CRD with the same generation as before has not changed in
+// between.
 func (j *journal) definitionsListed(present map[string]definition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -181,7 +183,7 @@ func (j *journal) definitionsListed(present map[string]definition) {
 	j.wake()
 }
 
-// defines notes the state of a CRD; the zero value, if it is gone.
+// defines notes the state of a CRD, or the zero value if it is gone.
 func (j *journal) defines(name string, d definition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

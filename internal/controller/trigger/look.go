@@ -23,22 +23,24 @@ import (
 
 // observation is everything that one look found.
 type observation struct {
-	// from is where the journal was before the look began.
+	// from is the position of the journal before the look began.
 	from   position
 	traces traces
-	// restored: the etcd of the StorageStates, or that of the identity Leases, went backwards.
+	// restored means that the etcd of the StorageStates, or that of the identity Leases, went backwards.
 	restored bool
 	round    *agreement.Round
-	// resources are by the name of their StorageState; what is stored once under several names is one of them.
+	// resources are by name of their StorageState. A resource that is stored once and served under several names is one
+	// of them.
 	resources map[string]*resource
-	// migrations were read after the round, and the moment with the states after that: whatever the round saw came
-	// before.
+	// migrations were read after the round, and then the moment together with the states: everything that the round saw
+	// happened before.
 	migrations migrations
 	moment     uint64
 	states     map[string]*v1alpha1.StorageState
-	// collections were read after the migrations, by the names of StorageStates; not all of them in every look.
+	// collections were read after the migrations. They are by name of the StorageState; a look does not read all of
+	// them.
 	collections map[string]ledger.Collection
-	// uncompared is why some could not be read; nil: all that were due could.
+	// uncompared is why some of the collections that were due could not be read, or nil.
 	uncompared error
 }
 
@@ -47,7 +49,8 @@ type resource struct {
 	view agreement.View
 	// names begin with that of the StorageState.
 	names []string
-	// entry is nil where discovery at the one address does not show the resource: nothing can be asked for then.
+	// entry is nil if discovery at the configured address does not show the resource. No migration can be requested
+	// then.
 	entry *inventory.Resource
 }
 
@@ -57,15 +60,15 @@ type observer struct {
 	live    client.Reader
 	servers *agreement.Observer
 	journal *journal
-	// etcds are those of resources, main that of the StorageStates.
+	// etcds reads the etcds of resources; main is the etcd of the StorageStates.
 	etcds comparer
 	main  mainEtcd
 
-	// known is the inventory as of the last time that the names of resources changed: it tells which are one.
+	// known is the inventory since the names of resources last changed. It says which names share storage.
 	known *inventory.Inventory
 	names []string
-	// answered tells of each process that lives whether it has ever answered; silent are those that did not within the
-	// time given to them.
+	// answered says of each live process whether it has ever answered. silent contains the processes that did not
+	// answer in the time that they were given.
 	answered, silent map[string]bool
 }
 
@@ -73,7 +76,7 @@ type observer struct {
 func (o *observer) look(ctx context.Context) (*observation, error) {
 	s := &observation{}
 	var err error
-	// before the request: a Lease may be renewed, and watched, while the answer is on its way
+	// before the request: while the answer is on its way, a Lease may be renewed and the watch may see it
 	reached := o.journal.reached()
 	if s.traces, err = readTraces(ctx, o.rest); err != nil {
 		return nil, err
@@ -101,14 +104,14 @@ func (o *observer) look(ctx context.Context) (*observation, error) {
 }
 
 const (
-	// patience is how long a server that has just come may take to answer: a doubt about it makes everything start
-	// over. What was written meanwhile is recorded that much later, which leaves time enough before 5 seconds are over.
+	// patience is how long a new server may take to answer before it raises a doubt, which makes every run start over.
+	// Everything else that a look records is delayed by the same time, and has to be recorded within 5 seconds.
 	patience = 2 * time.Second
 	again    = 250 * time.Millisecond
 )
 
-// ask asks all servers. One that has just come may need a moment until it answers, and until then no one can tell what
-// it writes: it is asked again before that is recorded as a doubt.
+// ask asks all servers. A new server may need a moment until it answers, and until then no one knows what it writes. It
+// is asked again before its silence becomes a doubt.
 func (o *observer) ask(ctx context.Context, s *observation) (err error) {
 	for begin := time.Now(); ; sleep(ctx, again) {
 		s.from = o.journal.here()
@@ -125,7 +128,8 @@ func (o *observer) ask(ctx context.Context, s *observation) (err error) {
 	}
 }
 
-// newcomers are servers that do not answer, and of which that is new. It forgets those that are gone.
+// newcomers returns the servers that do not answer and were not reported as silent before. It forgets the servers that
+// are gone.
 func (o *observer) newcomers(r *agreement.Round) (ids []string) {
 	now := map[string]bool{} // whether it has ever answered
 	for _, v := range r.Views {
@@ -144,17 +148,17 @@ func (o *observer) newcomers(r *agreement.Round) (ids []string) {
 	return ids
 }
 
-// objectsRead are our own, as one reading found them.
+// objectsRead are our own objects, as one reading found them.
 type objectsRead struct {
 	migrations migrations
 	states     map[string]*v1alpha1.StorageState
-	// version is the resourceVersion of the StorageStates' collection; 0: not known.
+	// version is the resourceVersion of the StorageStates' collection, or 0 if it is unknown.
 	version uint64
-	// restored: it, or one of them, is older than what was read before.
+	// restored means that version, or one of the states, is older than what was read before.
 	restored bool
 }
 
-// read reads what there is, past the cache.
+// read reads all migrations and StorageStates past the cache.
 func (o *observer) read(ctx context.Context) (objectsRead, error) {
 	found, err := readMigrations(ctx, o.live)
 	if err != nil {
@@ -173,7 +177,7 @@ func (o *observer) read(ctx context.Context) (objectsRead, error) {
 	return r, nil
 }
 
-// learn takes an inventory where the names of resources are others than the last time.
+// learn takes an inventory if the names of resources have changed since the last one.
 func (o *observer) learn(ctx context.Context, views []agreement.View) error {
 	var names []string
 	for _, v := range views {
@@ -188,12 +192,12 @@ func (o *observer) learn(ctx context.Context, views []agreement.View) error {
 	}
 	o.known, o.names = known, names
 	if len(known.Failures) > 0 {
-		o.names = nil // incomplete: again the next time
+		o.names = nil // it is incomplete, so the next look takes another one
 	}
 	return nil
 }
 
-// merge joins the views of what is stored once.
+// merge joins the views of names that share storage.
 func (o *observer) merge(views []agreement.View) map[string]*resource {
 	home := map[string]*inventory.Resource{} // by any name
 	for i := range o.known.Resources {
@@ -218,8 +222,8 @@ func (o *observer) merge(views []agreement.View) map[string]*resource {
 	return all
 }
 
-// joined is the view of a resource that is served under two names: what a server does not show under one it may under
-// the other.
+// joined returns the view of a resource that is served under two names. A server that does not show it under one name
+// may show it under the other.
 func joined(a, b agreement.View, name string) agreement.View {
 	if stateName(b.Resource.Group, b.Resource.Resource) == name {
 		a, b = b, a
@@ -235,9 +239,9 @@ func joined(a, b agreement.View, name string) agreement.View {
 	return a
 }
 
-// lookAt is what the ledger is told of one resource; state is its StorageState, nil if there is none. since is the
-// position of the recorded look; minEvidence the weakest that proves anything: where it is weaker, API servers may
-// write that no one has asked.
+// lookAt returns what the ledger has to know about one resource. state is its StorageState, or nil. since is the
+// position of the recorded look. minEvidence is the weakest evidence that proves anything: with weaker evidence, API
+// servers that no one has asked may be writing.
 func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, since position,
 	minEvidence migrate.Evidence) ledger.Look {
 	v, known := r.view, new(v1alpha1.StorageStateStatus)
@@ -274,7 +278,7 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 	p := j.since(since, definitionName)
 	l.Continuous = p.serversWatched
 	if v.Origin == migrate.Aggregated {
-		// No one watches the processes behind an APIService; their own traces tell whether one came and went.
+		// No one watches the processes behind an APIService. Their own traces show whether one came and went.
 		l.Continuous, l.Traces = false, v.Traces
 		return l
 	}
@@ -293,7 +297,7 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 	return l
 }
 
-// missing reports whether a resource is surely not there: no part of its group was left out.
+// missing reports whether a resource certainly no longer exists: every part of its group was read.
 func (s *observation) missing(state *v1alpha1.StorageState) bool {
 	for _, u := range s.round.Unread {
 		if u.GroupVersion.Group == state.Spec.Resource.Group {

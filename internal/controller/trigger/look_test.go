@@ -18,14 +18,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// watched is a journal that has missed nothing since the returned position.
+// watched returns a journal that has missed nothing since the returned position.
 func watched() (*journal, position) {
 	j := newJournal(func() {})
 	j.serversListed(map[string]tenure{"api-1": {"p1", noon}}, 1)
 	return j, j.here()
 }
 
-// lookOf is a look that found one resource, which p1 writes.
+// lookOf returns a look that found one resource, which p1 writes.
 func lookOf(origin migrate.Origin) (*observation, *resource) {
 	r := &resource{names: []string{"gadgets.demo.example.com"}, view: agreement.View{
 		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "gadgets"}, Origin: origin,
@@ -92,8 +92,8 @@ func TestTheLedgerIsToldWhatALookFound(t *testing.T) {
 	}
 }
 
-// An aggregated server's pod that came and went between two looks leaves the generation of its EndpointSlice behind,
-// and nothing else.
+// A pod of an aggregated API server that came and went between two looks leaves only a new generation of its
+// EndpointSlice.
 func TestAnAggregatedProcessThatCameAndWentIsADoubt(t *testing.T) {
 	j, since := watched()
 	s, r := lookOf(migrate.Aggregated)
@@ -220,8 +220,8 @@ func TestTheEtcdOfTheRecordsIsSeenGoingBackwards(t *testing.T) {
 	}
 }
 
-// A look lists StorageStates while the trigger records what a changed CustomResourceDefinition tells: the write can be
-// answered first.
+// A look lists StorageStates while the trigger records what a changed CRD tells servers to write. The write may be
+// answered before the list.
 func TestAWriteDuringAListIsNotTakenForARestoredEtcd(t *testing.T) {
 	state := func(version string) *v1alpha1.StorageState {
 		return &v1alpha1.StorageState{ObjectMeta: metav1.ObjectMeta{Name: "widgets", ResourceVersion: version}}

@@ -30,26 +30,26 @@ const (
 
 var reasons = []string{abnormalDisagreement, abnormalForbidden, abnormalNotMigrated, abnormalUnknown}
 
-// mostNamed is how many abnormal resources have a series of their own (I6): all of a cluster are abnormal while it is
-// bootstrapped, and all count in any case.
+// mostNamed is how many abnormal resources have a series of their own (I6). All resources of a cluster are abnormal
+// while it is bootstrapped. The totals count every resource.
 const mostNamed = 100
 
-// metrics tell of StorageStates, as they are recorded, and of looks. StorageStates are counted when the metrics are
-// read, so that no number is older than another.
+// metrics report StorageStates as they are recorded, and looks. StorageStates are counted when the metrics are read, so
+// that all numbers have the same age.
 type metrics struct {
 	looks    *prometheus.CounterVec
 	duration prometheus.Histogram
-	// complete has no sample before a look was complete.
+	// complete has no sample before the first complete look.
 	complete *prometheus.GaugeVec
 
 	states, abnormal, named, heartbeat *prometheus.Desc
 
 	mu sync.Mutex
-	// records are by name of the StorageState; nil: this process has never led, and knows none.
+	// records are by name of the StorageState. They are nil if this process has never been the leader and knows none.
 	records map[string]measured
 }
 
-// measured is what of a StorageState is counted.
+// measured is the part of a StorageState that is counted.
 type measured struct {
 	excluded  bool
 	heartbeat time.Time
@@ -91,7 +91,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// begin makes the metrics known that are about what a leader does.
+// begin registers the metrics that only a leader reports.
 func (m *metrics) begin() {
 	for _, result := range []string{lookComplete, lookIncomplete, lookFailed} {
 		m.looks.WithLabelValues(result)
@@ -117,7 +117,7 @@ func (m *metrics) looked(begun, ended time.Time, complete bool, err error) {
 	m.duration.Observe(ended.Sub(begun).Seconds())
 }
 
-// measure is what of a status is counted. It is pure.
+// measure returns the part of a status that is counted. It is pure.
 func measure(s *v1alpha1.StorageStateStatus) measured {
 	m := measured{excluded: s.Excluded, heartbeat: s.LastHeartbeatTime.Time}
 	if s.Excluded {

@@ -25,7 +25,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 )
 
-// samples are what a registry shows, as lines; of a histogram its count and sum.
+// samples returns the lines of a registry; of a histogram only count and sum.
 func samples(t *testing.T, registry *prometheus.Registry) (lines []string) {
 	t.Helper()
 	families, err := registry.Gather()

@@ -19,13 +19,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
-// migrations are those of the cluster, in the order of their resources: a question about one resource does not pass
-// those of all others. Of each it keeps only what the trigger decides from: the user who creates one chooses how large
-// it is (I6).
+// migrations are those of the cluster, sorted by resource, so that finding those of one resource does not read all of
+// them. Of each it keeps only what the trigger needs to decide, because users control the size of the objects that they
+// create (I6).
 type migrations []v1alpha1.StorageVersionMigration
 
-// readMigrations reads all migrations past the cache, a page at a time. They count for what may be trimmed (I2), and
-// what a cache holds may be from before etcd was restored.
+// readMigrations reads all migrations past the cache, page by page. They decide what may be trimmed (I2), and a cache
+// may hold objects from before etcd was restored.
 func readMigrations(ctx context.Context, reader client.Reader) (migrations, error) {
 	var all migrations
 	intern := map[string]string{}
@@ -74,7 +74,8 @@ func (all migrations) of(names []string) migrations {
 	return found
 }
 
-// needed is what the trigger needs of a migration. intern has the API servers of epochs, which are the same in most.
+// needed returns the part of a migration that the trigger needs. intern contains the API servers of epochs, which most
+// migrations share.
 func needed(m *v1alpha1.StorageVersionMigration, intern map[string]string) v1alpha1.StorageVersionMigration {
 	n := v1alpha1.StorageVersionMigration{
 		ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
@@ -107,7 +108,7 @@ func needed(m *v1alpha1.StorageVersionMigration, intern map[string]string) v1alp
 	return n
 }
 
-// digested are group versions, or their digest where they are long: they are compared, and nothing else.
+// digested returns group versions, or their digest if they are long. They are only compared.
 func digested(all []v1alpha1.GroupVersion) []v1alpha1.GroupVersion {
 	const long = 512
 	bytes := 0

@@ -20,7 +20,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 )
 
-// shelves is an API server with many migrations, which it makes up while they are listed.
+// shelves is an API server with many migrations, which it generates while they are listed.
 type shelves struct {
 	client.Reader
 	n       int
@@ -42,7 +42,7 @@ func (s *shelves) List(_ context.Context, list client.ObjectList, options ...cli
 	return nil
 }
 
-// large is a migration that has succeeded, with as much in it as its creator may put there.
+// large returns a migration that has succeeded and is as large as its creator can make it.
 func large(i int) v1alpha1.StorageVersionMigration {
 	m := v1alpha1.StorageVersionMigration{ObjectMeta: metav1.ObjectMeta{
 		Name: fmt.Sprintf("%s%d", strings.Repeat("n", 240), i),

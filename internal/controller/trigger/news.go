@@ -22,9 +22,10 @@ const (
 // message is one Event.
 type message struct{ kind, reason, message string }
 
-// news are the Events about what a write changes. Deciding from the record before and after, each change is told once,
-// whoever looked before: the record is written under the resourceVersion that was read. A record that begins tells
-// nothing: every resource of a new installation begins as unknown. Nor does one of an excluded resource. It is pure.
+// news returns the Events about what a write changes. It compares the record before and after, and the write carries
+// the resourceVersion that was read, so each change is reported once, no matter which process looked before. A new
+// record reports nothing, because every resource of a new installation starts as unknown. Excluded resources report
+// nothing either. It is pure.
 func news(before, after *v1alpha1.StorageStateStatus, doubt string) (all []message) {
 	if len(before.PersistedStorageVersionHashes) == 0 || after.Excluded {
 		return nil
@@ -49,5 +50,5 @@ func news(before, after *v1alpha1.StorageStateStatus, doubt string) (all []messa
 	return all
 }
 
-// longestNote is what the API server takes as the note of an Event, in bytes.
+// longestNote is the longest note of an Event that the API server accepts, in bytes.
 const longestNote = 1024

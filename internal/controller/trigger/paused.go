@@ -16,11 +16,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// pausedEvery is how often is asked, while everything is paused, whether it still is.
+// pausedEvery is how often the trigger checks, while everything is paused, whether it still is.
 const pausedEvery = 2 * time.Second
 
-// isPaused reads whether everything is paused. Where that cannot be read, nothing is requested: the error keeps the
-// look from being complete.
+// isPaused reads whether everything is paused. If it cannot read that, nothing is requested, and the error makes the
+// look incomplete.
 func (t *trigger) isPaused(ctx context.Context) (bool, error) {
 	if t.Paused == nil {
 		return false, nil
@@ -37,15 +37,16 @@ func (t *trigger) isPaused(ctx context.Context) (bool, error) {
 	return since != "", nil
 }
 
-// resumed reports whether nothing is paused any more.
+// resumed reports whether the pause of everything has ended.
 func (t *trigger) resumed(ctx context.Context) bool {
 	paused, err := t.isPaused(ctx)
 	return err == nil && !paused
 }
 
-// keepPaused pauses a migration that was requested while someone paused everything: the command marks the installation
-// first, and then pauses every migration that it finds. One that was requested too late to be found was created before
-// this reads the mark. The reverse holds for resuming. It reports whether everything is paused.
+// keepPaused pauses a migration that was requested while a user paused everything. The command pause --all first marks
+// the installation and then pauses every migration that it finds. A migration that was created too late for the command
+// to find it was created before keepPaused reads the mark. Resuming works the same way in reverse. It reports whether
+// everything is paused.
 func (t *trigger) keepPaused(ctx context.Context, m *v1alpha1.StorageVersionMigration) (bool, error) {
 	for state := v1alpha1.StateActive; ; {
 		paused, err := t.isPaused(ctx)
@@ -58,7 +59,7 @@ func (t *trigger) keepPaused(ctx context.Context, m *v1alpha1.StorageVersionMigr
 		}
 		patch, err := json.Marshal([]map[string]any{
 			{"op": "test", "path": "/metadata/uid", "value": m.UID},
-			{"op": "test", "path": "/spec/state", "value": state}, // what someone else has changed is theirs
+			{"op": "test", "path": "/spec/state", "value": state}, // a user's change wins
 			{"op": "replace", "path": "/spec/state", "value": want},
 		})
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// patched notes what spec.state is patched to.
+// patched notes the values to which spec.state is patched.
 type patched struct {
 	client.Client
 	states []string
@@ -39,7 +39,7 @@ func (p *patched) Patch(_ context.Context, o client.Object, patch client.Patch, 
 	return p.err
 }
 
-// A command pauses everything, or resumes it, at any moment while a migration is being requested.
+// A command pauses or resumes everything at any moment while a migration is being requested.
 func TestWhatIsRequestedWhileEverythingIsPausedIsPaused(t *testing.T) {
 	const yes, no = "2026-01-02T12:00:00Z", ""
 	unreadable := errors.New("unreadable")
@@ -83,7 +83,7 @@ func TestNothingIsRequestedWhereItIsUnknownWhetherEverythingIsPaused(t *testing.
 	for answer, err := range map[string]error{"": errors.New("forbidden"), "2026-01-02T12:00:00Z": nil} {
 		tr := &trigger{Options: Options{Logger: slog.New(slog.DiscardHandler),
 			Paused: func(context.Context, rest.Interface) (string, error) { return answer, err }}}
-		// would panic if it went on
+		// it would panic if it continued
 		if problems := errors.Join(tr.request(t.Context(), nil, nil)...); (problems != nil) != (err != nil) {
 			t.Errorf("paused %q, %v: %v", answer, err, problems)
 		}

@@ -22,17 +22,18 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// permitEvery is how long an answer that permits is believed, and how long to wait at most for the next look while
-// something is forbidden.
+// permitEvery is how long a positive answer is trusted, and how long the trigger waits at most for the next look while
+// a resource is forbidden.
 const permitEvery = time.Minute
 
-// permits asks what the account that sweeps may do, and tells what it may not: a migration of that would only fail.
+// permits asks what the worker's account may do, and reports what it is forbidden to do: a migration of such a resource
+// would only fail.
 type permits struct {
 	rest    rest.Interface
 	account access.Account
-	// forbidden is 1 for each resource that the account may not migrate.
+	// forbidden is 1 for each resource that the account is forbidden to migrate.
 	forbidden *prometheus.GaugeVec
-	// until is how long a resource counts as permitted without another question.
+	// until is how long a resource counts as permitted without asking again.
 	until map[schema.GroupResource]time.Time
 	// missing is how many resources of the last look are forbidden.
 	missing int
@@ -50,10 +51,10 @@ func newPermits(client rest.Interface, account access.Account, registry promethe
 	return p, registry.Register(p.forbidden)
 }
 
-// everything stands for all resources: where the account may migrate that, there is no need to ask about each.
+// everything stands for all resources. If the account may migrate everything, no other resource has to be asked about.
 var everything = schema.GroupResource{Group: "*", Resource: "*"}
 
-// ask returns what the account lacks to migrate a resource; nil where it lacks nothing.
+// ask returns what the account lacks to migrate a resource, or nil if it lacks nothing.
 func (p *permits) ask(ctx context.Context, r schema.GroupResource) (*access.ForbiddenError, error) {
 	if time.Now().Before(p.until[r]) {
 		return nil, nil
@@ -73,16 +74,17 @@ func (p *permits) ask(ctx context.Context, r schema.GroupResource) (*access.Forb
 	return nil, nil
 }
 
-// forbid notes that a resource is forbidden. Whoever may create CRDs names resources, so that not all of them have
-// series (I6).
+// forbid counts a forbidden resource. Users who may create CRDs choose the names of resources, so the number of series
+// is bounded (I6).
 func (p *permits) forbid(name string) {
 	if p.missing++; p.missing <= mostNamed {
 		p.forbidden.WithLabelValues(name).Set(1)
 	}
 }
 
-// permitted is the condition about what is missing, nil for nothing. ok is false where no condition is needed: only a
-// resource that was forbidden once has one. It is pure.
+// permitted returns the condition about missing permissions; missing is nil if there are none. ok is false if the
+// resource needs no such condition: a resource gets one when it is forbidden for the first time, and keeps it. It is
+// pure.
 func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError,
 	now metav1.Time) (c v1alpha1.Condition, ok bool) {
 	c = v1alpha1.Condition{
@@ -105,8 +107,8 @@ func permitted(before []v1alpha1.Condition, missing *access.ForbiddenError,
 	return c.Dated(before, now), missing != nil || isAboutPermission(before)
 }
 
-// permit asks about each resource that may have to be migrated, and marks those that are forbidden. What was recorded
-// does not wait for it.
+// permit asks about each resource that may have to be migrated, and marks those that are forbidden. It runs after the
+// looks are recorded and does not delay them.
 func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []error) {
 	var asked []*entryPlan
 	for i := range plan {
@@ -139,7 +141,7 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 	for _, e := range asked {
 		missing := lacking[e.resource.entry.GroupResource]
 		e.forbidden = missing != nil
-		// no role will ever be extended to these
+		// no role will ever include these
 		if e.forbidden && !inventory.ExemptFromPolicies(e.resource.entry.GroupResource) {
 			t.permits.forbid(e.name)
 		}
@@ -150,7 +152,7 @@ func (t *trigger) permit(ctx context.Context, plan []entryPlan) (problems []erro
 	return problems
 }
 
-// lacking returns what the account lacks to migrate each resource, where it lacks anything.
+// lacking returns, for each resource that the account cannot migrate, what it lacks.
 func (t *trigger) lacking(ctx context.Context,
 	asked []*entryPlan) (map[schema.GroupResource]*access.ForbiddenError, error) {
 	all, err := t.permits.ask(ctx, everything)
@@ -171,11 +173,11 @@ func (t *trigger) lacking(ctx context.Context,
 	return lacking, nil
 }
 
-// inForce is how long to wait at most until an API server's authorizer knows a grant; it learns of it by a watch,
-// usually within milliseconds.
+// inForce is how long to wait at most until an API server's authorizer knows a grant. The authorizer learns of it
+// through a watch, usually within milliseconds.
 const inForce = 5 * time.Second
 
-// untilGranted asks again until nothing of what was granted is lacking.
+// untilGranted asks again until the account has every permission that was granted.
 func (t *trigger) untilGranted(
 	ctx context.Context, asked []*entryPlan, granted []schema.GroupResource,
 ) (lacking map[schema.GroupResource]*access.ForbiddenError, err error) {
@@ -196,7 +198,7 @@ func isAboutPermission(conditions []v1alpha1.Condition) bool {
 	)
 }
 
-// recordPermission writes the condition where it changes, and an Event where a permission begins to be missing.
+// recordPermission writes the condition if it changes, and an Event with it.
 func (t *trigger) recordPermission(ctx context.Context, e *entryPlan, missing *access.ForbiddenError) error {
 	all := e.state.Status.Conditions
 	next, needed := permitted(all, missing, metav1.Now().Rfc3339Copy())

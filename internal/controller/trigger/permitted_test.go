@@ -49,7 +49,7 @@ func TestAConditionTellsWhatTheWorkerMayNotMigrate(t *testing.T) {
 	}
 }
 
-// Alerts on what is forbidden name `kube-migrator install` as the way out, which does not help here.
+// Alerts about forbidden resources recommend `kube-migrator install`, which does not help with these.
 func TestWhatAnAdministratorMigratesByHandIsNotCountedAsForbidden(t *testing.T) {
 	for reason, want := range map[string]bool{v1alpha1.ReasonForbidden: true, v1alpha1.ReasonByHand: false} {
 		s := &v1alpha1.StorageStateStatus{Conditions: []v1alpha1.Condition{{Type: v1alpha1.ConditionPermitted,

@@ -12,7 +12,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 )
 
-// conditionOf returns a condition; its zero value where there is none of the type.
+// conditionOf returns the condition of a type, or its zero value if there is none.
 func conditionOf(conditions []v1alpha1.Condition, t v1alpha1.ConditionType) v1alpha1.Condition {
 	for _, c := range conditions {
 		if c.Type == t {
@@ -22,13 +22,14 @@ func conditionOf(conditions []v1alpha1.Condition, t v1alpha1.ConditionType) v1al
 	return v1alpha1.Condition{}
 }
 
-// isUnknown reports whether versions may be stored that no one knows. Nothing recorded counts as unknown.
+// isUnknown reports whether objects may be stored in versions that cannot be determined. An empty record counts as
+// unknown.
 func isUnknown(s *v1alpha1.StorageStateStatus) bool {
 	return len(s.PersistedStorageVersionHashes) == 0 || slices.Contains(s.PersistedStorageVersionHashes, ledger.Unknown)
 }
 
-// disagree reports whether API servers encode the resource in different versions. One that does not answer any more
-// counts with what it showed last.
+// disagree reports whether API servers encode the resource in different versions. A server that no longer answers
+// counts with the version that it showed last.
 func disagree(s *v1alpha1.StorageStateStatus) bool {
 	shown := map[string]bool{}
 	for _, server := range s.ServerStorageVersions {
@@ -40,8 +41,8 @@ func disagree(s *v1alpha1.StorageStateStatus) bool {
 		v1alpha1.ConditionAllEncodingVersionsEqual).Status == metav1.ConditionFalse
 }
 
-// haveDisagreed reports whether API servers disagreed when all of them were asked last: they have not been seen to
-// agree since.
+// haveDisagreed reports whether the API servers disagreed the last time that all of them were asked, and have not been
+// seen to agree since.
 func haveDisagreed(conditions []v1alpha1.Condition) bool {
 	reason := conditionOf(conditions, v1alpha1.ConditionAllEncodingVersionsEqual).Reason
 	return reason == v1alpha1.ReasonDisagreement || reason == v1alpha1.ReasonUnresolved
@@ -55,12 +56,12 @@ func isForbidden(s *v1alpha1.StorageStateStatus) bool {
 	return conditionOf(s.Conditions, v1alpha1.ConditionPermitted).Status == metav1.ConditionFalse
 }
 
-// isByHand reports whether the permission is missing on purpose: an administrator migrates the resource.
+// isByHand reports whether the permission is missing on purpose, because an administrator migrates the resource.
 func isByHand(s *v1alpha1.StorageStateStatus) bool {
 	return isForbidden(s) && conditionOf(s.Conditions, v1alpha1.ConditionPermitted).Reason == v1alpha1.ReasonByHand
 }
 
-// phase is the one word that sums up a status. It is pure.
+// phase returns the one word that sums up a status. It is pure.
 func phase(s *v1alpha1.StorageStateStatus) v1alpha1.StoragePhase {
 	switch {
 	case s.Excluded:

@@ -14,7 +14,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// stateThat is a status as it is recorded: v1 and v2 may be stored, two API servers write v2, and what is changed.
+// stateThat returns a recorded status with a change: v1 and v2 may be stored, and two API servers write v2.
 func stateThat(t *testing.T, change func(*ledger.State, *agreement.View)) *v1alpha1.StorageStateStatus {
 	t.Helper()
 	s, v := full, view
@@ -33,13 +33,13 @@ func disagreeing(s *ledger.State, v *agreement.View) {
 	v.Epoch, v.Disagree, v.Why = nil, true, "api-1 writes v1, api-2 writes v2"
 }
 
-// silent: an API server does not answer, so that it is unknown what is written now.
+// silent makes an API server not answer, so that the versions written now are unknown.
 func silent(s *ledger.State, v *agreement.View) {
 	s.Epoch, s.Current = nil, ledger.Unknown
 	v.Epoch, v.Disagree, v.Why = nil, false, "api-2 does not answer"
 }
 
-// weak: the API servers agree, but they were not asked one by one.
+// weak makes the API servers agree without having been asked one by one.
 func weak(s *ledger.State, v *agreement.View) {
 	s.Epoch, s.Current = nil, ledger.Unknown
 	v.Evidence = migrate.Sampled

@@ -23,7 +23,7 @@ import (
 
 func uid(text string) types.UID { return types.UID(text) }
 
-// recorded is what a StorageState says, as the ledger has it.
+// recorded converts the status of a StorageState to the ledger's State.
 func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
 	state := ledger.State{
 		Persisted: s.PersistedStorageVersionHashes, Current: s.CurrentStorageVersionHash,
@@ -50,7 +50,7 @@ func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
 	return state
 }
 
-// number is a resourceVersion as a number; 0 where it is none, or empty.
+// number parses a resourceVersion. It returns 0 for the empty string and for anything that is not a number.
 func number(resourceVersion string) uint64 {
 	n, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil {
@@ -59,7 +59,7 @@ func number(resourceVersion string) uint64 {
 	return n
 }
 
-// decimal is the reverse of number.
+// decimal is the inverse of number.
 func decimal(n uint64) string {
 	if n == 0 {
 		return ""
@@ -67,13 +67,14 @@ func decimal(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// Bounds of what a StorageState lists.
+// The bounds of the lists in a StorageState.
 const (
 	mostServers = 64
 	mostTraces  = 128
 )
 
-// status is what a StorageState says after a decision: the ledger's State word for word, and the same for people. Pure.
+// status returns the status of a StorageState after a decision: the fields of the ledger's State unchanged, and the
+// same in readable form. It is pure.
 func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.View, doubt string,
 	now time.Time) v1alpha1.StorageStateStatus {
 	readable := readables(before, v)
@@ -101,7 +102,7 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 				ResourceVersion: decimal(c.Witness.ResourceVersion)}
 		}
 	}
-	if len(s.Traces) <= mostTraces { // none are none that can be compared
+	if len(s.Traces) <= mostTraces { // a record without traces is never compared
 		next.Traces = s.Traces
 	}
 	if d := s.Definition; d != nil {
@@ -124,7 +125,8 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 	return next
 }
 
-// sinceOf does not move while the epoch lasts: looks tell it a little differently each time, and the earliest is good.
+// sinceOf returns the start of the epoch. It does not change while the epoch lasts: each look determines it slightly
+// differently, and the earliest value is kept.
 func sinceOf(before *v1alpha1.Epoch, v *agreement.View) metav1.Time {
 	since := metav1.NewTime(v.Epoch.Since.Truncate(time.Second))
 	if before != nil && slices.Equal(before.Servers, v.Epoch.Servers) && before.CRDUID == string(v.Epoch.CRDUID) &&
@@ -134,8 +136,8 @@ func sinceOf(before *v1alpha1.Epoch, v *agreement.View) metav1.Time {
 	return since
 }
 
-// readables are the versions that hashes stand for, as far as anyone knows: "v2", with the group where that is
-// another's.
+// readables maps hashes to the versions that they stand for, as far as they are known: "v2", or "group/v2" if it is the
+// version of another group.
 func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[string]string {
 	known := map[string]string{}
 	for i, hash := range before.PersistedStorageVersionHashes {
@@ -172,7 +174,7 @@ func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[strin
 	return known
 }
 
-// conditions are AllEncodingVersionsEqual and Migrated; others are kept as they are.
+// conditions returns AllEncodingVersionsEqual and Migrated, followed by all others unchanged.
 func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, doubt string,
 	now metav1.Time) []v1alpha1.Condition {
 	equal := v1alpha1.Condition{Type: v1alpha1.ConditionAllEncodingVersionsEqual, Status: metav1.ConditionUnknown,
@@ -215,7 +217,7 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 	case slices.Contains(s.Persisted, ledger.Unknown):
 		for _, c := range before {
 			if c.Type == v1alpha1.ConditionMigrated && c.Reason == "Doubt" {
-				// why it was doubted stays readable until it is proven
+				// the reason for the doubt stays readable until a migration is proven
 				migrated.Reason, migrated.Message = c.Reason, c.Message
 			}
 		}
@@ -229,8 +231,8 @@ func conditions(before []v1alpha1.Condition, s ledger.State, v *agreement.View, 
 	return next
 }
 
-// isWeak reports whether the API servers agree, as far as can be seen, and the ledger was not told so because that is
-// not evidence enough: it takes every other agreement in which no server shows another version.
+// isWeak reports whether the API servers seem to agree, but the ledger was not told because the evidence is too weak.
+// The ledger accepts every other agreement in which no server shows another version, so no other reason remains.
 func isWeak(s ledger.State, v *agreement.View) bool {
 	return s.Epoch == nil && v.Epoch != nil &&
 		!slices.ContainsFunc(s.Servers, func(server ledger.Server) bool {
@@ -239,7 +241,7 @@ func isWeak(s ledger.State, v *agreement.View) bool {
 		})
 }
 
-// weakness says why an agreement proves nothing.
+// weakness says, for people, why an agreement proves nothing.
 func weakness(v *agreement.View) string {
 	text := fmt.Sprintf("All API servers seem to encode the resource in one version, but the evidence is only %v, "+
 		"and the installation requires more", v.Evidence)
@@ -249,8 +251,8 @@ func weakness(v *agreement.View) string {
 	return text
 }
 
-// sameButHeartbeat reports whether nothing moved but what tells when the look was. A position that is recorded for the
-// first time counts.
+// sameButHeartbeat reports whether a and b differ only in the time of the look and in the position of the collection.
+// Recording a position for the first time counts as a difference.
 func sameButHeartbeat(a, b v1alpha1.StorageStateStatus) bool {
 	if a.ResourceVersion != "" {
 		a.ResourceVersion, a.Witness = b.ResourceVersion, b.Witness

@@ -19,7 +19,7 @@ import (
 
 var (
 	noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	// full has everything that the ledger can record.
+	// full sets every field that the ledger can record.
 	full = ledger.State{
 		Persisted: []string{ledger.Unknown, "h1", "h2"}, Current: "h2", Heartbeat: noon, After: 7,
 		Traces:     []string{"t1", "t2"},
@@ -71,7 +71,7 @@ func TestAStorageStateTellsPeopleVersions(t *testing.T) {
 		s.ServerStorageVersions[0].EncodingVersion != "v2" {
 		t.Errorf("status is %+v", s)
 	}
-	// A version that no one shows any more is still known by its name.
+	// A version that no server shows any more keeps its name.
 	later := view
 	later.Definition = nil
 	if s := status(&s, full, &later, "", noon); s.PersistedVersions[1] != "v1" {

@@ -21,7 +21,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
-// The labels of what this program creates.
+// The labels of objects that this program creates.
 const (
 	nameLabel      = "app.kubernetes.io/name"
 	managedByLabel = "app.kubernetes.io/managed-by"
@@ -32,8 +32,9 @@ func labels() map[string]string {
 	return map[string]string{nameLabel: program, managedByLabel: program}
 }
 
-// own returns the migration that this program asks with about a resource, by any of its names; nil if there is none.
-// Those that users made are theirs: they are carried out and count like any other, and are never raised here.
+// own returns the migration of a resource, by any of its names, through which this program requests runs, or nil.
+// Migrations that users created are carried out and count like any other, but this program never raises their
+// generation.
 func own(all []v1alpha1.StorageVersionMigration, names []string) *v1alpha1.StorageVersionMigration {
 	for i := range all {
 		if m := &all[i]; m.Labels[managedByLabel] == program && about(m, names) {
@@ -52,7 +53,7 @@ func about(m *v1alpha1.StorageVersionMigration, names []string) bool {
 	return false
 }
 
-// stateName is the name of a resource's StorageState.
+// stateName returns the name of a resource's StorageState.
 func stateName(group, resource string) string {
 	if group == "" {
 		return resource
@@ -60,8 +61,8 @@ func stateName(group, resource string) string {
 	return resource + "." + group
 }
 
-// migrationsOf is what the ledger wants to know of the migrations of a resource, by any of its names: our own, and all
-// others.
+// migrationsOf returns what the ledger has to know about the migrations of a resource, by any of its names: our own,
+// and all others.
 func migrationsOf(all []v1alpha1.StorageVersionMigration,
 	names []string) (ours ledger.Migration, others []ledger.Migration) {
 	requested := own(all, names)
@@ -78,7 +79,7 @@ func migrationsOf(all []v1alpha1.StorageVersionMigration,
 	return ours, others
 }
 
-// migrationOf is what the ledger wants to know of a migration.
+// migrationOf returns what the ledger has to know about a migration.
 func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
 	s := m.Status
 	start := number(s.Run.StartResourceVersion)
@@ -94,7 +95,7 @@ func migrationOf(m *v1alpha1.StorageVersionMigration) ledger.Migration {
 	return known
 }
 
-// proofsOf are what the migrations of a resource prove.
+// proofsOf returns the proofs of the migrations of a resource.
 func proofsOf(all []v1alpha1.StorageVersionMigration, names []string) (proofs []ledger.Proof) {
 	for i := range all {
 		if p := migrationOf(&all[i]).Proof; p != nil && about(&all[i], names) {
@@ -108,19 +109,20 @@ func epochOf(e *v1alpha1.Epoch, hash string) ledger.EpochID {
 	return ledger.EpochID{Hash: hash, Processes: e.Servers, UID: uid(e.CRDUID), Generation: e.CRDGeneration}
 }
 
-// asker asks for migrations.
+// asker requests migrations.
 type asker struct {
 	client    client.Client
 	live      client.Reader
 	namespace string
-	// create: also of resources that no one has asked for yet.
+	// create allows migrations of resources for which there has been none yet.
 	create bool
-	// pace is that of migrations without bounds of their own.
+	// pace applies to migrations without bounds of their own.
 	pace v1alpha1.Pace
 }
 
-// ask raises the generation of a resource's migration, or creates it, and returns it; nil where nothing is asked for.
-// requested says that there was one before. Dying before or after changes nothing: what is recorded asks again.
+// ask raises the generation of a resource's migration, or creates the migration, and returns it. It returns nil if it
+// requests nothing. requested means that there has been a migration before. A crash before or after the write changes
+// nothing, because the next look repeats the request from the record.
 func (a *asker) ask(
 	ctx context.Context, r inventory.Resource, all migrations, d ledger.Decision, requested bool,
 ) (*v1alpha1.StorageVersionMigration, error) {
@@ -144,10 +146,10 @@ func (a *asker) ask(
 	return m, nil
 }
 
-// priority is less than that of what a person asks for.
+// priority is lower than that of migrations that users request.
 func priority(r inventory.Resource) int32 { return 1 + int32(r.Risk()) } //nolint:gosec // at most inventory.MostRisk
 
-// raise raises the generation, unless someone has changed it since it was read. A status that moved meanwhile is no
+// raise raises the generation, unless someone has changed it since it was read. Changes of the status in between do not
 // matter.
 func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, r inventory.Resource,
 	d ledger.Decision) error {
@@ -176,7 +178,7 @@ func (a *asker) raise(ctx context.Context, m *v1alpha1.StorageVersionMigration, 
 // mostReason is how many characters spec.reason may have.
 const mostReason = 1024
 
-// oneLine is a text as spec.reason takes it: names of versions in it were chosen by API servers.
+// oneLine returns a text that spec.reason accepts. The text contains names of versions that API servers chose.
 func oneLine(text string) string {
 	text = strings.Join(strings.Fields(printable.Text(text)), " ")
 	if runes := []rune(text); len(runes) > mostReason {
@@ -185,7 +187,7 @@ func oneLine(text string) string {
 	return text
 }
 
-// paceOf is a pace with the default bounds where it has none.
+// paceOf returns a pace, with the default bounds in place of missing ones.
 func paceOf(pace, otherwise v1alpha1.Pace) v1alpha1.Pace {
 	return v1alpha1.Pace{
 		MaxObjectsPerSecond: cmp.Or(pace.MaxObjectsPerSecond, otherwise.MaxObjectsPerSecond),
@@ -194,8 +196,8 @@ func paceOf(pace, otherwise v1alpha1.Pace) v1alpha1.Pace {
 	}
 }
 
-// object is the migration of a resource that has none. A cluster-scoped object has a cluster-scoped owner: the
-// installation's namespace.
+// object returns the new migration of a resource that has none. Its owner is the namespace of the installation, because
+// the owner of a cluster-scoped object has to be cluster-scoped.
 func (a *asker) object(ctx context.Context, r inventory.Resource,
 	all migrations) (*v1alpha1.StorageVersionMigration, error) {
 	namespace := new(corev1.Namespace)
@@ -205,7 +207,7 @@ func (a *asker) object(ctx context.Context, r inventory.Resource,
 	name := r.GroupResource.String()
 	for _, m := range all {
 		if m.Name == name {
-			name = "auto." + name // a user's
+			name = "auto." + name // a user has taken the name
 			break
 		}
 	}

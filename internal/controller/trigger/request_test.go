@@ -16,7 +16,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 )
 
-// requested is what an asker sends.
+// requested is what an asker has sent.
 type requested struct {
 	client.Client
 	created *v1alpha1.StorageVersionMigration

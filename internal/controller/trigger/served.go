@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// mostGroupVersions is how many a StorageVersionMigration lists.
+// mostGroupVersions is how many group versions a StorageVersionMigration lists.
 const mostGroupVersions = 64
 
 // GroupVersions returns spec.groupVersions of a migration of r: where r is served, the preferred version of its own
@@ -35,8 +35,8 @@ func GroupVersions(r inventory.Resource) []v1alpha1.GroupVersion {
 	return all[:min(len(all), mostGroupVersions)]
 }
 
-// refresh writes spec.groupVersions of every migration whose resource is served elsewhere than it says, whoever created
-// it. Where someone else keeps the field, it is theirs.
+// refresh writes spec.groupVersions of every migration whose resource is served elsewhere than the field says, no
+// matter who created the migration. If another field manager owns the field, refresh leaves it alone.
 func (t *trigger) refresh(ctx context.Context, s *observation) (problems []error) {
 	for _, r := range t.observer.known.Resources {
 		want, own := GroupVersions(r), s.migrations.of(r.Names())
@@ -54,8 +54,8 @@ func (t *trigger) refresh(ctx context.Context, s *observation) (problems []error
 	return problems
 }
 
-// applyGroupVersions applies the one field: the API server knows who else applies it. The UID keeps a migration that is
-// gone from being created.
+// applyGroupVersions applies only this field, so that the API server detects other owners of it. The UID keeps the
+// request from creating a migration that was deleted.
 func (t *trigger) applyGroupVersions(ctx context.Context, m *v1alpha1.StorageVersionMigration,
 	want []v1alpha1.GroupVersion) error {
 	patch, err := json.Marshal(map[string]any{

@@ -28,7 +28,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// memory holds one StorageState and one migration, as an API server would; every write is noted.
+// memory holds one StorageState and one migration, as an API server would, and notes every write.
 type memory struct {
 	client.Client
 	state     v1alpha1.StorageState
@@ -74,8 +74,8 @@ func hashOf(version string) string {
 	return storageversion.Hash(schema.GroupVersionKind{Group: "demo.example.com", Version: version, Kind: "Widget"})
 }
 
-// settling is a trigger that has recorded a look at widgets: v1 and v2 may be stored, servers write v2, and generation
-// 2 of someone's migration has just proven v2.
+// settling returns a trigger that has recorded a look at widgets: v1 and v2 may be stored, servers write v2, and
+// generation 2 of a user's migration has just proven v2.
 func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -108,8 +108,8 @@ func settling(t *testing.T, answer http.HandlerFunc) (*trigger, *memory) {
 	return tr, m
 }
 
-// A CRD that was changed is recorded before a proof about the version before it trims: what was written since is
-// not in it (I1).
+// The change of a CRD is recorded before a proof of the earlier version trims: the proof does not cover what was
+// written since (I1).
 func TestWhatACRDTellsIsRecordedBeforeAProofTrims(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.demo.example.com"},
@@ -174,7 +174,7 @@ func TestAProofTrimsOnlyWithAFreshComparison(t *testing.T) {
 	}
 }
 
-// Every look finds again that a migration proves nothing, and looks can be many in a minute.
+// Every look finds again that a migration proves nothing, and there can be many looks in a minute.
 func TestWhyAMigrationProvesNothingIsLoggedOnce(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
 	var log strings.Builder
@@ -197,7 +197,7 @@ func TestWhyAMigrationProvesNothingIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// A restored StorageState is not trimmed by a restored proof; the look that follows records the doubt.
+// A restored proof does not trim a restored StorageState. The next look records the doubt.
 func TestARestoredRecordIsNotTrimmed(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
 	tr.observer.etcds.collections[settled] = collection{main: true}
@@ -206,7 +206,7 @@ func TestARestoredRecordIsNotTrimmed(t *testing.T) {
 		v1alpha1.StorageStateStatus{PersistedStorageVersionHashes: []string{"h"}}, "", 0); err != nil {
 		t.Fatal(err)
 	}
-	// restored with a bumped revision, to before that was written
+	// restored with a bumped revision, to a moment before that was written
 	m.state, m.version, m.written = backup, 1_000_000_000, nil
 	look, err := tr.settle(t.Context())
 	if err != nil || !look || !tr.restored || len(m.written) > 0 {
@@ -227,8 +227,8 @@ func TestARunThatStartedTooEarlyTrimsNothing(t *testing.T) {
 	}
 }
 
-// The recorded epoch is that of the proof, but API servers were restarted since: an etcd may have been restored, and
-// caught up.
+// The recorded epoch is that of the proof, but API servers were restarted since: an etcd may have been restored and
+// have caught up.
 func TestOnlyALookTrimsAfterAPIServersHaveMoved(t *testing.T) {
 	tr, m := settling(t, func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
 	for name, disturb := range map[string]func(){
@@ -251,8 +251,8 @@ var widgetsAt = collectionOf(&resource{entry: &inventory.Resource{
 	Endpoint:      "v2", Namespaced: true,
 }}, "kube-migrator")
 
-// An account that may list no object asks for a name that no object has: that tells how far the collection has come,
-// and shows nothing.
+// An account that is forbidden to list objects asks for a name that no object has: the answer shows the position of the
+// collection and no object.
 func TestACollectionIsComparedWithoutReadingAnyObject(t *testing.T) {
 	var asked []string
 	tr, _ := settling(t, func(w http.ResponseWriter, r *http.Request) {

@@ -23,22 +23,22 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// entryPlan is what is to be done about one resource.
+// entryPlan is what to do about one resource.
 type entryPlan struct {
 	name     string
-	resource *resource              // nil: it is gone
-	state    *v1alpha1.StorageState // nil: there is none
+	resource *resource              // nil: the resource is gone
+	state    *v1alpha1.StorageState // nil: there is no StorageState
 	decision ledger.Decision
-	// requested: there is a migration of the resource, or there was one.
+	// requested means that there is a migration of the resource, or has been one.
 	requested bool
-	// unsettled: this look did not tell everything.
+	// unsettled means that this look left something open and has to be repeated soon.
 	unsettled bool
 	failed    bool
-	// forbidden: the worker may not migrate it.
+	// forbidden means that the worker is forbidden to migrate it.
 	forbidden bool
 }
 
-// urgent: a version is to be recorded that was not before.
+// urgent reports whether a version has to be recorded that was not recorded before.
 func (e *entryPlan) urgent() bool {
 	if e.decision.Forget || e.state == nil {
 		return false
@@ -46,7 +46,7 @@ func (e *entryPlan) urgent() bool {
 	return !slices.Equal(e.state.Status.PersistedStorageVersionHashes, e.decision.State.Persisted)
 }
 
-// decide decides about every resource; what adds to a record comes first (I1).
+// decide decides about every resource. Entries that add to a record come first (I1).
 func (t *trigger) decide(s *observation) []entryPlan {
 	var plan []entryPlan
 	for name, r := range s.resources {
@@ -64,7 +64,7 @@ func (t *trigger) decide(s *observation) []entryPlan {
 		}
 		e.unsettled = look.Epoch == nil && (r.view.Disagree ||
 			slices.ContainsFunc(look.Servers, func(server ledger.Server) bool { return !server.Answered }))
-		// Once the epoch has settled nothing has to be rewritten, and until then nothing is asked for.
+		// Nothing is requested until the epoch has settled. It may turn out then that nothing has to be rewritten.
 		e.unsettled = e.unsettled || look.OnlyDecodable && !look.Settled && !e.decision.State.Migrated()
 		plan = append(plan, e)
 	}
@@ -85,7 +85,7 @@ func (t *trigger) decide(s *observation) []entryPlan {
 	return plan
 }
 
-// record writes what was decided about one resource.
+// record writes the decision about one resource.
 func (t *trigger) record(ctx context.Context, e *entryPlan, s *observation) error {
 	if e.decision.Forget {
 		return t.forget(ctx, e, s)
@@ -112,7 +112,7 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *observation) erro
 	if _, ok := s.collections[e.name]; ok {
 		t.observer.etcds.compared[e.name] = s.servers()
 	}
-	// each look finds it again
+	// each look decides the same again, so only a change is logged
 	if before := t.refused[e.name]; e.decision.Refused != "" && e.decision.Refused != before {
 		t.Logger.Info("A migration succeeded but proves nothing", "resource", e.name, "reason", e.decision.Refused)
 	}
@@ -120,7 +120,7 @@ func (t *trigger) record(ctx context.Context, e *entryPlan, s *observation) erro
 	return nil
 }
 
-// groupOf is the group under which a resource is recorded.
+// groupOf returns the group under which a resource is recorded.
 func groupOf(r *resource) string {
 	if r.entry != nil {
 		return r.entry.Group
@@ -128,15 +128,15 @@ func groupOf(r *resource) string {
 	return r.view.Resource.Group
 }
 
-// never is the age at which a heartbeat is written without a look: a look is what makes it young.
+// never makes write leave an existing heartbeat alone whatever its age: only a look may renew a heartbeat.
 const never = math.MaxInt64
 
-// isYoung reports whether a heartbeat is younger than an age. One that is as far in the future was written by a clock
-// that was ahead: if it counted as young, a record would seem fresh for hours that no one has looked at since.
+// isYoung reports whether a heartbeat is younger than an age. A heartbeat that is equally far in the future does not
+// count as young: a clock that was ahead has written it, and the record would seem fresh for hours without a look.
 func isYoung(heartbeat, now time.Time, age time.Duration) bool { return now.Sub(heartbeat).Abs() < age }
 
-// write writes the status of a StorageState. Where nothing moved but the heartbeat, a young one is good enough: what is
-// recorded is then what was seen.
+// write writes the status of a StorageState. If only the heartbeat would change and it is still young, the write is
+// omitted: the record is then equal to what was seen.
 func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next v1alpha1.StorageStateStatus,
 	doubt string, young time.Duration) error {
 	next.State = phase(&next)
@@ -152,21 +152,21 @@ func (t *trigger) write(ctx context.Context, state *v1alpha1.StorageState, next 
 	if err := t.client.Status().Update(ctx, state); err != nil {
 		return err
 	}
-	t.observer.main.saw(state) // what is read later must not be older
+	t.observer.main.saw(state) // a later read must not return an older one
 	for _, n := range news(&before, &next, doubt) {
 		t.events.Eventf(state, nil, n.kind, n.reason, "Look", "%s", n.message)
 	}
 	return nil
 }
 
-// promise is what readers of a StorageState may rely on: how often its heartbeat is renewed, and whether a migration
-// will be requested.
+// promise returns what readers of a StorageState may rely on: how often its heartbeat is renewed, and whether
+// migrations of it are requested.
 func (o Options) promise(r *resource) (periodSeconds int64, excluded bool) {
 	return int64(math.Ceil(o.Period.Seconds())), o.excludes(r.names)
 }
 
-// forget removes our migration of a resource that is gone, and then what is recorded: dying in between leaves what the
-// next look finds gone.
+// forget deletes our migration of a resource that is gone, and then its StorageState. After a crash in between, the
+// next look finds the StorageState and deletes it.
 func (t *trigger) forget(ctx context.Context, e *entryPlan, s *observation) error {
 	if m := own(s.migrations.of([]string{e.name}), []string{e.name}); m != nil {
 		if err := client.IgnoreNotFound(t.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})); err != nil {
@@ -186,10 +186,10 @@ func (t *trigger) forget(ctx context.Context, e *entryPlan, s *observation) erro
 	return nil
 }
 
-// settle records what migrations have come to since the last look. It reports whether a look is needed: a StorageState
-// is missing, or a proof is about another epoch than the one that was seen last.
+// settle records the results of migrations since the last look. It reports whether a look is needed: a StorageState is
+// missing, or a proof is about another epoch than the last look saw.
 func (t *trigger) settle(ctx context.Context) (look bool, err error) {
-	if err := t.recordStorageVersions(ctx); err != nil { // first: a proof must not trim what a CRD tells by now (I1)
+	if err := t.recordStorageVersions(ctx); err != nil { // first: a proof must not trim what a CRD says by now (I1)
 		return false, err
 	}
 	found, err := t.observer.read(ctx)
@@ -197,13 +197,13 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 		return false, err
 	}
 	if found.restored {
-		t.restored = true // the look that follows records it
+		t.restored = true // the next look records it
 		return true, nil
 	}
 	for name := range t.positions {
 		state := found.states[name]
 		if state == nil {
-			delete(t.positions, name) // someone wants everything found out again
+			delete(t.positions, name) // a user deleted it to force rediscovery
 			look = true
 			continue
 		}
@@ -237,16 +237,16 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 	return look, nil
 }
 
-// disturbed reports whether API servers may have come or gone, or the CRD may have changed, since the recorded
-// look. No one watches aggregated ones.
+// disturbed reports whether API servers may have come or gone, or the CRD may have changed, since the recorded look. It
+// always does for aggregated API servers, which no one watches.
 func (t *trigger) disturbed(name string) bool {
 	p := t.journal.since(t.positions[name], name)
 	return t.observer.etcds.collections[name].aggregated || !p.serversWatched ||
 		len(p.processes) > 0 || len(p.definitions) > 0
 }
 
-// recordStorageVersions records at once what changed CRDs tell servers to write: a look takes longer than the change,
-// and by then they may have changed back (I1).
+// recordStorageVersions records at once what changed CRDs tell servers to write: a look takes longer, and by its end
+// the CRDs may have changed back (I1).
 func (t *trigger) recordStorageVersions(ctx context.Context) error {
 	here := t.journal.here()
 	for _, name := range t.journal.changed(t.recordedUpTo) {
@@ -275,8 +275,7 @@ func (t *trigger) recordStorageVersions(ctx context.Context) error {
 	return nil
 }
 
-// listen makes what happens to StorageStates and migrations known: states that are deleted, and migrations that come to
-// an end.
+// listen reacts to changes of StorageStates and migrations: to deleted StorageStates, and to migrations that complete.
 func (t *trigger) listen(ctx context.Context) error {
 	states, err := t.cache.GetInformer(ctx, &v1alpha1.StorageState{})
 	if err != nil {
@@ -301,7 +300,7 @@ func (t *trigger) listen(ctx context.Context) error {
 				poke(t.changed)
 			}
 		},
-		DeleteFunc: func(any) { poke(t.moved) }, // one of ours may be asked for again
+		DeleteFunc: func(any) { poke(t.moved) }, // ours may have to be requested again
 	})
 	if err != nil {
 		return fmt.Errorf("watch migrations: %w", err)

@@ -21,7 +21,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 )
 
-// object is what is read of an EndpointSlice or a Lease.
+// object contains the fields that are read of an EndpointSlice or a Lease.
 type object struct {
 	Metadata struct {
 		Name       string    `json:"name"`
@@ -37,19 +37,19 @@ type object struct {
 	}] `json:"endpoints"`
 }
 
-// traces is what API servers leave behind, and how far etcd is.
+// traces are what API servers leave behind, and the position of etcd.
 type traces struct {
 	left []string
-	// resourceVersion of the identity Leases; 0: not known.
+	// resourceVersion is that of the identity Leases, or 0 if it is unknown.
 	resourceVersion uint64
 }
 
-// traceBytes bounds each of the two lists, whose objects have about 1 KiB each (I6).
+// traceBytes bounds each of the two lists. Their objects have about 1 KiB each (I6).
 const traceBytes = 4 << 20
 
-// readTraces returns what API servers leave behind for longer than they live, sorted: the generation of each
-// EndpointSlice that lists them, and each Lease that is not renewed any more. It is read before the look that it is
-// recorded with: what comes later is new to the next.
+// readTraces returns, sorted, what API servers leave behind that outlasts them: the generation of each EndpointSlice
+// that lists them, and each Lease that is no longer renewed. They have to be read before the look that records them, so
+// that later traces are new to the next look.
 func readTraces(ctx context.Context, client rest.Interface) (traces, error) {
 	list := func(path, selector string) (items []object, resourceVersion string, err error) {
 		raw, err := bounded.Read(bounded.WithLimit(ctx, traceBytes),
@@ -76,12 +76,13 @@ func readTraces(ctx context.Context, client rest.Interface) (traces, error) {
 		return traces{}, err
 	}
 	t := traces{left: left(endpointSlices, leases)}
-	t.resourceVersion, _ = strconv.ParseUint(version, 10, 64) // 0 says nothing
+	t.resourceVersion, _ = strconv.ParseUint(version, 10, 64) // 0 means unknown
 	return t, nil
 }
 
-// left are the traces, sorted. EndpointSlices tell of processes that came and went only where they list the API
-// servers: not with --endpoint-reconciler-type=none, nor where --advertise-address is that of a load balancer. Pure.
+// left returns the traces, sorted. EndpointSlices show processes that came and went only if they list the API servers
+// themselves. They do not with --endpoint-reconciler-type=none, or if --advertise-address is the address of a load
+// balancer. It is pure.
 func left(endpointSlices, leases []object) []string {
 	stale := abandoned(leases)
 	list := append([]string{fmt.Sprintf("endpointslices %d", len(endpointSlices))}, stale...)
@@ -102,8 +103,8 @@ func left(endpointSlices, leases []object) []string {
 	return list
 }
 
-// abandoned are the Leases that are not renewed any more, by the newest renewal: this machine's clock may be wrong, and
-// a Lease that lives would be another trace with every renewal. Pure.
+// abandoned returns the traces of the Leases that are no longer renewed. It measures their age by the newest renewal,
+// because this machine's clock may be wrong, and then a live Lease would add a trace with every renewal. It is pure.
 func abandoned(leases []object) (list []string) {
 	var newest time.Time
 	for _, l := range leases {
@@ -119,10 +120,10 @@ func abandoned(leases []object) (list []string) {
 	return list
 }
 
-// expired begins the trace of a process that does not renew its Lease any more.
+// expired returns the beginning of the trace of a process that no longer renews its Lease.
 func expired(holder string) string { return "lease " + holder + " last renewed " }
 
-// cameBack reports whether a process left the trace of a Lease that it did not renew.
+// cameBack reports whether a process has left the trace of a Lease that it did not renew.
 func cameBack(traces []string, process string) bool {
 	return process != "" && slices.ContainsFunc(traces,
 		func(trace string) bool { return strings.HasPrefix(trace, expired(process)) })

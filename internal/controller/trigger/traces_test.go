@@ -20,7 +20,7 @@ func leaseOf(holder string, renewed time.Time) (o object) {
 }
 
 func TestALeaseIsAbandonedByTheClockOfTheOthers(t *testing.T) {
-	// All of it is hours away from this machine's clock, one way or the other.
+	// All of these times are hours away from this machine's clock, in either direction.
 	for _, now := range []time.Time{noon, time.Now().Add(10 * time.Hour)} {
 		got := abandoned([]object{leaseOf("dead", now.Add(-2*time.Minute)), leaseOf("alive", now),
 			leaseOf("slow", now.Add(-time.Minute))})

@@ -2,18 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package trigger is the controller that notices when a resource may be stored in more than its current version,
-// records that, and asks for a migration.
+// records that, and requests a migration.
 //
-// It owns the StorageStates (ByHand writes what a run proves that no migration asked for), of StorageVersionMigrations
-// the specs that it created itself, and spec.groupVersions of all. It looks at all API servers every period, and at
-// once when something moves that can end an epoch; what is to be recorded and asked for is decided by package ledger.
-// It never carries out a migration, and never asks for anything with what users created.
+// It owns the StorageStates (in addition, ByHand records the proofs of runs that belong to no migration). It owns the
+// specs of the StorageVersionMigrations that it has created, and spec.groupVersions of all of them. It looks at all API
+// servers once per period, and at once when something changes that can end an epoch. Package ledger decides what to
+// record and what to request. The trigger never carries out a migration, and never requests one through an object that
+// a user created.
 //
 // Invariants:
-//   - I1: what a look saw is recorded before anything follows from it, and the records that a look adds to come first.
-//   - I2: records shrink by the ledger's decision alone, and every write is under the resourceVersion that was read.
-//   - One goroutine of one leader decides and writes; a look, which only reads, runs next to it. It may die between any
-//     two writes: every decision is computed from what is recorded, and the next one makes up for what is missing.
+//   - I1: the trigger records what a look saw before it acts on it, and writes the records to which a look adds first.
+//   - I2: records shrink only by a decision of the ledger, and every write carries the resourceVersion that was read.
+//   - One goroutine of one leader decides and writes; a look, which only reads, runs concurrently. The process may die
+//     between any two writes: every decision is computed from the record, and the next one makes up for what is
+//     missing.
 package trigger
 
 import (
@@ -41,41 +43,40 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// DefaultPeriod is how often the API servers are asked when nothing moves.
+// DefaultPeriod is how often the trigger looks at the API servers while nothing changes.
 const DefaultPeriod = v1alpha1.DefaultHeartbeatPeriod
 
 // Options of the trigger.
 type Options struct {
-	// Namespace is that of the installation; it owns what is created. Required.
+	// Namespace is that of the installation. It owns the objects that the trigger creates. Required.
 	Namespace string
-	// Period is how often the API servers are asked when nothing moves. 0: 10 minutes.
+	// Period is how often the trigger looks at the API servers while nothing changes. 0 means 10 minutes.
 	Period time.Duration
-	// RecordOnly keeps the StorageStates true and asks for nothing.
+	// RecordOnly keeps the StorageStates up to date and requests nothing.
 	RecordOnly bool
-	// Bootstrap asks also for migrations of resources that no one has asked for yet; Include and Exclude are patterns
+	// Bootstrap also requests migrations of resources that have never been migrated. Include and Exclude are patterns
 	// of full names.
 	Bootstrap        bool
 	Include, Exclude []string
-	// Pace bounds the load of a migration that is asked for and has no bounds of its own. Its zero values bound
-	// nothing.
+	// Pace bounds the load of requested migrations that have no bounds of their own. A zero field is not a bound.
 	Pace v1alpha1.Pace
-	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
+	// MinEvidence is the weakest evidence that proves anything. 0 means Observed.
 	MinEvidence migrate.Evidence
-	// Worker is the ServiceAccount that sweeps. The zero value stands for this process.
+	// Worker is the ServiceAccount that sweeps. The zero value means the account of this process.
 	Worker access.Account
-	// WorkerRole is the ClusterRole in which the trigger grants Worker what it lacks to migrate a resource. Empty: it
-	// grants nothing.
+	// WorkerRole is the ClusterRole in which the trigger grants Worker the permissions that it lacks to migrate a
+	// resource. If it is empty, the trigger grants nothing.
 	WorkerRole string
-	// Paused returns since when everything is paused, for people; empty: it is not. Nothing is requested then. nil: it
-	// never is.
+	// Paused returns, for people, since when everything is paused, or "" if it is not. While everything is paused,
+	// nothing is requested. A nil Paused means that everything is never paused.
 	Paused func(ctx context.Context, client rest.Interface) (since string, err error)
 	// ShutdownDelay is that of agreement.Options.
 	ShutdownDelay time.Duration
-	// Logger is for the operators of kube-migrator; nil discards it.
+	// Logger receives what operators of kube-migrator should know; nil discards it.
 	Logger *slog.Logger
 }
 
-// Add adds the trigger to a manager; config is one that writes only while the manager leads.
+// Add adds the trigger to a manager. config has to be one that writes only while the manager leads.
 func Add(m manager.Manager, config *rest.Config, o Options) error {
 	if o.Period == 0 {
 		o.Period = DefaultPeriod
@@ -136,23 +137,24 @@ type trigger struct {
 	journal  *journal
 	watcher  *watcher
 
-	// moved: something that can end an epoch moved. changed: a StorageState or a migration did.
+	// moved receives a value when something changed that can end an epoch, changed when a StorageState or a migration
+	// changed.
 	moved, changed chan struct{}
-	// positions are where the journal was at the recorded look, by name of the StorageState. Those that are missing are
-	// from before this process watched.
+	// positions are the positions of the journal at the recorded looks, by name of the StorageState. A missing position
+	// means that the recorded look is older than this process's watches.
 	positions map[string]position
-	// refused is what was logged last about a migration that proves nothing, by name of the StorageState.
+	// refused is the last logged reason why a migration proves nothing, by name of the StorageState.
 	refused map[string]string
 	// recordedUpTo is the position of the journal up to which CRD changes are recorded.
 	recordedUpTo position
-	// uncompared is what was said last about collections that cannot be read.
+	// uncompared is the last logged error about collections that cannot be read.
 	uncompared string
-	// restored: etcd went backwards, and no look has recorded that yet.
+	// restored means that etcd went backwards and no look has recorded it yet.
 	restored bool
-	// paused says since when everything is paused, as it was read last; empty: it is not.
+	// paused is since when everything is paused, as last read, or "".
 	paused string
-	// rested is when the next look may begin: while much moves, looks take at most half of the time (I7), and none
-	// waits for more than a second.
+	// rested is when the next look may begin. While many things change, looks take at most half of the time (I7), and
+	// no look is delayed by more than a second.
 	rested time.Time
 }
 
@@ -160,15 +162,15 @@ type trigger struct {
 func (t *trigger) NeedLeaderElection() bool { return true }
 
 const (
-	// gather is how long to wait for more of what moves together.
+	// gather is how long to wait for further changes that belong together.
 	gather = 50 * time.Millisecond
-	// soon is how long to wait where a look did not tell everything, for the first patient looks; then twice as long
+	// soon is how long to wait after a look that left something open. After the first patient looks the wait doubles
 	// each time.
 	soon    = time.Second
 	patient = 15
 )
 
-// Start implements manager.Runnable: it looks until the context ends.
+// Start implements manager.Runnable. It looks until the context ends.
 func (t *trigger) Start(ctx context.Context) error {
 	if err := t.listen(ctx); err != nil {
 		return err
@@ -191,7 +193,7 @@ func (t *trigger) Start(ctx context.Context) error {
 			t.Logger.Warn("A look was incomplete or could not be recorded; retrying", "error", err)
 		}
 		wait := t.Period
-		if t.permits.missing > 0 { // nothing moves when a role is extended
+		if t.permits.missing > 0 { // no watch shows that a role was extended
 			wait = min(wait, permitEvery)
 		}
 		if complete && err == nil {
@@ -207,8 +209,8 @@ func (t *trigger) Start(ctx context.Context) error {
 	return nil
 }
 
-// pause waits for the next look, and settles meanwhile what migrations have come to. It reports whether something
-// moved.
+// pause waits for the next look, and records the results of migrations in the meantime. It reports whether something
+// changed.
 func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -241,7 +243,7 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// react does what cannot wait for a look when something has moved.
+// react does what cannot wait for a look after something has changed.
 func (t *trigger) react(ctx context.Context) {
 	if err := t.recordStorageVersions(ctx); err != nil && ctx.Err() == nil {
 		t.Logger.Warn("Could not record a changed CustomResourceDefinition at once; the next look will", "error", err)
@@ -258,16 +260,16 @@ func sleep(ctx context.Context, d time.Duration) {
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // someone will look already
+	default: // a look is due already
 	}
 }
 
-// ErrRestored: etcd holds less than was watched. That is recorded; but watches and caches that began before are silent
-// until etcd has caught up, so the process cannot go on: it ends, and starts over.
+// ErrRestored reports that etcd holds less than was watched. The trigger has recorded it. The process has to restart,
+// because watches and caches from before the restore stay silent until etcd has caught up.
 var ErrRestored = errors.New("etcd went backwards: it was restored from a backup")
 
-// pass looks once, records what it saw, and then asks for what is missing. It is complete if every resource's servers
-// agree, none is leaving, and all was written.
+// pass looks once, records what it saw, and then requests the missing migrations. It is complete if the servers of
+// every resource agree, none of them is shutting down, and everything was written.
 func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	s, err := t.look(ctx)
 	if err != nil {
@@ -291,7 +293,7 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 		return false, errors.Join(append(problems, ErrRestored)...)
 	}
 	t.journal.forget(t.oldest(s.from))
-	if !t.RecordOnly || t.WorkerRole != "" { // what people request may need a grant, too
+	if !t.RecordOnly || t.WorkerRole != "" { // migrations that users request may need a grant, too
 		problems = append(problems, t.permit(ctx, plan)...)
 	}
 	if !t.RecordOnly {
@@ -303,8 +305,8 @@ func (t *trigger) pass(ctx context.Context) (complete bool, err error) {
 	return complete, errors.Join(problems...)
 }
 
-// look looks, and records meanwhile what CRDs tell: servers that do not answer make a look slow, and no one
-// waits for it to change a CRD back (I1). What moved meanwhile is a reason for the next look.
+// look runs a look, and records in the meantime what CRDs tell servers to write: servers that do not answer make a look
+// slow, and a CRD may be changed back before the look ends (I1). Changes during the look cause the next look.
 func (t *trigger) look(ctx context.Context) (*observation, error) {
 	var (
 		s    *observation
@@ -330,7 +332,7 @@ func (t *trigger) look(ctx context.Context) (*observation, error) {
 	}
 }
 
-// request asks for the migrations that are needed, those of the resources at the greatest risk first.
+// request requests the migrations that are needed, starting with the resources at the greatest risk.
 func (t *trigger) request(ctx context.Context, plan []entryPlan, s *observation) (problems []error) {
 	if paused, err := t.isPaused(ctx); err != nil || paused {
 		return append(problems, err)
@@ -361,12 +363,12 @@ func (t *trigger) request(ctx context.Context, plan []entryPlan, s *observation)
 	return problems
 }
 
-// excludes reports whether Include and Exclude leave out a resource of these names.
+// excludes reports whether Include and Exclude exclude a resource of these names.
 func (o Options) excludes(names []string) bool {
 	return len(o.Include) > 0 && !inventory.Matches(o.Include, names...) || inventory.Matches(o.Exclude, names...)
 }
 
-// oldest is the position that everything recorded has passed.
+// oldest returns the position up to which every record contains the journal.
 func (t *trigger) oldest(now position) position {
 	for _, p := range t.positions {
 		now = min(now, p)

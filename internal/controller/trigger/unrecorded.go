@@ -9,13 +9,13 @@ import (
 )
 
 // Unrecorded reports whether a running controller is expected to record in a StorageState what a migration has proven:
-// the record says something else, and does not refuse the proof for good. The controller compares the collection first,
-// and looks again where the API servers have changed since its last look. why is why a proof was refused for good, for
-// people; empty where none was. It is pure.
+// the StorageState does not contain it yet, and nothing refuses the proof for good. The controller first compares the
+// collection, and looks again if the API servers have changed since its last look. why is, for people, the reason why a
+// proof was refused for good, or "". It is pure.
 func Unrecorded(m *v1alpha1.StorageVersionMigration, s *v1alpha1.StorageStateStatus) (awaited bool, why string) {
 	proof := migrationOf(m).Proof
 	if proof == nil || proof.Start == 0 {
-		return false, "" // of another program, or of an older controller
+		return false, "" // it belongs to another program or to an older controller
 	}
 	switch refused := ledger.Finished(recorded(s), []ledger.Proof{*proof}, ledger.Collection{}).Refused; refused {
 	case "":

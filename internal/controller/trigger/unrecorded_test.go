@@ -11,7 +11,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
 )
 
-// Whoever waits for the record of a proof waits as long as settle would still write it, and no longer.
+// A command waits for the record of a proof for as long as settle would still write it, and no longer.
 func TestAProofIsAwaitedInTheRecordUntilItIsThereOrRefusedForGood(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(m *v1alpha1.StorageVersionMigration, s *v1alpha1.StorageStateStatus)

@@ -27,13 +27,13 @@ import (
 )
 
 const (
-	// identitySelector selects the Leases that kube-apiservers identify themselves with, in kube-system.
+	// identitySelector selects the identity Leases of kube-apiservers, in kube-system.
 	identitySelector = "apiserver.kubernetes.io/identity=kube-apiserver"
 	// apiServerSlices selects the EndpointSlices that list kube-apiservers, in default.
 	apiServerSlices = "kubernetes.io/service-name=kubernetes"
 )
 
-// kind is one kind of object that is watched. Its functions are called one at a time.
+// kind is one watched kind of object. Its functions are never called concurrently.
 type kind struct {
 	name    string
 	lister  cache.ListerWatcher
@@ -42,13 +42,13 @@ type kind struct {
 	lost    func()
 }
 
-// watcher watches what can end an epoch, each kind without a gap as far as the API server lets it.
+// watcher watches everything that can end an epoch, each kind without a gap as far as the API server allows.
 type watcher struct {
 	kinds []kind
 	log   *slog.Logger
 }
 
-// newWatcher watches for the journal.
+// newWatcher returns a watcher that reports to the journal.
 func newWatcher(config *rest.Config, j *journal, log *slog.Logger) (*watcher, error) {
 	leases, err := coordinationv1client.NewForConfig(config)
 	if err != nil {
@@ -99,7 +99,7 @@ func serverKind(leases coordinationv1client.LeaseInterface, j *journal) kind {
 				return leases.List(ctx, o)
 			},
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				j.wake() // the connection broke: a server went, or etcd was restored and this watch would be silent
+				j.wake() // the connection broke: a server left, or etcd was restored and this watch will be silent
 				o.LabelSelector = identitySelector
 				return leases.Watch(ctx, o)
 			},
@@ -112,7 +112,7 @@ func serverKind(leases coordinationv1client.LeaseInterface, j *journal) kind {
 			j.serversListed(holders, resourceVersion)
 		},
 		changed: func(o metav1.Object, gone bool) {
-			version, _ := strconv.ParseUint(o.GetResourceVersion(), 10, 64) // 0 says nothing
+			version, _ := strconv.ParseUint(o.GetResourceVersion(), 10, 64) // 0 is ignored
 			if gone {
 				j.holds(o.GetName(), tenure{}, version)
 			} else {
@@ -148,7 +148,7 @@ func definitionKind(all metadata.Interface, j *journal) kind {
 	}
 }
 
-// hintKind is a kind whose changes are a reason to look, and no more than that.
+// hintKind is a kind whose changes only cause a look.
 func hintKind(name string, lister cache.ListerWatcher, wake func()) kind {
 	return kind{name: name, lister: lister, listed: func([]metav1.Object, uint64) { wake() },
 		changed: func(metav1.Object, bool) { wake() }, lost: func() {}}
@@ -176,7 +176,8 @@ func (w *watcher) run(ctx context.Context) {
 	all.Wait()
 }
 
-// follow watches one kind. What is not served, or may not be watched, is tried again from time to time: it can come.
+// follow watches one kind. If the kind is not served, or watching it is forbidden, follow tries again from time to
+// time.
 func (w *watcher) follow(ctx context.Context, k kind) {
 	const soonest, latest = time.Second, 5 * time.Minute
 	pause, logged := soonest, false
@@ -203,7 +204,7 @@ func (w *watcher) follow(ctx context.Context, k kind) {
 	}
 }
 
-// watch lists once, then watches as long as nothing is missed: broken connections are resumed from where they were.
+// watch lists once and then watches as long as nothing is missed. It resumes broken connections where they broke off.
 func (k kind) watch(ctx context.Context) error {
 	list, err := cache.ToListerWatcherWithContext(k.lister).ListWithContext(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -225,7 +226,7 @@ func (k kind) watch(ctx context.Context) error {
 		return err
 	}
 	defer events.Stop()
-	version, _ := strconv.ParseUint(accessor.GetResourceVersion(), 10, 64) // 0 says nothing
+	version, _ := strconv.ParseUint(accessor.GetResourceVersion(), 10, 64) // 0 is ignored
 	k.listed(items, version)
 	for event := range events.ResultChan() {
 		switch event.Type {
