@@ -4,7 +4,6 @@
 package move
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"go/parser"
@@ -254,44 +253,6 @@ func TestThePatchIsWhatApplyDoes(t *testing.T) {
 	}
 }
 
-func TestATreeThatIsNotThePlansIsRefusedAndLeftAlone(t *testing.T) {
-	dir := fixture(t, "guide")
-	plan := planned(t, dir, guideRequest)
-	group := filepath.Join(dir, "pkg/apis/operators/v1/operatorgroup.go")
-	for name, test := range map[string]struct {
-		change func(t *testing.T, plan *Plan)
-		dirty  bool
-		want   string
-	}{
-		"uncommitted changes": {
-			change: func(t *testing.T, _ *Plan) { appendTo(t, group, "\n// Changed.\n") },
-			want:   "uncommitted changes: pkg/apis/operators/v1/operatorgroup.go",
-		},
-		"code that has changed since": {
-			change: func(t *testing.T, _ *Plan) { appendTo(t, group, "\n// Changed.\n") },
-			dirty:  true,
-			want:   "has changed since the plan was made",
-		},
-		"a plan that was edited": {
-			change: func(_ *testing.T, plan *Plan) { plan.Declarations[0].To = "stay" },
-			want:   "not what its request gives",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, dir, "git", "checkout", "-q", ".")
-			edited := *plan
-			edited.Declarations = slices.Clone(plan.Declarations)
-			test.change(t, &edited)
-			before := filesOf(t, dir)
-			_, err := Apply(t.Context(), dir, &edited, test.dirty)
-			wantProblem(t, err, test.want)
-			if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
-				t.Errorf("a refused plan changed the tree:\n%s", diff)
-			}
-		})
-	}
-}
-
 func appendTo(t *testing.T, name, text string) {
 	t.Helper()
 	content, err := os.ReadFile(name)
@@ -308,80 +269,6 @@ func wantProblem(t *testing.T, err error, text string) {
 	problem := (*hint.Error)(nil)
 	if !errors.As(err, &problem) || !strings.Contains(problem.Error(), text) || problem.Try == "" {
 		t.Errorf("got %v, want an error for the user with %q", err, text)
-	}
-}
-
-func TestRequestsThatCannotBeMeantAreRefused(t *testing.T) {
-	dir := fixture(t, "guide")
-	with := func(change func(*request.Request)) request.Request {
-		asked := guideRequest
-		asked.Kinds = slices.Clone(asked.Kinds)
-		change(&asked)
-		return asked
-	}
-	for name, test := range map[string]struct {
-		asked request.Request
-		want  string
-	}{
-		"unknown version": {with(func(r *request.Request) { r.From = "operators.example.com/v7" }),
-			"no package defines the API version"},
-		"unknown kind": {with(func(r *request.Request) { r.Kinds[0] = "Catalog" }),
-			"has no kind Catalog; it has: CatalogSourceConfig, OperatorGroup"},
-		"version exists": {with(func(r *request.Request) { r.To = r.From }), "exists already"},
-		"no version": {with(func(r *request.Request) { r.To = "operators.example.com/two" }),
-			"is not a GROUP/VERSION"},
-		"unknown declaration": {
-			with(func(r *request.Request) { r.Assign = map[string]split.Destination{"Nothing": split.Stay} }),
-			"no declaration is named Nothing",
-		},
-		"assignment of an anchor": {
-			with(func(r *request.Request) { r.Assign = map[string]split.Destination{"SchemeBuilder": split.Shared} }),
-			"cannot be assigned",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := Make(t.Context(), dir, test.asked)
-			wantProblem(t, err, test.want)
-		})
-	}
-}
-
-func TestProjectsThatCannotBeReadAreRefused(t *testing.T) {
-	const controller = "pkg/controller/operatorgroup/operatorgroup_controller.go"
-	for name, test := range map[string]struct {
-		file, old, new string
-		want           string
-	}{
-		"code that does not compile": {controller, "group.EnsureFinalizer()", "group.Ensure()",
-			"does not compile: " + controller},
-		"a cyclic import": {
-			"pkg/apis/operators/v1/phase.go", "import (",
-			"import (\n\t_ \"github.com/test-org/test-operator/pkg/controller/operatorgroup\"", "import cycle",
-		},
-		"a dot import": {controller, "\"github.com/test-org/test-operator/pkg/apis/operators/v1\"",
-			". \"github.com/test-org/test-operator/pkg/apis/operators/v1\"", "with a dot"},
-		"no manifest": {"deploy/crds/operators_v1_catalogsourceconfig_crd.yaml", "kind: CatalogSourceConfig\n",
-			"kind: Another\n", "no manifest of a CustomResourceDefinition for CatalogSourceConfig"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := fixture(t, "guide")
-			file := filepath.Join(dir, test.file)
-			content, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			content = bytes.Replace(content, []byte(test.old), []byte(test.new), 1)
-			if name == "a dot import" {
-				content = bytes.ReplaceAll(content, []byte("v1.P"), []byte("P"))
-				content = bytes.ReplaceAll(content, []byte("v1.NewP"), []byte("NewP"))
-				content = bytes.ReplaceAll(content, []byte("*v1.O"), []byte("*O"))
-			}
-			if err := os.WriteFile(file, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			_, err = Make(t.Context(), dir, guideRequest)
-			wantProblem(t, err, test.want)
-		})
 	}
 }
 
@@ -457,62 +344,4 @@ func TestOptionsGiveTreesThatCompileAndKeepWhatTheyShould(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestKubebuilderProjectsAreMigratedInEachLayout(t *testing.T) {
-	for _, folder := range []string{"api", "api/cache", "apis/cache"} {
-		t.Run(folder, func(t *testing.T) {
-			dir := fixture(t, "kubebuilder")
-			if folder != "api" {
-				moveFolder(t, dir, "api/v1", folder+"/v1")
-			}
-			before := filesOf(t, dir)
-			asked := guideRequest
-			asked.Kinds, asked.From, asked.To = []string{"Memcached"}, "cache.example.com/v1",
-				"cache.example.com/v1beta2"
-			plan := planned(t, dir, asked)
-			if done, err := Apply(t.Context(), dir, plan, false); err != nil || !done {
-				t.Fatalf("apply: %v, %v", done, err)
-			}
-			after := filesOf(t, dir)
-			checkInvariants(t, dir, before, after)
-			if folder == "api" {
-				goldenTree(t, "kubebuilder-tree.txt", before, after)
-			}
-			want := []string{
-				folder + "/shared/backup_types.go", folder + "/shared/doc.go", folder +
-					"/shared/zz_generated.deepcopy.go",
-				folder + "/v1beta2/groupversion_info.go", folder + "/v1beta2/memcached_types.go", folder +
-					"/v1beta2/zz_generated.deepcopy.go",
-			}
-			if diff := cmp.Diff(want, newIn(before, after)); diff != "" {
-				t.Errorf("new files (-want +got):\n%s", diff)
-			}
-			if out := string(run(t, dir, "go", "run", "./cmd")); out != "true true\n" {
-				t.Errorf("the scheme does not know the new version: %s", out)
-			}
-			if n := strings.Count(after["PROJECT"], "path: github.com/test-org/cache-operator/"+folder+
-				"/v1beta2\n  version: v1beta2\n"); n != 1 {
-				t.Errorf("PROJECT lists the new version %d times:\n%s", n, after["PROJECT"])
-			}
-		})
-	}
-}
-
-// moveFolder moves a package of a fixture, and commits.
-func moveFolder(t *testing.T, dir, from, to string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, to)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	run(t, dir, "git", "mv", from, to)
-	for name, content := range filesOf(t, dir) {
-		if changed := strings.ReplaceAll(content, "-operator/"+from, "-operator/"+to); changed != content {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(changed), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	run(t, dir, "gofmt", "-w", ".")
-	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qam", "moved")
 }

@@ -5,7 +5,6 @@ package migration
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -93,48 +92,6 @@ func TestWhatAnotherProgramFinishedIsAtRestWithoutAProof(t *testing.T) {
 	if d := decide(facts{now: noon, migration: m, firstRetry: time.Minute}); d.step != stepNothing ||
 		d.again != time.Minute {
 		t.Errorf("%s, again in %v: its time after success has not begun with its adoption", d.step, d.again)
-	}
-}
-
-// A run is as old as the oldest attempt whose checkpoint it goes on from.
-func TestWhenARunStarted(t *testing.T) {
-	started := func(at string, also func(*run)) func(*run) { return func(r *run) { r.start = at; also(r) } }
-	failedBefore := func(m *v1alpha1.StorageVersionMigration) {
-		m.Status.Run = v1alpha1.Run{Generation: 2, Attempt: 1, StartResourceVersion: "70"}
-	}
-	for name, test := range map[string]struct {
-		migration func(*v1alpha1.StorageVersionMigration)
-		runs      []run
-		attempt   int64
-		want      string
-	}{
-		"the first of a generation starts now": {attempt: 1, want: "90"},
-		"one of an older generation does not matter": {runs: []run{aRun(1, 1,
-			started("50", ended(worker.ResultObjectsFailed)))}, attempt: 1, want: "90"},
-		"the next attempt goes on from the one before": {migration: failedBefore,
-			runs: []run{aRun(2, 1, started("70", ended(worker.ResultStorageVersionMoved)))}, attempt: 2, want: "70"},
-		"an attempt of an older controller is not known": {runs: []run{aRun(2, 1,
-			started("", ended(worker.ResultStorageVersionMoved)))}, attempt: 2, want: ""},
-		"a run that goes on after a pause is as it was": {runs: []run{aRun(2, 1, started("70", func(*run) {}))},
-			attempt: 1, want: "70"},
-		"an attempt without anything to go on from is new": {migration: failedBefore, attempt: 2, want: "90"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := aMigration(test.migration)
-			d := decide(facts{now: noon, moment: "90", migration: m, runs: test.runs, firstRetry: time.Minute})
-			if d.step != stepStart || d.run.attempt != test.attempt || d.run.start != test.want {
-				t.Fatalf("%s of attempt %d since %q, want attempt %d since %q", d.step, d.run.attempt, d.run.start,
-					test.attempt, test.want)
-			}
-			o := &metav1.ObjectMeta{Labels: d.run.metadata("n", metav1.OwnerReference{}).Labels,
-				Annotations: d.run.metadata("n", metav1.OwnerReference{}).Annotations}
-			if found, err := runOf(o); err != nil || found.start != test.want {
-				t.Errorf("its Job says that it started at %q (%v)", found.start, err)
-			}
-			if s := statusAfter(m, d, noon, time.Minute); s.Run.StartResourceVersion != test.want {
-				t.Errorf("its status says that it started at %q", s.Run.StartResourceVersion)
-			}
-		})
 	}
 }
 
@@ -417,87 +374,5 @@ func TestDecide(t *testing.T) {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// A status must not repeat the rate of a worker that is not heard of.
-func TestAStatusTellsThatNoWordHasCome(t *testing.T) {
-	r := aRun(2, 1, silentFor(75*time.Second, func(r *run) {
-		r.report.Total, r.report.Counts.Rewritten, r.report.ObjectsPerSecond = 1000, 500, 120
-		r.whereabouts = "the Job x has no pod"
-	}))
-	m := aMigration(nil)
-	of := func(now time.Time) v1alpha1.StorageVersionMigrationStatus {
-		return statusAfter(m, decide(facts{now: now, migration: m, runs: []run{r}}), now, time.Minute)
-	}
-	s := of(noon.Add(-60 * time.Second))
-	if s.Progress.ObjectsPerSecond != 120 || s.Progress.EstimatedCompletionTime.IsZero() ||
-		s.Summary != "500 of 1000 objects, 120/s" {
-		t.Errorf("while it reports: %+v, %q", s.Progress, s.Summary)
-	}
-	s = of(noon)
-	if s.Progress.ObjectsPerSecond != 0 || !s.Progress.EstimatedCompletionTime.IsZero() || s.Progress.Done != 500 {
-		t.Errorf("while it is silent: %+v", s.Progress)
-	}
-	if want := "The worker has not reported for 1m0s: the Job x has no pod"; s.Summary != want ||
-		s.State != v1alpha1.PhaseRunning {
-		t.Errorf("it says %s: %q, want %q", s.State, s.Summary, want)
-	}
-}
-
-func TestAComparisonIsNotTriedInVainIndefinitely(t *testing.T) {
-	asked := decision{step: stepConclude, run: aRun(2, 1, ended(worker.ResultProven)), phase: v1alpha1.PhaseRunning}
-	d := asked.undecided(errors.New("no answer"), 9*time.Minute)
-	if d.step != stepConclude || d.phase != v1alpha1.PhaseRunning || d.again == 0 {
-		t.Errorf("after 9 minutes: %+v, want another look", d)
-	}
-	d = asked.undecided(errors.New("no answer"), 11*time.Minute)
-	s := statusAfter(aMigration(nil), d, noon, time.Minute)
-	if s.State != v1alpha1.PhaseFailed || s.Run.Failures != 1 ||
-		!s.Run.RetryTime.Equal(new(metav1.NewTime(noon.Add(time.Minute)))) {
-		t.Errorf("after 11 minutes: %s, %+v", s.State, s.Run)
-	}
-	if want := "its epoch could not be compared for 11m0s: no answer"; !strings.Contains(s.Summary, want) ||
-		d.reason != string(worker.ResultNoAgreement) {
-		t.Errorf("it says %s: %q", d.reason, s.Summary)
-	}
-}
-
-func TestBackoffDoublesUpToSixHours(t *testing.T) {
-	for failures, want := range map[int64]time.Duration{1: 10 * time.Minute, 2: 20 * time.Minute, 6: 320 * time.Minute,
-		7: 6 * time.Hour, 1000: 6 * time.Hour} {
-		if got := backoff(10*time.Minute, failures); got != want {
-			t.Errorf("after %d failures: %s, want %s", failures, got, want)
-		}
-	}
-}
-
-// A run that would wait for its epoch to settle gives its turn away. It has not failed, and goes on from its checkpoint
-// when the epoch can have settled.
-func TestARunWhoseEpochHasToSettleWaitsWithoutItsTurn(t *testing.T) {
-	m := aMigration(nil)
-	r := aRun(2, 1, ended(worker.ResultUnsettled))
-	r.report.Outcome.Left = 90 * time.Second
-	at := func(now time.Time) decision {
-		d := decide(facts{now: now, migration: m, runs: []run{r}, firstRetry: time.Minute})
-		m.Status = statusAfter(m, d, now, time.Minute)
-		return d
-	}
-	if d := at(noon); d.step != stepPostpone || m.Status.Run.Failures != 0 ||
-		!m.Status.Run.RetryTime.Time.Equal(noon.Add(90*time.Second)) {
-		t.Errorf("at first: %s, run %+v", d.step, m.Status.Run)
-	}
-	for range 2 {
-		d := at(noon.Add(30 * time.Second))
-		if d.step != stepNothing || d.again != time.Minute || m.Status.State != v1alpha1.PhaseWaiting ||
-			!strings.Contains(m.Status.Summary, "may still write") {
-			t.Errorf("meanwhile: %s, again after %s, %s: %s", d.step, d.again, m.Status.State, m.Status.Summary)
-		}
-	}
-	if d := at(noon.Add(91 * time.Second)); d.step != stepStart || d.run.attempt != 2 || d.seed != r.name {
-		t.Errorf("afterwards: %s of attempt %d from %q", d.step, d.run.attempt, d.seed)
-	}
-	if !m.Status.Run.RetryTime.IsZero() {
-		t.Errorf("the status is %+v", m.Status.Run)
 	}
 }

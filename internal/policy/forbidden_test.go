@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+)
+
+// forbidden lists packages of others that only some of ours may import, and why.
+var forbidden = []rule{
+	{
+		prefix: "k8s.io/client-go/kubernetes",
+		within: []string{"internal/controller", "internal/testbed", "test"},
+		reason: "typed clients cost memory, and only controllers need theirs; send absolute paths through a " +
+			"rest.Interface",
+	},
+	{
+		prefix:   "k8s.io/apiserver",
+		within:   []string{"cmd/api-migrator"},
+		binaries: true,
+		reason: "the code of a whole API server costs 15 MiB of memory; controller-runtime's filter for metrics " +
+			"would bring it",
+	},
+	{
+		prefix:   "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation",
+		within:   []string{"cmd/api-migrator", "internal/apimigration"},
+		binaries: true,
+		reason:   "it brings the code of a whole API server; internal/crd reads the few fields that matter in a cluster",
+	},
+	{
+		prefix:   "sigs.k8s.io/crdify",
+		within:   []string{"cmd/api-migrator", "internal/apimigration"},
+		binaries: true,
+		reason:   "only who writes definitions compares them in full",
+	},
+	{
+		prefix:      "k8s.io/kubectl",
+		within:      []string{"internal/testbed", "test"},
+		binaries:    true,
+		notRequired: true,
+		reason:      "kubectl's packages are made for kubectl and bring its memory along",
+	},
+	{
+		prefix: "go.etcd.io/etcd/client/v3",
+		within: []string{"internal/etcdaudit", "internal/testbed", "test/aggregated/plain"},
+		reason: "only the audit looks behind the API server, and an API server of a test stores there; everything " +
+			"else goes through it",
+	},
+	{
+		prefix: "go.etcd.io/bbolt",
+		within: []string{"internal/etcdaudit", "internal/testbed"},
+		reason: "only the audit reads snapshot files",
+	},
+	{
+		prefix:   "sigs.k8s.io/controller-tools/pkg/genall",
+		within:   []string{"cmd/api-migrator", "internal/apicli", "internal/apimigration"},
+		binaries: true,
+		reason:   "what reads and generates Go code belongs to the tool of operator authors alone",
+	},
+	{
+		prefix:   "golang.org/x/tools/go/packages",
+		within:   []string{"cmd/api-migrator", "internal/apicli", "internal/apimigration"},
+		binaries: true,
+		reason:   "what reads and generates Go code belongs to the tool of operator authors alone",
+	},
+	{
+		prefix: "sigs.k8s.io/controller-runtime",
+		within: []string{"internal/controller"},
+		reason: "only controllers need it; the public packages work in programs without",
+	},
+}
+
+// rule keeps packages of others out of most of ours.
+type rule struct {
+	// prefix is an import path; packages below it are meant too. It names a package or a module that exists.
+	prefix string
+	// within lists our folders whose code may import it.
+	within []string
+	// binaries: it must not reach a command in cmd/ through other packages either, but for those that within lists.
+	binaries bool
+	// notRequired: no module of ours requires it today, so that there is no package to check the prefix against.
+	notRequired bool
+	reason      string
+}
+
+func (r rule) covers(importPath string) bool { return below(importPath, r.prefix) }
+
+func (r rule) permits(pkg string) bool {
+	return slices.ContainsFunc(r.within, func(folder string) bool { return below(pkg, folder) })
+}
+
+func TestNoPackageImportsWhatIsForbiddenToIt(t *testing.T) {
+	packages := goList(t, "./...")
+	for _, problem := range forbiddenProblems(packages, forbidden) {
+		t.Error(problem)
+	}
+}
+
+func TestEveryForbiddenImportNamesSomethingReal(t *testing.T) {
+	var requirements struct {
+		Require []struct{ Path string }
+	}
+	if err := json.Unmarshal(command(t, "go", "mod", "edit", "-json"), &requirements); err != nil {
+		t.Fatalf("read go.mod: %v", err)
+	}
+	for _, r := range forbidden {
+		required := slices.ContainsFunc(requirements.Require,
+			func(m struct{ Path string }) bool { return below(r.prefix, m.Path) || below(m.Path, r.prefix) })
+		switch {
+		case r.notRequired && required:
+			t.Errorf("go.mod requires the module of %s now: remove notRequired from its rule and name a package of it",
+				r.prefix)
+		case !r.notRequired && !required:
+			t.Errorf("go.mod does not require a module of %s: the rule forbids nothing", r.prefix)
+		case slices.ContainsFunc(requirements.Require,
+			func(m struct{ Path string }) bool { return m.Path == r.prefix }):
+			// a whole module, which need not have a package of its own name
+		case !r.notRequired:
+			if out, err := inRoot("go", "list", "-find", r.prefix).CombinedOutput(); err != nil {
+				t.Errorf("%s is no package: %v\n%s", r.prefix, err, out)
+			}
+		}
+	}
+}
+
+func TestForbiddenImportsAreFoundDirectlyAndThroughOthers(t *testing.T) {
+	rules := []rule{{prefix: "example.com/heavy", within: []string{"cmd/heavy", "internal/testbed"},
+		binaries: true, reason: "heavy"}}
+	packages := []listed{
+		{ImportPath: module + "/cmd/heavy", Deps: []string{"example.com/heavy/inner"}},
+		{ImportPath: module + "/cmd/tool", Deps: []string{"example.com/light", "example.com/heavy/inner"}},
+		{ImportPath: module + "/internal/testbed/faults", Imports: []string{"example.com/heavy"}},
+		{ImportPath: module + "/internal/testbedding", Imports: []string{"example.com/heavy"}},
+		{ImportPath: module + "/migrate", Imports: []string{"example.com/heavyweight"}},
+	}
+	want := []string{
+		"cmd/tool is linked with example.com/heavy/inner: heavy",
+		"internal/testbedding imports example.com/heavy: heavy",
+	}
+	if got := forbiddenProblems(packages, rules); !slices.Equal(got, want) {
+		t.Errorf("problems:\n got %q\nwant %q", got, want)
+	}
+}
+
+// forbiddenProblems applies the rules to packages, sorted.
+func forbiddenProblems(packages []listed, rules []rule) []string {
+	var problems []string
+	for _, pkg := range packages {
+		for _, r := range rules {
+			for _, path := range pkg.Imports {
+				if r.covers(path) && !r.permits(pkg.name()) {
+					problems = append(problems, pkg.name()+" imports "+path+": "+r.reason)
+				}
+			}
+			if i := slices.IndexFunc(pkg.Deps, r.covers); i >= 0 && r.binaries && below(pkg.name(), "cmd") &&
+				!r.permits(pkg.name()) {
+				problems = append(problems, pkg.name()+" is linked with "+pkg.Deps[i]+": "+r.reason)
+			}
+		}
+	}
+	slices.Sort(problems)
+	return problems
+}
