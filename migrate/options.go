@@ -44,6 +44,11 @@ type Options struct {
 	StallTimeout time.Duration
 	// LookInterval is the time between looks at the epoch. 0: 1 second.
 	LookInterval time.Duration
+	// RetryThroughStatus rewrites an object that validation or admission refuses (Rejected, WouldChange) by an empty
+	// patch of its status, which most webhooks and policies are not asked about. The API server stores the whole object
+	// again and changes nothing (I3). It takes permission to patch the status subresource; a resource without one is
+	// migrated as if the option were not set. Counts.ThroughStatus tells how many objects took this way.
+	RetryThroughStatus bool
 	// Verify adds a second pass, in which no resourceVersion may change.
 	Verify bool
 	// DryRun sends every patch with dryRun=All: it shows what validation and admission would refuse. Nothing is

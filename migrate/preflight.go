@@ -11,7 +11,9 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
@@ -24,9 +26,12 @@ func (s *Sweep) preflight(ctx context.Context) error {
 	starting, cancel := s.untilStopped(ctx)
 	defer cancel()
 	for _, verb := range []string{"list", "get", "patch"} {
-		if err := s.permitted(starting, ctx, verb); err != nil {
+		if err := s.permitted(starting, ctx, verb, ""); err != nil {
 			return err
 		}
+	}
+	if err := s.findStatus(starting, ctx); err != nil {
+		return err
 	}
 	var others []string
 	if s.wire.target.Origin != BuiltIn && s.wire.target.Origin != Aggregated {
@@ -80,12 +85,51 @@ func (s *Sweep) convertible(starting, ctx context.Context, o object, versions []
 	return nil
 }
 
-// permitted asks the API server whether the account of the client may use a verb on all objects of the resource.
-func (s *Sweep) permitted(starting, ctx context.Context, verb string) error {
+// findStatus finds out whether the resource has a status subresource, where the options ask for it.
+func (s *Sweep) findStatus(starting, ctx context.Context) error {
+	if !s.options.RetryThroughStatus {
+		return nil
+	}
+	resource := s.wire.target.Resource
+	path, err := apipath.GroupVersion(resource.GroupVersion())
+	if err != nil {
+		return s.wire.untrusted(err)
+	}
+	var served struct {
+		Resources []struct{ Name string }
+	}
+	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
+		raw, err := bounded.Read(ctx, s.wire.client.Get().AbsPath(path).MaxRetries(0).
+			SetHeader("Accept", "application/json"))
+		if err != nil {
+			return pace.Other, err
+		}
+		if err := json.Unmarshal(raw, &served); err != nil {
+			return pace.Other, fmt.Errorf("%w: %w", errMalformed, err)
+		}
+		return pace.Other, nil
+	})
+	if err != nil {
+		return fmt.Errorf("read which subresources %s has: %w", resource.GroupResource(), err)
+	}
+	name := resource.Resource + "/" + statusSubresource
+	for _, r := range served.Resources {
+		if r.Name == name {
+			s.hasStatus = true
+			return s.permitted(starting, ctx, "patch", statusSubresource)
+		}
+	}
+	return nil
+}
+
+// permitted asks the API server whether the account of the client may use a verb on all objects of the resource, or on
+// a subresource of theirs.
+func (s *Sweep) permitted(starting, ctx context.Context, verb, subresource string) error {
 	resource := s.wire.target.Resource
 	question, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb: verb, Group: resource.Group, Version: resource.Version, Resource: resource.Resource,
+			Subresource: subresource,
 		}},
 	})
 	if err != nil {
@@ -109,7 +153,11 @@ func (s *Sweep) permitted(starting, ctx context.Context, verb string) error {
 		return fmt.Errorf("ask for permission to %s %s: %w", verb, resource.GroupResource(), err)
 	}
 	if !review.Status.Allowed {
-		return fmt.Errorf("%w: cannot %s %s at the cluster scope", ErrForbidden, verb, resource.GroupResource())
+		name := resource.GroupResource().String()
+		if subresource != "" {
+			name = schema.GroupResource{Group: resource.Group, Resource: resource.Resource + "/" + subresource}.String()
+		}
+		return fmt.Errorf("%w: cannot %s %s at the cluster scope", ErrForbidden, verb, name)
 	}
 	return nil
 }

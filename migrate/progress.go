@@ -21,6 +21,9 @@ type Counts struct {
 	RewrittenBefore int64 `json:"rewrittenBefore,omitempty"`
 	// Retried: requests that were sent again.
 	Retried int64 `json:"retried"`
+	// ThroughStatus: those of the rewritten objects that only an empty patch of their status could rewrite
+	// (Options.RetryThroughStatus).
+	ThroughStatus int64 `json:"throughStatus,omitempty"`
 	// ChangedByAdmission: objects that admission changed on its own account when they were rewritten (I3): their
 	// generation, labels, annotations, finalizers or owners changed, and their managedFields, if they have any, say
 	// that no client wrote them meanwhile. A change of other fields of an object without a generation (a ConfigMap, a
@@ -41,6 +44,7 @@ func (c *Counts) add(o Counts) {
 	c.Gone += o.Gone
 	c.Failed += o.Failed
 	c.Retried += o.Retried
+	c.ThroughStatus += o.ThroughStatus
 	c.ChangedByAdmission += o.ChangedByAdmission
 	c.ManagedFieldsDropped += o.ManagedFieldsDropped
 }

@@ -142,7 +142,7 @@ func (s *Sweep) rewriteOnce(starting, ctx context.Context, o object) (Counts, *F
 // current now. One that did not move means that it was current already.
 func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failure, error) {
 	for attempt := 1; ; attempt++ {
-		after, err := s.patch(starting, ctx, o)
+		after, throughStatus, err := s.patch(starting, ctx, o)
 		if classify(err) == missing {
 			stored, e := s.stored(starting, ctx, o)
 			switch {
@@ -157,7 +157,11 @@ func (s *Sweep) rewrite(starting, ctx context.Context, o object) (Counts, *Failu
 		if err != nil {
 			return s.judge(starting, o, err)
 		}
-		return outcome(o, after), nil, nil
+		counts := outcome(o, after)
+		if throughStatus {
+			counts.ThroughStatus = counts.Rewritten
+		}
+		return counts, nil, nil
 	}
 }
 
@@ -181,7 +185,34 @@ func outcome(listed, after object) Counts {
 	return c
 }
 
-func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, err error) {
+// patch sends the empty patch of an object, or that of its status if the first is refused and the options ask for that.
+func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, throughStatus bool, err error) {
+	after, err = s.patchAt(starting, ctx, o)
+	if !s.hasStatus || !isRefusal(err) {
+		return after, false, err
+	}
+	after, second := s.patchAt(starting, ctx, o, statusSubresource)
+	switch classify(second) {
+	case fine:
+		return after, true, nil
+	case rejected, missing, faulty, conflict, expired: // the object's own refusal says more
+		return object{}, false, fmt.Errorf("%w; an empty patch of its status: %s", err, describe(second))
+	case throttled, lost, refused, untrusted, cancelled:
+	}
+	return object{}, false, second
+}
+
+// isRefusal reports whether validation or admission refused an object.
+func isRefusal(err error) bool {
+	if err == nil {
+		return false
+	}
+	reason := reasonOf(err, classify(err))
+	return reason == Rejected || reason == WouldChange
+}
+
+// patchAt sends the empty patch of an object, or of a subresource of it.
+func (s *Sweep) patchAt(starting, ctx context.Context, o object, subresource ...string) (after object, err error) {
 	if err := s.hold.wait(starting); err != nil {
 		return object{}, err
 	}
@@ -190,7 +221,7 @@ func (s *Sweep) patch(starting, ctx context.Context, o object) (after object, er
 		read, err := s.wire.known(ctx, now)
 		if err == nil {
 			now = read
-			after, err = s.wire.rewrite(ctx, now)
+			after, err = s.wire.rewrite(ctx, now, subresource...)
 		}
 		switch {
 		case err != nil:
@@ -303,7 +334,7 @@ func (s *Sweep) verify(starting, ctx context.Context) error {
 // rest patches an object until it does not move.
 func (s *Sweep) rest(starting, ctx context.Context, o object) (Counts, *Failure, error) {
 	for attempt := 1; ; attempt++ {
-		after, err := s.patch(starting, ctx, o)
+		after, _, err := s.patch(starting, ctx, o)
 		switch {
 		case classify(err) == missing:
 			return s.rewrite(starting, ctx, o)

@@ -70,11 +70,12 @@ type Sweep struct {
 	hold      hold
 	log       *slog.Logger
 
-	hash     string        // of the storage version that the run began with
-	restores int           // how often the run saw that etcd had been restored
-	newest   atomic.Uint64 // newest resourceVersion read
-	retried  atomic.Int64
-	answer   atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
+	hash      string        // of the storage version that the run began with
+	hasStatus bool          // objects that are refused are rewritten through their status
+	restores  int           // how often the run saw that etcd had been restored
+	newest    atomic.Uint64 // newest resourceVersion read
+	retried   atomic.Int64
+	answer    atomic.Int64 // when the API server last did what it was asked, in Unix nanoseconds
 	// accounted counts the objects that something became of; it moves where there is progress.
 	accounted atomic.Int64
 

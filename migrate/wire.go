@@ -37,6 +37,9 @@ const (
 	acceptObject = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
 
+// statusSubresource is the subresource that Options.RetryThroughStatus names.
+const statusSubresource = "status"
+
 var (
 	authorizationText = regexp.MustCompile(`is forbidden: User "[^"]*" cannot `)
 	admissionDenial   = regexp.MustCompile(`admission webhook "[^"]*" denied the request`)
@@ -126,11 +129,11 @@ type wire struct {
 }
 
 // path is the only place where the path of an object is made: it never leaves the resource (I3).
-func (w *wire) path(o object) (string, error) {
+func (w *wire) path(o object, subresource ...string) (string, error) {
 	if err := w.named(o); err != nil {
 		return "", w.untrusted(err)
 	}
-	path, err := apipath.Object(w.target.Resource, o.namespace, o.name)
+	path, err := apipath.Object(w.target.Resource, o.namespace, o.name, subresource...)
 	if err != nil {
 		return "", w.untrusted(err)
 	}
@@ -267,22 +270,25 @@ func (w *wire) list(ctx context.Context, version string, limit int64, token stri
 // rewrite has the API server store the object again, by a request that changes nothing, and returns the object as it is
 // afterwards. An apply that fails for another reason than the webhook would fail each time, and is replaced by the empty
 // patch: managedFields name a version that the CRD does not have, for instance.
-func (w *wire) rewrite(ctx context.Context, o object) (object, error) {
+//
+// Through the subresource "status" the whole object is stored again, too.
+func (w *wire) rewrite(ctx context.Context, o object, subresource ...string) (object, error) {
 	if w.mayLoseOwners(o) {
 		body, err := w.identity(o)
 		if err != nil {
 			return object{}, err
 		}
-		after, err := w.patch(ctx, o, types.ApplyPatchType, applier, body)
+		after, err := w.patch(ctx, o, types.ApplyPatchType, applier, body, subresource...)
 		if classify(err) != faulty || strings.Contains(err.Error(), conversionWebhook) {
 			return after, err
 		}
 	}
-	return w.patch(ctx, o, w.form(), fieldManager, emptyPatch)
+	return w.patch(ctx, o, w.form(), fieldManager, emptyPatch, subresource...)
 }
 
-func (w *wire) patch(ctx context.Context, o object, form types.PatchType, manager string, body []byte) (object, error) {
-	path, err := w.path(o)
+func (w *wire) patch(ctx context.Context, o object, form types.PatchType, manager string, body []byte,
+	subresource ...string) (object, error) {
+	path, err := w.path(o, subresource...)
 	if err != nil {
 		return object{}, err
 	}

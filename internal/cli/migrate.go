@@ -86,6 +86,9 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 	dryRunVar(flags, &f.dryRun, "show what would be migrated",
 		"send every patch as a dry run, which shows what admission and validation reject")
 	flags.BoolVar(&f.options.Verify, "verify", false, "Add a second pass in which no resourceVersion may change")
+	flags.BoolVar(&f.options.RetryThroughStatus, "retry-through-status", false,
+		"Rewrite an object that validation or admission refuses by an empty patch of its status, which most webhooks "+
+			"and policies are not asked about")
 	flags.StringVar(&f.reason, "reason", "", "The reason for the migration; the report repeats it")
 	flags.BoolVar(&f.options.Resume, "resume", false,
 		"Continue from the checkpoint; a resource that is finished in an unchanged epoch costs nothing")

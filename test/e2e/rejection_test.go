@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"slices"
@@ -131,6 +132,62 @@ func TestOneRejectedObjectIsNamedAndTheOthersAreMigrated(t *testing.T) {
 		if claimed := storedVersions(t, cluster); !slices.Equal(claimed, []string{"v2"}) {
 			t.Errorf("storedVersions = %v, want [v2]", claimed)
 		}
+	})
+
+	t.Run("an object that a policy refuses is rewritten through its status", func(t *testing.T) {
+		refusedObjectIsRewrittenThroughItsStatus(t, newGadgets(t, cluster, "seals"))
+	})
+}
+
+func refusedObjectIsRewrittenThroughItsStatus(t *testing.T, g *gadgets) {
+	const n, sealed = 5, "g-001"
+	for i := range n {
+		g.mustApply("alice", "v1", fmt.Sprintf("g-%03d", i), spec("color", "red"))
+	}
+	g.mustApply("carol", "v1", sealed, map[string]any{"status": map[string]any{"phase": "Ready"}})
+	g.moveStorage("v2")
+	seal(t, g, sealed)
+	before := snapshot(t, g.cluster, g.prefix())
+	user := newCLI(t, g.cluster)
+
+	refused := user.migrate(4, g.definition())
+
+	if f := refused.Result.Failures; len(f) != 1 || f[0].Name != sealed || f[0].Reason != migrate.Rejected {
+		t.Errorf("failures %+v, want %s, rejected", f, sealed)
+	}
+	out := user.run(0, "migrate", g.definition(), "--settle-time=1s", "--verify", "--retry-through-status")
+	if !strings.Contains(out.stdout, "1 of them by an empty patch of their status") {
+		t.Errorf("it does not say that it went through the status:\n%s", out.stdout)
+	}
+	wantStored(t, g.cluster, g.prefix(), map[string]int{v2: n})
+	if changes := before.Diff(snapshot(t, g.cluster, g.prefix())); !changes.None() {
+		t.Errorf("the objects have changed (I3): %+v", changes)
+	}
+}
+
+// seal lets an admission policy refuse every update of an object, and returns when it does.
+func seal(t *testing.T, g *gadgets, name string) {
+	t.Helper()
+	const policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+	do(t, g.cluster, http.MethodPost, policies+"ies", map[string]any{
+		"metadata": map[string]any{"name": g.plural},
+		"spec": map[string]any{
+			"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
+				"apiGroups": []string{testbed.WidgetGroup}, "apiVersions": []string{"*"},
+				"operations": []string{"UPDATE"}, "resources": []string{g.plural},
+			}}},
+			"validations": []any{map[string]any{"expression": "object.metadata.name != '" + name + "'",
+				"message": "sealed"}},
+		},
+	})
+	do(t, g.cluster, http.MethodPost, policies+"ybindings", map[string]any{
+		"metadata": map[string]any{"name": g.plural},
+		"spec":     map[string]any{"policyName": g.plural, "validationActions": []string{"Deny"}},
+	})
+	eventually(t, "the policy denies", func() bool {
+		status, _, err := g.cluster.Servers[0].Do(t.Context(), http.MethodPatch,
+			g.collection("v2")+"/"+name+"?dryRun=All", []byte("{}"))
+		return err == nil && status == http.StatusUnprocessableEntity
 	})
 }
 

@@ -122,6 +122,10 @@ func (m *Migration) text(b *strings.Builder) {
 		fmt.Fprintf(b, "              %s more were rewritten in %d earlier passes that the end of an epoch cut short\n",
 			Count(c.RewrittenBefore), r.Restarts)
 	}
+	if c.ThroughStatus > 0 {
+		fmt.Fprintf(b, "  status      %s of them by an empty patch of their status, because their own was refused\n",
+			Count(c.ThroughStatus))
+	}
 	if c.ChangedByAdmission > 0 {
 		fmt.Fprintf(b, "  admission   changed %s objects when they were rewritten\n", Count(c.ChangedByAdmission))
 	}

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The kube-migrator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The API server refuses every patch of the object a; what the others do differs.
+func TestThroughTheStatusOnlyWhatIsRefusedIsRewritten(t *testing.T) {
+	const rejection = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","message":"no","code":422}`
+	resources := func(names ...string) func(path string) (int, string) {
+		return func(string) (int, string) {
+			return http.StatusOK, `{"resources":[{"name":"` + strings.Join(names, `"},{"name":"`) + `"}]}`
+		}
+	}
+	stored := func(string) (int, string) { return http.StatusOK, about("d", "a", "2000") }
+	for name, tt := range map[string]struct {
+		option   bool
+		served   func(path string) (int, string)
+		status   func(path string) (int, string)
+		want     Counts
+		requests int // for the status of a
+		message  string
+	}{
+		"it is stored again": {option: true, served: resources("flunders", "flunders/status"), status: stored,
+			want: Counts{Rewritten: 2, ThroughStatus: 1}, requests: 1},
+		"without the option": {served: resources("flunders", "flunders/status"), status: stored,
+			want: Counts{Rewritten: 1, Failed: 1}},
+		"without a status": {option: true, served: resources("flunders", "others/status"), status: stored,
+			want: Counts{Rewritten: 1, Failed: 1}},
+		"its status is refused, too": {option: true, served: resources("flunders", "flunders/status"),
+			status: func(string) (int, string) {
+				return http.StatusUnprocessableEntity, strings.Replace(rejection, `"no"`, `"neither"`, 1)
+			},
+			want: Counts{Rewritten: 1, Failed: 1}, requests: 2, message: "no; an empty patch of its status: neither"},
+		"it was current": {option: true, served: resources("flunders", "flunders/status"),
+			status: func(string) (int, string) { return http.StatusOK, about("d", "a", "10") },
+			want:   Counts{Rewritten: 1, Current: 1}, requests: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &liar{
+				list: func(int, string) (int, string) {
+					return http.StatusOK, listOf("", about("d", "a", "10"), about("d", "b", "11"))
+				},
+				patch: func(path string) (int, string) {
+					switch {
+					case strings.HasSuffix(path, "/flunders/a/status"):
+						return tt.status(path)
+					case strings.HasSuffix(path, "/flunders/a"):
+						return http.StatusUnprocessableEntity, rejection
+					}
+					return http.StatusOK, about("d", "b", "2001")
+				},
+				get: tt.served,
+			}
+			result, err := l.sweep(t, nil, Options{RetryThroughStatus: tt.option}).Run(t.Context())
+			if result.Counts != tt.want || (err == nil) != (tt.want.Failed == 0) ||
+				err != nil && !errors.Is(err, ErrObjectsFailed) {
+				t.Errorf("error %v, counts %+v, want %+v", err, result.Counts, tt.want)
+			}
+			if tt.want.Failed > 0 && (len(result.Failures) != 1 || result.Failures[0].Reason != Rejected ||
+				!strings.HasSuffix(result.Failures[0].Message, tt.message)) {
+				t.Errorf("failures %+v, want a, rejected, with the message %q", result.Failures, tt.message)
+			}
+			sent := slices.DeleteFunc(slices.Clone(l.sent), func(r string) bool {
+				return !strings.HasSuffix(r, "/status")
+			})
+			if len(sent) != tt.requests {
+				t.Errorf("requests %q, want %d for a status", sent, tt.requests)
+			}
+		})
+	}
+}
