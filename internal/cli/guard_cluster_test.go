@@ -77,7 +77,7 @@ func (i *installer) checkUnverified() {
 		notes = problems.String()
 		return code == exit.Done
 	})
-	want := "Warning: Whether the guard is in force was not verified: forbidden: cannot impersonate serviceaccounts in the " +
+	want := "Warning: Cannot verify that the guard is in force: forbidden: cannot impersonate serviceaccounts in the " +
 		"namespace kube-migrator. " +
 		"To verify it: kubectl auth can-i impersonate serviceaccounts -n kube-migrator\n"
 	if !strings.Contains(notes, want) {

@@ -199,7 +199,7 @@ func TestInstallOnARealCluster(t *testing.T) {
 	})
 	t.Run("an image without a digest is warned of", func(t *testing.T) {
 		i.t = t
-		const warning = "Warning: the image registry.example.com/kube-migrator:v1 has no digest: whoever can push it " +
+		const warning = "Warning: the image registry.example.com/kube-migrator:v1 has no digest: anyone who can push it " +
 			"decides what runs"
 		byDigest := "--image=registry.example.com/kube-migrator:v1@sha256:" + strings.Repeat("0", 64)
 		for _, mode := range []string{"--dry-run=client", "--export"} {

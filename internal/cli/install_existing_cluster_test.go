@@ -208,10 +208,10 @@ func TestANamespaceOfOthersIsUsedAndNeverDeleted(t *testing.T) {
 	before := labels()
 	for arguments, want := range map[string]string{
 		"--adopt": "error: the namespace ops belongs to others, and --adopt does not say that you trust them: " +
-			"whoever may create pods in it, or edit the workloads there, gets the permissions of the worker\n",
+			"anyone who may create pods or edit workloads there gets the permissions of the worker\n",
 		"--trust-namespace": "error: the namespace ops exists and was not made by kube-migrator, which needs one of " +
 			"its own: " +
-			"whoever may create pods in it, or edit the workloads there, gets the permissions of the worker; " +
+			"anyone who may create pods or edit workloads there gets the permissions of the worker; " +
 			"the owner: unknown (written by kube-migrator)\n",
 	} {
 		_, problem := i.run(exit.Error, "install", "-n=ops", "--wait=false", arguments)

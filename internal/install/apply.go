@@ -23,14 +23,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 )
 
-// Mode is what is sent.
+// Mode says what Run and Removal.Run send to the API server.
 type Mode int
 
 // The modes.
 const (
 	// Write changes the cluster.
 	Write Mode = iota
-	// DryRunServer sends everything as a dry run: the API server checks it and changes nothing.
+	// DryRunServer sends everything as a dry run: the API server checks each request and changes nothing.
 	DryRunServer
 	// DryRunClient only reads.
 	DryRunClient
@@ -44,7 +44,7 @@ const (
 	Created    Outcome = "created"
 	Configured Outcome = "configured"
 	Unchanged  Outcome = "unchanged"
-	// Applied: it exists, and only the API server could tell whether it would change.
+	// Applied means that the object exists, and only the API server could tell whether it would change.
 	Applied Outcome = "applied"
 	Deleted Outcome = "deleted"
 )
@@ -53,7 +53,7 @@ const (
 type Change struct {
 	Kind, Namespace, Name string
 	Outcome               Outcome
-	// Note says what a reader should know next to; empty for nothing.
+	// Note is a remark for the reader, or empty.
 	Note string
 }
 
@@ -61,26 +61,26 @@ type Change struct {
 type Installation struct {
 	Client rest.Interface
 	Mode   Mode
-	// Adopt takes over CRDs of another installation, and uses a namespace that exists if TrustNamespace is set,
-	// too: whoever may create pods there gets the permissions of the worker. A namespace that was adopted once needs
-	// neither again.
+	// Adopt takes over the CRDs of another installation. If TrustNamespace is set as well, it uses an existing
+	// namespace; anyone who may create pods there gets the permissions of the worker. A namespace that was adopted
+	// before needs neither again.
 	Adopt, TrustNamespace bool
 	// Timeout bounds each wait.
 	Timeout time.Duration
-	// Report is told of each change as it happens, Tell how the controller will differ from the one that is there,
-	// Progress what is waited for, Warn what the user has to know.
+	// Report receives each change as it happens, Tell how the controller will differ from the existing one, Progress
+	// what is being waited for, and Warn what the user has to know.
 	Report   func(Change)
 	Tell     func(string)
 	Progress func(string)
 	Warn     func(string)
 
-	// guest: the namespace is someone else's.
+	// guest means that the namespace belongs to someone else.
 	guest bool
 }
 
-// Run applies the plan in its order. It may be repeated after any error. Errors to look for: *access.ForbiddenError,
-// *LeavingError, *ForeignError and *UntrustedNamespaceError before anything is written, *TimeoutError, else those of
-// the API server.
+// Run applies the plan in its order. It may be repeated after any error. Before anything is written it may return
+// *access.ForbiddenError, *LeavingError, *ForeignError or *UntrustedNamespaceError; later a *TimeoutError, or an error
+// of the API server.
 func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructured) error {
 	if err := access.Ask(ctx, i.Client, i.permissions(plan)); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (i *Installation) Run(ctx context.Context, plan []*unstructured.Unstructure
 	case found != nil:
 		for _, c := range found.Controllers {
 			if isPlanned(plan, "Deployment", c) {
-				continue // it becomes ours
+				continue // the plan takes it over
 			}
 			i.Warn("Deployment " + c + " is a controller of kube-migrator that something else manages. Stop it: two " +
 				"would act at once.")
@@ -151,9 +151,9 @@ func isPlanned(plan []*unstructured.Unstructured, kindName, name string) bool {
 	})
 }
 
-// asGuest is the plan for a namespace that is someone else's: it is marked, and nothing else of it is ours. Our
-// restrictions would keep the owner's pods from being made again, and our labels would let a purge delete what the
-// owner has there.
+// asGuest returns the plan for a namespace that belongs to someone else: the namespace only gets a mark. Our Pod
+// Security labels would keep the owner's pods from being created again, and our ownership labels would let a purge
+// delete what the owner has there.
 func asGuest(plan []*unstructured.Unstructured) []*unstructured.Unstructured {
 	plan = slices.Clone(plan)
 	for n, o := range plan {
@@ -168,8 +168,8 @@ func asGuest(plan []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return plan
 }
 
-// permissions are what the user needs to apply the plan. What roles grant has to be held too; only the API server can
-// compare that, and says so.
+// permissions are the permissions that the user needs to apply the plan. The user also has to hold everything that the
+// roles grant; the API server checks that itself and reports it.
 func (i *Installation) permissions(plan []*unstructured.Unstructured) []access.Permission {
 	verbs := []string{"get", "patch", "create"}
 	if i.Mode == DryRunClient {
@@ -179,7 +179,7 @@ func (i *Installation) permissions(plan []*unstructured.Unstructured) []access.P
 	for _, o := range plan {
 		k, err := kindOf(o)
 		if err != nil {
-			continue // applying it says so
+			continue // the API server reports it when the object is applied
 		}
 		for _, verb := range verbs {
 			needed = append(needed, access.Permission{Verb: verb, Namespace: o.GetNamespace(),
@@ -190,7 +190,7 @@ func (i *Installation) permissions(plan []*unstructured.Unstructured) []access.P
 		Resource: kindNamed("Deployment").GroupResource(), Namespaced: true})
 }
 
-// applyOne applies an object and reports what that did to it.
+// applyOne applies an object and reports the outcome.
 func (i *Installation) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
 	k, err := kindOf(o)
 	if err != nil {
@@ -227,7 +227,7 @@ func (i *Installation) applyOne(ctx context.Context, o *unstructured.Unstructure
 	return nil
 }
 
-// patch applies an object on the server's side. Fields that others set, and we too, become ours.
+// patch applies an object on the server's side. It takes over fields of other managers that the object sets.
 func (i *Installation) patch(ctx context.Context, k kind,
 	o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	body, err := json.Marshal(o.Object)
@@ -248,7 +248,7 @@ func (i *Installation) patch(ctx context.Context, k kind,
 	return after, send(ctx, request, &after.Object)
 }
 
-// isNamespaceMissing reports whether a dry run failed only because nothing of the plan exists yet.
+// isNamespaceMissing reports whether a dry run failed only because the namespace of the plan does not exist yet.
 func isNamespaceMissing(err error, o *unstructured.Unstructured) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || o.GetNamespace() == "" {
@@ -258,8 +258,8 @@ func isNamespaceMissing(err error, o *unstructured.Unstructured) bool {
 	return d != nil && d.Kind == "namespaces" && d.Name == o.GetNamespace()
 }
 
-// same reports whether two states of an object differ in nothing that someone wants: controllers write status and
-// revision at any moment, so resourceVersions do not tell.
+// same reports whether two states of an object are equal apart from status and bookkeeping. resourceVersions do not
+// show that, because controllers write status and revisions at any moment.
 func same(a, b *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(wanted(a), wanted(b))
 }
@@ -276,7 +276,7 @@ func wanted(o *unstructured.Unstructured) map[string]any {
 	return w.Object
 }
 
-// established waits until the API server serves the CRDs: the controller must find them when it starts.
+// established waits until the API server serves the CRDs, because the controller needs them when it starts.
 func (i *Installation) established(ctx context.Context, definitions []*unstructured.Unstructured) error {
 	for _, o := range definitions {
 		err := await(ctx, i.Timeout, "CustomResourceDefinition "+o.GetName()+

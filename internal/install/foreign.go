@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ForeignError says that something with one of our names belongs to someone else. Nothing was written.
+// ForeignError reports that an object with one of our names belongs to someone else. Nothing was written.
 type ForeignError struct {
-	// CRDs and Namespaces that it is, by name; Controllers are Deployments as namespace/name.
+	// The names of foreign CRDs and namespaces. Controllers are Deployments as namespace/name.
 	Definitions, Namespaces, Controllers []string
-	// Owner is as much as is known of who it belongs to.
+	// Owner says, as far as is known, who the objects belong to.
 	Owner string
 	// Workloads are Deployments of the owner, as namespace/name.
 	Workloads []string
@@ -47,11 +47,11 @@ func (e *ForeignError) Error() string {
 	return strings.Join(problems, "; and ") + "; the owner: " + e.Owner
 }
 
-// sharedPower is what the use of a namespace of others means.
-const sharedPower = "whoever may create pods in it, or edit the workloads there, gets the permissions of the worker"
+// sharedPower warns of the use of a namespace that others use, too.
+const sharedPower = "anyone who may create pods or edit workloads there gets the permissions of the worker"
 
-// UntrustedNamespaceError says that the user adopts a namespace of others, and has not said that they trust everyone
-// who may write there. Nothing was written.
+// UntrustedNamespaceError reports that the user adopts a namespace of others without having said that they trust
+// everyone who may write there. Nothing was written.
 type UntrustedNamespaceError struct{ Namespace string }
 
 func (e *UntrustedNamespaceError) Error() string {
@@ -59,7 +59,7 @@ func (e *UntrustedNamespaceError) Error() string {
 		e.Namespace, sharedPower)
 }
 
-// LeavingError says that something that the plan needs is being deleted. Nothing was written.
+// LeavingError reports that an object of the plan is being deleted. Nothing was written.
 type LeavingError struct {
 	Kind, Name string
 	Resource   schema.GroupResource
@@ -71,12 +71,13 @@ func (e *LeavingError) Error() string { return "the " + e.Kind + " " + e.Name + 
 // (https://github.com/kubernetes/enhancements/pull/1111).
 const approvedAnnotation = "api-approved.kubernetes.io"
 
-// foreignNamespaces are where the other installations run their workloads.
+// foreignNamespaces are the namespaces in which other migrators run their workloads.
 var foreignNamespaces = []string{metav1.NamespaceSystem, "openshift-kube-storage-version-migrator",
 	"openshift-kube-storage-version-migrator-operator"}
 
 // foreign looks for CRDs, a namespace and controllers that have our names and are not ours. It notes whether the
-// namespace is someone else's, taken before or not. The error is a *LeavingError, or about reading.
+// namespace belongs to someone else, whether or not it was adopted before. Its error is a *LeavingError, or a failed
+// read.
 func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstructured) (*ForeignError, error) {
 	found := &ForeignError{}
 	var objects, definitions []*unstructured.Unstructured
@@ -139,8 +140,8 @@ func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstruc
 	return found, nil
 }
 
-// foreignControllers returns the Deployments that are controllers of ours by their labels, and that someone else
-// manages, such as Helm or Argo CD: deleting one would only make it come back.
+// foreignControllers returns the Deployments that have the labels of our controllers and are managed by someone else,
+// such as Helm or Argo CD. Deleting one would be pointless, because its manager would create it again.
 func (i *Installation) foreignControllers(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	var all unstructured.UnstructuredList
 	err := list(ctx, i.Client, kindNamed("Deployment"), "", controllers+","+managedByLabel+"!="+Name, "", &all)
@@ -171,7 +172,7 @@ func foreignWorkloads(deployments []appsv1.Deployment) []string {
 	return names
 }
 
-// ownerOf names the owner as well as objects tell it. It is pure.
+// ownerOf names the owner as well as the objects show it. It is pure.
 func ownerOf(objects []*unstructured.Unstructured, workloads []string) string {
 	owner, managers := "", map[string]bool{}
 	for _, o := range objects {

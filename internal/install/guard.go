@@ -25,29 +25,31 @@ const (
 	rolePolicy        = Name + "-worker-grant" // what the controller grants to the worker
 )
 
-// laterRole is the ClusterRole in which the controller grants the worker what has come since the installation.
+// laterRole is the ClusterRole in which the controller grants the worker resources that were created after the
+// installation.
 const laterRole = WorkerAccount + "-later"
 
-// RecordVerb is the verb on storagestates.migration.k8s.io that lets others than the accounts of the installation write
-// what only these write: reports, and the status of our objects. Cluster administrators have every verb.
+// RecordVerb is the verb on storagestates.migration.k8s.io that lets accounts outside the installation write reports
+// and the status of our objects, which are otherwise reserved for the accounts of the installation. Cluster
+// administrators have every verb.
 const RecordVerb = "record"
 
-// probeExpiration is the lifetime, in seconds, of the token that install requests as the worker in a dry run. It is
-// more than the guard lets the worker have, so a refusal shows that the guard is in force.
+// probeExpiration is the lifetime, in seconds, of the token that install requests as the worker in a dry run. The guard
+// allows the worker less, so a refusal shows that the guard is in force.
 const (
 	probeExpiration    = 7200
 	longestTokenOfOurs = 3600
 )
 
-// policies of the guard, in the order in which they are written: that of the worker is the last, so that once it is in
-// force on an API server, the others are.
+// policies returns the policies of the guard in the order in which they are written. The worker's policy is last: once
+// an API server enforces it, it enforces the others, too.
 func (o Options) policies() []*admissionregistrationv1.ValidatingAdmissionPolicy {
 	return []*admissionregistrationv1.ValidatingAdmissionPolicy{
 		o.checkpoints(), o.status(), o.jobs(), o.grants(), o.unchanged(),
 	}
 }
 
-// bindings of the policies.
+// bindings returns the bindings of the policies.
 func (o Options) bindings() []*admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	var all []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
 	for _, p := range o.policies() {
@@ -61,14 +63,14 @@ func (o Options) bindings() []*admissionregistrationv1.ValidatingAdmissionPolicy
 	return all
 }
 
-// unchanged lets the worker update what stays the same, its checkpoints and rosters, and request the token of the
-// account that has no permissions.
+// unchanged lets the worker send updates that change nothing, update its checkpoints and rosters, and request a token
+// of the account that has no permissions.
 //
-// The comparison covers the whole object as admission leaves it, resourceVersion included. managedFields may lose
-// entries of other API versions than that of the request: the API server removes those whose version it does not know
-// at this endpoint, such as one that was retired, or events.k8s.io/v1 in an Event that is written as v1. Updates of
-// subresources, such as status and scale, are compared alike. Where there is no old object, as with creations,
-// deletions and connections, the request is refused by its operation.
+// The comparison covers the whole object as admission leaves it, including resourceVersion. managedFields may lose
+// entries of API versions other than that of the request: the API server removes entries whose version it does not know
+// at this endpoint, such as a retired version, or events.k8s.io/v1 in an Event that is written as v1. Updates of
+// subresources, such as status and scale, are compared in the same way. Requests without an old object, which are
+// creations, deletions and connections, are refused by their operation.
 func (o Options) unchanged() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	token := all(
 		"request.operation == 'CREATE'", isResource("", "serviceaccounts"), isSubresource("token"), o.inNamespace(),
@@ -100,13 +102,14 @@ func (o Options) unchanged() *admissionregistrationv1.ValidatingAdmissionPolicy 
 	)
 }
 
-// checkpoints lets no one but the accounts of the installation, and those who may record, write the ConfigMaps of
-// workers. Others may not change what such a ConfigMap says, nor make another one into one. What the garbage collector
-// does to owner references and finalizers passes, and so does every deletion: without its ConfigMap a run starts over.
+// checkpoints lets only the accounts of the installation, and accounts with RecordVerb, write the ConfigMaps of
+// workers. Others may neither change the contents of such a ConfigMap nor turn another one into one. The garbage
+// collector may still change owner references and finalizers, and anyone may delete: a run without its ConfigMap starts
+// over.
 func (o Options) checkpoints() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	same := all("request.operation == 'UPDATE'", kept("data"), kept("binaryData"), kept("metadata.labels"),
 		kept("metadata.annotations"), kept("immutable"),
-		// An owner can be dropped, and not be claimed.
+		// An owner can be removed, but not added.
 		"(!has(object.metadata.ownerReferences) || has(oldObject.metadata.ownerReferences) && "+
 			"object.metadata.ownerReferences.all(o, oldObject.metadata.ownerReferences.exists(p, p.uid == o.uid)))",
 	)
@@ -123,7 +126,7 @@ func (o Options) checkpoints() *admissionregistrationv1.ValidatingAdmissionPolic
 	)
 }
 
-// status lets no one but the controller, and those who may record, change the status of StorageStates and
+// status lets only the controller, and accounts with RecordVerb, change the status of StorageStates and
 // StorageVersionMigrations.
 func (o Options) status() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	return policy(statusPolicy, nil, append(
@@ -136,8 +139,8 @@ func (o Options) status() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	})
 }
 
-// jobs lets the controller create Jobs that run the worker, and nothing else. A Job whose template stays as it is, such
-// as that of an older release, can be suspended, resumed and deleted.
+// jobs lets the controller create only Jobs that run the worker. A Job whose template does not change, such as that of
+// an older release, can still be suspended, resumed and deleted.
 func (o Options) jobs() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	const pod = "object.spec.template.spec"
 	var arguments []string
@@ -164,7 +167,7 @@ func (o Options) jobs() *admissionregistrationv1.ValidatingAdmissionPolicy {
 		"has("+c+".args) && size("+c+".args) > 0 && "+c+".args[0] == 'worker'",
 		c+".args.all(a, a == 'worker' || "+strings.Join(arguments, " || ")+")",
 		"(!has("+c+".env) || "+c+".env.all(e, e.name == 'GOMEMLIMIT'))",
-		// they run commands
+		// these run commands
 		"!has("+c+".lifecycle) && !has("+c+".livenessProbe) && !has("+c+".readinessProbe) && !has("+c+".startupProbe)",
 		"(!has("+c+".ports) || "+c+".ports.all(p, !has(p.hostPort) || p.hostPort == 0))",
 		"has("+c+".securityContext) && has("+c+".securityContext.allowPrivilegeEscalation) && !"+c+
@@ -185,8 +188,8 @@ func (o Options) jobs() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	)
 }
 
-// grants bounds what the controller may grant to the worker: to read and patch whole resources that it names, and none
-// that policies do not guard.
+// grants bounds what the controller may grant to the worker: reading and patching whole resources by name, except
+// resources that admission policies cannot guard.
 func (o Options) grants() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	const each = "has(r.verbs) && r.verbs.all(v, v in ['get', 'list', 'patch']) && " +
 		"has(r.apiGroups) && r.apiGroups.all(g, g != '*' && g != 'admissionregistration.k8s.io') && " +
@@ -199,7 +202,7 @@ func (o Options) grants() *admissionregistrationv1.ValidatingAdmissionPolicy {
 				"request.operation == 'UPDATE'", isResource(rbacv1.GroupName, "clusterroles"),
 				is("object.metadata.name", laterRole),
 				"!has(object.aggregationRule)",
-				// A label could aggregate the role into others' roles.
+				// A label could aggregate the role into roles of others.
 				kept("metadata.labels"), kept("metadata.annotations"),
 				"(!has(object.rules) || object.rules.all(r, "+each+"))",
 			),
@@ -210,11 +213,10 @@ func (o Options) grants() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	)
 }
 
-// decision is one rule of a policy, and what a refused request is told; the text stands in for an expression that
-// fails.
+// decision is one rule of a policy, and the message of its refusal. The API server uses text if expression fails.
 type decision struct{ rule, text, expression string }
 
-// policy is one that refuses where it cannot decide.
+// policy returns a policy that refuses requests if it cannot decide.
 func policy(
 	name string, conditions []admissionregistrationv1.MatchCondition,
 	matched []admissionregistrationv1.NamedRuleWithOperations, rules ...decision,
@@ -253,8 +255,8 @@ func resources(
 	}}}
 }
 
-// The parts of expressions. Fields that may be absent are asked for first: reading an absent one is an error, and an
-// error refuses the request.
+// The parts of expressions. They test for a field that may be absent before they read it: reading an absent field is an
+// error, and an error refuses the request.
 
 func all(parts ...string) string   { return "(" + strings.Join(parts, " && ") + ")" }
 func anyOf(parts ...string) string { return strings.Join(parts, " || ") }
@@ -277,13 +279,13 @@ func isSubresource(name string) string {
 	return "has(request.subResource) && " + is("request.subResource", name)
 }
 
-// kept says that an update leaves a field of the object as it was.
+// kept is true if an update leaves a field of the object as it was.
 func kept(path string) string {
 	return fmt.Sprintf("has(object.%[1]s) == has(oldObject.%[1]s) && (!has(object.%[1]s) || object.%[1]s == "+
 		"oldObject.%[1]s)", path)
 }
 
-// ofAWorker says that a ConfigMap has the labels of a checkpoint or a roster. It is in parentheses.
+// ofAWorker is true if a ConfigMap has the labels of a checkpoint or a roster. The expression is in parentheses.
 func ofAWorker(object string) string {
 	return fmt.Sprintf("(has(%[1]s.metadata.labels) && '%[2]s' in %[1]s.metadata.labels && "+
 		"%[1]s.metadata.labels['%[2]s'] == '%[3]s' && "+
@@ -291,7 +293,7 @@ func ofAWorker(object string) string {
 		componentLabel, componentWorker)
 }
 
-// fewerManagers says that an update changes nothing but that managedFields loses entries of other API versions.
+// fewerManagers is true if the only change of an update is that managedFields loses entries of other API versions.
 var fewerManagers = all(
 	"object.all(k, k == 'metadata' || k in oldObject && object[k] == oldObject[k])", "oldObject.all(k, k in object)",
 	"object.metadata.all(k, k == 'managedFields' || k in oldObject.metadata && object.metadata[k] == "+
@@ -304,6 +306,6 @@ var fewerManagers = all(
 		"has(object.metadata.managedFields) && m in object.metadata.managedFields)",
 )
 
-// mayRecord asks the API server's authorizer about the user of the request.
+// mayRecord asks the API server's authorizer whether the user of the request has RecordVerb.
 var mayRecord = fmt.Sprintf("authorizer.group('%s').resource('storagestates').check('%s').allowed()",
 	migrationGroup, RecordVerb)

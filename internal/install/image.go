@@ -5,7 +5,7 @@ package install
 
 import "strings"
 
-// ImageWarning returns why the name of an image does not say what will run; empty where it has a digest.
+// ImageWarning returns why the name of an image does not determine what will run, or "" if the image has a digest.
 func ImageWarning(image string) string {
 	name, _, hasDigest := strings.Cut(image, "@")
 	if hasDigest {
@@ -14,10 +14,10 @@ func ImageWarning(image string) string {
 	if !isQualified(name) {
 		return "the image " + image + " names no registry and has no digest: each node decides which registry it " +
 			"comes from, " +
-			"and whoever can push it there decides what runs with the permissions of this installation. " +
+			"and anyone who can push it there decides what runs with the permissions of this installation. " +
 			"Use REGISTRY/" + name + "@sha256:DIGEST"
 	}
-	return "the image " + image + " has no digest: whoever can push it decides what runs with the permissions of " +
+	return "the image " + image + " has no digest: anyone who can push it decides what runs with the permissions of " +
 		"this installation. " +
 		"Use " + name + "@sha256:DIGEST"
 }

@@ -15,8 +15,8 @@ func TestAnImageWithoutADigestOrARegistryIsWarnedOf(t *testing.T) {
 		"kube-migrator" + digest:                         "",
 		"registry.example.com/kube-migrator:v1": "this installation. Use " +
 			"registry.example.com/kube-migrator:v1@sha256:DIGEST",
-		"localhost/kube-migrator:devel":  "has no digest: whoever",
-		"localhost:5000/kube-migrator":   "has no digest: whoever",
+		"localhost/kube-migrator:devel":  "has no digest: anyone",
+		"localhost:5000/kube-migrator":   "has no digest: anyone",
 		"kube-migrator:v1":               "names no registry and has no digest: each node decides",
 		"kube-migrator/kube-migrator:v1": "names no registry and has no digest: each node decides",
 	} {

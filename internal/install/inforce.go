@@ -24,7 +24,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 )
 
-// Guardable reports whether the API server serves what the guard consists of: releases from 1.30 on do.
+// Guardable reports whether the API server serves the kinds of objects that the guard needs. Releases from 1.30 on do.
 func Guardable(ctx context.Context, client rest.Interface) (bool, error) {
 	var served metav1.APIResourceList
 	err := send(ctx, client.Get().AbsPath("/apis/admissionregistration.k8s.io/v1").SetHeader("Accept", anyJSON),
@@ -43,7 +43,7 @@ func Guardable(ctx context.Context, client rest.Interface) (bool, error) {
 	return true, nil
 }
 
-// guardKinds are those of the guard, in the order in which they are removed.
+// guardKinds are the kinds of the guard, in the order of their removal.
 func guardKinds() []kind {
 	return []kind{kindNamed("ValidatingAdmissionPolicyBinding"), kindNamed("ValidatingAdmissionPolicy")}
 }
@@ -54,8 +54,8 @@ func isGuarded(plan []*unstructured.Unstructured) bool {
 	)
 }
 
-// guard comes before the controller, which starts workers: it waits until the guard that the plan has is in force, or
-// removes one that the plan does not have.
+// guard runs before the controller starts workers: it waits until the guard of the plan is in force, or removes an
+// existing guard if the plan has none.
 func (i *Installation) guard(ctx context.Context, plan []*unstructured.Unstructured, namespace string) error {
 	switch {
 	case !isGuarded(plan):
@@ -71,8 +71,8 @@ func (i *Installation) unguard(ctx context.Context) error {
 	for _, k := range guardKinds() {
 		old, err := found(ctx, i.Client, k, "", ours)
 		if apierrors.IsForbidden(err) {
-			i.Warn("Whether a guard of an earlier installation is left is unknown: you may not list " +
-				k.GroupResource().String() + ".")
+			i.Warn("A guard of an earlier installation may be left: forbidden: cannot list " +
+				k.GroupResource().String() + " at the cluster scope.")
 			return nil
 		}
 		if err != nil {
@@ -91,21 +91,21 @@ func (i *Installation) unguard(ctx context.Context) error {
 }
 
 // verifyGuard waits until an API server refuses what the guard forbids. An API server learns of a policy, and compiles
-// it, a moment after it was written: about a second. The probe is a token request of the worker, sent in a dry run by
-// impersonating it. It needs nothing but the role of the worker in the namespace of the installation, and the token
-// would be for an account without permissions. It is refused for its lifetime alone, by the policy that is written
-// last.
+// it, about a second after it was written. The probe is a token request that install sends as the worker, by
+// impersonation and in a dry run. It needs only the worker's role in the namespace of the installation, and the token
+// would be for an account without permissions. The policy that is written last refuses the probe, and only because of
+// the token's lifetime.
 //
-// The probe shows this for the API server that answers it. The addresses of the others usually lead nowhere from where
-// install runs. Each reads policies by its own watch and compiles what is new once a second; the image has to be pulled
-// and a pod to be started before a worker sends its first request (docs/guard.md says what remains).
+// The probe shows this for the API server that answers it. install usually cannot reach the addresses of the others.
+// Each of them watches policies by itself and compiles new ones once a second, and before a worker sends its first
+// request, a node has to pull the image and start a pod (docs/guard.md says what remains).
 func (i *Installation) verifyGuard(ctx context.Context, namespace string) error {
 	err := access.Ask(ctx, i.Client, []access.Permission{
 		{Verb: "impersonate", Namespace: namespace,
 			Resource: kindNamed("ServiceAccount").GroupResource(), Namespaced: true},
 	})
 	if forbidden := (*access.ForbiddenError)(nil); errors.As(err, &forbidden) {
-		i.Warn("Whether the guard is in force was not verified: " + forbidden.Error() +
+		i.Warn("Cannot verify that the guard is in force: " + forbidden.Error() +
 			". To verify it: " + forbidden.Try())
 		return nil
 	}

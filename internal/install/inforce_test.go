@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
-// answers is an API server of a few answers.
+// answers is an API server with prepared answers.
 type answers func(*http.Request) (code int, body string)
 
 // RoundTrip implements http.RoundTripper.

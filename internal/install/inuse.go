@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// findNamespaces finds where the installation is, also where a part of it was removed by hand.
+// findNamespaces finds the namespaces of the installation, even if a part of it was removed by hand.
 func (r *Removal) findNamespaces(ctx context.Context) error {
 	names := map[string]bool{}
 	for _, name := range []string{"Namespace", "Deployment", "ServiceAccount"} {
@@ -39,7 +39,7 @@ func (r *Removal) findNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// unused returns ErrInUse where a namespace holds something of someone else.
+// unused returns ErrInUse if a namespace contains an object of someone else.
 func (r *Removal) unused(ctx context.Context, namespace string) error {
 	var all corev1.PodList
 	if err := list(ctx, r.Client, pods, namespace, "", "", &all); err != nil {

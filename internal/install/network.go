@@ -16,17 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// networkPolicy lets nothing in but metrics and probes, and nothing out but TCP and name resolution.
+// networkPolicy admits only scrapes of metrics and probes, and lets out only TCP and name resolution.
 func (o Options) networkPolicy() *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		ObjectMeta: meta(componentInstall, o.Namespace, Name),
 		Spec: networkingv1.NetworkPolicySpec{
-			// Controllers and workers; others that live in the namespace are not ours to restrict.
+			// Controllers and workers. Other pods in the namespace are not ours to restrict.
 			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{nameLabel: Name}},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{
 				{Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, metricsPort)}, From: o.scrapers()},
-				// From anywhere: probes come from the node, and no policy can name its address.
+				// From anywhere: probes come from the node, whose address no policy can name.
 				{Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, healthPort)}},
 			},
 			Egress: o.egress(),
@@ -34,7 +34,7 @@ func (o Options) networkPolicy() *networkingv1.NetworkPolicy {
 	}
 }
 
-// port is a port of a rule; number 0 stands for every port.
+// port returns a port of a rule. Number 0 means every port.
 func port(protocol corev1.Protocol, number int32) networkingv1.NetworkPolicyPort {
 	p := networkingv1.NetworkPolicyPort{Protocol: &protocol}
 	if number != 0 {
@@ -43,7 +43,7 @@ func port(protocol corev1.Protocol, number int32) networkingv1.NetworkPolicyPort
 	return p
 }
 
-// scrapers are who may connect to the port of the metrics; nil stands for everyone.
+// scrapers returns the pods that may connect to the port of the metrics; nil means everyone.
 func (o Options) scrapers() []networkingv1.NetworkPolicyPeer {
 	if len(o.MetricsFromNamespaces) == 0 {
 		return nil
@@ -55,10 +55,10 @@ func (o Options) scrapers() []networkingv1.NetworkPolicyPeer {
 	}}}}
 }
 
-// egress is where controllers and workers may connect to. Without EgressTo it is any address: no policy can name the
-// API servers by their Service, their addresses and ports are in no manifest and change, the agreement asks each API
-// server at its own address, those of aggregated API servers included, and network plugins differ in whether a block of
-// addresses matches nodes and pods.
+// egress returns where controllers and workers may connect to. Without EgressTo that is any address: no policy can name
+// the API servers by their Service, and their addresses and ports are in no manifest and change. Agreement asks each
+// API server at its own address, including those of aggregated API servers, and network plugins differ in whether a
+// block of addresses matches nodes and pods.
 func (o Options) egress() []networkingv1.NetworkPolicyEgressRule {
 	rule := func(ports ...networkingv1.NetworkPolicyPort) networkingv1.NetworkPolicyEgressRule {
 		return networkingv1.NetworkPolicyEgressRule{Ports: ports}
@@ -69,7 +69,7 @@ func (o Options) egress() []networkingv1.NetworkPolicyEgressRule {
 	}
 	var rules []networkingv1.NetworkPolicyEgressRule
 	for _, destination := range o.EgressTo {
-		block, number, _ := parseDestination(destination) // Check has seen that it can be parsed
+		block, number, _ := parseDestination(destination) // Check has made sure that it can be parsed
 		r := rule(port(corev1.ProtocolTCP, number))
 		r.To = []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: block}}}
 		rules = append(rules, r)
@@ -77,12 +77,12 @@ func (o Options) egress() []networkingv1.NetworkPolicyEgressRule {
 	return append(rules, names)
 }
 
-// parseDestination splits what Options.EgressTo holds into a block of addresses and a port; 0 stands for every port.
+// parseDestination splits an element of Options.EgressTo into a block of addresses and a port. Port 0 means every port.
 func parseDestination(destination string) (block string, number int32, ok bool) {
 	address, length, _ := strings.Cut(destination, "/")
 	length, text, hasPort := strings.Cut(length, ":")
 	block = address + "/" + length
-	// The API server takes only the canonical form.
+	// The API server accepts only the canonical form.
 	prefix, err := netip.ParsePrefix(block)
 	if err != nil || prefix.Masked().String() != block {
 		return "", 0, false
@@ -94,7 +94,7 @@ func parseDestination(destination string) (block string, number int32, ok bool) 
 	return block, int32(parsed), err == nil && parsed > 0
 }
 
-// checkNetwork returns what is wrong with the options of the NetworkPolicy.
+// checkNetwork returns an error if the options of the NetworkPolicy are invalid.
 func (o Options) checkNetwork() error {
 	for _, name := range o.MetricsFromNamespaces {
 		if len(validation.IsDNS1123Label(name)) > 0 {

@@ -14,15 +14,15 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 )
 
-// kind is one that an installation has objects of.
+// kind is one kind of object that an installation contains.
 type kind struct {
 	schema.GroupVersionKind
 	resource   string
 	namespaced bool
 }
 
-// kinds is the table that leads from an object to its path. It is in the order in which things are removed: first what
-// lets them write, then what writes, then the rest (I7).
+// kinds maps kinds of objects to their paths. It is in the order of removal: first the permissions to write, then the
+// workloads that write, then the rest (I7).
 var kinds = []kind{
 	{gvk("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"), "clusterrolebindings", false},
 	{gvk("rbac.authorization.k8s.io", "v1", "RoleBinding"), "rolebindings", true},
@@ -34,7 +34,7 @@ var kinds = []kind{
 	{gvk("networking.k8s.io", "v1", "NetworkPolicy"), "networkpolicies", true},
 	{gvk("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema"), "flowschemas", false},
 	{gvk("flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration"), "prioritylevelconfigurations", false},
-	// The guard goes when nothing is left that it holds back.
+	// The guard is removed after everything that it restricts.
 	{gvk("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding"),
 		"validatingadmissionpolicybindings", false},
 	{gvk("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy"), "validatingadmissionpolicies", false},
@@ -47,22 +47,23 @@ func gvk(group, version, k string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: group, Version: version, Kind: k}
 }
 
-// kindNamed returns the entry of a kind that the table has.
+// kindNamed returns the entry of a kind in the table.
 func kindNamed(name string) kind {
 	for _, k := range kinds {
 		if k.Kind == name {
 			return k
 		}
 	}
-	panic("no kind " + name) // a mistake in this package, which its tests would show
+	panic("no kind " + name) // a mistake in this package, which its tests would find
 }
 
-// GroupResource is the resource of the kind.
+// GroupResource returns the resource of the kind.
 func (k kind) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.resource}
 }
 
-// path of an object of the kind, or of the collection where name is empty; of all namespaces where namespace is.
+// path returns the path of an object of the kind; with an empty name, that of the collection; with an empty namespace
+// as well, that of the collection in all namespaces.
 func (k kind) path(namespace, name string) (string, error) {
 	if !k.namespaced {
 		namespace = ""
@@ -74,7 +75,7 @@ func (k kind) path(namespace, name string) (string, error) {
 	return apipath.Object(resource, namespace, name)
 }
 
-// kindOf finds the kind of an object.
+// kindOf returns the kind of an object.
 func kindOf(o *unstructured.Unstructured) (kind, error) {
 	for _, k := range kinds {
 		if k.GroupVersionKind == o.GroupVersionKind() {
@@ -84,7 +85,7 @@ func kindOf(o *unstructured.Unstructured) (kind, error) {
 	return kind{}, fmt.Errorf("no path is known for %s", o.GroupVersionKind())
 }
 
-// object turns a typed object into what is sent: without status and without fields that the API server sets.
+// object converts a typed object to the form that is sent: without status and without fields that the API server sets.
 func object(kindName string, typed runtime.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
@@ -100,7 +101,8 @@ func object(kindName string, typed runtime.Object) (*unstructured.Unstructured, 
 	return o, nil
 }
 
-// withoutNull removes null values, such as the creationTimestamp of a pod template: applied, they would claim fields.
+// withoutNull removes null values, such as the creationTimestamp of a pod template. If they were applied, they would
+// claim ownership of fields.
 func withoutNull(value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -117,7 +119,7 @@ func withoutNull(value any) {
 	}
 }
 
-// meta is the metadata of an object of a component.
+// meta returns the metadata of an object of a component.
 func meta(component, namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels(component)}
 }

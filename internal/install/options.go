@@ -1,28 +1,28 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install puts the controller of kube-migrator into a cluster, and takes it out again.
+// Package install installs the controller of kube-migrator in a cluster, and removes it again.
 //
 // It owns the manifests of an installation, the permissions in them, the order in which they are written and removed,
-// and the question whether what is in the cluster already is ours. What is to be written is a pure function of the
-// options and of the resources that may be migrated (Plan); writing, waiting and removing happen around it.
+// and the decision whether an existing object is ours. The objects to write are a pure function of the options and of
+// the resources that may be migrated (Plan); writing, waiting and removing happen around it.
 //
-// It never reads objects of the resources that are migrated, and never deletes anything that does not carry our labels,
-// except what lives in a namespace that we made when that is purged, and a Deployment of our name that the user told us
-// to adopt.
+// It never reads objects of the resources that are migrated. It deletes only objects that carry our labels, with two
+// exceptions: the contents of a namespace that we created, when that is purged, and a Deployment with our name that the
+// user told us to adopt.
 //
 // Invariants:
-//   - No rule has a wildcard in its verbs or names. A worker may get, list and patch what it migrates. Where the user
-//     includes or excludes resources, the rules name those that are left, and nothing else can be migrated, whatever
-//     anyone requests.
-//   - With the guard, rules name every resource, and none names a resource that admission policies do not guard.
-//     Without it, and without patterns, the worker's rule is for everything.
+//   - No rule has a wildcard in its verbs or names. A worker may get, list and patch the resources that it migrates. If
+//     the user includes or excludes resources, the rules name the remaining ones, and no other resource can be
+//     migrated, no matter who requests it.
+//   - With the guard, rules name every resource, and none names a resource that admission policies cannot guard.
+//     Without the guard and without patterns, the worker's rule covers everything.
 //   - The guard is in force before a worker of this installation can start (verifyGuard), and is removed after the last
-//     one has ended.
-//   - What a worker could write never decides what the next installation grants: flags are remembered where no worker
-//     may write unless it may migrate all ConfigMaps.
-//   - CRDs of another installation are not touched unless the user says so (ErrForeign).
-//   - Removing begins with the permissions: whatever still runs can write nothing from then on (I7).
+//     worker has ended.
+//   - Nothing that a worker can write decides what the next installation grants: flags are remembered where a worker
+//     can only write if it may migrate all ConfigMaps.
+//   - CRDs of another installation are changed only if the user says so (ForeignError).
+//   - Removal begins with the permissions: whatever still runs can write nothing from then on (I7).
 package install
 
 import (
@@ -43,29 +43,30 @@ import (
 
 // The names of an installation.
 const (
-	// Name is that of the program, and the prefix of all names.
+	// Name is the name of the program and the prefix of all other names.
 	Name = "kube-migrator"
-	// FieldManager is who we are in managedFields.
+	// FieldManager is our name in managedFields.
 	FieldManager = "kube-migrator"
-	// ControllerAccount and WorkerAccount are ServiceAccounts, and the roles of each have its name.
+	// ControllerAccount and WorkerAccount are ServiceAccounts. The roles of each have the same name.
 	ControllerAccount = Name + "-controller"
 	WorkerAccount     = Name + "-worker"
-	// Controller is the Deployment, and the Lease of its leader election.
+	// Controller is the name of the Deployment and of the Lease of its leader election.
 	Controller = Name + "-controller"
-	// metricsReader is the role of those who may read the controller's metrics. No one has it until it is bound.
+	// metricsReader is the role that allows reading the controller's metrics. It is unbound until an administrator
+	// binds it.
 	metricsReader = Name + "-metrics-reader"
-	// agreementRole lets workers see who the API servers are.
+	// agreementRole lets workers see which API servers there are.
 	agreementRole = Name + "-agreement"
 )
 
-// The labels of everything that belongs to an installation.
+// The labels of every object of an installation.
 const (
 	nameLabel      = "app.kubernetes.io/name"
 	managedByLabel = "app.kubernetes.io/managed-by"
 	componentLabel = "app.kubernetes.io/component"
 )
 
-// guestLabel marks a namespace that is someone else's, and that the user told us to use. It has none of the other
+// guestLabel marks a namespace of someone else that the user told us to use. The namespace has none of our other
 // labels, so that nothing of ours ever deletes it.
 const guestLabel = "migration.k8s.io/adopted-by"
 
@@ -77,27 +78,27 @@ const (
 )
 
 const (
-	// ours selects everything that belongs to an installation.
+	// ours selects every object of an installation.
 	ours = nameLabel + "=" + Name + "," + managedByLabel + "=" + Name
-	// controllers selects Deployments of the controller, whoever manages them.
+	// controllers selects Deployments of the controller, no matter who manages them.
 	controllers = nameLabel + "=" + Name + "," + componentLabel + "=" + componentController
 )
 
-// Workers is where sweeps run.
+// Workers says where sweeps run.
 type Workers string
 
-// The places.
+// The values of Workers.
 const (
-	// Jobs: sweeps run in Jobs, one after the other, with the permissions of the worker.
+	// Jobs runs sweeps in Jobs, one after the other, with the permissions of the worker.
 	Jobs Workers = "jobs"
-	// InProcess: sweeps run in the controller, which then has the worker's permissions too.
+	// InProcess runs sweeps in the controller, which then also has the worker's permissions.
 	InProcess Workers = "in-process"
 )
 
-// Bootstrap is what the controller requests when it starts.
+// Bootstrap says what the controller requests when it starts.
 type Bootstrap string
 
-// The values.
+// The values of Bootstrap.
 const (
 	BootstrapAll  Bootstrap = "all"
 	BootstrapNone Bootstrap = "none"
@@ -109,58 +110,57 @@ const (
 	DefaultReplicas  = 2
 )
 
-// Options say what is installed. Image is required; Complete fills in the other defaults.
+// Options say what to install. Image is required; Complete fills in the other defaults.
 type Options struct {
-	// Namespace the controller and its workers run in. Default: kube-migrator.
+	// Namespace is where the controller and its workers run. Default: kube-migrator.
 	Namespace string
-	// Image of the controller and of the workers.
+	// Image is the image of the controller and of the workers.
 	Image string
-	// ImagePullPolicy: Always, IfNotPresent or Never. Default: IfNotPresent.
+	// ImagePullPolicy is Always, IfNotPresent or Never. Default: IfNotPresent.
 	ImagePullPolicy string
-	// Replicas of the controller, of which one is active. Default: 2.
+	// Replicas is the number of replicas of the controller, of which one is active. Default: 2.
 	Replicas int32
 	// Workers is where sweeps run. Default: Jobs.
 	Workers Workers
-	// RecordOnly: the controller keeps StorageStates, and asks for no migration by itself.
+	// RecordOnly makes the controller keep StorageStates and request no migration by itself.
 	RecordOnly bool
-	// DiscoveryPeriod is how often all API servers are asked what they store when nothing moves. 0: the controller's
-	// default.
+	// DiscoveryPeriod is how often the controller asks all API servers what they store while nothing changes. 0 means
+	// the controller's default.
 	DiscoveryPeriod time.Duration
 	// Bootstrap is what the controller requests when it starts. Default: BootstrapAll.
 	Bootstrap Bootstrap
-	// Include and Exclude are patterns of full names of resources: what may be migrated. Default: everything, also what
-	// comes later.
+	// Include and Exclude are patterns of full names of the resources that may be migrated. Default: every resource,
+	// including those that are created later.
 	Include, Exclude []string
-	// Flags are those that the user gave, by name, with the text of their values. The next installation starts from
-	// them.
+	// Flags are the flags that the user gave: the text of their values by name. The next installation starts from them.
 	Flags map[string]string
-	// Guard: admission policies see to it that the worker changes nothing. It needs Workers: Jobs, and API servers that
-	// serve ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 (Guardable). Default: there is no guard.
+	// Guard installs admission policies that keep the worker from changing anything. It needs Workers: Jobs, and API
+	// servers that serve ValidatingAdmissionPolicies of admissionregistration.k8s.io/v1 (Guardable). Default: no guard.
 	Guard bool
 	// MinEvidence is the weakest evidence that proves anything. Default: migrate.Observed.
 	MinEvidence migrate.Evidence
 	// SettleTime is passed on to the workers. Default: migrate.DefaultSettleTime.
 	SettleTime time.Duration
-	// ShutdownDelay is how long an API server that was told to end counts as serving where it cannot be asked. Default:
-	// agreement.DefaultShutdownDelay.
+	// ShutdownDelay is how long an API server that was told to shut down counts as serving if it cannot be asked.
+	// Default: agreement.DefaultShutdownDelay.
 	ShutdownDelay time.Duration
-	// Pace bounds the load of each migration that the controller requests by itself. Default: no further bounds than
-	// those of the API servers' own signals.
+	// Pace bounds the load of each migration that the controller requests by itself. Default: only the API servers' own
+	// signals bound it.
 	Pace v1alpha1.Pace
-	// MaxConcurrentMigrations bounds the sweeps at one time in the cluster. Default: 1.
+	// MaxConcurrentMigrations bounds how many sweeps run at the same time in the cluster. Default: 1.
 	MaxConcurrentMigrations int
-	// MetricsFromNamespaces are the namespaces whose pods may connect to the port of the metrics. Default: everyone
+	// MetricsFromNamespaces are the namespaces whose pods may connect to the port of the metrics. Default: all pods
 	// may.
 	MetricsFromNamespaces []string
 	// MetricsCertSecret is a Secret of the type kubernetes.io/tls in Namespace, with which metrics are served. Default:
-	// a certificate that the controller makes, which scrapers cannot verify.
+	// a certificate that the controller creates and that scrapers cannot verify.
 	MetricsCertSecret string
-	// EgressTo are the blocks of addresses that controllers and workers may connect to, in CIDR notation, each with ":"
-	// and a TCP port or with every port. Default: every address.
+	// EgressTo are the blocks of addresses that controllers and workers may connect to, in CIDR notation, each followed
+	// by ":" and a TCP port, or without a port for every port. Default: every address.
 	EgressTo []string
 }
 
-// Complete returns the options with defaults where nothing is set.
+// Complete returns the options with unset fields replaced by their defaults.
 func (o Options) Complete() Options {
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
@@ -192,26 +192,26 @@ func (o Options) Complete() Options {
 	return o
 }
 
-// All reports whether everything may be migrated, also resources that come later.
+// All reports whether every resource may be migrated, including those that are created later.
 func (o Options) All() bool { return len(o.Include)+len(o.Exclude) == 0 }
 
 // Names reports whether the worker's role names resources: those that are included, or those that the guard covers.
-// Otherwise the role is for everything.
+// Otherwise the role covers everything.
 func (o Options) Names() bool { return !o.All() || o.Guard }
 
-// Extends reports whether the controller grants the worker the resources that come after the installation. A role that
-// is for everything includes them.
+// Extends reports whether the controller grants the worker resources that are created after the installation. A role
+// that covers everything does not need that.
 func (o Options) Extends() bool { return o.All() && o.Guard }
 
-// reserved namespaces hold the cluster's own workloads: our restrictions must not be put on them.
+// reserved namespaces contain the cluster's own workloads, on which we must not put our restrictions.
 var reserved = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
 
-// image is a reference as container runtimes take it: a host, a path, a tag, a digest.
+// image matches references as container runtimes accept them: a host, a path, a tag, a digest.
 var image = regexp.MustCompile(
 	`^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`,
 )
 
-// Check returns what is wrong with completed options, in the words of the flags.
+// Check returns an error if completed options are invalid. The error names the flags.
 func (o Options) Check() error {
 	pullPolicies := []string{"Always", "IfNotPresent", "Never"}
 	switch problems := validation.IsDNS1123Label(o.Namespace); {
@@ -254,12 +254,12 @@ func (o Options) Check() error {
 	return o.checkNetwork()
 }
 
-// invalid is the error for an option, in the phrasing that every command has for a flag.
+// invalid returns the error about an option, in the phrasing that every command uses for a flag.
 func invalid[T any](flag string, value T, use string) error {
 	return fmt.Errorf("invalid value %q for --%s: use %s", fmt.Sprint(value), flag, use)
 }
 
-// arguments is the command line of the controller.
+// arguments returns the command line of the controller.
 func (o Options) arguments() []string {
 	arguments := []string{
 		"controller",
@@ -306,12 +306,12 @@ func (o Options) arguments() []string {
 	)
 }
 
-// labels of an object of a component.
+// labels returns the labels of an object of a component.
 func labels(component string) map[string]string {
 	return map[string]string{nameLabel: Name, managedByLabel: Name, componentLabel: component}
 }
 
-// selector of a component's pods. It leaves out who manages them, so that it need never change.
+// selector returns the selector of a component's pods. It does not include the manager, so that it never has to change.
 func selector(component string) map[string]string {
 	s := maps.Clone(labels(component))
 	delete(s, managedByLabel)

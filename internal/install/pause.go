@@ -17,13 +17,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// pausedKey stands in the ConfigMap of the flags while everything is paused; its value is since when, in RFC 3339.
-// install does not apply it, so that an upgrade keeps it, and uninstall removes it with the ConfigMap. Workers cannot
+// pausedKey is in the ConfigMap of the flags while everything is paused. Its value is the time since when, in RFC 3339.
+// install does not apply the key, so an upgrade keeps it, and uninstall removes it with the ConfigMap. Workers cannot
 // write there.
 const pausedKey = "paused"
 
-// Paused returns since when everything is paused, in RFC 3339: the controller then requests no migration. Empty: it is
-// not.
+// Paused returns since when everything is paused, in RFC 3339, or "" if it is not. While everything is paused, the
+// controller requests no migration.
 func Paused(ctx context.Context, client rest.Interface) (since string, err error) {
 	o, err := read(ctx, client, kindNamed("ConfigMap"), metav1.NamespaceSystem, flagsName)
 	if err != nil || o == nil {
@@ -33,7 +33,8 @@ func Paused(ctx context.Context, client rest.Interface) (since string, err error
 	return since, err
 }
 
-// Pause keeps the controller from requesting migrations, until Resume. Where it is paused already, it stays so.
+// Pause keeps the controller from requesting migrations until Resume. If everything is paused already, it changes
+// nothing.
 func Pause(ctx context.Context, client rest.Interface, now time.Time) error {
 	if since, err := Paused(ctx, client); err != nil || since != "" {
 		return err
@@ -43,7 +44,7 @@ func Pause(ctx context.Context, client rest.Interface, now time.Time) error {
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	// The controller was not installed by install.
+	// The controller was not installed by the command install.
 	k := kindNamed("ConfigMap")
 	path, err := k.path(metav1.NamespaceSystem, "")
 	if err != nil {
@@ -60,7 +61,7 @@ func Pause(ctx context.Context, client rest.Interface, now time.Time) error {
 	}
 	err = send(ctx, client.Post().AbsPath(path).Param("fieldManager", pauseManager).SetHeader("Content-Type",
 		anyJSON).Body(body), nil)
-	if apierrors.IsAlreadyExists(err) { // someone installs at this moment
+	if apierrors.IsAlreadyExists(err) { // an installation is taking place at this moment
 		return patchFlags(ctx, client, since)
 	}
 	return err
@@ -78,7 +79,7 @@ func Resume(ctx context.Context, client rest.Interface) error {
 	return err
 }
 
-// pauseManager owns the key: another field manager than that of install, which would remove it.
+// pauseManager owns the key. It is not the field manager of install, which would remove the key.
 const pauseManager = Name + "-pause"
 
 func patchFlags(ctx context.Context, client rest.Interface, since any) error {

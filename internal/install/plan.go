@@ -20,9 +20,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// Included returns the resources that may be migrated, by name: those of the inventory that can be, and ours, which may
-// not be in the cluster yet. The same patterns give the same answer before and after the installation. The error is
-// that of inventory.Select.
+// Included returns the resources that may be migrated, sorted by name: those of the inventory that can be migrated, and
+// ours, which may not be in the cluster yet. The same patterns give the same answer before and after the installation.
+// The error is that of inventory.Select.
 func Included(all *inventory.Inventory, include, exclude []string) ([]schema.GroupResource, error) {
 	crds, err := ourCRDs()
 	if err != nil {
@@ -57,7 +57,7 @@ func Included(all *inventory.Inventory, include, exclude []string) ([]schema.Gro
 	return slices.Compact(resources), nil
 }
 
-// knownPatterns leaves out patterns that match only what this installation brings.
+// knownPatterns removes patterns that match only resources of this installation.
 func knownPatterns(all *inventory.Inventory, patterns []string, own []schema.GroupResource) ([]string, error) {
 	var known []string
 	for _, pattern := range patterns {
@@ -75,9 +75,9 @@ func knownPatterns(all *inventory.Inventory, patterns []string, own []schema.Gro
 	return known, nil
 }
 
-// Plan returns the objects of an installation in the order in which they are written: what others refer to comes first,
-// the controller comes last. Options are complete; resources are those that may be migrated, and read only where
-// Options.Names holds. It is pure.
+// Plan returns the objects of an installation in the order in which they are written: objects that others refer to come
+// first, the controller comes last. The options have to be complete. resources are those that may be migrated; they are
+// used only if Options.Names holds. It is pure.
 func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstructured, error) {
 	plan, err := ourCRDs()
 	if err != nil {
@@ -93,7 +93,7 @@ func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstruct
 		objects []runtime.Object
 	}{
 		{"Namespace", []runtime.Object{o.namespace()}},
-		{"ConfigMap", []runtime.Object{memory}}, // early: where a later step fails, the flags need not be given again
+		{"ConfigMap", []runtime.Object{memory}}, // early: if a later step fails, the flags are remembered
 		{"PriorityLevelConfiguration", []runtime.Object{priorityLevel()}},
 		{"FlowSchema", []runtime.Object{o.flowSchema()}}, // before anything may write
 		{"ValidatingAdmissionPolicy", o.guarded(asObjects(o.policies()))},
@@ -119,7 +119,7 @@ func Plan(o Options, resources []schema.GroupResource) ([]*unstructured.Unstruct
 	return plan, nil
 }
 
-// guarded are objects of the guard: none without one.
+// guarded returns objects of the guard, or none without the guard.
 func (o Options) guarded(objects []runtime.Object) []runtime.Object {
 	if !o.Guard {
 		return nil

@@ -35,7 +35,7 @@ func planOf(t *testing.T, o Options, resources ...schema.GroupResource) []*unstr
 	return plan
 }
 
-// rulesOf returns the rules of a role, or of a cluster role where namespace is empty.
+// rulesOf returns the rules of a role, or of a cluster role if namespace is empty.
 func rulesOf(t *testing.T, plan []*unstructured.Unstructured, namespace, name string) []rbacv1.PolicyRule {
 	t.Helper()
 	for _, o := range plan {
@@ -54,7 +54,7 @@ func rulesOf(t *testing.T, plan []*unstructured.Unstructured, namespace, name st
 func TestTheManifestsAreThoseOfTheGoldenFile(t *testing.T) {
 	plan := planOf(t, Options{Exclude: []string{"events"}, Guard: true}, schema.GroupResource{Resource: "secrets"},
 		widgets, schema.GroupResource{Resource: "configmaps"})
-	// The CRDs are files of their own already.
+	// The CRDs are files already.
 	plan = slices.DeleteFunc(
 		plan, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" },
 	)
@@ -213,7 +213,7 @@ func TestWhoeverRunsSweepsIsBoundToTheWorkersRole(t *testing.T) {
 	}
 }
 
-// The controller gives workers their runs, and ends those that are not heard of.
+// The controller gives workers their runs, and ends the runs whose workers no longer report.
 func TestTheControllerUpdatesConfigMapsInItsNamespaceAlone(t *testing.T) {
 	for _, workers := range []Workers{Jobs, InProcess} {
 		plan := planOf(t, Options{Workers: workers}, widgets)

@@ -17,11 +17,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// migrationGroup is the group of our own CRDs.
+// migrationGroup is the group of our CRDs.
 var migrationGroup = v1alpha1.SchemeGroupVersion.Group
 
-// migratedRules let the worker do its work on what is migrated: one rule for everything, or one per group, in
-// alphabetical order. RBAC cannot deny, and its wildcards include the policies of the guard and get on nodes/proxy,
+// migratedRules let the worker rewrite the migrated resources: one rule for everything, or one per group, in
+// alphabetical order. RBAC cannot deny, and its wildcards include the policies of the guard, and get on nodes/proxy,
 // with which kubelets run commands. So with the guard the rules name resources.
 func (o Options) migratedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
 	verbs := []string{"get", "list", "patch"}
@@ -31,7 +31,7 @@ func (o Options) migratedRules(resources []schema.GroupResource) []rbacv1.Policy
 	groups := map[string][]string{}
 	for _, r := range resources {
 		if o.Guard && inventory.ExemptFromPolicies(r) {
-			continue // whoever may patch a policy can take the guard away; an administrator migrates these
+			continue // patching a policy could disable the guard, so an administrator migrates these
 		}
 		groups[r.Group] = append(groups[r.Group], r.Resource)
 	}
@@ -49,44 +49,44 @@ func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 
 func on(resources ...string) []string { return resources }
 
-// Discovery, /version and SelfSubjectAccessReviews, which both need, are granted to everybody who is authenticated, by
-// system:discovery and system:basic-user.
-
-// inventoryRules are what it takes to know which resources there are, next to discovery.
+// inventoryRules are what it takes to know which resources exist, in addition to discovery. system:discovery and
+// system:basic-user grant discovery, /version and SelfSubjectAccessReviews, which controller and worker need as well,
+// to every authenticated user.
 var inventoryRules = []rbacv1.PolicyRule{
 	rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list"),
 	rule("apiregistration.k8s.io", on("apiservices"), "get", "list"),
-	// of kube-apiservers, and of the services behind APIServices, wherever they are
+	// those of kube-apiservers, and those of the services behind APIServices, in any namespace
 	rule("discovery.k8s.io", on("endpointslices"), "list"),
-	// Where API servers publish what they store. Worker and controller see the same, or their epochs would not be the
-	// same.
+	// API servers publish here what they store. Worker and controller have to see the same, or they would see different
+	// epochs.
 	rule("internal.apiserver.k8s.io", on("storageversions"), "get", "list"),
 	rule(migrationGroup, on("storageversions"), "get", "list"),
 }
 
-// workerRules are what the worker needs next to what it migrates: its order.
+// workerRules are what the worker needs in addition to the resources that it migrates: it reads its migration.
 var workerRules = append(slices.Clone(inventoryRules),
 	rule(migrationGroup, on("storageversionmigrations"), "get"),
 )
 
-// workerNamespaceRules, in the namespace of the installation: the checkpoint is created by the controller.
+// workerNamespaceRules apply in the namespace of the installation. The worker does not create its checkpoint; the
+// controller does.
 var workerNamespaceRules = []rbacv1.PolicyRule{
 	rule("", on("configmaps"), "get", "update"),
 	discoveryTokens(),
 }
 
-// discoveryTokens lets someone be known to aggregated API servers without showing them a token that is good for
-// anything.
+// discoveryTokens allows requesting tokens of the account that authenticates to aggregated API servers. Those tokens
+// grant nothing else.
 func discoveryTokens() rbacv1.PolicyRule {
 	tokens := rule("", on("serviceaccounts/token"), "create")
 	tokens.ResourceNames = []string{discovery.Account}
 	return tokens
 }
 
-// comparedRules let the controller ask how far collections have come, and read no object of them: it may list one name
-// alone.
+// comparedRules let the controller read the position of collections without reading their objects: it may list one name
+// only, which no object has.
 func (o Options) comparedRules(resources []schema.GroupResource) []rbacv1.PolicyRule {
-	o.Guard = false // it is not for the controller, which patches none of them
+	o.Guard = false // the guard does not concern the controller, which patches none of these
 	rules := o.migratedRules(resources)
 	for i := range rules {
 		rules[i].Verbs, rules[i].ResourceNames = []string{"list"}, []string{inventory.NoObject}
@@ -94,54 +94,55 @@ func (o Options) comparedRules(resources []schema.GroupResource) []rbacv1.Policy
 	return rules
 }
 
-// controllerRules are what the controller needs in the whole cluster. It reads no object of what is migrated.
+// controllerRules are the permissions that the controller needs in the whole cluster. It reads no objects of migrated
+// resources.
 func controllerRules(namespace string) []rbacv1.PolicyRule {
 	own := rule("", on("namespaces"), "get")
 	own.ResourceNames = []string{namespace}
-	finalize := rule("", on("namespaces/finalizers"), "update") // the owner of what it requests on start-up
+	finalize := rule("", on("namespaces/finalizers"), "update") // the namespace owns the migrations that it requests
 	finalize.ResourceNames = []string{namespace}
 	return []rbacv1.PolicyRule{
 		rule(migrationGroup, on("storageversionmigrations"), "create", "delete", "get", "list", "patch", "watch"),
-		rule(migrationGroup, on("storageversionmigrations/finalizers"), "update"), // the owner of checkpoints
+		rule(migrationGroup, on("storageversionmigrations/finalizers"), "update"), // migrations own checkpoints
 		rule(migrationGroup, on("storageversionmigrations/status"), "update"),
 		rule(migrationGroup, on("storagestates"), "create", "delete", "get", "list", "watch"),
 		rule(migrationGroup, on("storagestates/status"), "update"),
-		// removes what crashed API servers have published, if no namespace has a Lease of theirs that counts
+		// it removes what crashed API servers have published, if no namespace contains a valid Lease of theirs
 		rule(migrationGroup, on("storageversions"), "delete", "get", "list", "watch"),
 		rule(migrationGroup, on("storageversions/status"), "update"),
 		rule("coordination.k8s.io", on("leases"), "list"),
 		rule("internal.apiserver.k8s.io", on("storageversions"), "get", "list", "watch"),
 		rule("storagemigration.k8s.io", on("storageversionmigrations"), "list"),
 		rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list", "watch"),
-		// prunes storedVersions after proof (I2)
+		// it prunes storedVersions after proof (I2)
 		rule("apiextensions.k8s.io", on("customresourcedefinitions/status"), "patch"),
 		rule("apiregistration.k8s.io", on("apiservices"), "get", "list", "watch"),
 		rule("discovery.k8s.io", on("endpointslices"), "list"),
 		rule("events.k8s.io", on("events"), "create", "patch"),
-		rule("authentication.k8s.io", on("tokenreviews"), "create"), // who reads /metrics
+		rule("authentication.k8s.io", on("tokenreviews"), "create"), // it authenticates readers of /metrics
 		rule("authorization.k8s.io", on("subjectaccessreviews"), "create"),
 		own,
 		finalize,
 	}
 }
 
-// controllerNamespaceRules are what the controller needs in the namespace of the installation. It updates ConfigMaps to
-// give workers their next run, and to end a run whose worker is not heard of any more.
+// controllerNamespaceRules are the permissions that the controller needs in the namespace of the installation. It
+// updates ConfigMaps to give workers their next run, and to end a run whose worker no longer reports.
 func controllerNamespaceRules() []rbacv1.PolicyRule {
 	lease := rule("coordination.k8s.io", on("leases"), "get", "update")
 	lease.ResourceNames = []string{Controller}
 	return []rbacv1.PolicyRule{
 		rule("batch", on("jobs"), "create", "delete", "get", "list", "patch", "watch"),
-		rule("batch", on("jobs/finalizers"), "update"), // the owner of a roster
+		rule("batch", on("jobs/finalizers"), "update"), // a Job owns its roster
 		rule("", on("configmaps"), "create", "delete", "get", "list", "update", "watch"),
 		discoveryTokens(),
-		rule("coordination.k8s.io", on("leases"), "create"), // a name cannot restrict what does not exist yet
+		rule("coordination.k8s.io", on("leases"), "create"), // a rule cannot name an object that does not exist yet
 		lease,
 	}
 }
 
-// extendRules let the controller grant the worker what comes after the installation, in one ClusterRole. A policy of
-// the guard bounds what that is (Options.grants): without the guard there is no need for it.
+// extendRules let the controller grant the worker resources that are created after the installation, in one
+// ClusterRole. A policy of the guard bounds these grants (Options.grants). Without the guard they are not needed.
 func (o Options) extendRules() []rbacv1.PolicyRule {
 	if !o.Extends() {
 		return nil
@@ -151,23 +152,23 @@ func (o Options) extendRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{extend}
 }
 
-// later is the ClusterRole that the controller extends. install does not apply its rules then, so that another install
-// keeps them.
+// later is the ClusterRole that the controller extends. When it does, install does not apply the rules, so that another
+// install keeps them.
 func (o Options) later() *rbacv1.ClusterRole {
 	role := &rbacv1.ClusterRole{ObjectMeta: meta(componentWorker, "", laterRole)}
 	if !o.Extends() {
-		role.Rules = []rbacv1.PolicyRule{} // takes away what an earlier installation granted
+		role.Rules = []rbacv1.PolicyRule{} // removes the grants of an earlier installation
 	}
 	return role
 }
 
-// metricsRules let someone read the controller's metrics.
+// metricsRules allow reading the controller's metrics.
 var metricsRules = []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
 
-// roles returns everything that grants something.
+// roles returns all roles and their bindings.
 func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Object {
 	controller, worker := o.account(ControllerAccount), o.account(WorkerAccount)
-	sweeps := worker // whoever runs sweeps
+	sweeps := worker // the account that runs sweeps
 	if o.Workers == InProcess {
 		sweeps = controller
 	}
@@ -186,7 +187,7 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 			RoleRef: roleRef("Role", name), Subjects: subjects}
 	}
 	const system, public = metav1.NamespaceSystem, metav1.NamespaceDefault
-	paused := rule("", on("configmaps"), "get") // whether everything is paused
+	paused := rule("", on("configmaps"), "get") // tells whether everything is paused
 	paused.ResourceNames = []string{flagsName}
 	return map[string][]runtime.Object{
 		"ClusterRole": {
@@ -194,7 +195,7 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 				slices.Concat(controllerRules(o.Namespace), o.comparedRules(resources), o.extendRules())),
 			clusterRole(componentWorker, WorkerAccount, append(o.migratedRules(resources), workerRules...)),
 			o.later(),
-			// for whoever scrapes: bound by the administrator
+			// for scrapers: an administrator binds it
 			clusterRole(componentController, metricsReader, metricsRules),
 		},
 		"ClusterRoleBinding": {
@@ -205,8 +206,8 @@ func (o Options) roles(resources []schema.GroupResource) map[string][]runtime.Ob
 		"Role": {
 			role(componentController, o.Namespace, ControllerAccount, controllerNamespaceRules()...),
 			role(componentWorker, o.Namespace, WorkerAccount, workerNamespaceRules...),
-			// The agreement lists: names cannot restrict that. The controller also waits for API servers to come and
-			// go.
+			// Agreement lists Leases, which a rule cannot restrict to names. The controller also watches for API
+			// servers that come and go.
 			role(componentInstall, system, agreementRole, rule("coordination.k8s.io", on("leases"), "list")),
 			role(componentController, system, ControllerAccount,
 				rule("coordination.k8s.io", on("leases"), "get", "list", "watch"), paused),

@@ -26,16 +26,16 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// flagsName is the ConfigMap in kube-system that remembers the flags of the last installation. It is there and not in
-// the namespace of the installation, because workers may update ConfigMaps in that one, and because a later
-// installation has to find out the namespace first.
+// flagsName is the ConfigMap in kube-system that remembers the flags of the last installation. It is not in the
+// namespace of the installation for two reasons: workers may update ConfigMaps there, and a later installation does not
+// know that namespace before it has read the flags.
 const flagsName = Name + "-flags"
 
-// flagsKey is where the flags are: one text, because of a map that someone else applied as well no entry could ever be
-// forgotten.
+// flagsKey is the entry with the flags. They are one text, because an entry of a map could never be removed if another
+// field manager had applied it as well.
 const flagsKey = "flags.yaml"
 
-// memory is the object that remembers the flags.
+// memory returns the object that remembers the flags.
 func (o Options) memory() (*corev1.ConfigMap, error) {
 	flags := o.Flags
 	if flags == nil {
@@ -49,8 +49,8 @@ func (o Options) memory() (*corev1.ConfigMap, error) {
 		Data: map[string]string{flagsKey: string(text)}}, nil
 }
 
-// Remembered returns the flags of the last installation, by name, with the text of their values; none where there was
-// none. The error may be a *access.ForbiddenError.
+// Remembered returns the flags of the last installation: the text of their values by name. It returns none if there was
+// no installation. The error may be a *access.ForbiddenError.
 func Remembered(ctx context.Context, client rest.Interface) (map[string]string, error) {
 	k := kindNamed("ConfigMap")
 	o, err := read(ctx, client, k, metav1.NamespaceSystem, flagsName)
@@ -69,8 +69,8 @@ func Remembered(ctx context.Context, client rest.Interface) (map[string]string, 
 	return flags, nil
 }
 
-// Kept returns resources of some groups that workers may migrate already, and that the patterns still include. An
-// installation that cannot see a group now must not take away what was granted of it: no one asked for that.
+// Kept returns the resources of some groups that workers may already migrate and that the patterns still include. An
+// installation that cannot see a group at the moment must not take away its grants, because no one requested that.
 func Kept(ctx context.Context, client rest.Interface, groups, include,
 	exclude []string) ([]schema.GroupResource, error) {
 	o, err := read(ctx, client, kindNamed("ClusterRole"), "", WorkerAccount)
@@ -97,7 +97,7 @@ func Kept(ctx context.Context, client rest.Interface, groups, include,
 	return kept, nil
 }
 
-// tellChanges tells how the controllers that are there differ from the planned one.
+// tellChanges reports how existing controllers differ from the planned one.
 func (i *Installation) tellChanges(ctx context.Context, next *unstructured.Unstructured) error {
 	planned, err := deploymentOf(next)
 	if err != nil {
@@ -116,12 +116,12 @@ func (i *Installation) tellChanges(ctx context.Context, next *unstructured.Unstr
 	return nil
 }
 
-// changes says what becomes of a controller: its namespace, replicas and arguments, of which its image is one. It is
-// pure.
+// changes says how a controller will change: its namespace, its replicas and its arguments, which include the image. It
+// is pure.
 func changes(live, planned *appsv1.Deployment) []string {
 	before, after := argumentsOf(live), argumentsOf(planned)
 	if before == nil {
-		return nil // not a Deployment that we wrote
+		return nil // this is not a Deployment that we wrote
 	}
 	var texts []string
 	add := func(what, from, to string) {
@@ -133,7 +133,7 @@ func changes(live, planned *appsv1.Deployment) []string {
 	add("replicas", replicasOf(live), replicasOf(planned))
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(before)),
 		slices.Collect(maps.Keys(after))...)))) {
-		if name != "--namespace" { // said above
+		if name != "--namespace" { // reported above
 			add(name, cmp.Or(strings.Join(before[name], ","), "none"), cmp.Or(strings.Join(after[name], ","), "none"))
 		}
 	}
@@ -147,7 +147,7 @@ func replicasOf(d *appsv1.Deployment) string {
 	return fmt.Sprint(*d.Spec.Replicas)
 }
 
-// argumentsOf are the values of the controller's flags, by name; nil where it has none.
+// argumentsOf returns the values of the controller's flags by name, or nil if there is no controller in the Deployment.
 func argumentsOf(d *appsv1.Deployment) map[string][]string {
 	for _, c := range d.Spec.Template.Spec.Containers {
 		if c.Name != componentController {

@@ -21,9 +21,9 @@ const (
 	metadataJSON = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// TimeoutError says what was waited for in vain.
+// TimeoutError reports that something did not happen in time.
 type TimeoutError struct {
-	// What is waited for, State how far it came.
+	// What was waited for, and State is how far it came.
 	What, State string
 	After       time.Duration
 }
@@ -41,7 +41,7 @@ func send(ctx context.Context, request *rest.Request, into any) error {
 	result := request.Do(ctx)
 	raw, err := result.Raw()
 	if err != nil {
-		return result.Error() // unlike err with what the API server said
+		return result.Error() // unlike err, it contains the API server's message
 	}
 	if into == nil {
 		return nil
@@ -52,7 +52,7 @@ func send(ctx context.Context, request *rest.Request, into any) error {
 	return nil
 }
 
-// read returns an object, nil where it does not exist.
+// read returns an object, or nil if it does not exist.
 func read(ctx context.Context, client rest.Interface, k kind, namespace,
 	name string) (*unstructured.Unstructured, error) {
 	path, err := k.path(namespace, name)
@@ -70,13 +70,13 @@ func read(ctx context.Context, client rest.Interface, k kind, namespace,
 	return o, nil
 }
 
-// list decodes a collection into a list type; one that the API server does not serve is empty. Fields and labels are
-// selectors.
+// list decodes a collection into a list type. A collection that the API server does not serve is empty. fields and
+// labels are selectors.
 func list(ctx context.Context, client rest.Interface, k kind, namespace, labels, fields string, into any) error {
 	return listAs(ctx, client, k, namespace, labels, fields, anyJSON, into)
 }
 
-// found returns the metadata of the objects that a selector finds.
+// found returns the metadata of the objects that a selector matches.
 func found(ctx context.Context, client rest.Interface, k kind, namespace,
 	labels string) ([]metav1.PartialObjectMetadata, error) {
 	var l metav1.PartialObjectMetadataList
@@ -103,8 +103,9 @@ func listAs(ctx context.Context, client rest.Interface, k kind, namespace, label
 	return nil
 }
 
-// remove deletes an object; what it owns is deleted in the background. It reports whether there was one. An empty UID
-// stands for whichever object has the name; a negative grace for the object's own.
+// remove deletes an object; the garbage collector deletes its dependents in the background. It reports whether the
+// object existed. An empty UID matches any object of that name. A negative grace stands for the object's own grace
+// period.
 func remove(ctx context.Context, client rest.Interface, k kind, namespace, name string, uid types.UID, grace int64,
 	dryRun bool) (bool, error) {
 	options := metav1.DeleteOptions{
@@ -138,10 +139,10 @@ func remove(ctx context.Context, client rest.Interface, k kind, namespace, name 
 	return true, nil
 }
 
-// pollEvery is how often something that is waited for is looked at.
+// pollEvery is the interval at which await polls.
 const pollEvery = time.Second
 
-// await looks until what is waited for has happened; state says how far it is, and each new state is told to progress.
+// await polls until something has happened. state says how far it is, and progress receives each new state.
 func await(
 	ctx context.Context, timeout time.Duration, what string, progress func(string),
 	look func(context.Context) (done bool, state string, err error),

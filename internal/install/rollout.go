@@ -18,14 +18,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/access"
 )
 
-// What is not installed and is read or removed all the same.
+// Kinds that are not installed, but read or removed.
 var (
 	pods   = kind{gvk("", "v1", "Pod"), "pods", true}
 	jobs   = kind{gvk("batch", "v1", "Job"), "jobs", true}
 	leases = kind{gvk("coordination.k8s.io", "v1", "Lease"), "leases", true}
 )
 
-// Rollout waits until all replicas of the controller that was applied are available.
+// Rollout waits until all replicas of the applied controller are available.
 func (i *Installation) Rollout(ctx context.Context, namespace string) error {
 	what := "Deployment " + namespace + "/" + Controller + " is rolled out"
 	return await(ctx, i.Timeout, what, i.Progress, func(ctx context.Context) (bool, string, error) {
@@ -66,7 +66,7 @@ func deploymentOf(o *unstructured.Unstructured) (*appsv1.Deployment, error) {
 	return d, json.Unmarshal(raw, d)
 }
 
-// rolledOut decides whether a Deployment has come to what its spec says. It is pure.
+// rolledOut decides whether a Deployment has reached what its spec asks for. It is pure.
 func rolledOut(d *appsv1.Deployment) (done bool, state string) {
 	want, status := int32(1), d.Status
 	if d.Spec.Replicas != nil {
@@ -85,7 +85,7 @@ func rolledOut(d *appsv1.Deployment) (done bool, state string) {
 	return true, ""
 }
 
-// trouble is why replicas are missing, as far as their pods tell. It is pure.
+// trouble returns why replicas are missing, as far as their pods show it. It is pure.
 func trouble(d *appsv1.Deployment, running []corev1.Pod) string {
 	for _, p := range running {
 		for _, c := range p.Status.ContainerStatuses {
@@ -107,9 +107,9 @@ func trouble(d *appsv1.Deployment, running []corev1.Pod) string {
 	return ""
 }
 
-// removeOlder deletes Deployments that we manage and that the one to be applied does not take the place of by itself:
-// those with another name or in another namespace, of which two would act at once (I8), and one with another selector,
-// which cannot be changed. It reports whether the latter was there.
+// removeOlder deletes the Deployments that we manage and that the new one does not replace by itself: Deployments with
+// another name or namespace, because two controllers would act at once (I8), and a Deployment with another selector,
+// because selectors are immutable. It reports whether there was one of the latter.
 func (i *Installation) removeOlder(ctx context.Context, next *unstructured.Unstructured) (replaced bool, err error) {
 	planned, err := deploymentOf(next)
 	if err != nil {
@@ -120,7 +120,7 @@ func (i *Installation) removeOlder(ctx context.Context, next *unstructured.Unstr
 	if err != nil {
 		return false, err
 	}
-	named, err := i.readDeployment(ctx, planned.Namespace, planned.Name) // where it is not ours, the user adopts it
+	named, err := i.readDeployment(ctx, planned.Namespace, planned.Name) // if it is not ours, the user adopts it
 	if err != nil {
 		return false, err
 	}

@@ -20,31 +20,30 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/access"
 )
 
-// ErrInUse says that a namespace that would be purged holds something that is not of the installation.
+// ErrInUse reports that a namespace to purge contains an object that does not belong to the installation.
 var ErrInUse = errors.New("the namespace is in use")
 
-// quickly is how many seconds a pod gets to end. It may not write any more: there is nothing to finish.
+// quickly is how many seconds a pod gets to end. It cannot write any more, so it has nothing to finish.
 const quickly = 2
 
-// Removal takes an installation out of a cluster. It finds what belongs to one by its labels, in whichever namespace.
+// Removal removes an installation from a cluster. It finds the objects by their labels, in all namespaces.
 type Removal struct {
 	Client rest.Interface
 	Mode   Mode
-	// Purge removes state, too: CRDs with all their objects, and the namespace.
+	// Purge also removes state: CRDs with all their objects, and the namespace.
 	Purge bool
 	// Timeout bounds each wait.
 	Timeout time.Duration
-	// Report is told of each change as it happens, Progress what is waited for.
+	// Report receives each change as it happens, Progress what is being waited for.
 	Report   func(Change)
 	Progress func(string)
 
-	// namespaces that the installation has.
+	// namespaces of the installation.
 	namespaces []string
 }
 
-// Run removes what there is. It may be repeated after any error, and where nothing is left it does nothing. Errors to
-// look for: *access.ForbiddenError and ErrInUse before anything is removed, *TimeoutError, else those of the API
-// server.
+// Run removes what exists. It may be repeated after any error, and does nothing if nothing is left. Before anything is
+// removed it may return *access.ForbiddenError or ErrInUse; later a *TimeoutError, or an error of the API server.
 func (r *Removal) Run(ctx context.Context) error {
 	if err := access.Ask(ctx, r.Client, r.permissions()); err != nil {
 		return err
@@ -53,15 +52,15 @@ func (r *Removal) Run(ctx context.Context) error {
 		return err
 	}
 	steps := []func(context.Context) error{
-		r.all("ClusterRoleBinding"), r.all("RoleBinding"), // from here on nothing can be written
+		r.all("ClusterRoleBinding"), r.all("RoleBinding"), // from here on our accounts can write nothing
 		r.all("Deployment"), r.workers,
-		r.all("ServiceAccount"), r.pods, // without the account no pod is made again
+		r.all("ServiceAccount"), r.pods, // without the account no pod can be created again
 		r.checkpoints,
 		r.lease,
 		r.all("ClusterRole"), r.all("Role"), r.all("PodDisruptionBudget"), r.all("NetworkPolicy"), r.all("FlowSchema"),
 		r.all("PriorityLevelConfiguration"),
 		r.memory, r.stopped,
-		// no worker is left that they hold back
+		// no worker is left for these to restrict
 		r.all("ValidatingAdmissionPolicyBinding"), r.all("ValidatingAdmissionPolicy"),
 	}
 	if r.Purge {
@@ -76,7 +75,7 @@ func (r *Removal) Run(ctx context.Context) error {
 	return nil
 }
 
-// State returns what is left on purpose when there was no purge: the CRDs and namespaces, as "Kind name".
+// State returns what Run leaves without Purge: the CRDs and namespaces, as "Kind name".
 func (r *Removal) State(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, name := range []string{"CustomResourceDefinition", "Namespace"} {
@@ -115,8 +114,8 @@ func (r *Removal) permissions() []access.Permission {
 	return needed
 }
 
-// used are kinds that someone else's use of a namespace shows in, next to pods: workloads that have no pod now, and
-// what a deletion would lose for good.
+// used are the kinds, besides pods, which show that someone else uses a namespace: workloads that may have no pod at
+// the moment, and data that a deletion would lose.
 var used = []kind{
 	kindNamed("Deployment"),
 	{gvk("apps", "v1", "StatefulSet"), "statefulsets", true},
@@ -124,7 +123,7 @@ var used = []kind{
 	{gvk("", "v1", "PersistentVolumeClaim"), "persistentvolumeclaims", true},
 }
 
-// leave takes our mark off namespaces that are someone else's.
+// leave removes our mark from namespaces that belong to someone else.
 func (r *Removal) leave(ctx context.Context) error {
 	k := kindNamed("Namespace")
 	marked, err := found(ctx, r.Client, k, "", guestLabel+"="+Name)
@@ -151,12 +150,13 @@ func (r *Removal) leave(ctx context.Context) error {
 	return nil
 }
 
-// isOurs tells by whom a pod acts, not by labels: what could still write is what counts.
+// isOurs decides by the account of a pod and not by its labels, because what matters is whether the pod could still
+// write.
 func isOurs(p corev1.Pod) bool {
 	return p.Spec.ServiceAccountName == ControllerAccount || p.Spec.ServiceAccountName == WorkerAccount
 }
 
-// all is the step that removes every object of a kind that has our labels.
+// all returns the step that removes every object of a kind with our labels.
 func (r *Removal) all(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		k := kindNamed(name)
@@ -189,7 +189,7 @@ func (r *Removal) workers(ctx context.Context) error {
 	return nil
 }
 
-// checkpoints removes those of runs that have not ended. Their migrations, which own them, stay.
+// checkpoints removes those of runs that have not ended. The migrations that own them stay.
 func (r *Removal) checkpoints(ctx context.Context) error {
 	k := kindNamed("ConfigMap")
 	for _, namespace := range r.namespaces {
@@ -206,7 +206,8 @@ func (r *Removal) checkpoints(ctx context.Context) error {
 	return nil
 }
 
-// pods ends what still runs without waiting for garbage collection, which would give each its full grace.
+// pods ends the pods that still run, without waiting for garbage collection, which would give each its full grace
+// period.
 func (r *Removal) pods(ctx context.Context) error {
 	left, err := r.running(ctx)
 	if err != nil || r.Mode != Write {
@@ -239,7 +240,7 @@ func (r *Removal) running(ctx context.Context) ([]corev1.Pod, error) {
 	return running, nil
 }
 
-// lease removes the Lease of the leader election, which the controller made.
+// lease removes the Lease of the leader election, which the controller created.
 func (r *Removal) lease(ctx context.Context) error {
 	for _, namespace := range r.namespaces {
 		o, err := read(ctx, r.Client, leases, namespace, Controller)
@@ -257,7 +258,7 @@ func (r *Removal) lease(ctx context.Context) error {
 	return nil
 }
 
-// memory removes the flags that are remembered.
+// memory removes the remembered flags.
 func (r *Removal) memory(ctx context.Context) error {
 	k := kindNamed("ConfigMap")
 	o, err := read(ctx, r.Client, k, metav1.NamespaceSystem, flagsName)
@@ -268,7 +269,7 @@ func (r *Removal) memory(ctx context.Context) error {
 		DeletionTimestamp: o.GetDeletionTimestamp()}, -1)
 }
 
-// remove deletes one object and reports it. One that is being deleted already is not worth a word.
+// remove deletes one object and reports it. It does not report an object that is being deleted already.
 func (r *Removal) remove(ctx context.Context, k kind, o metav1.ObjectMeta, grace int64) error {
 	if o.DeletionTimestamp != nil {
 		return nil
@@ -294,7 +295,7 @@ func (r *Removal) stopped(ctx context.Context) error {
 		if err != nil || len(left) == 0 {
 			return err == nil, "", err
 		}
-		if err := r.pods(ctx); err != nil { // one that was made while we deleted others
+		if err := r.pods(ctx); err != nil { // one may have been created while we deleted others
 			return false, "", err
 		}
 		names := make([]string, len(left))
@@ -305,7 +306,7 @@ func (r *Removal) stopped(ctx context.Context) error {
 	})
 }
 
-// gone is the step that waits until nothing of a kind is left.
+// gone returns the step that waits until nothing of a kind is left.
 func (r *Removal) gone(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if r.Mode != Write {
@@ -333,7 +334,7 @@ func (r *Removal) gone(name string) func(context.Context) error {
 	}
 }
 
-// terminating is what the API server says of an object that it is deleting; "" where it says nothing. It is pure.
+// terminating returns what the API server reports about an object that it is deleting, or "". It is pure.
 func terminating(o *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	var words []string

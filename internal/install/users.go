@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ViewerRole and RequesterRole are ClusterRoles for users, so that no one needs cluster-admin to look at migrations or
-// to request one. No one has them until an administrator binds them.
+// ViewerRole and RequesterRole are ClusterRoles for users, so that viewing or requesting migrations does not require
+// cluster-admin. They are unbound until an administrator binds them.
 const (
 	ViewerRole    = Name + "-viewer"
 	RequesterRole = Name + "-requester"
 )
 
-// viewerRules are what progress, check, plan and wait read. They count no objects: whoever may list a resource anyway
-// sees in plan how many it has.
+// viewerRules are the permissions that progress, check, plan and wait need. They do not include counting objects: plan
+// shows counts to users who may list the resource anyway.
 var viewerRules = []rbacv1.PolicyRule{
 	rule(migrationGroup, on("storageversionmigrations", "storagestates", "storageversions"), "get", "list", "watch"),
 	rule("apiextensions.k8s.io", on("customresourcedefinitions"), "get", "list", "watch"),
@@ -26,14 +26,15 @@ var viewerRules = []rbacv1.PolicyRule{
 	rule("internal.apiserver.k8s.io", on("storageversions"), "get", "list", "watch"),
 }
 
-// requesterRules also let a user request, pause, resume, cancel and delete migrations. What a migration may touch is
-// the worker's to say, and what it reports is the controller's: no rule is about the status. pause --all is not among
-// it: it writes where install remembers its flags, and whoever writes there decides what the next installation grants.
+// requesterRules also let a user request, pause, resume, cancel and delete migrations. They do not cover any status:
+// the worker's permissions decide what a migration may touch, and the controller reports its result. They do not cover
+// pause --all either: it writes to the ConfigMap in which install remembers its flags, and write access to that
+// ConfigMap is control over what the next installation grants.
 var requesterRules = append(slices.Clone(viewerRules),
 	rule(migrationGroup, on("storageversionmigrations"), "create", "delete", "patch"))
 
-// userRoles are the ClusterRoles for users. They are not aggregated to view: migrations name objects that could not be
-// rewritten, Secrets included, and repeat what admission says about them, which view shows no one.
+// userRoles are the ClusterRoles for users. They are not aggregated to view, because migrations name objects that could
+// not be rewritten, including Secrets, and repeat the messages of admission about them. The role view shows neither.
 func userRoles() []runtime.Object {
 	return []runtime.Object{
 		&rbacv1.ClusterRole{ObjectMeta: meta(componentInstall, "", ViewerRole), Rules: viewerRules},

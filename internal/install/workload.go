@@ -19,15 +19,15 @@ const (
 	metricsPort = 8443
 	healthPort  = 8081
 	// memoryLimit is that of the container. goMemoryLimit is 90 % of it: from there on Go's garbage collector works
-	// harder rather than let the kernel end the process (https://go.dev/doc/gc-guide#Memory_limit). The rest is for
-	// what Go does not count.
+	// harder, before the kernel ends the process (https://go.dev/doc/gc-guide#Memory_limit). The rest is for memory
+	// that Go does not count.
 	memoryLimit   = "256Mi"
 	goMemoryLimit = "230MiB"
-	// anyone is the user of the container: no image needs to define it.
+	// anybody is the user of the container. The image does not need to define it.
 	anybody = 65532
-	// podSecurityVersion pins what the restricted level demands: an upgrade of the cluster does not change whether our
-	// pods are admitted. It is that of the newest release that is tested; an API server that is older takes the newest
-	// that it knows.
+	// podSecurityVersion pins the requirements of the restricted level, so that an upgrade of the cluster does not
+	// change whether our pods are admitted. It is that of the newest tested release; an older API server uses the
+	// newest version that it knows.
 	podSecurityVersion = "v1.37"
 	// metricsCertDir is where the controller finds the certificate of Options.MetricsCertSecret.
 	metricsCertDir = "/etc/kube-migrator/metrics"
@@ -42,7 +42,7 @@ func (o Options) namespace() *corev1.Namespace {
 	return n
 }
 
-// serviceAccounts give no pod a token by themselves: the pods of the controller and of the workers ask for it, by
+// serviceAccounts do not mount tokens by default: the pods of the controller and of the workers request them through
 // automountServiceAccountToken.
 func (o Options) serviceAccounts() []*corev1.ServiceAccount {
 	account := func(component, name string) *corev1.ServiceAccount {
@@ -52,11 +52,11 @@ func (o Options) serviceAccounts() []*corev1.ServiceAccount {
 	return []*corev1.ServiceAccount{
 		account(componentController, ControllerAccount),
 		account(componentWorker, WorkerAccount),
-		account(componentInstall, discovery.Account), // has no role, and no pod uses it
+		account(componentInstall, discovery.Account), // it has no role, and no pod uses it
 	}
 }
 
-// deployment of the controller. All replicas but one wait for the leader's Lease.
+// deployment returns the Deployment of the controller. All replicas but one wait for the leader's Lease.
 func (o Options) deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: meta(componentController, o.Namespace, Controller),
@@ -78,14 +78,14 @@ func (o Options) pod() corev1.PodSpec {
 	return corev1.PodSpec{
 		ServiceAccountName:           ControllerAccount,
 		AutomountServiceAccountToken: new(true),
-		// Services of the namespace would become variables of the environment
+		// otherwise Services of the namespace would become environment variables
 		EnableServiceLinks:            new(false),
 		TerminationGracePeriodSeconds: new(int64(30)),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: new(true), RunAsUser: new(int64(anybody)), RunAsGroup: new(int64(anybody)),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
-		// A second replica is for the death of a node; on a cluster with one node both have to run there.
+		// The second replica is for the failure of a node. On a cluster with one node both have to run there.
 		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: selector(componentController)},
@@ -95,8 +95,8 @@ func (o Options) pod() corev1.PodSpec {
 	}
 }
 
-// volumes of the controller's pod: the certificate for metrics, where there is one. The pod does not start before the
-// Secret exists.
+// volumes returns the volumes of the controller's pod: the certificate for metrics, if there is one. The pod does not
+// start before the Secret exists.
 func (o Options) volumes() []corev1.Volume {
 	if o.MetricsCertSecret == "" {
 		return nil
@@ -127,7 +127,7 @@ func (o Options) container() corev1.Container {
 			{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP},
 		},
 		LivenessProbe: probe("/healthz"), ReadinessProbe: probe("/readyz"),
-		// No limit on CPU: it would make a busy controller late for its Lease.
+		// There is no CPU limit, because it would make a busy controller renew its Lease too late.
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"),
 				corev1.ResourceMemory: resource.MustParse("64Mi")},
@@ -142,7 +142,7 @@ func (o Options) container() corev1.Container {
 	}
 }
 
-// disruptionBudget bounds what may be unavailable rather than what must be available: one replica can be drained.
+// disruptionBudget bounds the unavailable replicas, not the available ones, so that a single replica can be drained.
 func (o Options) disruptionBudget() *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: meta(componentController, o.Namespace, Controller),
@@ -153,8 +153,8 @@ func (o Options) disruptionBudget() *policyv1.PodDisruptionBudget {
 	}
 }
 
-// priorityLevel gives sweeps a modest share of the API server of their own (I7): they cannot crowd others out, and in
-// an idle cluster they borrow. Half of the share is lent while no sweep runs.
+// priorityLevel gives sweeps a small share of the API server of their own (I7): they cannot crowd out other clients,
+// and in an idle cluster they borrow. While no sweep runs, half of the share is lent to others.
 func priorityLevel() *flowcontrolv1.PriorityLevelConfiguration {
 	return &flowcontrolv1.PriorityLevelConfiguration{
 		ObjectMeta: meta(componentInstall, "", Name),
@@ -172,9 +172,9 @@ func priorityLevel() *flowcontrolv1.PriorityLevelConfiguration {
 	}
 }
 
-// flowSchema leads whoever runs sweeps to the priority level: after the API server's own schemas for leader election,
-// nodes and kube-system, before the one for all ServiceAccounts. Only a sweep's verbs are meant: a controller that
-// sweeps must not wait behind itself to renew its Lease.
+// flowSchema assigns the requests of sweeps to the priority level. It matches after the API server's own schemas for
+// leader election, nodes and kube-system, and before the one for all ServiceAccounts. It matches only the verbs of a
+// sweep, because a controller that sweeps must not wait behind its own sweep to renew its Lease.
 func (o Options) flowSchema() *flowcontrolv1.FlowSchema {
 	account := WorkerAccount
 	if o.Workers == InProcess {

@@ -19,13 +19,14 @@ import (
 )
 
 // Account is the ServiceAccount, in the namespace of an installation, whose tokens kube-migrator sends to aggregated
-// API servers. It is allowed nothing that any other authenticated user is not.
+// API servers. It has no more permissions than any other authenticated user.
 const Account = "kube-migrator-discovery"
 
 const (
-	// lifetime is what a request asks for; a token is replaced after three quarters of the time that was granted.
+	// lifetime is the requested lifetime of a token. A token is replaced after three quarters of the lifetime that was
+	// granted.
 	lifetime = time.Hour
-	// retryAfter is how long no token is requested after the API server has refused one.
+	// retryAfter is how long to wait before requesting another token after the API server has refused one.
 	retryAfter = 10 * time.Minute
 )
 
@@ -77,7 +78,7 @@ func (t *tokens) token(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("ask for a token at %s: %w", t.path, err)
 	}
 	valid := lifetime
-	if s := granted.Spec.ExpirationSeconds; s != nil { // by the server's own count: clocks may differ
+	if s := granted.Spec.ExpirationSeconds; s != nil { // a duration, because clocks may differ
 		valid = time.Duration(*s) * time.Second
 	}
 	t.held, t.until = granted.Status.Token, now.Add(valid*3/4)
