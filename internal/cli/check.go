@@ -51,7 +51,10 @@ resources that the installation excludes, unless they are named or --include mat
 Without a target, a resource is safe if all of it is stored in the version that the API servers write now. With
 --target-version or --target-server, it is safe if the target can decode every stored version: a custom resource, if its
 CustomResourceDefinition has the version in spec.versions; a built-in resource, if the release can, according to real API
-servers of these releases: ` + upgrade.KnownRange() + `.
+servers of these releases: ` + upgrade.KnownRange() + `. A release of Kubernetes tells nothing about the resources of
+aggregated API servers: of these, the versions count that their API servers at --target-server declare as decodable
+(StorageVersion), such as those of a test cluster with the API server's new release. Where they declare nothing there,
+check expects that they stay as they are in this cluster.
 
 --explain reads no cluster. It shows, up to --target-version or the newest known release, which release stores a built-in
 resource in another version than the release before, and which versions it can no longer decode.
@@ -182,6 +185,11 @@ func (g *gathering) look(ctx context.Context, source etcdaudit.Source, prefix st
 	}
 	if g.question.Installed {
 		if g.Migrations, err = g.List(ctx); err != nil {
+			return err
+		}
+	}
+	if g.question.Target != nil {
+		if g.Declared, err = g.ReadDeclared(ctx); err != nil {
 			return err
 		}
 	}

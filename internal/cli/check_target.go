@@ -87,6 +87,9 @@ func (env *environment) targetServer(ctx context.Context, where string) (*upgrad
 	if err != nil {
 		return nil, q.Explain("read the CustomResourceDefinitions of the target", err)
 	}
+	if target.Aggregated, err = q.ReadDeclared(ctx); err != nil {
+		return nil, err
+	}
 	target.Table, err = env.targetTable(ctx, q, release)
 	return target, err
 }

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// NewTable makes a table of what servers say of themselves: the list of their StorageVersions
-// (internal.apiserver.k8s.io), as JSON, and the kinds that discovery shows. Where several servers speak, what all of
-// them can decode counts. A resource without a kind is left out.
-func NewTable(release string, list []byte, kinds map[schema.GroupResource]string) (Table, error) {
+// Declared reads what API servers declare that they can decode: a list of StorageVersions of either API, as JSON. Where
+// several servers speak of a resource, what all of them can decode counts. The version that the first one writes comes
+// first.
+func Declared(list []byte) (map[schema.GroupResource][]schema.GroupVersion, error) {
 	var declared struct {
 		Items []struct {
 			Metadata struct {
@@ -32,9 +32,9 @@ func NewTable(release string, list []byte, kinds map[schema.GroupResource]string
 		} `json:"items"`
 	}
 	if err := json.Unmarshal(list, &declared); err != nil {
-		return Table{}, fmt.Errorf("read StorageVersions: %w", err)
+		return nil, fmt.Errorf("read StorageVersions: %w", err)
 	}
-	table := Table{Release: release, Decodable: map[schema.GroupResource]Decodable{}}
+	all := map[schema.GroupResource][]schema.GroupVersion{}
 	for _, item := range declared.Items {
 		at := strings.LastIndex(item.Metadata.Name, ".")
 		servers := item.Status.StorageVersions
@@ -45,27 +45,41 @@ func NewTable(release string, list []byte, kinds map[schema.GroupResource]string
 		if resource.Group == "core" {
 			resource.Group = ""
 		}
-		d := Decodable{Kind: kinds[resource]}
+		var versions []schema.GroupVersion
 		for _, text := range servers[0].DecodableVersions {
 			gv, err := schema.ParseGroupVersion(text)
 			if err != nil {
-				return Table{}, fmt.Errorf("read StorageVersion %s: %w", item.Metadata.Name, err)
+				return nil, fmt.Errorf("read StorageVersion %s: %w", item.Metadata.Name, err)
 			}
 			everywhere := true
 			for _, s := range servers[1:] {
 				everywhere = everywhere && slices.Contains(s.DecodableVersions, text)
 			}
 			if everywhere {
-				d.Versions = append(d.Versions, gv)
+				versions = append(versions, gv)
 			}
 		}
 		written := servers[0].EncodingVersion
-		slices.SortFunc(d.Versions, func(a, b schema.GroupVersion) int {
+		slices.SortFunc(versions, func(a, b schema.GroupVersion) int {
 			return cmp.Or(cmp.Compare(rank(a, written), rank(b, written)), cmp.Compare(a.Group, b.Group),
 				-version.CompareKubeAwareVersionStrings(a.Version, b.Version))
 		})
-		if d.Kind != "" && len(d.Versions) > 0 {
-			table.Decodable[resource] = d
+		all[resource] = versions
+	}
+	return all, nil
+}
+
+// NewTable makes a table of what the servers of a release declare of themselves: the list of their StorageVersions
+// (internal.apiserver.k8s.io), as JSON, and the kinds that discovery shows. A resource without a kind is left out.
+func NewTable(release string, list []byte, kinds map[schema.GroupResource]string) (Table, error) {
+	declared, err := Declared(list)
+	if err != nil {
+		return Table{}, err
+	}
+	table := Table{Release: release, Decodable: map[schema.GroupResource]Decodable{}}
+	for resource, versions := range declared {
+		if kind := kinds[resource]; kind != "" && len(versions) > 0 {
+			table.Decodable[resource] = Decodable{Kind: kind, Versions: versions}
 		}
 	}
 	return table, nil

@@ -49,6 +49,9 @@ type Facts struct {
 	NotStored bool
 	// Aggregated: another API server than kube-apiserver stores it.
 	Aggregated bool
+	// Decodable are the versions that all its API servers declare that they can decode. It is nil unless the resource
+	// is aggregated and each of its servers has declared them.
+	Decodable []schema.GroupVersion
 	// Definition is set for custom resources.
 	Definition *Definition
 	// Unfit says why the resource cannot be migrated; empty where it can.
@@ -141,6 +144,7 @@ func (f Facts) named(hash, recorded string) stored {
 	for _, table := range tables() {
 		candidates = append(candidates, table.Decodable[f.Resource].Versions...)
 	}
+	candidates = append(candidates, f.Decodable...)
 	for _, gv := range candidates {
 		if !gv.Empty() && storageversion.Hash(gv.WithKind(f.Kind)) == hash {
 			s.name = f.short(gv)

@@ -47,7 +47,7 @@ func (q Question) Judge(f Facts) Finding {
 	case b.disagree != "":
 		return finding.is(Unsafe, b.disagree, "kubectl describe storagestates.migration.k8s.io "+finding.Resource)
 	}
-	bad := q.undecodable(f, b.stored)
+	bad, unnamed := q.undecodable(f, b.stored), q.unnamed(f, b.stored)
 	empty := q.Target != nil && f.Empty
 	switch {
 	case len(bad) > 0 && !empty:
@@ -60,6 +60,8 @@ func (q Question) Judge(f Facts) Finding {
 	case len(bad) > 0:
 		finding.Source = ByCount
 		return finding.is(Safe, "there are no objects", "")
+	case unnamed != "":
+		return finding.is(Undetermined, unnamed, q.snapshot(f))
 	case f.CurrentHash == "":
 		return finding.is(Undetermined, "its API server does not show in which version it stores it", q.snapshot(f))
 	case b.unsure != "":
@@ -267,12 +269,16 @@ func (q Question) snapshot(f Facts) string {
 // undecodable are the versions that whoever comes cannot decode; without a target, all but the present one.
 func (q Question) undecodable(f Facts, all []stored) (bad []stored) {
 	known := slices.DeleteFunc(slices.Clone(all), func(s stored) bool { return s.hash == v1alpha1.Unknown })
+	declared, _ := q.declared(f)
 	for _, s := range known {
-		if ok := s.hash == f.CurrentHash || f.CurrentHash == "" && len(known) == 1; q.Target == nil || f.Aggregated {
-			if !ok {
-				bad = append(bad, s)
-			}
-		} else if !q.Target.decodes(f, s.hash) {
+		ok := s.hash == f.CurrentHash || f.CurrentHash == "" && len(known) == 1
+		switch {
+		case declared != nil:
+			ok = f.decodes(declared, s) || s.name == s.hash // a hash of no known version: see unnamed
+		case q.Target != nil && !f.Aggregated:
+			ok = q.Target.decodes(f, s.hash)
+		}
+		if !ok {
 			bad = append(bad, s)
 		}
 	}
@@ -298,7 +304,11 @@ func (q Question) why(f Facts, b basis, bad []stored) string {
 	switch {
 	case q.Target == nil:
 		return what + ", not only as " + f.current()
-	case f.Aggregated:
+	}
+	if declared, at := q.declared(f); declared != nil {
+		return what + ", which its API servers" + at + " do not declare that they can decode"
+	}
+	if f.Aggregated {
 		return what + ", not only as " + f.current() + "; its API server is not a part of Kubernetes"
 	}
 	return what + ", " + q.Target.cannot(f)
@@ -342,9 +352,15 @@ func (q Question) migrate(resource string) string {
 }
 
 func (q Question) safe(f Facts, b basis) string {
+	declared, at := q.declared(f)
 	switch {
 	case b.source == ByCount:
 		return "there are no objects"
+	case declared != nil && at == "":
+		return "its API servers declare that they can decode " + strings.Join(names(b.stored), ", ") +
+			"; they are not a part of Kubernetes"
+	case declared != nil:
+		return "its API servers" + at + " declare that they can decode " + strings.Join(names(b.stored), ", ")
 	case q.Target != nil && f.Aggregated:
 		return "everything is stored as " + f.current() + "; its API server is not a part of Kubernetes"
 	case q.Target != nil && f.Definition != nil:

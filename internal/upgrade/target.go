@@ -17,8 +17,11 @@ type Target struct {
 	Name string
 	// Table says what it can decode of the resources that are built in.
 	Table Table
-	// CRDs are its CustomResourceDefinitions, where it is another cluster; nil where it keeps those of this one.
+	// The CRDs of the target, where it is another cluster; nil where it keeps those of this one.
 	Definitions map[schema.GroupResource]Definition
+	// Aggregated are the versions that aggregated API servers there declare that they can decode, by resource. A
+	// resource that is not among them is taken for one whose API servers stay as they are.
+	Aggregated map[schema.GroupResource][]schema.GroupVersion
 }
 
 // definition is the target's definition of a custom resource; nil where it has none.

@@ -21,8 +21,18 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 	whole.manage()
 	w, stop := whole.watch(true)
 	written := whole.writeConstantly()
+	var old []*replica
+	whole.run("a first release that can decode one version alone needs no migration", func(f *fleet) {
+		old = append(old, f.start("--encoding=v1", "--decodable=v1"))
+		if s := f.proven(v1, "Declared"); !s.Status.OnlyDecodable {
+			f.Errorf("the record does not rest on what the server declares: %+v", s.Status)
+		}
+		if m := f.migration(); m.Name != "" {
+			f.Errorf("a migration was requested: %+v", m)
+		}
+	})
 	whole.run("two replicas are upgraded one after the other", func(f *fleet) {
-		old := []*replica{f.start("--encoding=v1"), f.start("--encoding=v1")}
+		old = []*replica{old[0].in(f), f.start("--encoding=v1", "--decodable=v1")}
 		f.proven(v1, "Declared")
 		for _, r := range old {
 			f.start("--encoding=v2")
@@ -87,6 +97,15 @@ func commands(f *fleet) {
 	}
 	if code, out, problem = f.command("check", gearsName); code != 0 || !strings.Contains(out, "Safe") {
 		f.Errorf("check: %d\n%s%s", code, out, problem)
+	}
+	for target, want := range map[string]string{
+		"--target-server=" + f.cluster.Servers[0].URL(): "declare that they can decode v2",
+		"--target-version=1.37":                         "they are not a part of Kubernetes",
+	} {
+		if code, out, problem = f.command("check", gearsName, target, "-o", "json"); code != 0 ||
+			!strings.Contains(out, want) {
+			f.Errorf("check %s: %d\n%s%s", target, code, out, problem)
+		}
 	}
 	if code, _, problem = f.command("retire", gearsName, "--version=v1"); code != 1 ||
 		!strings.Contains(problem, "custom resource") {

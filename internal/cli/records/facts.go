@@ -24,6 +24,8 @@ type Known struct {
 	Inventory  *inventory.Inventory
 	Migrations []v1alpha1.StorageVersionMigration
 	States     map[schema.GroupResource]*v1alpha1.StorageStateStatus
+	// Declared are the versions that API servers declare that they can decode; nil if that was not read.
+	Declared map[schema.GroupResource][]schema.GroupVersion
 	// Held is what etcd holds; nil if it was not read.
 	Held map[schema.GroupResource][]upgrade.Held
 }
@@ -47,6 +49,39 @@ func (q *Client) ReadStates(ctx context.Context) (
 		states[schema.GroupResource{Group: r.Group, Resource: r.Resource}] = &all[i].Status
 	}
 	return states, installed, nil
+}
+
+// declarationPaths are those of the two StorageVersion APIs: kube-migrator's, and that of Kubernetes, which authors of
+// aggregated API servers may choose.
+var declarationPaths = []string{
+	"/apis/migration.k8s.io/v1alpha1/storageversions", "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions",
+}
+
+// ReadDeclared reads which versions API servers declare that they can decode. Where both APIs have an object of a
+// resource, that of kube-migrator's API counts. An API that is not served, or that the user may not read, declares
+// nothing.
+func (q *Client) ReadDeclared(ctx context.Context) (map[schema.GroupResource][]schema.GroupVersion, error) {
+	all := map[schema.GroupResource][]schema.GroupVersion{}
+	for _, path := range declarationPaths {
+		var raw json.RawMessage
+		err := q.Send(ctx, q.REST.Get().AbsPath(path), &raw)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			continue
+		}
+		if err != nil {
+			return nil, q.Explain("list StorageVersions", err)
+		}
+		declared, err := upgrade.Declared(raw)
+		if err != nil {
+			return nil, err
+		}
+		for r, versions := range declared {
+			if _, known := all[r]; !known {
+				all[r] = versions
+			}
+		}
+	}
+	return all, nil
 }
 
 // Choose returns the facts of all resources in scope, and what the report says about the others. It is pure.
@@ -139,6 +174,10 @@ func (k *Known) Of(r inventory.Resource) upgrade.Facts {
 	for _, name := range NamesOf(r) {
 		if state := k.States[name]; state != nil && f.State == nil {
 			f.State = state
+			// else there may be servers that declare nothing
+			if f.Aggregated && state.Evidence == migrate.Declared.String() {
+				f.Decodable = k.Declared[name]
+			}
 		}
 		f.Held = append(f.Held, k.Held[name]...)
 	}

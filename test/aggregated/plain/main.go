@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,7 +36,7 @@ const (
 
 type flags struct {
 	listen, certificate, key, etcd, kubeconfig string
-	id, encoding, hash                         string
+	id, encoding, decodable, hash              string
 	publish                                    bool
 	lease, serveAfter                          time.Duration
 }
@@ -49,6 +50,7 @@ func main() {
 	flag.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig for the cluster")
 	flag.StringVar(&f.id, "id", "", "name of this replica, which it leaves in what it stores")
 	flag.StringVar(&f.encoding, "encoding", "v1", "version to store: v1 or v2")
+	flag.StringVar(&f.decodable, "decodable", "v1,v2", "versions to decode and to serve")
 	flag.StringVar(&f.hash, "hash", "kubernetes", "what discovery shows: kubernetes, opaque or none")
 	flag.BoolVar(&f.publish, "publish", true, "publish what is stored, and refuse writes until that is done")
 	flag.DurationVar(&f.lease, "lease-duration", 6*time.Second, "duration of the identity Lease")
@@ -78,7 +80,7 @@ func (f *flags) run(ctx context.Context) error {
 		return err
 	}
 	defer etcd.Close()
-	s := &server{etcd: etcd, id: f.id, encoding: f.encoding, hash: f.hash}
+	s := &server{etcd: etcd, id: f.id, encoding: f.encoding, decodable: strings.Split(f.decodable, ","), hash: f.hash}
 	handler := s.handler(func(*http.Request) error { return nil })
 	if !f.publish {
 		return f.serve(ctx, handler)
@@ -107,13 +109,16 @@ func (f *flags) publisher() (*storageversion.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	v1, v2 := schema.GroupVersion{Group: group, Version: "v1"}, schema.GroupVersion{Group: group, Version: "v2"}
+	var decodable []schema.GroupVersion
+	for _, version := range strings.Split(f.decodable, ",") {
+		decodable = append(decodable, schema.GroupVersion{Group: group, Version: version})
+	}
 	return storageversion.NewPublisher(storageversion.Options{
 		Config: config, Component: "plain", ID: f.id, LeaseDuration: f.lease, DrainTimeout: 5 * time.Second,
 		Resources: []storageversion.Resource{{
 			GroupResource:     schema.GroupResource{Group: group, Resource: resource},
 			EncodingVersion:   schema.GroupVersion{Group: group, Version: f.encoding},
-			DecodableVersions: []schema.GroupVersion{v1, v2}, ServedVersions: []schema.GroupVersion{v1, v2},
+			DecodableVersions: decodable, ServedVersions: decodable,
 		}},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})

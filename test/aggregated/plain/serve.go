@@ -27,6 +27,7 @@ const maxBody = 1 << 20
 type server struct {
 	etcd               *clientv3.Client
 	id, encoding, hash string
+	decodable          []string
 }
 
 func (s *server) handler(ready func(*http.Request) error) http.Handler {

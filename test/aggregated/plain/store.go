@@ -8,7 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,11 +45,11 @@ func (g gear) as(version string) gear {
 	return g
 }
 
-func decode(raw []byte, revision int64) (g gear, err error) {
+func (s *server) decode(raw []byte, revision int64) (g gear, err error) {
 	if err = json.Unmarshal(raw, &g); err != nil {
 		return g, err
 	}
-	if g.APIVersion != group+"/v1" && g.APIVersion != group+"/v2" {
+	if !slices.Contains(s.decodable, strings.TrimPrefix(g.APIVersion, group+"/")) {
 		return g, fmt.Errorf("cannot decode %s", g.APIVersion)
 	}
 	g.ResourceVersion = strconv.FormatInt(revision, 10)
@@ -74,7 +76,7 @@ func (s *server) write(ctx context.Context, key string, change func(*gear) (*gea
 		revision := int64(0)
 		if len(found.Kvs) > 0 {
 			raw, revision = found.Kvs[0].Value, found.Kvs[0].ModRevision
-			decoded, err := decode(raw, revision)
+			decoded, err := s.decode(raw, revision)
 			if err != nil {
 				return nil, err
 			}
@@ -133,7 +135,7 @@ func (s *server) list(ctx context.Context, below string, limit int64, token stri
 	}
 	meta.ResourceVersion = strconv.FormatInt(revision, 10)
 	for _, kv := range found.Kvs {
-		g, err := decode(kv.Value, kv.ModRevision)
+		g, err := s.decode(kv.Value, kv.ModRevision)
 		if err != nil {
 			return nil, meta, err
 		}
