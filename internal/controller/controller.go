@@ -19,8 +19,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 )
 
-// Options are those of migration and trigger. Namespace, MinEvidence, Logger and Worker of the trigger are taken from
-// the other.
+// Options are those of migration and trigger. Namespace, MinEvidence, SettleTime, Logger and Worker of the trigger are
+// taken from the other.
 type Options struct {
 	Migration migration.Options
 	Trigger   trigger.Options
@@ -30,6 +30,7 @@ type Options struct {
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	o.Trigger.Namespace, o.Trigger.MinEvidence, o.Trigger.Logger = o.Migration.Namespace,
 		o.Migration.MinEvidence, o.Migration.Logger
+	o.Trigger.SettleTime = o.Migration.SettleTime
 	if !o.Migration.InProcess {
 		o.Trigger.Worker = access.Account{Namespace: o.Migration.Namespace, Name: o.Migration.WorkerServiceAccount}
 	}

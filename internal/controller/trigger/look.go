@@ -240,10 +240,10 @@ func joined(a, b agreement.View, name string) agreement.View {
 }
 
 // lookAt returns what the ledger has to know about one resource. state is its StorageState, or nil. since is the
-// position of the recorded look. minEvidence is the weakest evidence that proves anything: with weaker evidence, API
-// servers that no one has asked may be writing.
+// position of the recorded look. With evidence that is weaker than o.MinEvidence, API servers that no one has asked may
+// be writing.
 func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journal, since position,
-	minEvidence migrate.Evidence) ledger.Look {
+	o *Options) ledger.Look {
 	v, known := r.view, new(v1alpha1.StorageStateStatus)
 	if state != nil {
 		known = &state.Status
@@ -269,9 +269,9 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 	}
 	if v.Epoch != nil {
 		l.OnlyDecodable = v.OnlyDecodable
-		l.Settled = s.round.Ended.Sub(v.Epoch.Since) >= migrate.DefaultSettleTime
+		l.Settled = s.round.Ended.Sub(v.Epoch.Since) >= o.SettleTime
 	}
-	if v.Epoch != nil && v.Evidence >= minEvidence {
+	if v.Epoch != nil && v.Evidence >= o.MinEvidence {
 		l.Epoch = &ledger.EpochID{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID,
 			Generation: v.Epoch.CRDGeneration}
 	}

@@ -41,6 +41,31 @@ func lookOf(origin migrate.Origin) (*observation, *resource) {
 	}, r
 }
 
+// defaults are the options by which a look is judged.
+var defaults = Options{MinEvidence: migrate.Observed, SettleTime: migrate.DefaultSettleTime}
+
+// Only an epoch that has lasted for the settle time of this installation has settled.
+func TestAnEpochSettlesAfterTheConfiguredTime(t *testing.T) {
+	j, since := watched()
+	s, r := lookOf(migrate.Aggregated)
+	r.view.Evidence, r.view.Epoch = migrate.Declared, &migrate.Epoch{Hash: "h1", Since: noon}
+	for name, test := range map[string]struct {
+		settle, lasted time.Duration
+		want           bool
+	}{
+		"shorter than the default":            {time.Second, time.Second, true},
+		"not yet":                             {2 * time.Second, time.Second, false},
+		"longer than the default, which ends": {time.Hour, migrate.DefaultSettleTime, false},
+	} {
+		s.round.Ended = noon.Add(test.lasted)
+		o := defaults
+		o.SettleTime = test.settle
+		if l := s.lookAt(r, nil, j, since, &o); l.Settled != test.want {
+			t.Errorf("%s: settled %t, want %t", name, l.Settled, test.want)
+		}
+	}
+}
+
 func TestTheLedgerIsToldWhatALookFound(t *testing.T) {
 	j, since := watched()
 	server := ledger.Server{ID: "api-1", Process: "p1", Hash: "h1", Answered: true}
@@ -85,7 +110,7 @@ func TestTheLedgerIsToldWhatALookFound(t *testing.T) {
 			state := new(v1alpha1.StorageState)
 			test.change(s, state)
 			test.want.Begun, test.want.Names = noon, map[string]string{}
-			if diff := cmp.Diff(test.want, s.lookAt(r, state, j, since, migrate.Observed)); diff != "" {
+			if diff := cmp.Diff(test.want, s.lookAt(r, state, j, since, &defaults)); diff != "" {
 				t.Errorf("look (-want +got):\n%s", diff)
 			}
 		})
@@ -97,11 +122,11 @@ func TestTheLedgerIsToldWhatALookFound(t *testing.T) {
 func TestAnAggregatedProcessThatCameAndWentIsADoubt(t *testing.T) {
 	j, since := watched()
 	s, r := lookOf(migrate.Aggregated)
-	first := ledger.First(s.lookAt(r, nil, j, since, migrate.Observed)).State
+	first := ledger.First(s.lookAt(r, nil, j, since, &defaults)).State
 	first.Persisted, first.After = []string{"h1"}, 1
 	decide := func(traces []string) string {
 		r.view.Traces = traces
-		return ledger.Looked(first, s.lookAt(r, new(v1alpha1.StorageState), j, since, migrate.Observed)).Doubt
+		return ledger.Looked(first, s.lookAt(r, new(v1alpha1.StorageState), j, since, &defaults)).Doubt
 	}
 	if doubt := decide(r.view.Traces); doubt != "" {
 		t.Errorf("nothing happened: doubt %q", doubt)

@@ -53,7 +53,7 @@ func (t *trigger) decide(s *observation) []entryPlan {
 		e := entryPlan{name: name, resource: r, state: s.states[name]}
 		e.requested = e.state != nil && e.state.Status.Requested || len(s.migrations.of(r.names)) > 0
 		since, watched := t.positions[name]
-		look := s.lookAt(r, e.state, t.journal, since, t.MinEvidence)
+		look := s.lookAt(r, e.state, t.journal, since, &t.Options)
 		switch {
 		case e.state == nil || len(e.state.Status.PersistedStorageVersionHashes) == 0:
 			e.decision = ledger.First(look)

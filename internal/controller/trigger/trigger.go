@@ -62,6 +62,9 @@ type Options struct {
 	Pace v1alpha1.Pace
 	// MinEvidence is the weakest evidence that proves anything. 0 means Observed.
 	MinEvidence migrate.Evidence
+	// SettleTime is how long an epoch has to last until no request that started before it can still write. 0 means 2
+	// minutes.
+	SettleTime time.Duration
 	// Worker is the ServiceAccount that sweeps. The zero value means the account of this process.
 	Worker access.Account
 	// WorkerRole is the ClusterRole in which the trigger grants Worker the permissions that it lacks to migrate a
@@ -83,6 +86,9 @@ func Add(m manager.Manager, config *rest.Config, o Options) error {
 	}
 	if o.MinEvidence == 0 {
 		o.MinEvidence = migrate.Observed
+	}
+	if o.SettleTime == 0 {
+		o.SettleTime = migrate.DefaultSettleTime
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
