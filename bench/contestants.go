@@ -38,7 +38,7 @@ type contestant struct {
 // kubeMigrator is the binary at path, at full speed.
 func kubeMigrator(path string) contestant {
 	return contestant{name: ours, run: func(ctx context.Context, l *lab, kubeconfig string, _ int, watch func(int)) error {
-		return finish(ctx, l, watch, path, "migrate", testbed.WidgetDefinition, "--kubeconfig="+
+		return finish(ctx, l, watch, path, "migrate", testbed.WidgetCRD, "--kubeconfig="+
 			kubeconfig, "--settle-time=1s")
 	}}
 }

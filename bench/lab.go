@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	widgetsPath    = "/apis/" + testbed.WidgetGroup + "/"
-	definitionPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + testbed.WidgetDefinition
+	widgetsPath = "/apis/" + testbed.WidgetGroup + "/"
+	crdPath     = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + testbed.WidgetCRD
 	// restoreWorkers write old objects at the same time.
 	restoreWorkers = 8
 )
@@ -59,7 +59,7 @@ func (l *lab) prepare(ctx context.Context) (err error) {
 	if err := l.cluster.InstallWidgets(ctx, testbed.Widgets{}); err != nil {
 		return err
 	}
-	return l.cluster.MoveStorage(ctx, testbed.WidgetDefinition, "v2")
+	return l.cluster.MoveStorage(ctx, testbed.WidgetCRD, "v2")
 }
 
 // fill replaces all objects by count others of a size, and remembers them as they are: old.
@@ -100,7 +100,7 @@ func (l *lab) restore(ctx context.Context, n int) (int64, error) {
 		return 0, err
 	}
 	claim := []byte(`{"status":{"storedVersions":["v1","v2"]}}`)
-	if err := l.client.Patch(types.MergePatchType).AbsPath(definitionPath,
+	if err := l.client.Patch(types.MergePatchType).AbsPath(crdPath,
 		"status").Body(claim).Do(ctx).Error(); err != nil {
 		return 0, fmt.Errorf("reset stored versions: %w", err)
 	}

@@ -107,7 +107,7 @@ func (l *lab) poke(ctx context.Context) error {
 }
 
 // externalMigrator is kube-storage-version-migrator's migrator without its limit on requests. It is built, and its
-// definition installed, from the module that externalDir pins.
+// CRD installed, from the module that externalDir pins.
 func externalMigrator(ctx context.Context, l *lab, progress io.Writer) (contestant, error) {
 	binary := filepath.Join(l.cluster.Dir(), "kube-storage-version-migrator")
 	fmt.Fprintln(progress, "building kube-storage-version-migrator: about 1 minute once, seconds afterwards")
@@ -157,7 +157,7 @@ func goTool(ctx context.Context, args ...string) (string, error) {
 func (l *lab) install(ctx context.Context, path string) error {
 	manifest, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("read definition: %w", err)
+		return fmt.Errorf("read CRD: %w", err)
 	}
 	body, err := yaml.YAMLToJSON(manifest)
 	if err != nil {
@@ -167,7 +167,7 @@ func (l *lab) install(ctx context.Context, path string) error {
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 	).Body(body).SetHeader("Content-Type", "application/json")
 	if err := create.Do(ctx).Error(); err != nil {
-		return fmt.Errorf("create definition %s: %w", filepath.Base(path), err)
+		return fmt.Errorf("create CRD %s: %w", filepath.Base(path), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -164,10 +164,10 @@ func (s *Sweep) permitted(starting, ctx context.Context, verb, subresource strin
 
 // established returns the served versions other than the target's of a custom resource that is ready.
 func (s *Sweep) established(starting, ctx context.Context) (served []string, err error) {
-	var definition *crd.Definition
+	var d *crd.CRD
 	name := crd.Name(s.wire.target.GroupResource())
 	err = s.try(starting, ctx, func(ctx context.Context) (pace.Kind, error) {
-		definition, err = crd.Get(ctx, s.wire.client, name)
+		d, err = crd.Get(ctx, s.wire.client, name)
 		return pace.Other, err
 	})
 	switch {
@@ -176,10 +176,10 @@ func (s *Sweep) established(starting, ctx context.Context) (served []string, err
 	case err != nil:
 		return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
 	}
-	if ok, why := definition.Established(); !ok {
+	if ok, why := d.Established(); !ok {
 		return nil, fmt.Errorf("%w: CustomResourceDefinition %s is not established: %s", ErrNotReady, name, why)
 	}
-	for _, v := range definition.Spec.Versions {
+	for _, v := range d.Spec.Versions {
 		if v.Served && v.Name != s.wire.target.Resource.Version {
 			served = append(served, v.Name)
 		}

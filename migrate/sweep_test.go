@@ -36,7 +36,7 @@ func stale(t *testing.T, n int) *testbed.Cluster {
 	if err := cluster.BulkCreate(t.Context(), testbed.Bulk{Count: n}); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.MoveStorage(t.Context(), testbed.WidgetDefinition, "v2"); err != nil {
+	if err := cluster.MoveStorage(t.Context(), testbed.WidgetCRD, "v2"); err != nil {
 		t.Fatal(err)
 	}
 	return cluster

@@ -192,7 +192,7 @@ type StorageStateStatus struct {
 	// Definition is the CustomResourceDefinition as it was when the API servers
 	// were last asked. Absent for other resources.
 	// +optional
-	Definition *RecordedDefinition `json:"definition,omitempty"`
+	Definition *RecordedCRD `json:"definition,omitempty"`
 	// RequiredStartResourceVersion bounds the runs that can prove that no object
 	// is stored in another version: those of StorageVersionMigrations whose
 	// status.run.startResourceVersion is greater, no matter who created them. An
@@ -245,9 +245,9 @@ type StorageStateStatus struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// RecordedDefinition is the part of a CustomResourceDefinition that is about
+// RecordedCRD is the part of a CustomResourceDefinition that is about
 // storage, as of one generation.
-type RecordedDefinition struct {
+type RecordedCRD struct {
 	// UID of the CustomResourceDefinition. Required.
 	// +kubebuilder:validation:MaxLength=128
 	UID string `json:"uid"`

@@ -21,7 +21,7 @@ func TestTheOperatorMigratesItsResourceOnce(t *testing.T) {
 	for _, step := range []func() error{
 		func() error { return cluster.InstallWidgets(t.Context(), testbed.Widgets{}) },
 		func() error { return cluster.BulkCreate(t.Context(), testbed.Bulk{Count: 100}) },
-		func() error { return cluster.MoveStorage(t.Context(), testbed.WidgetDefinition, "v2") },
+		func() error { return cluster.MoveStorage(t.Context(), testbed.WidgetCRD, "v2") },
 	} {
 		if err := step(); err != nil {
 			t.Fatal(err)
@@ -52,11 +52,11 @@ func TestTheOperatorMigratesItsResourceOnce(t *testing.T) {
 
 func storedVersions(t *testing.T, cluster *testbed.Cluster) []string {
 	t.Helper()
-	definition, err := cluster.EditDefinitionStatus(t.Context(), testbed.WidgetDefinition, func(map[string]any) {})
+	d, err := cluster.EditCRDStatus(t.Context(), testbed.WidgetCRD, func(map[string]any) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := json.Marshal(definition)
+	raw, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ type Observer struct {
 	aggregated *aggregated
 	sampled    source
 
-	definitions  *definitions
+	crds         *crds
 	declarations *declarations
 	departures   *departures
 	alike        *alike
@@ -120,7 +120,7 @@ func NewObserver(config *rest.Config, options Options) (*Observer, error) {
 		observed:     newObserved(c),
 		aggregated:   newAggregated(c, options.DiscoveryToken),
 		sampled:      newSampled(c),
-		definitions:  &definitions{client: c, full: full, known: map[string]*crd.Definition{}},
+		crds:         &crds{client: c, full: full, known: map[string]*crd.CRD{}},
 		declarations: newDeclarations(c),
 		departures:   newDepartures(options.ShutdownDelay),
 		alike:        &alike{client: c},
@@ -240,7 +240,7 @@ func (o *Observer) gather(ctx context.Context, target migrate.Target) (f finding
 		crdErr, eErr, dErr error
 	)
 	if target.Origin == migrate.Custom {
-		wg.Go(func() { f.definition, crdErr = o.definitions.read(ctx, target) })
+		wg.Go(func() { f.crd, crdErr = o.crds.read(ctx, target) })
 	}
 	wg.Go(func() { f.endpoints, eErr = readEndpoints(ctx, o.client) })
 	wg.Go(func() { f.declarations, dErr = o.declarations.of(ctx, target) })

@@ -73,7 +73,7 @@ func combine(f findings) (verdict, error) {
 	var whys []string
 	declared := f.declared()
 	for _, r := range append(slices.Clip(f.reports), declared) {
-		if f.definition == nil && declared.evidence == migrate.Declared && r.declared == "" {
+		if f.crd == nil && declared.evidence == migrate.Declared && r.declared == "" {
 			r.answers = shown(r.answers)
 		}
 		answers = append(answers, r.answers...)
@@ -97,13 +97,13 @@ func combine(f findings) (verdict, error) {
 	}
 	v := verdict{epoch: migrate.Epoch{Hash: hash, Servers: f.holders(), Declared: best.declared,
 		Evidence: best.evidence}}
-	if d := f.definition; d != nil {
+	if d := f.crd; d != nil {
 		v.epoch.CRDUID, v.epoch.CRDGeneration = d.Metadata.UID, d.Metadata.Generation
 		v.epoch.ConversionWebhook = d.ConvertsByWebhook()
 	}
 	v.explanation = Explanation{
 		Evidence: best.evidence,
-		Version:  readable(hash, candidates(f.target, f.definition)),
+		Version:  readable(hash, candidates(f.target, f.crd)),
 		Servers:  f.live(),
 		How:      best.how,
 	}
@@ -150,7 +150,7 @@ func shown(answers []answer) []answer {
 // caught up. Where the storage version is not served, discovery shows none.
 func agreedHash(f findings, answers []answer) (string, error) {
 	want, shown := answers[0].hash, answers[0].hash
-	if d := f.definition; d != nil {
+	if d := f.crd; d != nil {
 		want = storageversion.Hash(storageKind(d))
 		shown = want
 		if !d.Served(d.StorageVersion()) {
@@ -174,7 +174,7 @@ var errNoHash = errors.New("discovery shows no storageVersionHash, and no Storag
 
 func disagreement(f findings, answers []answer) error {
 	d := &Disagreement{Resource: f.target.GroupResource()}
-	known := candidates(f.target, f.definition)
+	known := candidates(f.target, f.crd)
 	for _, a := range answers {
 		said := a.server + " does not serve " + f.target.Resource.GroupVersion().String()
 		if a.served {
@@ -185,7 +185,7 @@ func disagreement(f findings, answers []answer) error {
 			d.Hashes = append(d.Hashes, a.hash)
 		}
 	}
-	if def := f.definition; def != nil {
+	if def := f.crd; def != nil {
 		d.Said = append(d.Said, "the CustomResourceDefinition says "+storageKind(def).GroupVersion().String())
 	}
 	slices.Sort(d.Said)
@@ -195,6 +195,6 @@ func disagreement(f findings, answers []answer) error {
 	return d
 }
 
-func storageKind(d *crd.Definition) schema.GroupVersionKind {
+func storageKind(d *crd.CRD) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: d.Spec.Group, Version: d.StorageVersion(), Kind: d.Spec.Names.Kind}
 }

@@ -47,9 +47,9 @@ func said(hashes ...string) []answer {
 	return list
 }
 
-// widgetDefinition stores v2 and serves v1 and, if told so, v2.
-func widgetDefinition(storageServed bool) *crd.Definition {
-	d := new(crd.Definition)
+// widgetCRD stores v2 and serves v1 and, if told so, v2.
+func widgetCRD(storageServed bool) *crd.CRD {
+	d := new(crd.CRD)
 	d.Metadata.UID, d.Metadata.Generation = "u", 7
 	d.Spec.Group, d.Spec.Names.Kind, d.Spec.Names.Plural = "demo.example.com", "Widget", "widgets"
 	d.Spec.Versions = []crd.Version{{Name: "v1", Served: true}, {Name: "v2", Served: storageServed, Storage: true}}
@@ -143,37 +143,37 @@ func TestCombine(t *testing.T) {
 			says: []string{"no API server was asked"},
 		},
 		"a custom resource's epoch has the identity of its CRD": {
-			in: findings{target: widgets, definition: widgetDefinition(true), leases: oneLive,
+			in: findings{target: widgets, crd: widgetCRD(true), leases: oneLive,
 				reports: []report{own(said(hashOf(widgets, "v2")))}},
 			epoch: migrate.Epoch{Hash: hashOf(widgets, "v2"), Servers: []string{"a_1"}, CRDUID: "u", CRDGeneration: 7,
 				Evidence: migrate.Observed},
 			say: "Observed: 1 API server, each",
 		},
 		"a server that shows another hash than the CRD has not caught up": {
-			in: findings{target: widgets, definition: widgetDefinition(true), leases: oneLive,
+			in: findings{target: widgets, crd: widgetCRD(true), leases: oneLive,
 				reports: []report{own(said(hashOf(widgets, "v1")))}},
 			is: migrate.ErrDisagreement, says: []string{"api-1 writes demo.example.com/v1",
 				"the CustomResourceDefinition says demo.example.com/v2"},
 		},
 		"a storage version that is not served shows no hash: the CRD gives it": {
-			in: findings{target: widgets, definition: widgetDefinition(false), leases: oneLive,
+			in: findings{target: widgets, crd: widgetCRD(false), leases: oneLive,
 				reports: []report{own(said(""))}},
 			epoch: migrate.Epoch{Hash: hashOf(widgets, "v2"), Servers: []string{"a_1"}, CRDUID: "u", CRDGeneration: 7,
 				Evidence: migrate.Observed},
 			say: "Observed: 1 API server, each",
 		},
 		"a hash is shown although the storage version is not served: not caught up": {
-			in: findings{target: widgets, definition: widgetDefinition(false), leases: oneLive,
+			in: findings{target: widgets, crd: widgetCRD(false), leases: oneLive,
 				reports: []report{own(said(hashOf(widgets, "v2")))}},
 			is: migrate.ErrDisagreement, says: []string{"api-1 writes demo.example.com/v2"},
 		},
 		"where no hash is shown, a server that does not serve the resource still counts": {
-			in: findings{target: widgets, definition: widgetDefinition(false), leases: twoLive,
+			in: findings{target: widgets, crd: widgetCRD(false), leases: twoLive,
 				reports: []report{own(append(said(""), answer{server: "api-2"}))}},
 			is: migrate.ErrDisagreement, says: []string{"api-2 does not serve demo.example.com/v1"},
 		},
 		"no hash is shown although the storage version is served: not caught up": {
-			in: findings{target: widgets, definition: widgetDefinition(true), leases: oneLive,
+			in: findings{target: widgets, crd: widgetCRD(true), leases: oneLive,
 				reports: []report{own(said(""))}},
 			is: migrate.ErrDisagreement, says: []string{"api-1 writes a version that it does not show"},
 		},
@@ -226,7 +226,7 @@ func TestReadable(t *testing.T) {
 		t.Errorf("events of events.k8s.io are written as %q, want the core group's v1", got)
 	}
 	if got := readable(hashOf(widgets, "v2"),
-		candidates(widgets, widgetDefinition(false))); got != "demo.example.com/v2" {
+		candidates(widgets, widgetCRD(false))); got != "demo.example.com/v2" {
 		t.Errorf("widgets are written as %q, want demo.example.com/v2, which is not served", got)
 	}
 }

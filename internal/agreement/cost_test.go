@@ -16,9 +16,9 @@ import (
 )
 
 func TestTheCostOfARoundWithManyCRDs(t *testing.T) {
-	const definitions = 300
+	const crds = 300
 	cluster := testbed.New(t, testbed.Options{Isolated: true, Servers: make([]testbed.ServerOptions, 2)})
-	if err := cluster.DefineThings(t.Context(), definitions, 20<<10); err != nil {
+	if err := cluster.DefineThings(t.Context(), crds, 20<<10); err != nil {
 		t.Fatal(err)
 	}
 
@@ -67,10 +67,10 @@ func TestTheCostOfARoundWithManyCRDs(t *testing.T) {
 		t.Logf("%d requests for %d group-versions at 2 servers, %.2f for each; %v; allocated %d KiB, kept %d KiB; %d "+
 			"of %d CRDs agreed on",
 			sent, len(discovered), perDocument, took.Round(time.Millisecond), (peak.TotalAlloc-before.TotalAlloc)>>10,
-			(int64(after.HeapAlloc)-int64(before.HeapAlloc))>>10, agreed, definitions)
-		if agreed < definitions { // the servers have not all begun to serve them
+			(int64(after.HeapAlloc)-int64(before.HeapAlloc))>>10, agreed, crds)
+		if agreed < crds { // the servers have not all begun to serve them
 			if time.Now().After(deadline) {
-				t.Fatalf("not within two minutes: %d CRDs agreed on by two servers; %v", definitions, r.Unread)
+				t.Fatalf("not within two minutes: %d CRDs agreed on by two servers; %v", crds, r.Unread)
 			}
 			time.Sleep(time.Second)
 			continue

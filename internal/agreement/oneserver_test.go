@@ -76,7 +76,7 @@ func between(t *testing.T, what string, moment, from, to time.Time) {
 // reinstall deletes the CRD of widgets and creates another one.
 func reinstall(t *testing.T, cluster *testbed.Cluster, storage string) {
 	t.Helper()
-	path := definitionsPath + testbed.WidgetDefinition
+	path := crdsPath + testbed.WidgetCRD
 	for status := 0; status != http.StatusNotFound; time.Sleep(100 * time.Millisecond) {
 		var err error
 		if status, _, err = cluster.Servers[0].Do(t.Context(), http.MethodDelete, path, nil); err != nil {
@@ -160,7 +160,7 @@ func TestOneRealServer(t *testing.T) {
 	})
 	t.Run("a moved storage version is another epoch", func(t *testing.T) {
 		before := time.Now()
-		if err := cluster.MoveStorage(ctx, testbed.WidgetDefinition, "v2"); err != nil {
+		if err := cluster.MoveStorage(ctx, testbed.WidgetCRD, "v2"); err != nil {
 			t.Fatal(err)
 		}
 		e := until(t, r, "v2 is agreed on", func(_ migrate.Epoch, err error) bool { return err == nil })
@@ -168,7 +168,7 @@ func TestOneRealServer(t *testing.T) {
 			t.Errorf("after v1 → v2 the epoch is %+v, it was %+v", e, first)
 		}
 		between(t, "since", e.Since, before, time.Now())
-		if err := cluster.MoveStorage(ctx, testbed.WidgetDefinition, "v1"); err != nil {
+		if err := cluster.MoveStorage(ctx, testbed.WidgetCRD, "v1"); err != nil {
 			t.Fatal(err)
 		}
 		back := until(t, r, "v1 is agreed on", func(_ migrate.Epoch, err error) bool { return err == nil })
@@ -177,7 +177,7 @@ func TestOneRealServer(t *testing.T) {
 		}
 	})
 	t.Run("a storage version that is not served", func(t *testing.T) {
-		_, err := cluster.EditDefinition(ctx, testbed.WidgetDefinition, func(d map[string]any) {
+		_, err := cluster.EditCRD(ctx, testbed.WidgetCRD, func(d map[string]any) {
 			for _, v := range d["spec"].(map[string]any)["versions"].([]any) {
 				v := v.(map[string]any)
 				v["served"] = v["name"] == "v2"

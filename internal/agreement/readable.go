@@ -15,7 +15,7 @@ import (
 
 // candidates are the versions that a hash of the target may stand for: those of its CRD, or the usual names of
 // versions in its group and in the core group, where for instance events of events.k8s.io are stored.
-func candidates(target migrate.Target, d *crd.Definition) []schema.GroupVersionKind {
+func candidates(target migrate.Target, d *crd.CRD) []schema.GroupVersionKind {
 	gvk := target.Resource.GroupVersion().WithKind(target.Kind)
 	list := []schema.GroupVersionKind{gvk}
 	if d != nil {

@@ -84,7 +84,7 @@ type facts struct {
 	before, leases leases
 	moved          bool
 	endpoints      endpoints
-	definitions    map[schema.GroupResource]*crd.Definition
+	crds           map[schema.GroupResource]*crd.CRD
 	services       map[schema.GroupVersion]*service // as before the first question
 	servicesAfter  map[schema.GroupVersion]*service
 	declarations   map[schema.GroupResource][]declaration
@@ -124,7 +124,7 @@ func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 		errs [4]error
 	)
 	wg.Go(func() { f.endpoints, errs[0] = readEndpoints(ctx, o.client) })
-	wg.Go(func() { f.definitions, errs[1] = o.definitions.all(ctx) })
+	wg.Go(func() { f.crds, errs[1] = o.crds.all(ctx) })
 	wg.Go(func() { f.services, errs[2] = readServices(ctx, o.client, "") })
 	wg.Go(func() { f.declarations, errs[3] = o.declarations.all(ctx) })
 	wg.Wait()
@@ -191,7 +191,7 @@ func (o *Observer) groupVersions(ctx context.Context, f facts) ([]schema.GroupVe
 			}
 		}
 	}
-	for _, d := range f.definitions {
+	for _, d := range f.crds {
 		for _, v := range d.Spec.Versions {
 			if v.Served {
 				list = append(list, schema.GroupVersion{Group: d.Spec.Group, Version: v.Name})

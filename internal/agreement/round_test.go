@@ -110,7 +110,7 @@ func TestARoundOfOneRealServer(t *testing.T) {
 		}
 	})
 	t.Run("has the CRD with the hashes of all its versions", func(t *testing.T) {
-		d := viewOf(t, r, "demo.example.com", "widgets").Definition
+		d := viewOf(t, r, "demo.example.com", "widgets").CRD
 		want := map[string]string{"v1": hashOf(widgets, "v1"), "v2": hashOf(widgets, "v2")}
 		if d == nil || d.Generation == 0 || d.UID == "" || d.Storage != "v1" ||
 			!slices.Equal(d.StoredVersions, []string{"v1"}) || !cmp.Equal(d.Hashes, want) {
@@ -135,29 +135,29 @@ func TestARoundOfOneRealServer(t *testing.T) {
 	})
 	t.Run("follows a CRD", func(t *testing.T) {
 		before := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
-		if err := cluster.MoveStorage(t.Context(), testbed.WidgetDefinition, "v2"); err != nil {
+		if err := cluster.MoveStorage(t.Context(), testbed.WidgetCRD, "v2"); err != nil {
 			t.Fatal(err)
 		}
 		moved := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
 		if moved.Epoch == nil || moved.Epoch.Hash != hashOf(widgets, "v2") ||
-			moved.Definition.Generation <= before.Definition.Generation ||
-			!slices.Equal(moved.Definition.StoredVersions, []string{"v1", "v2"}) {
-			t.Errorf("the view is %+v, with definition %+v", moved, moved.Definition)
+			moved.CRD.Generation <= before.CRD.Generation ||
+			!slices.Equal(moved.CRD.StoredVersions, []string{"v1", "v2"}) {
+			t.Errorf("the view is %+v, with CRD %+v", moved, moved.CRD)
 		}
-		_, err := cluster.EditDefinitionStatus(t.Context(), testbed.WidgetDefinition, func(d map[string]any) {
+		_, err := cluster.EditCRDStatus(t.Context(), testbed.WidgetCRD, func(d map[string]any) {
 			d["status"].(map[string]any)["storedVersions"] = []string{"v2"}
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		pruned := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
-		if !slices.Equal(pruned.Definition.StoredVersions, []string{"v2"}) || !pruned.Epoch.Same(*moved.Epoch) {
-			t.Errorf("the CRD is %+v", pruned.Definition)
+		if !slices.Equal(pruned.CRD.StoredVersions, []string{"v2"}) || !pruned.Epoch.Same(*moved.Epoch) {
+			t.Errorf("the CRD is %+v", pruned.CRD)
 		}
 		reinstall(t, cluster, "v1")
 		again := viewOf(t, roundOf(t, o), "demo.example.com", "widgets")
-		if again.Definition.UID == moved.Definition.UID || again.Definition.Storage != "v1" {
-			t.Errorf("the CRD is %+v, it was %+v", again.Definition, moved.Definition)
+		if again.CRD.UID == moved.CRD.UID || again.CRD.Storage != "v1" {
+			t.Errorf("the CRD is %+v, it was %+v", again.CRD, moved.CRD)
 		}
 	})
 }

@@ -39,7 +39,7 @@ func (r *roster) show(s *Server, hash string) {
 
 // servers lists the processes that may write the target, with what each shows. Sorted by ID.
 func (f findings) servers() []Server {
-	r := &roster{known: candidates(f.target, f.definition)}
+	r := &roster{known: candidates(f.target, f.crd)}
 	if f.target.Origin == migrate.Aggregated {
 		f.addProcesses(r)
 	} else {

@@ -45,8 +45,8 @@ func stampsOf(f findings) stamps {
 	for _, l := range f.leases.gone {
 		s.gone = latest(s.gone, l.renewed.Add(FreshFor))
 	}
-	if f.definition != nil {
-		written, ok := f.definition.SpecWritten()
+	if f.crd != nil {
+		written, ok := f.crd.SpecWritten()
 		s.defined = written
 		s.definedUnknown = !ok
 	}

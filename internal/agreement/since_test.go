@@ -50,14 +50,14 @@ func TestSinceIsTheLatestMomentThatTheEpochCanHaveBegun(t *testing.T) {
 		},
 		"the CRD was written": {
 			func(f *findings) {
-				f.definition = widgetDefinition(true)
-				f.definition.Metadata.ManagedFields = []metav1.ManagedFieldsEntry{{
+				f.crd = widgetCRD(true)
+				f.crd.Metadata.ManagedFields = []metav1.ManagedFieldsEntry{{
 					Time:     &metav1.Time{Time: at(-time.Minute)},
 					FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:versions":{}}}`),
 				}}
 			}, at(-time.Minute + late),
 		},
-		"when the CRD was written is unknown": {func(f *findings) { f.definition = widgetDefinition(true) },
+		"when the CRD was written is unknown": {func(f *findings) { f.crd = widgetCRD(true) },
 			noon},
 		"when the servers changed is unknown": {func(f *findings) { f.endpoints.changed = time.Time{} }, noon},
 		"when a server started is unknown": {func(f *findings) { f.leases.live[0].created = time.Time{} },
@@ -97,7 +97,7 @@ func TestTheServersAreKnownFromLooksAtOtherResources(t *testing.T) {
 	sampled := unknownStart()
 	sampled.reports[0].evidence = migrate.Sampled
 	custom := unknownStart()
-	custom.definition = widgetDefinition(true)
+	custom.crd = widgetCRD(true)
 	for name, tt := range map[string]struct {
 		second findings
 		want   time.Time

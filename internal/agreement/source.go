@@ -82,14 +82,14 @@ type answer struct {
 
 // findings is all that was gathered about one resource.
 type findings struct {
-	target     migrate.Target
-	versions   []string        // that are served; for a view
-	definition *crd.Definition // nil unless the target is a custom resource
-	leases     leases
-	endpoints  endpoints
-	service    *service // nil unless the target is aggregated
-	traces     []string // of the target's services; for a view
-	reports    []report
+	target    migrate.Target
+	versions  []string // that are served; for a view
+	crd       *crd.CRD // nil unless the target is a custom resource
+	leases    leases
+	endpoints endpoints
+	service   *service // nil unless the target is aggregated
+	traces    []string // of the target's services; for a view
+	reports   []report
 	// declarations are the StorageVersion objects of the resource.
 	declarations []declaration
 	// publishing: each live kube-apiserver was asked, and publishes StorageVersions; notPublishing says why not.

@@ -36,8 +36,8 @@ type View struct {
 	// EndpointSlices, sorted. A process that came and went since an earlier round has changed one. Empty: they cannot
 	// be read, and for other resources.
 	Traces []string
-	// Definition is that of a custom resource, nil for others.
-	Definition *Definition
+	// CRD is that of a custom resource, nil for others.
+	CRD *CRD
 	// Epoch is that of the agreement; nil where there is none.
 	Epoch *migrate.Epoch
 	// Disagree: the servers were asked and do not agree. Where it is false and there is no epoch, nothing could be
@@ -74,8 +74,8 @@ type Server struct {
 	Declared bool
 }
 
-// Definition is what a CustomResourceDefinition says about storage.
-type Definition struct {
+// CRD is what a CustomResourceDefinition says about storage.
+type CRD struct {
 	UID        types.UID
 	Generation int64
 	// Storage is the storage version that spec marks.
@@ -95,8 +95,8 @@ func (f *facts) all() []findings {
 		}
 		return by[r]
 	}
-	for r, d := range f.definitions {
-		at(r).definition = d
+	for r, d := range f.crds {
+		at(r).crd = d
 	}
 	for r := range f.declarations {
 		at(r)
@@ -122,9 +122,9 @@ func (f *facts) all() []findings {
 
 // gathered is where one resource was found.
 type gathered struct {
-	resource   schema.GroupResource
-	definition *crd.Definition
-	versions   []string
+	resource schema.GroupResource
+	crd      *crd.CRD
+	versions []string
 }
 
 // resources are those that any server listed.
@@ -150,7 +150,7 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 		declarations: f.declarations[g.resource], notPublishing: f.notPublishing, publishing: f.notPublishing == "",
 		absent: f.absent,
 	}
-	stored = g.definition != nil || len(one.declarations) > 0
+	stored = g.crd != nil || len(one.declarations) > 0
 	var inquiries []inquiry
 	for gv, i := range f.inquiries {
 		if gv.Group == g.resource.Group && i.err != nil && one.failed == nil {
@@ -177,8 +177,8 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 			}
 		}
 	}
-	if d := g.definition; d != nil && one.target.Origin != migrate.Aggregated { // an APIService hides a CRD
-		one.definition, one.target.Origin, one.target.Kind = d, migrate.Custom, d.Spec.Names.Kind
+	if d := g.crd; d != nil && one.target.Origin != migrate.Aggregated { // an APIService hides a CRD
+		one.crd, one.target.Origin, one.target.Kind = d, migrate.Custom, d.Spec.Names.Kind
 	}
 	for _, l := range f.leases.live {
 		if f.moved && !slices.Contains(f.before.holders(), l.holder) {
@@ -247,7 +247,7 @@ func join(of []report, everywhere bool) report {
 func (f findings) view() View {
 	v := View{
 		Resource: f.target.GroupResource(), Kind: f.target.Kind, Origin: f.target.Origin, Versions: f.versions,
-		Servers: f.servers(), Hashes: f.hashes(), Traces: f.traces, Definition: definitionOf(f.definition),
+		Servers: f.servers(), Hashes: f.hashes(), Traces: f.traces, CRD: crdOf(f.crd),
 	}
 	judged, err := combine(f)
 	switch {
@@ -289,11 +289,11 @@ func (f findings) hashes() []string {
 	return slices.Compact(list)
 }
 
-func definitionOf(d *crd.Definition) *Definition {
+func crdOf(d *crd.CRD) *CRD {
 	if d == nil {
 		return nil
 	}
-	own := &Definition{
+	own := &CRD{
 		UID: d.Metadata.UID, Generation: d.Metadata.Generation, Storage: d.StorageVersion(),
 		StoredVersions: d.Status.StoredVersions, Hashes: map[string]string{},
 	}

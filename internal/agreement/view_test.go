@@ -265,8 +265,8 @@ func TestRoundsRememberWhatEarlierOnesSaw(t *testing.T) {
 
 func TestWhatHasAView(t *testing.T) {
 	f := facts{
-		leases:      leases{known: true},
-		definitions: map[schema.GroupResource]*crd.Definition{widgets.GroupResource(): widgetDefinition(false)},
+		leases: leases{known: true},
+		crds:   map[schema.GroupResource]*crd.CRD{widgets.GroupResource(): widgetCRD(false)},
 		inquiries: map[schema.GroupVersion]inquiry{{Group: "x",
 			Version: "v1"}: {surveys: []survey{{readings: []reading{{document: document{Resources: []listing{
 			{Name: "reviews"}, {Name: "metrics", Verbs: verbs{listed: true}},
@@ -280,7 +280,7 @@ func TestWhatHasAView(t *testing.T) {
 	if diff := cmp.Diff([]string{"widgets.demo.example.com", "hidden.x", "shown.x"}, names); diff != "" {
 		t.Errorf("views (-want +got):\n%s", diff)
 	}
-	d := f.all()[0].view().Definition
+	d := f.all()[0].view().CRD
 	if d == nil || d.Storage != "v2" || d.Hashes["v1"] != hashOf(widgets, "v1") ||
 		d.Hashes["v2"] != hashOf(widgets, "v2") {
 		t.Errorf("the CRD is %+v", d)

@@ -69,7 +69,7 @@ check asks no cluster. Exit codes: 0 all answers are yes, 1 error, 2 the answer 
 }
 
 // CRDs reads the CRDs of a file.
-func readCRDs(file string) ([]*crd.Definition, error) {
+func readCRDs(file string) ([]*crd.CRD, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, hinted(fmt.Errorf("read CustomResourceDefinitions: %w", err), "ls")
@@ -78,16 +78,16 @@ func readCRDs(file string) ([]*crd.Definition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read CustomResourceDefinitions: %w", err)
 	}
-	var all []*crd.Definition
+	var all []*crd.CRD
 	for _, object := range objects {
 		if object.Kind != crd.Kind {
 			continue
 		}
-		definition, err := crd.Parse(object.From, object.JSON)
+		d, err := crd.Parse(object.From, object.JSON)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, definition)
+		all = append(all, d)
 	}
 	if len(all) == 0 {
 		return nil, hinted(fmt.Errorf("%s has no %s", file, crd.Kind), "grep -rl 'kind: "+crd.Kind+"' .")
@@ -101,8 +101,8 @@ func showComparisons(out io.Writer, output string, comparisons []crd.Comparison)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(struct {
-			OK          bool             `json:"ok"`
-			Definitions []crd.Comparison `json:"definitions"`
+			OK   bool             `json:"ok"`
+			CRDs []crd.Comparison `json:"definitions"`
 		}{!slices.ContainsFunc(comparisons, func(c crd.Comparison) bool { return !c.OK() }), comparisons})
 	}
 	for i, c := range comparisons {

@@ -199,7 +199,7 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 	}{
 		"no file":        {args: []string{"upgrade"}, err: "FILE is missing"},
 		"a missing file": {args: []string{"upgrade", in("none.yaml")}, err: "read manifest: "},
-		"no definition": {args: []string{"upgrade", in("deploy/kustomization.yaml")},
+		"no CRD": {args: []string{"upgrade", in("deploy/kustomization.yaml")},
 			err: "has no CustomResourceDefinition"},
 		"JSON":       {args: []string{"upgrade", in("a.json")}, err: "is JSON"},
 		"a template": {args: []string{"upgrade", in("template.yaml")}, err: "it is a template"},
@@ -217,7 +217,7 @@ func TestMistakesOfUsersGetTwoLinesAndChangeNothing(t *testing.T) {
 		"an unknown flag":    {args: []string{"upgrade", "--dif"}, err: "unknown flag"},
 		"an unknown command": {args: []string{"upgrad"}, err: "is not a command of"},
 		"one file to check":  {args: []string{"check", in(oldName)}, err: "two files"},
-		"no definition in NEW": {args: []string{"check", in(oldName), in("deploy/kustomization.yaml")},
+		"no CRD in NEW": {args: []string{"check", in(oldName), in("deploy/kustomization.yaml")},
 			err: "has no CustomResourceDefinition"},
 		"an unknown output": {args: []string{"check", "-o", "xml", in(oldName), in(oldName)},
 			err: `unknown value "xml" for --output: use text or json`},
@@ -272,9 +272,9 @@ func TestUpgradeNamesACommandForWhatItCannotEdit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "crd.yaml"), filepath.Join(dir, "link.yaml")
-	definition := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: {}\n"
+	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: {}\n"
 	if err := errors.Join(os.WriteFile(file, []byte("kind: List\nitems:\n- "+
-		strings.ReplaceAll(definition, "\n", "\n  ")), 0o644), os.Symlink("crd.yaml", link)); err != nil {
+		strings.ReplaceAll(crd, "\n", "\n  ")), 0o644), os.Symlink("crd.yaml", link)); err != nil {
 		t.Fatal(err)
 	}
 	before := filesOf(t, dir)

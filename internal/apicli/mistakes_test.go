@@ -37,7 +37,7 @@ func TestMistakesInAProjectGetTwoLinesAndWriteNothing(t *testing.T) {
 		"a dot import": {kind, v2, controller, []string{`"` + apis + `"`, `. "` + apis + `"`, "v1.P", "P", "v1.NewP",
 			"NewP", "*v1.O", "*O"},
 			controller + " imports " + apis + " with a dot"},
-		"no definition of the kind": {kind, v2, manifest, []string{"kind: CatalogSourceConfig\n", "kind: Another\n"},
+		"no CRD of the kind": {kind, v2, manifest, []string{"kind: CatalogSourceConfig\n", "kind: Another\n"},
 			"no manifest of a CustomResourceDefinition for CatalogSourceConfig"},
 	} {
 		t.Run(name, func(t *testing.T) {

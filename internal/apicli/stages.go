@@ -70,7 +70,7 @@ The CustomResourceDefinitions are those of the kinds of a plan, applied or not, 
 			}
 			for _, plan := range plans {
 				for _, warning := range plan.Warnings {
-					fmt.Fprintf(streams.Err, "warning: %s: %s\n", plan.Definition, warning)
+					fmt.Fprintf(streams.Err, "warning: %s: %s\n", plan.CRD, warning)
 				}
 			}
 			return flags.write(streams.Out, plans, args)
@@ -121,19 +121,19 @@ func (f *stagesFlags) questionsOfFiles(args []string, streams Streams) ([]stages
 		if err != nil {
 			return nil, hinted(fmt.Errorf("read manifest: %w", err), "ls")
 		}
-		definitions, err := crd.Definitions(file, string(text))
+		crds, err := crd.CRDs(file, string(text))
 		if err != nil {
 			return nil, explained(err, file)
 		}
-		if len(definitions) == 0 {
+		if len(crds) == 0 {
 			return nil, hinted(fmt.Errorf("%s has no %s", file, crd.Kind), "api-migrator inspect")
 		}
-		for _, definition := range definitions {
-			parsed, err := crd.Parse(file, []byte(definition))
+		for _, d := range crds {
+			parsed, err := crd.Parse(file, []byte(d))
 			if err != nil {
 				return nil, err
 			}
-			question := stages.Question{File: file, Definition: definition, From: f.from, To: f.to,
+			question := stages.Question{File: file, CRD: d, From: f.from, To: f.to,
 				SingleRelease: f.singleRelease}
 			all = append(all, question)
 			if slices.Contains(parsed.Versions(), f.from) {
@@ -189,35 +189,35 @@ func (f *stagesFlags) questionsOfPlan(command *cobra.Command, file string, strea
 		if err != nil {
 			return nil, fmt.Errorf("read manifest: %w", err)
 		}
-		definition, err := definitionOf(string(text), of[0])
+		crd, err := crdOf(string(text), of[0])
 		if err != nil {
 			return nil, err
 		}
-		questions = append(questions, stages.Question{File: of[0].File, Definition: definition, From: from, To: to,
+		questions = append(questions, stages.Question{File: of[0].File, CRD: crd, From: from, To: to,
 			SingleRelease: f.singleRelease})
 	}
 	return questions, nil
 }
 
-// definitionOf finds one definition in a file that may have several.
-func definitionOf(text string, manifest project.Manifest) (string, error) {
-	definitions, err := crd.Definitions(manifest.File, text)
+// crdOf finds one CRD in a file that may have several.
+func crdOf(text string, manifest project.Manifest) (string, error) {
+	crds, err := crd.CRDs(manifest.File, text)
 	if err != nil {
 		return "", explained(err, manifest.File)
 	}
-	for _, definition := range definitions {
-		parsed, err := crd.Parse(manifest.File, []byte(definition))
+	for _, d := range crds {
+		parsed, err := crd.Parse(manifest.File, []byte(d))
 		if err != nil {
 			return "", err
 		}
 		if parsed.Group() == manifest.Group && parsed.Kind() == manifest.Kind {
-			return definition, nil
+			return d, nil
 		}
 	}
 	return "", fmt.Errorf("read %s: it no longer has a CustomResourceDefinition of %s", manifest.File, manifest.Kind)
 }
 
-// make makes one plan for each CRD. Two files with one definition would be written into one folder: only the
+// make makes one plan for each CRD. Two files with one CRD would be written into one folder: only the
 // user knows which counts.
 func (f *stagesFlags) make(ctx context.Context, questions []stages.Question, args []string) ([]*stages.Plan, error) {
 	var plans []*stages.Plan
@@ -226,13 +226,13 @@ func (f *stagesFlags) make(ctx context.Context, questions []stages.Question, arg
 		if err != nil {
 			return nil, explained(err, question.File)
 		}
-		if i := slices.IndexFunc(plans, func(p *stages.Plan) bool { return p.Definition == plan.Definition }); i >= 0 {
+		if i := slices.IndexFunc(plans, func(p *stages.Plan) bool { return p.CRD == plan.CRD }); i >= 0 {
 			if question.File == questions[i].File {
-				return nil, hinted(fmt.Errorf("%s has %s twice", question.File, plan.Definition), "grep -n 'name: "+
-					plan.Definition+"' "+question.File)
+				return nil, hinted(fmt.Errorf("%s has %s twice", question.File, plan.CRD), "grep -n 'name: "+
+					plan.CRD+"' "+question.File)
 			}
 			others := slices.DeleteFunc(slices.Clone(args), func(file string) bool { return file == question.File })
-			return nil, hinted(fmt.Errorf("%s and %s both have %s", questions[i].File, question.File, plan.Definition),
+			return nil, hinted(fmt.Errorf("%s and %s both have %s", questions[i].File, question.File, plan.CRD),
 				f.again(f.out, others))
 		}
 		plans = append(plans, plan)
@@ -298,7 +298,7 @@ func (f *stagesFlags) write(out io.Writer, plans []*stages.Plan, args []string) 
 	files := map[string]string{}
 	for _, plan := range plans {
 		for name, text := range plan.Files() {
-			files[path.Join(plan.Definition, name)] = text
+			files[path.Join(plan.CRD, name)] = text
 		}
 	}
 	names := slices.Sorted(maps.Keys(files))

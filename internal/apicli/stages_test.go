@@ -144,7 +144,7 @@ func TestStagesOfAPlanAreThoseOfItsKinds(t *testing.T) {
 		"a version alone": {[]string{"--from", "v1", guideManifest}, "--from and --to need each other"},
 		"no files":        {[]string{"--from", "v1", "--to", "v2"}, "FILE is missing"},
 		"no such file":    {[]string{"--from", "v1", "--to", "v2", "nowhere.yaml"}, "read manifest"},
-		"no definition": {[]string{"--from", "v1", "--to", "v2", guide +
+		"no CRD": {[]string{"--from", "v1", "--to", "v2", guide +
 			"/deploy/crds/operators_v1_catalogsourceconfig_cr.yaml"}, "has no CustomResourceDefinition"},
 		"an unknown version": {[]string{"--from", "v7", "--to", "v2", guideManifest}, "has no version v7"},
 		"an unknown output":  {[]string{"-o", "xml", "plan.yaml"}, `unknown value "xml" for --output`},

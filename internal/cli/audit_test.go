@@ -95,7 +95,7 @@ func TestAuditComparesARealClusterWithWhatItsAPIServerSays(t *testing.T) {
 	for _, err := range []error{
 		c.InstallWidgets(ctx, testbed.Widgets{}),
 		c.BulkCreate(ctx, testbed.Bulk{Count: 3}),
-		c.MoveStorage(ctx, testbed.WidgetDefinition, "v2"),
+		c.MoveStorage(ctx, testbed.WidgetCRD, "v2"),
 		c.BulkCreate(ctx, testbed.Bulk{Version: "v2", First: 5, Count: 2}),
 	} {
 		if err != nil {

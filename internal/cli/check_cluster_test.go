@@ -63,7 +63,7 @@ func TestCheckOnRealClusters(t *testing.T) {
 	for _, err := range []error{
 		c.InstallWidgets(t.Context(), testbed.Widgets{}),
 		c.BulkCreate(t.Context(), testbed.Bulk{Count: 3}),
-		c.MoveStorage(t.Context(), testbed.WidgetDefinition, "v2"),
+		c.MoveStorage(t.Context(), testbed.WidgetCRD, "v2"),
 		c.BulkCreate(t.Context(), testbed.Bulk{Version: "v2", First: 5, Count: 2}),
 	} {
 		if err != nil {
@@ -173,7 +173,7 @@ func (c *checked) state(t *testing.T, resource schema.GroupResource, kind string
 
 func (c *checked) widgets(t *testing.T, edits map[string]any, versions ...string) {
 	t.Helper()
-	c.state(t, schema.ParseGroupResource(testbed.WidgetDefinition), "Widget", edits, versions...)
+	c.state(t, schema.ParseGroupResource(testbed.WidgetCRD), "Widget", edits, versions...)
 }
 
 // bare: only CRDs tell what is stored.

@@ -26,7 +26,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
-const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 // manifestEndings are the files of a folder that are read.
 var manifestEndings = []string{".yaml", ".yml", ".json"}
@@ -147,7 +147,7 @@ func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Mani
 		if i := slices.IndexFunc(g.Inventory.Resources, func(r inventory.Resource) bool { return r.GroupResource == resource }); i >= 0 {
 			f = g.Of(g.Inventory.Resources[i])
 		}
-		findings = append(findings, g.question.JudgeDefinition(m, live, f))
+		findings = append(findings, g.question.JudgeCRD(m, live, f))
 		understated = append(understated, g.question.Understated(f)...)
 	}
 	return g.question.Conclude(findings, understated, upgrade.Scope{}), nil
@@ -155,7 +155,7 @@ func (g *gathering) judgeManifests(ctx context.Context, manifests []upgrade.Mani
 
 // live reads a CRD of the cluster; nil where there is none of the name.
 func (g *gathering) live(ctx context.Context, name string) (*upgrade.Manifest, error) {
-	path, err := apipath.Join(definitionsPath, name)
+	path, err := apipath.Join(crdsPath, name)
 	if err != nil {
 		return nil, g.Explain("read CustomResourceDefinition", err)
 	}

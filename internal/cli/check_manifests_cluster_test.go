@@ -21,8 +21,8 @@ import (
 func (c *checked) edited(t *testing.T, edit func(spec map[string]any)) string {
 	t.Helper()
 	var d map[string]any
-	if err := json.Unmarshal(c.do(t, http.MethodGet, definitionsPath+"/"+
-		testbed.WidgetDefinition, ""), &d); err != nil {
+	if err := json.Unmarshal(c.do(t, http.MethodGet, crdsPath+"/"+
+		testbed.WidgetCRD, ""), &d); err != nil {
 		t.Fatal(err)
 	}
 	delete(d, "status")
@@ -102,7 +102,7 @@ func (c *checked) webhook(t *testing.T) {
 	conversion := func(strategy map[string]any) func(map[string]any) {
 		return func(d map[string]any) { d["spec"].(map[string]any)["conversion"] = strategy }
 	}
-	if _, err := c.EditDefinition(t.Context(), testbed.WidgetDefinition, conversion(map[string]any{
+	if _, err := c.EditCRD(t.Context(), testbed.WidgetCRD, conversion(map[string]any{
 		"strategy": "Webhook", "webhook": map[string]any{"clientConfig": map[string]any{"url": "https://127.0.0.1:1"},
 			"conversionReviewVersions": []string{"v1"}},
 	})); err != nil {
@@ -110,7 +110,7 @@ func (c *checked) webhook(t *testing.T) {
 	}
 	c.golden(t, "CRDs without the conversion webhook",
 		c.edited(t, func(spec map[string]any) { spec["conversion"] = map[string]any{"strategy": "None"} }), "-f", "-")
-	if _, err := c.EditDefinition(t.Context(), testbed.WidgetDefinition,
+	if _, err := c.EditCRD(t.Context(), testbed.WidgetCRD,
 		conversion(map[string]any{"strategy": "None"})); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func (c *checked) byEtcd(t *testing.T) {
 	etcd := []string{"--etcd-endpoints", c.Etcd.Endpoint()}
 	claim := func(versions ...any) {
 		t.Helper()
-		_, err := c.EditDefinitionStatus(t.Context(), testbed.WidgetDefinition, func(d map[string]any) {
+		_, err := c.EditCRDStatus(t.Context(), testbed.WidgetCRD, func(d map[string]any) {
 			d["status"].(map[string]any)["storedVersions"] = versions
 		})
 		if err != nil {

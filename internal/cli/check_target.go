@@ -75,14 +75,14 @@ func (env *environment) targetServer(ctx context.Context, where string) (*upgrad
 		return nil, q.Explain("read the version of the target", err)
 	}
 	target := &upgrade.Target{Name: fmt.Sprintf("%s (Kubernetes %s)", where, release),
-		Definitions: map[schema.GroupResource]upgrade.Definition{}}
-	err = crd.Each(ctx, client, func(d *crd.Definition) {
+		CRDs: map[schema.GroupResource]upgrade.CRD{}}
+	err = crd.Each(ctx, client, func(d *crd.CRD) {
 		names := d.Spec.Names
-		definition := upgrade.Definition{Group: d.Spec.Group, Kind: names.Kind}
+		custom := upgrade.CRD{Group: d.Spec.Group, Kind: names.Kind}
 		for _, v := range d.Spec.Versions {
-			definition.Versions = append(definition.Versions, v.Name)
+			custom.Versions = append(custom.Versions, v.Name)
 		}
-		target.Definitions[schema.GroupResource{Group: d.Spec.Group, Resource: names.Plural}] = definition
+		target.CRDs[schema.GroupResource{Group: d.Spec.Group, Resource: names.Plural}] = custom
 	})
 	if err != nil {
 		return nil, q.Explain("read the CustomResourceDefinitions of the target", err)

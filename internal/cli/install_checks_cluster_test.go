@@ -97,7 +97,7 @@ func (i *installer) checkLater(may bool) {
 		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 	worker := i.clientAs("kube-migrator-worker")
 	if may {
-		post(t, i.client, planDefinitions, later)
+		post(t, i.client, planCRDs, later)
 		i.eventually("the resource is served", func() bool {
 			return i.client.Get().AbsPath("/apis/later.example.com/v1/latecomers").Do(t.Context()).Error() == nil
 		})

@@ -22,7 +22,7 @@ import (
 func TestInstallRefusesWhatBelongsToOthers(t *testing.T) {
 	t.Parallel()
 	i := newInstaller(t, testbed.Options{})
-	post(t, i.client, planDefinitions, `{"metadata":{"name":"storageversionmigrations.migration.k8s.io",
+	post(t, i.client, planCRDs, `{"metadata":{"name":"storageversionmigrations.migration.k8s.io",
 		"annotations":{"api-approved.kubernetes.io":"https://github.com/kubernetes/community/pull/2524"}},
 		"spec":{"group":"migration.k8s.io","scope":"Cluster","names":{"plural":"storageversionmigrations","singular":"storageversionmigration","kind":"StorageVersionMigration","listKind":"StorageVersionMigrationList"},
 		"versions":[{"name":"v1alpha1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`)

@@ -27,12 +27,12 @@ func (a *asked) writesData(t *testing.T) {
 		`{"apiVersion":"migration.k8s.io/v1alpha1","kind":"StorageVersionMigration","metadata":{"name":"secrets"},"spec":{"resource":{"resource":"secrets"}}}`,
 	)
 	a.status(t, "secrets", succeededStatus(1, "x"))
-	status, definition, err := a.Servers[0].Do(t.Context(), http.MethodGet, definitionsPath+"/"+widgets, nil)
+	status, d, err := a.Servers[0].Do(t.Context(), http.MethodGet, crdsPath+"/"+widgets, nil)
 	if err != nil || status != http.StatusOK {
 		t.Fatalf("%d, %v", status, err)
 	}
 	crd := filepath.Join(t.TempDir(), "crd.json")
-	if err := os.WriteFile(crd, definition, 0o600); err != nil {
+	if err := os.WriteFile(crd, d, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	lines := map[string][][]string{

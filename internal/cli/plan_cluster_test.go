@@ -20,7 +20,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-const planDefinitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+const planCRDs = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 func TestPlanOnARealCluster(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestPlanOnARealCluster(t *testing.T) {
 		}
 	})
 
-	post(t, client, planDefinitions, `{"metadata":{"name":"widgets.demo.example.com"},"spec":{"group":"demo.example.com","scope":"Namespaced",
+	post(t, client, planCRDs, `{"metadata":{"name":"widgets.demo.example.com"},"spec":{"group":"demo.example.com","scope":"Namespaced",
 		"names":{"plural":"widgets","singular":"widget","kind":"Widget"},"versions":[
 		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}},
 		{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
@@ -77,7 +77,7 @@ func TestPlanOnARealCluster(t *testing.T) {
 		post(t, client, "/apis/demo.example.com/v1/namespaces/default/widgets",
 			fmt.Sprintf(`{"apiVersion":"demo.example.com/v1","kind":"Widget","metadata":{"name":"w%d"}}`, i))
 	}
-	err = client.Patch(types.JSONPatchType).AbsPath(planDefinitions, "widgets.demo.example.com").Body([]byte(
+	err = client.Patch(types.JSONPatchType).AbsPath(planCRDs, "widgets.demo.example.com").Body([]byte(
 		`[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`)).Do(t.Context()).Error()
 	if err != nil {
 		t.Fatal(err)

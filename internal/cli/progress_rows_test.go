@@ -145,7 +145,7 @@ func TestCheckAndProgressJudgeTheSameFactsAlike(t *testing.T) {
 		})}
 	}
 	recorded := states{"pods": edited(stateOf("now", "now"), func(s *v1alpha1.StorageStateStatus) {
-		s.Definition = &v1alpha1.RecordedDefinition{UID: "u", Generation: 7}
+		s.Definition = &v1alpha1.RecordedCRD{UID: "u", Generation: 7}
 	})}
 	excluded := states{"pods": stateOf("now", "now"),
 		"secrets": edited(stateOf("now", "Unknown"), func(s *v1alpha1.StorageStateStatus) { s.Excluded = true })}

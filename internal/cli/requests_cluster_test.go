@@ -24,7 +24,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-const widgets = testbed.WidgetDefinition
+const widgets = testbed.WidgetCRD
 
 // asked is a cluster with our API and no controller: the test writes the statuses.
 type asked struct {

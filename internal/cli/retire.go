@@ -166,9 +166,9 @@ func (env *environment) retire(ctx context.Context, gentle <-chan struct{}, comm
 	if err != nil {
 		return r.explain(err)
 	}
-	d := r.facts.Definition
+	d := r.facts.CRD
 	r.report = &render.Retirement{
-		Definition: d.Metadata.Name, Version: f.intent.Version, StorageVersion: d.StorageVersion(),
+		CRD: d.Metadata.Name, Version: f.intent.Version, StorageVersion: d.StorageVersion(),
 		DryRun: f.dryRun, Steps: plan.Steps, Owners: r.facts.Owners,
 	}
 	if err := r.permitted(ctx, plan); err != nil {
@@ -203,7 +203,7 @@ func (r *retirement) undefined(ctx context.Context) error {
 // permitted checks all permissions that the plan needs, before any of it is carried out. A dry run only warns: another
 // user may carry the plan out.
 func (r *retirement) permitted(ctx context.Context, plan retire.Plan) error {
-	err := access.Ask(ctx, r.client, plan.Permissions(r.facts.Definition))
+	err := access.Ask(ctx, r.client, plan.Permissions(r.facts.CRD))
 	switch lacking := (*access.ForbiddenError)(nil); {
 	case errors.As(err, &lacking) && r.flags.dryRun:
 		fmt.Fprintf(r.env.Err, "Warning: this plan would be refused for lack of permissions: %v\n", err)
@@ -276,7 +276,7 @@ func retireCode(err error) int {
 
 // command is this command line without --dry-run.
 func (r *retirement) command(arguments ...string) string {
-	again := r.again(append([]string{r.facts.Definition.Metadata.Name}, arguments...)...)
+	again := r.again(append([]string{r.facts.CRD.Metadata.Name}, arguments...)...)
 	return strings.ReplaceAll(again, " --dry-run=true", "")
 }
 

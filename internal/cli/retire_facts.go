@@ -63,7 +63,7 @@ func (env *environment) readSchema(f *retireFlags, name string) (map[string]any,
 
 // gather reads what the plan depends on. It writes nothing.
 func (r *retirement) gather(ctx context.Context) (err error) {
-	if r.facts.Definition, err = crd.Get(ctx, r.client, r.resource.CRD.Name); err != nil {
+	if r.facts.CRD, err = crd.Get(ctx, r.client, r.resource.CRD.Name); err != nil {
 		return fmt.Errorf("read CustomResourceDefinition %s: %w", r.resource.CRD.Name, err)
 	}
 	if err := r.recall(); err != nil {
@@ -73,8 +73,8 @@ func (r *retirement) gather(ctx context.Context) (err error) {
 		return err
 	}
 	version := r.flags.intent.Version
-	r.resource.Endpoint = retire.Endpoint(r.facts.Definition, version)
-	objects := retire.Objects{Client: r.client, Definition: r.facts.Definition, Endpoint: r.resource.Endpoint}
+	r.resource.Endpoint = retire.Endpoint(r.facts.CRD, version)
+	objects := retire.Objects{Client: r.client, CRD: r.facts.CRD, Endpoint: r.resource.Endpoint}
 	count, owners, err := objects.Look(ctx, version)
 	switch {
 	case errors.Is(err, retire.ErrUnreadable):
@@ -90,10 +90,10 @@ func (r *retirement) gather(ctx context.Context) (err error) {
 // unlisted adds the command that helps if the objects cannot be listed.
 func (r *retirement) unlisted(err error) error {
 	if !apierrors.IsForbidden(err) {
-		return exit.TryCode(err, r.again(r.facts.Definition.Metadata.Name), codeOf(err))
+		return exit.TryCode(err, r.again(r.facts.CRD.Metadata.Name), codeOf(err))
 	}
 	lacking := access.ForbiddenError{Permission: access.Permission{
-		Verb: "list", Resource: r.resource.GroupResource, Namespaced: r.facts.Definition.Spec.Scope == "Namespaced",
+		Verb: "list", Resource: r.resource.GroupResource, Namespaced: r.facts.CRD.Spec.Scope == "Namespaced",
 	}}
 	return exit.Try(err, lacking.Try())
 }
@@ -133,7 +133,7 @@ func (r *retirement) run(gentle <-chan struct{}, schema map[string]any) *retire.
 		return nil
 	}
 	return &retire.Run{
-		Client: r.client, Intent: r.flags.intent, Definition: r.facts.Definition, Schema: schema,
+		Client: r.client, Intent: r.flags.intent, CRD: r.facts.CRD, Schema: schema,
 		Limits: pace.Limits{ObjectsPerSecond: options.MaxObjectsPerSecond, InFlight: options.MaxInFlight,
 			BytesPerSecond: options.MaxBytesPerSecond},
 		Migrate: func(ctx context.Context) (migrate.Epoch, error) {
@@ -188,7 +188,7 @@ func (r *retirement) recall() error {
 		}
 		return exit.Try(fmt.Errorf("read which retirements were started: %w", err), try)
 	}
-	if s.UID == r.facts.Definition.Metadata.UID {
+	if s.UID == r.facts.CRD.Metadata.UID {
 		r.facts.Begun = s.Versions
 	}
 	return nil
@@ -200,7 +200,7 @@ func (r *retirement) remember() error {
 	if slices.Contains(r.facts.Begun, version) {
 		return nil
 	}
-	err := r.notes.Write(started{UID: r.facts.Definition.Metadata.UID,
+	err := r.notes.Write(started{UID: r.facts.CRD.Metadata.UID,
 		Versions: append(slices.Clone(r.facts.Begun), version)})
 	if err != nil {
 		return fmt.Errorf("record that the retirement was started: %w", err)

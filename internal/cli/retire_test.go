@@ -44,8 +44,8 @@ func retiring(t *testing.T, dir string, arguments ...string) *retirement {
 	r.flags.migrate.dir, r.flags.dryRun = dir, slices.Contains(arguments, "--dry-run")
 	r.resource.GroupResource, r.resource.CRD = schema.GroupResource{Group: "demo.example.com", Resource: "widgets"},
 		&inventory.CRD{Name: "widgets.demo.example.com"}
-	r.facts.Definition = new(crd.Definition)
-	r.facts.Definition.Metadata.Name, r.facts.Definition.Metadata.UID = "widgets.demo.example.com", "u"
+	r.facts.CRD = new(crd.CRD)
+	r.facts.CRD.Metadata.Name, r.facts.CRD.Metadata.UID = "widgets.demo.example.com", "u"
 	return r
 }
 
@@ -150,7 +150,7 @@ func TestWhatToTryWhereObjectsCannotBeListedDependsOnWhy(t *testing.T) {
 		"an API server that does not answer": {apierrors.NewServiceUnavailable("x"), "Namespaced",
 			"kube-migrator retire widgets.demo.example.com --dry-run=true --version=v1"},
 	} {
-		r.facts.Definition.Spec.Scope = test.scope
+		r.facts.CRD.Spec.Scope = test.scope
 		known := (*exit.Hint)(nil)
 		if err := r.unlisted(fmt.Errorf("list: %w", test.err)); !errors.As(err, &known) ||
 			known.Command() != test.want ||

@@ -74,8 +74,8 @@ func TestUninstallLeavesStateUnlessPurged(t *testing.T) {
 		}
 		left := slices.Sorted(maps.Keys(i.installed()))
 		want := []string{
-			"/api/v1/namespaces /kube-migrator", planDefinitions + " /storagestates.migration.k8s.io",
-			planDefinitions + " /storageversionmigrations.migration.k8s.io", planDefinitions +
+			"/api/v1/namespaces /kube-migrator", planCRDs + " /storagestates.migration.k8s.io",
+			planCRDs + " /storageversionmigrations.migration.k8s.io", planCRDs +
 				" /storageversions.migration.k8s.io",
 		}
 		if diff := cmp.Diff(want, left); diff != "" {

@@ -31,8 +31,8 @@ const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 // pageSize bounds how many CRDs, with their schemas, the API server has to hold for one answer.
 const pageSize = 20
 
-// Definition is a CustomResourceDefinition without its schemas.
-type Definition struct {
+// CRD is a CustomResourceDefinition without its schemas.
+type CRD struct {
 	Metadata struct {
 		Name            string                      `json:"name"`
 		UID             types.UID                   `json:"uid"`
@@ -61,13 +61,13 @@ type Definition struct {
 }
 
 // ConvertsByWebhook reports whether the API server asks a webhook to convert objects between versions.
-func (d *Definition) ConvertsByWebhook() bool {
+func (d *CRD) ConvertsByWebhook() bool {
 	return d.Spec.Conversion.Strategy == "Webhook"
 }
 
 // UnmarshalJSON refuses lists with more elements than an API server takes, before they are decoded: an element of two
 // bytes takes hundreds in memory (I6).
-func (d *Definition) UnmarshalJSON(raw []byte) error {
+func (d *CRD) UnmarshalJSON(raw []byte) error {
 	type list = bounded.List[json.RawMessage]
 	var lists struct {
 		Metadata struct {
@@ -87,7 +87,7 @@ func (d *Definition) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &lists); err != nil {
 		return err
 	}
-	type plain Definition
+	type plain CRD
 	return json.Unmarshal(raw, (*plain)(d))
 }
 
@@ -110,7 +110,7 @@ func Name(r schema.GroupResource) string { return r.Resource + "." + r.Group }
 
 // Get reads one CRD.
 // Errors are those of the API server: apierrors.IsNotFound where the resource is not a custom one.
-func Get(ctx context.Context, client rest.Interface, name string) (*Definition, error) {
+func Get(ctx context.Context, client rest.Interface, name string) (*CRD, error) {
 	at, err := apipath.Join(path, name)
 	if err != nil {
 		return nil, fmt.Errorf("read CustomResourceDefinition: %w", err)
@@ -119,7 +119,7 @@ func Get(ctx context.Context, client rest.Interface, name string) (*Definition, 
 	if err != nil {
 		return nil, err
 	}
-	d := new(Definition)
+	d := new(CRD)
 	if err := json.Unmarshal(raw, d); err != nil {
 		return nil, fmt.Errorf("decode CustomResourceDefinition %s: %w", name, err)
 	}
@@ -128,7 +128,7 @@ func Get(ctx context.Context, client rest.Interface, name string) (*Definition, 
 
 // Each calls f with every CRD of the cluster. A page is decoded while it arrives, one CRD at a time:
 // with their schemas, a page of them may not fit into the memory we allow ourselves (I6).
-func Each(ctx context.Context, client rest.Interface, f func(*Definition)) error {
+func Each(ctx context.Context, client rest.Interface, f func(*CRD)) error {
 	var pages bounded.Pages
 	for token := ""; ; {
 		var names []string
@@ -137,7 +137,7 @@ func Each(ctx context.Context, client rest.Interface, f func(*Definition)) error
 		if err != nil {
 			return fmt.Errorf("list CustomResourceDefinitions: %w", err)
 		}
-		token, err = decodeList(body, func(d *Definition) {
+		token, err = decodeList(body, func(d *CRD) {
 			names = append(names, d.Metadata.Name)
 			f(d)
 		})
@@ -155,7 +155,7 @@ func Each(ctx context.Context, client rest.Interface, f func(*Definition)) error
 }
 
 // decodeList reads one page and returns its continue token.
-func decodeList(page io.Reader, f func(*Definition)) (token string, err error) {
+func decodeList(page io.Reader, f func(*CRD)) (token string, err error) {
 	d := json.NewDecoder(page)
 	if start, err := d.Token(); err != nil {
 		return "", err
@@ -190,17 +190,17 @@ func decodeList(page io.Reader, f func(*Definition)) (token string, err error) {
 	return token, err
 }
 
-func decodeItems(d *json.Decoder, f func(*Definition)) error {
+func decodeItems(d *json.Decoder, f func(*CRD)) error {
 	start, err := d.Token()
 	if err != nil || start == nil { // null
 		return err
 	}
 	for d.More() {
-		definition := new(Definition)
-		if err := d.Decode(definition); err != nil {
+		crd := new(CRD)
+		if err := d.Decode(crd); err != nil {
 			return err
 		}
-		f(definition)
+		f(crd)
 	}
 	_, err = d.Token() // ]
 	return err
@@ -211,7 +211,7 @@ func request(client rest.Interface) *rest.Request {
 }
 
 // StorageVersion returns the version that spec marks as the storage version, "" where it marks none.
-func (d *Definition) StorageVersion() string {
+func (d *CRD) StorageVersion() string {
 	for _, v := range d.Spec.Versions {
 		if v.Storage {
 			return v.Name
@@ -221,7 +221,7 @@ func (d *Definition) StorageVersion() string {
 }
 
 // Served reports whether spec serves the version.
-func (d *Definition) Served(version string) bool {
+func (d *CRD) Served(version string) bool {
 	for _, v := range d.Spec.Versions {
 		if v.Name == version {
 			return v.Served
@@ -231,7 +231,7 @@ func (d *Definition) Served(version string) bool {
 }
 
 // Established reports whether the API server serves the resource; the message says why not.
-func (d *Definition) Established() (bool, string) {
+func (d *CRD) Established() (bool, string) {
 	for _, c := range d.Status.Conditions {
 		if c.Type == "Terminating" && c.Status == "True" {
 			return false, c.Message
@@ -252,7 +252,7 @@ func (d *Definition) Established() (bool, string) {
 // SpecWritten returns the latest moment, by the API server's clock, at which the spec can have been written last,
 // so no storage version has moved since. It is the newest time among the managers of spec.versions; ok is false
 // where none is recorded, and then nothing is known.
-func (d *Definition) SpecWritten() (latest time.Time, ok bool) {
+func (d *CRD) SpecWritten() (latest time.Time, ok bool) {
 	for _, m := range d.Metadata.ManagedFields {
 		if m.Subresource != "" || m.FieldsV1 == nil || m.Time == nil {
 			continue

@@ -23,7 +23,7 @@ func TestAPageOfCRDsIsDecodedWhereverItsFieldsStand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var versions []string
 			token, err := decodeList(strings.NewReader(page),
-				func(d *Definition) { versions = append(versions, d.StorageVersion()) })
+				func(d *CRD) { versions = append(versions, d.StorageVersion()) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +39,7 @@ func TestAPageOfCRDsIsDecodedWhereverItsFieldsStand(t *testing.T) {
 
 func TestAnEmptyListHasNoCRDs(t *testing.T) {
 	for _, page := range []string{`{"items":null,"metadata":{}}`, `{"items":[]}`, `{}`} {
-		token, err := decodeList(strings.NewReader(page), func(*Definition) { t.Errorf("%s: a CRD", page) })
+		token, err := decodeList(strings.NewReader(page), func(*CRD) { t.Errorf("%s: a CRD", page) })
 		if token != "" || err != nil {
 			t.Errorf("%s: token %q, error %v", page, token, err)
 		}
@@ -49,7 +49,7 @@ func TestAnEmptyListHasNoCRDs(t *testing.T) {
 func TestAPageThatWasCutOffIsAnError(t *testing.T) {
 	const page = `{"metadata":{},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`
 	for cut := range len(page) {
-		if _, err := decodeList(strings.NewReader(page[:cut]), func(*Definition) {}); err == nil {
+		if _, err := decodeList(strings.NewReader(page[:cut]), func(*CRD) {}); err == nil {
 			t.Errorf("no error for %s", page[:cut])
 		}
 	}
@@ -70,7 +70,7 @@ func TestACRDIsEstablishedWhenItsConditionSaysSo(t *testing.T) {
 			{Type: "Terminating", Status: "True", Message: "deleting"}}, false, "deleting"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := new(Definition)
+			d := new(CRD)
 			d.Status.Conditions = test.conditions
 			if got, why := d.Established(); got != test.want || why != test.why {
 				t.Errorf("Established() = %v, %q, want %v, %q", got, why, test.want, test.why)
@@ -98,7 +98,7 @@ func TestTheTimeOfTheSpecIsTheNewestOfItsManagers(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := new(Definition)
+			d := new(CRD)
 			if err := json.Unmarshal([]byte(test.managedFields), &d.Metadata.ManagedFields); err != nil {
 				t.Fatal(err)
 			}

@@ -23,7 +23,7 @@ func FuzzList(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := decodeList(bytes.NewReader(raw), func(d *Definition) {
+		_, err := decodeList(bytes.NewReader(raw), func(d *CRD) {
 			d.StorageVersion()
 			d.Served("v1")
 			d.Established()

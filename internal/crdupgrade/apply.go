@@ -46,7 +46,7 @@ type Applier struct {
 
 // apply applies an object in place of live, which is nil where the cluster has none. An apierrors conflict says that
 // the CRD is not any more what was read, a *refusal.Error that another field manager owns what would change.
-func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, again string) (*crd.Definition, error) {
+func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, again string) (*crd.CRD, error) {
 	if live != nil {
 		if err := a.adopt(ctx, live); err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func (a Applier) apply(ctx context.Context, object map[string]any, live *CRD, ag
 	if err != nil {
 		return nil, a.explain(result.Error(), again) // unlike err with what the API server said
 	}
-	applied := new(crd.Definition)
+	applied := new(crd.CRD)
 	if err := json.Unmarshal(raw, applied); err != nil {
 		return nil, fmt.Errorf("decode applied CustomResourceDefinition: %w", err)
 	}

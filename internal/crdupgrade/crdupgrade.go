@@ -34,7 +34,7 @@ import (
 type CRD struct {
 	// From names the file and document; empty for the one in the cluster.
 	From string
-	crd.Definition
+	crd.CRD
 
 	manifest upgrade.Manifest
 	object   map[string]any
@@ -47,7 +47,7 @@ func Parse(from string, raw []byte) (*CRD, error) {
 	if c.manifest, err = upgrade.ParseManifest(raw); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(raw, &c.Definition); err != nil {
+	if err := json.Unmarshal(raw, &c.CRD); err != nil {
 		return nil, fmt.Errorf("read CustomResourceDefinition: %w", err)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))

@@ -98,7 +98,7 @@ func (f *Facts) recorded(ctx context.Context, client rest.Interface, next *CRD) 
 // look goes over the metadata of all objects. Just after a CRD was changed, the API server may not serve its versions
 // yet.
 func (f *Facts) look(ctx context.Context, client rest.Interface, losses []Loss) error {
-	objects := retire.Objects{Client: client, Definition: &f.Live.Definition, Endpoint: f.Live.Endpoint()}
+	objects := retire.Objects{Client: client, CRD: &f.Live.CRD, Endpoint: f.Live.Endpoint()}
 	if objects.Endpoint == "" {
 		f.Unreadable = "the cluster's CRD serves no version"
 		return nil

@@ -204,7 +204,7 @@ func (r *Run) moveOwners(ctx context.Context, f Facts, p Plan) (string, error) {
 	named := slices.IndexFunc(p.Keep, func(v string) bool { return f.Found.Naming[v] > 0 })
 	run := retire.Run{
 		Client: r.Applier.Client, Intent: retire.Intent{Program: r.Intent.Program, Version: p.Keep[named]},
-		Definition: &f.Live.Definition, Limits: r.Limits, Stopped: r.Stopped,
+		CRD: &f.Live.CRD, Limits: r.Limits, Stopped: r.Stopped,
 	}
 	return run.MoveOwners(ctx)
 }
@@ -231,7 +231,7 @@ func (r *Run) write(ctx context.Context, u *Upgrade, f Facts, p Plan) (string, e
 }
 
 // accepted waits until the API server serves a new CRD, or has refused its names.
-func (r *Run) accepted(ctx context.Context, d *crd.Definition) error {
+func (r *Run) accepted(ctx context.Context, d *crd.CRD) error {
 	deadline := time.Now().Add(settling)
 	for {
 		ok, why := d.Established()

@@ -164,7 +164,7 @@ func fill(t *testing.T, c *testbed.Cluster) {
 		}
 	}
 	must(t, c.BulkCreate(ctx, old))
-	must(t, c.MoveStorage(ctx, testbed.WidgetDefinition, "v2"))
+	must(t, c.MoveStorage(ctx, testbed.WidgetCRD, "v2"))
 	must(t, c.BulkCreate(ctx, testbed.Bulk{Version: "v2", First: 2000, Count: 4, Bytes: 300}))
 	for i := range 2 { // deleted before the compaction, and behind it
 		must(t, c.DeleteRaw(ctx, old.Key(i)))

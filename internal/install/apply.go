@@ -277,8 +277,8 @@ func wanted(o *unstructured.Unstructured) map[string]any {
 }
 
 // established waits until the API server serves the CRDs, because the controller needs them when it starts.
-func (i *Installation) established(ctx context.Context, definitions []*unstructured.Unstructured) error {
-	for _, o := range definitions {
+func (i *Installation) established(ctx context.Context, crds []*unstructured.Unstructured) error {
+	for _, o := range crds {
 		err := await(ctx, i.Timeout, "CustomResourceDefinition "+o.GetName()+
 			" is established", i.Progress, func(ctx context.Context) (bool, string, error) {
 			d, err := crd.Get(ctx, i.Client, o.GetName())

@@ -15,7 +15,7 @@ import (
 )
 
 func TestTheOwnerIsNamedAsWellAsObjectsTell(t *testing.T) {
-	definition := func(labels, annotations map[string]string, managers ...string) *unstructured.Unstructured {
+	crd := func(labels, annotations map[string]string, managers ...string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{}}
 		o.SetLabels(labels)
 		o.SetAnnotations(annotations)
@@ -33,22 +33,22 @@ func TestTheOwnerIsNamedAsWellAsObjectsTell(t *testing.T) {
 		want      string
 	}{
 		"OpenShift marks what a release includes": {
-			definition(nil, map[string]string{"include.release.openshift.io/self-managed-high-availability": "true",
+			crd(nil, map[string]string{"include.release.openshift.io/self-managed-high-availability": "true",
 				approvedAnnotation: "x"}, "cluster-version-operator"), nil,
 			"OpenShift's kube-storage-version-migrator (written by cluster-version-operator)",
 		},
 		"Helm names its release": {
-			definition(map[string]string{managedByLabel: "Helm"},
+			crd(map[string]string{managedByLabel: "Helm"},
 				map[string]string{"meta.helm.sh/release-name": "migrator",
 					"meta.helm.sh/release-namespace": "ops"}, "helm"), nil,
 			"the Helm release ops/migrator (written by helm)",
 		},
-		"an approved definition and a Deployment": {
-			definition(nil, approved, "kubectl-create"), []string{"kube-system/migrator"},
+		"an approved CRD and a Deployment": {
+			crd(nil, approved, "kubectl-create"), []string{"kube-system/migrator"},
 			"kube-storage-version-migrator (Deployment kube-system/migrator; written by kubectl-create)",
 		},
-		"a label tells who manages it": {definition(map[string]string{managedByLabel: "argocd"}, nil), nil, "argocd"},
-		"nothing tells":                {definition(nil, nil, "kubectl"), nil, "unknown (written by kubectl)"},
+		"a label tells who manages it": {crd(map[string]string{managedByLabel: "argocd"}, nil), nil, "argocd"},
+		"nothing tells":                {crd(nil, nil, "kubectl"), nil, "unknown (written by kubectl)"},
 	} {
 		if got := ownerOf([]*unstructured.Unstructured{test.object}, test.workloads); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -127,7 +127,7 @@ func TestOtherMigratorsAreRecognizedByNameOrImage(t *testing.T) {
 }
 
 func TestARefusalNamesEverythingThatIsForeign(t *testing.T) {
-	err := &ForeignError{Definitions: []string{"storageversionmigrations.migration.k8s.io"},
+	err := &ForeignError{CRDs: []string{"storageversionmigrations.migration.k8s.io"},
 		Namespaces: []string{"ops"}, Controllers: []string{"ci/c"}, Owner: "argocd"}
 	for _, name := range []string{"storageversionmigrations.migration.k8s.io", "the namespace ops",
 		"Deployment ci/c", "the owner: argocd"} {

@@ -20,7 +20,7 @@ import (
 // ForeignError reports that an object with one of our names belongs to someone else. Nothing was written.
 type ForeignError struct {
 	// The names of foreign CRDs and namespaces. Controllers are Deployments as namespace/name.
-	Definitions, Namespaces, Controllers []string
+	CRDs, Namespaces, Controllers []string
 	// Owner says, as far as is known, who the objects belong to.
 	Owner string
 	// Workloads are Deployments of the owner, as namespace/name.
@@ -29,9 +29,9 @@ type ForeignError struct {
 
 func (e *ForeignError) Error() string {
 	var problems []string
-	if len(e.Definitions) > 0 {
+	if len(e.CRDs) > 0 {
 		problems = append(problems, fmt.Sprintf("CustomResourceDefinition %s exists and belongs to another "+
-			"installation", strings.Join(e.Definitions, ", ")))
+			"installation", strings.Join(e.CRDs, ", ")))
 	}
 	if len(e.Namespaces) > 0 {
 		problems = append(problems, fmt.Sprintf("the namespace %s exists and was not made by kube-migrator, which "+
@@ -80,7 +80,7 @@ var foreignNamespaces = []string{metav1.NamespaceSystem, "openshift-kube-storage
 // read.
 func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstructured) (*ForeignError, error) {
 	found := &ForeignError{}
-	var objects, definitions []*unstructured.Unstructured
+	var objects, crds []*unstructured.Unstructured
 	controllers, err := i.foreignControllers(ctx)
 	if err != nil {
 		return nil, err
@@ -116,15 +116,15 @@ func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstruc
 			found.Namespaces = append(found.Namespaces, o.GetName())
 			objects = append(objects, live)
 		} else {
-			found.Definitions = append(found.Definitions, o.GetName())
-			definitions = append(definitions, live)
+			found.CRDs = append(found.CRDs, o.GetName())
+			crds = append(crds, live)
 		}
 	}
 	objects = append(objects, controllers...)
 	switch {
-	case len(objects)+len(definitions) == 0:
+	case len(objects)+len(crds) == 0:
 		return nil, nil
-	case len(definitions) == 0:
+	case len(crds) == 0:
 		found.Owner = ownerOf(objects, nil)
 		return found, nil
 	}
@@ -136,7 +136,7 @@ func (i *Installation) foreign(ctx context.Context, plan []*unstructured.Unstruc
 		}
 		found.Workloads = append(found.Workloads, foreignWorkloads(deployments.Items)...)
 	}
-	found.Owner = ownerOf(definitions, found.Workloads)
+	found.Owner = ownerOf(crds, found.Workloads)
 	return found, nil
 }
 

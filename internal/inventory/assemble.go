@@ -17,7 +17,7 @@ import (
 // assemble turns facts into an inventory. It is pure.
 func assemble(f *facts) *Inventory {
 	found := served(f)
-	addDefinitions(f, found)
+	addCRDs(f, found)
 	resolve := candidatesOf(f, found.list)
 	for _, r := range found.list {
 		settle(f, r, resolve)
@@ -66,7 +66,7 @@ func (r *Resource) serve(f *facts, gv schema.GroupVersion, listed metav1.APIReso
 			listed.ShortNames, listed.Namespaced
 		if s, ok := f.services[gv]; ok {
 			r.Origin, r.Service = migrate.Aggregated, s.service
-		} else if f.definitionsKnown {
+		} else if f.crdsKnown {
 			r.Origin = migrate.BuiltIn // unless a CRD says otherwise
 		}
 	}
@@ -76,9 +76,9 @@ func (r *Resource) serve(f *facts, gv schema.GroupVersion, listed metav1.APIReso
 	}
 }
 
-// addDefinitions tells which resources are custom, and adds those that discovery does not show.
-func addDefinitions(f *facts, all *found) {
-	for _, d := range f.definitions {
+// addCRDs tells which resources are custom, and adds those that discovery does not show.
+func addCRDs(f *facts, all *found) {
+	for _, d := range f.crds {
 		r := all.at(d.GroupResource)
 		if r.Origin == migrate.Aggregated { // an APIService of that group and version hides the CRD
 			continue
@@ -87,11 +87,11 @@ func addDefinitions(f *facts, all *found) {
 		r.Kind, r.Singular, r.ShortNames, r.Namespaced = d.Kind, d.Singular, d.ShortNames, d.Namespaced
 		switch {
 		case d.NotEstablished != "":
-			r.Problem = &Problem{NotEstablished, "its definition is not established: " + d.NotEstablished}
+			r.Problem = &Problem{NotEstablished, "its CRD is not established: " + d.NotEstablished}
 		case !d.Served:
-			r.Problem = &Problem{NotServed, "its definition serves no version"}
+			r.Problem = &Problem{NotServed, "its CRD serves no version"}
 		case len(r.Versions) == 0:
-			r.Problem = &Problem{NotDiscovered, "its definition serves a version that discovery does not show"}
+			r.Problem = &Problem{NotDiscovered, "its CRD serves a version that discovery does not show"}
 		}
 	}
 }

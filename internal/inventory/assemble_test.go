@@ -27,7 +27,7 @@ const allVerbs = "create,delete,get,list,patch,update,watch"
 
 // factsOf is a cluster whose discovery shows the listings in this order.
 func factsOf(listings ...listing) *facts {
-	f := &facts{resources: map[schema.GroupVersion][]metav1.APIResource{}, definitionsKnown: true}
+	f := &facts{resources: map[schema.GroupVersion][]metav1.APIResource{}, crdsKnown: true}
 	for _, l := range listings {
 		gv, _ := schema.ParseGroupVersion(l.gv)
 		i := slices.IndexFunc(f.groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
@@ -135,7 +135,7 @@ func TestTheOriginOfAResourceIsWhatServesIt(t *testing.T) {
 	f := factsOf(listing{"v1", "pods", "Pod", "v1", allVerbs}, listing{"c.io/v1", "cs", "C", "c.io/v1", allVerbs},
 		listing{"a.io/v1", "as", "A", "", allVerbs})
 	f.services = map[schema.GroupVersion]apiService{{Group: "a.io", Version: "v1"}: {name: "v1.a.io", service: "ns/a"}}
-	f.definitions = []definition{
+	f.crds = []customResource{
 		{GroupResource: schema.GroupResource{Group: "c.io", Resource: "cs"}, Kind: "C", Served: true},
 		{GroupResource: schema.GroupResource{Group: "a.io", Resource: "as"}, Kind: "A", Served: true},
 	}
@@ -148,10 +148,10 @@ func TestTheOriginOfAResourceIsWhatServesIt(t *testing.T) {
 		}
 	}
 	if r, _ := inv.Find("as.a.io"); r.Service != "ns/a" || r.CRD != nil {
-		t.Errorf("as.a.io: service %q, definition %v", r.Service, r.CRD)
+		t.Errorf("as.a.io: service %q, CRD %v", r.Service, r.CRD)
 	}
 
-	f.definitionsKnown, f.definitions = false, nil
+	f.crdsKnown, f.crds = false, nil
 	if r, _ := assemble(f).Find("pods"); r.Origin != "" {
 		t.Errorf("origin %q without the CRDs, want none", r.Origin)
 	}
@@ -159,7 +159,7 @@ func TestTheOriginOfAResourceIsWhatServesIt(t *testing.T) {
 
 func TestACRDThatDiscoveryDoesNotShowNamesTheFailure(t *testing.T) {
 	f := factsOf()
-	f.definitions = []definition{{GroupResource: schema.GroupResource{Group: "c.io", Resource: "cs"}, Kind: "C",
+	f.crds = []customResource{{GroupResource: schema.GroupResource{Group: "c.io", Resource: "cs"}, Kind: "C",
 		Served: true, CRD: CRD{StorageVersion: "v1"}}}
 	f.failures = []Failure{{What: "c.io/v1", Group: "c.io", Reason: "boom"},
 		{What: "d.io/v1", Group: "d.io", Reason: "other"}}

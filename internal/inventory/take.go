@@ -55,32 +55,32 @@ type facts struct {
 	resources map[schema.GroupVersion][]metav1.APIResource
 	// services are the aggregated group-versions.
 	services map[schema.GroupVersion]apiService
-	// CRDs are all CustomResourceDefinitions; definitionsKnown is false where they could not be listed.
-	definitions      []definition
-	definitionsKnown bool
-	declared         declarations
-	failures         []Failure
+	// CRDs are all CustomResourceDefinitions; crdsKnown is false where they could not be listed.
+	crds      []customResource
+	crdsKnown bool
+	declared  declarations
+	failures  []Failure
 }
 
 // The parts of the inventory without which the origin of a resource is not known.
 const (
-	services      = "APIServices"
-	definitionsOf = "CustomResourceDefinitions"
+	services = "APIServices"
+	crdsOf   = "CustomResourceDefinitions"
 )
 
 // OriginsKnown returns why Origin, CRD and Service of resources may be missing or wrong; nil where they can be relied
 // on. Names and versions can be relied on anyway.
 func (inv *Inventory) OriginsKnown() error {
 	for _, f := range inv.Failures {
-		if f.What == services || f.What == definitionsOf {
+		if f.What == services || f.What == crdsOf {
 			return fmt.Errorf("read the inventory: %s", f)
 		}
 	}
 	return nil
 }
 
-// definition is a CustomResourceDefinition with what Resource keeps of it.
-type definition struct {
+// CRD is a CustomResourceDefinition with what Resource keeps of it.
+type customResource struct {
 	CRD
 	schema.GroupResource
 	Kind, Singular string
@@ -104,13 +104,13 @@ func gather(ctx context.Context, client rest.Interface) (*facts, error) {
 	}
 	f := &facts{groups: groups}
 	var (
-		wait                     errgroup.Group
-		documents                map[schema.GroupVersion]document
-		servicesErr, definitions error
+		wait                 errgroup.Group
+		documents            map[schema.GroupVersion]document
+		servicesErr, crdsErr error
 	)
 	wait.Go(func() error { documents = readDocuments(ctx, client, groups); return nil })
 	wait.Go(func() error { f.services, servicesErr = readAPIServices(ctx, client); return nil })
-	wait.Go(func() error { f.definitions, definitions = readDefinitions(ctx, client); return nil })
+	wait.Go(func() error { f.crds, crdsErr = readCRDs(ctx, client); return nil })
 	wait.Go(func() error {
 		f.declared = readDeclarations(ctx, client, func(group string) bool {
 			return slices.ContainsFunc(groups, func(g metav1.APIGroup) bool { return g.Name == group })
@@ -121,12 +121,12 @@ func gather(ctx context.Context, client rest.Interface) (*facts, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("read discovery: %w", err)
 	}
-	f.definitionsKnown = definitions == nil
+	f.crdsKnown = crdsErr == nil
 	if servicesErr != nil {
 		f.failures = append(f.failures, Failure{What: services, Reason: servicesErr.Error()})
 	}
-	if definitions != nil {
-		f.failures = append(f.failures, Failure{What: definitionsOf, Reason: definitions.Error()})
+	if crdsErr != nil {
+		f.failures = append(f.failures, Failure{What: crdsOf, Reason: crdsErr.Error()})
 	}
 	f.add(documents)
 	return f, nil
@@ -312,18 +312,18 @@ func readAPIServices(ctx context.Context, client rest.Interface) (map[schema.Gro
 	return services, nil
 }
 
-func readDefinitions(ctx context.Context, client rest.Interface) ([]definition, error) {
-	var definitions []definition
-	err := crd.Each(ctx, client, func(d *crd.Definition) { definitions = append(definitions, define(d)) })
+func readCRDs(ctx context.Context, client rest.Interface) ([]customResource, error) {
+	var crds []customResource
+	err := crd.Each(ctx, client, func(d *crd.CRD) { crds = append(crds, define(d)) })
 	if apierrors.IsNotFound(err) { // an API server without custom resources
 		return nil, nil
 	}
-	return definitions, err
+	return crds, err
 }
 
 // define keeps what Resource needs, and not the schemas and field managers.
-func define(d *crd.Definition) definition {
-	kept := definition{
+func define(d *crd.CRD) customResource {
+	kept := customResource{
 		CRD: CRD{
 			Name: d.Metadata.Name, UID: d.Metadata.UID, Generation: d.Metadata.Generation,
 			StorageVersion: d.StorageVersion(), StoredVersions: d.Status.StoredVersions,

@@ -30,14 +30,14 @@ func TestTheInventoryOfARealCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	create(t, client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition("widgets", "Widget",
+	create(t, client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd("widgets", "Widget",
 		`{"name":"v2","served":true,"storage":true,%[1]s},{"name":"v1","served":true,"storage":false,%[1]s}`))
-	create(t, client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition("gadgets", "Gadget",
+	create(t, client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd("gadgets", "Gadget",
 		`{"name":"v1","served":true,"storage":false,%[1]s},{"name":"v2","served":false,"storage":true,%[1]s}`))
-	create(t, client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition("relics", "Relic",
+	create(t, client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd("relics", "Relic",
 		`{"name":"v1","served":false,"storage":true,%[1]s}`))
 	// Two CRDs want one short name: the second is not accepted.
-	create(t, client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition("widgetsets", "Widget",
+	create(t, client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd("widgetsets", "Widget",
 		`{"name":"v1","served":true,"storage":true,%[1]s}`))
 	create(t, client, "/apis/apiregistration.k8s.io/v1/apiservices",
 		`{"metadata":{"name":"v1.down.example.com"},"spec":{
@@ -127,11 +127,11 @@ func TestTheInventoryOfARealCluster(t *testing.T) {
 		want := &inventory.CRD{Name: "widgets.demo.example.com", Generation: 1, StorageVersion: "v2",
 			StoredVersions: []string{"v2"}, Versions: []string{"v2", "v1"}, Conversion: "None"}
 		if r.CRD == nil || r.CRD.UID == "" {
-			t.Fatalf("definition: %+v", r.CRD)
+			t.Fatalf("CRD: %+v", r.CRD)
 		}
 		want.UID = r.CRD.UID
 		if diff := cmp.Diff(want, r.CRD); diff != "" {
-			t.Errorf("definition (-want +got):\n%s", diff)
+			t.Errorf("CRD (-want +got):\n%s", diff)
 		}
 		if r.Origin != migrate.Custom || r.Storage() != "v2" || r.Endpoint != "v2" || r.Problem != nil {
 			t.Errorf("%+v", r)
@@ -219,8 +219,8 @@ func create(t *testing.T, client rest.Interface, path, body string) {
 	}
 }
 
-// definition is a CustomResourceDefinition; in versions, %[1]s stands for the schema.
-func definition(plural, kind, versions string) string {
+// CRD is a CustomResourceDefinition; in versions, %[1]s stands for the schema.
+func crd(plural, kind, versions string) string {
 	return fmt.Sprintf(`{"metadata":{"name":"%s.demo.example.com"},"spec":{"group":"demo.example.com","scope":"Namespaced",
 		"names":{"plural":"%s","singular":"%s","kind":"%s"},"versions":[`, plural, plural, strings.TrimSuffix(plural, "s"), kind) +
 		fmt.Sprintf(versions, `"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}`) + `]}}`

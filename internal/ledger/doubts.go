@@ -97,7 +97,7 @@ func older(was, now Witness) bool {
 // recreated fires if the CRD was replaced by another one of the same name. The storage versions of the new CRD's first
 // generations are unknown, and no one saw whether the objects of the old CRD were deleted.
 func recreated(s State, l Look) string {
-	if (s.Definition == nil) != (l.Definition == nil) || s.Definition != nil && s.Definition.UID != l.Definition.UID {
+	if (s.CRD == nil) != (l.CRD == nil) || s.CRD != nil && s.CRD.UID != l.CRD.UID {
 		return "the CustomResourceDefinition was deleted and created again"
 	}
 	return ""
@@ -106,9 +106,9 @@ func recreated(s State, l Look) string {
 // generationsMissed fires if the CRD has generations that no watch saw. Storage versions A → B → A look like A: only
 // the generation shows that there was a change, and only a watch shows what B was.
 func generationsMissed(s State, l Look) string {
-	if s.Definition != nil && l.Definition != nil && missed(s, l) {
+	if s.CRD != nil && l.CRD != nil && missed(s, l) {
 		return fmt.Sprintf("the CustomResourceDefinition was changed more often than was seen (generation %d, now %d)",
-			s.Definition.Generation, l.Definition.Generation)
+			s.CRD.Generation, l.CRD.Generation)
 	}
 	return ""
 }
@@ -116,15 +116,15 @@ func generationsMissed(s State, l Look) string {
 // missed reports whether the CRD had a generation between the recorded look and this one whose storage version is
 // unknown.
 func missed(s State, l Look) bool {
-	if s.Definition == nil || l.Definition == nil || s.Definition.UID != l.Definition.UID {
+	if s.CRD == nil || l.CRD == nil || s.CRD.UID != l.CRD.UID {
 		return true
 	}
-	if l.Definition.Generation < s.Definition.Generation {
+	if l.CRD.Generation < s.CRD.Generation {
 		return true // generations only grow
 	}
-	for g := s.Definition.Generation + 1; g < l.Definition.Generation; g++ {
-		if !slices.ContainsFunc(l.Definitions, func(d Definition) bool {
-			return d.UID == l.Definition.UID && d.Generation == g && d.Hash != ""
+	for g := s.CRD.Generation + 1; g < l.CRD.Generation; g++ {
+		if !slices.ContainsFunc(l.CRDs, func(d CRD) bool {
+			return d.UID == l.CRD.UID && d.Generation == g && d.Hash != ""
 		}) {
 			return true
 		}
@@ -153,7 +153,7 @@ func cameSilent(s State, l Look) string {
 // discovery document does not help, because it may have caught up earlier. Built-in resources are exempt: the process
 // writes them in the version that it shows.
 func cameBack(s State, l Look) string {
-	if l.Definition == nil {
+	if l.CRD == nil {
 		return ""
 	}
 	for _, server := range l.Servers {
@@ -194,7 +194,7 @@ func passedSilent(s State, l Look) string {
 // that version, so another process has taken over the identity, as some servers take over the Lease of their
 // predecessor. The number of processes in between is unknown.
 func replacedUnseen(s State, l Look) string {
-	if s.Definition != nil || l.Definition != nil {
+	if s.CRD != nil || l.CRD != nil {
 		return ""
 	}
 	for _, server := range l.Servers {

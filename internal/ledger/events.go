@@ -18,7 +18,7 @@ func Looked(s State, l Look) Decision { return sound().looked(s, l) }
 // Returned is Looked for a controller that has just become the leader and does not know what happened since s was
 // recorded. A controller that kept watching while another one led calls Looked instead.
 func Returned(s State, l Look) Decision {
-	l.Continuous, l.Passed, l.Definitions = false, nil, nil
+	l.Continuous, l.Passed, l.CRDs = false, nil, nil
 	return sound().looked(s, l)
 }
 
@@ -116,7 +116,7 @@ func (r rules) looked(s State, l Look) Decision {
 func (r rules) conclude(s State, l Look, d Decision) Decision {
 	s.Epoch = agreed(l)
 	s.Current = current(s, l)
-	s.Heartbeat, s.Servers, s.Traces, s.Definition = l.Begun, l.Servers, l.Traces, l.Definition
+	s.Heartbeat, s.Servers, s.Traces, s.CRD = l.Begun, l.Servers, l.Traces, l.CRD
 	if l.Collection.ResourceVersion != 0 {
 		s.Collection = l.Collection // also a lesser one: going backwards is a doubt once
 	}

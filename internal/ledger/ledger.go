@@ -102,8 +102,8 @@ type State struct {
 	Servers []Server
 	// Traces are those of the recorded look.
 	Traces []string
-	// Definition is the CustomResourceDefinition as the recorded look saw it; nil for other resources.
-	Definition *Definition
+	// CRD is the CustomResourceDefinition as the recorded look saw it; nil for other resources.
+	CRD *CRD
 	// Collection is the resource's collection, as it was read last.
 	Collection Collection
 	// After is the moment after which a run must have started for its proof to count: an earlier run may have missed
@@ -160,8 +160,8 @@ type Witness struct {
 	ResourceVersion uint64
 }
 
-// Definition is the part of a CustomResourceDefinition that concerns storage, at one generation.
-type Definition struct {
+// CRD is the part of a CustomResourceDefinition that concerns storage, at one generation.
+type CRD struct {
 	UID        types.UID
 	Generation int64
 	// Hash is the hash of the storage version in its spec.
@@ -195,8 +195,8 @@ type Look struct {
 	Servers []Server
 	// Epoch is the agreement; nil where there is none.
 	Epoch *EpochID
-	// Definition is the CustomResourceDefinition; nil for a resource that has none, or none any more.
-	Definition *Definition
+	// CRD is the CustomResourceDefinition; nil for a resource that has none, or none any more.
+	CRD *CRD
 	// Traces are marks that outlast the processes which leave them: one string for the generation of each EndpointSlice
 	// of the resource's API servers (with its UID), and one for each Lease that is no longer renewed (holder and time
 	// of the last renewal). Every process that has ended has added one. If Traces is empty or contains Untraced,
@@ -225,7 +225,7 @@ type Look struct {
 	// with it is recorded.
 	Passed []string
 	// These are the generations of the CustomResourceDefinition that were seen since the recorded look began.
-	Definitions []Definition
+	CRDs []CRD
 
 	// Moment is the moment after the look ended: everything that the look saw happened before it. It must not come from
 	// a cache that may lag. 0 means that it is unknown.

@@ -50,7 +50,7 @@ func (l Look) with(change func(*Look)) Look {
 
 // custom makes it a look at a custom resource whose CRD has hash as storage version at a generation.
 func (l Look) custom(generation int64, hash string, stored ...string) Look {
-	l.Definition = &Definition{UID: "uid", Generation: generation, Hash: hash, Stored: stored}
+	l.CRD = &CRD{UID: "uid", Generation: generation, Hash: hash, Stored: stored}
 	if l.Epoch != nil {
 		e := *l.Epoch
 		e.UID, e.Generation = "uid", generation
@@ -175,7 +175,7 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 		},
 		"there and back, seen": {
 			state: custom, look: look("a", "h1").custom(3,
-				"h1").with(func(l *Look) { l.Definitions = []Definition{{UID: "uid", Generation: 2, Hash: "h2"}} }),
+				"h1").with(func(l *Look) { l.CRDs = []CRD{{UID: "uid", Generation: 2, Hash: "h2"}} }),
 			persisted: []string{"h1", "h2"}, current: "h1", request: 5,
 			reason: "objects may be stored in v2, the storage version is v1",
 		},
@@ -185,7 +185,7 @@ func TestWhatIsRecordedAfterALook(t *testing.T) {
 			reason: "the stored versions are unknown", doubt: true,
 		},
 		"a CRD that was deleted and created again": {
-			state: custom, look: look("a", "h1").custom(1, "h1").with(func(l *Look) { l.Definition.UID = "another" }),
+			state: custom, look: look("a", "h1").custom(1, "h1").with(func(l *Look) { l.CRD.UID = "another" }),
 			persisted: []string{"h1", Unknown}, current: "h1", request: 5,
 			reason: "the stored versions are unknown", doubt: true,
 		},
@@ -309,7 +309,7 @@ func TestAResourceIsForgottenOnlyWhenItIsGone(t *testing.T) {
 		"one still serves it":                          {builtIn, look("a", "", "b", "h1"), false},
 		"one does not answer":                          {builtIn, look("a", "", "b", "?"), false},
 		"no one could be asked":                        {builtIn, Look{Begun: noon}, false},
-		"its definition is gone":                       {custom, look("a", "h1"), true},
+		"its CRD is gone":                              {custom, look("a", "h1"), true},
 		"its CRD is there and no server serves it yet": {custom, look("a", "").custom(1, "h1"), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -76,7 +76,7 @@ var mutants = map[string]func(r *rules){
 		}
 	},
 	"what CRDs said between two looks is not recorded": func(r *rules) {
-		r.written = func(s State, l Look) []string { l.Definitions = nil; return written(s, l) }
+		r.written = func(s State, l Look) []string { l.CRDs = nil; return written(s, l) }
 	},
 	"only what all agree on is recorded": func(r *rules) {
 		r.written = func(s State, l Look) []string {

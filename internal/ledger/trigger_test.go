@@ -15,8 +15,8 @@ import (
 
 func at(tick int) time.Time { return time.Unix(int64(tick)*60, 0) }
 
-func (w *world) definition(gen int) Definition {
-	return Definition{UID: types.UID(uids[w.crd]), Generation: int64(gen), Hash: hashes[w.gens[gen]]}
+func (w *world) crdAt(gen int) CRD {
+	return CRD{UID: types.UID(uids[w.crd]), Generation: int64(gen), Hash: hashes[w.gens[gen]]}
 }
 
 // collection is what a list of one object shows.
@@ -77,19 +77,19 @@ func (w *world) takeLook() {
 		l.Epoch = &epoch
 	}
 	if w.kind == custom {
-		d := w.definition(w.gen)
+		d := w.crdAt(w.gen)
 		for hash, is := range w.versions {
 			if is {
 				d.Stored = append(d.Stored, hashes[hash])
 			}
 		}
-		l.Definition = &d
+		l.CRD = &d
 	}
 	for _, s := range w.passed[:w.npassed] {
 		l.Passed = append(l.Passed, procNames[s.what])
 	}
 	for _, s := range w.flips[:w.nflips] {
-		l.Definitions = append(l.Definitions, w.definition(s.what))
+		l.CRDs = append(l.CRDs, w.crdAt(s.what))
 	}
 	w.look, w.lookTaken = l, true
 }

@@ -23,19 +23,19 @@ func written(s State, l Look) []string {
 	for _, server := range s.Servers {
 		add(server.Hash)
 	}
-	if s.Definition != nil {
-		add(s.Definition.Hash)
+	if s.CRD != nil {
+		add(s.CRD.Hash)
 	}
-	for _, definition := range l.Definitions {
-		add(definition.Hash)
+	for _, crd := range l.CRDs {
+		add(crd.Hash)
 	}
-	if l.Definition != nil && missed(s, l) {
-		for _, hash := range l.Definition.Stored {
+	if l.CRD != nil && missed(s, l) {
+		for _, hash := range l.CRD.Stored {
 			add(hash)
 		}
 	}
-	if l.Definition != nil {
-		add(l.Definition.Hash)
+	if l.CRD != nil {
+		add(l.CRD.Hash)
 	}
 	for _, server := range l.Servers {
 		add(server.Hash)
@@ -114,10 +114,10 @@ func disagree(servers []Server) bool {
 // vanished: the CRD is gone, and with it, after its finalizer, the objects; or every server has answered and
 // none serves the resource. Where a State is forgotten too early nothing is lost: the next one begins with Unknown.
 func vanished(s State, l Look) bool {
-	if l.Definition != nil {
+	if l.CRD != nil {
 		return false
 	}
-	return s.Definition != nil || len(l.Servers) > 0 && !slices.ContainsFunc(l.Servers, func(server Server) bool {
+	return s.CRD != nil || len(l.Servers) > 0 && !slices.ContainsFunc(l.Servers, func(server Server) bool {
 		return !server.Answered || server.Hash != ""
 	})
 }

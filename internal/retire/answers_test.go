@@ -90,7 +90,7 @@ func TestOnlyWhatIsStoredMakesObjectsUnreadable(t *testing.T) {
 						failure(test.code, "Any")
 				}).client(t)
 				objects := retire.Objects{Client: client,
-					Definition: facts("v1 v2", "v1", "v2/served/storage").Definition, Endpoint: "v2"}
+					CRD: facts("v1 v2", "v1", "v2/served/storage").CRD, Endpoint: "v2"}
 				_, _, err := objects.Look(t.Context(), "v1")
 				if got := errors.Is(err, retire.ErrUnreadable); err == nil || got != test.want {
 					t.Errorf("%v: unreadable is %v, want %v", err, got, test.want)
@@ -105,7 +105,7 @@ func alone(t *testing.T, client rest.Interface, schema map[string]any, step reti
 	t.Helper()
 	run := &retire.Run{
 		Client: client, Intent: retire.Intent{Version: "v1", Rescue: true},
-		Definition: facts("v1 v2", "v1", "v2/served/storage").Definition, Schema: schema,
+		CRD: facts("v1 v2", "v1", "v2/served/storage").CRD, Schema: schema,
 		Stopped: func() error { return nil }, Tell: func(retire.Step) {},
 		Settle: func(context.Context, int64) error { return nil },
 	}
@@ -166,7 +166,7 @@ func TestTheSchemaOfARescueThatWasBegunIsTheOneThatIsGiven(t *testing.T) {
 		"the version is served meanwhile": {schema, true, nil, "it serves v1 again"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live := facts("v1 v2", "v1", "v2/served/storage").Definition
+			live := facts("v1 v2", "v1", "v2/served/storage").CRD
 			live.Metadata.ResourceVersion, live.Spec.Versions[0].Served = "5", test.served
 			var sent []string
 			client := answers(func(r *http.Request, body string) (int, any) {
@@ -194,7 +194,7 @@ func TestTheSchemaOfARescueThatWasBegunIsTheOneThatIsGiven(t *testing.T) {
 			}
 			if refused := (*refusal.Error)(nil); errors.As(err, &refused) &&
 				refused.Try != "kubectl get customresourcedefinition widgets.demo.example.com -o yaml" {
-				t.Errorf("Try: %s; want what shows the whole definition", refused.Try)
+				t.Errorf("Try: %s; want what shows the whole CRD", refused.Try)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 
 // Decide makes the plan, or says why nothing may be done: a *refusal.Error. It is pure.
 func (want Intent) Decide(f Facts) (Plan, error) {
-	d := f.Definition
+	d := f.CRD
 	for _, rule := range []func(Facts) *refusal.Error{
 		want.established, want.known, want.notStorage, want.rescuable, want.notLast, want.nothingElseStored,
 		want.readable, want.unserved, want.alone,
@@ -31,7 +31,7 @@ func (want Intent) Decide(f Facts) (Plan, error) {
 }
 
 func (want Intent) established(f Facts) *refusal.Error {
-	d := f.Definition
+	d := f.CRD
 	if ok, why := d.Established(); !ok {
 		return refusal.New(NotEstablished, "kubectl describe customresourcedefinition "+d.Metadata.Name,
 			"%s is not established: %s", d.Metadata.Name, why)
@@ -42,7 +42,7 @@ func (want Intent) established(f Facts) *refusal.Error {
 // known refuses a version that the CRD does not have, unless it is to be gone from there and was there once:
 // nothing in the cluster tells a version that was removed from one that was misspelt.
 func (want Intent) known(f Facts) *refusal.Error {
-	d := f.Definition
+	d := f.CRD
 	traces := want.named(f) || strandedBy(d, f.Unreadable) == want.Version
 	switch {
 	case has(d, want.Version), want.Rescue && (traces || f.Unreadable != ""):
@@ -68,13 +68,13 @@ func (want Intent) known(f Facts) *refusal.Error {
 
 // named reports whether a version is named where objects are stored in it, or were written at it.
 func (want Intent) named(f Facts) bool {
-	return f.Owners.Objects > 0 || slices.Contains(f.Definition.Status.StoredVersions, want.Version)
+	return f.Owners.Objects > 0 || slices.Contains(f.CRD.Status.StoredVersions, want.Version)
 }
 
 // traces says where a version that the CRD does not have is named.
 func (want Intent) traces(f Facts) string {
 	var traces []string
-	if slices.Contains(f.Definition.Status.StoredVersions, want.Version) {
+	if slices.Contains(f.CRD.Status.StoredVersions, want.Version) {
 		traces = append(traces, "status.storedVersions names it")
 	}
 	if f.Unreadable != "" {
@@ -87,7 +87,7 @@ func (want Intent) traces(f Facts) string {
 }
 
 func (want Intent) notStorage(f Facts) *refusal.Error {
-	d := f.Definition
+	d := f.CRD
 	if d.StorageVersion() != want.Version || len(d.Spec.Versions) == 1 {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (want Intent) notStorage(f Facts) *refusal.Error {
 }
 
 // moveStorage is the command that makes another version the storage version: the first other one that is served.
-func moveStorage(d *crd.Definition, version string) string {
+func moveStorage(d *crd.CRD, version string) string {
 	to := slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name != version && v.Served })
 	if to < 0 {
 		to = slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name != version })
@@ -112,7 +112,7 @@ func moveStorage(d *crd.Definition, version string) string {
 // brought back is known by status.storedVersions, which the rescue claims, by objects that cannot be read yet, or by
 // what this machine has begun.
 func (want Intent) rescuable(f Facts) *refusal.Error {
-	d := f.Definition
+	d := f.CRD
 	broughtBack := f.Unreadable != "" || slices.Contains(d.Status.StoredVersions, want.Version) ||
 		slices.Contains(f.Begun, want.Version)
 	switch {
@@ -127,7 +127,7 @@ func (want Intent) rescuable(f Facts) *refusal.Error {
 }
 
 func (want Intent) notLast(f Facts) *refusal.Error {
-	d := f.Definition
+	d := f.CRD
 	if len(d.Spec.Versions) == 1 && has(d, want.Version) {
 		return refusal.New(OnlyVersion, "kubectl edit customresourcedefinition "+d.Metadata.Name,
 			"%s is the only version of %s: add the one that takes its place, and make it the storage version",
@@ -139,7 +139,7 @@ func (want Intent) notLast(f Facts) *refusal.Error {
 // nothingElseStored refuses while another version may be stored that no one can read: a migration would find objects
 // that it cannot list, and storedVersions would be pruned of the only hint at them.
 func (want Intent) nothingElseStored(f Facts) *refusal.Error {
-	d := f.Definition
+	d := f.CRD
 	for _, stored := range d.Status.StoredVersions {
 		if stored != want.Version && !has(d, stored) {
 			return refusal.New(StoredUnknown, want.command(d, stored, "--rescue"),
@@ -152,7 +152,7 @@ func (want Intent) nothingElseStored(f Facts) *refusal.Error {
 
 // readable refuses while objects cannot be listed, unless they are to be rescued by this very version.
 func (want Intent) readable(f Facts) *refusal.Error {
-	d := f.Definition
+	d := f.CRD
 	stranded := strandedBy(d, f.Unreadable)
 	if f.Unreadable == "" || want.Rescue && (stranded == want.Version || stranded == "" &&
 		slices.Contains(d.Status.StoredVersions, want.Version)) {
@@ -167,7 +167,7 @@ func (want Intent) readable(f Facts) *refusal.Error {
 
 // strandedBy is the version of the group that a message of the API server names and the CRD does not have; empty
 // for none.
-func strandedBy(d *crd.Definition, message string) string {
+func strandedBy(d *crd.CRD, message string) string {
 	for word := range strings.FieldsFuncSeq(message, func(r rune) bool {
 		return strings.ContainsRune(" \t\n\",;()[]{}",
 			r)
@@ -182,7 +182,7 @@ func strandedBy(d *crd.Definition, message string) string {
 
 // unserved refuses what would take an endpoint from under its clients.
 func (want Intent) unserved(f Facts) *refusal.Error {
-	d := f.Definition
+	d := f.CRD
 	another := slices.ContainsFunc(d.Spec.Versions,
 		func(v crd.Version) bool { return v.Served && v.Name != want.Version })
 	switch {
@@ -201,7 +201,7 @@ func (want Intent) alone(f Facts) *refusal.Error {
 	if len(f.Running) == 0 {
 		return nil
 	}
-	d := f.Definition
+	d := f.CRD
 	try := want.Program + " wait " + d.Metadata.Name
 	if f.Running[0] == ThisMachine {
 		try = want.command(d, want.Version, want.flags()...)
@@ -216,7 +216,7 @@ const ThisMachine = "another kube-migrator of this machine"
 
 // steps are the steps of a plan that nothing speaks against.
 func (want Intent) steps(f Facts) []Step {
-	d := f.Definition
+	d := f.CRD
 	storage := d.StorageVersion()
 	var steps []Step
 	if want.Rescue {
@@ -248,15 +248,15 @@ func (want Intent) ownedStep(f Facts) Step {
 	switch {
 	case f.Unreadable != "":
 		return Step{Owned, Todo, "move the managedFields entries that name " + want.Version + " to " +
-			moveTo(f.Definition, want.Version)}
+			moveTo(f.CRD, want.Version)}
 	case f.Owners.Objects == 0:
 		return Step{Owned, Done, "no managedFields entry names " + want.Version}
 	}
 	return Step{Owned, Todo, fmt.Sprintf("move the managedFields entries of %d objects from %s to %s: %s",
-		f.Owners.Objects, want.Version, moveTo(f.Definition, want.Version), f.Owners)}
+		f.Owners.Objects, want.Version, moveTo(f.CRD, want.Version), f.Owners)}
 }
 
-func (want Intent) unserveStep(d *crd.Definition) Step {
+func (want Intent) unserveStep(d *crd.CRD) Step {
 	switch {
 	case !d.Served(want.Version):
 		return Step{Unserve, Done, want.Version + " is not served"}
@@ -300,22 +300,22 @@ func (want Intent) flags() (given []string) {
 }
 
 // command is this command about a version with other flags.
-func (want Intent) command(d *crd.Definition, version string, flags ...string) string {
+func (want Intent) command(d *crd.CRD, version string, flags ...string) string {
 	return strings.Join(append([]string{want.Program, "retire", d.Metadata.Name, "--version=" +
 		version}, flags...), " ")
 }
 
-func has(d *crd.Definition, version string) bool {
+func has(d *crd.CRD, version string) bool {
 	return index(d, version) >= 0
 }
 
 // index is where a CRD has a version; negative where it does not.
-func index(d *crd.Definition, version string) int {
+func index(d *crd.CRD, version string) int {
 	return slices.IndexFunc(d.Spec.Versions, func(v crd.Version) bool { return v.Name == version })
 }
 
 // others are the versions that are not the storage version.
-func others(d *crd.Definition) []string {
+func others(d *crd.CRD) []string {
 	var all []string
 	for _, v := range d.Spec.Versions {
 		if !v.Storage {
@@ -325,7 +325,7 @@ func others(d *crd.Definition) []string {
 	return all
 }
 
-func names(d *crd.Definition) string {
+func names(d *crd.CRD) string {
 	var all []string
 	for _, v := range d.Spec.Versions {
 		all = append(all, v.Name)
@@ -335,7 +335,7 @@ func names(d *crd.Definition) string {
 
 // Endpoint is the version at which objects are read and written while another one is retired: the storage version where
 // that is served, else another one that is, else, where nothing is to be unserved, the one itself.
-func Endpoint(d *crd.Definition, retired string) string {
+func Endpoint(d *crd.CRD, retired string) string {
 	endpoint := retired
 	for _, v := range d.Spec.Versions {
 		if v.Served && v.Name != retired && (endpoint == retired || v.Storage) {
@@ -346,7 +346,7 @@ func Endpoint(d *crd.Definition, retired string) string {
 }
 
 // moveTo is the version that managedFields entries are moved to.
-func moveTo(d *crd.Definition, retired string) string {
+func moveTo(d *crd.CRD, retired string) string {
 	if e := Endpoint(d, retired); e != retired {
 		return e
 	}

@@ -20,7 +20,7 @@ import (
 
 // facts are those of a CRD whose versions are given as "name", "name/served", "name/served/storage".
 func facts(stored string, versions ...string) retire.Facts {
-	d := new(crd.Definition)
+	d := new(crd.CRD)
 	d.Metadata.Name, d.Metadata.UID, d.Spec.Group, d.Spec.Names.Plural = "widgets.demo.example.com", "uid",
 		"demo.example.com", "widgets"
 	d.Spec.Scope = "Namespaced"
@@ -32,7 +32,7 @@ func facts(stored string, versions ...string) retire.Facts {
 			crd.Version{Name: name, Served: strings.Contains(rest, "served"),
 				Storage: strings.Contains(rest, "storage")})
 	}
-	return retire.Facts{Definition: d, Objects: 20}
+	return retire.Facts{CRD: d, Objects: 20}
 }
 
 func with(f retire.Facts, change func(*retire.Facts)) retire.Facts {
@@ -124,7 +124,7 @@ var situations = map[string]struct {
 		with(facts("v2", "v2/served/storage"), func(f *retire.Facts) { f.Unreadable = gone }), retire.Unreadable,
 	},
 	"the CRD is being deleted": {retire.Intent{Version: "v1"}, with(facts("v1 v2", "v1/served", "v2/served/storage"), func(f *retire.Facts) {
-		f.Definition.Status.Conditions = []crd.Condition{{Type: "Terminating", Status: "True",
+		f.CRD.Status.Conditions = []crd.Condition{{Type: "Terminating", Status: "True",
 			Message: "CustomResource deletion is in progress"}}
 	}), retire.NotEstablished},
 }
@@ -149,7 +149,7 @@ func TestAPlanIsMadeOrRefusedWithAReasonAndACommand(t *testing.T) {
 		case s.want != "":
 			t.Errorf("%s: not refused, want %s", name, s.want)
 		}
-		for _, p := range plan.Permissions(s.facts.Definition) {
+		for _, p := range plan.Permissions(s.facts.CRD) {
 			fmt.Fprintf(&b, "  asks %s\n", (&access.ForbiddenError{Permission: p}).Try())
 		}
 		for _, step := range plan.Steps {

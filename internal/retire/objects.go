@@ -39,15 +39,15 @@ const (
 
 // Objects are the objects of a CRD, seen at one served version.
 type Objects struct {
-	Client     rest.Interface
-	Definition *crd.Definition
+	Client rest.Interface
+	CRD    *crd.CRD
 	// Endpoint is the served version.
 	Endpoint string
 }
 
 func (o Objects) resource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: o.Definition.Spec.Group, Version: o.Endpoint,
-		Resource: o.Definition.Spec.Names.Plural}
+	return schema.GroupVersionResource{Group: o.CRD.Spec.Group, Version: o.Endpoint,
+		Resource: o.CRD.Spec.Names.Plural}
 }
 
 func (o Objects) path(m *metav1.ObjectMeta) (string, error) {
@@ -61,7 +61,7 @@ var ErrUnreadable = errors.New("the objects cannot be listed")
 // Look counts the objects, and who owns fields of them in a version. It reads every page, so one object that the API
 // server cannot read is enough for ErrUnreadable.
 func (o Objects) Look(ctx context.Context, version string) (count int64, owners Owners, err error) {
-	apiVersion := o.Definition.Spec.Group + "/" + version
+	apiVersion := o.CRD.Spec.Group + "/" + version
 	managers := map[Manager]int64{}
 	err = o.Each(ctx, func(items []metav1.PartialObjectMetadata) error {
 		for i := range items {
@@ -98,7 +98,7 @@ func (o Objects) Look(ctx context.Context, version string) (count int64, owners 
 func (o Objects) Each(ctx context.Context, f func([]metav1.PartialObjectMetadata) error) error {
 	path, err := apipath.Collection(o.resource(), "")
 	if err != nil {
-		return fmt.Errorf("list %s: %w", o.Definition.Metadata.Name, err)
+		return fmt.Errorf("list %s: %w", o.CRD.Metadata.Name, err)
 	}
 	var pages bounded.Pages
 	expirations := 0
@@ -115,7 +115,7 @@ func (o Objects) Each(ctx context.Context, f func([]metav1.PartialObjectMetadata
 			token = status.Status().Continue
 			if expirations++; expirations > maxExpirations {
 				return fmt.Errorf("list %s: its continue tokens expired %d times: %w",
-					o.Definition.Metadata.Name, expirations, err)
+					o.CRD.Metadata.Name, expirations, err)
 			}
 			if token == "" {
 				pages = bounded.Pages{}
@@ -124,7 +124,7 @@ func (o Objects) Each(ctx context.Context, f func([]metav1.PartialObjectMetadata
 		case errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError:
 			return fmt.Errorf("%w: %w", ErrUnreadable, err)
 		case err != nil:
-			return fmt.Errorf("list %s: %w", o.Definition.Metadata.Name, err)
+			return fmt.Errorf("list %s: %w", o.CRD.Metadata.Name, err)
 		}
 		if err := f(list.Items); err != nil {
 			return err
@@ -138,7 +138,7 @@ func (o Objects) Each(ctx context.Context, f func([]metav1.PartialObjectMetadata
 			}
 		})
 		if err != nil {
-			return fmt.Errorf("list %s: %w", o.Definition.Metadata.Name, err)
+			return fmt.Errorf("list %s: %w", o.CRD.Metadata.Name, err)
 		}
 		if token == "" {
 			return nil

@@ -14,23 +14,23 @@ import (
 
 // Permissions are what the user needs to carry the plan out, to be asked for before any of it is: a permission that is
 // missing at the last step would show after every object was rewritten.
-func (p Plan) Permissions(d *crd.Definition) []access.Permission {
+func (p Plan) Permissions(d *crd.CRD) []access.Permission {
 	if p.finished() {
 		return nil
 	}
 	objects := schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
-	definitions := schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+	crds := schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 	var needed []access.Permission
 	for _, verb := range []string{"list", "get", "patch"} {
 		needed = append(needed, access.Permission{Verb: verb, Resource: objects,
 			Namespaced: d.Spec.Scope == "Namespaced"})
 	}
-	needed = append(needed, access.Permission{Verb: "get", Resource: definitions})
+	needed = append(needed, access.Permission{Verb: "get", Resource: crds})
 	if p.has(Todo, Restore, Prune) {
-		needed = append(needed, access.Permission{Verb: "patch", Resource: definitions, Subresource: "status"})
+		needed = append(needed, access.Permission{Verb: "patch", Resource: crds, Subresource: "status"})
 	}
 	if p.has(Todo, Restore, Unserve, Remove) {
-		needed = append(needed, access.Permission{Verb: "patch", Resource: definitions})
+		needed = append(needed, access.Permission{Verb: "patch", Resource: crds})
 	}
 	return needed
 }

@@ -42,7 +42,7 @@ func (want Intent) removes() bool { return want.Remove || want.Rescue }
 
 // Facts are what was found in the cluster.
 type Facts struct {
-	Definition *crd.Definition
+	CRD *crd.CRD
 	// Begun are versions of the CRD that were found in it before, and whose retirement was begun.
 	Begun []string
 	// Running names the migrations of the resource that others are carrying out.

@@ -23,8 +23,8 @@ import (
 type Run struct {
 	Client rest.Interface
 	Intent Intent
-	// Definition is the one that the plan was made for.
-	Definition *crd.Definition
+	// CRD is the one that the plan was made for.
+	CRD *crd.CRD
 	// Schema is the entry of spec.versions whose schema a restored version gets; nil for one that keeps every field.
 	Schema map[string]any
 	Limits pace.Limits
@@ -82,7 +82,7 @@ func (r *Run) step(ctx context.Context, s Step) (what string, err error) {
 			return "", err
 		}
 		return fmt.Sprintf("every object is stored as %s, with evidence %s",
-			r.Definition.StorageVersion(), r.epoch.Evidence), nil
+			r.CRD.StorageVersion(), r.epoch.Evidence), nil
 	case Prune:
 		return r.prune(ctx)
 	case Owned:
@@ -97,10 +97,10 @@ func (r *Run) step(ctx context.Context, s Step) (what string, err error) {
 
 // restore brings the version back, claims that objects may be stored in it, and waits until they can be read.
 func (r *Run) restore(ctx context.Context) (string, error) {
-	if err := write(ctx, r.Client, r.Definition, "", r.Intent.restore(r.Schema)); err != nil {
+	if err := write(ctx, r.Client, r.CRD, "", r.Intent.restore(r.Schema)); err != nil {
 		return "", err
 	}
-	if err := write(ctx, r.Client, r.Definition, "status", r.Intent.claim); err != nil {
+	if err := write(ctx, r.Client, r.CRD, "status", r.Intent.claim); err != nil {
 		return "", err
 	}
 	deadline := time.Now().Add(transient)
@@ -121,8 +121,8 @@ func (r *Run) restore(ctx context.Context) (string, error) {
 
 func (r *Run) prune(ctx context.Context) (string, error) {
 	result, err := storedversions.Prune(ctx, r.Client, storedversions.Proof{
-		Name: r.Definition.Metadata.Name, UID: r.epoch.CRDUID, Generation: r.epoch.CRDGeneration,
-		StorageVersion: r.Definition.StorageVersion(),
+		Name: r.CRD.Metadata.Name, UID: r.epoch.CRDUID, Generation: r.epoch.CRDGeneration,
+		StorageVersion: r.CRD.StorageVersion(),
 	})
 	if err != nil {
 		return "", err
@@ -158,11 +158,11 @@ func (r *Run) moveOwners(ctx context.Context) (string, error) {
 			return "no managedFields entry names " + r.Intent.Version, nil
 		case moved == 0:
 			return fmt.Sprintf("the entries of %d objects were moved to %s, with their owners", all,
-				moveTo(r.Definition, r.Intent.Version)), nil
+				moveTo(r.CRD, r.Intent.Version)), nil
 		case pass < passes:
-		case r.Definition.Served(r.Intent.Version):
+		case r.CRD.Served(r.Intent.Version):
 			return fmt.Sprintf("the entries of %d objects were moved to %s; clients still write %s", all,
-				moveTo(r.Definition, r.Intent.Version), r.Intent.Version), nil
+				moveTo(r.CRD, r.Intent.Version), r.Intent.Version), nil
 		default:
 			return "", fmt.Errorf("%w: after %d passes objects still get entries that name %s", ErrNotMoved,
 				pass, r.Intent.Version)
@@ -171,27 +171,27 @@ func (r *Run) moveOwners(ctx context.Context) (string, error) {
 }
 
 func (r *Run) moveOnce(ctx context.Context) (int64, error) {
-	group := r.Definition.Spec.Group + "/"
+	group := r.CRD.Spec.Group + "/"
 	inFlight := r.Limits.InFlight
 	if inFlight <= 0 {
 		inFlight = pace.DefaultInFlight
 	}
 	m := &mover{
-		objects: r.objects(), from: group + r.Intent.Version, to: group + moveTo(r.Definition, r.Intent.Version),
+		objects: r.objects(), from: group + r.Intent.Version, to: group + moveTo(r.CRD, r.Intent.Version),
 		pacer: r.pacer, inFlight: inFlight, stopped: r.Stopped,
 	}
 	return m.run(ctx)
 }
 
 func (r *Run) objects() Objects {
-	return Objects{Client: r.Client, Definition: r.Definition, Endpoint: Endpoint(r.Definition, r.Intent.Version)}
+	return Objects{Client: r.Client, CRD: r.CRD, Endpoint: Endpoint(r.CRD, r.Intent.Version)}
 }
 
 // unserve sets served: false, waits until no request that began before is under way, and moves what such requests have
 // written.
 func (r *Run) unserve(ctx context.Context) (string, error) {
-	was := r.Definition.Served(r.Intent.Version)
-	if err := write(ctx, r.Client, r.Definition, "", r.Intent.unserve); err != nil {
+	was := r.CRD.Served(r.Intent.Version)
+	if err := write(ctx, r.Client, r.CRD, "", r.Intent.unserve); err != nil {
 		return "", err
 	}
 	if was {
@@ -204,14 +204,14 @@ func (r *Run) unserve(ctx context.Context) (string, error) {
 
 // moveLate moves the entries that requests have written which were under way when the version was still served.
 func (r *Run) moveLate(ctx context.Context) error {
-	live, err := read(ctx, r.Client, r.Definition.Metadata.Name)
+	live, err := read(ctx, r.Client, r.CRD.Metadata.Name)
 	if err != nil {
-		return fmt.Errorf("read definition %s: %w", r.Definition.Metadata.Name, err)
+		return fmt.Errorf("read CRD %s: %w", r.CRD.Metadata.Name, err)
 	}
-	if live.Metadata.UID != r.Definition.Metadata.UID || live.Served(r.Intent.Version) {
+	if live.Metadata.UID != r.CRD.Metadata.UID || live.Served(r.Intent.Version) {
 		return changed(live, "it serves "+r.Intent.Version+" again")
 	}
-	r.Definition = live
+	r.CRD = live
 	if err := r.Settle(ctx, live.Metadata.Generation); err != nil {
 		return err
 	}
@@ -221,16 +221,16 @@ func (r *Run) moveLate(ctx context.Context) error {
 
 // remove takes the version out of the CRD, after a last look at what could name it.
 func (r *Run) remove(ctx context.Context) (string, error) {
-	live, err := read(ctx, r.Client, r.Definition.Metadata.Name)
+	live, err := read(ctx, r.Client, r.CRD.Metadata.Name)
 	if err != nil {
-		return "", fmt.Errorf("read definition %s: %w", r.Definition.Metadata.Name, err)
+		return "", fmt.Errorf("read CRD %s: %w", r.CRD.Metadata.Name, err)
 	}
 	if has(live, r.Intent.Version) {
 		if err := r.moveLate(ctx); err != nil {
 			return "", err
 		}
 	}
-	if err := write(ctx, r.Client, r.Definition, "", r.Intent.remove(r.Definition.Metadata.Generation)); err != nil {
+	if err := write(ctx, r.Client, r.CRD, "", r.Intent.remove(r.CRD.Metadata.Generation)); err != nil {
 		return "", err
 	}
 	return r.Intent.Version + " is not in spec.versions any more", nil

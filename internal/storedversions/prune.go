@@ -37,7 +37,7 @@ const attempts = 5
 // generation or storage version moved. Nothing was pruned, and this proof will never prune anything.
 var ErrChanged = errors.New("the CRD has changed since the proof")
 
-// Proof says about which definition it is proven that every object is stored in StorageVersion. Its UID and
+// Proof says about which CRD it is proven that every object is stored in StorageVersion. Its UID and
 // generation are those of the epoch in which that was proven; all fields are required.
 type Proof struct {
 	Name           string
@@ -53,7 +53,7 @@ type Result struct {
 	Written bool
 }
 
-// Prune reduces status.storedVersions of the proof's definition to its storage version.
+// Prune reduces status.storedVersions of the proof's CRD to its storage version.
 //
 // Errors: ErrChanged; otherwise an error of the API server, or of too many conflicts. After any error but ErrChanged
 // the write may have happened or not, and Prune may be called again with the same proof: a write that did happen is
@@ -71,7 +71,7 @@ func Prune(ctx context.Context, client rest.Interface, proof Proof) (Result, err
 			return Result{}, fmt.Errorf("prune stored versions of %s: %w: it is gone", proof.Name, ErrChanged)
 		}
 		if err != nil {
-			return Result{}, fmt.Errorf("prune stored versions of %s: read definition: %w", proof.Name, err)
+			return Result{}, fmt.Errorf("prune stored versions of %s: read CRD: %w", proof.Name, err)
 		}
 		next, err := decide(live, proof)
 		if err != nil {
@@ -96,7 +96,7 @@ func Prune(ctx context.Context, client rest.Interface, proof Proof) (Result, err
 }
 
 // decide returns the stored versions to write, nil if they are there already, or why nothing may be written. Pure.
-func decide(live *crd.Definition, proof Proof) (next []string, err error) {
+func decide(live *crd.CRD, proof Proof) (next []string, err error) {
 	switch storage := live.StorageVersion(); {
 	case proof.Name == "" || proof.UID == "" || proof.Generation == 0 || proof.StorageVersion == "":
 		return nil, fmt.Errorf("incomplete proof %+v", proof)
@@ -115,7 +115,7 @@ func decide(live *crd.Definition, proof Proof) (next []string, err error) {
 }
 
 // write replaces the stored versions of the object that was read, and of no other.
-func write(ctx context.Context, client rest.Interface, live *crd.Definition, next []string) ([]string, error) {
+func write(ctx context.Context, client rest.Interface, live *crd.CRD, next []string) ([]string, error) {
 	type metadata struct {
 		ResourceVersion string `json:"resourceVersion"`
 	}
@@ -142,9 +142,9 @@ func write(ctx context.Context, client rest.Interface, live *crd.Definition, nex
 	if err != nil {
 		return nil, fmt.Errorf("write status: %w", result.Error()) // unlike err with what the API server said
 	}
-	var written crd.Definition
+	var written crd.CRD
 	if err := json.Unmarshal(raw, &written); err != nil {
-		return nil, fmt.Errorf("decode written definition: %w", err)
+		return nil, fmt.Errorf("decode written CRD: %w", err)
 	}
 	return written.Status.StoredVersions, nil
 }

@@ -163,7 +163,7 @@ func (b *bench) moved(t *testing.T, plural string) storedversions.Proof {
 		"application/json").Body([]byte(body)).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	b.until(t, name, func(d *crd.Definition) bool { ok, _ := d.Established(); return ok })
+	b.until(t, name, func(d *crd.CRD) bool { ok, _ := d.Established(); return ok })
 	b.patch(t, name, storage("v2"))
 	d, err := crd.Get(t.Context(), b.direct, name)
 	if err != nil {
@@ -195,11 +195,11 @@ func (b *bench) remove(t *testing.T, name string) {
 	if err := b.direct.Delete().AbsPath(path, name).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	b.until(t, name, func(d *crd.Definition) bool { return d == nil })
+	b.until(t, name, func(d *crd.CRD) bool { return d == nil })
 }
 
 // until reads the CRD, nil once it is gone, until it is as wanted.
-func (b *bench) until(t *testing.T, name string, wanted func(*crd.Definition) bool) *crd.Definition {
+func (b *bench) until(t *testing.T, name string, wanted func(*crd.CRD) bool) *crd.CRD {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/crd"
 )
 
-func live(uid string, generation int64, storage string, stored ...string) *crd.Definition {
-	d := new(crd.Definition)
+func live(uid string, generation int64, storage string, stored ...string) *crd.CRD {
+	d := new(crd.CRD)
 	d.Metadata.UID, d.Metadata.Generation = "uid-"+"a", generation
 	if uid != "" {
 		d.Metadata.UID = "uid-b"
@@ -34,7 +34,7 @@ func TestStoredVersionsArePrunedOnlyUnderTheirProof(t *testing.T) {
 		return p
 	}
 	for name, test := range map[string]struct {
-		live    *crd.Definition
+		live    *crd.CRD
 		proof   Proof
 		want    []string
 		changed bool

@@ -27,19 +27,19 @@ func (c *Cluster) InstallCRDs(ctx context.Context, files fs.FS) error {
 		if err != nil {
 			return err
 		}
-		if err := c.installDefinition(ctx, raw); err != nil {
+		if err := c.installCRD(ctx, raw); err != nil {
 			return fmt.Errorf("install %s: %w", name, err)
 		}
 		return nil
 	})
 }
 
-func (c *Cluster) installDefinition(ctx context.Context, raw []byte) error {
+func (c *Cluster) installCRD(ctx context.Context, raw []byte) error {
 	body, err := yaml.YAMLToJSON(raw)
 	if err != nil {
 		return err
 	}
-	var definition struct {
+	var crd struct {
 		Spec struct {
 			Group    string
 			Names    struct{ Plural string }
@@ -49,13 +49,13 @@ func (c *Cluster) installDefinition(ctx context.Context, raw []byte) error {
 			}
 		}
 	}
-	if err := json.Unmarshal(body, &definition); err != nil {
+	if err := json.Unmarshal(body, &crd); err != nil {
 		return err
 	}
 	if _, err := c.request(ctx, http.MethodPost, crdsPath, body); err != nil {
 		return err
 	}
-	spec := definition.Spec
+	spec := crd.Spec
 	for _, version := range spec.Versions {
 		if !version.Served {
 			continue
@@ -92,7 +92,7 @@ func (c *Cluster) DefineThings(ctx context.Context, n, schemaBytes int) error {
 				return err
 			}
 			if _, err := c.request(ctx, http.MethodPost, crdsPath, body); err != nil {
-				return fmt.Errorf("create definition %d: %w", i, err)
+				return fmt.Errorf("create CRD %d: %w", i, err)
 			}
 			return nil
 		})

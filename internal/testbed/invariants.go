@@ -15,8 +15,8 @@ import (
 
 const crdsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 
-// definition is what of a CustomResourceDefinition the invariants speak about.
-type definition struct {
+// CRD is what of a CustomResourceDefinition the invariants speak about.
+type crd struct {
 	Metadata struct {
 		Name string `json:"name"`
 	} `json:"metadata"`
@@ -37,16 +37,16 @@ type definition struct {
 }
 
 // prefix is where the objects are stored.
-func (d *definition) prefix() string {
+func (d *crd) prefix() string {
 	return "/registry/" + d.Spec.Group + "/" + d.Spec.Names.Plural + "/"
 }
 
-func (d *definition) kind() Kind {
+func (d *crd) kind() Kind {
 	return Kind{Group: d.Spec.Group, Kind: d.Spec.Names.Kind, Plural: d.Spec.Names.Plural, Prefix: d.prefix()}
 }
 
 // storage is the apiVersion that objects are written in.
-func (d *definition) storage() string {
+func (d *crd) storage() string {
 	for _, v := range d.Spec.Versions {
 		if v.Storage {
 			return d.Spec.Group + "/" + v.Name
@@ -66,13 +66,13 @@ func (c *Cluster) CheckInvariants(ctx context.Context) error {
 			return fmt.Errorf("check invariants: %w", err)
 		}
 	}
-	var crds []definition
+	var crds []crd
 	var violations []error
 	revision, err := c.eachRaw(ctx, crdsPrefix, 0, func(key string, value []byte, _ int64) {
 		if strings.HasPrefix(storedVersion(value), "enc:") {
 			return // and so are its objects, for only a wildcard encrypts CRDs
 		}
-		var d definition
+		var d crd
 		if err := json.Unmarshal(value, &d); err != nil {
 			violations = append(violations, fmt.Errorf("decode %s: %w", key, err))
 			return
@@ -106,8 +106,8 @@ func (c *Cluster) CheckInvariants(ctx context.Context) error {
 	return errors.Join(violations...)
 }
 
-// violationsOf judges one definition; held counts its objects by stored version.
-func violationsOf(d *definition, held map[string]int) []error {
+// violationsOf judges one CRD; held counts its objects by stored version.
+func violationsOf(d *crd, held map[string]int) []error {
 	var violations []error
 	claimed := d.Status.StoredVersions
 	if len(claimed) == 0 {

@@ -114,7 +114,7 @@ func TestSnapshotTellsAMigrationFromAChange(t *testing.T) {
 		}
 	}
 	before := snapshot()
-	if err := c.MoveStorage(ctx, WidgetDefinition, "v2"); err != nil {
+	if err := c.MoveStorage(ctx, WidgetCRD, "v2"); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -227,7 +227,7 @@ func TestInvariantsAreSeenToBeViolated(t *testing.T) {
 	if err := c.CheckInvariants(ctx); err != nil {
 		t.Errorf("a healthy cluster: %v", err)
 	}
-	if err := c.MoveStorage(ctx, WidgetDefinition, "v2"); err != nil {
+	if err := c.MoveStorage(ctx, WidgetCRD, "v2"); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -240,7 +240,7 @@ func TestInvariantsAreSeenToBeViolated(t *testing.T) {
 		{[]any{"v1"}, []string{"I2 violated: widgets.demo.example.com: status.storedVersions [v1] lacks the storage " +
 			"version v2"}},
 	} {
-		_, err := c.EditDefinitionStatus(ctx, WidgetDefinition, func(d map[string]any) {
+		_, err := c.EditCRDStatus(ctx, WidgetCRD, func(d map[string]any) {
 			d["status"].(map[string]any)["storedVersions"] = step.stored
 		})
 		if err != nil {
@@ -260,7 +260,7 @@ func TestInvariantsAreSeenToBeViolated(t *testing.T) {
 
 func TestEmptyStoredVersionsViolateI2(t *testing.T) {
 	// Only in theory: the API server of 1.37 fills in the storage version.
-	got := errors.Join(violationsOf(&definition{}, nil)...)
+	got := errors.Join(violationsOf(&crd{}, nil)...)
 	if got == nil || !strings.Contains(got.Error(), "I2 violated: : status.storedVersions is empty") {
 		t.Errorf("violations are %v", got)
 	}

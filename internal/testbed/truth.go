@@ -160,7 +160,7 @@ func (c *Cluster) Truth(ctx context.Context, k Kind) (Truth, error) {
 		return t, fmt.Errorf("read CustomResourceDefinition %s: %w", k.Name(), err)
 	}
 	for _, kv := range found.Kvs {
-		if err := t.ReadDefinition(kv.Value); err != nil {
+		if err := t.ReadCRD(kv.Value); err != nil {
 			return t, err
 		}
 	}
@@ -180,13 +180,13 @@ func (t *Truth) ReadState(raw []byte) error {
 	}
 	t.Claimed, t.Seen, t.Current = s.Status.Persisted, s.seen(), s.Status.Current
 	t.Migrated, t.Heartbeat = s.migrated(), s.Status.Heartbeat
-	t.Generation, t.UID = s.Status.Definition.Generation, s.Status.Definition.UID
+	t.Generation, t.UID = s.Status.CRD.Generation, s.Status.CRD.UID
 	return nil
 }
 
-// ReadDefinition takes status.storedVersions from the raw value of a CustomResourceDefinition.
-func (t *Truth) ReadDefinition(raw []byte) error {
-	var d definition
+// ReadCRD takes status.storedVersions from the raw value of a CustomResourceDefinition.
+func (t *Truth) ReadCRD(raw []byte) error {
+	var d crd
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return fmt.Errorf("decode CustomResourceDefinition %s: %w", t.kind.Name(), err)
 	}
@@ -206,7 +206,7 @@ type storageState struct {
 		Servers   []struct {
 			Hash string `json:"encodingVersionHash"`
 		} `json:"serverStorageVersions"`
-		Definition struct {
+		CRD struct {
 			UID        types.UID `json:"uid"`
 			Generation int64     `json:"generation"`
 		} `json:"definition"`

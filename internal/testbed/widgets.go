@@ -21,8 +21,8 @@ import (
 // The demo resource: namespaced, with the versions v1 and v2, whose spec has color (string), size (integer) and payload
 // (string).
 const (
-	WidgetGroup      = "demo.example.com"
-	WidgetDefinition = "widgets." + WidgetGroup
+	WidgetGroup = "demo.example.com"
+	WidgetCRD   = "widgets." + WidgetGroup
 	// WidgetsPrefix is where etcd holds the widgets.
 	WidgetsPrefix = "/registry/" + WidgetGroup + "/widgets/"
 )
@@ -50,12 +50,12 @@ func (c *Cluster) InstallWidgets(ctx context.Context, w Widgets) error {
 	if w.Served == nil {
 		w.Served = []string{"v1", "v2"}
 	}
-	body, err := json.Marshal(w.definition(c.ca.pem))
+	body, err := json.Marshal(w.crd(c.ca.pem))
 	if err != nil {
 		return err
 	}
 	if _, err := c.request(ctx, http.MethodPost, crdsPath, body); err != nil {
-		return fmt.Errorf("create definition of widgets: %w", err)
+		return fmt.Errorf("create CRD of widgets: %w", err)
 	}
 	for _, version := range w.Served {
 		path := "/apis/" + WidgetGroup + "/" + version + "/widgets?limit=1"
@@ -66,7 +66,7 @@ func (c *Cluster) InstallWidgets(ctx context.Context, w Widgets) error {
 	return nil
 }
 
-func (w *Widgets) definition(ca []byte) map[string]any {
+func (w *Widgets) crd(ca []byte) map[string]any {
 	fields := map[string]any{
 		"color": map[string]any{"type": "string"}, "size": map[string]any{"type": "integer"},
 		"payload": map[string]any{"type": "string"},
@@ -91,7 +91,7 @@ func (w *Widgets) definition(ca []byte) map[string]any {
 	}
 	return map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": WidgetDefinition},
+		"metadata": map[string]any{"name": WidgetCRD},
 		"spec": map[string]any{
 			"group": WidgetGroup, "scope": "Namespaced", "versions": versions, "conversion": conversion,
 			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget",
@@ -103,8 +103,8 @@ func (w *Widgets) definition(ca []byte) map[string]any {
 // MoveStorage marks another version of a CustomResourceDefinition as the storage version, and waits until discovery of
 // every running server shows it. Writes may follow a moment later.
 func (c *Cluster) MoveStorage(ctx context.Context, name, version string) error {
-	definition, err := c.EditDefinition(ctx, name, func(definition map[string]any) {
-		for _, v := range definition["spec"].(map[string]any)["versions"].([]any) {
+	crd, err := c.EditCRD(ctx, name, func(crd map[string]any) {
+		for _, v := range crd["spec"].(map[string]any)["versions"].([]any) {
 			v := v.(map[string]any)
 			v["storage"] = v["name"] == version
 		}
@@ -112,7 +112,7 @@ func (c *Cluster) MoveStorage(ctx context.Context, name, version string) error {
 	if err != nil {
 		return fmt.Errorf("move storage version of %s: %w", name, err)
 	}
-	spec := definition["spec"].(map[string]any)
+	spec := crd["spec"].(map[string]any)
 	names := spec["names"].(map[string]any)
 	hash := versionHash(fmt.Sprintf("%s/%s/%s", spec["group"], version, names["kind"]))
 	for _, v := range spec["versions"].([]any) {
@@ -128,13 +128,13 @@ func (c *Cluster) MoveStorage(ctx context.Context, name, version string) error {
 	return nil
 }
 
-// EditDefinition reads a CustomResourceDefinition, applies an edit and writes it back; it returns what was written.
-func (c *Cluster) EditDefinition(ctx context.Context, name string, edit func(definition map[string]any)) (map[string]any, error) {
+// EditCRD reads a CustomResourceDefinition, applies an edit and writes it back; it returns what was written.
+func (c *Cluster) EditCRD(ctx context.Context, name string, edit func(crd map[string]any)) (map[string]any, error) {
 	return c.edit(ctx, crdsPath+"/"+name, edit)
 }
 
-// EditDefinitionStatus is EditDefinition for the status.
-func (c *Cluster) EditDefinitionStatus(ctx context.Context, name string, edit func(definition map[string]any)) (map[string]any, error) {
+// EditCRDStatus is EditCRD for the status.
+func (c *Cluster) EditCRDStatus(ctx context.Context, name string, edit func(crd map[string]any)) (map[string]any, error) {
 	return c.edit(ctx, crdsPath+"/"+name+"/status", edit)
 }
 

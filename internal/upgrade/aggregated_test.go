@@ -28,7 +28,7 @@ func TestWhatAnAggregatedAPIServerDeclaresDecides(t *testing.T) {
 	// API servers declare.
 	stored := func(now []schema.GroupVersion, versions ...string) Facts {
 		f := widgets(versions...)
-		f.Aggregated, f.Definition, f.Decodable = true, nil, now
+		f.Aggregated, f.CRD, f.Decodable = true, nil, now
 		return f
 	}
 	opaque := stored(nil, "v2")
@@ -38,7 +38,7 @@ func TestWhatAnAggregatedAPIServerDeclaresDecides(t *testing.T) {
 	opaque.State.CurrentStorageVersionHash = "as-the-author-likes"
 	server := func(versions ...string) Question {
 		q := going(t, "1.37")
-		q.Target.Name, q.Target.Definitions = "new", map[schema.GroupResource]Definition{}
+		q.Target.Name, q.Target.CRDs = "new", map[schema.GroupResource]CRD{}
 		q.Target.Aggregated = map[schema.GroupResource][]schema.GroupVersion{widgetResource: widgetVersions(versions...)}
 		return q
 	}

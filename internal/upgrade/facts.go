@@ -30,7 +30,7 @@ type Question struct {
 	Target *Target
 	// Etcd: Facts.Held was read.
 	Etcd bool
-	// Applying: CustomResourceDefinitions are asked about (JudgeDefinition).
+	// Applying: CustomResourceDefinitions are asked about (JudgeCRD).
 	Applying bool
 }
 
@@ -52,8 +52,8 @@ type Facts struct {
 	// Decodable are the versions that all its API servers declare that they can decode. It is nil unless the resource
 	// is aggregated and each of its servers has declared them.
 	Decodable []schema.GroupVersion
-	// Definition is set for custom resources.
-	Definition *Definition
+	// CRD is set for custom resources.
+	CRD *CRD
 	// Unfit says why the resource cannot be migrated; empty where it can.
 	Unfit string
 	// Gone: a record exists, but the API server does not serve the resource.
@@ -72,8 +72,8 @@ type Facts struct {
 	Held []Held
 }
 
-// Definition is what a CustomResourceDefinition says about storage.
-type Definition struct {
+// CRD is what a CustomResourceDefinition says about storage.
+type CRD struct {
 	Group, Kind string
 	// UID and Generation are those of the object; empty and 0 where it has none.
 	UID        string
@@ -103,12 +103,12 @@ type stored struct {
 }
 
 // hashes are the hashes of versions of a CRD.
-func (d *Definition) hash(version string) string {
+func (d *CRD) hash(version string) string {
 	return storageversion.Hash(schema.GroupVersionKind{Group: d.Group, Version: version, Kind: d.Kind})
 }
 
 // defines reports whether spec.versions has a version of the hash.
-func (d *Definition) defines(hash string) bool {
+func (d *CRD) defines(hash string) bool {
 	return slices.ContainsFunc(d.Versions, func(v string) bool { return d.hash(v) == hash })
 }
 
@@ -136,9 +136,9 @@ func (f Facts) named(hash, recorded string) stored {
 	}
 	s.name = hash
 	candidates := []schema.GroupVersion{f.Current}
-	if f.Definition != nil {
-		for _, v := range f.Definition.Versions {
-			candidates = append(candidates, schema.GroupVersion{Group: f.Definition.Group, Version: v})
+	if f.CRD != nil {
+		for _, v := range f.CRD.Versions {
+			candidates = append(candidates, schema.GroupVersion{Group: f.CRD.Group, Version: v})
 		}
 	}
 	for _, table := range tables() {

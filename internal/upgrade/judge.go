@@ -85,7 +85,7 @@ func (q Question) basis(f Facts) basis {
 		return q.byEtcd(f)
 	case f.State != nil:
 		return q.byState(f)
-	case f.Definition != nil && len(f.Definition.StoredVersions) > 0 && (!q.Installed || f.Unfit != ""):
+	case f.CRD != nil && len(f.CRD.StoredVersions) > 0 && (!q.Installed || f.Unfit != ""):
 		return f.byStoredVersions()
 	case f.Empty && !q.Installed:
 		return basis{source: ByCount, stored: f.withCurrent(nil)}
@@ -118,8 +118,8 @@ func (q Question) byEtcd(f Facts) basis {
 
 func (f Facts) byStoredVersions() basis {
 	b := basis{source: ByStoredVersions}
-	for _, v := range f.Definition.StoredVersions {
-		b.stored = add(b.stored, stored{hash: f.Definition.hash(v), name: v})
+	for _, v := range f.CRD.StoredVersions {
+		b.stored = add(b.stored, stored{hash: f.CRD.hash(v), name: v})
 	}
 	b.stored = f.withCurrent(b.stored)
 	return b
@@ -216,8 +216,8 @@ func (q Question) outdated(f Facts) string {
 	case age > q.maxAge(status):
 		return fmt.Sprintf("its StorageState was last renewed %s ago, and at most %s was expected: what happened "+
 			"since is unknown", minutes(age), minutes(q.maxAge(status)))
-	case recorded != nil && f.Definition != nil && f.Definition.UID != "" &&
-		(recorded.UID != f.Definition.UID || recorded.Generation != f.Definition.Generation):
+	case recorded != nil && f.CRD != nil && f.CRD.UID != "" &&
+		(recorded.UID != f.CRD.UID || recorded.Generation != f.CRD.Generation):
 		return "its CustomResourceDefinition has changed since the StorageState was renewed"
 	}
 	return ""
@@ -243,7 +243,7 @@ func (q Question) withoutRecord(f Facts, finding Finding) Finding {
 		return finding.is(Undetermined, "it cannot be migrated: "+f.Unfit, q.snapshot(f))
 	case q.Installed:
 		return q.migrated(f, finding, Undetermined, "it has no StorageState: no one has recorded what is stored")
-	case f.Definition != nil:
+	case f.CRD != nil:
 		return finding.is(Undetermined, "its CustomResourceDefinition claims no stored version yet", q.snapshot(f))
 	}
 	return finding.is(Undetermined, "nothing records in which versions it is stored", q.snapshot(f))
@@ -363,7 +363,7 @@ func (q Question) safe(f Facts, b basis) string {
 		return "its API servers" + at + " declare that they can decode " + strings.Join(names(b.stored), ", ")
 	case q.Target != nil && f.Aggregated:
 		return "everything is stored as " + f.current() + "; its API server is not a part of Kubernetes"
-	case q.Target != nil && f.Definition != nil:
+	case q.Target != nil && f.CRD != nil:
 		return "its CustomResourceDefinition has " + strings.Join(names(b.stored), ", ")
 	case q.Target != nil:
 		return q.Target.Name + " can decode " + strings.Join(names(b.stored), ", ")

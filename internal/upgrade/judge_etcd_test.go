@@ -80,11 +80,11 @@ func TestWhatEtcdHoldsOutweighsEveryRecord(t *testing.T) {
 
 func TestRecordsThatClaimLessThanEtcdHoldsAreNamed(t *testing.T) {
 	const (
-		stateRecord      = "storagestates.migration.k8s.io/widgets.demo.example.com"
-		definitionRecord = "customresourcedefinitions.apiextensions.k8s.io/widgets.demo.example.com"
+		stateRecord = "storagestates.migration.k8s.io/widgets.demo.example.com"
+		crdRecord   = "customresourcedefinitions.apiextensions.k8s.io/widgets.demo.example.com"
 	)
 	in := func(f Facts, claimed []string, h ...Held) Facts {
-		f.Definition.StoredVersions, f.Held = claimed, h
+		f.CRD.StoredVersions, f.Held = claimed, h
 		return f
 	}
 	both := []string{"v1", "v2"}
@@ -100,11 +100,11 @@ func TestRecordsThatClaimLessThanEtcdHoldsAreNamed(t *testing.T) {
 		"storedVersions": {in(widgets("v1", "v2"), []string{"v2"}, held("v0", 1), held("v1", 3)), []Understatement{
 			{Record: stateRecord, Claims: both, Missing: []string{"v0"}, Objects: 1,
 				Next: "kubectl delete " + stateRecord},
-			{Record: definitionRecord, Claims: []string{"v2"}, Missing: []string{"v0", "v1"}, Objects: 4,
+			{Record: crdRecord, Claims: []string{"v2"}, Missing: []string{"v0", "v1"}, Objects: 4,
 				Next: "kube-migrator migrate widgets.demo.example.com"}}},
 		"a resource that is gone, whose kind only etcd knows": {func() Facts {
 			f := widgets("v2")
-			f.Gone, f.Kind, f.Definition, f.Held = true, "", nil, []Held{held("v1", 3), held("v2", 1)}
+			f.Gone, f.Kind, f.CRD, f.Held = true, "", nil, []Held{held("v1", 3), held("v2", 1)}
 			return f
 		}(), []Understatement{{Record: stateRecord, Claims: []string{"v2"}, Missing: []string{"v1"}, Objects: 3,
 			Next: "kubectl delete " + stateRecord}}},

@@ -40,11 +40,11 @@ func hash(group, version, kind string) string {
 
 func widgetHash(version string) string { return hash("demo.example.com", version, "Widget") }
 
-// widgets are written as v2; their definition has v1 and v2, and claims both.
+// widgets are written as v2; their crd has v1 and v2, and claims both.
 func widgets(persisted ...string) Facts {
 	f := Facts{
 		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Kind: "Widget",
-		Definition: &Definition{Group: "demo.example.com", Kind: "Widget", Versions: []string{"v1", "v2"},
+		CRD: &CRD{Group: "demo.example.com", Kind: "Widget", Versions: []string{"v1", "v2"},
 			StorageVersion: "v2", StoredVersions: []string{"v1", "v2"}},
 		Current: schema.GroupVersion{Group: "demo.example.com", Version: "v2"}, CurrentHash: widgetHash("v2"),
 	}
@@ -122,13 +122,13 @@ func TestWhatIsStoredDecides(t *testing.T) {
 	}
 	recordedAt := func(uid string, generation int64) Facts {
 		f := with(widgets("v2"), func(s *v1alpha1.StorageStateStatus) {
-			s.Definition = &v1alpha1.RecordedDefinition{UID: uid, Generation: generation}
+			s.Definition = &v1alpha1.RecordedCRD{UID: uid, Generation: generation}
 		})
-		f.Definition.UID, f.Definition.Generation = "u", 7
+		f.CRD.UID, f.CRD.Generation = "u", 7
 		return f
 	}
 	builtIn := widgets()
-	builtIn.Definition = nil
+	builtIn.CRD = nil
 	for name, test := range map[string]struct {
 		question Question
 		facts    Facts
@@ -243,10 +243,10 @@ func TestWhatIsStoredDecides(t *testing.T) {
 			verdict{Unsafe, "its CustomResourceDefinition claims that objects are stored as v1, not only as v2",
 				migrate, ByStoredVersions}},
 		"not installed, one version": {bare,
-			func() Facts { f := widgets(); f.Definition.StoredVersions = []string{"v2"}; return f }(),
+			func() Facts { f := widgets(); f.CRD.StoredVersions = []string{"v2"}; return f }(),
 			verdict{Safe, "everything is stored as v2", "", ByStoredVersions}},
 		"not installed, none claimed": {bare,
-			func() Facts { f := widgets(); f.Definition.StoredVersions = nil; return f }(),
+			func() Facts { f := widgets(); f.CRD.StoredVersions = nil; return f }(),
 			verdict{Undetermined, "its CustomResourceDefinition claims no stored version yet", etcd, ByNothing}},
 		"not installed, built in": {bare, builtIn,
 			verdict{Undetermined, "nothing records in which versions it is stored", etcd, ByNothing}},
@@ -270,15 +270,15 @@ func TestWhatIsStoredDecides(t *testing.T) {
 }
 
 func TestATargetMustDecodeWhatIsStored(t *testing.T) {
-	elsewhere := func(definitions map[schema.GroupResource]Definition) Question {
+	elsewhere := func(crds map[schema.GroupResource]CRD) Question {
 		q := going(t, "1.37")
-		q.Target.Name, q.Target.Definitions = "new", definitions
+		q.Target.Name, q.Target.CRDs = "new", crds
 		return q
 	}
 	empty := workloads("v1alpha2")
 	empty.Empty = true
 	aggregated := widgets("v1", "v2")
-	aggregated.Aggregated, aggregated.Definition = true, nil
+	aggregated.Aggregated, aggregated.CRD = true, nil
 	for name, test := range map[string]struct {
 		question Question
 		facts    Facts
@@ -292,14 +292,14 @@ func TestATargetMustDecodeWhatIsStored(t *testing.T) {
 				"CustomResourceDefinition does not have", "kube-migrator request widgets.demo.example.com",
 				ByStorageState}, []string{"v0"}},
 		"a version that the CRD of another cluster lacks": {
-			elsewhere(map[schema.GroupResource]Definition{{Group: "demo.example.com",
+			elsewhere(map[schema.GroupResource]CRD{{Group: "demo.example.com",
 				Resource: "widgets"}: {Group: "demo.example.com", Kind: "Widget",
 				Versions: []string{"v2"}}}), widgets("v1", "v2"),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v1, which its " +
 				"CustomResourceDefinition at new does not have", "kube-migrator request widgets.demo.example.com",
 				ByStorageState}, []string{"v1"}},
 		"a version that is written now and not recorded": {
-			elsewhere(map[schema.GroupResource]Definition{{Group: "demo.example.com",
+			elsewhere(map[schema.GroupResource]CRD{{Group: "demo.example.com",
 				Resource: "widgets"}: {Group: "demo.example.com", Kind: "Widget", Versions: []string{"v1"}}}),
 			with(widgets("v1"), func(
 				s *v1alpha1.StorageStateStatus,
@@ -309,7 +309,7 @@ func TestATargetMustDecodeWhatIsStored(t *testing.T) {
 			verdict{Unsafe, "its StorageState says that objects may be stored as v2, which its " +
 				"CustomResourceDefinition at new does not have",
 				"kubectl get widgets.demo.example.com --all-namespaces -o yaml", ByStorageState}, []string{"v2"}},
-		"another cluster without the CRD": {elsewhere(map[schema.GroupResource]Definition{}), widgets("v2"),
+		"another cluster without the CRD": {elsewhere(map[schema.GroupResource]CRD{}), widgets("v2"),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v2, and new has no " +
 				"CustomResourceDefinition of it", "kubectl get widgets.demo.example.com --all-namespaces -o yaml",
 				ByStorageState}, []string{"v2"}},
@@ -333,7 +333,7 @@ func TestATargetMustDecodeWhatIsStored(t *testing.T) {
 			verdict{Undetermined, "its StorageState says Unknown: objects may be stored in versions that no one knows",
 				"kube-migrator request widgets.demo.example.com", ByStorageState}, nil},
 		"a resource that the release does not have": {going(t, "1.36"),
-			func() Facts { f := widgets("v2"); f.Definition = nil; return f }(),
+			func() Facts { f := widgets("v2"); f.CRD = nil; return f }(),
 			verdict{Unsafe, "its StorageState says that objects may be stored as v2, and Kubernetes 1.36 does not " +
 				"have the resource", "kubectl get widgets.demo.example.com --all-namespaces -o yaml",
 				ByStorageState}, []string{"v2"}},

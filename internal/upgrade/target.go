@@ -18,18 +18,18 @@ type Target struct {
 	// Table says what it can decode of the resources that are built in.
 	Table Table
 	// The CRDs of the target, where it is another cluster; nil where it keeps those of this one.
-	Definitions map[schema.GroupResource]Definition
+	CRDs map[schema.GroupResource]CRD
 	// Aggregated are the versions that aggregated API servers there declare that they can decode, by resource. A
 	// resource that is not among them is taken for one whose API servers stay as they are.
 	Aggregated map[schema.GroupResource][]schema.GroupVersion
 }
 
-// definition is the target's definition of a custom resource; nil where it has none.
-func (t *Target) definition(f Facts) *Definition {
-	if t.Definitions == nil {
-		return f.Definition
+// crd is the target's CRD of a custom resource; nil where it has none.
+func (t *Target) crd(f Facts) *CRD {
+	if t.CRDs == nil {
+		return f.CRD
 	}
-	if d, ok := t.Definitions[f.Resource]; ok {
+	if d, ok := t.CRDs[f.Resource]; ok {
 		return &d
 	}
 	return nil
@@ -37,8 +37,8 @@ func (t *Target) definition(f Facts) *Definition {
 
 // decodes reports whether the target can decode a version of a resource.
 func (t *Target) decodes(f Facts, hash string) bool {
-	if f.Definition != nil {
-		d := t.definition(f)
+	if f.CRD != nil {
+		d := t.crd(f)
 		return d != nil && d.defines(hash)
 	}
 	known := t.Table.Decodable[f.Resource]
@@ -49,11 +49,11 @@ func (t *Target) decodes(f Facts, hash string) bool {
 // cannot ends the sentence that begins with versions which the target cannot decode.
 func (t *Target) cannot(f Facts) string {
 	switch _, known := t.Table.Decodable[f.Resource]; {
-	case f.Definition != nil && t.definition(f) == nil:
+	case f.CRD != nil && t.crd(f) == nil:
 		return "and " + t.Name + " has no CustomResourceDefinition of it"
-	case f.Definition != nil && t.Definitions == nil:
+	case f.CRD != nil && t.CRDs == nil:
 		return "which its CustomResourceDefinition does not have"
-	case f.Definition != nil:
+	case f.CRD != nil:
 		return "which its CustomResourceDefinition at " + t.Name + " does not have"
 	case !known:
 		return "and " + t.Name + " does not have the resource"

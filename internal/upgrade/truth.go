@@ -36,7 +36,7 @@ func (q Question) Understated(f Facts) (all []Understatement) {
 			return slices.Contains(f.State.PersistedStorageVersionHashes, s.hash)
 		})
 	}
-	if d := f.Definition; d != nil {
+	if d := f.CRD; d != nil {
 		record := "customresourcedefinitions.apiextensions.k8s.io/" + name
 		claims := append([]string{}, d.StoredVersions...)
 		all = f.compare(all, record, claims, q.Program+" migrate "+name, func(s stored) bool {

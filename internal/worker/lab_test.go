@@ -45,10 +45,10 @@ type lab struct {
 func newLab(t *testing.T, n int, o testbed.Options, w testbed.Widgets, spec map[string]any) *lab {
 	t.Helper()
 	l := &lab{Cluster: testbed.New(t, o), t: t, n: n}
-	l.installDefinitions()
+	l.installCRDs()
 	must(t, l.InstallWidgets(t.Context(), w))
 	must(t, l.BulkCreate(t.Context(), testbed.Bulk{Count: n}))
-	must(t, l.MoveStorage(t.Context(), testbed.WidgetDefinition, "v2"))
+	must(t, l.MoveStorage(t.Context(), testbed.WidgetCRD, "v2"))
 	full := map[string]any{"resource": map[string]any{"group": testbed.WidgetGroup, "resource": "widgets"}}
 	maps.Copy(full, spec)
 	var made v1alpha1.StorageVersionMigration
@@ -67,7 +67,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func (l *lab) installDefinitions() {
+func (l *lab) installCRDs() {
 	l.t.Helper()
 	must(l.t, fs.WalkDir(config.CRDs, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -77,11 +77,11 @@ func (l *lab) installDefinitions() {
 		if err != nil {
 			return err
 		}
-		var definition map[string]any
-		if err := yaml.Unmarshal(text, &definition); err != nil {
+		var crd map[string]any
+		if err := yaml.Unmarshal(text, &crd); err != nil {
 			return err
 		}
-		l.do(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, nil)
+		l.do(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd, nil)
 		return nil
 	}))
 	l.eventually("the StorageVersionMigrations are served", func() bool {
@@ -264,6 +264,6 @@ func patches(p *testbed.Proxy) int {
 	return n
 }
 
-func (l *lab) deleteDefinition() {
+func (l *lab) deleteCRD() {
 	l.do(http.MethodDelete, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/storageversionmigrations.migration.k8s.io", nil, nil)
 }

@@ -50,7 +50,7 @@ func TestPointless(t *testing.T) {
 // nothing either (I7).
 func TestASweepThatProvedNothingIsNotRepeatedWithoutBetterEvidence(t *testing.T) {
 	l := &lab{Cluster: testbed.New(t, testbed.Options{}), t: t}
-	l.installDefinitions()
+	l.installCRDs()
 	const n = 5
 	for i := range n {
 		l.do(http.MethodPost, "/api/v1/namespaces/default/podtemplates", corev1.PodTemplate{

@@ -101,7 +101,7 @@ func TestARunWithoutAnOwnerWritesNothing(t *testing.T) {
 			l.do(http.MethodDelete, migrationsPath+
 				"/widgets", nil, nil)
 		},
-		"the StorageVersionMigrations are not served anymore": func(l *lab) { l.deleteDefinition() },
+		"the StorageVersionMigrations are not served anymore": func(l *lab) { l.deleteCRD() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -284,7 +284,7 @@ func TestAStorageVersionThatMovesEndsTheRun(t *testing.T) {
 	l.create("run", nil)
 	w := l.start(l.options(nil))
 	l.midway("run")
-	must(t, l.MoveStorage(t.Context(), testbed.WidgetDefinition, "v1"))
+	must(t, l.MoveStorage(t.Context(), testbed.WidgetCRD, "v1"))
 	must(t, w.wait())
 	outcome := l.report("run").Outcome
 	if outcome == nil || outcome.Result != ResultStorageVersionMoved ||

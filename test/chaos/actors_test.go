@@ -199,11 +199,11 @@ func (w *writer) write(ctx context.Context) {
 		}
 		k := kinds[rand.IntN(len(kinds))]
 		if k == widgets {
-			w.lab.definition.RLock()
+			w.lab.crd.RLock()
 		}
 		w.once(ctx, k)
 		if k == widgets {
-			w.lab.definition.RUnlock()
+			w.lab.crd.RUnlock()
 		}
 	}
 }

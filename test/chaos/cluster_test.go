@@ -20,7 +20,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/test/chaos/plan"
 )
 
-const definitionPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + testbed.WidgetDefinition
+const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + testbed.WidgetCRD
 
 // The sets of the packet filter: addresses of etcd that are cut off from their API server, and of API servers that
 // controllers and workers do not reach.
@@ -96,10 +96,10 @@ func (l *lab) setRules() {
 
 // moveStorage moves the storage version of the widgets.
 func (l *lab) moveStorage(ctx context.Context, s plan.Step) {
-	l.definition.RLock()
-	defer l.definition.RUnlock()
+	l.crd.RLock()
+	defer l.crd.RUnlock()
 	for wait(ctx, 100*time.Millisecond) {
-		status, answer, err := l.ask(ctx, http.MethodGet, definitionPath, nil)
+		status, answer, err := l.ask(ctx, http.MethodGet, crdPath, nil)
 		if err != nil || status != http.StatusOK {
 			continue
 		}
@@ -111,7 +111,7 @@ func (l *lab) moveStorage(ctx context.Context, s plan.Step) {
 			v := v.(map[string]any)
 			v["storage"] = v["storage"] != true
 		}
-		if status, _, err = l.ask(ctx, http.MethodPut, definitionPath, d); err == nil && status == http.StatusOK {
+		if status, _, err = l.ask(ctx, http.MethodPut, crdPath, d); err == nil && status == http.StatusOK {
 			break
 		}
 	}
@@ -121,9 +121,9 @@ func (l *lab) moveStorage(ctx context.Context, s plan.Step) {
 // recreate deletes the CustomResourceDefinition of the widgets and makes it again. Writers pause meanwhile: an API
 // server that has not yet noticed the deletion would store objects that no one deletes.
 func (l *lab) recreate(ctx context.Context, s plan.Step) {
-	l.definition.Lock()
-	defer l.definition.Unlock()
-	status, answer, err := l.ask(ctx, http.MethodGet, definitionPath, nil)
+	l.crd.Lock()
+	defer l.crd.Unlock()
+	status, answer, err := l.ask(ctx, http.MethodGet, crdPath, nil)
 	var d map[string]any
 	if err != nil || status != http.StatusOK || json.Unmarshal(answer, &d) != nil {
 		return
@@ -131,18 +131,18 @@ func (l *lab) recreate(ctx context.Context, s plan.Step) {
 	l.intents.clear(widgets.Prefix)
 	defer l.intents.cleared(widgets.Prefix)
 	lasting := l.life // half of it would be no state to converge from
-	l.insist(lasting, http.MethodDelete, definitionPath, nil)
+	l.insist(lasting, http.MethodDelete, crdPath, nil)
 	for (status != http.StatusNotFound || err != nil) && wait(lasting, 100*time.Millisecond) {
-		status, _, err = l.ask(lasting, http.MethodGet, definitionPath, nil)
+		status, _, err = l.ask(lasting, http.MethodGet, crdPath, nil)
 	}
 	wait(ctx, s.Hold)
 	versions := d["spec"].(map[string]any)["versions"].([]any)
 	for i, v := range versions {
 		v.(map[string]any)["storage"] = i == s.Edition%len(versions)
 	}
-	l.insist(lasting, http.MethodPost, strings.TrimSuffix(definitionPath, "/"+testbed.WidgetDefinition), map[string]any{
+	l.insist(lasting, http.MethodPost, strings.TrimSuffix(crdPath, "/"+testbed.WidgetCRD), map[string]any{
 		"apiVersion": d["apiVersion"], "kind": d["kind"], "spec": d["spec"],
-		"metadata": map[string]any{"name": testbed.WidgetDefinition},
+		"metadata": map[string]any{"name": testbed.WidgetCRD},
 	})
 	l.populate(lasting, "default", 40)
 }
@@ -162,8 +162,8 @@ func doomed(n int) string { return fmt.Sprintf("doomed-%d", n) }
 
 // dropNamespace deletes a namespace with its widgets, as the namespace controller does, and makes another one.
 func (l *lab) dropNamespace(ctx context.Context, s plan.Step) {
-	l.definition.RLock()
-	defer l.definition.RUnlock()
+	l.crd.RLock()
+	defer l.crd.RUnlock()
 	lasting := l.life
 	path, below := "/api/v1/namespaces/"+doomed(l.namespace), widgets.Prefix+doomed(l.namespace)+"/"
 	l.intents.clear(below)

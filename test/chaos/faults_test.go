@@ -221,8 +221,8 @@ func (l *lab) backup(ctx context.Context) string {
 func (l *lab) restore(ctx context.Context, s plan.Step, backup string) {
 	l.whole.Lock()
 	defer l.whole.Unlock()
-	l.definition.Lock()
-	defer l.definition.Unlock()
+	l.crd.Lock()
+	defer l.crd.Unlock()
 	if backup == "" || ctx.Err() != nil {
 		return
 	}

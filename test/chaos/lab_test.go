@@ -104,10 +104,10 @@ type lab struct {
 	whole sync.RWMutex
 	// etcd is held by the one who does something to etcd.
 	etcd sync.Mutex
-	// definition is held for reading by writers of widgets, and for writing while the CustomResourceDefinition is away.
-	definition sync.RWMutex
-	hook       atomic.Bool // the conversion webhook fails
-	hookURL    string
+	// CRD is held for reading by writers of widgets, and for writing while the CustomResourceDefinition is away.
+	crd     sync.RWMutex
+	hook    atomic.Bool // the conversion webhook fails
+	hookURL string
 
 	controllers []*controller
 	keeper      *keeper

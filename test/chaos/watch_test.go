@@ -77,7 +77,7 @@ func (l *lab) follow(ctx context.Context) error {
 
 // prefixes are those of what is judged; CustomResourceDefinitions come before objects.
 func (l *lab) prefixes() []string {
-	all := []string{judge.DefinitionsPrefix, judge.StatesPrefix, judge.MigrationsPrefix}
+	all := []string{judge.CRDsPrefix, judge.StatesPrefix, judge.MigrationsPrefix}
 	for _, k := range kinds {
 		all = append(all, k.Prefix)
 	}

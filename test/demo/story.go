@@ -111,7 +111,7 @@ func (s *story) upgrade(ctx context.Context) error {
 		return err
 	}
 	s.say("The authors of widgets move the storage version to v2:")
-	if _, err := s.run(ctx, patchDefinition(`[{"op":"replace","path":"/spec/versions/0/storage","value":false},`+
+	if _, err := s.run(ctx, patchCRD(`[{"op":"replace","path":"/spec/versions/0/storage","value":false},`+
 		`{"op":"replace","path":"/spec/versions/1/storage","value":true}]`)); err != nil {
 		return err
 	}
@@ -122,11 +122,11 @@ func (s *story) upgrade(ctx context.Context) error {
 	return err
 }
 
-func patchDefinition(patch string) command {
+func patchCRD(patch string) command {
 	return command{line: []string{"kubectl", "patch", "crd", widgets, "--type=json", "-p", patch}}
 }
 
-func dropV1() command { return patchDefinition(`[{"op":"remove","path":"/spec/versions/0"}]`) }
+func dropV1() command { return patchCRD(`[{"op":"remove","path":"/spec/versions/0"}]`) }
 
 // lookBefore shows that an upgrade rewrites nothing.
 func (s *story) lookBefore(ctx context.Context) error {

@@ -57,11 +57,11 @@ func newAuthor(t *testing.T, cluster *testbed.Cluster) *author {
 
 // The kind that moves in the guide's project.
 const (
-	configDefinition = "catalogsourceconfigs.operators.example.com"
-	configManifest   = "deploy/crds/operators_v1_catalogsourceconfig_crd.yaml"
-	configsPrefix    = "/registry/operators.example.com/catalogsourceconfigs/"
-	configsV1        = "operators.example.com/v1"
-	configsV2        = "operators.example.com/v2"
+	configCRD      = "catalogsourceconfigs.operators.example.com"
+	configManifest = "deploy/crds/operators_v1_catalogsourceconfig_crd.yaml"
+	configsPrefix  = "/registry/operators.example.com/catalogsourceconfigs/"
+	configsV1      = "operators.example.com/v1"
+	configsV2      = "operators.example.com/v2"
 )
 
 // installOld puts the CRD into the cluster as users have it: converted to apiextensions.k8s.io/v1, with the one version
@@ -133,5 +133,5 @@ func (a *author) contents(version string) []catalog {
 // wantVersions expects spec.versions as "name served storage", and status.storedVersions.
 func (a *author) wantVersions(stored string, versions ...string) {
 	a.t.Helper()
-	wantVersions(a.t, a.cluster, configDefinition, stored, versions...)
+	wantVersions(a.t, a.cluster, configCRD, stored, versions...)
 }

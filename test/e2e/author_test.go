@@ -34,9 +34,9 @@ func TestAKindMovesToANewVersionInTheProjectAndInTheCluster(t *testing.T) {
 	}
 	wantStored(t, user.cluster, configsPrefix, map[string]int{configsV1: n})
 
-	user.shell(0, "kube-migrator migrate "+configDefinition+" --settle-time=1s --keep-stored-versions")
+	user.shell(0, "kube-migrator migrate "+configCRD+" --settle-time=1s --keep-stored-versions")
 	wantStored(t, user.cluster, configsPrefix, map[string]int{configsV2: n})
-	user.shell(0, "kube-migrator retire "+configDefinition+" --version=v1 --settle-time=1s --unserve --remove")
+	user.shell(0, "kube-migrator retire "+configCRD+" --version=v1 --settle-time=1s --unserve --remove")
 
 	user.wantVersions("v2", "v2 served storage")
 	if diff := cmp.Diff(before, user.contents("v2")); diff != "" {

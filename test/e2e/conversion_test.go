@@ -88,12 +88,12 @@ func TestAConversionWebhookThatIsDownIsNamedAndNothingIsWritten(t *testing.T) {
 				t.Errorf("it took %v to find out", took)
 			}
 			host := strings.TrimPrefix(converter.web.URL, "https://")
-			for _, part := range []string{testbed.WidgetDefinition, "conversion webhook", host, "connection refused"} {
+			for _, part := range []string{testbed.WidgetCRD, "conversion webhook", host, "connection refused"} {
 				if !strings.Contains(what, part) {
 					t.Errorf("the error lacks %q: %s", part, what)
 				}
 			}
-			if !strings.Contains(try, testbed.WidgetDefinition) {
+			if !strings.Contains(try, testbed.WidgetCRD) {
 				t.Errorf("it says to try %s", try)
 			}
 			wantUnwritten(t, proxy)
@@ -250,11 +250,11 @@ func getWhenReady(t *testing.T, cluster *testbed.Cluster, path string, into any)
 	get(t, cluster, path, into)
 }
 
-// editVersions edits the versions of the widgets' definition, which the API server must accept.
+// editVersions edits the versions of the widgets' CRD, which the API server must accept.
 func editVersions(t *testing.T, cluster *testbed.Cluster, edit func(versions []any) []any) {
 	t.Helper()
-	if _, err := cluster.EditDefinition(t.Context(), testbed.WidgetDefinition, func(definition map[string]any) {
-		spec := definition["spec"].(map[string]any)
+	if _, err := cluster.EditCRD(t.Context(), testbed.WidgetCRD, func(crd map[string]any) {
+		spec := crd["spec"].(map[string]any)
 		spec["versions"] = edit(spec["versions"].([]any))
 	}); err != nil {
 		t.Fatal(err)

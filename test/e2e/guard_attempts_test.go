@@ -186,7 +186,7 @@ func attemptsOfTheWorker() []attempt {
 		{"write the status of a Deployment", patch, deployment + "/status",
 			`{"status":{"replicas":7}}`, "", byRole, guard},
 		{"write the status of a CRD", patch, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" +
-			testbed.WidgetDefinition + "/status",
+			testbed.WidgetCRD + "/status",
 			`{"status":{"storedVersions":["v2"]}}`, "", byRole, guard},
 		{"edit a custom resource", patch, "/apis/" + v2 + "/namespaces/default/widgets/widget-0000001",
 			labelled, "", guard, guard},
@@ -216,7 +216,7 @@ func attemptsOfTheWorker() []attempt {
 			`{"subjects":[{"kind":"ServiceAccount","namespace":"kube-migrator","name":"kube-migrator-worker"}]}`, "",
 			byRole, guard},
 		{"cordon a node", patch, "/api/v1/nodes/node-1", `{"spec":{"unschedulable":true}}`, "", guard, guard},
-		{"turn a CRD", patch, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + testbed.WidgetDefinition,
+		{"turn a CRD", patch, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + testbed.WidgetCRD,
 			labelled, "", guard, guard},
 		{"turn an APIService to another server", patch,
 			"/apis/apiregistration.k8s.io/v1/apiservices/v1.aggregated.example.com",

@@ -175,13 +175,13 @@ func retireManagers(t *testing.T, cluster *testbed.Cluster, name string) {
 // storedVersions reads what the CRD of the widgets claims.
 func storedVersions(t *testing.T, cluster *testbed.Cluster) []string {
 	t.Helper()
-	return definitionOf(t, cluster).Status.StoredVersions
+	return widgetCRD(t, cluster).Status.StoredVersions
 }
 
-// definitionOf reads the CRD of the widgets.
-func definitionOf(t *testing.T, cluster *testbed.Cluster) (d apiextensionsv1.CustomResourceDefinition) {
+// widgetCRD reads the CRD of the widgets.
+func widgetCRD(t *testing.T, cluster *testbed.Cluster) (d apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
-	get(t, cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, &d)
+	get(t, cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetCRD, &d)
 	return d
 }
 
@@ -241,7 +241,7 @@ func installStale(t *testing.T, cluster *testbed.Cluster, bulk testbed.Bulk, wid
 
 func moveStorage(t *testing.T, cluster *testbed.Cluster, version string) {
 	t.Helper()
-	if err := cluster.MoveStorage(t.Context(), testbed.WidgetDefinition, version); err != nil {
+	if err := cluster.MoveStorage(t.Context(), testbed.WidgetCRD, version); err != nil {
 		t.Fatal(err)
 	}
 }

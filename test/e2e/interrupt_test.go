@@ -47,7 +47,7 @@ func TestAnInterruptFinishesWhatIsInFlightAndThePrintedCommandGoesOn(t *testing.
 	if c := checkpoint(t, user); c.Counts.Rewritten < 2*page || c.Continue == "" {
 		t.Errorf("the checkpoint is %+v, want two pages done and the place behind them", c)
 	}
-	if !strings.Contains(got.Next, "migrate "+testbed.WidgetDefinition+" --resume") {
+	if !strings.Contains(got.Next, "migrate "+testbed.WidgetCRD+" --resume") {
 		t.Fatalf("the printed command is %q, want one that goes on", got.Next)
 	}
 

@@ -229,12 +229,12 @@ func TestGroupVersionsAreFilledAndRefreshedForEveryMigration(t *testing.T) {
 			m.Status.ObservedGeneration, m.Status.Run.Generation)
 	}
 
-	d := definitionOf(t, c.cluster)
+	d := widgetCRD(t, c.cluster)
 	for i := range d.Spec.Versions {
 		d.Spec.Versions[i].Served = d.Spec.Versions[i].Name == "v2"
 	}
 	do(t, c.cluster, http.MethodPut, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+
-		testbed.WidgetDefinition, d)
+		testbed.WidgetCRD, d)
 	c.until("widgets-by-a-client", "refreshed", served(both[0]))
 	if kept, err := c.read("kept"); err != nil || !served(v1alpha1.GroupVersion{Group: "mine", Version: "v9"})(kept) {
 		t.Errorf("what someone else applies was written: %v (%v)", kept.Spec.GroupVersions, err)

@@ -150,12 +150,12 @@ func refusedObjectIsRewrittenThroughItsStatus(t *testing.T, g *gadgets) {
 	before := snapshot(t, g.cluster, g.prefix())
 	user := newCLI(t, g.cluster)
 
-	refused := user.migrate(4, g.definition())
+	refused := user.migrate(4, g.name())
 
 	if f := refused.Result.Failures; len(f) != 1 || f[0].Name != sealed || f[0].Reason != migrate.Rejected {
 		t.Errorf("failures %+v, want %s, rejected", f, sealed)
 	}
-	out := user.run(0, "migrate", g.definition(), "--settle-time=1s", "--verify", "--retry-through-status")
+	out := user.run(0, "migrate", g.name(), "--settle-time=1s", "--verify", "--retry-through-status")
 	if !strings.Contains(out.stdout, "1 of them by an empty patch of their status") {
 		t.Errorf("it does not say that it went through the status:\n%s", out.stdout)
 	}

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	crdsPath          = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
-	definitionsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+	crdsPath   = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+	crdsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 )
 
 // gadgets is one custom resource, like the widgets but with a plural of its own, so that one cluster can have many.
@@ -76,7 +76,7 @@ func (g *gadgets) crd(versions ...string) map[string]any {
 	}
 	return map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": g.definition()},
+		"metadata": map[string]any{"name": g.name()},
 		"spec": map[string]any{
 			"group": testbed.WidgetGroup, "scope": "Namespaced", "versions": entries,
 			"names": map[string]any{"plural": g.plural, "singular": g.singular(), "kind": g.kind(),
@@ -93,10 +93,10 @@ func (g *gadgets) ready(versions ...string) {
 	}
 }
 
-func (g *gadgets) singular() string   { return strings.TrimSuffix(g.plural, "s") }
-func (g *gadgets) kind() string       { return strings.ToUpper(g.plural[:1]) + g.singular()[1:] }
-func (g *gadgets) definition() string { return g.plural + "." + testbed.WidgetGroup }
-func (g *gadgets) prefix() string     { return "/registry/" + testbed.WidgetGroup + "/" + g.plural + "/" }
+func (g *gadgets) singular() string { return strings.TrimSuffix(g.plural, "s") }
+func (g *gadgets) kind() string     { return strings.ToUpper(g.plural[:1]) + g.singular()[1:] }
+func (g *gadgets) name() string     { return g.plural + "." + testbed.WidgetGroup }
+func (g *gadgets) prefix() string   { return "/registry/" + testbed.WidgetGroup + "/" + g.plural + "/" }
 
 func (g *gadgets) collection(version string) string {
 	return "/apis/" + testbed.WidgetGroup + "/" + version + "/namespaces/default/" + g.plural
@@ -153,16 +153,16 @@ func spec(pairs ...any) map[string]any {
 
 func (g *gadgets) versions() (versions, stored []string) {
 	g.t.Helper()
-	return versionsOf(g.t, g.cluster, g.definition())
+	return versionsOf(g.t, g.cluster, g.name())
 }
 
 func (g *gadgets) wantVersions(stored string, versions ...string) {
 	g.t.Helper()
-	wantVersions(g.t, g.cluster, g.definition(), stored, versions...)
+	wantVersions(g.t, g.cluster, g.name(), stored, versions...)
 }
 
 // versionsOf reads spec.versions as "name", "name served", "name served storage", and status.storedVersions.
-func versionsOf(t *testing.T, cluster *testbed.Cluster, definition string) (versions, stored []string) {
+func versionsOf(t *testing.T, cluster *testbed.Cluster, crd string) (versions, stored []string) {
 	t.Helper()
 	var d struct {
 		Spec struct {
@@ -173,7 +173,7 @@ func versionsOf(t *testing.T, cluster *testbed.Cluster, definition string) (vers
 		}
 		Status struct{ StoredVersions []string }
 	}
-	get(t, cluster, crdsPath+definition, &d)
+	get(t, cluster, crdsPath+crd, &d)
 	for _, v := range d.Spec.Versions {
 		words := v.Name
 		if v.Served {
@@ -187,9 +187,9 @@ func versionsOf(t *testing.T, cluster *testbed.Cluster, definition string) (vers
 	return versions, d.Status.StoredVersions
 }
 
-func wantVersions(t *testing.T, cluster *testbed.Cluster, definition, stored string, versions ...string) {
+func wantVersions(t *testing.T, cluster *testbed.Cluster, crd, stored string, versions ...string) {
 	t.Helper()
-	gotVersions, gotStored := versionsOf(t, cluster, definition)
+	gotVersions, gotStored := versionsOf(t, cluster, crd)
 	if diff := cmp.Diff(versions, gotVersions); diff != "" || !slices.Equal(gotStored, strings.Fields(stored)) {
 		t.Errorf("storedVersions %v, want [%s]; spec.versions (-want +got):\n%s", gotStored, stored, diff)
 	}
@@ -198,7 +198,7 @@ func wantVersions(t *testing.T, cluster *testbed.Cluster, definition, stored str
 // edit edits spec.versions.
 func (g *gadgets) edit(f func(versions []any) []any) {
 	g.t.Helper()
-	if _, err := g.cluster.EditDefinition(g.t.Context(), g.definition(), func(d map[string]any) {
+	if _, err := g.cluster.EditCRD(g.t.Context(), g.name(), func(d map[string]any) {
 		s := d["spec"].(map[string]any)
 		s["versions"] = f(s["versions"].([]any))
 	}); err != nil {
@@ -208,7 +208,7 @@ func (g *gadgets) edit(f func(versions []any) []any) {
 
 func (g *gadgets) claim(stored ...string) {
 	g.t.Helper()
-	if _, err := g.cluster.EditDefinitionStatus(g.t.Context(), g.definition(), func(d map[string]any) {
+	if _, err := g.cluster.EditCRDStatus(g.t.Context(), g.name(), func(d map[string]any) {
 		d["status"].(map[string]any)["storedVersions"] = stored
 	}); err != nil {
 		g.t.Fatal(err)
@@ -217,7 +217,7 @@ func (g *gadgets) claim(stored ...string) {
 
 func (g *gadgets) moveStorage(version string) {
 	g.t.Helper()
-	if err := g.cluster.MoveStorage(g.t.Context(), g.definition(), version); err != nil {
+	if err := g.cluster.MoveStorage(g.t.Context(), g.name(), version); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -262,7 +262,7 @@ func (g *gadgets) wantUnnamed(n int) {
 // retire runs `retire -o json` for v1 with a short settle time.
 func (c *cli) retire(code int, g *gadgets, args ...string) render.Retirement {
 	c.t.Helper()
-	return retirement(c.t, c.run(code, append([]string{"retire", g.definition(), "--version=v1", "--settle-time=1s",
+	return retirement(c.t, c.run(code, append([]string{"retire", g.name(), "--version=v1", "--settle-time=1s",
 		"-o", "json"}, args...)...))
 }
 

@@ -22,7 +22,7 @@ var moments = []struct {
 }{
 	{"the first object is rewritten", (*gadgets).item, func(int) int { return 0 }},
 	{"the last object is rewritten", (*gadgets).item, func(n int) int { return n - 1 }},
-	{"storedVersions is pruned", func(g *gadgets) string { return crdsPath + g.definition() + "/status" },
+	{"storedVersions is pruned", func(g *gadgets) string { return crdsPath + g.name() + "/status" },
 		func(int) int { return 0 }},
 	{"the first object's managedFields are moved", (*gadgets).item, func(n int) int { return n }},
 	{"the last object's managedFields are moved", (*gadgets).item, func(n int) int { return 2*n - 1 }},
@@ -31,7 +31,7 @@ var moments = []struct {
 }
 
 func (g *gadgets) item() string  { return "/" + g.plural + "/g-" }
-func (g *gadgets) whole() string { return crdsPath + g.definition() }
+func (g *gadgets) whole() string { return crdsPath + g.name() }
 
 func sameCommandGoesOnWhereverItIsKilled(t *testing.T, g *gadgets) {
 	const n = 6
@@ -46,7 +46,7 @@ func sameCommandGoesOnWhereverItIsKilled(t *testing.T, g *gadgets) {
 				user.killed(proxy, after, moment.skip(n), func(r *http.Request) bool {
 					return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, path) &&
 						(path != g.whole() || r.URL.Path == path)
-				}, "retire", g.definition(), "--version=v1", "--unserve", "--remove", "--settle-time=1s")
+				}, "retire", g.name(), "--version=v1", "--unserve", "--remove", "--settle-time=1s")
 
 				user.retire(0, g, "--unserve", "--remove")
 

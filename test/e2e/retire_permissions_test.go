@@ -24,7 +24,7 @@ func missingPermissionIsFoundBeforeTheFirstStep(t *testing.T, g *gadgets) {
 		t.Fatal(err)
 	}
 	user, before := newCLIWith(t, g.cluster, kubeconfig), revisions(t, g.cluster, g.prefix())
-	args := []string{"retire", g.definition(), "--version=v1", "--settle-time=1s", "--unserve", "--remove"}
+	args := []string{"retire", g.name(), "--version=v1", "--settle-time=1s", "--unserve", "--remove"}
 	steps := []struct {
 		granted   map[string]any
 		what, try string

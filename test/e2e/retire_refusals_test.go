@@ -46,7 +46,7 @@ var unsafeSituations = []struct {
 		g.edit(func(versions []any) []any { return versions[1:] })
 	}},
 	{"the conversion webhook does not answer", []string{"--version=v1", "--unserve"}, func(g *gadgets) {
-		_, err := g.cluster.EditDefinition(g.t.Context(), g.definition(), func(d map[string]any) {
+		_, err := g.cluster.EditCRD(g.t.Context(), g.name(), func(d map[string]any) {
 			d["spec"].(map[string]any)["conversion"] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
 				"clientConfig": map[string]any{"url": "https://127.0.0.1:1/convert",
 					"caBundle": g.cluster.CA()},
@@ -59,7 +59,7 @@ var unsafeSituations = []struct {
 	}},
 	{"someone else migrates", []string{"--version=v1"}, func(g *gadgets) {
 		const path = "/apis/migration.k8s.io/v1alpha1/storageversionmigrations"
-		name := g.definition()
+		name := g.name()
 		g.do(http.MethodPost, path, map[string]any{
 			"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
 			"metadata": map[string]any{"name": name},
@@ -103,15 +103,15 @@ func TestWhatCouldStrandAnObjectIsRefusedAndNothingIsWritten(t *testing.T) {
 		g := all[i]
 		g.t = t
 		user, proxy := throughProxy(t, cluster)
-		before, definition := revisions(t, cluster, g.prefix()), revisions(t, cluster, definitionsPrefix+g.definition())
+		before, crd := revisions(t, cluster, g.prefix()), revisions(t, cluster, crdsPrefix+g.name())
 
-		what, try := user.refused(append([]string{"retire", g.definition(), "--settle-time=1s"}, situation.args...)...)
+		what, try := user.refused(append([]string{"retire", g.name(), "--settle-time=1s"}, situation.args...)...)
 
 		fmt.Fprintf(&b, "%s\n  error: %s\n  Try: %s\n", situation.name,
 			revision.ReplaceAllString(what, "revision=N"), try)
 		wantUnwritten(t, proxy)
 		wantUnmoved(t, cluster, g.prefix(), before)
-		wantUnmoved(t, cluster, definitionsPrefix+g.definition(), definition)
+		wantUnmoved(t, cluster, crdsPrefix+g.name(), crd)
 	}
 	golden.Compare(t, filepath.Join("testdata", "retire-refusals.txt"), b.String())
 	wantCommandMovesStorage(t, all[0], b.String())
@@ -127,7 +127,7 @@ func wantCommandMovesStorage(t *testing.T, g *gadgets, shown string) {
 	_, patch, _ := strings.Cut(shown, "-p '")
 	patch, _, _ = strings.Cut(patch, "'")
 	err := g.client.Patch(types.JSONPatchType).AbsPath(crdsPath +
-		g.definition()).Body([]byte(patch)).Do(t.Context()).Error()
+		g.name()).Body([]byte(patch)).Do(t.Context()).Error()
 	if err != nil {
 		t.Errorf("the command to move the storage version: %v", err)
 	}

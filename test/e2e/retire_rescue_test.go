@@ -30,7 +30,7 @@ func objectsThatDoNotListAreRescued(t *testing.T, g *gadgets) {
 	const n = 5
 	g.strand(n)
 	user := newCLI(t, g.cluster)
-	what, try := user.refused("retire", g.definition(), "--version=v1", "--remove", "--settle-time=1s")
+	what, try := user.refused("retire", g.name(), "--version=v1", "--remove", "--settle-time=1s")
 	if !strings.Contains(what, "traces") || !strings.Contains(try, "--rescue") {
 		t.Fatalf("%s\nTry: %s; want it refused, and --rescue", what, try)
 	}
@@ -58,13 +58,13 @@ func objectsThatNobodyCanApplyToAreRescued(t *testing.T, g *gadgets) {
 	const n = 2
 	g.stale(n)
 	user := newCLI(t, g.cluster)
-	user.migrate(0, g.definition())
+	user.migrate(0, g.name())
 	g.edit(func(versions []any) []any { return versions[1:] })
 	eventually(t, "no one can apply", func() bool {
 		err := g.apply("alice", "v2", "g-000", spec("color", "blue"))
 		return err != nil && strings.Contains(err.Error(), "invalid group/version")
 	})
-	what, try := user.refused("retire", g.definition(), "--version=v1", "--remove", "--settle-time=1s")
+	what, try := user.refused("retire", g.name(), "--version=v1", "--remove", "--settle-time=1s")
 	if !strings.Contains(what, "managedFields of 2 objects name it") {
 		t.Errorf("it says %s", what)
 	}
@@ -83,13 +83,13 @@ func killedRescueGoesOn(t *testing.T, g *gadgets) {
 	const n = 5
 	g.strand(n)
 	schema := filepath.Join(t.TempDir(), "old.json")
-	old := do(t, g.cluster, http.MethodGet, crdsPath+g.definition(), nil)
+	old := do(t, g.cluster, http.MethodGet, crdsPath+g.name(), nil)
 	if err := os.WriteFile(schema, []byte(strings.ReplaceAll(string(old), `"name":"v2"`,
 		`"name":"v1"`)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	user, proxy := throughProxy(t, g.cluster)
-	args := []string{"retire", g.definition(), "--version=v1", "--rescue", "--schema-from=" +
+	args := []string{"retire", g.name(), "--version=v1", "--rescue", "--schema-from=" +
 		schema, "--settle-time=1s"}
 	for i, path := range []string{g.whole(), g.whole() + "/status", g.item()} {
 		skip := 0
@@ -121,7 +121,7 @@ func rescueLosesNoField(t *testing.T, g *gadgets) {
 		fields[to] = fields[from]
 		delete(fields, from)
 	}
-	if _, err := g.cluster.EditDefinition(t.Context(), g.definition(), func(d map[string]any) {
+	if _, err := g.cluster.EditCRD(t.Context(), g.name(), func(d map[string]any) {
 		d["spec"].(map[string]any)["conversion"] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
 			"clientConfig":             map[string]any{"url": converter.web.URL, "caBundle": g.cluster.CA()},
 			"conversionReviewVersions": []string{"v1"},

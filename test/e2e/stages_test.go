@@ -37,7 +37,7 @@ func newStaged(t *testing.T, n int) *staged {
 // in runs a command line in the folder of the stages.
 func (s *staged) in(code int, line string) output {
 	s.t.Helper()
-	return s.shell(code, `cd "$PROJECT/stages/`+configDefinition+`" && `+line)
+	return s.shell(code, `cd "$PROJECT/stages/`+configCRD+`" && `+line)
 }
 
 // waits are the commands that wait for the settle time.
@@ -79,7 +79,7 @@ func TestAClusterFollowsInStagesEachBehindAGate(t *testing.T) {
 		versions       []string
 		back           string // a command that takes the stage back
 	}{
-		{"A", "v1", []string{"v2 served", "v1 served storage"}, "kube-migrator retire " + configDefinition +
+		{"A", "v1", []string{"v2 served", "v1 served storage"}, "kube-migrator retire " + configCRD +
 			" --version v2 --unserve --remove"},
 		{"B", "v1 v2", []string{"v2 served storage", "v1 served"}, "kubectl apply -f a-add.yaml"},
 		{"C", "v2", []string{"v2 served storage", "v1 served"}, ""},

@@ -211,13 +211,13 @@ func TestAResourceThatDisappearsInMidSweepAndComesBack(t *testing.T) {
 	c.rewrote(n / 10)
 	old := c.state(widgetsName)
 	do(t, c.cluster, http.MethodDelete, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+
-		testbed.WidgetDefinition, nil)
+		testbed.WidgetCRD, nil)
 	eventually(t, "the StorageState and our migration are gone",
 		func() bool { return c.state(widgetsName) == nil && c.generation(widgetsName) == 0 })
 
 	eventually(t, "the CRD is gone", func() bool {
 		status, _, err := c.cluster.Servers[0].Do(t.Context(), http.MethodGet,
-			"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetDefinition, nil)
+			"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+testbed.WidgetCRD, nil)
 		return err == nil && status == http.StatusNotFound
 	})
 	if err := c.cluster.InstallWidgets(t.Context(), testbed.Widgets{}); err != nil { // stores v1
@@ -226,9 +226,9 @@ func TestAResourceThatDisappearsInMidSweepAndComesBack(t *testing.T) {
 	if err := c.cluster.BulkCreate(t.Context(), testbed.Bulk{Count: 100}); err != nil {
 		t.Fatal(err)
 	}
-	fresh := c.untilState(widgetsName, "proven for the new definition", persistedOnly("v1"))
+	fresh := c.untilState(widgetsName, "proven for the new CRD", persistedOnly("v1"))
 	if fresh.UID == old.UID || fresh.Status.Definition.UID == old.Status.Definition.UID {
-		t.Errorf("the state of the old definition lives on: %+v", fresh)
+		t.Errorf("the state of the old CRD lives on: %+v", fresh)
 	}
 	m := c.until(widgetsName, "succeeded", inPhase(v1alpha1.PhaseSucceeded))
 	if m.Status.StorageVersion != "v1" || m.Status.Progress.Done < 100 {

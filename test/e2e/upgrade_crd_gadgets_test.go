@@ -64,9 +64,9 @@ func upgradeContinuesWhereverItIsKilled(t *testing.T, g *gadgets) {
 	user.run(0, args...)
 	g.wantVersions("v2", "v2 served storage")
 	g.wantUnnamed(n)
-	before := crdOf(t, g.cluster, g.definition()).ResourceVersion
+	before := crdOf(t, g.cluster, g.name()).ResourceVersion
 	user.kubectl("apply", "--server-side", "-f", next)
-	if after := crdOf(t, g.cluster, g.definition()).ResourceVersion; after != before {
+	if after := crdOf(t, g.cluster, g.name()).ResourceVersion; after != before {
 		t.Error("kubectl apply --server-side changes the CRD")
 	}
 }
@@ -89,7 +89,7 @@ func upgradeTakesNoFieldsOfOthers(t *testing.T, g *gadgets) {
 	g.wantVersions("v1", "v1 served storage")
 	user.run(0, "upgrade-crd", "-f", next, "--field-manager=helm-next", "--force-conflicts")
 	g.wantVersions("v1", "v1 served storage", "v2 served")
-	owners := crdOf(t, g.cluster, g.definition()).ManagedFields
+	owners := crdOf(t, g.cluster, g.name()).ManagedFields
 	if !slices.ContainsFunc(owners, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == "helm-next" &&
 			e.Operation == "Apply"
@@ -108,7 +108,7 @@ func upgradeLosesNoFieldWithoutAWord(t *testing.T, g *gadgets) {
 	g.mustApply("carol", "v2", "g-100", spec("color", "green"))
 	next := g.file("v2*")
 
-	refused := user.upgradeCRDs(2, next)[g.definition()]
+	refused := user.upgradeCRDs(2, next)[g.name()]
 
 	if refused.Reason != crdupgrade.FieldLoss || !strings.HasSuffix(refused.Next, " --accept-field-loss") {
 		t.Errorf("refused %q, next %q", refused.Reason, refused.Next)
@@ -117,15 +117,15 @@ func upgradeLosesNoFieldWithoutAWord(t *testing.T, g *gadgets) {
 		t.Errorf("losses (-want +got):\n%s", diff)
 	}
 	g.wantVersions("v1 v2", "v1 served", "v2 served storage")
-	before := crdOf(t, g.cluster, g.definition()).ResourceVersion
+	before := crdOf(t, g.cluster, g.name()).ResourceVersion
 	if got := user.upgradeCRDs(0, next, "--accept-field-loss",
-		"--dry-run"); stepsOf(got)[g.definition()] != wholeUpgrade {
+		"--dry-run"); stepsOf(got)[g.name()] != wholeUpgrade {
 		t.Errorf("a dry run: %v", stepsOf(got))
 	}
-	if after := crdOf(t, g.cluster, g.definition()).ResourceVersion; after != before {
+	if after := crdOf(t, g.cluster, g.name()).ResourceVersion; after != before {
 		t.Error("the dry run has written the CRD")
 	}
-	if got := user.upgradeCRDs(0, next, "--accept-field-loss"); stepsOf(got)[g.definition()] != wholeUpgrade {
+	if got := user.upgradeCRDs(0, next, "--accept-field-loss"); stepsOf(got)[g.name()] != wholeUpgrade {
 		t.Errorf("accepted: %v", stepsOf(got))
 	}
 	g.wantVersions("v2", "v2 served storage")
@@ -152,7 +152,7 @@ func upgradeIsPlannedAgain(t *testing.T, g *gadgets) {
 
 	upgraded := user.upgradeCRDs(0, g.file("v2*"), "--accept-field-loss")
 
-	want := map[string]string{g.definition(): "intermediate migrate prune managedFields " + wholeUpgrade}
+	want := map[string]string{g.name(): "intermediate migrate prune managedFields " + wholeUpgrade}
 	if diff := cmp.Diff(want, stepsOf(upgraded)); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
@@ -173,7 +173,7 @@ func upgradeWaitsForTheController(t *testing.T, g *gadgets) {
 	do(t, g.cluster, http.MethodPost, strings.Replace(migrations, "storageversionmigrations",
 		"storagestates", 1), map[string]any{
 		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageState",
-		"metadata": map[string]any{"name": g.definition()}, "spec": map[string]any{"resource": resource},
+		"metadata": map[string]any{"name": g.name()}, "spec": map[string]any{"resource": resource},
 	})
 	_, wait := user.start("upgrade-crd", "-f", g.file("v2*"), "--settle-time=1s", "--accept-field-loss")
 	rewrites := func() (n int) {
@@ -195,17 +195,17 @@ func upgradeWaitsForTheController(t *testing.T, g *gadgets) {
 	eventually(t, "it waits for the controller to notice", func() bool { return looks() >= 2 || rewrites() > 0 })
 	do(t, g.cluster, http.MethodPost, migrations, map[string]any{
 		"apiVersion": "migration.k8s.io/v1alpha1", "kind": "StorageVersionMigration",
-		"metadata": map[string]any{"name": g.definition()}, "spec": map[string]any{"resource": resource},
+		"metadata": map[string]any{"name": g.name()}, "spec": map[string]any{"resource": resource},
 	})
 	before := looks()
 	eventually(t, "it waits for the migration", func() bool { return looks() >= before+3 || rewrites() > 0 })
 	if n := rewrites(); n > 0 {
 		t.Errorf("%d objects were rewritten while the controller was to migrate them", n)
 	}
-	do(t, g.cluster, http.MethodPatch, migrations+"/"+g.definition()+"/status",
+	do(t, g.cluster, http.MethodPatch, migrations+"/"+g.name()+"/status",
 		map[string]any{"status": map[string]any{"completedGeneration": 1}})
 	if out := wait(); out.code != 0 || !strings.Contains(out.stderr,
-		"Waiting for storageversionmigration.migration.k8s.io/"+g.definition()+"\n") {
+		"Waiting for storageversionmigration.migration.k8s.io/"+g.name()+"\n") {
 		t.Errorf("exit code %d\n%s\n%s", out.code, out.stdout, out.stderr)
 	}
 	g.wantVersions("v2", "v2 served storage")
@@ -246,7 +246,7 @@ func upgradeConvertsBeforeTheWebhookGoes(t *testing.T, g *gadgets) {
 	converter.down.Store(false)
 	g.wantNothingStranded(3)
 
-	steps := stepsOf(user.upgradeCRDs(0, next))[g.definition()]
+	steps := stepsOf(user.upgradeCRDs(0, next))[g.name()]
 	if !strings.HasSuffix(steps, "migrate prune managedFields apply") {
 		t.Errorf("steps %q, want the objects migrated before the file is applied", steps)
 	}
@@ -279,7 +279,7 @@ func upgradeReadsWhatKubectlPrints(t *testing.T, g *gadgets) {
 		t.Fatal(err)
 	}
 	out := user.shell(0, binary+" upgrade-crd -f - < "+path)
-	if want := g.definition() + "  create         created with v1\n"; out.stdout != want {
+	if want := g.name() + "  create         created with v1\n"; out.stdout != want {
 		t.Errorf("it says %q, want %q", out.stdout, want)
 	}
 	if want := "Skipped: 1 objects that are not CustomResourceDefinitions.\n"; out.stderr != want {

@@ -59,12 +59,12 @@ spec: {interval: 1m, url: "https://example.com/NAME"}`
 
 func fluxSources(t *testing.T, user *cli) {
 	const folder, group = "config/crd/bases", "source.toolkit.fluxcd.io"
-	const definition = "gitrepositories." + group
+	const crd = "gitrepositories." + group
 	from, to := release(t, "github.com/fluxcd/source-controller@v1.7.0", folder),
 		release(t, "github.com/fluxcd/source-controller@v1.8.5", folder)
 	user.kubectl("apply", "--server-side", "-f", from)
 	// As in a cluster that has been there since v1beta2 was the storage version.
-	if err := user.cluster.MoveStorage(t.Context(), definition, "v1beta2"); err != nil {
+	if err := user.cluster.MoveStorage(t.Context(), crd, "v1beta2"); err != nil {
 		t.Fatal(err)
 	}
 	applyObject(t, user.cluster, "alice", "gitrepositories", at(gitRepository, "v1beta2", "a"))
@@ -73,7 +73,7 @@ func fluxSources(t *testing.T, user *cli) {
 			"spec: {accessFrom: {namespaceSelectors: [{}]}, ", 1))
 	user.kubectl("apply", "--server-side", "--force-conflicts", "-f", from)
 
-	refused := user.upgradeCRDs(2, to)[definition]
+	refused := user.upgradeCRDs(2, to)[crd]
 
 	if refused.Reason != crdupgrade.FieldLoss {
 		t.Errorf("refused: %q (%s), want FieldLoss", refused.Reason, refused.Error)
@@ -86,7 +86,7 @@ func fluxSources(t *testing.T, user *cli) {
 		t.Errorf("losses: %v", shownLosses(refused))
 	}
 	upgraded := user.upgradeCRDs(0, to, "--accept-field-loss")
-	if diff := cmp.Diff(map[string]string{definition: wholeUpgrade}, stepsOf(upgraded)); diff != "" {
+	if diff := cmp.Diff(map[string]string{crd: wholeUpgrade}, stepsOf(upgraded)); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	user.wantReleased(to)

@@ -112,7 +112,7 @@ func (w *watchman) moving(t *testing.T, version string) {
 	w.moves = append(w.moves, m)
 	w.mu.Unlock()
 	moveStorage(t, w.cluster, version)
-	generation := definitionOf(t, w.cluster).Generation
+	generation := widgetCRD(t, w.cluster).Generation
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m.generation = generation

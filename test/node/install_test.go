@@ -70,7 +70,7 @@ func (h *harness) stale(n int) {
 	for _, err := range []error{
 		h.cluster.InstallWidgets(ctx, testbed.Widgets{}),
 		h.cluster.BulkCreate(ctx, testbed.Bulk{Count: n}),
-		h.cluster.MoveStorage(ctx, testbed.WidgetDefinition, "v2"),
+		h.cluster.MoveStorage(ctx, testbed.WidgetCRD, "v2"),
 	} {
 		if err != nil {
 			h.Fatal(err)

@@ -177,7 +177,7 @@ func TestTheDefaultInstallationLooksAfterEverything(t *testing.T) {
 func (h *harness) steer(binary string, n int) {
 	h.Helper()
 	h.as(binary, 0, "install", "--max-rate=50")
-	if err := h.cluster.MoveStorage(h.Context(), testbed.WidgetDefinition, "v1"); err != nil {
+	if err := h.cluster.MoveStorage(h.Context(), testbed.WidgetCRD, "v1"); err != nil {
 		h.Fatal(err)
 	}
 	h.within(2*time.Minute, "the controller migrates back by itself", func() bool { return h.stored()[v1] > 50 })

@@ -67,6 +67,6 @@ new=$(kubectl get NEW -A -o jsonpath='{range .items[*]}{.metadata.namespace}/{.m
 missing=$(comm -23 <(sort <<<"$old") <(sort <<<"$new")) &&
 if [ -z "$missing" ]; then kubectl delete OLD --all -A --cascade=orphan; else echo "no copy of $missing" >&2; false; fi`
 
-	retireDefinition = `objects=$(kubectl get OLD -A -o name) && test -z "$objects" &&
+	retireCRD = `objects=$(kubectl get OLD -A -o name) && test -z "$objects" &&
   kubectl delete --ignore-not-found crd/OLDPLURAL.OLDGROUP validatingadmissionpolicybinding/read-only.OLDPLURAL.OLDGROUP validatingadmissionpolicy/read-only.OLDPLURAL.OLDGROUP`
 )

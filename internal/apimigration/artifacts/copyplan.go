@@ -112,7 +112,7 @@ func (s *copying) copyPlan() *Copy {
 		},
 		{
 			Do:       "Retire the old CRD, in a later release: a rollback to the old operator needs it.",
-			Commands: s.each(retireDefinition),
+			Commands: s.each(retireCRD),
 			Again: "it deletes nothing while an object is left. With a release that has neither the old type nor " +
 				"its manifest, remove the old names from the code too.",
 		},

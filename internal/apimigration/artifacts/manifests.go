@@ -51,7 +51,7 @@ func (s *documents) editManifests(ctx context.Context) error {
 		return nil
 	}
 	if len(s.Successions) > 0 {
-		return s.createDefinitions(ctx)
+		return s.createCRDs(ctx)
 	}
 	manifests, err := s.Project.Manifests()
 	if err != nil {
@@ -131,14 +131,14 @@ func (s *documents) reportUnread(folder changeset.Folder, manifests []project.Ma
 	if err != nil {
 		return err
 	}
-	definition := regexp.MustCompile(`\bkind["']?: *["']?` + crd.Kind + `\b`)
+	d := regexp.MustCompile(`\bkind["']?: *["']?` + crd.Kind + `\b`)
 	named := regexp.MustCompile(`(?m)^\s+["']?kind["']?: *["']?(` + strings.Join(s.Request.Kinds, "|") + `)["']?,?\s*$`)
 	for _, path := range paths {
 		text, isText, err := folder.Read(path)
 		if err != nil {
 			return err
 		}
-		if !isText || strings.HasPrefix(text, project.StageMark) || !definition.MatchString(text) ||
+		if !isText || strings.HasPrefix(text, project.StageMark) || !d.MatchString(text) ||
 			slices.ContainsFunc(manifests, func(m project.Manifest) bool { return m.File == path }) {
 			continue
 		}

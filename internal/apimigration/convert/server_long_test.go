@@ -74,7 +74,7 @@ type widgets struct {
 	cluster *testbed.Cluster
 }
 
-const widgetsDefinition = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.widgets.example.com"}, "spec": {
+const widgetsCRD = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.widgets.example.com"}, "spec": {
 	"group": "widgets.example.com", "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
 	"versions": [
 		{"name": "v2", "served": true, "storage": true, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
@@ -113,8 +113,8 @@ func newWidgets(t *testing.T) *widgets {
 	if err != nil {
 		t.Fatal(err)
 	}
-	definition := strings.NewReplacer("URL", server.URL, `"CA"`, string(ca)).Replace(widgetsDefinition)
-	w.do(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+	crd := strings.NewReplacer("URL", server.URL, `"CA"`, string(ca)).Replace(widgetsCRD)
+	w.do(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, version := range []string{"v1", "v2"} {

@@ -18,7 +18,7 @@ const notServed = "apiextensions.k8s.io/v1beta1 is not served since Kubernetes 1
 	"writes v1"
 
 // CreateProblems says why an API server would not take it as a new object; none where it would.
-func (d *Definition) CreateProblems(ctx context.Context) []string {
+func (d *CRD) CreateProblems(ctx context.Context) []string {
 	created := d.internal.DeepCopy()
 	// The API server overwrites the status of what is created.
 	created.Status = apiextensions.CustomResourceDefinitionStatus{StoredVersions: storageVersions(created)}
@@ -27,7 +27,7 @@ func (d *Definition) CreateProblems(ctx context.Context) []string {
 }
 
 // UpdateProblems says why an API server that holds old would not take d in its place; none where it would.
-func (d *Definition) UpdateProblems(ctx context.Context, old *Definition) []string {
+func (d *CRD) UpdateProblems(ctx context.Context, old *CRD) []string {
 	held := old.held()
 	next := d.internal.DeepCopy()
 	next.ObjectMeta = *held.ObjectMeta.DeepCopy()
@@ -43,7 +43,7 @@ func (d *Definition) UpdateProblems(ctx context.Context, old *Definition) []stri
 
 // held is the object as a cluster that has served it for a while would hold it: established, and where nothing is known
 // of what is stored, anything may be.
-func (d *Definition) held() *apiextensions.CustomResourceDefinition {
+func (d *CRD) held() *apiextensions.CustomResourceDefinition {
 	held := d.internal.DeepCopy()
 	held.ResourceVersion = "1"
 	held.Status.StoredVersions = d.storedVersions()
@@ -53,7 +53,7 @@ func (d *Definition) held() *apiextensions.CustomResourceDefinition {
 }
 
 // storedVersions are those in which objects may be stored: what status says, or without one every version.
-func (d *Definition) storedVersions() []string {
+func (d *CRD) storedVersions() []string {
 	if d.saysStored {
 		return slices.Clone(d.internal.Status.StoredVersions)
 	}
@@ -67,8 +67,8 @@ func (d *Definition) storedVersions() []string {
 }
 
 // storageVersions is the version that new objects are stored in; as the API server does, the first that claims it.
-func storageVersions(definition *apiextensions.CustomResourceDefinition) []string {
-	for _, version := range definition.Spec.Versions {
+func storageVersions(crd *apiextensions.CustomResourceDefinition) []string {
+	for _, version := range crd.Spec.Versions {
 		if version.Storage {
 			return []string{version.Name}
 		}
@@ -76,7 +76,7 @@ func storageVersions(definition *apiextensions.CustomResourceDefinition) []strin
 	return nil
 }
 
-func (d *Definition) problems(found field.ErrorList) []string {
+func (d *CRD) problems(found field.ErrorList) []string {
 	var problems []string
 	if !d.isV1() {
 		problems = append(problems, notServed)

@@ -22,7 +22,7 @@ type Change struct {
 type FileChange struct {
 	OldPath, NewPath string
 	Before, After    string
-	// Refers: it is no definition, but names a renamed file.
+	// Refers: it is no CRD, but names a renamed file.
 	Refers bool
 }
 

@@ -28,7 +28,7 @@ type Judgement struct {
 	Reasons []string `json:"reasons,omitempty"`
 }
 
-// Comparison is what is said of one definition.
+// Comparison is what is said of one CRD.
 type Comparison struct {
 	Name string `json:"name"`
 	// Create: would an API server take the new one where there is none?
@@ -43,7 +43,7 @@ type Comparison struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// OK reports whether nothing speaks against the new definition.
+// OK reports whether nothing speaks against the new CRD.
 func (c *Comparison) OK() bool {
 	return !slices.ContainsFunc([]Judgement{c.Create, c.Update, c.Compatible, c.Lossless}, func(j Judgement) bool {
 		return j.Verdict == No || j.Verdict == Undetermined
@@ -63,7 +63,7 @@ func notAsked(format string, arguments ...any) Judgement {
 }
 
 // Check judges every CRD that is in old, in next or in both, by its name.
-func Check(ctx context.Context, old, next []*Definition) ([]Comparison, error) {
+func Check(ctx context.Context, old, next []*CRD) ([]Comparison, error) {
 	var all []Comparison
 	for _, before := range old {
 		if find(next, before.Name) == nil {
@@ -84,8 +84,8 @@ func Check(ctx context.Context, old, next []*Definition) ([]Comparison, error) {
 	return all, nil
 }
 
-func find(all []*Definition, name string) *Definition {
-	i := slices.IndexFunc(all, func(d *Definition) bool { return d.Name == name })
+func find(all []*CRD, name string) *CRD {
+	i := slices.IndexFunc(all, func(d *CRD) bool { return d.Name == name })
 	if i < 0 {
 		return nil
 	}
@@ -93,7 +93,7 @@ func find(all []*Definition, name string) *Definition {
 }
 
 // compare judges one CRD; before is nil if it is new.
-func compare(ctx context.Context, before, after *Definition) (*Comparison, error) {
+func compare(ctx context.Context, before, after *CRD) (*Comparison, error) {
 	c := &Comparison{Name: after.Name, Create: judge(after.CreateProblems(ctx)), Warnings: after.dropped()}
 	isNew := notAsked("there is no old one")
 	c.Update, c.Compatible, c.Lossless = isNew, isNew, after.lossless(after.storedVersions())
@@ -112,7 +112,7 @@ func compare(ctx context.Context, before, after *Definition) (*Comparison, error
 }
 
 // applyWarnings says where `kubectl apply` does something else than the update that is judged.
-func applyWarnings(before, after *Definition) []string {
+func applyWarnings(before, after *CRD) []string {
 	if !before.preserves() || after.preserves() || after.saysPreserve {
 		return nil
 	}

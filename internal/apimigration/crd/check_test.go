@@ -67,7 +67,7 @@ var expected = map[string]verdicts{
 	"status-columns":                     {No, No, Yes, NotAsked},
 }
 
-func parse(t *testing.T, name, text string) *Definition {
+func parse(t *testing.T, name, text string) *CRD {
 	t.Helper()
 	d, err := Parse(name, []byte(text))
 	if err != nil {
@@ -83,8 +83,8 @@ func TestVerdictsOfEveryPairAreAsExpected(t *testing.T) {
 	}
 	for name, pair := range all {
 		t.Run(name, func(t *testing.T) {
-			comparisons, err := Check(t.Context(), []*Definition{parse(t, "old", pair[0])},
-				[]*Definition{parse(t, "new", pair[1])})
+			comparisons, err := Check(t.Context(), []*CRD{parse(t, "old", pair[0])},
+				[]*CRD{parse(t, "new", pair[1])})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,19 +102,19 @@ func TestVerdictsOfEveryPairAreAsExpected(t *testing.T) {
 
 func TestCRDsThatComeAndGoAreJudgedToo(t *testing.T) {
 	widgets := parse(t, "widgets", pairs(t)["same"][0])
-	gone, err := Check(t.Context(), []*Definition{widgets}, nil)
+	gone, err := Check(t.Context(), []*CRD{widgets}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(gone) != 1 || gone[0].OK() || gone[0].Compatible.Verdict != No {
 		t.Errorf("a CRD that is gone: %+v", gone)
 	}
-	fresh, err := Check(t.Context(), nil, []*Definition{widgets})
+	fresh, err := Check(t.Context(), nil, []*CRD{widgets})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(fresh) != 1 || !fresh[0].OK() || fresh[0].Update.Verdict != NotAsked {
-		t.Errorf("a new definition: %+v", fresh)
+		t.Errorf("a new CRD: %+v", fresh)
 	}
 }
 

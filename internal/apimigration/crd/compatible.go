@@ -21,11 +21,11 @@ import (
 // unhandled is the name under which crdify reports what none of its rules is about.
 const unhandled = "unhandled"
 
-// incompatibilities says what breaks clients or objects of the old definition, sorted.
+// incompatibilities says what breaks clients or objects of the old CRD, sorted.
 //
 // crdify compares each version with itself. Its comparison of served versions with each other is not asked: it is blind
-// to fields that only the later version has, and leaves out what the old definition did already. See lossless.
-func incompatibilities(before, after *Definition) ([]string, error) {
+// to fields that only the later version has, and leaves out what the old CRD did already. See lossless.
+func incompatibilities(before, after *CRD) ([]string, error) {
 	checks, err := runner.New(&config.Config{
 		Validations: []config.ValidationConfig{{Name: "description", Enforcement: config.EnforcementPolicyNone}},
 	}, runner.DefaultRegistry())
@@ -124,10 +124,10 @@ func keywords(schema *apiextensionsv1.JSONSchemaProps) map[string]any {
 }
 
 // plain is a copy without what says nothing about values, and with a schema in every version: crdify expects one.
-func (d *Definition) plain() *apiextensionsv1.CustomResourceDefinition {
-	definition := d.v1.DeepCopy()
-	for i := range definition.Spec.Versions {
-		version := &definition.Spec.Versions[i]
+func (d *CRD) plain() *apiextensionsv1.CustomResourceDefinition {
+	crd := d.v1.DeepCopy()
+	for i := range crd.Spec.Versions {
+		version := &crd.Spec.Versions[i]
 		if version.Schema == nil {
 			version.Schema = &apiextensionsv1.CustomResourceValidation{}
 		}
@@ -136,7 +136,7 @@ func (d *Definition) plain() *apiextensionsv1.CustomResourceDefinition {
 		}
 		strip(version.Schema.OpenAPIV3Schema)
 	}
-	return definition
+	return crd
 }
 
 // strip takes documentation away.
@@ -164,8 +164,8 @@ func everySchema(schema *apiextensionsv1.JSONSchemaProps, change func(*apiextens
 // withoutPruning takes away what decides about pruning alone: crdify has no rule for it, so that it would count any
 // change of it as incompatible, while prunedFrom says whether a change loses anything. No value is refused because of
 // it.
-func withoutPruning(definition *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
-	for _, version := range definition.Spec.Versions {
+func withoutPruning(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	for _, version := range crd.Spec.Versions {
 		root := version.Schema.OpenAPIV3Schema
 		root.Type = cmp.Or(root.Type, "object") // which every object is, said or not
 		everySchema(root, func(schema *apiextensionsv1.JSONSchemaProps) {
@@ -179,12 +179,12 @@ func withoutPruning(definition *apiextensionsv1.CustomResourceDefinition) *apiex
 			}
 		})
 	}
-	return definition
+	return crd
 }
 
-func flat(definition *apiextensionsv1.CustomResourceDefinition,
+func flat(crd *apiextensionsv1.CustomResourceDefinition,
 	version string) map[string]*apiextensionsv1.JSONSchemaProps {
-	found := validations.GetCRDVersionByName(definition, version)
+	found := validations.GetCRDVersionByName(crd, version)
 	if found == nil {
 		return nil
 	}

@@ -38,14 +38,14 @@ import (
 const Kind = "CustomResourceDefinition"
 
 // CRDs knows the three forms of a CustomResourceDefinition.
-var definitions = sync.OnceValue(func() *runtime.Scheme {
+var crds = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	return scheme
 })
 
-// Definition is one CustomResourceDefinition as an API server would read it, with its defaults.
-type Definition struct {
+// CRD is one CustomResourceDefinition as an API server would read it, with its defaults.
+type CRD struct {
 	// Name is metadata.name.
 	Name string
 	// From names its place for people.
@@ -67,8 +67,8 @@ type Definition struct {
 
 // Parse reads one CustomResourceDefinition from JSON or YAML. Fields that the API does not know are no error; see
 // Unknown.
-func Parse(from string, raw []byte) (*Definition, error) {
-	scheme := definitions()
+func Parse(from string, raw []byte) (*CRD, error) {
+	scheme := crds()
 	codec := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme,
 		serializer.SerializerOptions{Yaml: !json.Valid(raw), Strict: true})
 	object, kind, err := codec.Decode(raw, nil, nil)
@@ -81,7 +81,7 @@ func Parse(from string, raw []byte) (*Definition, error) {
 	if !slices.Contains(known, *kind) {
 		return nil, fmt.Errorf("read %s: it is a %s, no %s", from, kind.Kind, Kind)
 	}
-	d := &Definition{From: from, version: kind.Version, internal: &apiextensions.CustomResourceDefinition{},
+	d := &CRD{From: from, version: kind.Version, internal: &apiextensions.CustomResourceDefinition{},
 		v1: &apiextensionsv1.CustomResourceDefinition{}}
 	if isStrict {
 		for _, problem := range strict.Errors() {
@@ -112,15 +112,15 @@ type said struct {
 }
 
 // preserves reports whether fields are kept that no schema names.
-func (d *Definition) preserves() bool {
+func (d *CRD) preserves() bool {
 	return d.internal.Spec.PreserveUnknownFields != nil && *d.internal.Spec.PreserveUnknownFields
 }
 
 // isV1 reports whether it is written in the version of the API that servers still have.
-func (d *Definition) isV1() bool { return d.version == apiextensionsv1.SchemeGroupVersion.Version }
+func (d *CRD) isV1() bool { return d.version == apiextensionsv1.SchemeGroupVersion.Version }
 
 // dropped says which fields an API server would not keep.
-func (d *Definition) dropped() []string {
+func (d *CRD) dropped() []string {
 	var dropped []string
 	for _, field := range d.Unknown {
 		dropped = append(dropped, field+": the API server drops it")
@@ -129,21 +129,21 @@ func (d *Definition) dropped() []string {
 }
 
 // FileName is the name that controller-gen gives the manifest: <group>_<plural>.yaml.
-func (d *Definition) FileName() string {
+func (d *CRD) FileName() string {
 	return d.internal.Spec.Group + "_" + d.internal.Spec.Names.Plural + ".yaml"
 }
 
 // Group is that of the resource.
-func (d *Definition) Group() string { return d.internal.Spec.Group }
+func (d *CRD) Group() string { return d.internal.Spec.Group }
 
 // Kind is that of the objects that it defines.
-func (d *Definition) Kind() string { return d.internal.Spec.Names.Kind }
+func (d *CRD) Kind() string { return d.internal.Spec.Names.Kind }
 
 // Plural is the name of the resource within its group.
-func (d *Definition) Plural() string { return d.internal.Spec.Names.Plural }
+func (d *CRD) Plural() string { return d.internal.Spec.Names.Plural }
 
 // Versions are the names of its versions, in its order.
-func (d *Definition) Versions() []string {
+func (d *CRD) Versions() []string {
 	var names []string
 	for _, version := range d.internal.Spec.Versions {
 		names = append(names, version.Name)
@@ -152,24 +152,24 @@ func (d *Definition) Versions() []string {
 }
 
 // Storage is the version that objects are stored in; empty where there is none.
-func (d *Definition) Storage() string {
+func (d *CRD) Storage() string {
 	return strings.Join(storageVersions(d.internal), "")
 }
 
 // Converts reports whether a webhook converts between its versions.
-func (d *Definition) Converts() bool {
+func (d *CRD) Converts() bool {
 	conversion := d.internal.Spec.Conversion
 	return conversion != nil && conversion.Strategy == apiextensions.WebhookConverter
 }
 
 // FromCluster reports whether it was read from a cluster, and bears what the API server has given it.
-func (d *Definition) FromCluster() bool {
+func (d *CRD) FromCluster() bool {
 	return d.internal.ResourceVersion != "" || d.internal.UID != ""
 }
 
 // CRDs returns the text of each CustomResourceDefinition in a file. Other objects are left out. CRDs in a list,
 // and files that are not YAML, are refused as Upgrade refuses them: their CRDs would be skipped silently.
-func Definitions(from, file string) ([]string, error) {
+func CRDs(from, file string) ([]string, error) {
 	var found []string
 	for _, part := range split(strings.ReplaceAll(file, "\r\n", "\n")) {
 		var typed struct {

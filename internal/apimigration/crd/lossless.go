@@ -19,7 +19,7 @@ import (
 // rules) refuses values, and never changes one.
 
 // lossless says whether strategy None keeps all data of objects that may be stored in these versions.
-func (d *Definition) lossless(stored []string) Judgement {
+func (d *CRD) lossless(stored []string) Judgement {
 	spec := d.plain().Spec
 	if spec.Conversion != nil && spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
 		return notAsked("a webhook converts")

@@ -54,7 +54,7 @@ func filled(schema *apiextensionsv1.JSONSchemaProps, isRoot bool) any {
 }
 
 // filledObject is an object of a version, with fields that no schema names everywhere.
-func filledObject(d *Definition, version apiextensionsv1.CustomResourceDefinitionVersion) map[string]any {
+func filledObject(d *CRD, version apiextensionsv1.CustomResourceDefinitionVersion) map[string]any {
 	schema := &apiextensionsv1.JSONSchemaProps{}
 	if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
 		schema = version.Schema.OpenAPIV3Schema
@@ -81,17 +81,17 @@ func TestUpgradeKeepsEveryFieldThatTheOldCRDKept(t *testing.T) {
 				upgraded, _ := Upgrade(t.Context(), name, part, Options{})
 				for _, version := range old.v1.Spec.Versions {
 					object := filledObject(old, version)
-					if diff := cmp.Diff(object, pruned(t, upgraded.Definitions[0], version.Name, object)); diff != "" {
+					if diff := cmp.Diff(object, pruned(t, upgraded.CRDs[0], version.Name, object)); diff != "" {
 						t.Errorf("%s: the upgraded CRD drops (-old +upgraded):\n%s", version.Name, diff)
 					}
 				}
-				comparisons, err := Check(t.Context(), []*Definition{old}, upgraded.Definitions)
+				comparisons, err := Check(t.Context(), []*CRD{old}, upgraded.CRDs)
 				if err != nil {
 					t.Fatal(err)
 				}
 				compatible := comparisons[0].Compatible
 				retyped := name == "missing-types" // it refuses values that were taken before, and notes that
-				if compatible.Verdict != Yes && !retyped || len(upgraded.Definitions[0].prunedFrom(old)) > 0 {
+				if compatible.Verdict != Yes && !retyped || len(upgraded.CRDs[0].prunedFrom(old)) > 0 {
 					t.Errorf("`crd check` of the old and the upgraded CRD: %+v", compatible)
 				}
 			})

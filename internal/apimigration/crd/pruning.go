@@ -38,7 +38,7 @@ var metaFields = []string{"apiVersion", "kind", "metadata"}
 // prunedFrom says what an API server drops from objects of before once after has taken its place, one reason for each
 // field that is named in before, and one for all that is not. Versions are compared with themselves; see lossless for
 // what happens between versions.
-func (d *Definition) prunedFrom(before *Definition) []string {
+func (d *CRD) prunedFrom(before *CRD) []string {
 	if d.preserves() {
 		return nil
 	}

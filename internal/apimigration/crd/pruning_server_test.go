@@ -17,9 +17,9 @@ import (
 
 // holds makes the server hold a CRD that it would not take as a new one, as a cluster does whose CRDs were created by
 // an earlier release: spec.preserveUnknownFields: true is written past the API server.
-func (s *server) holds(d *Definition, body []byte) {
+func (s *server) holds(d *CRD, body []byte) {
 	s.t.Helper()
-	if !s.takes(http.MethodPost, definitionsPath, body) {
+	if !s.takes(http.MethodPost, crdsPath, body) {
 		s.t.Fatal("the API server does not take the CRD")
 	}
 	s.establish(d.Name, []string{"v1"})
@@ -74,16 +74,16 @@ const markVersion = "v9"
 
 func withMark(t *testing.T, body []byte) []byte {
 	t.Helper()
-	var definition map[string]any
-	if err := json.Unmarshal(body, &definition); err != nil {
+	var crd map[string]any
+	if err := json.Unmarshal(body, &crd); err != nil {
 		t.Fatal(err)
 	}
-	spec := definition["spec"].(map[string]any)
+	spec := crd["spec"].(map[string]any)
 	versions := spec["versions"].([]any)
 	marked := maps.Clone(versions[0].(map[string]any))
 	marked["name"], marked["storage"] = markVersion, false
 	spec["versions"] = append(versions, marked)
-	raw, err := json.Marshal(definition)
+	raw, err := json.Marshal(crd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func withMark(t *testing.T, body []byte) []byte {
 }
 
 // rewrites puts another CRD in place, rewrites the object as a migration does, and returns what etcd holds of it then.
-func (s *server) rewrites(d *Definition, body []byte, folder, key string) map[string]any {
+func (s *server) rewrites(d *CRD, body []byte, folder, key string) map[string]any {
 	s.t.Helper()
 	if !s.replaces(d.Name, withMark(s.t, body)) {
 		s.t.Fatal("the API server does not take the new CRD")
@@ -125,12 +125,12 @@ func TestLossByPruningIsWhatARealServerDoesToStoredObjects(t *testing.T) {
 	for name, test := range pruningCases {
 		t.Run(name, func(t *testing.T) {
 			s := &server{t: t, cluster: cluster}
-			old, next := test.definition(t, test.old, false), test.definition(t, test.next, false)
+			old, next := test.crd(t, test.old, false), test.crd(t, test.next, false)
 			d := parse(t, name, string(old))
 			defer s.remove(d.Name)
 			if test.preserves {
 				s.holds(d, old)
-			} else if !s.takes(http.MethodPost, definitionsPath, old) {
+			} else if !s.takes(http.MethodPost, crdsPath, old) {
 				t.Fatal("the API server does not take the old CRD")
 			}
 			object := test.object(t)

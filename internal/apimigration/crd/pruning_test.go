@@ -131,8 +131,8 @@ var pruningCases = map[string]pruningCase{
 	},
 }
 
-// definition is the manifest of a case's old or new CRD, in the form in which an API server holds it.
-func (c pruningCase) definition(t *testing.T, spec string, preserves bool) []byte {
+// CRD is the manifest of a case's old or new CRD, in the form in which an API server holds it.
+func (c pruningCase) crd(t *testing.T, spec string, preserves bool) []byte {
 	t.Helper()
 	raw := asJSON(t, `
 apiVersion: apiextensions.k8s.io/v1
@@ -166,7 +166,7 @@ func (c pruningCase) object(t *testing.T) map[string]any {
 }
 
 // pruned is what the API server's own code leaves of an object.
-func pruned(t *testing.T, d *Definition, version string, object map[string]any) map[string]any {
+func pruned(t *testing.T, d *CRD, version string, object map[string]any) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -184,7 +184,7 @@ func pruned(t *testing.T, d *Definition, version string, object map[string]any) 
 			continue
 		}
 		schema := &apiextensions.JSONSchemaProps{}
-		if err := definitions().Convert(v.Schema.OpenAPIV3Schema, schema, nil); err != nil {
+		if err := crds().Convert(v.Schema.OpenAPIV3Schema, schema, nil); err != nil {
 			t.Fatal(err)
 		}
 		structural, err := structuralschema.NewStructural(schema)
@@ -202,8 +202,8 @@ func TestLossByPruningIsWhatTheAPIServersPruningDoes(t *testing.T) {
 	for name, test := range pruningCases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			before := parse(t, "old", string(test.definition(t, test.old, test.preserves)))
-			after := parse(t, "new", string(test.definition(t, test.next, false)))
+			before := parse(t, "old", string(test.crd(t, test.old, test.preserves)))
+			after := parse(t, "new", string(test.crd(t, test.next, false)))
 			object := test.object(t)
 			if diff := cmp.Diff(object, pruned(t, before, "v1", object)); diff != "" {
 				t.Fatalf("the old schema does not keep the object (-object +kept):\n%s", diff)
@@ -222,7 +222,7 @@ func TestLossByPruningIsWhatTheAPIServersPruningDoes(t *testing.T) {
 					"rewritten: the old CRD kept them in "+
 					strings.TrimPrefix(reason, unnamed)+", the new one drops them")
 			}
-			comparisons, err := Check(t.Context(), []*Definition{before}, []*Definition{after})
+			comparisons, err := Check(t.Context(), []*CRD{before}, []*CRD{after})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -40,10 +40,10 @@ func Namings() []Naming { return []Naming{Canonical, SDK, Auto, Keep} }
 
 // Name returns what the file of an upgraded manifest should be called, from what it is called now.
 func (n Naming) Name(file string, u *Upgraded) string {
-	if n == Keep || !u.Alone || n == Auto && !u.Definitions[0].saysVersion(path.Base(file)) {
+	if n == Keep || !u.Alone || n == Auto && !u.CRDs[0].saysVersion(path.Base(file)) {
 		return file
 	}
-	name := u.Definitions[0].FileName()
+	name := u.CRDs[0].FileName()
 	if n == SDK || n == Auto {
 		name = strings.TrimSuffix(name, ".yaml") + "_crd.yaml"
 	}
@@ -51,7 +51,7 @@ func (n Naming) Name(file string, u *Upgraded) string {
 }
 
 // saysVersion reports whether a file is called <group>_<version>_<kind>_crd.yaml, with the first label of the group.
-func (d *Definition) saysVersion(file string) bool {
+func (d *CRD) saysVersion(file string) bool {
 	group, _, _ := strings.Cut(d.internal.Spec.Group, ".")
 	return slices.ContainsFunc(d.internal.Spec.Versions, func(v apiextensions.CustomResourceDefinitionVersion) bool {
 		return file == group+"_"+v.Name+"_"+strings.ToLower(d.internal.Spec.Names.Kind)+"_crd.yaml"

@@ -79,8 +79,8 @@ func TestFilesAreNamedAsTheirCRD(t *testing.T) {
 			t.Errorf("by itself %s becomes %s, want %s", name, got, want)
 		}
 	}
-	several := &Upgraded{Definitions: upgraded.Definitions}
+	several := &Upgraded{CRDs: upgraded.CRDs}
 	if got := Canonical.Name("deploy/any.yaml", several); got != "deploy/any.yaml" {
-		t.Errorf("a file with more than one definition is named %s", got)
+		t.Errorf("a file with more than one CRD is named %s", got)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 // server is a real API server that is asked what it takes.
 type server struct {
@@ -67,7 +67,7 @@ func (s *server) until(what string, done func() bool) {
 
 func (s *server) remove(name string) {
 	s.t.Helper()
-	path := definitionsPath + "/" + name
+	path := crdsPath + "/" + name
 	s.do(http.MethodDelete, path, nil)
 	s.until("the CRD to go", func() bool {
 		status, _ := s.do(http.MethodGet, path, nil)
@@ -79,21 +79,21 @@ func (s *server) remove(name string) {
 func (s *server) establish(name string, storedVersions []string) {
 	s.t.Helper()
 	s.until("the CRD to be established", func() bool {
-		_, answer := s.do(http.MethodGet, definitionsPath+"/"+name, nil)
+		_, answer := s.do(http.MethodGet, crdsPath+"/"+name, nil)
 		raw, _ := json.Marshal(answer) // what was unmarshaled
-		definition, err := Parse(name, raw)
+		crd, err := Parse(name, raw)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		for _, condition := range definition.v1.Status.Conditions {
+		for _, condition := range crd.v1.Status.Conditions {
 			if condition.Type == "Established" && condition.Status == "True" {
 				return true
 			}
 		}
 		return false
 	})
-	if _, err := s.cluster.EditDefinitionStatus(s.t.Context(), name, func(definition map[string]any) {
-		definition["status"].(map[string]any)["storedVersions"] = storedVersions
+	if _, err := s.cluster.EditCRDStatus(s.t.Context(), name, func(crd map[string]any) {
+		crd["status"].(map[string]any)["storedVersions"] = storedVersions
 	}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func (s *server) replaces(name string, body []byte) bool {
 	s.t.Helper()
 	taken := false
 	s.until("an update without a conflict", func() bool {
-		_, held := s.do(http.MethodGet, definitionsPath+"/"+name, nil)
+		_, held := s.do(http.MethodGet, crdsPath+"/"+name, nil)
 		var object map[string]any
 		if err := json.Unmarshal(body, &object); err != nil {
 			s.t.Fatal(err)
@@ -114,7 +114,7 @@ func (s *server) replaces(name string, body []byte) bool {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		status, answer := s.do(http.MethodPut, definitionsPath+"/"+name, raw)
+		status, answer := s.do(http.MethodPut, crdsPath+"/"+name, raw)
 		if status == http.StatusConflict { // the server writes the status too
 			return false
 		}
@@ -147,7 +147,7 @@ func same(t *testing.T, question string, offline []string, server bool) {
 }
 
 // inV1 is a manifest in the version that a server serves; what is in v1beta1 is upgraded.
-func inV1(t *testing.T, name, text string) (*Definition, []byte) {
+func inV1(t *testing.T, name, text string) (*CRD, []byte) {
 	t.Helper()
 	d := parse(t, name, text)
 	if !d.isV1() {
@@ -168,19 +168,19 @@ func TestVerdictsAreThoseOfARealServer(t *testing.T) {
 			s := &server{t: t, cluster: cluster}
 			if next := parse(t, "new", pair[1]); !next.isV1() {
 				same(t, "create in v1beta1", next.CreateProblems(t.Context()),
-					s.takes(http.MethodPost, definitionsPath, asJSON(t, pair[1])))
+					s.takes(http.MethodPost, crdsPath, asJSON(t, pair[1])))
 			}
 			old, oldBody := inV1(t, "old", pair[0])
 			next, nextBody := inV1(t, "new", pair[1])
 
-			held := s.takes(http.MethodPost, definitionsPath, oldBody)
+			held := s.takes(http.MethodPost, crdsPath, oldBody)
 			same(t, "create old", old.CreateProblems(t.Context()), held)
 			if held {
 				s.establish(old.Name, old.storedVersions())
 				same(t, "update", next.UpdateProblems(t.Context(), old), s.replaces(old.Name, nextBody))
 				s.remove(old.Name)
 			}
-			same(t, "create new", next.CreateProblems(t.Context()), s.takes(http.MethodPost, definitionsPath, nextBody))
+			same(t, "create new", next.CreateProblems(t.Context()), s.takes(http.MethodPost, crdsPath, nextBody))
 			s.remove(next.Name)
 		})
 	}
@@ -202,13 +202,13 @@ func TestARealServerTakesWhatUpgradeWritesAndRefusesWhatItRefuses(t *testing.T) 
 					if !isContent(part) || yaml.Unmarshal([]byte(part), &head) != nil || head.Kind != Kind {
 						continue
 					}
-					definition := parse(t, name, part)
+					crd := parse(t, name, part)
 					// A server that is asked for strictness refuses unknown fields, as `kubectl` has it by default.
-					taken := s.takes(http.MethodPost, definitionsPath+"?fieldValidation=Strict", asJSON(t, part))
+					taken := s.takes(http.MethodPost, crdsPath+"?fieldValidation=Strict", asJSON(t, part))
 					if taken != (rejected == nil) {
 						t.Errorf("the API server takes it: %t; Upgrade: %v", taken, err)
 					}
-					s.remove(definition.Name)
+					s.remove(crd.Name)
 				}
 			})
 		}
@@ -315,7 +315,7 @@ spec:
 			if got := parse(t, name, string(body)).lossless(nil); (got.Verdict == Yes) != test.kept {
 				t.Errorf("lossless: %+v, want %t", got, test.kept)
 			}
-			if !s.takes(http.MethodPost, definitionsPath, body) {
+			if !s.takes(http.MethodPost, crdsPath, body) {
 				t.Fatal("the API server does not take the CRD")
 			}
 			defer s.remove("things.example.com")

@@ -22,7 +22,7 @@ type Names struct {
 type Succession struct {
 	// Group and Kind are those of the old CRD.
 	Group, Kind string
-	// Version is the one of its versions whose schema the new definition has. Without such a version it is the one that
+	// Version is the one of its versions whose schema the new CRD has. Without such a version it is the one that
 	// is stored.
 	Version string
 	// To and ToVersion are those of the new CRD. It has this version only.
@@ -48,15 +48,15 @@ func Succeed(ctx context.Context, from, file string, succession Succession) (*Up
 		if err := e.succeed(succession); err != nil {
 			return nil, fmt.Errorf("make a CRD after %s: %w", from, err)
 		}
-		definition, err := Parse(from, []byte(e.String()))
+		crd, err := Parse(from, []byte(e.String()))
 		if err != nil {
 			return nil, err
 		}
-		outcome := &Upgraded{Text: e.String(), Definitions: []*Definition{definition}, Alone: true, Notes: e.notes}
+		outcome := &Upgraded{Text: e.String(), CRDs: []*CRD{crd}, Alone: true, Notes: e.notes}
 		if strings.TrimSpace(lead) == "---" {
 			outcome.Text = lead + outcome.Text
 		}
-		if problems := append(definition.CreateProblems(ctx), definition.dropped()...); len(problems) > 0 {
+		if problems := append(crd.CreateProblems(ctx), crd.dropped()...); len(problems) > 0 {
 			return outcome, &RefusedError{From: from, Problems: problems}
 		}
 		return outcome, nil
@@ -136,11 +136,11 @@ func (e *edit) shortNames(s Succession) error {
 	for _, name := range short.Content {
 		names = append(names, name.Value)
 	}
-	e.note("short names %s belong to the old definition as long as it is there", strings.Join(names, ", "))
+	e.note("short names %s belong to the old CRD as long as it is there", strings.Join(names, ", "))
 	return e.remove(lookup(e.spec(), "names"), "shortNames")
 }
 
-// set replaces a text where there is one. What is not written has a default, which is the same in the new definition's
+// set replaces a text where there is one. What is not written has a default, which is the same in the new CRD's
 // names.
 func (e *edit) set(text string, keys ...string) error {
 	n := lookup(e.root, keys...)

@@ -29,10 +29,10 @@ func TestTheSuccessorOfACRDIsAnotherOneWithTheSameSchema(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if problems := outcome.Definitions[0].CreateProblems(t.Context()); len(problems) > 0 {
+				if problems := outcome.CRDs[0].CreateProblems(t.Context()); len(problems) > 0 {
 					t.Errorf("the API server would not take it: %q", problems)
 				}
-				if got, want := outcome.Definitions[0].Name, succession.To.Plural+"."+succession.To.Group; got != want {
+				if got, want := outcome.CRDs[0].Name, succession.To.Plural+"."+succession.To.Group; got != want {
 					t.Errorf("it is called %s, want %s", got, want)
 				}
 				var got strings.Builder

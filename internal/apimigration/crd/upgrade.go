@@ -35,7 +35,7 @@ type Upgraded struct {
 	// Text is the whole file.
 	Text string
 	// CRDs are those in the file, as they are in Text.
-	Definitions []*Definition
+	CRDs []*CRD
 	// Alone: the file has one CRD and nothing else, so it can have its canonical name.
 	Alone bool
 	// Notes are changes in what the CRDs mean, for people.
@@ -69,23 +69,23 @@ func Upgrade(ctx context.Context, from, file string, options Options) (*Upgraded
 			continue
 		}
 		documents++
-		definition, upgraded, err := outcome.upgradePart(from, part, options)
+		crd, upgraded, err := outcome.upgradePart(from, part, options)
 		if err != nil {
 			return nil, err
 		}
 		text.WriteString(upgraded)
-		if definition == nil {
+		if crd == nil {
 			continue
 		}
-		outcome.Definitions = append(outcome.Definitions, definition)
-		problems := append(definition.CreateProblems(ctx), definition.dropped()...)
+		outcome.CRDs = append(outcome.CRDs, crd)
+		problems := append(crd.CreateProblems(ctx), crd.dropped()...)
 		if len(problems) > 0 && refused == nil {
 			refused = &RefusedError{From: from, Problems: problems}
 		}
 	}
-	outcome.Text, outcome.Alone = text.String(), documents == 1 && len(outcome.Definitions) == 1
+	outcome.Text, outcome.Alone = text.String(), documents == 1 && len(outcome.CRDs) == 1
 	switch {
-	case len(outcome.Definitions) == 0:
+	case len(outcome.CRDs) == 0:
 		return nil, fmt.Errorf("upgrade %s: it has no %s", from, Kind)
 	case refused != nil:
 		return outcome, refused
@@ -94,7 +94,7 @@ func Upgrade(ctx context.Context, from, file string, options Options) (*Upgraded
 }
 
 // upgradePart upgrades one document. The CRD is nil if the document is something else.
-func (outcome *Upgraded) upgradePart(from, part string, options Options) (*Definition, string, error) {
+func (outcome *Upgraded) upgradePart(from, part string, options Options) (*CRD, string, error) {
 	var typed struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string `yaml:"kind"`
@@ -121,18 +121,18 @@ func (outcome *Upgraded) upgradePart(from, part string, options Options) (*Defin
 	if err := e.all(options); err != nil {
 		return nil, "", tangled(from, err)
 	}
-	definition, err := Parse(from, []byte(d.String()))
+	crd, err := Parse(from, []byte(d.String()))
 	if err != nil {
 		return nil, "", unreadable(from, part, err)
 	}
 	for _, note := range e.notes {
-		outcome.Notes = append(outcome.Notes, definition.Name+": "+note)
+		outcome.Notes = append(outcome.Notes, crd.Name+": "+note)
 	}
 	upgraded := d.String()
 	if crlf {
 		upgraded = strings.ReplaceAll(upgraded, "\n", "\r\n")
 	}
-	return definition, upgraded, nil
+	return crd, upgraded, nil
 }
 
 // edit upgrades one CRD. Every step leaves a document that the next one reads again.

@@ -274,8 +274,8 @@ func TestOnlyTheChosenCRDIsTouched(t *testing.T) {
 		if diff := cmp.Diff(strings.ReplaceAll(want, "\n", end), upgraded.Text); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if upgraded.Alone || len(upgraded.Definitions) != 1 {
-			t.Errorf("alone %v with %d CRDs, want not alone, and one", upgraded.Alone, len(upgraded.Definitions))
+		if upgraded.Alone || len(upgraded.CRDs) != 1 {
+			t.Errorf("alone %v with %d CRDs, want not alone, and one", upgraded.Alone, len(upgraded.CRDs))
 		}
 	}
 	options.CopyOf = "v7"

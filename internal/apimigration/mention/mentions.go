@@ -264,7 +264,7 @@ func (s *Reader) mentionsInBundle(file, text string, seen sightings) {
 		var document struct {
 			Kind string `yaml:"kind"`
 			Spec struct {
-				Definitions struct {
+				CRDs struct {
 					Owned []yaml.Node `yaml:"owned"`
 				} `yaml:"customresourcedefinitions"`
 			} `yaml:"spec"`
@@ -274,7 +274,7 @@ func (s *Reader) mentionsInBundle(file, text string, seen sightings) {
 		}
 		var old []int
 		known := false
-		for _, node := range document.Spec.Definitions.Owned {
+		for _, node := range document.Spec.CRDs.Owned {
 			var owned struct{ Name, Kind, Version string }
 			if node.Decode(&owned) != nil || !s.Moves(owned.Kind) || !strings.HasSuffix(owned.Name, "."+s.Old.Group) {
 				continue

@@ -73,7 +73,7 @@ const (
 	newResource = "catalogsourceconfigurers.v1alpha1.new-group.example.com"
 )
 
-// prepare installs the old definition with objects that own something.
+// prepare installs the old CRD with objects that own something.
 func (s *shell) prepare() {
 	s.t.Helper()
 	content, err := os.ReadFile(filepath.Join(s.dir, "deploy/crds/operators_v1_catalogsourceconfig_crd.yaml"))
@@ -225,7 +225,7 @@ func TestTheStepsOfACopyMoveObjectsWithStatusAndChildrenAndMayBeRepeated(t *test
 	s.checkCopies(old)
 	if out, err := s.try("kubectl get crd/catalogsourceconfigs.operators.example.com"); err == nil ||
 		!strings.Contains(out, "NotFound") {
-		t.Errorf("the old definition is there: %s", out)
+		t.Errorf("the old CRD is there: %s", out)
 	}
 }
 

@@ -171,14 +171,14 @@ func TestTheGuidesProjectIsMigratedInEachLayoutOfKubebuilder(t *testing.T) {
 			if diff := cmp.Diff([]string{layout.version + "/shared.go"}, newIn(after, before)); diff != "" {
 				t.Errorf("removed files (-want +got):\n%s", diff)
 			}
-			const definitions = "config/crd/bases/operators.example.com_"
-			if before[definitions+"operatorgroups.yaml"] != after[definitions+"operatorgroups.yaml"] {
+			const crds = "config/crd/bases/operators.example.com_"
+			if before[crds+"operatorgroups.yaml"] != after[crds+"operatorgroups.yaml"] {
 				t.Error("the CRD of the kind that stays has changed")
 			}
 			for file, part := range map[string]string{
-				"PROJECT":     "path: " + guideModule + "/" + group + "/v2\n  version: v2\n",
-				"cmd/main.go": "utilruntime.Must(operatorsv2.AddToScheme(scheme))",
-				definitions + "catalogsourceconfigs.yaml":                                   "name: v2",
+				"PROJECT":                          "path: " + guideModule + "/" + group + "/v2\n  version: v2\n",
+				"cmd/main.go":                      "utilruntime.Must(operatorsv2.AddToScheme(scheme))",
+				crds + "catalogsourceconfigs.yaml": "name: v2",
 				"internal/controller/catalogsourceconfig/catalogsourceconfig_controller.go": "shared.PhaseRunning",
 				"internal/controller/operatorgroup/operatorgroup_controller.go":             "shared.NewPhase(shared.PhaseFailed, why)",
 			} {

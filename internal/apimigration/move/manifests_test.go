@@ -123,11 +123,11 @@ func TestEveryManifestOfTheKindListsTheNewVersionAndNothingElseChanges(t *testin
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files without git (-want +got):\n%s", diff)
 	}
-	definition, err := crd.Parse("", []byte(upgraded))
+	d, err := crd.Parse("", []byte(upgraded))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if problems := definition.CreateProblems(t.Context()); len(problems) > 0 ||
+	if problems := d.CreateProblems(t.Context()); len(problems) > 0 ||
 		!strings.Contains(upgraded, "  - name: v2\n    served: true\n    storage: true\n") {
 		t.Errorf("the API server says %q of\n%s", problems, upgraded)
 	}
@@ -263,10 +263,10 @@ func TestAThirdVersionStoresOrDoesNotAsTheRequestSays(t *testing.T) {
 		t.Run(storage, func(t *testing.T) {
 			t.Parallel()
 			dir := fixture(t, "kubebuilder")
-			definition := strings.Replace(readText(t, dir, manifest), "storage: true", "storage: false", 1) +
+			crd := strings.Replace(readText(t, dir, manifest), "storage: true", "storage: false", 1) +
 				"  - name: v1alpha1\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n      " +
 				"  type: object\n"
-			write(t, dir, map[string]string{"api/v1alpha1/types.go": alphaTypes, manifest: definition})
+			write(t, dir, map[string]string{"api/v1alpha1/types.go": alphaTypes, manifest: crd})
 			commit(t, dir, "a third version")
 			asked := memcachedRequest
 			asked.Storage = storage

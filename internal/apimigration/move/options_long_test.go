@@ -64,7 +64,7 @@ func TestControllerGenSeesTheSameFieldsInBothVersions(t *testing.T) {
 				t.Fatal(err)
 			}
 			versions := map[string]string{} // name → schema
-			for _, version := range generatedDefinition(t, dir, "cache.example.com_memcacheds.yaml").Spec.Versions {
+			for _, version := range generatedCRD(t, dir, "cache.example.com_memcacheds.yaml").Spec.Versions {
 				if version.Storage != (version.Name == "v1beta2") {
 					t.Errorf("%s: stored %t", version.Name, version.Storage)
 				}
@@ -82,7 +82,7 @@ func TestControllerGenSeesTheSameFieldsInBothVersions(t *testing.T) {
 	}
 }
 
-func generatedDefinition(t *testing.T, dir, name string) apiextensionsv1.CustomResourceDefinition {
+func generatedCRD(t *testing.T, dir, name string) apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	out := t.TempDir()
 	var generator genall.Generator = crdgen.Generator{}
@@ -99,11 +99,11 @@ func generatedDefinition(t *testing.T, dir, name string) apiextensionsv1.CustomR
 	if err != nil {
 		t.Fatal(err)
 	}
-	var definition apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(content, &definition); err != nil {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(content, &crd); err != nil {
 		t.Fatal(err)
 	}
-	return definition
+	return crd
 }
 
 // undescribe drops the descriptions: the old version's say that it is deprecated.

@@ -21,7 +21,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
-// succeeded applies a request that ends in another definition, and asserts what holds after every such one. both is a
+// succeeded applies a request that ends in another CRD, and asserts what holds after every such one. both is a
 // test for the migrated tree, of the package in folder.
 func succeeded(t *testing.T, dir, folder, both string,
 	asked request.Request) (plan *Plan, before, after map[string]string) {
@@ -59,14 +59,14 @@ func lay(t *testing.T, dir, name, content string) {
 // acceptable asserts that an API server would take a CRD that was written, and returns its name.
 func acceptable(t *testing.T, file, content string) string {
 	t.Helper()
-	definition, err := crd.Parse(file, []byte(content))
+	d, err := crd.Parse(file, []byte(content))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if problems := definition.CreateProblems(t.Context()); len(problems) > 0 || len(definition.Unknown) > 0 {
-		t.Errorf("%s: %q %q", file, problems, definition.Unknown)
+	if problems := d.CreateProblems(t.Context()); len(problems) > 0 || len(d.Unknown) > 0 {
+		t.Errorf("%s: %q %q", file, problems, d.Unknown)
 	}
-	return definition.Name
+	return d.Name
 }
 
 // bothKinds is a test that registers the old and the new type in one scheme and looks for one kind of each.
@@ -90,7 +90,7 @@ func bothKinds(pkg, add string, imports []string, kinds map[string]string) strin
 	return string(formatted)
 }
 
-// guideSuccession is a migration of the guide's kind to another definition.
+// guideSuccession is a migration of the guide's kind to another CRD.
 type guideSuccession struct {
 	to, kind string
 	pkg      string // of the new kind
@@ -118,7 +118,7 @@ func (test guideSuccession) run(t *testing.T) {
 		t.Errorf("new files (-want +got):\n%s", diff)
 	}
 	if got := acceptable(t, test.created[0], after[test.created[0]]); got != test.crd {
-		t.Errorf("the new definition is %s, want %s", got, test.crd)
+		t.Errorf("the new CRD is %s, want %s", got, test.crd)
 	}
 	if test.golden {
 		content, err := plan.Encode()

@@ -33,8 +33,8 @@ type Manifest struct {
 	Storage  string   `json:"storage"`
 }
 
-// definition is the part of a CustomResourceDefinition that says what it is about, in v1 and v1beta1.
-type definition struct {
+// CRD is the part of a CustomResourceDefinition that says what it is about, in v1 and v1beta1.
+type crd struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Metadata   struct {
@@ -71,7 +71,7 @@ func (p *Project) Manifests() ([]Manifest, error) {
 		if err != nil {
 			return err
 		}
-		found = append(found, definitions(p.relative(name), content)...)
+		found = append(found, crds(p.relative(name), content)...)
 		return nil
 	})
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *Project) Manifests() ([]Manifest, error) {
 }
 
 // CRDs takes the CustomResourceDefinitions out of a file. What is no YAML (a template) holds none.
-func definitions(file string, content []byte) []Manifest {
+func crds(file string, content []byte) []Manifest {
 	if bytes.HasPrefix(content, []byte(StageMark)) {
 		return nil
 	}
@@ -90,7 +90,7 @@ func definitions(file string, content []byte) []Manifest {
 		if !bytes.Contains(document, []byte("CustomResourceDefinition")) {
 			continue
 		}
-		var crd definition
+		var crd crd
 		if yaml.Unmarshal(document, &crd) != nil || crd.Kind != "CustomResourceDefinition" ||
 			!strings.HasPrefix(crd.APIVersion, "apiextensions.k8s.io/") {
 			continue

@@ -16,7 +16,7 @@ var (
 	kindName  = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
 )
 
-// Succeeds reports whether the request ends in another definition.
+// Succeeds reports whether the request ends in another CRD.
 func (r Request) Succeeds() bool {
 	from, _, _ := strings.Cut(r.From, "/")
 	to, _, _ := strings.Cut(r.To, "/")

@@ -54,7 +54,7 @@ func (s *editing) references(file *project.File, viewer layout.Home, q *qualifie
 
 // CRDs are the edits that rename what is declared in a file, in its code, and in comments of files that declare
 // or mention it.
-func (s *editing) definitions(file *project.File) []source.Edit {
+func (s *editing) crds(file *project.File) []source.Edit {
 	var edits []source.Edit
 	known := map[*split.Declaration]bool{}
 	s.EachUse(file, []ast.Node{file.Syntax}, func(_ *ast.Ident, d *split.Declaration) { known[d] = true })

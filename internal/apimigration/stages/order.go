@@ -23,11 +23,11 @@ func (p *planner) stageAdd() Stage {
 	return p.ship(Stage{
 		Letter: "A", Name: "add", What: p.To + " is served; objects are stored as before",
 		Manifest: p.add.text,
-		Gate: fmt.Sprintf("kubectl get --raw '/apis/%s/%s/%s?limit=1' >/dev/null", p.definition.Group(), p.To,
-			p.definition.Plural()),
+		Gate: fmt.Sprintf("kubectl get --raw '/apis/%s/%s/%s?limit=1' >/dev/null", p.crd.Group(), p.To,
+			p.crd.Plural()),
 		Back: fmt.Sprintf("kube-migrator retire %s --version %s --unserve --remove; then ship the CRD of the "+
 			"release before. Nothing is stored in %s, but managedFields may name it, and retire sees to that.",
-			p.definition.Name, p.To, p.To),
+			p.crd.Name, p.To, p.To),
 	})
 }
 
@@ -38,11 +38,11 @@ func (p *planner) stageStore() Stage {
 			p.To),
 		Manifest: p.store.text,
 		Gate: fmt.Sprintf(
-			`test "$(kubectl get customresourcedefinition %s -o jsonpath='{.spec.versions[?(@.storage==true)].name}')" = %s`, p.definition.Name, p.To,
+			`test "$(kubectl get customresourcedefinition %s -o jsonpath='{.spec.versions[?(@.storage==true)].name}')" = %s`, p.crd.Name, p.To,
 		),
 		Back: fmt.Sprintf("kubectl apply -f a-add.yaml. Objects that were written meanwhile are stored in %s and "+
 			"stay readable; to go back further than stage A, run kube-migrator migrate %s first.",
-			p.To, p.definition.Name),
+			p.To, p.crd.Name),
 	}
 	if p.SingleRelease {
 		s.What = p.To + " is served, and objects that are written are stored in it at once"
@@ -58,8 +58,8 @@ func (p *planner) stageRewrite() Stage {
 		Letter: "C", Name: "rewrite", What: fmt.Sprintf("every object is stored in %s, with proof, and "+
 			"status.storedVersions says so", p.To),
 		Wait:     "No one goes back to stage A.",
-		Commands: []string{"kube-migrator migrate " + p.definition.Name},
-		Gate:     fmt.Sprintf("kube-migrator plan %s >/dev/null", p.definition.Name),
+		Commands: []string{"kube-migrator migrate " + p.crd.Name},
+		Gate:     fmt.Sprintf("kube-migrator plan %s >/dev/null", p.crd.Name),
 		Back:     "Nothing is to be taken back: objects say what they said, and both versions read them.",
 	}
 }
@@ -94,7 +94,7 @@ func (p *planner) stageRemove() Stage {
 		Wait:     "No one has missed " + p.From + ".",
 		Manifest: p.remove.text,
 		Gate: fmt.Sprintf(`test "$(kubectl get customresourcedefinition %s -o jsonpath='{.spec.versions[*].name} {.status.storedVersions}')" = '%s ["%s"]'`,
-			p.definition.Name, strings.Join(p.remove.definition.Versions(), " "), p.To),
+			p.crd.Name, strings.Join(p.remove.crd.Versions(), " "), p.To),
 		Back: fmt.Sprintf("kubectl apply -f e-unserve.yaml; b-store.yaml serves %s too.", p.From),
 	})
 	// with the last proof; what is shipped then says the same
@@ -109,7 +109,7 @@ func (p *planner) ship(s Stage) Stage {
 }
 
 func (p *planner) retire(flags string) string {
-	return "kube-migrator retire " + p.definition.Name + " --version " + p.From + flags
+	return "kube-migrator retire " + p.crd.Name + " --version " + p.From + flags
 }
 
 // owned exits with 0 where retire refuses nothing, and finds no managedFields entry that names the old version.

@@ -13,7 +13,7 @@ import (
 // Text is the plan for people.
 func (p *Plan) Text() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# %s: from %s to %s\n\n", p.Definition, p.From, p.To)
+	fmt.Fprintf(&out, "# %s: from %s to %s\n\n", p.CRD, p.From, p.To)
 	out.WriteString("A stage begins when the gate of the one before exits with 0. Gates write nothing.\n")
 	for _, warning := range p.Warnings {
 		fmt.Fprintf(&out, "\n**Warning:** %s.\n", strings.TrimSuffix(warning, "."))

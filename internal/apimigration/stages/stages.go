@@ -27,20 +27,20 @@ import (
 type Question struct {
 	// File names the manifest for people.
 	File string
-	// Definition is the text of one CustomResourceDefinition, which has From, and may have To.
-	Definition string
-	From, To   string
+	// CRD is the text of one CustomResourceDefinition, which has From, and may have To.
+	CRD      string
+	From, To string
 	// SingleRelease: the new version is added and stored in one stage.
 	SingleRelease bool
 }
 
-// Plan is the stages of one definition, in their order.
+// Plan is the stages of one CRD, in their order.
 type Plan struct {
-	Definition string   `json:"definition"`
-	From       string   `json:"from"`
-	To         string   `json:"to"`
-	Warnings   []string `json:"warnings"`
-	Stages     []Stage  `json:"stages"`
+	CRD      string   `json:"definition"`
+	From     string   `json:"from"`
+	To       string   `json:"to"`
+	Warnings []string `json:"warnings"`
+	Stages   []Stage  `json:"stages"`
 }
 
 // Stage is one of them.
@@ -69,15 +69,15 @@ func (s *Stage) GateFile() string { return strings.ToLower(s.Letter) + "-gate.sh
 
 // Make makes the plan.
 func Make(ctx context.Context, q Question) (*Plan, error) {
-	original, err := crd.Parse(q.File, []byte(q.Definition))
+	original, err := crd.Parse(q.File, []byte(q.CRD))
 	if err != nil {
 		return nil, fmt.Errorf("plan stages: %w", err)
 	}
 	if err := q.check(original); err != nil {
 		return nil, err
 	}
-	p := &planner{Question: q, definition: original,
-		plan: &Plan{Definition: original.Name, From: q.From, To: q.To, Warnings: []string{}}}
+	p := &planner{Question: q, crd: original,
+		plan: &Plan{CRD: original.Name, From: q.From, To: q.To, Warnings: []string{}}}
 	if err := p.manifests(ctx); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func Make(ctx context.Context, q Question) (*Plan, error) {
 }
 
 // check refuses what cannot be meant.
-func (q *Question) check(d *crd.Definition) error {
+func (q *Question) check(d *crd.CRD) error {
 	try := q.meant(d)
 	switch {
 	case d.FromCluster():
@@ -108,7 +108,7 @@ func (q *Question) check(d *crd.Definition) error {
 }
 
 // meant is the command for versions that the CRD has, or may get.
-func (q *Question) meant(d *crd.Definition) string {
+func (q *Question) meant(d *crd.CRD) string {
 	from, to, versions := q.From, q.To, d.Versions()
 	if stored := d.Storage(); !slices.Contains(versions, from) && stored != "" {
 		from = stored
@@ -128,30 +128,30 @@ func (q *Question) meant(d *crd.Definition) string {
 // planner makes one plan.
 type planner struct {
 	Question
-	definition *crd.Definition
-	plan       *Plan
+	crd  *crd.CRD
+	plan *Plan
 	// add, store, unserve and remove are the CRDs as the stages ship them.
 	add, store, unserve, remove *shipped
 }
 
 // shipped is the CRD of a stage.
 type shipped struct {
-	text       string
-	definition *crd.Definition
+	text string
+	crd  *crd.CRD
 }
 
 // manifests makes the CRDs, each from the one before, and has the API server's validation judge them in their
 // order.
 func (p *planner) manifests(ctx context.Context) error {
-	has := slices.Contains(p.definition.Versions(), p.To)
+	has := slices.Contains(p.crd.Versions(), p.To)
 	add := crd.Options{AddVersion: p.To, CopyOf: p.From, KeepStorage: true}
 	if has {
 		add = crd.Options{Serve: p.To}
-		if p.definition.Storage() == p.To {
+		if p.crd.Storage() == p.To {
 			add.Storage = p.From
 		}
 	}
-	last := &shipped{p.Question.Definition, p.definition}
+	last := &shipped{p.Question.CRD, p.crd}
 	for _, step := range []struct {
 		letter  string
 		into    **shipped
@@ -164,16 +164,16 @@ func (p *planner) manifests(ctx context.Context) error {
 	} {
 		upgraded, err := crd.Upgrade(ctx, p.File, last.text, step.options)
 		if err != nil {
-			return fmt.Errorf("plan stage %s of %s: %w", step.letter, p.definition.Name, err)
+			return fmt.Errorf("plan stage %s of %s: %w", step.letter, p.crd.Name, err)
 		}
-		next := &shipped{upgraded.Text, upgraded.Definitions[0]}
+		next := &shipped{upgraded.Text, upgraded.CRDs[0]}
 		if step.into == &p.add {
 			p.plan.Warnings = append(p.plan.Warnings, upgraded.Notes...)
 		}
 		// What is stored by the time that a version is removed, no manifest says: retire finds out.
-		if problems := next.definition.UpdateProblems(ctx, last.definition); len(problems) > 0 &&
+		if problems := next.crd.UpdateProblems(ctx, last.crd); len(problems) > 0 &&
 			step.into != &p.remove {
-			return fmt.Errorf("plan stage %s of %s: %w", step.letter, p.definition.Name,
+			return fmt.Errorf("plan stage %s of %s: %w", step.letter, p.crd.Name,
 				&crd.RefusedError{From: p.File, Problems: problems})
 		}
 		*step.into, last = next, next
@@ -187,13 +187,13 @@ func (p *planner) warn(ctx context.Context) {
 			fmt.Sprintf("in a single release no one can go back to the release before: once an object is stored in "+
 				"%s, an API server refuses a CRD without it", p.To))
 	}
-	if p.definition.Converts() {
+	if p.crd.Converts() {
 		p.plan.Warnings = append(p.plan.Warnings,
 			fmt.Sprintf("a webhook converts between the versions: it must know %s before stage A, and %s until stage "+
 				"F is done", p.To, p.From))
 		return
 	}
-	comparisons, err := crd.Check(ctx, nil, []*crd.Definition{p.store.definition})
+	comparisons, err := crd.Check(ctx, nil, []*crd.CRD{p.store.crd})
 	if err != nil || len(comparisons) != 1 {
 		return // what has just been accepted is compared with nothing
 	}

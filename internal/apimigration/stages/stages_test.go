@@ -20,8 +20,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/golden"
 )
 
-// definition is one of things.example.com with versions, each "name served storage" and a field of its own or none.
-func definition(conversion string, versions ...string) string {
+// manifest is one of things.example.com with versions, each "name served storage" and a field of its own or none.
+func manifest(conversion string, versions ...string) string {
 	var out strings.Builder
 	out.WriteString("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " +
 		"things.example.com\nspec:\n  group: example.com\n" +
@@ -63,40 +63,40 @@ func states(t *testing.T, plan *Plan) map[string]string {
 func TestStagesBeginWhereACRDIs(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		definition string
-		single     bool
-		want       map[string]string
+		crd    string
+		single bool
+		want   map[string]string
 	}{
-		"with the old version alone": {definition: definition("", "v1 served storage"), want: map[string]string{
+		"with the old version alone": {crd: manifest("", "v1 served storage"), want: map[string]string{
 			"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1",
 			"F": "v2 served storage",
 		}},
-		"as apply leaves it": {definition: definition("", "v2 served storage", "v1 served"), want: map[string]string{
+		"as apply leaves it": {crd: manifest("", "v2 served storage", "v1 served"), want: map[string]string{
 			"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1",
 			"F": "v2 served storage",
 		}},
-		"with the new version not served": {definition: definition("", "v2", "v1 served storage"),
+		"with the new version not served": {crd: manifest("", "v2", "v1 served storage"),
 			want: map[string]string{
 				"A": "v2 served, v1 served storage", "B": "v2 served storage, v1 served", "E": "v2 served storage, v1",
 				"F": "v2 served storage",
 			}},
-		"with the new version not served, in a single release": {definition: definition("", "v1 served storage", "v2"),
+		"with the new version not served, in a single release": {crd: manifest("", "v1 served storage", "v2"),
 			single: true, want: map[string]string{
 				"B": "v1 served, v2 served storage", "E": "v1, v2 served storage", "F": "v2 served storage",
 			}},
-		"with a third version that is stored": {definition: definition("", "v1 served", "v1alpha1 served storage"),
+		"with a third version that is stored": {crd: manifest("", "v1 served", "v1alpha1 served storage"),
 			want: map[string]string{
 				"A": "v2 served, v1 served, v1alpha1 served storage",
 				"B": "v2 served storage, v1 served, v1alpha1 served",
 				"E": "v2 served storage, v1, v1alpha1 served", "F": "v2 served storage, v1alpha1 served",
 			}},
-		"in a single release": {definition: definition("", "v1 served storage"), single: true, want: map[string]string{
+		"in a single release": {crd: manifest("", "v1 served storage"), single: true, want: map[string]string{
 			"B": "v2 served storage, v1 served", "E": "v2 served storage, v1", "F": "v2 served storage",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plan, err := Make(t.Context(), Question{File: "a.yaml", Definition: test.definition, From: "v1", To: "v2",
+			plan, err := Make(t.Context(), Question{File: "a.yaml", CRD: test.crd, From: "v1", To: "v2",
 				SingleRelease: test.single})
 			if err != nil {
 				t.Fatal(err)
@@ -118,16 +118,16 @@ func TestAPlanWarnsOfConversionsAndOfWhatTheUpgradeChanges(t *testing.T) {
 	t.Parallel()
 	const webhook = "  conversion:\n    strategy: Webhook\n    webhook:\n      conversionReviewVersions: [v1]\n      " +
 		"clientConfig: {url: \"https://example.com/convert\"}\n"
-	beta := strings.Replace(strings.Replace(definition("", "v1 served storage"), "k8s.io/v1\n", "k8s.io/v1beta1\n", 1),
+	beta := strings.Replace(strings.Replace(manifest("", "v1 served storage"), "k8s.io/v1\n", "k8s.io/v1beta1\n", 1),
 		"  scope", "  preserveUnknownFields: true\n  scope", 1)
 	for want, text := range map[string]string{
-		"a webhook converts between the versions: it must know v2 before stage A": definition(webhook,
+		"a webhook converts between the versions: it must know v2 before stage A": manifest(webhook,
 			"v1 served storage"),
-		"conversion strategy None loses data: b": definition("", "v2 served +b",
+		"conversion strategy None loses data: b": manifest("", "v2 served +b",
 			"v1 served storage"),
 		"things.example.com: fields that the schema does not name are kept as before": beta,
 	} {
-		plan, err := Make(t.Context(), Question{File: "a.yaml", Definition: text, From: "v1", To: "v2"})
+		plan, err := Make(t.Context(), Question{File: "a.yaml", CRD: text, From: "v1", To: "v2"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,16 +139,16 @@ func TestAPlanWarnsOfConversionsAndOfWhatTheUpgradeChanges(t *testing.T) {
 
 func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	t.Parallel()
-	alone := definition("", "v1 served storage")
+	alone := manifest("", "v1 served storage")
 	held := strings.Replace(alone, "metadata:\n", "metadata:\n  resourceVersion: \"7\"\n", 1)
-	for name, test := range map[string]struct{ definition, from, to, want, try string }{
+	for name, test := range map[string]struct{ crd, from, to, want, try string }{
 		"a version that is not there": {alone, "v7", "v2", "has no version v7; it has v1",
 			"api-migrator stages --from v1 --to v2 a.yaml"},
 		"the same version": {alone, "v1", "v1", "which is the same",
 			"api-migrator stages --from v1 --to v2 a.yaml"},
 		"no version": {alone, "v1", "two", `"two" is no version`,
 			"api-migrator stages --from v1 --to v2 a.yaml"},
-		"no version next to another": {definition("", "v1beta1 served", "v1 served storage"), "v1beta1", "two",
+		"no version next to another": {manifest("", "v1beta1 served", "v1 served storage"), "v1beta1", "two",
 			`"two" is no version`, "api-migrator stages --from v1beta1 --to v1 a.yaml"},
 		"as a cluster has it": {held, "v1", "v2", "it is the object of a cluster",
 			"yq 'del(.status, .metadata.resourceVersion, .metadata.uid, .metadata.creationTimestamp, " +
@@ -156,7 +156,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 		"as another cluster had it": {strings.Replace(held, "resourceVersion", "uid", 1), "v1", "v2",
 			"it is the object of a cluster", ""},
 	} {
-		_, err := Make(t.Context(), Question{File: "a.yaml", Definition: test.definition, From: test.from, To: test.to})
+		_, err := Make(t.Context(), Question{File: "a.yaml", CRD: test.crd, From: test.from, To: test.to})
 		problem := (*hint.Error)(nil)
 		if !errors.As(err, &problem) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want an error for the user with %q", name, err, test.want)
@@ -164,8 +164,8 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 			t.Errorf("%s: try %q, want %q", name, problem.Try, test.try)
 		}
 	}
-	broken := strings.Replace(definition("", "v1 served storage"), "plural: things", "plural: others", 1)
-	_, err := Make(t.Context(), Question{File: "a.yaml", Definition: broken, From: "v1", To: "v2"})
+	broken := strings.Replace(manifest("", "v1 served storage"), "plural: things", "plural: others", 1)
+	_, err := Make(t.Context(), Question{File: "a.yaml", CRD: broken, From: "v1", To: "v2"})
 	if refused := (*crd.RefusedError)(nil); !errors.As(err, &refused) ||
 		!strings.HasPrefix(err.Error(), "plan stage A of things.example.com: ") {
 		t.Errorf("a CRD that no API server takes: %v", err)
@@ -178,7 +178,7 @@ func TestTheStagesOfTheGuidesCRD(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := Make(t.Context(), Question{File: "guide.yaml", Definition: string(text), From: "v1", To: "v2"})
+	plan, err := Make(t.Context(), Question{File: "guide.yaml", CRD: string(text), From: "v1", To: "v2"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,7 +166,7 @@ func (k *Known) Of(r inventory.Resource) upgrade.Facts {
 		f.Unfit, f.NotStored = r.Problem.Message, r.Problem.Reason == inventory.NotPersisted
 	}
 	if r.CRD != nil {
-		f.Definition = &upgrade.Definition{
+		f.CRD = &upgrade.CRD{
 			Group: r.Group, Kind: r.Kind, UID: string(r.CRD.UID), Generation: r.CRD.Generation,
 			Versions: r.CRD.Versions, StorageVersion: r.CRD.StorageVersion, StoredVersions: r.CRD.StoredVersions,
 		}

@@ -31,7 +31,7 @@ func TestAPlanIsWrittenInEveryFormat(t *testing.T) {
 				Kind: "Relic", Origin: "Custom",
 				ServedVersions: []string{}, StorageVersion: "v2", StorageVersionHash: "q1aZmn6pPYh=",
 				StoredVersions: []string{"v1", "v2"},
-				Migration:      "yes", Why: "stored versions claim v1 too; but cannot: its definition serves no version", Problem: "NotServed",
+				Migration:      "yes", Why: "stored versions claim v1 too; but cannot: its CRD serves no version", Problem: "NotServed",
 			},
 			{
 				Name: "events", Resource: "events", AlsoServedAs: []string{"events.events.k8s.io"}, Kind: "Event",

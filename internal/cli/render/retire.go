@@ -13,7 +13,7 @@ import (
 
 // Retirement is what `retire -o json` prints.
 type Retirement struct {
-	Definition string `json:"definition"`
+	CRD string `json:"definition"`
 	// Version is the one that is retired, StorageVersion the one that is stored instead.
 	Version        string        `json:"version"`
 	StorageVersion string        `json:"storageVersion"`
@@ -31,7 +31,7 @@ type Retirement struct {
 // Text writes the steps for people.
 func (r *Retirement) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", r.Definition, r.headline())
+	fmt.Fprintf(&b, "%s: %s\n", r.CRD, r.headline())
 	for _, s := range r.Steps {
 		fmt.Fprintf(&b, "  %-13s  %-9s  %s\n", s.Name, stateWord(s.State), clean(s.What))
 	}

@@ -15,7 +15,7 @@ import (
 func TestARetirementIsWrittenInEveryFormat(t *testing.T) {
 	owners := retire.Owners{Objects: 12, Managers: []retire.Manager{{Name: "kubectl", Operation: "Apply", Objects: 12}}}
 	planned := Retirement{
-		Definition: "widgets.demo.example.com", Version: "v1", StorageVersion: "v2", DryRun: true, Owners: owners,
+		CRD: "widgets.demo.example.com", Version: "v1", StorageVersion: "v2", DryRun: true, Owners: owners,
 		Steps: []retire.Step{
 			{Name: retire.Migrate, State: retire.Todo,
 				What: "rewrite 12 objects as v2, and prove that nothing else is stored"},
@@ -28,7 +28,7 @@ func TestARetirementIsWrittenInEveryFormat(t *testing.T) {
 	}
 	failed := planned
 	failed.DryRun, failed.Error = false, "objects could not be rewritten: 1"
-	failed.Migration = &Migration{Resource: planned.Definition, StorageVersion: "v2", Outcome: Incomplete,
+	failed.Migration = &Migration{Resource: planned.CRD, StorageVersion: "v2", Outcome: Incomplete,
 		Result: migrate.Result{
 			Counts: migrate.Counts{Rewritten: 11, Failed: 1}, Total: 12,
 			Failures: []migrate.Failure{{Namespace: "default", Name: "w", Reason: migrate.Rejected,

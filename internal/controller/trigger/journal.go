@@ -14,8 +14,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
 )
 
-// definition identifies one state of a CustomResourceDefinition's spec. The zero value means that the CRD is gone.
-type definition struct {
+// specState identifies one state of a CustomResourceDefinition's spec. The zero value means that the CRD is gone.
+type specState struct {
 	uid        types.UID
 	generation int64
 }
@@ -31,7 +31,7 @@ type passage struct {
 	// processes are the API servers' processes that were seen, by the holders of their identity Leases, each once.
 	processes []string
 	// These are the states of one CRD that were seen, in order.
-	definitions []definition
+	crds []specState
 }
 
 // entry is one event.
@@ -41,7 +41,7 @@ type entry struct {
 	serverGap bool
 	process   string // came
 	name      string // of a CRD
-	state     definition
+	state     specState
 }
 
 // journal notes what comes and goes between two looks: a process that starts, writes and dies, or a CRD that is changed
@@ -53,10 +53,10 @@ type journal struct {
 	mu          sync.Mutex
 	last        position
 	entries     []entry
-	serversAway bool                  // the identity Leases are not watched now
-	holders     map[string]tenure     // of Leases, by name, as of now
-	present     map[string]definition // by name, as of now
-	newest      uint64                // resourceVersion of a Lease that was seen
+	serversAway bool                 // the identity Leases are not watched now
+	holders     map[string]tenure    // of Leases, by name, as of now
+	present     map[string]specState // by name, as of now
+	newest      uint64               // resourceVersion of a Lease that was seen
 }
 
 // tenure is the holder of a Lease and the last renewal, by the holder's clock. The zero value means that no one holds
@@ -68,7 +68,7 @@ type tenure struct {
 
 // newJournal returns a journal for which no watch has started.
 func newJournal(wake func()) *journal {
-	return &journal{wake: wake, serversAway: true, holders: map[string]tenure{}, present: map[string]definition{}}
+	return &journal{wake: wake, serversAway: true, holders: map[string]tenure{}, present: map[string]specState{}}
 }
 
 // here returns the present position. A look that begins afterwards sees everything that happened before the position
@@ -93,7 +93,7 @@ func (j *journal) since(p position, name string) passage {
 			all.processes = append(all.processes, e.process)
 		}
 		if e.name != "" && e.name == name {
-			all.definitions = append(all.definitions, e.state)
+			all.crds = append(all.crds, e.state)
 		}
 	}
 	return all
@@ -104,7 +104,7 @@ func (j *journal) changed(p position) (names []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, e := range j.entries {
-		if e.at > p && e.name != "" && e.state != (definition{}) && !slices.Contains(names, e.name) {
+		if e.at > p && e.name != "" && e.state != (specState{}) && !slices.Contains(names, e.name) {
 			names = append(names, e.name)
 		}
 	}
@@ -168,9 +168,9 @@ func (j *journal) holds(lease string, now tenure, resourceVersion uint64) {
 	j.note(entry{process: now.holder})
 }
 
-// definitionsListed notes the state of all CRDs, by name. A CRD with the same generation as before has not changed in
+// crdsListed notes the state of all CRDs, by name. A CRD with the same generation as before has not changed in
 // between.
-func (j *journal) definitionsListed(present map[string]definition) {
+func (j *journal) crdsListed(present map[string]specState) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	before := j.present
@@ -184,7 +184,7 @@ func (j *journal) definitionsListed(present map[string]definition) {
 }
 
 // defines notes the state of a CRD, or the zero value if it is gone.
-func (j *journal) defines(name string, d definition) {
+func (j *journal) defines(name string, d specState) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.present[name] == d {

@@ -63,20 +63,20 @@ func TestAJournalTellsWhatCameAndWhatWasMissed(t *testing.T) {
 
 func TestAJournalTellsEveryGenerationOfACRD(t *testing.T) {
 	j := newJournal(func() {})
-	j.definitionsListed(map[string]definition{"widgets": {"u", 3}, "gadgets": {"v", 1}})
+	j.crdsListed(map[string]specState{"widgets": {"u", 3}, "gadgets": {"v", 1}})
 	start := j.here()
-	j.defines("widgets", definition{"u", 3}) // its status
-	j.defines("widgets", definition{"u", 4})
-	j.defines("gadgets", definition{"v", 2})
-	j.defines("widgets", definition{})
-	if got, want := j.since(start, "widgets").definitions, []definition{{"u", 4}, {}}; !slices.Equal(got, want) {
+	j.defines("widgets", specState{"u", 3}) // its status
+	j.defines("widgets", specState{"u", 4})
+	j.defines("gadgets", specState{"v", 2})
+	j.defines("widgets", specState{})
+	if got, want := j.since(start, "widgets").crds, []specState{{"u", 4}, {}}; !slices.Equal(got, want) {
 		t.Errorf("widgets were %v, want %v", got, want)
 	}
 	if got, want := j.changed(start), []string{"widgets", "gadgets"}; !slices.Equal(got, want) {
 		t.Errorf("changed were %v, want %v", got, want)
 	}
 	relisted := j.here()
-	j.definitionsListed(map[string]definition{"widgets": {"w", 1}, "gadgets": {"v", 2}})
+	j.crdsListed(map[string]specState{"widgets": {"w", 1}, "gadgets": {"v", 2}})
 	if got, want := j.changed(relisted), []string{"widgets"}; !slices.Equal(got, want) {
 		t.Errorf("changed while no one watched: %v, want %v", got, want)
 	}

@@ -259,12 +259,12 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 			CameBack: cameBack(known.Traces, server.Process),
 		})
 	}
-	definitionName := ""
-	if d := v.Definition; d != nil {
-		definitionName = v.Resource.String()
-		l.Definition = &ledger.Definition{UID: d.UID, Generation: d.Generation, Hash: d.Hashes[d.Storage]}
+	crdName := ""
+	if d := v.CRD; d != nil {
+		crdName = v.Resource.String()
+		l.CRD = &ledger.CRD{UID: d.UID, Generation: d.Generation, Hash: d.Hashes[d.Storage]}
 		for _, version := range d.StoredVersions {
-			l.Definition.Stored = append(l.Definition.Stored, d.Hashes[version])
+			l.CRD.Stored = append(l.CRD.Stored, d.Hashes[version])
 		}
 	}
 	if v.Epoch != nil {
@@ -275,7 +275,7 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 		l.Epoch = &ledger.EpochID{Hash: v.Epoch.Hash, Processes: v.Epoch.Servers, UID: v.Epoch.CRDUID,
 			Generation: v.Epoch.CRDGeneration}
 	}
-	p := j.since(since, definitionName)
+	p := j.since(since, crdName)
 	l.Continuous = p.serversWatched
 	if v.Origin == migrate.Aggregated {
 		// No one watches the processes behind an APIService. Their own traces show whether one came and went.
@@ -287,12 +287,12 @@ func (s *observation) lookAt(r *resource, state *v1alpha1.StorageState, j *journ
 			l.Passed = append(l.Passed, process)
 		}
 	}
-	for _, d := range p.definitions {
-		one := ledger.Definition{UID: d.uid, Generation: d.generation}
-		if l.Definition != nil && one.UID == l.Definition.UID && one.Generation == l.Definition.Generation {
-			one.Hash = l.Definition.Hash
+	for _, d := range p.crds {
+		one := ledger.CRD{UID: d.uid, Generation: d.generation}
+		if l.CRD != nil && one.UID == l.CRD.UID && one.Generation == l.CRD.Generation {
+			one.Hash = l.CRD.Hash
 		}
-		l.Definitions = append(l.Definitions, one)
+		l.CRDs = append(l.CRDs, one)
 	}
 	return l
 }

@@ -45,7 +45,7 @@ func recorded(s *v1alpha1.StorageStateStatus) ledger.State {
 		})
 	}
 	if d := s.Definition; d != nil {
-		state.Definition = &ledger.Definition{UID: uid(d.UID), Generation: d.Generation, Hash: d.StorageVersionHash}
+		state.CRD = &ledger.CRD{UID: uid(d.UID), Generation: d.Generation, Hash: d.StorageVersionHash}
 	}
 	return state
 }
@@ -105,8 +105,8 @@ func status(before *v1alpha1.StorageStateStatus, s ledger.State, v *agreement.Vi
 	if len(s.Traces) <= mostTraces { // a record without traces is never compared
 		next.Traces = s.Traces
 	}
-	if d := s.Definition; d != nil {
-		next.Definition = &v1alpha1.RecordedDefinition{UID: string(d.UID), Generation: d.Generation,
+	if d := s.CRD; d != nil {
+		next.Definition = &v1alpha1.RecordedCRD{UID: string(d.UID), Generation: d.Generation,
 			StorageVersionHash: d.Hash}
 	}
 	if e := s.Epoch; e != nil {
@@ -162,8 +162,8 @@ func readables(before *v1alpha1.StorageStateStatus, v *agreement.View) map[strin
 			known[server.Hash] = short(server.Version)
 		}
 	}
-	if v.Definition != nil {
-		for version, hash := range v.Definition.Hashes {
+	if v.CRD != nil {
+		for version, hash := range v.CRD.Hashes {
 			known[hash] = version
 		}
 	}

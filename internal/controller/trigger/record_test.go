@@ -29,13 +29,13 @@ var (
 			{ID: "api-1", Process: "p1", Hash: "h2", Answered: true},
 			{ID: "api-2", Process: "p2", Answered: true}, {ID: "192.0.2.3"},
 		},
-		Definition: &ledger.Definition{UID: "u", Generation: 4, Hash: "h2"}, OnlyDecodable: true,
+		CRD: &ledger.CRD{UID: "u", Generation: 4, Hash: "h2"}, OnlyDecodable: true,
 	}
 	view = agreement.View{
 		Resource: schema.GroupResource{Group: "demo.example.com", Resource: "widgets"}, Evidence: migrate.Observed,
-		Version:    "demo.example.com/v2",
-		Servers:    []agreement.Server{{ID: "api-1", Hash: "h2", Version: "demo.example.com/v2"}},
-		Definition: &agreement.Definition{Hashes: map[string]string{"v1": "h1"}},
+		Version: "demo.example.com/v2",
+		Servers: []agreement.Server{{ID: "api-1", Hash: "h2", Version: "demo.example.com/v2"}},
+		CRD:     &agreement.CRD{Hashes: map[string]string{"v1": "h1"}},
 		Epoch: &migrate.Epoch{Hash: "h2", Servers: []string{"p1", "p2"}, CRDUID: "u", CRDGeneration: 4,
 			Since: noon, Evidence: migrate.Observed},
 	}
@@ -73,7 +73,7 @@ func TestAStorageStateTellsPeopleVersions(t *testing.T) {
 	}
 	// A version that no server shows any more keeps its name.
 	later := view
-	later.Definition = nil
+	later.CRD = nil
 	if s := status(&s, full, &later, "", noon); s.PersistedVersions[1] != "v1" {
 		t.Errorf("persistedVersions are %v", s.PersistedVersions)
 	}

@@ -116,8 +116,8 @@ func TestWhatACRDTellsIsRecordedBeforeAProofTrims(t *testing.T) {
 		 "spec": {"group": "demo.example.com", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1", "served": true, "storage": true}, {"name": "v2", "served": true}]}}`)
 	})
 	tr.observer.etcds.collections[settled] = collection{main: true}
-	tr.journal.definitionsListed(map[string]definition{settled: {"u", 1}})
-	tr.journal.defines(settled, definition{"u", 2}) // v1 is stored again
+	tr.journal.crdsListed(map[string]specState{settled: {"u", 1}})
+	tr.journal.defines(settled, specState{"u", 2}) // v1 is stored again
 	if _, err := tr.settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}

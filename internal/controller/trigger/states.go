@@ -242,7 +242,7 @@ func (t *trigger) settle(ctx context.Context) (look bool, err error) {
 func (t *trigger) disturbed(name string) bool {
 	p := t.journal.since(t.positions[name], name)
 	return t.observer.etcds.collections[name].aggregated || !p.serversWatched ||
-		len(p.processes) > 0 || len(p.definitions) > 0
+		len(p.processes) > 0 || len(p.crds) > 0
 }
 
 // recordStorageVersions records at once what changed CRDs tell servers to write: a look takes longer, and by its end
@@ -256,7 +256,7 @@ func (t *trigger) recordStorageVersions(ctx context.Context) error {
 		} else if err != nil {
 			return fmt.Errorf("read storage state %s: %w", name, err)
 		}
-		definition, err := crd.Get(ctx, t.observer.rest, name)
+		custom, err := crd.Get(ctx, t.observer.rest, name)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -265,7 +265,7 @@ func (t *trigger) recordStorageVersions(ctx context.Context) error {
 		}
 		before := recorded(&state.Status)
 		d := ledger.Told(before, storageversion.Hash(schema.GroupVersionKind{
-			Group: definition.Spec.Group, Version: definition.StorageVersion(), Kind: definition.Spec.Names.Kind,
+			Group: custom.Spec.Group, Version: custom.StorageVersion(), Kind: custom.Spec.Names.Kind,
 		}))
 		if err := t.write(ctx, state, status(&state.Status, d.State, nil, "", time.Now()), "", never); err != nil {
 			return fmt.Errorf("storage state %s: %w", name, err)

@@ -59,7 +59,7 @@ func newWatcher(config *rest.Config, j *journal, log *slog.Logger) (*watcher, er
 		return nil, fmt.Errorf("set up watch of CustomResourceDefinitions: %w", err)
 	}
 	w := &watcher{log: log}
-	w.kinds = append(w.kinds, serverKind(leases.Leases(metav1.NamespaceSystem), j), definitionKind(all, j))
+	w.kinds = append(w.kinds, serverKind(leases.Leases(metav1.NamespaceSystem), j), crdKind(all, j))
 	for _, hint := range []struct {
 		gvr       schema.GroupVersionResource
 		namespace string
@@ -123,23 +123,23 @@ func serverKind(leases coordinationv1client.LeaseInterface, j *journal) kind {
 	}
 }
 
-func definitionKind(all metadata.Interface, j *journal) kind {
-	of := func(o metav1.Object) definition { return definition{uid: o.GetUID(), generation: o.GetGeneration()} }
+func crdKind(all metadata.Interface, j *journal) kind {
+	of := func(o metav1.Object) specState { return specState{uid: o.GetUID(), generation: o.GetGeneration()} }
 	gvr := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"}
 	return kind{
 		name:   "customresourcedefinitions",
 		lister: metadataLister(all.Resource(gvr), ""),
 		listed: func(items []metav1.Object, _ uint64) {
-			present := map[string]definition{}
+			present := map[string]specState{}
 			for _, o := range items {
 				present[o.GetName()] = of(o)
 			}
-			j.definitionsListed(present)
+			j.crdsListed(present)
 		},
 		changed: func(o metav1.Object, gone bool) {
 			if gone {
-				j.defines(o.GetName(), definition{})
+				j.defines(o.GetName(), specState{})
 			} else {
 				j.defines(o.GetName(), of(o))
 			}

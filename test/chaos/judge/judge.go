@@ -53,9 +53,9 @@ func keyOf(version string) int {
 
 // Where etcd holds what is judged next to the objects.
 const (
-	StatesPrefix      = "/registry/migration.k8s.io/storagestates/"
-	MigrationsPrefix  = "/registry/migration.k8s.io/storageversionmigrations/"
-	DefinitionsPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+	StatesPrefix     = "/registry/migration.k8s.io/storagestates/"
+	MigrationsPrefix = "/registry/migration.k8s.io/storageversionmigrations/"
+	CRDsPrefix       = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 )
 
 // Change is one change of etcd.
@@ -154,7 +154,7 @@ func (j *Judge) Begin(held []Change) (violations []string) {
 					violations = append(violations, fmt.Sprintf("I3 violated: %s cannot be decoded: %v", c.Key, err))
 				}
 				r.put(c.Key, object{value, c.Revision})
-			case c.Key == StatesPrefix+r.kind.Name(), c.Key == DefinitionsPrefix+r.kind.Name():
+			case c.Key == StatesPrefix+r.kind.Name(), c.Key == CRDsPrefix+r.kind.Name():
 				violations = append(violations, r.record(c)...)
 			}
 		}
@@ -175,7 +175,7 @@ func (j *Judge) Apply(changes []Change) (violations []string) {
 				touched = true
 				j.Changes++
 				violations = append(violations, j.harm(r, c)...)
-			case c.Key == StatesPrefix+r.kind.Name(), c.Key == DefinitionsPrefix+r.kind.Name():
+			case c.Key == StatesPrefix+r.kind.Name(), c.Key == CRDsPrefix+r.kind.Name():
 				touched = true
 				before := r.truth
 				violations = append(violations, r.record(c)...)
@@ -274,7 +274,7 @@ func (r *resource) record(c Change) (violations []string) {
 				r.strays[key] = true
 			}
 		}
-		if err = r.truth.ReadDefinition(c.Value); err == nil {
+		if err = r.truth.ReadCRD(c.Value); err == nil {
 			var g generation
 			if g, err = readGeneration(r.kind, c.Value); err == nil && !slices.Contains(r.generations, g) {
 				r.generations = append(r.generations, g)

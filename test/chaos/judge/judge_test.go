@@ -17,10 +17,10 @@ var widgets = testbed.Kind{Group: "demo.example.com", Version: "v1", Kind: "Widg
 	Prefix: "/registry/demo.example.com/widgets/"}
 
 const (
-	v1, v2     = "demo.example.com/v1", "demo.example.com/v2"
-	state      = StatesPrefix + "widgets.demo.example.com"
-	definition = DefinitionsPrefix + "widgets.demo.example.com"
-	request    = MigrationsPrefix + "widgets.demo.example.com"
+	v1, v2  = "demo.example.com/v1", "demo.example.com/v2"
+	state   = StatesPrefix + "widgets.demo.example.com"
+	crd     = CRDsPrefix + "widgets.demo.example.com"
+	request = MigrationsPrefix + "widgets.demo.example.com"
 )
 
 var (
@@ -62,7 +62,7 @@ func recorded(at time.Time, uid string, generation int, migrated bool, hashes ..
 
 // defined is a CustomResourceDefinition whose last stored version is the storage version.
 func defined(uid string, generation int, stored ...string) Change {
-	return Change{Key: definition, Value: fmt.Appendf(nil,
+	return Change{Key: crd, Value: fmt.Appendf(nil,
 		`{"metadata":{"uid":%q,"generation":%d},"spec":{"group":"demo.example.com","versions":[{"name":%q,"storage":true}]},"status":{"storedVersions":["%s"]}}`,
 		uid, generation, stored[len(stored)-1], strings.Join(stored, `","`))}
 }
@@ -142,11 +142,11 @@ func TestTheJudge(t *testing.T) {
 			want:    []string{"I1 violated", "I2 violated"},
 		},
 		"a CustomResourceDefinition that is made again does not speak of what was there before": {changes: []Change{
-			{Key: definition}, defined("e", 1, "v2"), recorded(morning, "e", 1, false, h2, "Unknown"),
+			{Key: crd}, defined("e", 1, "v2"), recorded(morning, "e", 1, false, h2, "Unknown"),
 			widget("a", v2, "ua", "0", "red"),
 		}},
 		"a CustomResourceDefinition that was made again, and an old record": {changes: []Change{
-			{Key: definition}, defined("e", 1, "v2"), widget("a", v2, "ua", "0", "red"),
+			{Key: crd}, defined("e", 1, "v2"), widget("a", v2, "ua", "0", "red"),
 			recorded(morning, "e", 1, false, h2, h1),
 		}},
 

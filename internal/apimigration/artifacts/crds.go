@@ -17,12 +17,12 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
 )
 
-// createDefinitions writes the manifest of each new CRD next to that of the old one, which keeps every byte.
-func (s *documents) createDefinitions(ctx context.Context) error {
+// createCRDs writes the manifest of each new CRD next to that of the old one, which keeps every byte.
+func (s *documents) createCRDs(ctx context.Context) error {
 	for i := range s.Successions {
 		one := &s.Successions[i]
 		for _, manifest := range one.Manifests {
-			if err := s.createDefinition(ctx, one, manifest); err != nil {
+			if err := s.createCRD(ctx, one, manifest); err != nil {
 				return err
 			}
 		}
@@ -30,7 +30,7 @@ func (s *documents) createDefinitions(ctx context.Context) error {
 	return nil
 }
 
-func (s *documents) createDefinition(ctx context.Context, one *layout.Succession, manifest project.Manifest) error {
+func (s *documents) createCRD(ctx context.Context, one *layout.Succession, manifest project.Manifest) error {
 	content, err := tree.ReadIfThere(s.Project.Root, manifest.File)
 	if err != nil {
 		return err
@@ -70,11 +70,11 @@ func (s *documents) createDefinition(ctx context.Context, one *layout.Succession
 	s.Changes[name] = &changeset.Change{Content: []byte(outcome.Text), Why: "the CRD of " +
 		one.Successor.Kind + " in " +
 		s.Group + ", after " + manifest.File}
-	return s.listDefinition(manifest.File, name)
+	return s.listCRD(manifest.File, name)
 }
 
-// listDefinition adds a new manifest to the kustomizations that list the old one.
-func (s *documents) listDefinition(old, created string) error {
+// listCRD adds a new manifest to the kustomizations that list the old one.
+func (s *documents) listCRD(old, created string) error {
 	for folder := path.Dir(old); ; folder = path.Dir(folder) {
 		for _, base := range []string{"kustomization.yaml", "kustomization.yml"} {
 			name := path.Join(folder, base)

@@ -135,17 +135,17 @@ func (m Manifest) version(name string) (ManifestVersion, bool) {
 	return ManifestVersion{}, false
 }
 
-func (m Manifest) definition() *Definition {
-	d := &Definition{Group: m.Group, Kind: m.Kind, StorageVersion: m.storage(), StoredVersions: m.StoredVersions}
+func (m Manifest) crd() *CRD {
+	d := &CRD{Group: m.Group, Kind: m.Kind, StorageVersion: m.storage(), StoredVersions: m.StoredVersions}
 	for _, v := range m.Versions {
 		d.Versions = append(d.Versions, v.Name)
 	}
 	return d
 }
 
-// JudgeDefinition decides whether applying a CRD would strand stored objects. live is the CRD that the
+// JudgeCRD decides whether applying a CRD would strand stored objects. live is the CRD that the
 // cluster has; nil where it has none, and then nothing is stored.
-func (q Question) JudgeDefinition(proposed Manifest, live *Manifest, f Facts) Finding {
+func (q Question) JudgeCRD(proposed Manifest, live *Manifest, f Facts) Finding {
 	finding := Finding{Resource: proposed.Resource().String(), From: proposed.From}
 	edit := q.Program + " upgrade-crd -f " + file(proposed.From)
 	switch {
@@ -163,7 +163,7 @@ func (q Question) JudgeDefinition(proposed Manifest, live *Manifest, f Facts) Fi
 	}
 	all, disagree, doubt, source := q.storedOf(live, f)
 	finding.Source, finding.Stored, finding.Current = source, names(all), live.storage()
-	next := proposed.definition()
+	next := proposed.crd()
 	var gone []stored
 	for _, s := range all {
 		if !next.defines(s.hash) {
@@ -211,11 +211,11 @@ func removes(versions []string) string {
 
 // storedOf are the versions that may be stored, strongest source first; disagree and doubt say why there may be others.
 func (q Question) storedOf(live *Manifest, f Facts) (all []stored, disagree, doubt string, source Source) {
-	d := live.definition()
-	if f.Definition != nil {
-		d.UID, d.Generation = f.Definition.UID, f.Definition.Generation
+	d := live.crd()
+	if f.CRD != nil {
+		d.UID, d.Generation = f.CRD.UID, f.CRD.Generation
 	}
-	f.Definition = d
+	f.CRD = d
 	opaque := slices.ContainsFunc(f.Held, func(h Held) bool { return h.Opaque })
 	if q.Etcd && !opaque {
 		b := q.byEtcd(f)
@@ -258,7 +258,7 @@ func stillStored(gone []stored, source Source, proposed Manifest) string {
 	case ByStoredVersions, ByCount, ByNothing:
 		what = "status.storedVersions says that objects are stored as " + what
 	}
-	return what + ", and it has only " + strings.Join(proposed.definition().Versions, ", ")
+	return what + ", and it has only " + strings.Join(proposed.crd().Versions, ", ")
 }
 
 // losses says what stored objects would lose without a webhook, if they did not lose it before.
@@ -286,7 +286,7 @@ func (q Question) losses(proposed Manifest, live *Manifest, all []stored) string
 }
 
 func (m Manifest) byHash(hash string) (ManifestVersion, bool) {
-	d := m.definition()
+	d := m.crd()
 	for _, v := range m.Versions {
 		if d.hash(v.Name) == hash {
 			return v, true

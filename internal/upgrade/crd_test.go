@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// definitionOf writes a manifest: each version is name, "s" where it is served and "*" where it is stored, then its
+// crdOf writes a manifest: each version is name, "s" where it is served and "*" where it is stored, then its
 // schema of spec; conversion is empty or JSON.
-func definitionOf(t *testing.T, conversion string, versions ...[3]string) Manifest {
+func crdOf(t *testing.T, conversion string, versions ...[3]string) Manifest {
 	t.Helper()
 	var list []string
 	for _, v := range versions {
@@ -43,7 +43,7 @@ const (
 
 func TestApplyingACRDMustNotStrandWhatIsStored(t *testing.T) {
 	of1 := func(conversion string, versions ...[3]string) Manifest {
-		return definitionOf(t, conversion, versions...)
+		return crdOf(t, conversion, versions...)
 	}
 	claims := func(m Manifest, stored ...string) *Manifest { m.StoredVersions = stored; return &m }
 	bare, inEtcd := question(), question()
@@ -131,7 +131,7 @@ func TestApplyingACRDMustNotStrandWhatIsStored(t *testing.T) {
 			verdict{Unsafe, "etcd holds 1 object as v1, which it does not have", request, ByEtcd}, []string{"v1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := test.question.JudgeDefinition(test.proposed, test.live, test.facts)
+			got := test.question.JudgeCRD(test.proposed, test.live, test.facts)
 			if diff := cmp.Diff(test.want, of(got)); diff != "" {
 				t.Errorf("finding (-want +got):\n%s", diff)
 			}
@@ -174,7 +174,7 @@ func TestFieldsAreLostWhereTheOtherSchemaDoesNotKeepThem(t *testing.T) {
 		"no schema, which keeps nothing": {color, `{}`, "spec.color"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := definitionOf(t, "", [3]string{"v1", "s*", test.from}, [3]string{"v2", "s", test.to})
+			m := crdOf(t, "", [3]string{"v1", "s*", test.from}, [3]string{"v2", "s", test.to})
 			var got []string
 			for _, path := range m.Versions[0].Schema.Lost(m.Versions[1].Schema) {
 				got = append(got, path.String())

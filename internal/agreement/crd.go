@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+	crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 	// metadataPage is how many CRDs' metadata are listed at once.
 	metadataPage = 100
 	// readSingly is how many CRDs at most are read one by one, because they changed, before all are listed.
@@ -35,35 +35,35 @@ const (
 // CRDs reads CustomResourceDefinitions. The API server sends one with all its schemas, which may be a megabyte,
 // so it is read again only when its generation, which counts every change of its spec, has moved; a look reads its
 // metadata.
-type definitions struct {
+type crds struct {
 	client *client
 	full   rest.Interface
 
 	mu    sync.Mutex
-	known map[string]*crd.Definition // by name; replaced by a round, added to by a look
+	known map[string]*crd.CRD // by name; replaced by a round, added to by a look
 	// listed: known was once all there are.
 	listed bool
 }
 
 // read returns the CRD as it is now. The returned value is not changed later.
-func (d *definitions) read(ctx context.Context, target migrate.Target) (*crd.Definition, error) {
+func (d *crds) read(ctx context.Context, target migrate.Target) (*crd.CRD, error) {
 	name := crd.Name(target.GroupResource())
-	definition, err := d.readNamed(ctx, name)
+	custom, err := d.readNamed(ctx, name)
 	if statusOf(err) == http.StatusNotFound {
 		return nil, fmt.Errorf("no CustomResourceDefinition %s: %w", name, ErrNotServed)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get CustomResourceDefinition %s: %w", name, err)
 	}
-	return definition, nil
+	return custom, nil
 }
 
-func (d *definitions) readNamed(ctx context.Context, name string) (*crd.Definition, error) {
+func (d *crds) readNamed(ctx context.Context, name string) (*crd.CRD, error) {
 	d.mu.Lock()
 	known := d.known[name]
 	d.mu.Unlock()
 	if known != nil {
-		body, err := d.client.getMetadata(ctx, objectPath(strings.TrimSuffix(definitionsPath, "/"), name))
+		body, err := d.client.getMetadata(ctx, objectPath(strings.TrimSuffix(crdsPath, "/"), name))
 		if err != nil {
 			return nil, err
 		}
@@ -79,26 +79,26 @@ func (d *definitions) readNamed(ctx context.Context, name string) (*crd.Definiti
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.client.timeout)
 	defer cancel()
-	definition, err := crd.Get(ctx, d.full, name)
+	custom, err := crd.Get(ctx, d.full, name)
 	if err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.known[name] = definition
-	return definition, nil
+	d.known[name] = custom
+	return custom, nil
 }
 
 // all returns every CRD as it is now, by resource. The first time it lists them whole, page by page; then their
 // metadata, and whole only those of another resourceVersion. What it returns is not changed later.
-func (d *definitions) all(ctx context.Context) (map[schema.GroupResource]*crd.Definition, error) {
+func (d *crds) all(ctx context.Context) (map[schema.GroupResource]*crd.CRD, error) {
 	d.mu.Lock()
 	known := d.known
 	listed := d.listed
 	d.mu.Unlock()
-	now, changed := map[string]*crd.Definition{}, 0
+	now, changed := map[string]*crd.CRD{}, 0
 	if listed {
-		err := d.eachMetadata(ctx, func(m definitionMetadata) {
+		err := d.eachMetadata(ctx, func(m crdMetadata) {
 			now[m.Name] = nil
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -116,9 +116,9 @@ func (d *definitions) all(ctx context.Context) (map[schema.GroupResource]*crd.De
 	if err := d.fill(ctx, now, !listed || changed > readSingly); err != nil {
 		return nil, err
 	}
-	found := make(map[schema.GroupResource]*crd.Definition, len(now))
-	for _, definition := range now {
-		found[schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}] = definition
+	found := make(map[schema.GroupResource]*crd.CRD, len(now))
+	for _, crd := range now {
+		found[schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}] = crd
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,46 +127,46 @@ func (d *definitions) all(ctx context.Context) (map[schema.GroupResource]*crd.De
 }
 
 // fill reads the CRDs that are missing, or all.
-func (d *definitions) fill(ctx context.Context, now map[string]*crd.Definition, all bool) error {
+func (d *crds) fill(ctx context.Context, now map[string]*crd.CRD, all bool) error {
 	if all {
 		clear(now)
-		err := crd.Each(ctx, d.full, func(definition *crd.Definition) { now[definition.Metadata.Name] = compact(definition) })
+		err := crd.Each(ctx, d.full, func(d *crd.CRD) { now[d.Metadata.Name] = compact(d) })
 		if apierrors.IsNotFound(err) { // an API server without custom resources
 			return nil
 		}
 		return err
 	}
-	for name, definition := range now {
-		if definition != nil {
+	for name, custom := range now {
+		if custom != nil {
 			continue
 		}
-		definition, err := crd.Get(ctx, d.full, name)
+		custom, err := crd.Get(ctx, d.full, name)
 		switch {
 		case apierrors.IsNotFound(err):
 			delete(now, name)
 		case err != nil:
 			return fmt.Errorf("get CustomResourceDefinition %s: %w", name, err)
 		default:
-			now[name] = compact(definition)
+			now[name] = compact(custom)
 		}
 	}
 	return nil
 }
 
-// definitionMetadata identifies a CRD as it was at some moment.
-type definitionMetadata struct {
+// crdMetadata identifies a CRD as it was at some moment.
+type crdMetadata struct {
 	Name            string    `json:"name"`
 	UID             types.UID `json:"uid"`
 	ResourceVersion string    `json:"resourceVersion"`
 }
 
 // eachMetadata calls f for every CRD.
-func (d *definitions) eachMetadata(ctx context.Context, f func(definitionMetadata)) error {
+func (d *crds) eachMetadata(ctx context.Context, f func(crdMetadata)) error {
 	var pages bounded.Pages
 	for token := ""; ; {
 		var err error
 		var names []string
-		token, err = d.metadata(ctx, token, func(m definitionMetadata) {
+		token, err = d.metadata(ctx, token, func(m crdMetadata) {
 			names = append(names, m.Name)
 			f(m)
 		})
@@ -183,10 +183,10 @@ func (d *definitions) eachMetadata(ctx context.Context, f func(definitionMetadat
 }
 
 // metadata reads one page. Annotations may make it large, so that it is decoded while it arrives.
-func (d *definitions) metadata(ctx context.Context, token string, f func(definitionMetadata)) (next string, err error) {
+func (d *crds) metadata(ctx context.Context, token string, f func(crdMetadata)) (next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.client.timeout)
 	defer cancel()
-	body, err := d.full.Get().AbsPath(definitionsPath).SetHeader("Accept", metadataListJSON).
+	body, err := d.full.Get().AbsPath(crdsPath).SetHeader("Accept", metadataListJSON).
 		Param("limit", strconv.Itoa(metadataPage)).Param("continue", token).Stream(ctx)
 	if apierrors.IsNotFound(err) {
 		return "", nil
@@ -198,7 +198,7 @@ func (d *definitions) metadata(ctx context.Context, token string, f func(definit
 	var list struct {
 		Metadata metav1.ListMeta `json:"metadata"`
 		Items    []struct {
-			Metadata definitionMetadata `json:"metadata"`
+			Metadata crdMetadata `json:"metadata"`
 		} `json:"items"`
 	}
 	if err := json.NewDecoder(body).Decode(&list); err != nil {
@@ -211,9 +211,9 @@ func (d *definitions) metadata(ctx context.Context, token string, f func(definit
 }
 
 // compact drops what a field manager owns besides the versions: that takes more memory than the rest.
-func compact(definition *crd.Definition) *crd.Definition {
-	for i := range definition.Metadata.ManagedFields {
-		m := &definition.Metadata.ManagedFields[i]
+func compact(d *crd.CRD) *crd.CRD {
+	for i := range d.Metadata.ManagedFields {
+		m := &d.Metadata.ManagedFields[i]
 		switch {
 		case m.FieldsV1 == nil:
 		case strings.Contains(m.FieldsV1.GetRawString(), `"f:versions"`):
@@ -222,5 +222,5 @@ func compact(definition *crd.Definition) *crd.Definition {
 			m.FieldsV1 = metav1.NewFieldsV1(`{}`)
 		}
 	}
-	return definition
+	return d
 }

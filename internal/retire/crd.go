@@ -19,7 +19,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/refusal"
 )
 
-const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+const crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 // attempts bounds how often something may change between our read and our write before we give up.
 const attempts = 10
@@ -32,11 +32,11 @@ type operation struct {
 }
 
 // edit is what a write to a CRD does: nil operations where nothing is to be done.
-type edit func(live *crd.Definition) ([]operation, error)
+type edit func(live *crd.CRD) ([]operation, error)
 
 // write lets an edit judge the CRD as it is, and writes under the condition that it is still that one. The
 // resourceVersion that the patch sets is the precondition: the API server answers 409 where it is another one.
-func write(ctx context.Context, client rest.Interface, d *crd.Definition, subresource string, f edit) error {
+func write(ctx context.Context, client rest.Interface, d *crd.CRD, subresource string, f edit) error {
 	var conflict error
 	for range attempts {
 		live, err := read(ctx, client, d.Metadata.Name)
@@ -44,7 +44,7 @@ func write(ctx context.Context, client rest.Interface, d *crd.Definition, subres
 			return changed(d, "it was deleted")
 		}
 		if err != nil {
-			return fmt.Errorf("read definition %s: %w", d.Metadata.Name, err)
+			return fmt.Errorf("read CRD %s: %w", d.Metadata.Name, err)
 		}
 		operations, err := f(live)
 		if err != nil || len(operations) == 0 {
@@ -58,15 +58,15 @@ func write(ctx context.Context, client rest.Interface, d *crd.Definition, subres
 			{"replace", "/metadata/resourceVersion", live.Metadata.ResourceVersion},
 		}, operations...))
 		if err != nil {
-			return fmt.Errorf("write definition %s: %w", d.Metadata.Name, err)
+			return fmt.Errorf("write CRD %s: %w", d.Metadata.Name, err)
 		}
 		segments := []string{d.Metadata.Name}
 		if subresource != "" {
 			segments = append(segments, subresource)
 		}
-		path, err := apipath.Join(definitionsPath, segments...)
+		path, err := apipath.Join(crdsPath, segments...)
 		if err != nil {
-			return fmt.Errorf("write definition: %w", err)
+			return fmt.Errorf("write CRD: %w", err)
 		}
 		// Where the answer is lost the patch is sent again: if the first one was heard, the second one is not, and the
 		// next read shows it.
@@ -80,14 +80,14 @@ func write(ctx context.Context, client rest.Interface, d *crd.Definition, subres
 		case apierrors.IsConflict(err), apierrors.IsInvalid(err) && stale(ctx, client, live):
 			conflict = err // the next read tells what happened
 		default:
-			return fmt.Errorf("write definition %s: %w", d.Metadata.Name, err)
+			return fmt.Errorf("write CRD %s: %w", d.Metadata.Name, err)
 		}
 	}
-	return fmt.Errorf("write definition %s: it changed %d times in a row: %w", d.Metadata.Name, attempts, conflict)
+	return fmt.Errorf("write CRD %s: it changed %d times in a row: %w", d.Metadata.Name, attempts, conflict)
 }
 
 // read is crd.Get, again while that helps.
-func read(ctx context.Context, client rest.Interface, name string) (d *crd.Definition, err error) {
+func read(ctx context.Context, client rest.Interface, name string) (d *crd.CRD, err error) {
 	err = patiently(ctx, func() error {
 		d, err = crd.Get(ctx, client, name)
 		return err
@@ -97,18 +97,18 @@ func read(ctx context.Context, client rest.Interface, name string) (d *crd.Defin
 
 // stale reports whether the CRD has moved since it was read: a test of the patch then failed for that reason,
 // which the API server calls invalid.
-func stale(ctx context.Context, client rest.Interface, read *crd.Definition) bool {
+func stale(ctx context.Context, client rest.Interface, read *crd.CRD) bool {
 	live, err := crd.Get(ctx, client, read.Metadata.Name)
 	return err == nil && live.Metadata.ResourceVersion != read.Metadata.ResourceVersion
 }
 
-func changed(d *crd.Definition, how string) error {
+func changed(d *crd.CRD, how string) error {
 	return refusal.New(Changed, "kubectl get customresourcedefinition "+d.Metadata.Name+" -o yaml",
 		"the CRD %s has changed meanwhile: %s", d.Metadata.Name, how)
 }
 
 // unserve is the edit that sets served: false.
-func (want Intent) unserve(live *crd.Definition) ([]operation, error) {
+func (want Intent) unserve(live *crd.CRD) ([]operation, error) {
 	i := index(live, want.Version)
 	switch {
 	case i < 0 || !live.Spec.Versions[i].Served:
@@ -127,7 +127,7 @@ func (want Intent) unserve(live *crd.Definition) ([]operation, error) {
 // remove is the edit that takes the version out of spec.versions, if its generation is still the one in which the last
 // look found nothing that names it: in between the version may have been served again, and written at.
 func (want Intent) remove(generation int64) edit {
-	return func(live *crd.Definition) ([]operation, error) {
+	return func(live *crd.CRD) ([]operation, error) {
 		i := index(live, want.Version)
 		switch {
 		case i < 0:
@@ -148,7 +148,7 @@ func (want Intent) remove(generation int64) edit {
 
 // unstored refuses where objects may have been written in the version since it was proven that none is stored in it:
 // the API server adds a version to status.storedVersions in the very write that makes it the storage version.
-func (want Intent) unstored(live *crd.Definition) error {
+func (want Intent) unstored(live *crd.CRD) error {
 	switch {
 	case live.StorageVersion() == want.Version:
 		return changed(live, want.Version+" is its storage version")
@@ -169,7 +169,7 @@ func keepsAll() map[string]any {
 // restore is the edit that brings the version back, unserved, with a schema; nil for one that keeps everything. Where a
 // rescue that was interrupted has brought it back already, it gets the schema that is given now.
 func (want Intent) restore(schema map[string]any) edit {
-	return func(live *crd.Definition) ([]operation, error) {
+	return func(live *crd.CRD) ([]operation, error) {
 		i := index(live, want.Version)
 		switch {
 		case i >= 0 && schema == nil:
@@ -199,7 +199,7 @@ func (want Intent) restore(schema map[string]any) edit {
 
 // claim is the edit of the status that says that objects may be stored in the version, for everybody else to know while
 // they are rescued (I1).
-func (want Intent) claim(live *crd.Definition) ([]operation, error) {
+func (want Intent) claim(live *crd.CRD) ([]operation, error) {
 	if slices.Contains(live.Status.StoredVersions, want.Version) {
 		return nil, nil
 	}
