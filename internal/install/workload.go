@@ -23,8 +23,8 @@ const (
 	// that Go does not count.
 	memoryLimit   = "256Mi"
 	goMemoryLimit = "230MiB"
-	// anybody is the user of the container. The image does not need to define it.
-	anybody = 65532
+	// unprivileged is the user of the container. The image does not need to define it.
+	unprivileged = 65532
 	// podSecurityVersion pins the requirements of the restricted level, so that an upgrade of the cluster does not
 	// change whether our pods are admitted. It is that of the newest tested release; an older API server uses the
 	// newest version that it knows.
@@ -82,7 +82,7 @@ func (o Options) pod() corev1.PodSpec {
 		EnableServiceLinks:            new(false),
 		TerminationGracePeriodSeconds: new(int64(30)),
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: new(int64(anybody)), RunAsGroup: new(int64(anybody)),
+			RunAsNonRoot: new(true), RunAsUser: new(int64(unprivileged)), RunAsGroup: new(int64(unprivileged)),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		// The second replica is for the failure of a node. On a cluster with one node both have to run there.
