@@ -184,13 +184,13 @@ func (m *Migration) headline() string {
 func (m *Migration) storedVersionsText(b *strings.Builder) {
 	switch {
 	case m.StoredVersionsKept != "":
-		fmt.Fprintf(b, "  definition  status.storedVersions stays [%s]: %s\n",
+		fmt.Fprintf(b, "  CRD         status.storedVersions stays [%s]: %s\n",
 			strings.Join(m.StoredVersionsBefore, " "), m.StoredVersionsKept)
 	case len(m.StoredVersionsAfter) > 0:
-		fmt.Fprintf(b, "  definition  status.storedVersions [%s] → [%s]\n", strings.Join(m.StoredVersionsBefore, " "),
+		fmt.Fprintf(b, "  CRD         status.storedVersions [%s] → [%s]\n", strings.Join(m.StoredVersionsBefore, " "),
 			strings.Join(m.StoredVersionsAfter, " "))
 	case len(m.StoredVersionsBefore) > 0 && m.Outcome == Proven:
-		fmt.Fprintf(b, "  definition  status.storedVersions is [%s]\n", strings.Join(m.StoredVersionsBefore, " "))
+		fmt.Fprintf(b, "  CRD         status.storedVersions is [%s]\n", strings.Join(m.StoredVersionsBefore, " "))
 	}
 }
 

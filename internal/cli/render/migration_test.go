@@ -47,7 +47,7 @@ func TestTheSummaryNamesWhatHappened(t *testing.T) {
 	const want = `widgets.demo.example.com (v2): every object is stored as v2
   objects     9,990 rewritten, 8 already current, 2 gone, 0 failed, in 25s
   evidence    Observed: 3 API servers, each was asked
-  definition  status.storedVersions [v1 v2] → [v2]
+  CRD         status.storedVersions [v1 v2] → [v2]
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
