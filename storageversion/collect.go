@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
@@ -44,21 +45,29 @@ const (
 //     compare the times in a Lease with a clock. Its holder stops writing earlier (see Barrier).
 //   - A server whose Lease may be in a namespace that cannot be read counts as live.
 //
+// An entry may be the only trace of what a crashed server wrote. So the Collector changes only objects that are recorded
+// in the state in which it has read them.
+//
 // Its methods may not be called concurrently.
 type Collector struct {
 	api    *client
 	census *census
+	// recorded reports whether what an object says in a state is recorded; nil: it need not be.
+	recorded func(resource schema.GroupResource, state string) bool
 	// empty is since when objects have been without entries.
 	empty observations
 	log   *slog.Logger
 }
 
-// NewCollector returns a Collector that sends its requests with config, which it does not change. logger receives what
-// is removed; nil discards it. It sends no request.
+// NewCollector returns a Collector that sends its requests with config, which it does not change. It asks recorded
+// whether a migrator has recorded the versions in the StorageVersion of a resource, as they were in a state: the object's
+// UID, "/" and its resourceVersion. Until then it leaves the object alone, and looks at it again soon. nil records
+// nothing, and removes at once. logger receives what is removed; nil discards it. NewCollector sends no request.
 //
 // It needs the permissions to get, list and delete storageversions (migration.k8s.io), to update
 // storageversions/status, to get and list leases in kube-system, and to list leases in all namespaces.
-func NewCollector(config *rest.Config, logger *slog.Logger) (*Collector, error) {
+func NewCollector(config *rest.Config, recorded func(resource schema.GroupResource, state string) bool,
+	logger *slog.Logger) (*Collector, error) {
 	api, err := newClient(config, maxRequestTimeout)
 	if err != nil {
 		return nil, err
@@ -67,7 +76,7 @@ func NewCollector(config *rest.Config, logger *slog.Logger) (*Collector, error) 
 		logger = slog.New(slog.DiscardHandler)
 	}
 	return &Collector{
-		api: api, empty: observations{}, log: logger,
+		api: api, recorded: recorded, empty: observations{}, log: logger,
 		census: &census{api: api, namespace: metav1.NamespaceSystem, everywhere: true, seen: observations{}},
 	}, nil
 }
@@ -118,6 +127,10 @@ func (c *Collector) collect(ctx context.Context, read *object) error {
 	if err != nil || len(gone) == 0 {
 		return err
 	}
+	if !c.isRecorded(read) {
+		c.census.next = 0
+		return nil
+	}
 	next, _ := edit{gone: gone, updateTimes: true, now: time.Now().Truncate(timeUnit)}.apply(*read)
 	read.TypeMeta = metav1.TypeMeta{APIVersion: string(MigrationAPI) + "/v1alpha1", Kind: "StorageVersion"}
 	read.Status = next
@@ -129,10 +142,16 @@ func (c *Collector) collect(ctx context.Context, read *object) error {
 	return nil
 }
 
+// isRecorded reports whether what the object says is recorded.
+func (c *Collector) isRecorded(read *object) bool {
+	return c.recorded == nil || c.recorded(resourceOf(read.Metadata.Name),
+		read.Metadata.UID+"/"+read.Metadata.ResourceVersion)
+}
+
 // remove deletes an object that no server has had an entry in for a while.
 func (c *Collector) remove(ctx context.Context, path string, read *object) error {
 	version := read.Metadata.UID + "/" + read.Metadata.ResourceVersion
-	if c.empty.unchanged(read.Metadata.Name, version) < emptyFor {
+	if c.empty.unchanged(read.Metadata.Name, version) < emptyFor || !c.isRecorded(read) {
 		return nil
 	}
 	options := map[string]any{

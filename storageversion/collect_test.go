@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -25,7 +27,7 @@ type collected struct {
 func collecting(t *testing.T) *collected {
 	t.Helper()
 	c := &collected{t: t, memory: &memory{objects: map[string]map[string]any{}}}
-	collector, err := NewCollector(c.config(nil), nil)
+	collector, err := NewCollector(c.config(nil), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +159,7 @@ func TestTheEntryOfAServerThatStartsMeanwhileStays(t *testing.T) {
 				}
 				request++
 				return nil
-			}), nil)
+			}), nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,6 +175,64 @@ func TestTheEntryOfAServerThatStartsMeanwhileStays(t *testing.T) {
 	if !met[http.MethodPut] || !met[http.MethodGet] {
 		t.Errorf("servers started only before %v", met)
 	}
+}
+
+// The entry of a crashed server may be the only trace of what it wrote, until someone has recorded that.
+func TestNothingIsRemovedBeforeItIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collected{t: t, memory: &memory{objects: map[string]map[string]any{}}}
+		path := MigrationAPI.path() + "/" + objectName(widgets)
+		state := func() string {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.objects[path] == nil {
+				return ""
+			}
+			m := c.objects[path]["metadata"].(map[string]any)
+			uid, _ := m["uid"].(string)
+			return fmt.Sprint(uid, "/", m["resourceVersion"])
+		}
+		_, cut := c.start(t.Context(), "crashes", "")
+		recorded := ""
+		collector, err := NewCollector(c.config(nil), func(r schema.GroupResource, state string) bool {
+			return r == widgets && state == recorded
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		collect := func(least time.Duration) {
+			for end := time.Now().Add(least); !time.Now().After(end); {
+				next, err := collector.Collect(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				if next > collectEvery {
+					t.Errorf("the next pass is after %s", next)
+				}
+				time.Sleep(next)
+			}
+		}
+		before := state()
+		cut.Store(true)
+		collect(time.Minute)
+		if c.entryOf("crashes") == "" || state() != before {
+			t.Fatal("the entry was removed before it was recorded")
+		}
+		recorded = before
+		collect(2 * collectSoon)
+		if c.entryOf("crashes") != "" {
+			t.Fatal("the entry is still there after it was recorded")
+		}
+		collect(2 * emptyFor)
+		if state() == "" {
+			t.Fatal("the object without entries was removed before it was recorded")
+		}
+		recorded = state()
+		collect(2 * collectEvery)
+		if state() != "" {
+			t.Error("the object without entries is still there after it was recorded")
+		}
+	})
 }
 
 func TestAnObjectWithoutEntriesGoes(t *testing.T) {
@@ -230,7 +290,7 @@ func collectorOnARealServer(t *testing.T, cluster *testbed.Cluster) {
 	const limit = shortLease + 10*time.Second
 	p := start(t, cluster, func(*Options, *process) {})
 	Eventually(t, "the publisher is ready", p.ready)
-	collector, err := NewCollector(cluster.Config(), nil)
+	collector, err := NewCollector(cluster.Config(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

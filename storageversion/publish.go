@@ -305,6 +305,16 @@ func objectName(r schema.GroupResource) string {
 	return r.Group + "." + r.Resource
 }
 
+// resourceOf is the inverse of objectName: no plural name has a dot.
+func resourceOf(name string) schema.GroupResource {
+	at := strings.LastIndexByte(name, '.')
+	r := schema.GroupResource{Group: name[:max(at, 0)], Resource: name[at+1:]}
+	if r.Group == "core" {
+		r.Group = ""
+	}
+	return r
+}
+
 func compare(a, b schema.GroupResource) int { return strings.Compare(objectName(a), objectName(b)) }
 
 // pause waits for about as long as it is told, between half and the whole: servers that start at once should not meet

@@ -220,7 +220,7 @@ func TestNothingIsStoredInAVersionThatIsNotPublished(t *testing.T) {
 				}
 				slots.Go(func() {
 					l := &link{memory: m, random: rand.New(rand.NewPCG(seed, 100))}
-					c, err := NewCollector(l.config(), nil)
+					c, err := NewCollector(l.config(), nil, nil)
 					if err != nil {
 						t.Error(err)
 						return

@@ -15,16 +15,19 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// Add adds the controller to a manager; config is one that writes only while the manager leads. log is for the
-// operators of kube-migrator.
-func Add(m manager.Manager, config *rest.Config, log *slog.Logger) error {
-	collector, err := storageversion.NewCollector(config, log)
+// Add adds the controller to a manager; config is one that writes only while the manager leads. recorded reports whether
+// the versions that a StorageVersion has in a state, its UID, "/" and its resourceVersion, are recorded as possibly
+// stored: nothing is removed before that (I1). log is for the operators of kube-migrator.
+func Add(m manager.Manager, config *rest.Config, recorded func(resource schema.GroupResource, state string) bool,
+	log *slog.Logger) error {
+	collector, err := storageversion.NewCollector(config, recorded, log)
 	if err != nil {
 		return err
 	}
