@@ -35,7 +35,13 @@ type View struct {
 	// before the first of them was asked: the identities and generations of the APIServices and of their services'
 	// EndpointSlices, sorted. A process that came and went since an earlier round has changed one. Empty: they cannot
 	// be read, and for other resources.
+	//
+	// The state of the StorageVersion is one, too: a process that is not behind the service may have published, written
+	// and crashed, and another program removed its entry.
 	Traces []string
+	// Published identifies the StorageVersion of migration.k8s.io in the state that was read, before the first question:
+	// its UID, "/" and its resourceVersion; "" if there is none. Hashes has the versions of all its entries.
+	Published string
 	// CRD is that of a custom resource, nil for others.
 	CRD *CRD
 	// Epoch is that of the agreement; nil where there is none.
@@ -177,6 +183,9 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 			}
 		}
 	}
+	if published := one.published(); published != "" && len(one.traces) > 0 {
+		one.traces = append(one.traces, "storageversion "+published)
+	}
 	if d := g.crd; d != nil && one.target.Origin != migrate.Aggregated { // an APIService hides a CRD
 		one.crd, one.target.Origin, one.target.Kind = d, migrate.Custom, d.Spec.Names.Kind
 	}
@@ -247,7 +256,8 @@ func join(of []report, everywhere bool) report {
 func (f findings) view() View {
 	v := View{
 		Resource: f.target.GroupResource(), Kind: f.target.Kind, Origin: f.target.Origin, Versions: f.versions,
-		Servers: f.servers(), Hashes: f.hashes(), Traces: f.traces, CRD: crdOf(f.crd),
+		Servers: f.servers(), Hashes: f.hashes(), Traces: f.traces, Published: f.published(),
+		CRD: crdOf(f.crd),
 	}
 	judged, err := combine(f)
 	switch {
@@ -287,6 +297,16 @@ func (f findings) hashes() []string {
 	list = slices.DeleteFunc(list, func(h string) bool { return h == "" })
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// published identifies the StorageVersion of migration.k8s.io as it was read.
+func (f findings) published() string {
+	for _, d := range f.declarations {
+		if d.api == ourAPI {
+			return d.id
+		}
+	}
+	return ""
 }
 
 func crdOf(d *crd.CRD) *CRD {

@@ -309,6 +309,9 @@ func TestTheTracesOfAnAggregatedAPIServer(t *testing.T) {
 		"of which one version's was not read": {[]*service{unread, same}, nil},
 		"of which the other's was not read":   {[]*service{same, unread}, nil},
 		"of three versions, two services":     {[]*service{one, another, same}, nil},
+		"that publishes": {[]*service{one}, []string{
+			"apiservice v1.wardle u/1", "slice 4", "storageversion s/7"}},
+		"that publishes, and whose slices cannot be read": {[]*service{unread}, nil},
 	} {
 		f := &facts{services: map[schema.GroupVersion]*service{}, inquiries: map[schema.GroupVersion]inquiry{}}
 		g := &gathered{resource: schema.GroupResource{Group: "wardle.example.com", Resource: "flunders"}}
@@ -317,7 +320,15 @@ func TestTheTracesOfAnAggregatedAPIServer(t *testing.T) {
 			f.services[schema.GroupVersion{Group: "wardle.example.com", Version: g.versions[i]}] = s
 		}
 		f.servicesAfter = f.services
+		if strings.Contains(name, "publishes") {
+			f.declarations = map[schema.GroupResource][]declaration{
+				g.resource: {{api: kubernetesAPI, id: "k/1"}, {api: ourAPI, id: "s/7"}}}
+		}
 		found, _ := f.about(g)
+		if published := found.view().Published; published != "" != (f.declarations != nil) ||
+			published != "" && published != "s/7" {
+			t.Errorf("%s: published %q", name, published)
+		}
 		if diff := cmp.Diff(test.want, found.view().Traces); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -64,7 +64,8 @@
 //     witness is gone or was not written between the backup and the record. Only an audit of etcd finds that.
 //   - Processes behind an APIService are listed in its EndpointSlices and are not watched: if they are not the same, or
 //     if a slice has changed, that is a doubt. A slice that came and went as a whole leaves no trace. The EndpointSlice
-//     controller adds a slice only for other port numbers, another address family, or more than 100 endpoints.
+//     controller adds a slice only for other port numbers, another address family, or more than 100 endpoints. A process
+//     that publishes changes its StorageVersion, which is a trace too.
 //   - A process that was suspended for longer than its Lease renews the Lease within 10 seconds of resuming. What it
 //     wrote until then is noticed at the renewal. A process that writes and dies before the renewal leaves nothing,
 //     like one that dies before its first Lease. After an hour its Lease is deleted, and it counts as a new process.
