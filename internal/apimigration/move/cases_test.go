@@ -141,6 +141,10 @@ func planCases(t *testing.T, cases []migrationCase) {
 	if blockers := outcome.Plan.Blockers; len(blockers) > 0 && !cases[0].blocked() {
 		t.Errorf("blocked: %v", blockers)
 	}
+	if group, _, _ := strings.Cut(options.To, "/"); (outcome.Plan.Copy != nil) !=
+		(options.ToKind != "" || group != "" && !strings.HasPrefix(options.request(t).From, group+"/")) {
+		t.Errorf("whether objects have to be copied: %v", outcome.Plan.Copy)
+	}
 	after := outcome.files(before)
 	for name, content := range outcome.After {
 		if strings.HasSuffix(name, ".go") && content != nil {

@@ -20,53 +20,6 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/request"
 )
 
-// downstream uses every exported name of the guide's v1, in the ways that people do.
-const downstream = `package main
-
-import (
-	"fmt"
-
-	"github.com/test-org/test-operator/pkg/apis"
-	operatorsv1 "github.com/test-org/test-operator/pkg/apis/operators/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-)
-
-// wrapper embeds a type of the API.
-type wrapper struct {
-	operatorsv1.CatalogSourceConfigSpec
-
-	status operatorsv1.CatalogSourceConfigStatus
-	phases map[string][]operatorsv1.ObjectPhase
-	group  operatorsv1.OperatorGroupSpec
-	ended  *operatorsv1.OperatorGroupStatus
-}
-
-func phaseOf(config *operatorsv1.CatalogSourceConfig) operatorsv1.Phase {
-	if config.Status.CurrentPhase.Phase.Name == operatorsv1.PhaseFailed {
-		return *operatorsv1.NewPhase(operatorsv1.PhaseInitial, "again")
-	}
-	return config.Status.CurrentPhase.Phase
-}
-
-func main() {
-	config := &operatorsv1.CatalogSourceConfig{Spec: operatorsv1.CatalogSourceConfigSpec{Packages: "a,b"}}
-	config.EnsureFinalizer()
-	config.EnsureGVK()
-	list := operatorsv1.CatalogSourceConfigList{Items: []operatorsv1.CatalogSourceConfig{*config.DeepCopy()}}
-	groups := operatorsv1.OperatorGroupList{Items: []operatorsv1.OperatorGroup{{}}}
-	w := wrapper{CatalogSourceConfigSpec: config.Spec}
-	w.phases = map[string][]operatorsv1.ObjectPhase{operatorsv1.PhaseRunning: {{Phase: operatorsv1.DefaultPhase}}}
-	next := operatorsv1.NewPhase(operatorsv1.PhaseRunning, operatorsv1.CSCFinalizer)
-	fmt.Println(w.PackageList(), len(list.Items), len(groups.Items), *next, phaseOf(config), w.status, w.group, w.ended, w.phases)
-	fmt.Println(operatorsv1.SchemeGroupVersion.WithKind(operatorsv1.CatalogSourceConfigKind), operatorsv1.OperatorGroupKind, config.GroupVersionKind())
-	scheme := runtime.NewScheme()
-	fmt.Println(operatorsv1.SchemeBuilder != nil, apis.AddToScheme(scheme))
-	for _, object := range []runtime.Object{config, &list} { // each is of one version only
-		fmt.Println(scheme.ObjectKinds(object))
-	}
-}
-`
-
 func TestADownstreamProgramCompilesAndGoFixMovesItToTheNewNames(t *testing.T) {
 	t.Parallel()
 	for _, one := range []options{{request.SharedPackage, request.OldWrap, request.UnexportedInternal},
@@ -121,7 +74,7 @@ func downstreamOf(t *testing.T, dir string) string {
 	module += "\nrequire github.com/test-org/test-operator v0.0.0\n\nreplace github.com/test-org/test-operator => " +
 		dir + "\n"
 	for name, content := range map[string]string{"go.mod": module, "go.sum": read(t, dir, "go.sum"),
-		"main.go": downstream} {
+		"main.go": archived(t, "downstream")["main.go"]} {
 		if err := os.WriteFile(filepath.Join(program, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +97,7 @@ func checkUsesEveryName(t *testing.T, dir string) {
 			}
 		}
 	}
-	if diff := cmp.Diff(names, namesOfV1(t, downstream)); diff != "" {
+	if diff := cmp.Diff(names, namesOfV1(t, archived(t, "downstream")["main.go"])); diff != "" {
 		t.Errorf("names that the program uses (-exported +used):\n%s", diff)
 	}
 }

@@ -229,32 +229,10 @@ func TestAManifestThatHasChangedSinceThePlanIsRefused(t *testing.T) {
 	}
 }
 
-// alphaTypes is a third version of the kubebuilder fixture's kind, in which it is stored.
-const alphaTypes = `// Package v1alpha1 is old.
-// +groupName=cache.example.com
-package v1alpha1
-
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-)
-
-// GroupVersion is the API's.
-var GroupVersion = schema.GroupVersion{Group: "cache.example.com", Version: "v1alpha1"}
-
-// +kubebuilder:object:root=true
-// +kubebuilder:storageversion
-
-// Memcached is the first one.
-type Memcached struct {
-	metav1.TypeMeta   ` + "`json:\",inline\"`" + `
-	metav1.ObjectMeta ` + "`json:\"metadata,omitempty\"`" + `
-}
-`
-
 func TestAThirdVersionStoresOrDoesNotAsTheRequestSays(t *testing.T) {
 	t.Parallel()
 	const manifest = "config/crd/bases/cache.example.com_memcacheds.yaml"
+	alphaTypes := archived(t, "third-version")["api/v1alpha1/types.go"]
 	for storage, want := range map[string]struct{ alpha, manifest string }{
 		request.StorageNew: {strings.Replace(alphaTypes, "// +kubebuilder:storageversion\n", "", 1),
 			"- name: v1beta2\n    served: true\n    storage: true\n"},

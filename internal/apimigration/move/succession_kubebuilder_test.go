@@ -15,60 +15,10 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
 )
 
-// Markers, strings and files that the guide's project has none of.
-var kubebuilderParts = map[string]string{
-	"internal/controller/owner.go": `package controller
-
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	cachev1 "github.com/test-org/cache-operator/api/v1"
-)
-
-// +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds;backups,verbs=get;list;watch
-// +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds/status,verbs=update
-// +kubebuilder:rbac:groups=cache.example.com,resources=backups,verbs=delete
-
-const (
-	finalizer = "cache.example.com/memcached-finalizer"
-	ownedBy   = "cache.example.com/memcached"
-)
-
-// options are those of the manager.
-type options struct{ LeaderElectionID string }
-
-// owner is what objects of a Memcached refer to.
-func owner(memcached *cachev1.Memcached) (metav1.OwnerReference, options) {
-	memcached.Finalizers = append(memcached.Finalizers, finalizer)
-	memcached.Labels = map[string]string{ownedBy: memcached.Name}
-	return *metav1.NewControllerRef(memcached, cachev1.GroupVersion.WithKind("Memcached")), options{LeaderElectionID: "f00.cache.example.com"}
-}
-`,
-	"api/v1/memcached_webhook.go": `package v1
-
-// +kubebuilder:webhook:path=/mutate-cache-example-com-v1-memcached,mutating=true,failurePolicy=fail,groups=cache.example.com,resources=memcacheds,verbs=create,versions=v1,name=mmemcached.kb.io
-
-// Default sets what is missing.
-func (m *Memcached) Default() { m.Spec.Size = max(m.Spec.Size, defaultSize(&m.Spec)) }
-
-func defaultSize(spec *MemcachedSpec) int32 {
-	return int32(len(spec.Place.Labels)) + memcachedSizes["small"]
-}
-
-var memcachedSizes = map[string]int32{"small": 1}
-
-var _ interface{ Default() } = &Memcached{}
-`,
-	"config/crd/kustomization.yaml": "resources:\n- bases/cache.example.com_memcacheds.yaml # the cache\n- " +
-		"bases/cache.example.com_backups.yaml\n# +kubebuilder:scaffold:crdkustomizeresource\n",
-}
-
 func kubebuilderFixture(t *testing.T, folder string) string {
 	t.Helper()
 	dir := fixture(t, "kubebuilder")
-	for name, content := range kubebuilderParts {
-		lay(t, dir, name, content)
-	}
+	write(t, dir, archived(t, "kubebuilder-parts"))
 	const types = "api/v1/memcached_types.go"
 	content, err := os.ReadFile(filepath.Join(dir, types))
 	if err != nil {

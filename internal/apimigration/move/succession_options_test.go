@@ -100,7 +100,7 @@ func TestAnotherGroupOrNameGoesTogetherWithOtherOptions(t *testing.T) {
 
 func TestAKindWithAnotherNameIsRegisteredInThePackagesOneList(t *testing.T) {
 	t.Parallel()
-	dir := clientGen(t, map[string]string{"register.go": registerByHand})
+	dir := clientGen(t, archived(t, "register-by-hand"))
 	asked := memcachedRequest
 	asked.To, asked.ToKind = asked.From, "MemoryCache"
 	after := checkSuccession(t, dir, asked)
@@ -110,84 +110,5 @@ func TestAKindWithAnotherNameIsRegisteredInThePackagesOneList(t *testing.T) {
 	}
 	if !strings.Contains(after[types], "// +genclient\n") || strings.Contains(after[types], "Backup") {
 		t.Errorf("%s:\n%s", types, after[types])
-	}
-}
-
-const trickyTypes = `package v1
-
-import (
-	"fmt"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
-// MemcachedBase is embedded.
-type MemcachedBase struct {
-	// Memcached names another one.
-	MemcachedRef string ` + "`json:\"memcachedRef,omitempty\"`" + `
-}
-
-// MemcachedHolder embeds.
-type MemcachedHolder struct {
-	MemcachedBase ` + "`json:\",inline\"`" + `
-}
-
-// MemcachedMode counts.
-type MemcachedMode int
-
-// The modes.
-const (
-	MemcachedModeA MemcachedMode = iota
-	ModeB
-)
-
-// String is for people.
-func (m MemcachedMode) String() string { return [...]string{"Memcached", "B"}[m] }
-
-// Hold uses everything: Memcacheds, the Memcached and memcacheds.
-func (m *Memcached) Hold() string {
-	h := MemcachedHolder{MemcachedBase: MemcachedBase{MemcachedRef: "Memcached"}}
-	memoryCache := ModeB
-	return fmt.Sprint(h.MemcachedBase.MemcachedRef, memoryCache, MemcachedModeA)
-}
-
-// Of makes.
-func Of[T any](v T, _ *Memcached) (T, metav1.Object) { return v, &Memcached{} }
-`
-
-const trickyUse = `package controller
-
-import v1 "github.com/test-org/cache-operator/api/v1"
-
-// use uses v1.Memcached and v1.MemcachedList.
-func use(list *v1.MemcachedList) int {
-	n := 0
-	for _, memcached := range list.Items {
-		_, object := v1.Of(3, &memcached)
-		n += len(object.GetName()) + len(v1.MemcachedHolder{MemcachedBase: v1.MemcachedBase{}}.MemcachedRef) + int(v1.ModeB)
-	}
-	return n
-}
-`
-
-func TestEmbeddedCountedAndGenericCodeFollowsAnotherName(t *testing.T) {
-	t.Parallel()
-	dir := kubebuilderFixture(t, "api")
-	lay(t, dir, "api/v1/extra.go", trickyTypes)
-	lay(t, dir, "internal/controller/use.go", trickyUse)
-	for to, test := range map[string]struct{ file, has, use string }{
-		"cache.example.com/v1": {"api/v1/memorycache_extra.go",
-			"MemoryCacheModeA MemoryCacheMode = iota\n\tModeBMemoryCache\n",
-			"v1.MemoryCacheHolder{MemoryCacheBase: v1.MemoryCacheBase{}}.MemcachedRef) + int(v1.ModeBMemoryCache)"},
-		"cache.example.com/v2": {"api/v2/extra.go", "MemoryCacheModeA MemoryCacheMode = iota\n\tModeB\n",
-			"v2.MemoryCacheHolder{MemoryCacheBase: v2.MemoryCacheBase{}}.MemcachedRef) + int(v2.ModeB)"},
-	} {
-		after := checkSuccession(t, dir, elsewhereWith(to, "MemoryCache",
-			options{request.SharedPackage, request.OldKeep, request.UnexportedInternal}, memcachedRequest))
-		for file, text := range map[string]string{test.file: test.has, "internal/controller/use.go": test.use} {
-			if !strings.Contains(after[file], text) {
-				t.Errorf("%s lacks %q:\n%s", file, text, after[file])
-			}
-		}
 	}
 }
