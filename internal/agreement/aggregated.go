@@ -17,13 +17,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// aggregated asks each process behind an APIService for its own discovery document, as the kube-apiservers reach it:
-// its certificate is verified for the service's name, with the authority that the APIService names.
+// aggregated asks each process behind an APIService for its own discovery document, as kube-apiservers reach it: it
+// verifies the certificate for the name of the service, with the authority that the APIService names.
 //
-// Our own credentials are not for it. Whoever runs an aggregated API server could use them against the whole cluster,
-// which is why kube-apiservers do not hand on their clients' either. So it is asked without any, or with a token that
-// is good for nothing else (Options.DiscoveryToken). Discovery is for everybody who is authenticated, as a rule:
-// without a token most refuse.
+// It never sends our own credentials. The operator of an aggregated API server could use them against the whole
+// cluster; for the same reason, kube-apiservers do not forward the credentials of their clients. It sends no
+// credentials, or a token that grants nothing else (Options.DiscoveryToken). Most aggregated API servers show discovery
+// to every authenticated user and refuse requests without a token.
 type aggregated struct {
 	*contacts
 	client *client
@@ -33,7 +33,7 @@ type aggregated struct {
 	known map[string]*backend // by namespace/name of the service
 }
 
-// backend is the connections to the processes behind one service.
+// backend contains the connections to the processes behind one service.
 type backend struct {
 	ca   []byte
 	http *http.Client
@@ -101,14 +101,14 @@ func (a *aggregated) askOne(ctx context.Context, b *backend, token string, p pro
 	return reply{reading: reading{server: p.address, address: p.address, document: doc}}
 }
 
-// refused reports whether a server answered that it does not know us, or that we may not ask.
+// refused reports whether a server answered that it cannot authenticate us, or that the request is forbidden.
 func refused(err error) bool {
 	code := statusOf(err)
 	return code == http.StatusUnauthorized || code == http.StatusForbidden
 }
 
-// worth says what the replies of all processes are worth. That one was restarted in its container nothing shows, so the
-// moment from which they write what they write is that of the first look.
+// worth decides what the replies of all processes are worth. Nothing shows that a process was restarted in its
+// container, so the time since when they write the same version is counted from the first look.
 func worth(replies []reply, void error) survey {
 	s := survey{how: "each asked at its own address"}
 	silent, refusing := 0, 0
@@ -124,8 +124,8 @@ func worth(replies []reply, void error) survey {
 	}
 	switch {
 	case refusing > 0:
-		s.why = "the aggregated API server shows its discovery to those alone whom it knows, and our credentials are " +
-			"for kube-apiservers only"
+		s.why = "the aggregated API server requires authentication for discovery, and our credentials are for " +
+			"kube-apiservers only"
 	case silent > 0:
 		s.why = fmt.Sprintf("%d of %d processes behind the APIService do not answer", silent, len(replies))
 	case void == nil:
@@ -134,7 +134,7 @@ func worth(replies []reply, void error) survey {
 	return s
 }
 
-// backend returns the connections to a service, which are kept while its authority stays the same.
+// backend returns the connections to a service. They are reused as long as its authority stays the same.
 func (a *aggregated) backend(s *service) (*backend, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -33,7 +33,7 @@ var flunders = migrate.Target{
 }
 
 // extension is a process of an aggregated API server. Like a real one it shows its discovery to clients that a
-// kube-apiserver vouches for, and to those with a token that it knows.
+// kube-apiserver authenticates, and to those with a token that it accepts.
 type extension struct {
 	server *httptest.Server
 	ca     []byte
@@ -75,7 +75,7 @@ func (e *extension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	 {"name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder", "verbs": ["list", "patch"], "storageVersionHash": %q}]}`, e.hash)
 }
 
-// newExtension starts one whose certificate is for a name.
+// newExtension starts a process whose certificate is for a name.
 func newExtension(t *testing.T, name string) *extension {
 	t.Helper()
 	certificate, ca, err := testbed.ServingCertificate(name)
@@ -92,7 +92,7 @@ func newExtension(t *testing.T, name string) *extension {
 
 func (e *extension) address() string { return e.server.Listener.Addr().String() }
 
-// write creates an object, or takes its place.
+// write creates an object, or replaces it.
 func write(t *testing.T, cluster *testbed.Cluster, path, name string, object map[string]any) {
 	t.Helper()
 	body, _ := json.Marshal(object)
@@ -106,7 +106,7 @@ func write(t *testing.T, cluster *testbed.Cluster, path, name string, object map
 	}
 }
 
-// writeSlice says which pods are behind the service, at 192.0.2.21 and so on, in a new slice.
+// writeSlice creates a slice with the pods behind the service, at 192.0.2.21 and so on.
 func writeSlice(t *testing.T, cluster *testbed.Cluster, pods ...string) {
 	t.Helper()
 	write(t, cluster, slicesOfDefault, "flunders-1", sliceOf(pods))
@@ -167,7 +167,7 @@ func writeAPIService(t *testing.T, cluster *testbed.Cluster, proxied *extension,
 	t.Fatal("not within a minute: the APIService is available")
 }
 
-// reviewed is who the cluster says has a token.
+// reviewed is the user whom the cluster reports for a token.
 func reviewed(t *testing.T, cluster *testbed.Cluster, token string) string {
 	if token == "" {
 		return ""
@@ -228,11 +228,11 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 	writeSlice(t, cluster, "p", "q")
 	writeAPIService(t, cluster, first, both)
 
-	t.Run("that knows no strangers is sampled, and never sees our credentials", func(t *testing.T) {
+	t.Run("that refuses anonymous requests is sampled, and never sees our credentials", func(t *testing.T) {
 		o := observer("")
 		e, explanation := look(t, o.For(flunders))
 		if e.Evidence != migrate.Sampled || e.Hash != hashOf(flunders, "v1") ||
-			!strings.Contains(explanation.Reason, "whom it knows") {
+			!strings.Contains(explanation.Reason, "requires authentication") {
 			t.Errorf("the epoch is %+v: %s", e, explanation)
 		}
 		v := viewOf(t, roundOf(t, o), "wardle.example.com", "flunders")

@@ -1,43 +1,40 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agreement tells whether all API servers that can write a resource encode it in the same version, in
+// Package agreement determines whether all API servers that can write a resource encode it in the same version, in
 // which epoch they are, and how well that is known.
 //
 // It owns the sources of evidence, one file each (declared.go, observed.go, aggregated.go, sampled.go), the memory of
-// servers that left (departed.go), and their combination. Gathering and deciding are apart: combine, what a
-// StorageVersion object is worth (findings.declared), the views of a round (view.go, servers.go) and the times in
-// since.go are pure. It never writes to the cluster, and never sends credentials to an address whose certificate has
-// not been verified, other than the one in the kubeconfig; to an aggregated API server, never the client's.
+// servers that have left (departed.go), and their combination. Gathering is separate from deciding: combine, the worth
+// of a StorageVersion object (findings.declared), the views of a round (view.go, servers.go) and the times in since.go
+// are pure. It never writes to the cluster. It sends credentials to the address in the kubeconfig, and otherwise only
+// to addresses whose certificate it has verified; it never sends the client's credentials to an aggregated API server.
 //
-// There are two ways to look, on the same sources and the same combination. Resource.Look is about one resource, cheap
-// enough for once a second: a sweep follows its epoch with it. Observer.Round is about all of them, at a little more
-// than one request per group-version and server.
+// There are two ways to look, with the same sources and the same combination. Resource.Look is about one resource and
+// cheap enough to be called once a second: a sweep follows its epoch with it. Observer.Round is about all resources, at
+// a little more than one request per group-version and server.
 //
 // Invariants:
 //
 //   - A look claims only what was true at some moment after the look began, and identities never come back: a process's
-//     holderIdentity is random, the generation of a CRD only grows. So two looks a few seconds apart that saw the same
-//     epoch prove that it lasted from the first to the second, which is what good ranges and the proof before trimming
-//     rest on (I1, I2). In a longer time a process may have come and gone without leaving a difference: {a, b}, then
-//     {a, b, c}, then {a, b}. One that crashed stays for a minute; one that was told to end takes its Lease with it.
-//
-//   - Doubt makes evidence weaker or Since later, never the reverse: what cannot be read caps the evidence at
-//     Sampled, and an unknown moment of change is the moment of our own first look.
-//
+//     holderIdentity is random, and the generation of a CRD only grows. So two looks a few seconds apart that saw the
+//     same epoch prove that it lasted from the first to the second. Good ranges and the proof before trimming rely on
+//     that (I1, I2). In a longer time a process may come and go without leaving a difference: {a, b}, then {a, b, c},
+//     then {a, b}. The Lease of a process that crashed stays fresh for a minute; a process that shuts down deletes its
+//     Lease.
+//   - Doubt makes evidence weaker or Since later, never the reverse: if something cannot be read, the evidence is at
+//     most Sampled, and an unknown moment of change counts as the moment of our own first look.
 //   - Every hash that any server shows or publishes is in the view, even if it counts for nothing else.
-//
-//   - A StorageVersion object outlives the servers that it names, and does not show those that do not publish. It is
-//     agreement only where it names exactly the servers that live, and each of their processes has published what it
+//   - A StorageVersion object outlives the servers that it names, and does not show servers that do not publish. It is
+//     agreement only if it names exactly the servers that live, and each of their processes has published what it
 //     writes.
+//   - A server that is no longer listed can write until it is silent. It is asked at its last address and stays in the
+//     epoch until then. If it cannot be asked, no epoch begins before Options.ShutdownDelay has passed (departed.go,
+//     docs/adr/0009-servers-that-leave.md).
 //
-//   - A server that is not listed any more can write until it is silent. It is asked at its last address, and stays in
-//     the epoch until then; where it cannot be asked, no epoch begins before Options.ShutdownDelay has passed
-//     (departed.go, docs/adr/0009-servers-that-leave.md).
-//
-// What it cannot see: a kube-apiserver answers requests some seconds before its identity Lease appears. Within that
-// window it can write unseen, so a confirmation that follows the last write by less is not yet proof. An aggregated API
-// server that is restarted within its pod shows that nowhere.
+// Limits: a kube-apiserver answers requests some seconds before its identity Lease appears. It can write unseen until
+// then, so a confirmation less than that time after the last write is not proof yet. An aggregated API server that
+// restarts within its pod leaves no trace.
 package agreement
 
 import (
@@ -56,34 +53,33 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// ErrNotServed: the API servers do not serve the resource at the version asked for.
+// ErrNotServed reports that the API servers do not serve the resource at the requested version.
 var ErrNotServed = errors.New("resource is not served")
 
 const (
 	defaultRequestTimeout = 5 * time.Second
-	// maxAttempts bounds how often one look starts again because servers came or went during it.
+	// maxAttempts bounds how often one look starts over because servers came or went during it.
 	maxAttempts = 3
 )
 
-// Options are what may differ from the defaults. The zero value is good.
+// Options configures an Observer. The zero value is a complete set of defaults.
 type Options struct {
-	// RequestTimeout bounds each request of a look; 0 means 5 s.
+	// RequestTimeout bounds each request of a look. 0: 5 seconds.
 	RequestTimeout time.Duration
-	// DiscoveryToken returns a bearer token to show to aggregated API servers, which may belong to other people: one of
-	// an account that may read discovery and nothing else. nil, the default: they are asked without credentials, which
-	// most refuse.
+	// DiscoveryToken returns the bearer token that is sent to aggregated API servers. It has to belong to an account
+	// that may read discovery and nothing else, because these servers may belong to other people. nil, the default: no
+	// credentials are sent, and most aggregated API servers then refuse to answer.
 	DiscoveryToken func(ctx context.Context) (string, error)
-	// ShutdownDelay is how long an API server that was told to end may go on accepting requests where it cannot be
-	// asked whether it does: the greatest --shutdown-delay-duration in the cluster. 0 means DefaultShutdownDelay; a
-	// nanosecond means none.
+	// ShutdownDelay is how long an API server that was told to shut down counts as serving if it cannot be asked: the
+	// greatest --shutdown-delay-duration in the cluster. 0: DefaultShutdownDelay; a nanosecond: no delay.
 	ShutdownDelay time.Duration
 }
 
-// Observer looks at the API servers of one cluster. What several targets have in common, connections and
-// the knowledge of which address answers, it shares. Safe for concurrent use.
+// Observer looks at the API servers of one cluster. Its resources share connections and the knowledge of which
+// addresses answer. It is safe for concurrent use.
 type Observer struct {
 	client *client
-	// observed asks kube-apiservers, aggregated the servers behind an APIService, sampled whoever answers.
+	// observed asks kube-apiservers, aggregated the servers behind an APIService, and sampled any server that answers.
 	observed   *observed
 	aggregated *aggregated
 	sampled    source
@@ -95,11 +91,11 @@ type Observer struct {
 
 	mu       sync.Mutex
 	sighting sighting
-	last     *leases                         // what the latest look read last: the next one's view from before
+	last     *leases                         // what the latest look read last; the next look starts from it
 	memories map[schema.GroupResource]memory // of rounds
 }
 
-// NewObserver returns an Observer for the cluster of config, which is not changed. It sends nothing yet.
+// NewObserver returns an Observer for the cluster of config. It does not change config, and sends no request yet.
 func NewObserver(config *rest.Config, options Options) (*Observer, error) {
 	if options.RequestTimeout <= 0 {
 		options.RequestTimeout = defaultRequestTimeout
@@ -128,8 +124,8 @@ func NewObserver(config *rest.Config, options Options) (*Observer, error) {
 	}, nil
 }
 
-// For returns the view of one target. It remembers the epoch that it saw last: keep it for as long as one
-// epoch is to be followed.
+// For returns the agreement about one resource. It remembers the epoch that it saw last: keep it for as long as you
+// want to follow an epoch.
 func (o *Observer) For(target migrate.Target) *Resource {
 	if target.Origin == "" {
 		target.Origin = migrate.Custom
@@ -137,7 +133,7 @@ func (o *Observer) For(target migrate.Target) *Resource {
 	return &Resource{observer: o, target: target}
 }
 
-// New returns the agreement about one target, for callers that look at no other.
+// New returns the agreement about one resource, for callers that look at no other.
 func New(config *rest.Config, target migrate.Target, options Options) (*Resource, error) {
 	o, err := NewObserver(config, options)
 	if err != nil {
@@ -146,7 +142,7 @@ func New(config *rest.Config, target migrate.Target, options Options) (*Resource
 	return o.For(target), nil
 }
 
-// Resource is the agreement about one resource. It implements migrate.Agreement; safe for concurrent use.
+// Resource is the agreement about one resource. It implements migrate.Agreement and is safe for concurrent use.
 type Resource struct {
 	observer *Observer
 	target   migrate.Target
@@ -157,19 +153,19 @@ type Resource struct {
 
 var _ migrate.Agreement = (*Resource)(nil)
 
-// Epoch looks now; see migrate.Agreement. Where the resource is not served errors.Is(err, ErrNotServed) holds;
-// where the servers disagree, errors.As finds a *Disagreement.
+// Epoch asks the API servers now; see migrate.Agreement. If no server serves the resource, errors.Is(err, ErrNotServed)
+// holds; if the servers disagree, errors.As finds a *Disagreement.
 func (r *Resource) Epoch(ctx context.Context) (migrate.Epoch, error) {
 	epoch, _, err := r.Look(ctx)
 	return epoch, err
 }
 
-// Look is Epoch together with an explanation for people.
+// Look is Epoch with an explanation for users.
 func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error) {
 	for range maxAttempts {
 		f, err := r.observer.gather(ctx, r.target)
 		if err != nil {
-			return migrate.Epoch{}, Explanation{}, fmt.Errorf("look at who writes %s: %w",
+			return migrate.Epoch{}, Explanation{}, fmt.Errorf("determine the storage version of %s: %w",
 				r.target.GroupResource(), err)
 		}
 		if f.moved {
@@ -185,21 +181,21 @@ func (r *Resource) Look(ctx context.Context) (migrate.Epoch, Explanation, error)
 		case err != nil && (f.silent == nil || errors.Is(err, migrate.ErrDisagreement)):
 			return migrate.Epoch{}, Explanation{}, err
 		case f.silent != nil:
-			return v.epoch, Explanation{}, fmt.Errorf("look at who writes %s: %w", r.target.GroupResource(), f.silent)
+			return v.epoch, Explanation{}, fmt.Errorf("determine the storage version of %s: %w",
+				r.target.GroupResource(), f.silent)
 		}
 		return r.remember(v, f), v.explanation, nil
 	}
-	return migrate.Epoch{}, Explanation{}, fmt.Errorf("look at who writes %s: API servers came or went %d times "+
-		"during the look",
-		r.target.GroupResource(), maxAttempts)
+	return migrate.Epoch{}, Explanation{}, fmt.Errorf("determine the storage version of %s: API servers came or went "+
+		"during each of %d looks", r.target.GroupResource(), maxAttempts)
 }
 
-// remember adds Since, which needs what earlier looks saw.
+// remember adds Since, which depends on earlier looks.
 func (r *Resource) remember(v verdict, f findings) migrate.Epoch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, stamps := time.Now(), stampsOf(f)
-	if f.target.Origin != migrate.Aggregated { // whose servers are others
+	if f.target.Origin != migrate.Aggregated { // whose servers are different ones
 		stamps.seen = r.observer.seen(f, stamps, now)
 	}
 	r.memory = r.memory.next(v.epoch, stamps, f.leases.clocks(), now)
@@ -217,10 +213,10 @@ func (o *Observer) seen(f findings, s stamps, now time.Time) time.Time {
 
 // gather reads everything that one look needs.
 //
-// Leases frame the look: they are read last, and compared with those of before the first question, which are those
-// that the look before ended with. A server that started or went in between makes the two differ, and the look is
-// void (moved). Where they are equal, each process in them lived all the time, because no holderIdentity
-// comes back. A server that starts after the last reading started after a moment that this look may speak for (I1).
+// Readings of the Leases enclose the look: they are read last and compared with the reading before the first request,
+// which is the one that ended the previous look. If a server started or left in between, the two differ, and the look
+// is void (moved). If they are equal, each process in them lived all the time, because no holderIdentity comes back. A
+// server that starts after the last reading started after a moment that this look may speak for (I1).
 func (o *Observer) gather(ctx context.Context, target migrate.Target) (f findings, err error) {
 	f.target = target
 	defer func() {
@@ -266,9 +262,8 @@ func (o *Observer) gather(ctx context.Context, target migrate.Target) (f finding
 	return f, nil
 }
 
-// gatherAggregated is gather for a resource of an aggregated API server. The kube-apiservers' Leases and addresses say
-// nothing about the processes behind an APIService; these are known by their addresses and pods, and frame the look in
-// the same way.
+// gatherAggregated is gather for a resource of an aggregated API server. The Leases and addresses of kube-apiservers do
+// not show the processes behind an APIService. Their addresses and pods do, and enclose the look in the same way.
 func (o *Observer) gatherAggregated(ctx context.Context, f *findings) (err error) {
 	gv := f.target.Resource.GroupVersion()
 	if f.service, err = readService(ctx, o.client, gv); err != nil {
@@ -297,12 +292,12 @@ func (o *Observer) gatherAggregated(ctx context.Context, f *findings) (err error
 	return nil
 }
 
-// askAbout asks for the target's document, and keeps what it says of the target.
+// askAbout requests the target's document, and keeps what it says about the target.
 func (o *Observer) askAbout(ctx context.Context, f *findings) error {
 	q := question{path: discoveryPath(f.target.Resource.GroupVersion()), leases: f.leases,
 		endpoints: f.endpoints, service: f.service}
 	surveys, err := o.ask(ctx, q, f.target.Origin == migrate.Aggregated)
-	if errors.Is(err, migrate.ErrSilent) { // what the others say may tell all the same whether the epoch lasts
+	if errors.Is(err, migrate.ErrSilent) { // the other answers may still show whether the epoch lasts
 		f.silent = err
 		var others survey
 		others, err = o.sampled.ask(ctx, q)
@@ -314,7 +309,7 @@ func (o *Observer) askAbout(ctx context.Context, f *findings) error {
 	return err
 }
 
-// ask puts a question to the sources, strongest first, until one knows all servers.
+// ask asks the sources, strongest first, until one of them knows all servers.
 func (o *Observer) ask(ctx context.Context, q question, isAggregated bool) ([]survey, error) {
 	sources := []source{o.observed, o.sampled}
 	if isAggregated {
@@ -341,7 +336,8 @@ func (o *Observer) before(ctx context.Context) (leases, error) {
 	return o.readLeases(ctx)
 }
 
-// forget makes the next look read Leases first: a look that failed may have done so because they are not up to date.
+// forget makes the next look read the Leases first: the look may have failed because the remembered ones were out of
+// date.
 func (o *Observer) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -20,26 +20,26 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
-// alikeAgain is how often it is checked that two addresses lead to two servers.
+// alikeAgain is how often to check that two addresses lead to two servers.
 const alikeAgain = 10 * time.Second
 
-// alike finds addresses in the EndpointSlice that are those of load balancers: asking each of them is not asking each
-// server then.
+// alike detects addresses in the EndpointSlice that belong to load balancers: asking each of them is not asking each
+// server.
 //
-// A server gives every client a ticket with which it can resume its TLS session, sealed with a key that the process has
-// made for itself. A second address where the ticket of the first one is accepted has led to the same process. A load
-// balancer that takes servers in turn is found out by chance, so the check is repeated; what was found out holds for as
-// long as the servers are the same. The connections carry no credentials.
+// A server gives every client a ticket for resuming its TLS session, sealed with a key that each process generates for
+// itself. If a second address accepts the ticket of the first one, both lead to the same process. Load balancers that
+// rotate between servers are only detected by chance, so the check is repeated. Its result holds as long as the servers
+// are the same. The connections carry no credentials.
 type alike struct {
 	client *client
 
 	mu      sync.Mutex
-	servers []string // holders and addresses that the rest is about
+	servers []string // the holders and addresses that the other fields are about
 	checked time.Time
 	why     string
 }
 
-// of returns why the addresses are not those of servers; empty where that is not known.
+// of returns why the addresses do not belong to one server each, or "" if that is unknown.
 func (a *alike) of(ctx context.Context, l leases, e endpoints) string {
 	if a.client.own == nil || len(e.addresses) < 2 {
 		return ""
@@ -66,7 +66,7 @@ func (a *alike) of(ctx context.Context, l leases, e endpoints) string {
 	return why
 }
 
-// check visits the addresses one after the other, each with the ticket of the one before. The order changes from check
+// check visits the addresses one after the other, each with the ticket of the one before. The order varies from check
 // to check.
 func (a *alike) check(ctx context.Context, addresses []string) string {
 	ctx, cancel := context.WithTimeout(ctx, a.client.timeout)
@@ -85,7 +85,7 @@ func (a *alike) check(ctx context.Context, addresses []string) string {
 		resumed, err := a.visit(ctx, config, address)
 		switch {
 		case err != nil:
-			return "" // whoever asks it will see
+			return "" // the look that asks this address will report it
 		case resumed && before != "":
 			return fmt.Sprintf("%s and %s lead to one process: they are addresses of load balancers",
 				min(before, address), max(before, address))
@@ -95,7 +95,7 @@ func (a *alike) check(ctx context.Context, addresses []string) string {
 	return ""
 }
 
-// visit opens a connection, asks something for the server to hand out a ticket, and reports whether the session was
+// visit opens a connection, sends a request so that the server issues a ticket, and reports whether the session was
 // resumed.
 func (a *alike) visit(ctx context.Context, config *tls.Config, address string) (resumed bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/version", nil)
@@ -128,7 +128,7 @@ func (a *alike) visit(ctx context.Context, config *tls.Config, address string) (
 		return false, err
 	}
 	_, err = io.CopyN(io.Discard, conn, bounded.Document)
-	if err == io.EOF { //nolint:errorlint // io.CopyN returns it as it is
+	if err == io.EOF { //nolint:errorlint // io.CopyN returns it unwrapped
 		err = nil
 	}
 	return conn.ConnectionState().DidResume, err

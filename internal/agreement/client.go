@@ -24,10 +24,9 @@ import (
 )
 
 const (
-	// serverName is the name that every kube-apiserver's certificate carries, whatever its address.
+	// serverName is a name that the certificate of every kube-apiserver contains, whatever its address.
 	serverName = "kubernetes.default.svc"
-	// maxAtOnce bounds the requests in flight of all looks of one client together (I6): each may hold an answer of
-	// several MiB.
+	// maxAtOnce bounds the requests in flight of all looks of one client (I6): each may hold an answer of several MiB.
 	maxAtOnce = 16
 
 	anyJSON      = "application/json"
@@ -36,23 +35,24 @@ const (
 	metadataListJSON = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// client sends small GETs to the address in the kubeconfig, or with the same credentials to a server's own address.
+// client sends small GET requests to the address in the kubeconfig, or, with the same credentials, to a server's own
+// address.
 type client struct {
 	timeout time.Duration
 	config  *rest.Config
-	base    *url.URL     // the address in the kubeconfig, with the path it may have
-	shared  *http.Client // keeps connections
+	base    *url.URL     // the address in the kubeconfig, including its path
+	shared  *http.Client // reuses connections
 	fresh   *http.Client // makes a new connection for every request
-	own     *http.Client // verifies a server by serverName; nil where that cannot be
-	// slots has room for the requests in flight.
+	own     *http.Client // verifies a server by serverName; nil if that is impossible
+	// slots limits the requests in flight.
 	slots chan struct{}
-	// unverified says why a server cannot be told from an impostor; "" where certificates are verified.
+	// unverified says why a server cannot be told from an impostor, or is "" if certificates are verified.
 	unverified string
 }
 
 func newClient(config *rest.Config, timeout time.Duration) (*client, error) {
 	c := &client{timeout: timeout, config: bounded.Config(config), slots: make(chan struct{}, maxAtOnce)}
-	c.config.Timeout = 0 // each request has its own bound
+	c.config.Timeout = 0 // each request has its own timeout
 	if c.config.UserAgent == "" {
 		c.config.UserAgent = "kube-migrator"
 	}
@@ -78,7 +78,7 @@ func newClient(config *rest.Config, timeout time.Duration) (*client, error) {
 	return c, nil
 }
 
-// unverified returns why the certificates of the cluster's servers cannot be verified.
+// unverified returns why the certificates of the cluster's servers cannot be verified, or "".
 func unverified(config *rest.Config, base *url.URL) string {
 	switch {
 	case base.Scheme != "https":
@@ -93,7 +93,7 @@ func unverified(config *rest.Config, base *url.URL) string {
 	return ""
 }
 
-// httpClient follows no redirect: the transport would add the credentials for whatever host it names.
+// httpClient follows no redirect: the transport would send the credentials to any host that the redirect names.
 func httpClient(transport http.RoundTripper, err error) (*http.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure transport: %w", err)
@@ -104,7 +104,7 @@ func httpClient(transport http.RoundTripper, err error) (*http.Client, error) {
 	}, nil
 }
 
-// freshTransport makes a connection per request, so that a load balancer chooses again each time.
+// freshTransport makes a connection per request, so that a load balancer chooses a server each time.
 func freshTransport(config *rest.Config) (http.RoundTripper, error) {
 	if config.Transport != nil {
 		return rest.TransportFor(config)
@@ -121,8 +121,8 @@ func freshTransport(config *rest.Config) (http.RoundTripper, error) {
 	return rest.HTTPWrappersForConfig(config, t)
 }
 
-// get reads path from the address in the kubeconfig, on a kept connection. It returns the server's clock, too: that of
-// this machine where the answer does not tell.
+// get reads path from the address in the kubeconfig, on a reused connection. It also returns the time by the server's
+// clock, or by this machine's clock if the answer carries none.
 func (c *client) get(ctx context.Context, path string) ([]byte, time.Time, error) {
 	if path == unfit {
 		return nil, time.Time{}, errUnfit
@@ -130,7 +130,7 @@ func (c *client) get(ctx context.Context, path string) ([]byte, time.Time, error
 	return c.send(ctx, c.shared, c.address(path), anyJSON, c.timeout)
 }
 
-// getMetadata is get for the metadata of one object alone.
+// getMetadata is get for only the metadata of one object.
 func (c *client) getMetadata(ctx context.Context, path string) ([]byte, error) {
 	if path == unfit {
 		return nil, errUnfit
@@ -148,8 +148,8 @@ func (c *client) getFresh(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-// getOwn reads path from the server at host:port. The certificate is verified, for serverName and against the
-// cluster's authority, before a byte of the request or of the client's certificate goes out.
+// getOwn reads path from the server at host:port. It verifies the certificate, for serverName and with the cluster's
+// authority, before it sends any part of the request or of the client's certificate.
 func (c *client) getOwn(ctx context.Context, hostPort, path string, timeout time.Duration) ([]byte, error) {
 	if path == unfit {
 		return nil, errUnfit
@@ -161,7 +161,7 @@ func (c *client) getOwn(ctx context.Context, hostPort, path string, timeout time
 	return body, err
 }
 
-// errUnfit: a word of a server cannot be a part of a path; nothing was sent.
+// errUnfit reports that a word from a server cannot be a part of a path. Nothing was sent.
 var errUnfit = fmt.Errorf("%w: a group, version or name cannot be a part of a request path", migrate.ErrUntrustedAnswer)
 
 func (c *client) address(path string) string {
@@ -173,7 +173,8 @@ func (c *client) send(ctx context.Context, h *http.Client, address, accept strin
 	return c.sendAs(ctx, h, address, accept, "", timeout)
 }
 
-// sendAs is send with a bearer token, "" for none. Connections on which a token is sent must carry no other credentials.
+// sendAs is send with a bearer token, or without one if token is "". Connections on which a token is sent must carry no
+// other credentials.
 func (c *client) sendAs(ctx context.Context, h *http.Client, address, accept, token string,
 	timeout time.Duration) ([]byte, time.Time, error) {
 	release, err := c.slot(ctx)
@@ -194,7 +195,7 @@ func (c *client) sendAs(ctx context.Context, h *http.Client, address, accept, to
 	return roundTrip(h, req)
 }
 
-// slot waits until one more request may be in flight; its timeout has not begun yet.
+// slot waits until one more request may be in flight. The timeout of the request starts afterwards.
 func (c *client) slot(ctx context.Context) (release func(), err error) {
 	select {
 	case c.slots <- struct{}{}:
@@ -225,7 +226,7 @@ func roundTrip(h *http.Client, req *http.Request) ([]byte, time.Time, error) {
 	return body, date, nil
 }
 
-// statusError is the API server's own error, or one made of the code.
+// statusError returns the API server's own error, or one that it builds from the status code.
 func statusError(code int, body []byte) error {
 	var s metav1.Status
 	if json.Unmarshal(body, &s) == nil && s.Kind == "Status" && s.Code != 0 {
@@ -235,7 +236,7 @@ func statusError(code int, body []byte) error {
 		strings.TrimSpace(string(body[:min(len(body), 200)])), 0, true)
 }
 
-// namesObject reports whether an error is about one object, and not about a path that nothing serves.
+// namesObject reports whether an error is about one object, and not about a path that no server serves.
 func namesObject(err error) bool {
 	s := apierrors.APIStatus(nil)
 	if !errors.As(err, &s) {
@@ -245,7 +246,7 @@ func namesObject(err error) bool {
 	return details != nil && details.Name != ""
 }
 
-// statusOf returns the HTTP status that the server answered with, 0 for every other error and for nil.
+// statusOf returns the HTTP status of the server's answer, or 0 for other errors and for nil.
 func statusOf(err error) int {
 	if s := apierrors.APIStatus(nil); errors.As(err, &s) {
 		return int(s.Status().Code)

@@ -55,7 +55,7 @@ func TestSettingOurClockChangesNoAge(t *testing.T) {
 }
 
 // A server whose clock was an hour behind when it started, and is right when it renews its Lease, has started later
-// than its Lease tells.
+// than its Lease says.
 func TestANewEpochBeginsAfterTheLastLookAtAnother(t *testing.T) {
 	now := time.Now()
 	look := func(holder string, started, at time.Time) (migrate.Epoch, stamps, clocks, time.Time) {

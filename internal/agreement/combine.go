@@ -16,13 +16,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// Disagreement is the error of a look that found servers which write different versions, or, for a custom resource,
-// another version than its CRD demands. errors.Is(err, migrate.ErrDisagreement) holds.
+// Disagreement is the error of a look that found servers which write different versions or, for a custom resource,
+// another version than its CRD requires. errors.Is(err, migrate.ErrDisagreement) holds.
 type Disagreement struct {
 	Resource schema.GroupResource
-	// Hashes are all that were seen, sorted, without "".
+	// Hashes are all hashes that were seen, sorted, without "".
 	Hashes []string
-	// Said is one clause for each server, or for several that cannot be told apart: "api-1 (192.0.2.11:6443) writes …".
+	// Said contains one clause for each server, or for several servers that cannot be told apart: "api-1
+	// (192.0.2.11:6443) writes …".
 	Said []string
 }
 
@@ -37,16 +38,16 @@ func (d *Disagreement) Is(target error) bool { return target == migrate.ErrDisag
 // Explanation says how an agreement is known, for people.
 type Explanation struct {
 	Evidence migrate.Evidence `json:"evidence"`
-	// Version is the storage version that the hash stands for, "" where no candidate has this hash.
+	// Version is the storage version that the hash stands for, or "" if no candidate has this hash.
 	Version string `json:"version,omitempty"`
-	// Servers is how many API servers live; 0: not known.
+	// Servers is the number of live API servers; 0 means that it is unknown.
 	Servers int `json:"servers,omitempty"`
-	// How says how they were asked, Reason why the evidence is not stronger; "" where it is Observed.
+	// How says how they were asked. Reason says why the evidence is not stronger; it is "" if the evidence is Observed.
 	How    string `json:"how"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// String is one line.
+// String returns the explanation on one line.
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: ", e.Evidence)
@@ -60,13 +61,14 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// verdict is what the findings say: an epoch but for its Since, and how it is known.
+// verdict is the conclusion from the findings: an epoch without its Since, and how it is known.
 type verdict struct {
 	epoch       migrate.Epoch
 	explanation Explanation
 }
 
-// combine decides. All sources' answers count against agreement; the strongest one's evidence counts for it.
+// combine decides. The answers of all sources count against agreement; the evidence of the strongest source counts for
+// it.
 func combine(f findings) (verdict, error) {
 	var answers []answer
 	best := report{}
@@ -85,7 +87,8 @@ func combine(f findings) (verdict, error) {
 		}
 	}
 	if len(answers) == 0 {
-		return verdict{}, fmt.Errorf("look at who writes %s: no API server was asked", f.target.GroupResource())
+		return verdict{}, fmt.Errorf("determine the storage version of %s: no API server was asked",
+			f.target.GroupResource())
 	}
 	if !slices.ContainsFunc(answers, func(a answer) bool { return a.served }) {
 		return verdict{}, fmt.Errorf("%s in %s: %w", f.target.Resource.Resource,
@@ -108,7 +111,7 @@ func combine(f findings) (verdict, error) {
 		How:      best.how,
 	}
 	if n := f.leaving(); n > 0 {
-		v.explanation.How += fmt.Sprintf("; %d of them not listed any more, but still serving", n)
+		v.explanation.How += fmt.Sprintf("; %d of them no longer listed, but still serving", n)
 	}
 	if best.evidence < migrate.Observed {
 		v.explanation.Reason = strings.Join(whys, "; ")
@@ -116,8 +119,8 @@ func combine(f findings) (verdict, error) {
 	return v, nil
 }
 
-// holders identify the processes that can write the target, sorted; nil where they are not known. One that has an
-// address and no Lease changes the set of processes too, although it cannot be determined which it is.
+// holders identifies the processes that can write the target, sorted; nil if they are unknown. A process with an
+// address and without a Lease changes the set too, although its identity is unknown.
 func (f findings) holders() []string {
 	if f.target.Origin == migrate.Aggregated {
 		return f.service.holders()
@@ -130,7 +133,7 @@ func (f findings) holders() []string {
 	return holders
 }
 
-// live is how many processes can write the target; 0: not known.
+// live is the number of processes that can write the target; 0 means that it is unknown.
 func (f findings) live() int {
 	if f.target.Origin != migrate.Aggregated {
 		return len(f.leases.live)
@@ -138,16 +141,16 @@ func (f findings) live() int {
 	return len(f.service.all())
 }
 
-// shown leaves out answers of servers that serve the resource and show no hash, which is optional: what each of them
-// writes is declared.
+// shown removes the answers of servers that serve the resource and show no hash, which is optional. The versions that
+// these servers write are declared.
 func shown(answers []answer) []answer {
 	return slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return a.served && a.hash == "" })
 }
 
-// agreedHash returns the one hash that all answers bear out.
+// agreedHash returns the one hash on which all answers agree.
 //
-// For a custom resource it is that of the CRD's storage version: a server that shows another has not
-// caught up. Where the storage version is not served, discovery shows none.
+// For a custom resource it has to be that of the CRD's storage version: a server that shows another hash lags behind
+// the CRD. If the storage version is not served, discovery shows no hash.
 func agreedHash(f findings, answers []answer) (string, error) {
 	want, shown := answers[0].hash, answers[0].hash
 	if d := f.crd; d != nil {
@@ -163,7 +166,7 @@ func agreedHash(f findings, answers []answer) (string, error) {
 		}
 	}
 	if want == "" {
-		return "", fmt.Errorf("look at who writes %s: %w", f.target.GroupResource(), errNoHash)
+		return "", fmt.Errorf("determine the storage version of %s: %w", f.target.GroupResource(), errNoHash)
 	}
 	return want, nil
 }

@@ -32,12 +32,12 @@ var (
 	oneLive = leases{known: true, live: []server{{holder: "a_1", host: "api-1"}}}
 )
 
-// hashOf is what discovery shows for a target that is stored in version.
+// hashOf returns the hash that discovery shows for a target that is stored in version.
 func hashOf(t migrate.Target, version string) string {
 	return storageversion.Hash(schema.GroupVersionKind{Group: t.Resource.Group, Version: version, Kind: t.Kind})
 }
 
-// said is the answers of servers, all serving, by hash.
+// said returns the answers of servers that all serve the resource, by hash.
 func said(hashes ...string) []answer {
 	names := []string{"api-1", "api-2", "api-3"}
 	var list []answer
@@ -47,7 +47,7 @@ func said(hashes ...string) []answer {
 	return list
 }
 
-// widgetCRD stores v2 and serves v1 and, if told so, v2.
+// widgetCRD is a CRD that stores v2 and serves v1 and, if told so, v2.
 func widgetCRD(storageServed bool) *crd.CRD {
 	d := new(crd.CRD)
 	d.Metadata.UID, d.Metadata.Generation = "u", 7
@@ -69,7 +69,7 @@ func TestCombine(t *testing.T) {
 		in    findings
 		epoch migrate.Epoch
 		say   string
-		// is and says are what the error is and contains, if there is to be one.
+		// is and says are what the error is and contains, or zero if there is none
 		is   error
 		says []string
 	}{

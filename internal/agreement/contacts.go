@@ -13,22 +13,22 @@ const (
 	// probeTimeout bounds a request to an address that has not answered yet: from outside a cluster, servers' own
 	// addresses often lead nowhere, and a look should not wait long to find that out.
 	probeTimeout = 2 * time.Second
-	// probeAgainAfter is how long an address that did not answer is left alone.
+	// probeAgainAfter is how long to wait before asking an address again that did not answer.
 	probeAgainAfter = time.Minute
-	// missedFor is how long an address that used to answer may fail before evidence becomes weaker. Until then a
-	// failure voids the look: one lost packet must not turn Observed into Sampled.
+	// missedFor is how long an address that used to answer may fail before the evidence becomes weaker. Until then a
+	// failure voids the look, so that one lost packet does not turn Observed into Sampled.
 	missedFor = 30 * time.Second
 )
 
-// contacts is what is known about each address of an API server. Safe for concurrent use.
+// contacts is what is known about each address of an API server. It is safe for concurrent use.
 type contacts struct {
-	timeout time.Duration // for one that is known to answer
+	timeout time.Duration // for an address that is known to answer
 
 	mu sync.Mutex
 	by map[string]contact
 }
 
-// contact is when an address answered last, and until when it is left alone because it did not.
+// contact is when an address last answered, and until when it is not asked because it did not answer.
 type contact struct {
 	answered, leaveUntil time.Time
 }
@@ -37,7 +37,7 @@ func newContacts(timeout time.Duration) *contacts {
 	return &contacts{timeout: timeout, by: map[string]contact{}}
 }
 
-// timeoutFor returns how long to wait for an address; ok is false while it is left alone.
+// timeoutFor returns how long to wait for an address. ok is false while the address is not to be asked.
 func (c *contacts) timeoutFor(address string, now time.Time) (timeout time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +51,7 @@ func (c *contacts) timeoutFor(address string, now time.Time) (timeout time.Durat
 	return c.timeout, true
 }
 
-// record remembers how an address did. The error it returns voids the look.
+// record remembers the reply of an address. An error means that the look is void.
 func (c *contacts) record(address string, r reply, now time.Time) error {
 	if address == "" {
 		return r.err
@@ -71,8 +71,8 @@ func (c *contacts) record(address string, r reply, now time.Time) error {
 	return nil
 }
 
-// busy reports whether a server answered that it cannot answer now. One that refuses our credentials, which may be
-// meant for a proxy at the address in the kubeconfig, counts as one that does not answer.
+// busy reports whether a server answered that it cannot answer at the moment. A server that refuses our credentials
+// counts as one that does not answer: the credentials may be meant for a proxy at the address in the kubeconfig.
 func busy(err error) bool {
 	code := statusOf(err)
 	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError

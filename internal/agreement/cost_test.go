@@ -62,7 +62,7 @@ func TestTheCostOfARoundWithManyCRDs(t *testing.T) {
 				agreed++
 			}
 		}
-		// A document for each of two servers, and little besides.
+		// A document for each of two servers, and a few small requests.
 		perDocument := float64(sent) / float64(2*len(discovered))
 		t.Logf("%d requests for %d group-versions at 2 servers, %.2f for each; %v; allocated %d KiB, kept %d KiB; %d "+
 			"of %d CRDs agreed on",

@@ -26,26 +26,25 @@ import (
 
 const (
 	crdsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
-	// metadataPage is how many CRDs' metadata are listed at once.
+	// metadataPage is how many CRDs' metadata one list request reads.
 	metadataPage = 100
-	// readSingly is how many CRDs at most are read one by one, because they changed, before all are listed.
+	// readSingly is how many changed CRDs are read one by one at most, before all of them are listed.
 	readSingly = 10
 )
 
-// CRDs reads CustomResourceDefinitions. The API server sends one with all its schemas, which may be a megabyte,
-// so it is read again only when its generation, which counts every change of its spec, has moved; a look reads its
-// metadata.
+// crds reads CRDs. The API server sends a CRD with all its schemas, which may be a megabyte, so a CRD is read
+// again only when its generation, which counts every change of its spec, has changed. A look reads only its metadata.
 type crds struct {
 	client *client
 	full   rest.Interface
 
 	mu    sync.Mutex
 	known map[string]*crd.CRD // by name; replaced by a round, added to by a look
-	// listed: known was once all there are.
+	// listed means that known once contained every CRD.
 	listed bool
 }
 
-// read returns the CRD as it is now. The returned value is not changed later.
+// read returns the CRD as it is now. The value is not changed later.
 func (d *crds) read(ctx context.Context, target migrate.Target) (*crd.CRD, error) {
 	name := crd.Name(target.GroupResource())
 	custom, err := d.readNamed(ctx, name)
@@ -89,8 +88,8 @@ func (d *crds) readNamed(ctx context.Context, name string) (*crd.CRD, error) {
 	return custom, nil
 }
 
-// all returns every CRD as it is now, by resource. The first time it lists them whole, page by page; then their
-// metadata, and whole only those of another resourceVersion. What it returns is not changed later.
+// all returns every CRD as it is now, by resource. The first time it lists the complete CRDs, page by page; later it
+// lists their metadata, and reads only the CRDs with another resourceVersion. The result is not changed later.
 func (d *crds) all(ctx context.Context) (map[schema.GroupResource]*crd.CRD, error) {
 	d.mu.Lock()
 	known := d.known
@@ -126,7 +125,7 @@ func (d *crds) all(ctx context.Context) (map[schema.GroupResource]*crd.CRD, erro
 	return found, nil
 }
 
-// fill reads the CRDs that are missing, or all.
+// fill reads the missing CRDs, or all of them.
 func (d *crds) fill(ctx context.Context, now map[string]*crd.CRD, all bool) error {
 	if all {
 		clear(now)
@@ -153,7 +152,7 @@ func (d *crds) fill(ctx context.Context, now map[string]*crd.CRD, all bool) erro
 	return nil
 }
 
-// crdMetadata identifies a CRD as it was at some moment.
+// crdMetadata identifies one state of a CRD.
 type crdMetadata struct {
 	Name            string    `json:"name"`
 	UID             types.UID `json:"uid"`
@@ -182,7 +181,7 @@ func (d *crds) eachMetadata(ctx context.Context, f func(crdMetadata)) error {
 	}
 }
 
-// metadata reads one page. Annotations may make it large, so that it is decoded while it arrives.
+// metadata reads one page. Annotations may make it large, so it is decoded while it arrives.
 func (d *crds) metadata(ctx context.Context, token string, f func(crdMetadata)) (next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.client.timeout)
 	defer cancel()
@@ -210,7 +209,7 @@ func (d *crds) metadata(ctx context.Context, token string, f func(crdMetadata)) 
 	return list.Metadata.Continue, nil
 }
 
-// compact drops what a field manager owns besides the versions: that takes more memory than the rest.
+// compact removes what field managers own apart from the versions: it takes more memory than the rest.
 func compact(d *crd.CRD) *crd.CRD {
 	for i := range d.Metadata.ManagedFields {
 		m := &d.Metadata.ManagedFields[i]

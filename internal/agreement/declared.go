@@ -20,33 +20,34 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// The two APIs in which API servers publish what they store: that of kube-apiserver, alpha and off by default, which
-// covers neither custom resources nor, as a rule, aggregated ones; and ours, for servers that cannot use it.
+// The two APIs in which API servers publish what they store. That of kube-apiserver is alpha, off by default, and
+// covers neither custom resources nor, as a rule, aggregated ones. Ours is for servers that cannot use it.
 const (
 	kubernetesAPI = "internal.apiserver.k8s.io"
 	ourAPI        = "migration.k8s.io"
 
-	// unservedFor is how long an API that is not served is left alone by looks at one resource; a round always asks.
+	// unservedFor is how long looks at one resource do not ask for an API that is not served. A round always asks.
 	unservedFor = time.Minute
 )
 
-// declaration is a StorageVersion object: what API servers publish of one resource. An entry stays when its server is
-// restarted without the API's feature gate, and for up to two hours when it crashes: alone it proves nothing.
+// declaration is a StorageVersion object: what API servers publish about one resource. An entry remains if its server
+// is restarted without the API's feature gate, and for up to two hours if the server crashes, so by itself it proves
+// nothing.
 type declaration struct {
 	api     string // the group
-	id      string // of the object as it is, which changes with every change of it
+	id      string // identifies one state of the object
 	entries []entry
 }
 
 // entry is what one server published.
 type entry struct {
-	// server is the name of its identity Lease, version the group/version that it encodes in.
+	// server is the name of its identity Lease. version is the group/version in which it encodes.
 	server, version string
 	// decodable are the versions that it can decode.
 	decodable []string
 }
 
-// hash is that of the version for a kind; "" where the kind is unknown, or nothing is stored.
+// hash returns the hash of the version for a kind, or "" if the kind is unknown or nothing is stored.
 func (e entry) hash(kind string) string {
 	gv, err := schema.ParseGroupVersion(e.version)
 	if err != nil || gv.Version == "" || kind == "" {
@@ -55,9 +56,9 @@ func (e entry) hash(kind string) string {
 	return storageversion.Hash(gv.WithKind(kind))
 }
 
-// declared reports what the resource's StorageVersion objects are worth: agreement only if the servers in one are
-// exactly those that live, and each of them is known to publish. Otherwise its entries are no more than versions that
-// may have been written.
+// declared decides what the StorageVersion objects of the resource are worth. An object is agreement only if it names
+// exactly the servers that live, and each of them is known to publish. Otherwise its entries are only versions that may
+// have been written.
 func (f findings) declared() report {
 	var whys []string
 	for _, d := range f.declarations {
@@ -75,8 +76,8 @@ func (f findings) declared() report {
 	return report{why: strings.Join(whys, "; ")}
 }
 
-// onlyDecodable reports whether no live server can decode any version but the one that all of them write: each has
-// declared it itself, in an object that is agreement.
+// onlyDecodable reports whether all live servers can decode only the version that they all write: each has declared it
+// for itself, in an object that is agreement.
 func (f findings) onlyDecodable() bool {
 	for _, d := range f.declarations {
 		if f.uncountable(d) != "" {
@@ -89,7 +90,7 @@ func (f findings) onlyDecodable() bool {
 	return false
 }
 
-// uncountable returns why a StorageVersion object is no agreement.
+// uncountable returns why a StorageVersion object is not agreement, or "".
 func (f findings) uncountable(d declaration) string {
 	if f.target.Origin == migrate.Custom {
 		return "StorageVersions do not cover custom resources"
@@ -114,10 +115,10 @@ func (f findings) uncountable(d declaration) string {
 	case !f.leases.known:
 		return f.leases.why
 	case len(live) == 0 || !slices.Equal(ids, live):
-		return fmt.Sprintf("the StorageVersion names %s, and %d live by their identity Leases",
+		return fmt.Sprintf("the StorageVersion names %s, and identity Leases show %d",
 			plural(len(ids), "API server", "API servers"), len(live))
 	case f.target.Origin == migrate.Aggregated && (f.service == nil || len(f.service.all()) != len(ids)):
-		return "it is not known how many servers are behind the APIService"
+		return "the number of servers behind the APIService is unknown"
 	case f.target.Origin != migrate.Aggregated && !f.publishing:
 		return f.notPublishing
 	}
@@ -136,14 +137,14 @@ func newDeclarations(c *client) *declarations {
 	return &declarations{client: c, unserved: map[string]time.Time{}}
 }
 
-// storageVersion is what is read of one object of either API.
+// storageVersion contains the fields that are read of an object of either API.
 type storageVersion struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Status   struct {
 		StorageVersions []struct {
 			APIServerID     string `json:"apiServerID"`
 			EncodingVersion string `json:"encodingVersion"`
-			// DecodableVersions are all that the server can convert from, served or not.
+			// DecodableVersions are all versions from which the server can convert, served or not.
 			DecodableVersions []string `json:"decodableVersions"`
 		} `json:"storageVersions"`
 	} `json:"status"`
@@ -212,7 +213,7 @@ func (d *declarations) of(ctx context.Context, target migrate.Target) ([]declara
 	return []declaration{object.declaration(api)}, nil
 }
 
-// missing reports whether an answer says that the API is not served, or not for us, and remembers it.
+// missing reports whether an answer says that the API is not served, or not to us, and remembers it.
 func (d *declarations) missing(api string, err error) bool {
 	missing := statusOf(err) == http.StatusForbidden || statusOf(err) == http.StatusNotFound && !namesObject(err)
 	d.mu.Lock()
@@ -237,7 +238,7 @@ func declaredName(r schema.GroupResource) string {
 	return r.Group + "." + r.Resource
 }
 
-// declaredResource is the inverse: no plural name has a dot.
+// declaredResource is the inverse of declaredName. No plural name contains a dot.
 func declaredResource(name string) schema.GroupResource {
 	i := strings.LastIndexByte(name, '.')
 	r := schema.GroupResource{Group: name[:max(i, 0)], Resource: name[i+1:]}

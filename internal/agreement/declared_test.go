@@ -15,7 +15,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// named is twoLive with names of Leases, next to two servers of another kind.
+// named is twoLive with names of Leases, in addition to two servers of another kind.
 var named = leases{
 	known: true,
 	live: []server{
@@ -50,13 +50,13 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 		"its servers are exactly those that live, and publish": {func(*findings) {}, migrate.Declared, ""},
 		"a live server has no entry": {func(f *findings) {
 			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1)}
-		}, migrate.Observed, "the StorageVersion names 1 API server, and 2 live by their identity Leases"},
+		}, migrate.Observed, "the StorageVersion names 1 API server, and identity Leases show 2"},
 		"a server that is gone has one still, of another version": {func(f *findings) {
 			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "b="+v1, "c="+v1beta2)}
-		}, migrate.Observed, "the StorageVersion names 3 API servers, and 2 live by their identity Leases"},
+		}, migrate.Observed, "the StorageVersion names 3 API servers, and identity Leases show 2"},
 		"as many entries, but another server": {func(f *findings) {
 			f.declarations = []declaration{declares(kubernetesAPI, "a="+v1, "c="+v1)}
-		}, migrate.Observed, "the StorageVersion names 2 API servers, and 2 live by their identity Leases"},
+		}, migrate.Observed, "the StorageVersion names 2 API servers, and identity Leases show 2"},
 		"one server has left its entry behind and publishes no more": {func(f *findings) {
 			f.publishing, f.notPublishing = false, "api-2 does not"
 		}, migrate.Observed, "api-2 does not"},
@@ -100,11 +100,11 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 		"an aggregated server is missing": {func(f *findings) {
 			f.target, f.service = aggregatedTarget, pods
 			f.declarations = []declaration{declares(ourAPI, "c="+v1)}
-		}, migrate.Observed, "the StorageVersion names 1 API server, and 2 live by their identity Leases"},
+		}, migrate.Observed, "the StorageVersion names 1 API server, and identity Leases show 2"},
 		"more are behind the APIService than publish": {func(f *findings) {
 			f.target, f.service = aggregatedTarget, &service{processes: make([]process, 3)}
 			f.declarations = []declaration{declares(ourAPI, "c="+v1, "d="+v1)}
-		}, migrate.Observed, "it is not known how many servers are behind the APIService"},
+		}, migrate.Observed, "the number of servers behind the APIService is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := findings{
@@ -126,7 +126,7 @@ func TestWhenStorageVersionsAreAgreement(t *testing.T) {
 			if declared := v.Epoch.Declared != ""; declared != (tt.evidence == migrate.Declared) {
 				t.Errorf("the epoch rests on the object %q", v.Epoch.Declared)
 			}
-			// Whatever an entry says may have been written.
+			// Any version in an entry may have been written.
 			for _, d := range f.declarations {
 				for _, e := range d.entries {
 					if !slices.Contains(v.Hashes, e.hash("DeviceClass")) ||

@@ -8,59 +8,60 @@ import (
 	"time"
 )
 
-// An API server that is told to end deletes its identity Lease and leaves its EndpointSlice at once, and goes on
-// accepting requests for --shutdown-delay-duration. One that was suspended for longer than a Lease counts as fresh may
-// finish its writes when it resumes. So a server that is no longer listed has not gone yet (I2). This file remembers
-// the servers that were listed, and asks those that are not any more at their last address: as long as one answers, it
-// is one of the servers that can write, with what it shows.
+// An API server that is told to shut down deletes its identity Lease and leaves its EndpointSlice at once, and
+// continues to accept requests for --shutdown-delay-duration. A server that was suspended for longer than a Lease
+// counts as fresh may finish its writes when it resumes. So a server that is no longer listed may still write (I2).
+// This file remembers the servers that were listed, and asks those that no longer are at their last address: as long as
+// such a server answers, it is one of the servers that can write, with the version that it shows.
 //
-// What cannot be asked (its address is not known, packets to it get lost, or it left before the first look) counts as
-// serving for Options.ShutdownDelay, and until then no epoch has begun.
+// A server that cannot be asked (its address is unknown, packets to it get lost, or it left before the first look)
+// counts as serving for Options.ShutdownDelay, and no epoch begins until then.
 
 // DefaultShutdownDelay is how long a server that cannot be asked counts as serving. It is the longest
 // --shutdown-delay-duration that a distribution is known to set; see docs/adr/0009-servers-that-leave.md.
 const DefaultShutdownDelay = 210 * time.Second
 
 const (
-	// followGap is how far apart two looks may be for the later one to know every server that left in between.
+	// followGap is the longest time between two looks after which the later one still knows every server that left in
+	// between.
 	followGap = 10 * time.Second
-	// leastRenewal is less than the time between two renewals of an identity Lease by one process, which is 10 s, and a
-	// little more by chance.
+	// leastRenewal is less than the time between two renewals of an identity Lease by one process, which is 10 s plus
+	// some jitter.
 	leastRenewal = 9 * time.Second
-	// askDepartedAgain is when a departed server is asked again that did not answer. One that answers is asked by every
-	// look.
+	// askDepartedAgain is the time after which a departed server that did not answer is asked again. A server that
+	// answers is asked by every look.
 	askDepartedAgain = 5 * time.Second
 )
 
-// presence is what is known of a departed server.
+// presence is what is known about a departed server.
 type presence int
 
 const (
-	// uncertain: that cannot be known. The network does not let a connection through, the address is not known or is
-	// that of several servers, or another certificate is shown there.
+	// uncertain means that it cannot be determined: the network does not let a connection through, the address is
+	// unknown or belongs to several servers, or another certificate is shown there.
 	uncertain presence = iota
-	// serving: a server answered over HTTP, whatever it answered, after its certificate had been verified.
+	// serving means that a server sent an HTTP answer of any kind after its certificate had been verified.
 	serving
-	// hanging: its machine accepts connections for it, and it does not answer. A suspended process looks like this.
+	// hanging means that its machine accepts connections for it, and it does not answer, like a suspended process.
 	hanging
-	// silent: its machine refuses connections: the process does not listen any more.
+	// silent means that its machine refuses connections: the process no longer listens.
 	silent
 )
 
-// departure is a server that was listed and is not any more.
+// departure is a server that was listed and no longer is.
 type departure struct {
 	server
-	// noticed is when it was seen to be no longer listed, for a Lease that was not renewed when that stopped counting
-	// as fresh.
+	// noticed is when it was found to be no longer listed. If its Lease was not renewed, it is when the Lease stopped
+	// counting as fresh.
 	noticed time.Time
 	state   presence
-	// served is when it was last known to listen after it had departed; zero: never.
+	// served is when it was last known to listen after it had departed, or zero.
 	served time.Time
 	// ask is when to ask it again.
 	ask time.Time
 }
 
-// key identifies a departed server: the process or, where that is not known, the address.
+// key identifies a departed server by its process or, if that is unknown, by its address.
 func (d departure) key() string {
 	if d.holder != "" {
 		return d.holder
@@ -68,50 +69,50 @@ func (d departure) key() string {
 	return d.address
 }
 
-// expires is when a server of which no one knows more counts as gone.
+// expires returns when a server counts as gone if nothing more becomes known about it.
 func (d departure) expires(delay time.Duration) time.Time {
 	return latest(d.noticed, d.served).Add(delay)
 }
 
-// place is where API servers come and go that write the same resources: the kube-apiservers, or the processes behind
-// one service. Its methods do no I/O and take the time, by this machine's clock. The zero value has never been looked
-// at.
+// place is a set of API servers that write the same resources and that come and go: the kube-apiservers, or the
+// processes behind one service. Its methods do no I/O and take the time, by this machine's clock, as an argument. The
+// zero value has not seen any reading.
 type place struct {
-	read     time.Time // of the last reading
-	present  []server  // as of then
-	listed   []string  // the addresses in the EndpointSlice as of then
-	changed  time.Time // when that changed last, by the clock of the server that changed it
+	read     time.Time // when the last reading took place
+	present  []server  // in the last reading
+	listed   []string  // the addresses in the EndpointSlice in the last reading
+	changed  time.Time // when listed last changed, by the clock of the server that changed it
 	departed []departure
-	// renewed is when the Lease of each present server was renewed last, and doubled are the Leases that two processes
-	// renew, by holder.
+	// renewed is when the Lease of each present server was last renewed. doubled are the Leases that two processes
+	// renew. Both are by holder.
 	renewed map[string]time.Time
 	doubled map[string]bool
 	// ended are the stale Leases of processes that are known to have ended, by holder.
 	ended map[string]bool
-	// late is until when a server may serve that left without being known. It left the EndpointSlice by lateStamp, the
-	// value of changed then, so it serves no longer than until quiet: the earliest of the bounds that looks gave for
-	// this; zero: there is none.
+	// late is until when a server that left unseen may still serve. That server left the EndpointSlice by lateStamp,
+	// the value of changed at the time, so it serves no longer than until quiet, which is the earliest bound that any
+	// look gave, or zero if there is none.
 	late, lateStamp, quiet time.Time
-	// known is the latest moment at which a server that has gone was last known, or had to be feared, to serve.
+	// known is the latest moment at which a server that is gone now was known, or had to be assumed, to serve.
 	known time.Time
 }
 
-// sight is one reading of who is listed at a place.
+// sight is one reading of the servers that are listed at a place.
 type sight struct {
 	now time.Time
-	// blind: the reading does not tell who lives. No one departs by it.
+	// blind means that the reading does not show which servers live. It is no reason to count one as departed.
 	blind bool
-	// live are the listed servers. stale are those whose Lease is not renewed any more, with the moment that it stopped
-	// counting as fresh.
+	// live are the listed servers. stale are those whose Lease is no longer renewed, each with the moment at which the
+	// Lease stopped counting as fresh.
 	live, stale []server
-	// listed are the addresses of an EndpointSlice; nil: not known.
+	// listed are the addresses of an EndpointSlice, or nil if they are unknown.
 	listed []string
-	// changed is when they changed last, by the clock of one of the servers; zero: not known.
+	// changed is when they last changed, by the clock of one of the servers, or zero if that is unknown.
 	changed time.Time
 	clocks  clocks
 }
 
-// note takes in a reading: who is not listed any more has departed.
+// note adds a reading: a server that is no longer listed has departed.
 func (p *place) note(s sight, delay time.Duration) {
 	if s.blind {
 		s.live = p.present
@@ -121,7 +122,7 @@ func (p *place) note(s sight, delay time.Duration) {
 	}
 	for i, before := range p.present {
 		if shares(p.present, i) {
-			before.address = "" // of a load balancer, say: whoever answers there may be another
+			before.address = "" // it may belong to a load balancer, behind which another server answers
 		}
 		p.depart(s, departure{server: before, noticed: s.now})
 	}
@@ -138,7 +139,7 @@ func (p *place) note(s sight, delay time.Duration) {
 		p.noteRenewals(s)
 	}
 	p.pair()
-	// Back again: its Lease is renewed. Replaced: another process listens at its address.
+	// Either it came back, and its Lease is renewed; or it was replaced, and another process listens at its address.
 	p.departed = slices.DeleteFunc(p.departed, func(d departure) bool { return s.lists(d.server) })
 	p.present, p.read, p.changed = s.live, s.now, s.changed
 	if s.changed.IsZero() || !s.changed.Equal(p.lateStamp) || len(s.live) == 0 {
@@ -149,7 +150,7 @@ func (p *place) note(s sight, delay time.Duration) {
 	}
 }
 
-// unexplained reports whether a server that was never listed may have left since the last reading.
+// unexplained reports whether a server that was never seen in a reading may have left since the last one.
 func (p *place) unexplained(s sight) bool {
 	same := slices.EqualFunc(p.present, s.live, func(a, b server) bool { return a.holder == b.holder }) &&
 		slices.Equal(p.listed, s.listed)
@@ -175,12 +176,12 @@ func (p *place) depart(s sight, d departure) {
 	p.departed = append(p.departed, d)
 }
 
-// noteStale remembers servers whose Lease is there and not renewed: they crashed, hang, or are suspended.
+// noteStale remembers servers with a Lease that is not renewed: they crashed, hang, or are suspended.
 func (p *place) noteStale(s sight) {
 	ended := map[string]bool{}
 	for _, stale := range s.stale {
 		for _, l := range s.live {
-			if l.address == stale.address && !l.created.After(stale.renewed) { // both lived at one time
+			if l.address == stale.address && !l.created.After(stale.renewed) { // both lived at the same time
 				stale.address = ""
 			}
 		}
@@ -190,8 +191,9 @@ func (p *place) noteStale(s sight) {
 	p.ended = ended
 }
 
-// noteRenewals finds Leases that two processes renew. API servers of one host name have one Lease: each keeps the
-// holder that it finds, so that there seems to be one server. A process renews its Lease every 10 s and never earlier.
+// noteRenewals finds Leases that two processes renew. API servers with the same host name share one Lease: each keeps
+// the holder that it finds, so there seems to be only one server. One process renews its Lease every 10 s and never
+// earlier.
 func (p *place) noteRenewals(s sight) {
 	renewed, doubled := map[string]time.Time{}, map[string]bool{}
 	for _, l := range s.live {
@@ -203,7 +205,7 @@ func (p *place) noteRenewals(s sight) {
 	p.renewed, p.doubled = renewed, doubled
 }
 
-// shares reports whether one of several servers has its address in common with another.
+// shares reports whether one of several servers has the same address as another.
 func shares(servers []server, i int) bool {
 	return slices.ContainsFunc(servers, func(s server) bool {
 		return s.holder != servers[i].holder &&
@@ -211,15 +213,15 @@ func shares(servers []server, i int) bool {
 	})
 }
 
-// lists reports whether a server is among those that are listed, or another process is listed at its address: one
-// address belongs to one process, and the one before it has stopped listening there.
+// lists reports whether a server is listed, or another process is listed at its address. An address belongs to one
+// process, so the earlier process has stopped listening there.
 func (s sight) lists(one server) bool {
 	return slices.ContainsFunc(s.live, func(l server) bool {
 		return one.holder != "" && l.holder == one.holder || one.address != "" && l.address == one.address
 	})
 }
 
-// pair joins a process whose address is not published with the address that left, where there is one of each.
+// pair joins a process without a published address with the address that left, if there is exactly one of each.
 func (p *place) pair() {
 	var process, address []int
 	for i, d := range p.departed {
@@ -237,7 +239,7 @@ func (p *place) pair() {
 	}
 }
 
-// toAsk are the departed servers whose turn it is.
+// toAsk returns the departed servers that are due to be asked.
 func (p *place) toAsk(now time.Time) []departure {
 	var list []departure
 	for _, d := range p.departed {
@@ -248,7 +250,7 @@ func (p *place) toAsk(now time.Time) []departure {
 	return list
 }
 
-// learn takes in what asking a departed server came to.
+// learn adds the result of asking a departed server.
 func (p *place) learn(one departure, state presence, now time.Time) {
 	for i := range p.departed {
 		d := &p.departed[i]
@@ -256,7 +258,7 @@ func (p *place) learn(one departure, state presence, now time.Time) {
 			continue
 		}
 		if state == uncertain && d.state != uncertain && now.Sub(d.served) < missedFor {
-			return // one lost packet is not news
+			return // one lost packet changes nothing
 		}
 		d.state = state
 		switch state {
@@ -272,7 +274,7 @@ func (p *place) learn(one departure, state presence, now time.Time) {
 	}
 }
 
-// release lets go of the departed servers that have gone, and of those that have been feared for long enough.
+// release drops the departed servers that have gone, and those that have counted as serving for long enough.
 func (p *place) release(now time.Time, delay time.Duration) {
 	p.departed = slices.DeleteFunc(p.departed, func(d departure) bool {
 		expired := d.state == uncertain && !now.Before(d.expires(delay))
@@ -287,20 +289,20 @@ func (p *place) release(now time.Time, delay time.Duration) {
 	})
 }
 
-// absent is what a look needs to know of departed servers.
+// absent is what a look needs to know about departed servers.
 type absent struct {
-	// serving can write still: they answer, or hang. Sorted by holder.
+	// serving are those that can still write: they answer or hang. Sorted by holder.
 	serving []server
-	// uncertain may write still, and cannot be asked.
+	// uncertain are those that may still write and cannot be asked.
 	uncertain []server
-	// doubled names a live server whose Lease another process renews as well; empty: there is none.
+	// doubled is the name of a live server whose Lease another process renews as well, or "".
 	doubled string
-	// since is the latest moment at which a server that is not listed any more may have written; the end of the look at
-	// most.
+	// since is the latest moment at which a server that is no longer listed may have written. It is never after the end
+	// of the look.
 	since time.Time
 }
 
-// any reports whether a server that is not listed any more can still write, or may.
+// any reports whether a server that is no longer listed can still write, or may.
 func (a absent) any() bool { return len(a.serving)+len(a.uncertain) > 0 }
 
 // absent sums up what is known now.

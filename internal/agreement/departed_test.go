@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The kube-apiservers of these tests. b2 is a process that took the place of b at its address.
+// The kube-apiservers of these tests. b2 is a process that replaced b at its address.
 var (
 	serverA  = server{name: "a", holder: "a_1", address: "192.0.2.11:6443", created: at(-2 * time.Hour)}
 	serverB  = server{name: "b", holder: "b_1", address: "192.0.2.12:6443", created: at(-2 * time.Hour)}
@@ -25,7 +25,7 @@ var (
 
 const testDelay = 40 * time.Second
 
-// seeing is a reading of live servers, each of which is listed with its address; they changed last an hour before noon.
+// seeing is a reading of live servers, each listed with its address; the list changed last an hour before noon.
 func seeing(d time.Duration, live ...server) sight {
 	s := sight{now: at(d), live: live, changed: at(-time.Hour), listed: []string{}}
 	for _, one := range live {
@@ -34,7 +34,7 @@ func seeing(d time.Duration, live ...server) sight {
 	return s
 }
 
-// round lets a place take in a reading and the answers to what it asks then.
+// round lets a place take in a reading, and then the answers to the requests that the reading leads to.
 func (p *place) round(s sight, answers map[string]presence) absent {
 	p.note(s, testDelay)
 	for _, d := range p.toAsk(s.now) {
@@ -67,8 +67,8 @@ func TestAServerThatIsNotListedAnyMoreHasGoneWhenItIsSilent(t *testing.T) {
 		s.changed = at(2 * second)
 		return s
 	}
-	// Whoever looks for the first time does not know who left before; what left by the last change has ended the delay
-	// after it.
+	// The first look does not show which servers left before it. The delay after the last change covers a server that
+	// left with that change.
 	begun := step{sight: seeing(0, serverA, serverB), since: -time.Hour + second + testDelay}
 	gone := left(60 * second)
 	for name, steps := range map[string][]step{

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// departures follows the servers of all places of a cluster. Safe for concurrent use.
+// departures follows the servers at all places of a cluster. It is safe for concurrent use.
 type departures struct {
 	delay time.Duration
 
@@ -23,8 +23,8 @@ func newDepartures(delay time.Duration) *departures {
 	return &departures{delay: delay, at: map[string]*place{}}
 }
 
-// follow takes in who is listed at a place, asks those that are not any more, and returns who of them is to be reckoned
-// with.
+// follow records which servers are listed at a place, asks those that no longer are, and returns those that may still
+// write.
 func (d *departures) follow(ctx context.Context, at string, s sight, ask func(ctx context.Context,
 	address string) presence) absent {
 	d.mu.Lock()
@@ -46,7 +46,7 @@ func (d *departures) follow(ctx context.Context, at string, s sight, ask func(ct
 	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if ctx.Err() == nil { // an interrupted request says nothing
+	if ctx.Err() == nil { // an interrupted request proves nothing
 		for i, one := range list {
 			p.learn(one, found[i], now)
 		}
@@ -55,7 +55,7 @@ func (d *departures) follow(ctx context.Context, at string, s sight, ask func(ct
 	return p.absent(now, d.delay)
 }
 
-// sightOf is what Leases and the EndpointSlice tell of the kube-apiservers.
+// sightOf returns what Leases and the EndpointSlice show about the kube-apiservers.
 func sightOf(l leases, e endpoints, now time.Time) sight {
 	s := sight{now: now, live: slices.Clone(l.live), stale: l.gone, clocks: l.clocks(), blind: !l.known}
 	if e.known {
@@ -78,7 +78,7 @@ func (l leases) with(a absent) leases {
 			continue // an address without a Lease; see endpoints.with
 		}
 		if slices.ContainsFunc(l.live, func(s server) bool { return s.name == one.name }) {
-			one.name = one.holder // the Lease is that of the process after it
+			one.name = one.holder // the Lease belongs to its successor
 		}
 		l.live = append(l.live, one)
 	}
@@ -100,7 +100,7 @@ func (e endpoints) with(a absent) endpoints {
 	return e
 }
 
-// sight is what a service's endpoints tell of the processes behind it.
+// sight returns what a service's endpoints show about the processes behind it.
 func (s *service) sight(now time.Time) sight {
 	one := sight{now: now}
 	for _, p := range s.processes {
@@ -109,7 +109,7 @@ func (s *service) sight(now time.Time) sight {
 	return one
 }
 
-// with adds the processes that are not listed any more and can still write.
+// with adds the processes that are no longer listed and can still write.
 func (s *service) with(a absent) *service {
 	if len(a.serving) == 0 {
 		return s
@@ -122,5 +122,5 @@ func (s *service) with(a absent) *service {
 	return &extended
 }
 
-// leaving counts the servers that departed and are known to be able to write.
+// leaving counts the departed servers that are known to be able to write.
 func (f findings) leaving() int { return len(f.absent.serving) }

@@ -17,14 +17,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// The documents that list groups and versions. The core group has one of its own.
+// The documents that list groups and versions. The core group has a document of its own.
 const (
 	corePath   = "/api"
 	groupsPath = "/apis"
 )
 
 // discoveryPath is the legacy discovery document of a group-version; the aggregated document has no hashes. It is
-// unfit, which no request is sent for, where the group or the version cannot be one.
+// unfit, for which no request is sent, if the group or the version is invalid.
 func discoveryPath(gv schema.GroupVersion) string {
 	path, err := apipath.GroupVersion(gv)
 	if err != nil {
@@ -33,10 +33,10 @@ func discoveryPath(gv schema.GroupVersion) string {
 	return path
 }
 
-// unfit stands for a path that would have led out of its resource.
+// unfit replaces a path that would have led out of its resource.
 const unfit = ""
 
-// objectPath is that of an object in a collection, escaped; unfit where the name cannot be one.
+// objectPath returns the escaped path of an object in a collection, or unfit if the name is invalid.
 func objectPath(collection, name string) string {
 	path, err := apipath.Join(collection, name)
 	if err != nil {
@@ -45,7 +45,8 @@ func objectPath(collection, name string) string {
 	return (&url.URL{Path: path}).EscapedPath()
 }
 
-// document is what is read of a discovery document: of a group-version, or of those that list group-versions.
+// document contains the fields that are read of a discovery document: that of a group-version, or one that lists
+// group-versions.
 type document struct {
 	Resources bounded.List[listing] `json:"resources"`
 	Versions  bounded.List[string]  `json:"versions"`
@@ -65,8 +66,8 @@ type listing struct {
 	Verbs verbs  `json:"verbs"`
 }
 
-// verbs says whether objects can be listed, and written again: a resource that can do neither is not stored, or it is
-// unknown whether it is.
+// verbs says whether objects can be listed, and whether they can be written again. A resource that allows neither is
+// not stored, or it is unknown whether it is stored.
 type verbs struct{ listed, written bool }
 
 // UnmarshalJSON reads a list of verbs.
@@ -77,8 +78,8 @@ func (v *verbs) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// parseDocument reads what a server answered, or the error. A server that does not know the group-version has answered,
-// too: it serves none of its resources.
+// parseDocument parses a server's answer, or judges its error. A server that does not know the group-version has
+// answered, too: it serves none of its resources.
 func parseDocument(body []byte, err error) (document, error) {
 	if statusOf(err) == http.StatusNotFound {
 		return document{}, nil
@@ -104,7 +105,7 @@ func parseDocument(body []byte, err error) (document, error) {
 	return doc, nil
 }
 
-// find returns what the document says of a resource.
+// find returns the document's entry of a resource.
 func (d document) find(resource string) (listing, bool) {
 	for _, r := range d.Resources {
 		if r.Name == resource {
@@ -114,7 +115,7 @@ func (d document) find(resource string) (listing, bool) {
 	return listing{}, false
 }
 
-// groupVersions are those that the document lists.
+// groupVersions returns the group-versions that the document lists.
 func (d document) groupVersions() []schema.GroupVersion {
 	var list []schema.GroupVersion
 	for _, v := range d.Versions {

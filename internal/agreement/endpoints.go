@@ -21,16 +21,17 @@ import (
 
 const endpointsPath = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dkubernetes"
 
-// endpoints is where the kube-apiservers are, as EndpointSlice default/kubernetes tells. They keep it themselves: a
-// server enters on start, leaves on an orderly stop, and is taken out within half a minute of a crash.
+// endpoints are the addresses of the kube-apiservers, from EndpointSlice default/kubernetes. The servers maintain it
+// themselves: a server adds its address when it starts, removes it when it shuts down, and is removed within half a
+// minute after a crash.
 type endpoints struct {
-	// known is whether they could be read; why says why not.
+	// known means that they could be read; why says why not.
 	known bool
 	why   string
 	// addresses are host:port, sorted.
 	addresses []string
-	// changed is when the set changed last, by the clock of the server that changed it, in whole seconds; zero:
-	// unknown.
+	// changed is when the set last changed, by the clock of the server that changed it, in whole seconds. It is zero if
+	// that is unknown.
 	changed time.Time
 }
 
@@ -38,7 +39,7 @@ func readEndpoints(ctx context.Context, c *client) (endpoints, error) {
 	body, _, err := c.get(bounded.WithLimit(ctx, identityBytes), endpointsPath)
 	switch {
 	case statusOf(err) == http.StatusForbidden:
-		return endpoints{why: "the EndpointSlice default/kubernetes may not be read"}, nil
+		return endpoints{why: "reading the EndpointSlice default/kubernetes is forbidden"}, nil
 	case err != nil:
 		return endpoints{}, fmt.Errorf("list EndpointSlices of default/kubernetes: %w", err)
 	}
@@ -59,7 +60,7 @@ func parseEndpoints(body []byte) (endpoints, error) {
 		port := portOf(slice)
 		for _, ep := range slice.Endpoints {
 			for _, a := range ep.Addresses {
-				// One that is not ready counts too: it may still write.
+				// A server that is not ready counts too: it may still write.
 				e.addresses = append(e.addresses, net.JoinHostPort(a, port))
 			}
 		}
@@ -82,7 +83,7 @@ func parseEndpoints(body []byte) (endpoints, error) {
 	return e, nil
 }
 
-// endpointSlice is what is read of one.
+// endpointSlice contains the fields that are read of an EndpointSlice.
 type endpointSlice struct {
 	Metadata  identity `json:"metadata"`
 	Endpoints bounded.List[struct {
@@ -97,7 +98,8 @@ type endpointSlice struct {
 	}] `json:"ports"`
 }
 
-// identity is what is read of the metadata of a Lease or an EndpointSlice. Everything else of it may be of any size.
+// identity contains the fields that are read of the metadata of a Lease or an EndpointSlice. All others may be of any
+// size.
 type identity struct {
 	Name              string            `json:"name"`
 	UID               types.UID         `json:"uid"`
@@ -110,7 +112,8 @@ type identity struct {
 	}] `json:"managedFields"`
 }
 
-// identityBytes bounds a list of Leases or of EndpointSlices, of which each has about 1 KiB, before it is decoded (I6).
+// identityBytes bounds a list of Leases or of EndpointSlices before it is decoded (I6). Their objects have about 1 KiB
+// each.
 const identityBytes = 4 << 20
 
 // portOf returns the port named https, or the first.

@@ -20,7 +20,7 @@ func many(element string, n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
 }
 
-// spends calls f and fails where it allocates far more than an answer of that size may lead to (I6).
+// spends calls f and fails if f allocates far more than an answer of that size may lead to (I6).
 func spends(t *testing.T, answer []byte, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats

@@ -24,65 +24,65 @@ const (
 	identityLabel = "apiserver.kubernetes.io/identity"
 	kubeAPIServer = "kube-apiserver" // the label's value
 	hostLabel     = "kubernetes.io/hostname"
-	// addressAnnotation is host:port.
+	// addressAnnotation contains host:port.
 	addressAnnotation = "kubernetes.io/peer-advertise-address"
 )
 
-// FreshFor is how long after the last renewal of its identity Lease a kube-apiserver counts as live. They renew every
-// 10 s; a Lease's own duration, an hour, is that of its garbage collection.
+// FreshFor is how long after the last renewal of its identity Lease a kube-apiserver counts as live. Servers renew
+// every 10 s. The duration in a Lease, an hour, is for its garbage collection.
 const FreshFor = time.Minute
 
-// leases is who lives, as the identity Leases of kube-apiservers tell. The zero value knows nothing.
+// leases are the live servers according to the identity Leases of kube-apiservers. The zero value knows none.
 type leases struct {
-	// known is whether they could be read; why says why not.
+	// known means that they could be read; why says why not.
 	known bool
 	why   string
-	// live are the servers that renewed lately, gone those that crashed or hang, both by holderIdentity.
+	// live are the servers that renewed recently, gone those that crashed or hang, both sorted by holderIdentity.
 	live, gone []server
-	// uncertain are servers that departed and cannot be asked whether they serve still; see departed.go.
+	// uncertain are servers that have departed and cannot be asked whether they still serve; see departed.go.
 	uncertain []server
-	// doubled names a Lease that two processes renew; see place.noteRenewals.
+	// doubled is the name of a Lease that two processes renew; see place.noteRenewals.
 	doubled string
-	// alike is why the addresses of servers are not their own; see alike.go.
+	// alike says why the addresses do not belong to one server each; see alike.go.
 	alike string
-	// others are live servers of other kinds that keep identity Leases, by the Lease's name.
+	// others are live servers of other kinds that have identity Leases, by the name of the Lease.
 	others []server
-	// readAt is when they had been read, by this machine's clock.
+	// readAt is when the Leases had been read, by this machine's clock.
 	readAt time.Time
 }
 
-// server is one process of a kube-apiserver. Its times are by its own clock: it writes its Lease itself.
+// server is one process of a kube-apiserver. Its times are by its own clock, because it writes its Lease itself.
 type server struct {
-	// name is that of the Lease: the same for every process of a machine. kind is what the Lease is labelled as.
+	// name is the name of the Lease: the same for every process on a machine. kind is the label of the Lease.
 	name, kind string
-	// holder is the holderIdentity. It changes with every start of a process, on servers from 1.35 on; older ones
-	// take over the Lease of the process before them and leave its holderIdentity as it is.
+	// holder is the holderIdentity. It changes with every start of a process on servers from 1.35 on. An older server
+	// takes over the Lease of its predecessor and does not change the holderIdentity.
 	holder string
-	// host is the machine's name, address where other servers reach it ("" where not published).
+	// host is the name of the machine. address is where other servers reach it, or "" if it is not published.
 	host, address string
 	// created is the start of the process, from 1.35 on, in whole seconds.
 	created, renewed time.Time
 	// expired is when its Lease stopped counting as fresh, by this machine's clock; zero while it counts.
 	expired time.Time
-	// departed: it has no fresh Lease any more, and can still write; see departed.go.
+	// departed means that it no longer has a fresh Lease and can still write; see departed.go.
 	departed bool
 }
 
-// readLeases lists the identity Leases, those of other API servers too. Without a resourceVersion the list is as new as
-// etcd, whoever answers.
+// readLeases lists the identity Leases, including those of other API servers. A list without a resourceVersion is read
+// from etcd, no matter which server answers.
 func readLeases(ctx context.Context, c *client) (leases, error) {
 	body, date, err := c.get(bounded.WithLimit(ctx, identityBytes), leasesPath+url.QueryEscape(identityLabel))
 	switch {
 	case statusOf(err) == http.StatusForbidden:
-		return leases{why: "the identity Leases of the API servers in kube-system may not be read"}, nil
+		return leases{why: "reading the identity Leases of the API servers in kube-system is forbidden"}, nil
 	case err != nil:
 		return leases{}, fmt.Errorf("list identity Leases: %w", err)
 	}
 	return parseLeases(body, date, time.Now())
 }
 
-// parseLeases tells live from gone by serverNow, the clock of the server that answered: the clock of this machine
-// may be wrong by hours.
+// parseLeases distinguishes live from gone by serverNow, the clock of the server that answered, because the clock of
+// this machine may be wrong by hours.
 func parseLeases(body []byte, serverNow, now time.Time) (leases, error) {
 	var list struct {
 		Items bounded.List[struct {
@@ -139,11 +139,10 @@ func (l leases) holders() []string {
 	return names
 }
 
-// names are the names of the live kube-apiservers' Leases, sorted.
+// names returns the names of the live kube-apiservers' Leases, sorted.
 func (l leases) names() []string { return namesOf(l.live) }
 
-// kin are the names of the Leases of the other live servers that are of the same kind as the one with that Lease,
-// sorted.
+// kin returns the names of the Leases of live servers of the same kind as the server with the given Lease, sorted.
 func (l leases) kin(name string) []string {
 	i := slices.IndexFunc(l.others, func(s server) bool { return s.name == name })
 	if i < 0 {
@@ -167,7 +166,7 @@ func namesOf(servers []server) []string {
 	return names
 }
 
-// hostOf names the server with a Lease of that name for people.
+// hostOf returns, for people, the name of the server with a given Lease.
 func (l leases) hostOf(name string) string {
 	for _, s := range l.live {
 		if s.name == name && s.host != "" {
@@ -181,7 +180,7 @@ func (l leases) sameServers(other leases) bool {
 	return l.known == other.known && slices.Equal(l.holders(), other.holders())
 }
 
-// nameOf names the server at an address, with its host where its Lease tells which it is.
+// nameOf returns the name of the server at an address, including its host if a Lease has that address.
 func (l leases) nameOf(address string) string {
 	for _, s := range l.live {
 		if s.address == address && s.host != "" {

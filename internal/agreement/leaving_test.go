@@ -28,8 +28,8 @@ func touch(ctx context.Context, s *testbed.Server, name string) bool {
 	return err == nil && status == http.StatusCreated
 }
 
-// An API server that is told to end deletes its Lease at once and accepts writes for as long as its load balancers need
-// to notice.
+// An API server that is told to shut down deletes its Lease at once and accepts writes for as long as its load
+// balancers need to notice.
 func TestARealServerThatIsToldToEndIsReckonedWithUntilItIsSilent(t *testing.T) {
 	t.Parallel()
 	const delay = 15 * time.Second

@@ -20,8 +20,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// scripted is an API server whose identity Leases differ from one reading to the next, as no real one's can be made to
-// at the right moment. The last set stays.
+// scripted is an API server whose identity Leases differ from one reading to the next, which a real server cannot be
+// made to do at the right moment. The last set stays.
 type scripted struct {
 	holders [][]string
 	release string
@@ -82,7 +82,7 @@ func TestALookIsFramedByLeases(t *testing.T) {
 			if diff := cmp.Diff(tt.want, e.Servers); diff != "" {
 				t.Errorf("servers (-want +got):\n%s", diff)
 			}
-			// What the next look compares with is what this one ended with.
+			// The next look compares with what this one ended with.
 			read := s.read
 			if again, err := r.Epoch(t.Context()); err != nil || !again.Same(e) || s.read != read+1 {
 				t.Errorf("the next look says %+v, %v, after %d more readings of the Leases, want the same after 1",

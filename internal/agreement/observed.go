@@ -19,28 +19,28 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// restartsSeenFrom is the first release whose servers replace their identity Lease when they start. Older ones keep
-// the Lease, with the holderIdentity, of the process before them: it can have been restarted, twice even, with
-// another storage version in between, and nothing would show it.
+// restartsSeenFrom is the first release whose servers replace their identity Lease when they start. An older server
+// keeps the Lease and the holderIdentity of its predecessor: even two restarts, with another storage version in
+// between, would leave no trace.
 var restartsSeenFrom = version.MustParseGeneric("1.35.0")
 
 // ShowsRestarts reports whether kube-apiservers of a release, such as "v1.37.0", replace their identity Lease when they
-// start, as those from 1.35 on do. Evidence about others is Sampled at best, however they are asked. A release that
-// cannot be parsed counts as one of those.
+// start, as those from 1.35 on do. Evidence about other releases is at most Sampled, however they are asked. It returns
+// true for a release that cannot be parsed.
 func ShowsRestarts(release string) bool {
 	v, err := version.ParseGeneric(release)
 	return err == nil && !v.LessThan(restartsSeenFrom)
 }
 
-// observed asks each kube-apiserver for its own discovery document: at its own address, or, where only one server
-// lives, at the address in the kubeconfig.
+// observed asks each kube-apiserver for its own discovery document: at its own address or, if only one server lives, at
+// the address in the kubeconfig.
 type observed struct {
 	*contacts
 	client *client
 
 	mu sync.Mutex
-	// versions is each server's release, by address, and publish whether it publishes StorageVersions; valid for
-	// holders only.
+	// versions is each server's release by address, and publish says whether it publishes StorageVersions. Both are
+	// valid for holders only.
 	holders  []string
 	versions map[string]string
 	publish  map[string]bool
@@ -51,7 +51,7 @@ func newObserved(c *client) *observed {
 		publish: map[string]bool{}}
 }
 
-// ask asks all servers at once. What the answers are worth is judge's to say.
+// ask asks all servers at the same time. judge decides what the answers are worth.
 func (o *observed) ask(ctx context.Context, q question) (survey, error) {
 	servers, why := o.addresses(q.leases, q.endpoints)
 	if why != "" {
@@ -64,7 +64,7 @@ func (o *observed) ask(ctx context.Context, q question) (survey, error) {
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		return survey{}, ctx.Err() // says nothing about the addresses
+		return survey{}, ctx.Err() // this proves nothing about the addresses
 	}
 	var void error
 	for i, r := range replies {
@@ -79,8 +79,8 @@ func (o *observed) ask(ctx context.Context, q question) (survey, error) {
 	return s, void
 }
 
-// addresses are where each live kube-apiserver is asked, "" for the address in the kubeconfig; or why they cannot all
-// be.
+// addresses returns where to ask each live kube-apiserver, with "" for the address in the kubeconfig; or why they
+// cannot all be asked.
 func (o *observed) addresses(l leases, e endpoints) (list []string, why string) {
 	if o.client.unverified != "" {
 		return nil, o.client.unverified
@@ -95,30 +95,31 @@ func (o *observed) addresses(l leases, e endpoints) (list []string, why string) 
 		return e.addresses, ""
 	case len(l.uncertain) == 0:
 		return []string{""}, ""
-	case len(e.addresses) == 1: // the one in the kubeconfig may lead to a server that departed
+	case len(e.addresses) == 1: // the address in the kubeconfig may lead to a server that has departed
 		return e.addresses, ""
 	}
 	return nil, "an API server that departed may still answer at the only address"
 }
 
-// maxServers bounds the processes that are asked one by one (I6): of more, evidence is Sampled at best. Who may write
-// EndpointSlices of a service says how many there are.
+// maxServers bounds how many processes are asked one by one (I6). With more, the evidence is at most Sampled. Anyone
+// who may write EndpointSlices of a service controls their number.
 const maxServers = 256
 
 func tooMany(n int) string {
 	return fmt.Sprintf("there are %d processes, and at most %d are asked one by one", n, maxServers)
 }
 
-// countable returns why it cannot be known whether all servers were asked. Leases tell how many live; the addresses
-// must be no other number, or a server lives that has no Lease (older than 1.26, or without APIServerIdentity), or
-// one cannot be asked. A single server may have no usable address: the one in the kubeconfig will do.
+// countable returns why it cannot be known whether all servers were asked, or "". Leases show how many servers live.
+// The number of addresses must be the same: otherwise there is a server without a Lease (older than 1.26, or without
+// APIServerIdentity), or one that cannot be asked. A single server may have no usable address, because the one in the
+// kubeconfig leads to it.
 func countable(l leases, e endpoints) string {
 	switch live := len(l.live); {
 	case !l.known:
 		return l.why
 	case l.doubled != "":
-		return "two API servers of one host name renew the identity Lease " + l.doubled +
-			": one of them cannot be told from the other"
+		return "two API servers with one host name share the identity Lease " + l.doubled +
+			" and cannot be told apart"
 	case l.alike != "":
 		return l.alike
 	case live == 0:
@@ -126,13 +127,13 @@ func countable(l leases, e endpoints) string {
 	case !e.known:
 		return e.why
 	case len(e.addresses) > live || live > 1 && len(e.addresses) < live:
-		return fmt.Sprintf("%s live by their identity Leases, but EndpointSlice default/kubernetes has %d",
+		return fmt.Sprintf("identity Leases show %s, but EndpointSlice default/kubernetes has %d",
 			plural(live, "API server", "API servers"), len(e.addresses))
 	}
 	return ""
 }
 
-// reply is what one server said, or that it said nothing.
+// reply is what one server answered, or the error.
 type reply struct {
 	reading reading
 	release string
@@ -140,7 +141,7 @@ type reply struct {
 	err     error
 }
 
-// askOne asks the server at an address, "" for the one in the kubeconfig.
+// askOne asks the server at an address, or at the one in the kubeconfig if address is "".
 func (o *observed) askOne(ctx context.Context, address string, q question) reply {
 	get, ok := o.getter(ctx, address)
 	if !ok {
@@ -155,7 +156,8 @@ func (o *observed) askOne(ctx context.Context, address string, q question) reply
 		release: release, err: err}
 }
 
-// getter returns the function that reads a path from the server at an address; ok is false while that is left alone.
+// getter returns the function that reads a path from the server at an address. ok is false while the address is not to
+// be asked.
 func (o *observed) getter(ctx context.Context, address string) (get func(path string) ([]byte, error), ok bool) {
 	if address == "" {
 		return func(path string) ([]byte, error) {
@@ -167,7 +169,7 @@ func (o *observed) getter(ctx context.Context, address string) (get func(path st
 	return func(path string) ([]byte, error) { return o.client.getOwn(ctx, address, path, timeout) }, ok
 }
 
-// nameOf names the server at an address for people.
+// nameOf returns the name of the server at an address, for people.
 func (o *observed) nameOf(address string, l leases) string {
 	switch {
 	case address != "":
@@ -178,8 +180,8 @@ func (o *observed) nameOf(address string, l leases) string {
 	return o.client.base.Host
 }
 
-// release returns the server's version. It is asked once per set of processes: from restartsSeenFrom on, another
-// release at the same address is another process in another set.
+// release returns the server's version. It is requested once per set of processes: from restartsSeenFrom on, another
+// release at the same address means another process, and so another set.
 func (o *observed) release(address string, holders []string, get func(string) ([]byte, error)) (string, error) {
 	o.mu.Lock()
 	o.follow(holders)
@@ -206,7 +208,7 @@ func (o *observed) release(address string, holders []string, get func(string) ([
 	return info.GitVersion, nil
 }
 
-// follow forgets what was known of other processes.
+// follow drops what was known about other processes.
 func (o *observed) follow(holders []string) {
 	if !slices.Equal(o.holders, holders) {
 		o.holders = holders
@@ -215,13 +217,13 @@ func (o *observed) follow(holders []string) {
 	}
 }
 
-// publishedHook is the check, in the answer of a kube-apiserver to /livez?verbose, that is there if the server
-// publishes StorageVersions, and succeeds once it has published what it writes itself: what the process before it left
-// behind is gone then.
+// publishedHook is the line in a kube-apiserver's answer to /livez?verbose which shows that the server publishes
+// StorageVersions. It reports success once the server has published what it writes itself, and so has replaced the
+// entries of its predecessor.
 const publishedHook = "[+]poststarthook/built-in-resources-storage-version-updater ok"
 
-// publishing returns why it is not known that each live kube-apiserver publishes StorageVersions; "" where it is. Each
-// process is asked until it says yes.
+// publishing returns why it is unknown whether each live kube-apiserver publishes StorageVersions, or "" if each does.
+// It asks each process until the process says yes.
 func (o *observed) publishing(ctx context.Context, l leases, e endpoints) (why string) {
 	addresses, why := o.addresses(l, e)
 	if why != "" {
@@ -252,7 +254,7 @@ func (o *observed) publishing(ctx context.Context, l leases, e endpoints) (why s
 	return ""
 }
 
-// judge says what the replies of all live servers are worth.
+// judge decides what the replies of all live servers are worth.
 func judge(replies []reply) survey {
 	r := survey{restartsSeen: true}
 	old := map[string]bool{}

@@ -28,11 +28,11 @@ func TestWhetherAllServersCanBeAsked(t *testing.T) {
 		"one Lease, one address":                     {oneLive, known("a"), ""},
 		"one Lease, no address: the kubeconfig's do": {oneLive, known(), ""},
 		"a server without a Lease lives next to the one with": {
-			oneLive, known("a", "b"), "1 API server live by their identity Leases, but EndpointSlice " +
+			oneLive, known("a", "b"), "identity Leases show 1 API server, but EndpointSlice " +
 				"default/kubernetes has 2",
 		},
 		"servers share one address": {
-			twoLive, known("a"), "2 API servers live by their identity Leases, but EndpointSlice default/kubernetes has 1",
+			twoLive, known("a"), "identity Leases show 2 API servers, but EndpointSlice default/kubernetes has 1",
 		},
 		"Leases may not be read":    {leases{why: "no Leases"}, known("a"), "no Leases"},
 		"addresses may not be read": {oneLive, endpoints{why: "no addresses"}, "no addresses"},

@@ -20,7 +20,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// advertised makes a server on loopback keep the EndpointSlice, with an address that does not answer: as seen from
+// advertised makes a server on loopback maintain the EndpointSlice with an address that does not answer, as seen from
 // outside a cluster.
 var advertised = []string{"--advertise-address=192.0.2.10", "--endpoint-reconciler-type=lease"}
 
@@ -41,7 +41,7 @@ func look(t *testing.T, r *Resource) (migrate.Epoch, Explanation) {
 	return epoch, explanation
 }
 
-// until looks once a second until ok holds.
+// until looks once a second until ok returns true.
 func until(t *testing.T, r *Resource, what string, ok func(migrate.Epoch, error) bool) migrate.Epoch {
 	t.Helper()
 	var last error
@@ -65,7 +65,7 @@ func observe(t *testing.T, config *rest.Config, target migrate.Target) *Resource
 	return r
 }
 
-// between fails the test unless moment lies between the two, give or take the resolution of a bound.
+// between fails the test unless moment lies between the two, allowing for the resolution of a bound.
 func between(t *testing.T, what string, moment, from, to time.Time) {
 	t.Helper()
 	if moment.Before(from) || moment.After(to) {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// presence asks whether a server that has departed still listens at an address. The connections verify its certificate.
+// presence asks whether a departed server still listens at an address. The connections verify its certificate.
 //
-// A connection comes before the request, because only it tells a process that has ended from one that does not answer:
-// a kernel accepts connections to a port for as long as a process listens there, also while that is suspended, and
-// refuses them from then on. What something on the way may have caused (lost packets, no route, a reset, another
-// certificate, a proxy) tells nothing.
+// It opens a connection before it sends the request, because only the connection distinguishes a process that has ended
+// from one that does not answer: a kernel accepts connections to a port as long as a process listens there, even if the
+// process is suspended, and refuses them afterwards. Failures that something on the way may have caused (lost packets,
+// no route, a reset, another certificate, a proxy) prove nothing.
 func (c *client) presence(ctx context.Context, h *http.Client, address string) presence {
 	if h == nil {
 		return uncertain
@@ -47,7 +47,7 @@ func (c *client) presence(ctx context.Context, h *http.Client, address string) p
 	return uncertain
 }
 
-// direct reports whether a request goes to its address, and not through a proxy.
+// direct reports whether a request goes straight to its address, and not through a proxy.
 func (c *client) direct(req *http.Request) bool {
 	proxy := c.config.Proxy
 	if proxy == nil {
@@ -57,7 +57,7 @@ func (c *client) direct(req *http.Request) bool {
 	return err == nil && url == nil
 }
 
-// connect opens a connection and closes it: hanging says that it was accepted.
+// connect opens a connection and closes it. It returns hanging if the connection was accepted.
 func (c *client) connect(ctx context.Context, address string) presence {
 	dial := c.config.Dial
 	if dial == nil {
@@ -87,7 +87,7 @@ func (o *observed) probe(ctx context.Context, address string) presence {
 	return o.client.presence(ctx, o.client.own, address)
 }
 
-// probe asks a departed process behind a service, without credentials: any answer will do.
+// probe returns the function that asks a departed process behind a service, without credentials: any answer will do.
 func (a *aggregated) probe(s *service) func(ctx context.Context, address string) presence {
 	return func(ctx context.Context, address string) presence {
 		if len(s.ca) == 0 {
@@ -101,7 +101,7 @@ func (a *aggregated) probe(s *service) func(ctx context.Context, address string)
 	}
 }
 
-// follow takes in a reading of who lives, and returns who departed and can still write.
+// follow records which servers live, and returns those that have departed and can still write.
 func (o *Observer) follow(ctx context.Context, l leases, e endpoints) absent {
 	return o.departures.follow(ctx, "", sightOf(l, e, time.Now()), o.observed.probe)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// candidates are the versions that a hash of the target may stand for: those of its CRD, or the usual names of
-// versions in its group and in the core group, where for instance events of events.k8s.io are stored.
+// candidates returns the versions that a hash of the target may stand for: those of its CRD, or the usual names of
+// versions in its group and in the core group, in which, for example, events of events.k8s.io are stored.
 func candidates(target migrate.Target, d *crd.CRD) []schema.GroupVersionKind {
 	gvk := target.Resource.GroupVersion().WithKind(target.Kind)
 	list := []schema.GroupVersionKind{gvk}
@@ -49,7 +49,7 @@ func readable(hash string, candidates []schema.GroupVersionKind) string {
 	return ""
 }
 
-// describe names the version that hash stands for, or shows the hash.
+// describe returns the version that a hash stands for, or text with the hash.
 func describe(hash string, candidates []schema.GroupVersionKind) string {
 	if hash == "" {
 		return "a version that it does not show"

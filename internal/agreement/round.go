@@ -19,52 +19,52 @@ import (
 )
 
 const (
-	// roundConcurrency bounds the documents that a round asks for at once, of each server.
+	// roundConcurrency bounds how many documents a round requests from each server at the same time.
 	roundConcurrency = 8
-	// roundSamples connections are made for each document where Leases do not tell how many servers there are.
+	// roundSamples is the number of connections per document if Leases do not show how many servers there are.
 	roundSamples = 2
 )
 
-// Round is one look at every resource. Use it as a value: nothing changes it later.
+// Round is one look at every resource. It is a value that is not changed later.
 type Round struct {
-	// Begun and Ended frame it, by this machine's clock: what it says was true at some moment in between.
+	// Begun and Ended enclose the round, by this machine's clock: everything in it was true at some moment in between.
 	Begun, Ended time.Time
-	// Moved: kube-apiservers came or went during the round. What it saw was seen, but no view of their resources has an
-	// epoch: look again.
+	// Moved means that kube-apiservers came or went during the round. The views show what the round saw, but those of
+	// kube-apiservers' resources have no epoch: look again.
 	Moved bool
-	// Processes are the holderIdentities of the live kube-apiservers at the end, sorted; nil where they cannot be
-	// known.
+	// Processes are the holderIdentities of the kube-apiservers that were live at the end, sorted; nil if they are
+	// unknown.
 	Processes []string
-	// Leaving: API servers that are not listed any more answer still, or may: look again soon to learn when they have
-	// gone.
+	// Leaving means that API servers which are no longer listed still answer, or may still be serving. Look again soon
+	// to find out when they are gone.
 	Leaving bool
-	// Views are by resource, sorted by group and then by plural name. A resource that is not among them is not stored,
-	// does not exist, or belongs to a group-version in Unread.
+	// Views are sorted by group and then by plural name. A resource without a view is not stored, does not exist, or
+	// belongs to a group-version in Unread.
 	Views []View
-	// Unread are group-versions that could not be read everywhere: their resources may exist without a view.
+	// Unread are group-versions that could not be read from every server: their resources may exist without a view.
 	Unread []Unread
 }
 
-// Unread is a group-version that could not be read everywhere.
+// Unread is a group-version that could not be read from every server.
 type Unread struct {
 	GroupVersion schema.GroupVersion
 	Reason       string
 }
 
-// Round looks once at everything: each group-version's discovery document once at each server, and a few requests more.
-// An error says that nothing could be learnt; what only a part of the answer is missing for is in the views and in
-// Unread.
+// Round looks once at every resource: it requests each group-version's discovery document once from each server, and
+// sends a few more requests. An error means that the round found out nothing; problems that concern only a part of the
+// answer are in the views and in Unread.
 //
-// It needs the permissions to list CustomResourceDefinitions and APIServices. Where one is missing to list the Leases
-// in kube-system, the EndpointSlices in default and in the namespaces of APIServices' services, or the StorageVersions
-// of both APIs, evidence is weaker. Whoever compares epochs of aggregated resources with those of other accounts should
-// have the same permissions as they have.
+// It needs permission to list CustomResourceDefinitions and APIServices. The evidence is weaker if permission is
+// missing to list the Leases in kube-system, the EndpointSlices in default and in the namespaces of APIServices'
+// services, or the StorageVersions of both APIs. Epochs of aggregated resources can be compared between accounts only
+// if the accounts have the same permissions.
 func (o *Observer) Round(ctx context.Context) (*Round, error) {
 	begun := time.Now()
 	f, err := o.gatherAll(ctx)
 	if err != nil {
 		o.forget()
-		return nil, fmt.Errorf("look at who writes what: %w", err)
+		return nil, fmt.Errorf("determine the storage versions of all resources: %w", err)
 	}
 	r := &Round{Begun: begun, Ended: time.Now(), Moved: f.moved, Processes: f.leases.holders(), Leaving: f.leaving()}
 	r.Views = o.views(f.all(), r.Ended)
@@ -79,7 +79,7 @@ func (o *Observer) Round(ctx context.Context) (*Round, error) {
 	return r, nil
 }
 
-// facts is all that one round gathered.
+// facts are everything that one round gathered.
 type facts struct {
 	before, leases leases
 	moved          bool
@@ -90,13 +90,13 @@ type facts struct {
 	declarations   map[schema.GroupResource][]declaration
 	notPublishing  string
 	inquiries      map[schema.GroupVersion]inquiry
-	// absent are the departed kube-apiservers, absentBehind the departed processes behind services, that can still
-	// write.
+	// absent are the departed kube-apiservers that can still write, absentBehind the departed processes behind
+	// services.
 	absent       absent
 	absentBehind map[schema.GroupVersion]absent
 }
 
-// leaving reports whether any server that departed can still write.
+// leaving reports whether any server that has departed can still write.
 func (f *facts) leaving() bool {
 	leaving := f.absent.any()
 	for _, a := range f.absentBehind {
@@ -105,14 +105,15 @@ func (f *facts) leaving() bool {
 	return leaving
 }
 
-// inquiry is what was learnt from one group-version's documents. An error says that it is not enough.
+// inquiry contains the surveys of one group-version's documents. If err is set, they are not sufficient.
 type inquiry struct {
 	surveys []survey
 	err     error
 }
 
-// gatherAll reads everything that a round needs. Leases frame it, as in gather, and the processes behind APIServices
-// too. They are read again before the first question: those that the round before ended with are old.
+// gatherAll reads everything that a round needs. Readings of the Leases, and of the processes behind APIServices,
+// enclose it, as in gather. They are read again before the first request, because those from the end of the round
+// before are old.
 func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 	listed, err := o.readLeases(ctx)
 	if err != nil {
@@ -153,13 +154,13 @@ func (o *Observer) gatherAll(ctx context.Context) (f facts, err error) {
 	return f, ctx.Err()
 }
 
-// followAll finds out which servers departed and can still write, at each place.
+// followAll finds out which servers have departed and can still write, at each place.
 func (o *Observer) followAll(ctx context.Context, f *facts) {
 	f.absent = o.follow(ctx, f.before, f.endpoints)
 	f.before, f.endpoints = f.before.with(f.absent), f.endpoints.with(f.absent)
 	f.before.alike = o.alike.of(ctx, f.before, f.endpoints)
 	f.absentBehind = map[schema.GroupVersion]absent{}
-	at := map[string]absent{} // one service may stand behind several group-versions
+	at := map[string]absent{} // one service may be behind several group-versions
 	for gv, s := range f.services {
 		key := s.namespace + "/" + s.service
 		if _, known := at[key]; !known {
@@ -169,7 +170,7 @@ func (o *Observer) followAll(ctx context.Context, f *facts) {
 	}
 }
 
-// question is the one for a path in a round.
+// question returns the question about a path in a round.
 func (f *facts) question(path string, s *service) question {
 	return question{
 		path: path, leases: f.before, endpoints: f.endpoints, service: s,
@@ -177,7 +178,7 @@ func (f *facts) question(path string, s *service) question {
 	}
 }
 
-// groupVersions are all that any server lists, any CRD serves, or any APIService stands for, sorted.
+// groupVersions returns all group-versions that any server lists, any CRD serves, or any APIService registers, sorted.
 func (o *Observer) groupVersions(ctx context.Context, f facts) ([]schema.GroupVersion, error) {
 	var list []schema.GroupVersion
 	for _, path := range []string{corePath, groupsPath} {
@@ -211,7 +212,7 @@ func answered(surveys []survey) bool {
 	return slices.ContainsFunc(surveys, func(s survey) bool { return len(s.readings) > 0 })
 }
 
-// askAll asks for every group-version's document.
+// askAll requests the document of every group-version.
 func (o *Observer) askAll(ctx context.Context, f *facts, groupVersions []schema.GroupVersion) {
 	f.inquiries = map[schema.GroupVersion]inquiry{}
 	var (
@@ -241,8 +242,8 @@ func (o *Observer) askAll(ctx context.Context, f *facts, groupVersions []schema.
 func (o *Observer) views(all []findings, now time.Time) []View {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	// The servers are the same for all resources: what proves that they were is any that was asked about at each of
-	// them.
+	// The servers are the same for all resources: one resource that each of them was asked about proves that they
+	// stayed the same.
 	for _, f := range all {
 		if f.target.Origin != migrate.Aggregated && restartsSeen(f.reports) && !f.moved {
 			o.sighting = o.sighting.next(f, stampsOf(f), now)
@@ -263,7 +264,7 @@ func (o *Observer) views(all []findings, now time.Time) []View {
 			memories[v.Resource], v.Epoch.Since = m, latest(m.since, f.absent.since)
 		case v.Disagree:
 			memories[v.Resource] = known.disagreed(now)
-		case seen: // nothing could be learnt, which changes nothing
+		case seen: // nothing was found out, which changes nothing
 			memories[v.Resource] = known
 		}
 		views = append(views, v)

@@ -16,7 +16,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// roundOf looks once at everything, again while servers come or go.
+// roundOf looks once at every resource, and again while servers come or go.
 func roundOf(t *testing.T, o *Observer) *Round {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Second) {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// firstSamples connections are made at the first look at a resource: all agree by chance with a probability of
-	// 6 % where half of the servers behind a fair load balancer write another version. Later looks, about one a second,
-	// add up: laterSamples are enough for each.
+	// firstSamples is the number of connections at the first look at a resource. If half of the servers behind a fair
+	// load balancer write another version, all answers are equal by chance with a probability of 6 %. Later looks,
+	// about one per second, add to this, so laterSamples are enough for each.
 	firstSamples = 5
 	laterSamples = 2
 )
 
-// sampled asks whoever answers at the address in the kubeconfig, on new connections each time.
+// sampled asks the address in the kubeconfig, over new connections each time. Any server may answer.
 type sampled struct {
 	client *client
 

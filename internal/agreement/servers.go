@@ -13,7 +13,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// roster puts together what is known of each server that may write a resource.
+// roster collects what is known of each server that may write a resource.
 type roster struct {
 	list  []Server
 	known []schema.GroupVersionKind
@@ -29,15 +29,15 @@ func (r *roster) at(id string) *Server {
 	return &r.list[i]
 }
 
-// show adds what a server shows. Of two hashes at one server, which changed in mid-look, it keeps the first:
-// View.Hashes has both.
+// show adds the hash that a server shows. If a server changed its hash during the look, it keeps the first; View.Hashes
+// contains both.
 func (r *roster) show(s *Server, hash string) {
 	if s.Hash == "" && hash != "" {
 		s.Hash, s.Version = hash, readable(hash, r.known)
 	}
 }
 
-// servers lists the processes that may write the target, with what each shows. Sorted by ID.
+// servers returns the processes that may write the target, each with the hash that it shows, sorted by ID.
 func (f findings) servers() []Server {
 	r := &roster{known: candidates(f.target, f.crd)}
 	if f.target.Origin == migrate.Aggregated {
@@ -52,7 +52,7 @@ func (f findings) servers() []Server {
 			s := r.at(e.server)
 			s.Declared = true
 			r.show(s, e.hash(f.target.Kind))
-			if s.Hash == "" && !s.Answered { // of a kind that no server serves
+			if s.Hash == "" && !s.Answered { // no server serves this kind
 				s.Version = e.version
 			}
 		}
@@ -61,7 +61,7 @@ func (f findings) servers() []Server {
 	return r.list
 }
 
-// own are the answers of servers that were asked themselves.
+// own returns the answers of servers that were asked at their own addresses.
 func (f findings) own() []answer {
 	var list []answer
 	for _, r := range f.reports {
@@ -74,8 +74,8 @@ func (f findings) own() []answer {
 	return list
 }
 
-// addKubeAPIServers lists Leases, and addresses that no Lease is known to belong to. Where all answers are the same,
-// and there are as many as Leases, each Lease's process is known to have given it.
+// addKubeAPIServers adds the holders of Leases, and addresses that are not known to belong to a Lease. If all answers
+// are equal and there are as many of them as Leases, each Lease's process is known to have given that answer.
 func (f findings) addKubeAPIServers(r *roster) {
 	for _, l := range f.leases.live {
 		r.at(l.name).Process = l.holder
@@ -109,21 +109,21 @@ func (f findings) addKubeAPIServers(r *roster) {
 	}
 }
 
-// addUncertain lists the processes that departed and cannot be asked: they may write still.
+// addUncertain adds the processes that have departed and cannot be asked: they may still be writing.
 func (f findings) addUncertain(r *roster) {
 	for _, one := range f.absent.uncertain {
 		if one.holder == "" {
-			continue // an address alone, which no one vouches for
+			continue // an address without a known process
 		}
 		id := one.name
 		if slices.ContainsFunc(r.list, func(s Server) bool { return s.ID == id }) {
-			id = one.holder // there is another process of that name
+			id = one.holder // another process has that name
 		}
 		r.at(id).Process = one.holder
 	}
 }
 
-// addProcesses lists the processes behind an APIService.
+// addProcesses adds the processes behind an APIService.
 func (f findings) addProcesses(r *roster) {
 	if f.service == nil {
 		return
@@ -138,7 +138,7 @@ func (f findings) addProcesses(r *roster) {
 	}
 }
 
-// addAnonymous lists what came from a shared address, one server for each hash.
+// addAnonymous adds the answers from a shared address, one server per hash.
 func (f findings) addAnonymous(r *roster) {
 	seen := map[string]bool{}
 	for _, report := range f.reports {
@@ -172,5 +172,5 @@ func (f findings) idAt(address string) string {
 	return address
 }
 
-// String identifies the process.
+// String returns the identity of the process.
 func (p process) String() string { return strings.TrimSuffix(p.address+"/"+p.pod, "/") }

@@ -26,38 +26,38 @@ const (
 	slicesPath      = "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?labelSelector=kubernetes.io%%2Fservice-name%%3D%s"
 )
 
-// service is an APIService behind which another API server stands.
+// service is an APIService with another API server behind it.
 type service struct {
 	name string
-	// id changes when the APIService is created again, or its spec changes.
+	// id changes when the APIService is created again, or when its spec changes.
 	id                 string
 	group              string
 	namespace, service string
-	// siblings identify all APIServices of the group behind which the same service stands, sorted: a resource may be
-	// asked for in any of their versions, and its processes are the same.
+	// siblings identify all APIServices of the group that have the same service behind them, sorted. A resource may be
+	// requested in any of their versions, and its processes are the same.
 	siblings []string
 	ca       []byte
-	// processes are those behind the service, by address; unreachable says why they cannot be asked.
+	// processes are the processes behind the service, by address. unreachable says why they cannot be asked.
 	processes []process
-	// departed are not listed any more, and can still write; see departed.go.
+	// departed are no longer listed and can still write; see departed.go.
 	departed    []process
 	unreachable string
-	// slices identify the EndpointSlices of the service and their generations; empty: they could not be read, or there
-	// are none.
+	// slices identify the EndpointSlices of the service and their generations. slices is empty if there are none or
+	// they could not be read.
 	slices []string
 }
 
 // process is one process of an aggregated API server.
 type process struct {
 	address string
-	// pod is the UID of its pod: another pod at the same address is another process.
+	// pod is the UID of the pod. Another pod at the same address is another process.
 	pod string
 }
 
-// serverName is the name that kube-apiservers verify its certificate for.
+// serverName is the name for which kube-apiservers verify the server's certificate.
 func (s *service) serverName() string { return s.service + "." + s.namespace + ".svc" }
 
-// all are the processes that can write, by address.
+// all returns the processes that can write, by address.
 func (s *service) all() []process {
 	if s == nil {
 		return nil
@@ -67,10 +67,10 @@ func (s *service) all() []process {
 	return list
 }
 
-// holders identify the processes that can write, sorted: what a holderIdentity is for a kube-apiserver.
+// holders identifies the processes that can write, sorted. They correspond to the holderIdentities of kube-apiservers.
 func (s *service) holders() []string { return s.identities(s.all()) }
 
-// listed identify those that the service's endpoints list.
+// listed identifies the processes in the endpoints of the service.
 func (s *service) listed() []string {
 	if s == nil {
 		return nil
@@ -89,9 +89,9 @@ func (s *service) identities(processes []process) []string {
 	return list
 }
 
-// traces are what processes behind the service leave behind; nil where they leave nothing that can be read. A process
-// that was added and removed again has raised the generation of the slice that it was in, another service in between
-// that of the APIService.
+// traces are what the processes behind the service leave behind, or nil if they leave nothing that can be read. A
+// process that was added and removed again has raised the generation of its EndpointSlice; another service in between
+// has raised that of the APIService.
 func (s *service) traces() []string {
 	if len(s.slices) == 0 {
 		return nil
@@ -99,7 +99,7 @@ func (s *service) traces() []string {
 	return append([]string{"apiservice " + s.name + " " + s.id}, s.slices...)
 }
 
-// apiService is what is read of an APIService.
+// apiService contains the fields that are read of an APIService.
 type apiService struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -114,8 +114,8 @@ type apiService struct {
 	} `json:"spec"`
 }
 
-// readServices lists the group-versions that other API servers serve, of one group or, if that is empty, of all, and
-// finds the processes behind them.
+// readServices lists the group-versions that other API servers serve, of one group or, if group is empty, of all
+// groups. It finds the processes behind them.
 func readServices(ctx context.Context, c *client, group string) (map[schema.GroupVersion]*service, error) {
 	body, _, err := c.get(ctx, apiServicesPath)
 	if statusOf(err) == http.StatusNotFound { // no aggregation
@@ -160,7 +160,8 @@ func readServices(ctx context.Context, c *client, group string) (map[schema.Grou
 	return found, nil
 }
 
-// readService is readServices for one group-version; nil where kube-apiservers serve it themselves, or no server does.
+// readService is readServices for one group-version. It returns nil if kube-apiservers serve it themselves, or if no
+// server does.
 func readService(ctx context.Context, c *client, gv schema.GroupVersion) (*service, error) {
 	found, err := readServices(ctx, c, gv.Group)
 	if statusOf(err) == http.StatusForbidden {
@@ -169,7 +170,7 @@ func readService(ctx context.Context, c *client, gv schema.GroupVersion) (*servi
 	return found[gv], err
 }
 
-// service is nil for one that kube-apiservers serve themselves.
+// service returns nil for an APIService that kube-apiservers serve themselves.
 func (a *apiService) service() *service {
 	if a.Spec.Service == nil {
 		return nil
@@ -187,7 +188,7 @@ func (a *apiService) service() *service {
 	return s
 }
 
-// findProcesses reads the service's EndpointSlices.
+// findProcesses reads the EndpointSlices of the service.
 func (s *service) findProcesses(ctx context.Context, c *client) error {
 	if err := apipath.Segment("namespace", s.namespace); err != nil {
 		return fmt.Errorf("%w: APIService %s: %w", migrate.ErrUntrustedAnswer, s.name, err)
@@ -195,7 +196,7 @@ func (s *service) findProcesses(ctx context.Context, c *client) error {
 	body, _, err := c.get(bounded.WithLimit(ctx, identityBytes),
 		fmt.Sprintf(slicesPath, url.PathEscape(s.namespace), url.QueryEscape(s.service)))
 	if statusOf(err) == http.StatusForbidden {
-		s.unreachable = "the EndpointSlices of the service behind the APIService may not be read"
+		s.unreachable = "reading the EndpointSlices of the service behind the APIService is forbidden"
 		return nil
 	}
 	if err != nil {
@@ -213,7 +214,7 @@ func (s *service) findProcesses(ctx context.Context, c *client) error {
 		s.slices = append(s.slices, fmt.Sprintf("endpointslice %s/%s %s generation %d", s.namespace, meta.Name,
 			meta.UID, meta.Generation))
 		for _, e := range list.Items[i].Endpoints {
-			// Further addresses, and those of another family, are the same process.
+			// Further addresses, and those of another family, belong to the same process.
 			if len(e.Addresses) == 0 || pods[e.TargetRef.UID] {
 				continue
 			}

@@ -10,28 +10,29 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// wholeSecond is what a time in whole seconds may be too early by.
+// wholeSecond is how much too early a time in whole seconds may be.
 const wholeSecond = time.Second
 
-// stamps are the latest moments at which something happened that may have changed who writes what, each by
-// the clock of the server that wrote it down. Comparable.
+// stamps are the latest moments at which something happened that may have changed which processes write, or what they
+// write. Each is by the clock of the server that recorded it. Values are comparable.
 type stamps struct {
-	started time.Time // a server's start
-	gone    time.Time // a server no longer counts as live
+	started time.Time // a server started
+	gone    time.Time // a server stopped counting as live
 	moved   time.Time // a server entered or left the EndpointSlice
 	defined time.Time // the CRD's spec was written
-	// seen is when, by our clock, the Observer first saw the servers that live now, and zero where that proves nothing.
-	// They have been writing what they write at least since then, whichever resource is asked about.
+	// seen is when, by our clock, the Observer first saw the servers that live now, or zero if that proves nothing.
+	// Since then at least, they have been writing the same versions, for every resource.
 	seen time.Time
-	// serversUnknown, definedUnknown: one of started, gone and moved cannot be known, or defined cannot.
+	// serversUnknown means that one of started, gone and moved cannot be determined; definedUnknown, that defined
+	// cannot.
 	serversUnknown, definedUnknown bool
 }
 
-// stampsOf reads the moments off the findings.
+// stampsOf reads the moments from the findings.
 func stampsOf(f findings) stamps {
 	s := stamps{moved: f.endpoints.changed}
-	// A Lease's creation is a process's start only on servers that replace their Lease; and only where each of the live
-	// ones was asked is it known that all do.
+	// The creation of a Lease is the start of its process only on servers that replace their Lease, and only if each
+	// live server was asked is it known that all of them do.
 	s.serversUnknown = len(f.leases.live) == 0 || s.moved.IsZero() || !restartsSeen(f.reports)
 	for _, l := range f.leases.live {
 		if l.departed {
@@ -40,8 +41,8 @@ func stampsOf(f findings) stamps {
 		s.serversUnknown = s.serversUnknown || l.created.IsZero()
 		s.started = latest(s.started, l.created)
 	}
-	// A server that crashed or hangs counted as live for FreshFor after its last renewal: this is when the servers
-	// became the ones they are.
+	// A server that crashed or hangs counted as live for FreshFor after its last renewal. After that, the servers were
+	// the present ones.
 	for _, l := range f.leases.gone {
 		s.gone = latest(s.gone, l.renewed.Add(FreshFor))
 	}
@@ -64,15 +65,15 @@ func restartsSeen(reports []report) bool {
 
 // clocks relates the clocks of live servers to ours, as one reading of the Leases shows them.
 type clocks struct {
-	// lag bounds how far the clocks of the servers are behind ours: a server renewed its Lease no later than it was
-	// read. No two clocks need to agree for this; it errs by the time since the last renewal, ten seconds at most.
+	// lag bounds how far the clocks of the servers are behind ours: a server renewed its Lease before we read it. This
+	// works even if no two clocks agree. The error is the time since the last renewal, ten seconds at most.
 	lag time.Duration
 	// readAt is when the Leases had been read, by our clock.
 	readAt time.Time
 }
 
-// clocks are those of the live servers. What a server wrote down that is no longer live needs no bound of its own: its
-// end, which came later, is among the stamps of the others.
+// clocks returns the clocks of the live servers. The stamps of a server that is no longer live need no bound of their
+// own: its end came later, and is among the stamps of the others.
 func (l leases) clocks() clocks {
 	c := clocks{readAt: l.readAt}
 	first := true
@@ -84,17 +85,17 @@ func (l leases) clocks() clocks {
 	return c
 }
 
-// local returns the latest moment by our clock at which a live server can have written down a stamp. The lag holds for
-// our wall clock as it was when the Leases were read. So the moment gets the monotonic reading of then: its age stays
-// right when someone sets our clock afterwards.
+// local returns the latest moment, by our clock, at which a live server can have recorded a stamp. The lag is relative
+// to our wall clock at the time of the reading, so the moment gets the monotonic reading of that time: its age stays
+// correct if someone changes our clock afterwards.
 func (c clocks) local(stamp time.Time) time.Time {
-	if c.readAt.IsZero() { // no Leases could be read
+	if c.readAt.IsZero() { // the Leases could not be read
 		return stamp.Add(c.lag)
 	}
 	return c.readAt.Add(stamp.Add(c.lag).Sub(c.readAt))
 }
 
-// bound returns the latest moment, by our clock, at which the epoch can have begun; ok is false where it is not known.
+// bound returns the latest moment, by our clock, at which the epoch can have begun. ok is false if it is unknown.
 func (s stamps) bound(c clocks) (bound time.Time, ok bool) {
 	if s.definedUnknown {
 		return time.Time{}, false
@@ -112,15 +113,15 @@ func (s stamps) bound(c clocks) (bound time.Time, ok bool) {
 	return latest(servers, c.local(s.defined.Add(wholeSecond))), true
 }
 
-// sighting is what an Observer remembers of the servers: since when it has seen the ones that live now.
+// sighting is what an Observer remembers of the servers: since when it has seen those that live now.
 type sighting struct {
 	holders []string
-	stamps  stamps // without what concerns one resource
+	stamps  stamps // without those that concern one resource
 	since   time.Time
 }
 
-// next takes in a look that ended now. It proves something only where every live server was asked and no restart goes
-// unseen; then servers with the same Leases and the same traces are the same processes all the time.
+// next adds a look that ended now. The look proves something only if every live server was asked and no restart goes
+// unnoticed; then servers with the same Leases and the same traces have been the same processes all the time.
 func (g sighting) next(f findings, s stamps, now time.Time) sighting {
 	if len(f.leases.live) == 0 || !restartsSeen(f.reports) {
 		return sighting{}
@@ -133,28 +134,30 @@ func (g sighting) next(f findings, s stamps, now time.Time) sighting {
 	return sighting{holders: holders, stamps: s, since: now}
 }
 
-// memory is what one resource remembers of the looks before: the last epoch, and when it can have begun.
+// memory is what one resource remembers of earlier looks: the last epoch, and when it can have begun.
 type memory struct {
 	epoch  migrate.Epoch
 	stamps stamps
-	// since is the earliest of the bounds on the epoch's beginning that any look gave. Each bound holds, so
-	// the earliest does.
+	// since is the earliest bound on the beginning of the epoch that any look gave. All bounds hold, so the earliest
+	// one does.
 	since time.Time
-	// at is when the last look ended. notBefore is when the last look at another epoch ended; zero: there was none.
+	// at is when the last look ended. notBefore is when the last look at another epoch ended, or zero if there was
+	// none.
 	at, notBefore time.Time
 }
 
-// disagreed is the memory after a look that saw the servers disagree. No epoch that is seen later began before it.
+// disagreed returns the memory after a look that saw the servers disagree. Epochs that are seen later began after that
+// look.
 func (memory) disagreed(now time.Time) memory { return memory{at: now} }
 
-// next takes in a look that ended now. Its own end bounds the beginning of what it saw, so since is never in the
+// next adds a look that ended now. The end of the look bounds the beginning of what it saw, so since is never in the
 // future.
 //
-// The same epoch with other stamps is not the same period for sure: a server without a Lease, say, came and went
-// between two looks. Its beginning is bounded again, and earlier bounds are forgotten (I2).
+// The same epoch with other stamps may be another period: for example, a server without a Lease came and went between
+// two looks. Its beginning is bounded again, and earlier bounds are dropped (I2).
 //
-// An epoch begins after the last look at another one, whatever servers wrote down: the clock of one may have been wrong
-// then, and right when it renewed its Lease.
+// An epoch begins after the last look at another one, whatever the servers recorded: the clock of a server may have
+// been wrong then, and right when it renewed its Lease.
 func (m memory) next(e migrate.Epoch, s stamps, c clocks, now time.Time) memory {
 	since := now
 	if bound, ok := s.bound(c); ok && bound.Before(since) {

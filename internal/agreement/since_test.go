@@ -118,7 +118,7 @@ func TestTheServersAreKnownFromLooksAtOtherResources(t *testing.T) {
 	}
 }
 
-// shiftClocks moves everything that servers wrote down.
+// shiftClocks moves every time that servers recorded.
 func shiftClocks(d time.Duration) func(*findings) {
 	return func(f *findings) {
 		f.leases.live[0].created = f.leases.live[0].created.Add(d)
@@ -127,7 +127,7 @@ func shiftClocks(d time.Duration) func(*findings) {
 	}
 }
 
-// Servers that come back to an encoding have begun to agree on it after they were last seen to disagree.
+// The agreement of servers that return to an encoding begins after the last look that saw them disagree.
 func TestAnEpochStartsAfterTheLastDisagreement(t *testing.T) {
 	known, e := stampsOf(settled()), migrate.Epoch{Hash: "h", Servers: []string{"a_1"}}
 	m := memory{}.next(e, known, clocks{time.Second, noon}, noon)

@@ -10,48 +10,48 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// source is one way to learn in which version API servers write, from their discovery documents.
+// source is one way to find out from discovery documents which version API servers write.
 type source interface {
-	// ask returns what the servers answered, and what the answers are worth if they agree. An error says that the look
-	// is void, although some servers may have answered; what this source can never know is a survey without readings.
+	// ask returns what the servers answered, and how strong the evidence is if they agree. An error voids the look,
+	// even if some servers have answered. A source that can never answer the question returns a survey without
+	// readings.
 	ask(ctx context.Context, q question) (survey, error)
 }
 
-// question is what a source is asked for: which document, and which servers are known to live.
+// question says which document to request, and which servers are known to live.
 type question struct {
 	path      string
 	leases    leases
 	endpoints endpoints
-	// service is what serves the document, where that is an aggregated API server.
+	// service serves the document if that is an aggregated API server.
 	service *service
-	// samples is how many connections are made where no server can be told from another; 0: as many as the source
-	// thinks good.
+	// samples is how many connections to make if servers cannot be told apart. 0 leaves it to the source.
 	samples int
 }
 
-// survey is what one source learnt from one document.
+// survey is what one source found out from one document.
 type survey struct {
 	readings []reading
-	// evidence is what the readings amount to if they agree; 0: nothing.
+	// evidence is the strength of the readings if they agree; 0 means that they are no evidence.
 	evidence migrate.Evidence
-	// restartsSeen: every server that answered gives itself a new identity Lease when it starts.
+	// restartsSeen means that every server that answered creates a new identity Lease when it starts.
 	restartsSeen bool
-	// how says in a few words how the answers were got; why, why they are no stronger evidence.
+	// how says in a few words how the servers were asked; why says why the evidence is not stronger.
 	how, why string
 }
 
-// reading is the document of one server, or of one connection to some server.
+// reading is the document of one server, or of one connection to an unknown server.
 type reading struct {
-	// server names it for people.
+	// server is the name of the server for people.
 	server string
-	// address is host:port where the server was asked at its own address, or "".
+	// address is host:port if the server was asked at its own address, else "".
 	address string
-	// anonymous: some server behind a shared address.
+	// anonymous means that the answer came from one of the servers behind a shared address.
 	anonymous bool
 	document  document
 }
 
-// about is what a survey says about one resource.
+// about returns what the survey says about one resource.
 func (s survey) about(resource string) report {
 	r := report{evidence: s.evidence, restartsSeen: s.restartsSeen, how: s.how, why: s.why}
 	for _, one := range s.readings {
@@ -62,17 +62,17 @@ func (s survey) about(resource string) report {
 	return r
 }
 
-// report is what one source learnt about one resource; its fields are those of a survey.
+// report is what one source found out about one resource. Its fields are those of a survey.
 type report struct {
 	answers      []answer
 	evidence     migrate.Evidence
 	restartsSeen bool
 	how, why     string
-	// declared identifies the StorageVersion object that the report is from; "" for other sources.
+	// declared identifies the StorageVersion object that the report comes from; "" for other sources.
 	declared string
 }
 
-// answer is what one server, or one connection to some server, showed.
+// answer is what one server, or one connection to an unknown server, showed.
 type answer struct {
 	server, address string
 	anonymous       bool
@@ -80,7 +80,7 @@ type answer struct {
 	hash            string
 }
 
-// findings is all that was gathered about one resource.
+// findings is everything that was gathered about one resource.
 type findings struct {
 	target    migrate.Target
 	versions  []string // that are served; for a view
@@ -92,18 +92,19 @@ type findings struct {
 	reports   []report
 	// declarations are the StorageVersion objects of the resource.
 	declarations []declaration
-	// publishing: each live kube-apiserver was asked, and publishes StorageVersions; notPublishing says why not.
+	// publishing means that each live kube-apiserver was asked and publishes StorageVersions; notPublishing says why it
+	// is false.
 	publishing    bool
 	notPublishing string
-	// failed is why the reports are not all; nil where they are.
+	// failed is why the reports are incomplete, or nil.
 	failed error
-	// silent is migrate.ErrSilent about a server that should have answered itself; nil where all did.
+	// silent is a migrate.ErrSilent about a server that did not answer at its own address, or nil.
 	silent error
-	// newcomers are processes that were not there when the look began: whether an answer is theirs is not known.
+	// newcomers are processes that started after the look began: an answer may or may not be theirs.
 	newcomers []string
-	// moved: servers came or went during the look.
+	// moved means that servers came or went during the look.
 	moved bool
-	// absent are the servers that are not listed any more, and can still write; those that answer are among leases,
+	// absent are the servers that are no longer listed and can still write. Those that answer are also in leases,
 	// endpoints and service.
 	absent absent
 }

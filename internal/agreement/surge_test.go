@@ -30,7 +30,8 @@ func newKubeAPIServer(t *testing.T, handler http.Handler) *extension {
 	return e
 }
 
-// surge is a cluster of two kube-apiservers, of which the first is told to end. Both serve at their own addresses.
+// surge is a cluster of two kube-apiservers, of which the first is told to shut down. Both serve at their own
+// addresses.
 type surge struct {
 	servers [2]*httptest.Server
 	hashes  [2]string
@@ -131,7 +132,7 @@ func TestLooksReckonWithAServerThatLeavesUntilItIsSilent(t *testing.T) {
 		if !second.Same(first) || !slices.Equal(second.Servers, both) || second.Evidence != migrate.Observed {
 			t.Errorf("the epoch is %+v, want %+v", second, first)
 		}
-		if !strings.Contains(explanation.String(), "1 of them not listed any more, but still serving") {
+		if !strings.Contains(explanation.String(), "1 of them no longer listed, but still serving") {
 			t.Errorf("the explanation is %q", explanation)
 		}
 		s.servers[0].Close()

@@ -22,7 +22,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// balanced is a configuration whose address is a load balancer that takes the running servers in turn. Their own
+// balanced is a configuration whose address is a load balancer that rotates between the running servers. Their own
 // addresses answer only if reachable.
 func balanced(cluster *testbed.Cluster, reachable bool) *rest.Config {
 	config := cluster.Config()
@@ -47,7 +47,7 @@ func balanced(cluster *testbed.Cluster, reachable bool) *rest.Config {
 	return config
 }
 
-// makeStale moves the last renewal of a server's Lease two minutes back: so that a test need not wait until it is.
+// makeStale moves the last renewal of a server's Lease two minutes back, so that a test need not wait.
 func makeStale(t *testing.T, cluster *testbed.Cluster, holder string) time.Time {
 	t.Helper()
 	renewed := time.Now().Add(-2 * time.Minute)

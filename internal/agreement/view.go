@@ -17,82 +17,81 @@ import (
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
-// View is what a round says of one resource that is stored, or may be.
+// View is what a round found out about one resource that is stored, or may be.
 type View struct {
 	Resource schema.GroupResource
 	// Kind is "" if no server serves the resource.
 	Kind   string
 	Origin migrate.Origin
-	// Versions are those that any server serves, sorted.
+	// Versions are the versions that at least one server serves, sorted.
 	Versions []string
-	// Servers are all processes that may write the resource, by ID: those of fresh Leases, of endpoints, of an
-	// APIService's endpoints, and of entries in StorageVersion objects; and those that are not listed any more and
-	// answer still, or may. IDs are unique.
+	// Servers are all processes that may write the resource, by ID: those of fresh Leases, of endpoints, of the
+	// endpoints of an APIService, and of entries in StorageVersion objects; and those that are no longer listed but
+	// still answer, or may still be serving. IDs are unique.
 	Servers []Server
-	// Hashes are all that any server showed or published, sorted: each of these versions may have been written.
+	// Hashes are all hashes that any server showed or published, sorted: each of these versions may have been written.
 	Hashes []string
-	// Traces are what the processes of an aggregated API server leave behind for longer than they live, as it was
-	// before the first of them was asked: the identities and generations of the APIServices and of their services'
-	// EndpointSlices, sorted. A process that came and went since an earlier round has changed one. Empty: they cannot
-	// be read, and for other resources.
-	//
-	// The state of the StorageVersion is one, too: a process that is not behind the service may have published, written
-	// and crashed, and another program removed its entry.
+	// Traces are marks that processes of an aggregated API server leave behind and that outlast them, read before the
+	// first of the processes was asked: the identities and generations of the APIServices and of their services'
+	// EndpointSlices, sorted. A process that came and went since an earlier round has changed one of them. Traces is
+	// empty for other resources, and if they cannot be read.
 	Traces []string
 	// Published identifies the StorageVersion of migration.k8s.io in the state that was read, before the first question:
 	// its UID, "/" and its resourceVersion; "" if there is none. Hashes has the versions of all its entries.
 	Published string
 	// CRD is that of a custom resource, nil for others.
 	CRD *CRD
-	// Epoch is that of the agreement; nil where there is none.
+	// Epoch is the epoch of the agreement, or nil if there is none.
 	Epoch *migrate.Epoch
-	// Disagree: the servers were asked and do not agree. Where it is false and there is no epoch, nothing could be
-	// learnt.
+	// Disagree means that the servers were asked and do not agree. If it is false and there is no epoch, the look found
+	// out nothing.
 	Disagree bool
-	// Why says in one clause, for people, why there is no epoch, or why the evidence is not stronger; "" if neither.
+	// Why says, in one clause for people, why there is no epoch, or why the evidence is not stronger. It is "" if
+	// neither applies.
 	Why string
-	// Version is the group/version of the epoch's hash; "" where unknown.
+	// Version is the group/version of the epoch's hash, or "" if it is unknown.
 	Version string
-	// Evidence is the epoch's; 0 without.
+	// Evidence is that of the epoch, or 0 without an epoch.
 	Evidence migrate.Evidence
-	// OnlyDecodable: the evidence is Declared, and every server that can write declares that it can decode no other
-	// version than the one that it writes. Whatever is stored in another version none of them can read, so that no
-	// sweep could rewrite it either.
+	// OnlyDecodable means that the evidence is Declared, and every server that can write declares that it can decode
+	// only the version that it writes. None of them can read an object that is stored in another version, so a sweep
+	// could not rewrite it either.
 	OnlyDecodable bool
 }
 
 // Server is what one process shows of one resource.
 type Server struct {
-	// ID is the name of its identity Lease, or its address.
+	// ID is the name of the server's identity Lease, or its address.
 	ID string
-	// Process is its holderIdentity; "" where there is no fresh Lease that is known to be its own. For a process behind
-	// an APIService it is address and pod.
+	// Process is the holderIdentity, or "" if no fresh Lease is known to belong to the server. For a process behind an
+	// APIService it is address and pod.
 	Process string
-	// Hash is what it shows or, if it shows none, publishes. "": it did not answer, does not serve the resource, or
-	// does not show the hash.
+	// Hash is the hash that the server shows or, if it shows none, the hash that it publishes. It is "" if the server
+	// did not answer, does not serve the resource, or does not show the hash.
 	Hash string
-	// Version is the group/version of the hash; "" where unknown. Where the kind, and so the hash, of what it publishes
-	// is not known: that.
+	// Version is the group/version of the hash, or "" if it is unknown. If the server publishes a version of a resource
+	// whose kind, and so whose hash, is unknown, Version is that version.
 	Version string
-	// Answered: it was asked itself, and answered.
+	// Answered means that the server itself was asked and answered.
 	Answered bool
-	// Declared: a StorageVersion object has an entry for its ID, which may be one of an earlier process of the same ID.
+	// Declared means that a StorageVersion object has an entry for the ID. The entry may be that of an earlier process
+	// with the same ID.
 	Declared bool
 }
 
-// CRD is what a CustomResourceDefinition says about storage.
+// CRD is the part of a CustomResourceDefinition that concerns storage.
 type CRD struct {
 	UID        types.UID
 	Generation int64
-	// Storage is the storage version that spec marks.
+	// Storage is the version that spec marks as the storage version.
 	Storage string
-	// StoredVersions are those that status claims.
+	// StoredVersions are the versions in status.storedVersions.
 	StoredVersions []string
-	// Hashes are those of all versions in spec and in StoredVersions, by version.
+	// Hashes are the hashes of all versions in spec and in StoredVersions, by version.
 	Hashes map[string]string
 }
 
-// all sorts the facts by resource: what each source said, the CRD, the declarations. Sorted.
+// all sorts the facts by resource: the answers of each source, the CRD and the declarations. The result is sorted.
 func (f *facts) all() []findings {
 	by := map[schema.GroupResource]*gathered{}
 	at := func(r schema.GroupResource) *gathered {
@@ -126,14 +125,14 @@ func (f *facts) all() []findings {
 	return list
 }
 
-// gathered is where one resource was found.
+// gathered says where one resource was found.
 type gathered struct {
 	resource schema.GroupResource
 	crd      *crd.CRD
 	versions []string
 }
 
-// resources are those that any server listed.
+// resources returns the resources that any server listed.
 func (i inquiry) resources() map[string]bool {
 	names := map[string]bool{}
 	for _, s := range i.surveys {
@@ -146,8 +145,8 @@ func (i inquiry) resources() map[string]bool {
 	return names
 }
 
-// about joins the facts of one resource. It is not stored, as far as can be determined, if no hash is shown, nothing
-// defines or declares it, and its objects cannot be listed and written again.
+// about joins the facts about one resource. As far as can be determined, the resource is not stored if no server shows
+// a hash, no CRD or StorageVersion names it, and its objects cannot be listed and written again.
 func (f *facts) about(g *gathered) (one findings, stored bool) {
 	slices.Sort(g.versions)
 	one = findings{
@@ -198,9 +197,9 @@ func (f *facts) about(g *gathered) (one findings, stored bool) {
 	return one, stored
 }
 
-// joinTraces adds those of the next version's service to those of the versions before, whose last service is given; nil
-// is the first's. A resource whose versions come from several services is listed with the processes of one of them, so
-// that no traces tell of all.
+// joinTraces adds the traces of s, the service of the next version, to those of the versions before it; before is the
+// service of the last of these, or nil for the first version. If the versions come from several services, it returns
+// nil: the resource is listed with the processes of one of them, so no traces cover all processes.
 func joinTraces(before *service, traces []string, s *service) []string {
 	own := s.traces()
 	if before != nil && (len(traces) == 0 || before.namespace != s.namespace ||
@@ -212,9 +211,8 @@ func joinTraces(before *service, traces []string, s *service) []string {
 	return slices.Compact(traces)
 }
 
-// reportsOf joins what each source said of a resource in several versions. Which versions a server serves is its own
-// affair: where there is one version in which all list the resource, that others are missing somewhere counts against
-// no one.
+// reportsOf joins what each source reported about a resource in several versions. Servers may serve different versions:
+// if all of them list the resource in one version, it does not matter that other versions are missing on some.
 func reportsOf(inquiries []inquiry, resource string) []report {
 	var reports []report
 	for n := 0; ; n++ {
@@ -235,7 +233,7 @@ func reportsOf(inquiries []inquiry, resource string) []report {
 	}
 }
 
-// join makes one report of several; its evidence is the weakest.
+// join combines several reports into one. Its evidence is the weakest of theirs.
 func join(of []report, everywhere bool) report {
 	joined := of[0]
 	joined.answers = nil
@@ -252,7 +250,7 @@ func join(of []report, everywhere bool) report {
 	return joined
 }
 
-// view judges what was gathered about one resource; all but Since.
+// view judges everything that was gathered about one resource. It sets all fields but Since.
 func (f findings) view() View {
 	v := View{
 		Resource: f.target.GroupResource(), Kind: f.target.Kind, Origin: f.target.Origin, Versions: f.versions,
@@ -281,7 +279,7 @@ func (f findings) view() View {
 	return v
 }
 
-// hashes are all that were shown or published, sorted.
+// hashes returns all hashes that were shown or published, sorted.
 func (f findings) hashes() []string {
 	var list []string
 	for _, r := range f.reports {

@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// lists is the document of a server that lists deviceclasses with a hash; "-" for one that does not list them.
+// lists is the document of a server that lists deviceclasses with a hash, or does not list them if the hash is "-".
 func lists(hash string) document {
 	if hash == "-" {
 		return document{}
@@ -287,8 +287,8 @@ func TestWhatHasAView(t *testing.T) {
 	}
 }
 
-// An aggregated API server's process that came and went leaves the generation of a slice behind; what cannot be read is
-// not a trace.
+// A process of an aggregated API server that came and went leaves a new generation of a slice behind. If the slice
+// cannot be read, there is no trace.
 func TestTheTracesOfAnAggregatedAPIServer(t *testing.T) {
 	one := &service{name: "v1.wardle", id: "u/1", namespace: "default", service: "flunders",
 		slices: []string{"slice 4"}}
