@@ -44,7 +44,7 @@ func (l Live) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// diagnose makes one plain connection to learn what the etcd client does not tell: why no one answers.
+// diagnose makes one plain connection to find out what the etcd client does not report: why there is no answer.
 func diagnose(ctx context.Context, config clientv3.Config) error {
 	const patience = time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -59,7 +59,7 @@ func diagnose(ctx context.Context, config clientv3.Config) error {
 	}
 	defer conn.Close()
 	if config.TLS == nil {
-		// Never used for anything but the question whether the other side speaks TLS: no request follows.
+		// It only finds out whether the other side speaks TLS: no request follows.
 		probe := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // see above
 		if probe.HandshakeContext(ctx) == nil {
 			return errors.New("it speaks TLS: use https:// and its certificates")
@@ -72,7 +72,7 @@ func diagnose(ctx context.Context, config clientv3.Config) error {
 	if err := client.HandshakeContext(ctx); err != nil {
 		return fmt.Errorf("TLS handshake: %w", err)
 	}
-	// A server refuses a client's certificate only after the handshake, with the first thing that it sends.
+	// A server refuses a client's certificate only after the handshake, in the first message that it sends.
 	if err := client.SetReadDeadline(time.Now().Add(patience / 2)); err != nil {
 		return err
 	}

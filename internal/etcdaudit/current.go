@@ -16,19 +16,19 @@ import (
 // Current says which version of each resource is the current one.
 type Current struct {
 	Versions map[schema.GroupResource]schema.GroupVersion
-	// Complete says that Versions names every resource that exists, as an API server's answer does. Then nothing can be
-	// told of objects of other resources, and they count as undetermined; otherwise they are not asked about.
+	// Complete means that Versions contains every resource that exists, as an API server's answer does. Objects of any
+	// other resource then count as undetermined. Otherwise they are not compared.
 	Complete bool
 }
 
-// ParseCurrent reads the file that names current versions: a map, as YAML or JSON, from a resource with its group to a
-// version, or to a group and version where the resource is stored in another group's version:
+// ParseCurrent reads the file that lists current versions. It is a map, in YAML or JSON, from a resource with its group
+// to a version, or to a group and version if the resource is stored in another group's version:
 //
 //	widgets.demo.example.com: v2
 //	secrets: v1
 //	events.events.k8s.io: /v1
 //
-// A "/v1" is version v1 of the core group.
+// "/v1" is version v1 of the core group.
 func ParseCurrent(data []byte) (*Current, error) {
 	var file map[string]string
 	if err := yaml.UnmarshalStrict(data, &file); err != nil {
@@ -58,24 +58,24 @@ func ParseCurrent(data []byte) (*Current, error) {
 	return current, nil
 }
 
-// Comparison says how a stored object compares with the current version of its resource.
+// Comparison is the result of comparing a stored object with the current version of its resource.
 type Comparison string
 
-// The comparisons.
+// The results of a comparison.
 const (
-	// IsCurrent: stored in the current version.
+	// IsCurrent means stored in the current version.
 	IsCurrent Comparison = "Current"
-	// IsStale: stored in another version.
+	// IsStale means stored in another version.
 	IsStale Comparison = "Stale"
-	// IsUndetermined: encrypted, not understood, or of a resource that is not among all that exist.
+	// IsUndetermined means encrypted, not understood, or of a resource that is not among all existing ones.
 	IsUndetermined Comparison = "Undetermined"
-	// NotCompared: no current version was given for the resource.
+	// NotCompared means that no current version was given for the resource.
 	NotCompared Comparison = "NotCompared"
-	// NoObject: kept by API servers next to the API; never migrated, never stale.
+	// NoObject is what API servers store besides API objects. It is never migrated and never stale.
 	NoObject Comparison = "NoObject"
 )
 
-// compare is the only place where this is decided. A nil Current compares nothing.
+// compare is the only function that decides this. A nil Current compares nothing.
 func (c *Current) compare(at location, envelope Envelope) Comparison {
 	switch {
 	case !at.isObject:

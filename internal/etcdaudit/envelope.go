@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Encoding is how an API server wrote a value.
+// Encoding is how an API server encoded a value.
 type Encoding string
 
-// The encodings. The version of an Encrypted or Unknown value cannot be told.
+// The encodings. The version of an Encrypted or Unknown value cannot be determined.
 const (
 	Protobuf  Encoding = "protobuf"
 	JSON      Encoding = "json"
@@ -23,7 +23,7 @@ const (
 	Unknown   Encoding = "unknown"
 )
 
-// Envelope is what a value says about itself. Fields that its encoding does not have are empty.
+// Envelope is what a value says about itself. Fields that do not exist in its encoding are empty.
 type Envelope struct {
 	Encoding   Encoding
 	APIVersion string // "demo.example.com/v2", "v1"
@@ -40,10 +40,10 @@ var (
 	cborMagic      = []byte{0xd9, 0xd9, 0xf7}
 )
 
-// maxNameBytes bounds what is taken out of a value: longer than any group, version, kind or key name that is valid.
+// maxNameBytes bounds what is read from a value. It is longer than any valid group, version, kind or key name.
 const maxNameBytes = 320
 
-// DecodeEnvelope reads the envelope of a value. It does no I/O, keeps nothing of value, and takes anything.
+// DecodeEnvelope reads the envelope of a value. It does no I/O, keeps no reference to value, and accepts any bytes.
 func DecodeEnvelope(value []byte) Envelope {
 	switch {
 	case bytes.HasPrefix(value, protobufMagic):
@@ -57,7 +57,7 @@ func DecodeEnvelope(value []byte) Envelope {
 	}
 }
 
-// typeMeta is the apiVersion and kind of an object; empty where there are none.
+// typeMeta is the apiVersion and kind of an object, empty if there are none.
 type typeMeta struct{ apiVersion, kind string }
 
 func typed(encoding Encoding, found typeMeta) Envelope {
@@ -68,7 +68,7 @@ func typed(encoding Encoding, found typeMeta) Envelope {
 	return Envelope{Encoding: encoding, APIVersion: found.apiVersion, Kind: found.kind}
 }
 
-// encrypted reads "<provider>:<v1 or v2>:<key name>:". A colon in a key's name ends it.
+// encrypted reads "<provider>:<v1 or v2>:<key name>:". A colon ends the name of a key.
 func encrypted(rest []byte) Envelope {
 	provider, rest, _ := bytes.Cut(rest[:min(len(rest), 2*maxNameBytes)], []byte(":"))
 	version, rest, _ := bytes.Cut(rest, []byte(":"))
@@ -86,7 +86,7 @@ func encrypted(rest []byte) Envelope {
 	return Envelope{Encoding: Encrypted, Provider: string(provider), KeyName: string(keyName)}
 }
 
-// isName keeps payloads out of envelopes that are none, and control characters away from terminals.
+// isName rejects payloads, which are not envelopes, and control characters, which must not reach a terminal.
 func isName(s string) bool {
 	if s == "" || len(s) > maxNameBytes {
 		return false

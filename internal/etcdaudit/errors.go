@@ -11,21 +11,21 @@ import (
 
 // What is wrong with a file or an etcd. The wrapping error says more; test with errors.Is.
 var (
-	// ErrNoSnapshot: the file is not a database of etcd.
+	// ErrNoSnapshot reports that the file is not an etcd database.
 	ErrNoSnapshot = errors.New("no etcd snapshot")
-	// ErrTruncated: the file is shorter than its own header says.
+	// ErrTruncated reports that the file is shorter than its own header says.
 	ErrTruncated = errors.New("snapshot is truncated")
-	// ErrDamaged: the content does not match its checksum, or contradicts itself.
+	// ErrDamaged reports that the content does not match its checksum, or is inconsistent.
 	ErrDamaged = errors.New("snapshot is damaged")
-	// ErrMemberFile: the file belongs to an etcd member, which may be running.
+	// ErrMemberFile reports that the file belongs to an etcd member, which may be running.
 	ErrMemberFile = errors.New("database file of an etcd member")
 )
 
-// UnreachableError: etcd did not answer in time.
+// UnreachableError reports that etcd did not answer in time.
 type UnreachableError struct {
 	Endpoints []string
 	Timeout   time.Duration
-	// Cause is what a second connection, made to learn the reason, ran into; nil where it found nothing.
+	// Cause is the error of a second connection that was made to find out the reason, or nil if that found none.
 	Cause error
 }
 
@@ -39,7 +39,7 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() error { return e.Cause }
 
-// EmptyError: no key begins with the prefix, so nothing was audited.
+// EmptyError reports that no key begins with the prefix, so nothing was audited.
 type EmptyError struct{ Prefix string }
 
 func (e *EmptyError) Error() string { return fmt.Sprintf("no key begins with %q", e.Prefix) }

@@ -8,8 +8,8 @@ import (
 	"encoding/json"
 )
 
-// jsonTypeMeta reads apiVersion and kind of a JSON object and stops as soon as it has both: an API server writes them
-// first. Other members are stepped over, not decoded and not checked.
+// jsonTypeMeta reads apiVersion and kind of a JSON object and stops as soon as it has both, because an API server
+// writes them first. It skips other members without decoding or checking them.
 func jsonTypeMeta(data []byte) (found typeMeta) {
 	c := jsonCursor{rest: data}
 	if !c.take('{') {
@@ -47,7 +47,7 @@ func jsonTypeMeta(data []byte) (found typeMeta) {
 	}
 }
 
-// jsonText decodes a string with its quotes; "" where it is too long to be a name.
+// jsonText decodes a string with its quotes, or returns "" if it is too long to be a name.
 func jsonText(span []byte) string {
 	if len(span) > maxNameBytes {
 		return ""
@@ -62,14 +62,14 @@ func jsonText(span []byte) string {
 	return text
 }
 
-// jsonCursor walks over JSON without decoding it.
+// jsonCursor moves over JSON without decoding it.
 type jsonCursor struct{ rest []byte }
 
 func (c *jsonCursor) space() {
 	c.rest = bytes.TrimLeft(c.rest, " \t\r\n")
 }
 
-// take steps over one byte, and the white space before it, if it is the one wanted.
+// take skips white space and then one byte, if it is the wanted one.
 func (c *jsonCursor) take(wanted byte) bool {
 	c.space()
 	if len(c.rest) == 0 || c.rest[0] != wanted {
@@ -79,7 +79,7 @@ func (c *jsonCursor) take(wanted byte) bool {
 	return true
 }
 
-// stringSpan steps over a string and returns it with its quotes.
+// stringSpan skips a string and returns it with its quotes.
 func (c *jsonCursor) stringSpan() ([]byte, bool) {
 	c.space()
 	if len(c.rest) == 0 || c.rest[0] != '"' {
@@ -98,7 +98,7 @@ func (c *jsonCursor) stringSpan() ([]byte, bool) {
 	return nil, false
 }
 
-// skipValue steps over any value.
+// skipValue skips any value.
 func (c *jsonCursor) skipValue() bool {
 	c.space()
 	if len(c.rest) == 0 {

@@ -18,13 +18,13 @@ import (
 type layout struct {
 	fileBytes int64
 	pageBytes int64
-	// usedBytes is how much of the file is used: a snapshot has exactly as much in front of its checksum.
+	// usedBytes is how much of the file is in use. In a snapshot, the checksum follows immediately after that.
 	usedBytes int64
 	// root is the page of the root bucket.
 	root uint64
 }
 
-// A bbolt file begins with two meta pages, the newer valid one of which counts; numbers are in the machine's byte
+// A bbolt file begins with two meta pages, of which the newer valid one counts. Numbers are in the machine's byte
 // order. Source: go.etcd.io/bbolt/internal/common, type Meta.
 const (
 	boltMagic       = 0xED0CDAED
@@ -35,7 +35,7 @@ const (
 	maxPageBytes    = 1 << 16
 )
 
-// readLayout reads the header, and fails with ErrNoSnapshot where there is none.
+// readLayout reads the header. It fails with ErrNoSnapshot if there is none.
 func readLayout(file *os.File) (layout, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -52,7 +52,7 @@ func readLayout(file *os.File) (layout, error) {
 			continue
 		}
 		m, ok := parseMeta(raw)
-		// The first meta page says how large pages are, if it is valid.
+		// The first meta page, if it is valid, says how large pages are.
 		first := found.pageBytes == 0
 		if ok && (offset == 0 || offset == m.pageBytes) && (first || m.pageBytes == found.pageBytes && m.txn > newest) {
 			found.pageBytes, found.usedBytes, found.root, newest = m.pageBytes, m.pages*m.pageBytes, m.root, m.txn
@@ -64,7 +64,7 @@ func readLayout(file *os.File) (layout, error) {
 	return found, nil
 }
 
-// meta is what a meta page says.
+// meta is the content of a meta page.
 type meta struct {
 	pageBytes, pages int64
 	root, txn        uint64
@@ -86,7 +86,8 @@ func parseMeta(raw []byte) (meta, bool) {
 		txn: order.Uint64(raw[48:])}, true
 }
 
-// trailerBytes is how long the checksum at the file's end is, 0 where there is none: pages are multiples of 512 bytes.
+// trailerBytes is the length of the checksum at the end of the file, or 0 if there is none: pages are multiples of 512
+// bytes.
 func (l layout) trailerBytes() int64 {
 	if l.fileBytes%512 == sha256.Size {
 		return sha256.Size
@@ -107,7 +108,7 @@ func (l layout) check() error {
 	return nil
 }
 
-// checksum reads the whole content and compares it with the checksum behind it, where there is one.
+// checksum reads the whole content and compares it with the checksum after it, if there is one.
 func (l layout) checksum(ctx context.Context, file *os.File) (sum string, verified bool, err error) {
 	content := l.fileBytes - l.trailerBytes()
 	hash := sha256.New()

@@ -20,29 +20,29 @@ import (
 
 // Live is a running etcd.
 type Live struct {
-	// Endpoints are URLs, or addresses, for which TLS decides the scheme.
+	// Endpoints are URLs, or addresses whose scheme depends on whether TLS is configured.
 	Endpoints []string
-	// CAFile, CertFile and KeyFile are PEM files. CertFile and KeyFile come together. All empty: no TLS for
-	// addresses, the machine's own authorities for https URLs.
+	// CAFile, CertFile and KeyFile are PEM files. CertFile and KeyFile have to be set together. If all are empty,
+	// addresses are used without TLS, and https URLs with the system's certificate authorities.
 	CAFile, CertFile, KeyFile string
-	// Timeout is how long etcd may take to answer at all. Zero means 5 s. A page may take six times as long.
+	// Timeout is how long etcd may take to answer the first request. Zero means 5 s. A page may take six times as long.
 	Timeout time.Duration
 }
 
 const (
 	defaultTimeout = 5 * time.Second
-	// maxAnswerBytes bounds the answer to one request, and so our memory: a larger one is refused by the client before
-	// it is read.
+	// maxAnswerBytes bounds the answer to one request, and so our memory: the client refuses a larger answer before it
+	// reads it.
 	maxAnswerBytes = 4 << 20
-	// aimPageBytes is where pages stop growing.
+	// aimPageBytes is the size at which pages stop growing.
 	aimPageBytes  = 1 << 20
 	firstPageKeys = 64
 	maxPageKeys   = 512
 )
 
-// Each reads all keys in pages, ascending, pinned to the revision of the first page. Where etcd compacts that revision
-// away meanwhile (an API server does so every 5 minutes), it goes on behind the last key at the newest revision:
-// every key that was there throughout is still visited once, and Provenance says so.
+// Each reads all keys in pages, in ascending order, at the revision of the first page. If etcd compacts that revision
+// in the meantime (an API server requests that every 5 minutes), it continues after the last key at the newest
+// revision. It still visits every key that existed all the time exactly once, and Provenance records the change.
 func (l Live) Each(ctx context.Context, prefix string, visit func(key, value []byte) error) (Provenance, error) {
 	if l.Timeout == 0 {
 		l.Timeout = defaultTimeout
@@ -77,7 +77,7 @@ type reader struct {
 	limit      int64
 }
 
-// open asks for no key at all, to learn the revision and whether etcd answers.
+// open requests no keys, only to find out the revision and whether etcd answers.
 func (r *reader) open(ctx context.Context, config clientv3.Config) error {
 	asked, cancel := context.WithTimeout(ctx, r.live.Timeout)
 	defer cancel()
@@ -99,7 +99,7 @@ func (r *reader) open(ctx context.Context, config clientv3.Config) error {
 	return nil
 }
 
-// page reads and visits one page, or makes the next one smaller, and reports whether to go on.
+// page reads and visits one page, or makes the next one smaller, and reports whether there is more to read.
 func (r *reader) page(ctx context.Context, visit func(key, value []byte) error) (more bool, err error) {
 	const pagesPerTimeout = 6
 	asked, cancel := context.WithTimeout(ctx, pagesPerTimeout*r.live.Timeout)
@@ -137,7 +137,7 @@ func (r *reader) page(ctx context.Context, visit func(key, value []byte) error) 
 	return response.More, nil
 }
 
-// moveOn takes the newest revision, where the pinned one is gone.
+// moveOn switches to the newest revision after the pinned one was compacted.
 func (r *reader) moveOn(ctx context.Context) error {
 	response, err := r.client.Get(ctx, r.from, clientv3.WithRange(r.end), clientv3.WithCountOnly())
 	if err != nil {
@@ -150,7 +150,8 @@ func (r *reader) moveOn(ctx context.Context) error {
 	return nil
 }
 
-// withoutValue visits the next key with no value, which is Unknown: its value is larger than a whole page may be.
+// withoutValue visits the next key with no value, which counts as Unknown: the value is larger than a whole page may
+// be.
 func (r *reader) withoutValue(ctx context.Context, visit func(key, value []byte) error) (more bool, err error) {
 	response, err := r.client.Get(ctx, r.from, clientv3.WithRange(r.end), clientv3.WithLimit(1),
 		clientv3.WithKeysOnly(),
@@ -162,7 +163,7 @@ func (r *reader) withoutValue(ctx context.Context, visit func(key, value []byte)
 	return response.More, visit(response.Kvs[0].Key, nil)
 }
 
-// sameCluster guards against endpoints of several clusters: requests are spread over them.
+// sameCluster detects endpoints of different clusters, over which requests would be spread.
 func (r *reader) sameCluster(header *etcdserverpb.ResponseHeader) error {
 	if id := strconv.FormatUint(header.ClusterId, 16); id != r.provenance.ClusterID {
 		return fmt.Errorf("endpoints %v belong to different clusters, %s and %s", r.provenance.Endpoints,
@@ -171,8 +172,8 @@ func (r *reader) sameCluster(header *etcdserverpb.ResponseHeader) error {
 	return nil
 }
 
-// isTooLarge tells the client's own refusal of a large answer, which has no sentinel, from etcd's errors with the same
-// code.
+// isTooLarge distinguishes the client's own refusal of a large answer, which has no sentinel, from errors of etcd with
+// the same code.
 func isTooLarge(err error) bool { return strings.Contains(err.Error(), "larger than max") }
 
 func (l Live) config() (clientv3.Config, error) {
@@ -181,7 +182,7 @@ func (l Live) config() (clientv3.Config, error) {
 		DialTimeout:        l.Timeout,
 		MaxCallRecvMsgSize: maxAnswerBytes,
 		MaxCallSendMsgSize: maxAnswerBytes / 2,
-		MaxUnaryRetries:    math.MaxInt32, // until the time-out
+		MaxUnaryRetries:    math.MaxInt32, // until the timeout
 		Logger:             zap.NewNop(),
 	}
 	for _, endpoint := range l.Endpoints {

@@ -10,20 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// location is what a key says: which resource it belongs to, and which object it is.
+// location is what a key says: which resource an object belongs to, and which object it is.
 type location struct {
 	resource        schema.GroupResource
 	namespace, name string
-	// isObject is false for what API servers keep next to the API: leases of their own, allocation bitmaps, markers.
+	// isObject is false for what API servers store besides API objects: leases of their own, allocation bitmaps,
+	// markers.
 	isObject bool
 }
 
-// locate reads a key, without the prefix, of a value whose decoded group is given; decoded is false where the value
-// hides it.
+// locate reads a key, without the prefix. group is the group of its decoded value; decoded is false if the value could
+// not be decoded.
 //
-// Where an object is stored says which resource it is, even when its own apiVersion names a group that it has moved
-// away from (an Ingress of extensions/v1beta1 is one of ingresses.networking.k8s.io). Only where the key does not name
-// a group, because it is that of a built-in resource that is not in builtInGroups, the object's own group is taken.
+// The key decides which resource an object belongs to, even if the object's own apiVersion names a group that the
+// resource has left (an Ingress of extensions/v1beta1 belongs to ingresses.networking.k8s.io). Only if the key names no
+// group, and the resource is not in builtInGroups, does the object's own group decide.
 func locate(key, group string, decoded bool) location {
 	segments := strings.SplitN(key, "/", maxSegments)
 	if len(segments) == 1 {
@@ -44,18 +45,19 @@ func locate(key, group string, decoded bool) location {
 	return found
 }
 
-// maxSegments: prefix of an aggregated server, group, resource, namespace, name; anything behind stays one segment.
+// maxSegments allows for the prefix of an aggregated server, group, resource, namespace and name. Everything after that
+// is one segment.
 const maxSegments = 6
 
-// besideTheAPI are first segments of keys that are no API objects, although some hold encoded objects.
+// besideTheAPI are first segments of keys that are not API objects, although some contain encoded objects.
 var besideTheAPI = []string{"ranges", "masterleases", "peerserverleases", "health"}
 
 func resourceOf(segments []string, group string, decoded bool) (schema.GroupResource, []string) {
 	if !strings.Contains(segments[0], ".") {
 		return builtIn(segments, group)
 	}
-	// Custom resources, and built-in ones with a group in their key. An aggregated server may have a prefix of its
-	// own in front of the group; the object's group tells where it ends.
+	// Custom resources, and built-in ones with a group in their key. An aggregated server may put a prefix of its own
+	// before the group; the object's group shows where the prefix ends.
 	at := 0
 	if decoded && segments[0] != group || len(segments) > 2 && segments[1] == segments[0] {
 		wanted := segments[0]
@@ -96,8 +98,8 @@ var legacyNames = map[string]string{
 	"podsecuritypolicy":  "podsecuritypolicies",
 }
 
-// builtInGroups maps built-in resources, whose keys do not name a group, to theirs: a value that is encrypted hides
-// it, and an old one may name a group that the resource has left.
+// builtInGroups maps built-in resources whose keys name no group to their groups: an encrypted value hides its group,
+// and an old value may name a group that the resource has left.
 var builtInGroups = groups(map[string]string{
 	"": "configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes pods " +
 		"podtemplates " +

@@ -7,5 +7,5 @@ package etcdaudit
 
 import "os"
 
-// lockShared locks nothing where the system has no advisory locks: etcd runs elsewhere.
+// lockShared does nothing on systems without advisory locks: etcd does not run there.
 func lockShared(*os.File) error { return nil }

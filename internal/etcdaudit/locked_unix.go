@@ -12,7 +12,8 @@ import (
 	"syscall"
 )
 
-// lockShared takes a shared lock until the file is closed. It does not wait: a running etcd keeps an exclusive one.
+// lockShared takes a shared lock until the file is closed. It does not wait, because a running etcd holds an exclusive
+// lock all the time.
 func lockShared(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

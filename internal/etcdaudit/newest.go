@@ -8,13 +8,13 @@ import (
 	"encoding/binary"
 )
 
-// record is one revision of one key. Its slices are valid during the call that hands it out.
+// record is one revision of one key. Its slices are valid during the call that receives it.
 type record struct {
 	key, value []byte
 	deleted    bool
 }
 
-// descend hands out all revisions, newest first, each time that it is called the same ones.
+// descend calls visit with all revisions, newest first. Every call visits the same ones.
 type descend func(visit func(record) error) error
 
 // tableSlots is the size of the table of seen keys: 16 MiB.
@@ -22,22 +22,24 @@ const tableSlots = 1 << 20
 
 // newest calls visit with the newest revision of each key that is not deleted, in bounded memory.
 //
-// The problem: a snapshot holds revisions in the order in which they were written, so whether a revision is its
-// key's newest is known only after everything behind it has been read, and a set of all keys does not fit (I6).
+// The problem: a snapshot contains revisions in the order in which they were written. So only a reader of everything
+// after a revision knows whether the revision is the newest one of its key, and a set of all keys does not fit into
+// memory (I6).
 //
-// Walked newest first, the first revision of a key is the one that counts; to recognise the others it is enough to
-// remember which keys have been seen, as digests of fixed size. The table of digests never grows: where there are more
-// revisions than it can hold keys, the keys are divided by their digest into parts that fit, and the revisions are
-// walked once for each part. A further walk reads the file once more, and up to some 650,000 revisions one is enough.
-// Peak memory is the table, whatever there is to read.
+// newest walks from the newest revision to the oldest, so that the first revision of a key is the one that counts. To
+// recognize the others it remembers which keys it has seen, as digests of a fixed size. The table of digests never
+// grows: if there are more revisions than it can hold keys, newest divides the keys by their digest into parts that
+// fit, and walks over the revisions once per part. Each further walk reads the file once more; up to some 650,000
+// revisions one walk is enough. Peak memory is the table, whatever the size of the file.
 //
 // Rejected: an external sort of (key, revision) on disk needs one walk less beyond 1.3 million revisions, but leaves
-// key digests of a cluster in a temporary file and fails on machines without room for one; a Bloom filter would
+// digests of a cluster's keys in a temporary file, and fails on machines without room for one. A Bloom filter would
 // miscount.
 //
-// Two keys with the same 127-bit digest would be counted as one: for a hundred million keys the chance is below 1e-22.
+// Two keys with the same 127-bit digest would be counted as one: for a hundred million keys the probability is below
+// 1e-22.
 func newest(revisions, slots int, walk descend, visit func(key, value []byte) error) error {
-	// Digests spread evenly: with 5/8 as the aim, a part that outgrows the table (7/8) does not occur.
+	// Digests are evenly distributed: if parts aim at 5/8 of the table, none outgrows its limit of 7/8.
 	perPart := slots * 5 / 8
 	parts := uint64(max(1, (revisions+perPart-1)/perPart))
 	seen := &digestTable{slots: make([]digest, slots)}
@@ -61,7 +63,7 @@ func newest(revisions, slots int, walk descend, visit func(key, value []byte) er
 	return nil
 }
 
-// digest stands for a key. The zero digest stands for none.
+// digest stands for a key. The zero digest stands for no key.
 type digest [16]byte
 
 func digestOf(key []byte) digest {

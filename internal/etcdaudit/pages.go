@@ -15,25 +15,26 @@ import (
 
 // pages reads the B+ trees of a bbolt file.
 //
-// The problem: whoever wrote the file chose which page leads to which. bbolt follows them wherever they lead: a page
-// that leads to itself takes memory until there is none, and neither a context nor a limit ends that. Here every page
-// of a walk is read at most once, within a depth, with a bound on what is held of it, and the context is obeyed between
-// any two. So a walk takes time in proportion to the file's size, whatever it holds, and memory independent of it (I6).
+// The problem: the author of a file controls which page leads to which. bbolt follows them without checks: a page that
+// leads to itself consumes memory until none is left, and neither a context nor a limit ends that. This reader reads
+// every page at most once per walk, with a bound on the depth and on the memory, and checks the context between any two
+// pages. So a walk takes time in proportion to the size of the file, whatever its contents, and memory that does not
+// depend on it (I6).
 //
-// Rejected: checking the pages before bbolt reads them, because two programs that read the same damaged file
-// differently would make the check worthless.
+// Rejected: checking the pages before bbolt reads them. If two programs read the same damaged file differently, the
+// check is worthless.
 //
 // Invariants:
-//   - A walk visits the keys of a tree in descending order; anything else is ErrDamaged. The search for the newest
+//   - A walk visits the keys of a tree in descending order; any other order is ErrDamaged. The search for the newest
 //     revision of a key relies on it.
-//   - Nothing is read beyond the pages that the header counts.
+//   - It reads nothing beyond the pages that the header counts.
 //
 // Source of the format: go.etcd.io/bbolt/internal/common.
 type pages struct {
 	file      io.ReaderAt
 	pageBytes int64
-	count     uint64 // pages that the header counts
-	// buffers are reused from page to page. value holds one element's key and value.
+	count     uint64 // the number of pages according to the header
+	// buffers are reused from page to page. value contains one element's key and value.
 	elements, value []byte
 }
 
@@ -44,20 +45,20 @@ const (
 	bucketHeaderBytes          = 16
 	maxDepth                   = 32
 	maxKeyBytes                = 1 << 15 // bbolt's own limit
-	// etcd refuses requests of more than 1.5 MiB by default, and warns of limits beyond 10 MiB
+	// etcd refuses requests of more than 1.5 MiB by default, and warns about limits above 10 MiB
 	maxValueBytes         = 32 << 20
 	maxBucketBytes        = 1 << 16 // an inline bucket has at most a quarter of a page
 	noPage         uint64 = 0
 )
 
-// page is what the header of a page says.
+// page is the header of a page.
 type page struct {
 	flags uint16
 	count int
 	bytes int64
 }
 
-// entry is one element of a leaf. Its slices are valid during the call that hands it out.
+// entry is one element of a leaf. Its slices are valid during the call that receives it.
 type entry struct {
 	key, value []byte
 	bucket     bool
@@ -67,7 +68,7 @@ type entry struct {
 type walk struct {
 	*pages
 	ctx   context.Context
-	seen  []uint64 // a bit for each page
+	seen  []uint64 // one bit per page
 	last  []byte   // the key that was visited last
 	any   bool
 	visit func(entry) error
@@ -76,7 +77,7 @@ type walk struct {
 // errStop ends a walk early.
 var errStop = errors.New("stop")
 
-// descend visits the entries of the tree below a root page, the greatest key first.
+// descend visits the entries of the tree below a root page, beginning with the greatest key.
 func (p *pages) descend(ctx context.Context, root uint64, visit func(entry) error) error {
 	w := &walk{pages: p, ctx: ctx, seen: make([]uint64, p.count/64+1), visit: visit}
 	if err := w.page(root, 0); !errors.Is(err, errStop) {
@@ -85,7 +86,7 @@ func (p *pages) descend(ctx context.Context, root uint64, visit func(entry) erro
 	return nil
 }
 
-// bucket visits the entries of the named bucket of the tree below root; found is false where there is none.
+// bucket visits the entries of the named bucket of the tree below root. found is false if there is no such bucket.
 func (p *pages) bucket(ctx context.Context, root uint64, name []byte, visit func(entry) error) (found bool, err error) {
 	var header []byte
 	err = p.descend(ctx, root, func(e entry) error {
@@ -110,7 +111,7 @@ func (p *pages) bucket(ctx context.Context, root uint64, name []byte, visit func
 	return true, inline.descend(ctx, noPage, visit)
 }
 
-// page visits what is below one page.
+// page visits everything below one page.
 func (w *walk) page(id uint64, depth int) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
@@ -131,7 +132,7 @@ func (w *walk) page(id uint64, depth int) error {
 	return fmt.Errorf("%w: page %d is of no known kind (%#x)", ErrDamaged, id, header.flags)
 }
 
-// header reads the header of a page and notes that the walk has been there.
+// header reads the header of a page and marks the page as visited.
 func (w *walk) header(id uint64) (page, error) {
 	if id >= w.count {
 		return page{}, fmt.Errorf("%w: it leads to page %d of %d", ErrDamaged, id, w.count)
@@ -159,7 +160,7 @@ func (w *walk) header(id uint64) (page, error) {
 	return p, nil
 }
 
-// read reads exactly what is asked for.
+// read fills into completely or fails.
 func (p *pages) read(into []byte, offset int64) error {
 	if _, err := p.file.ReadAt(into, offset); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it became shorter while it was read", ErrDamaged)
@@ -189,8 +190,8 @@ func (w *walk) branch(id uint64, header page, depth int) error {
 	return nil
 }
 
-// leaf visits the elements of a page, the last one first. A page of usual size is read at once; of a larger one, the
-// elements one by one.
+// leaf visits the elements of a page, beginning with the last one. It reads a page of the usual size in one piece, and
+// a larger one element by element.
 func (w *walk) leaf(id uint64, header page) error {
 	at, whole := int64(id)*w.pageBytes, header.bytes <= maxPageBytes
 	need := int64(pageHeaderBytes + header.count*leafElement)
@@ -240,7 +241,7 @@ func (w *walk) entry(e entry) error {
 	return w.visit(e)
 }
 
-// sized returns a slice of n bytes, the given one where it is large enough and not much larger than needed.
+// sized returns a slice of n bytes. It reuses buffer if that is large enough and not much larger than necessary.
 func sized(buffer []byte, n int64) []byte {
 	const keep = 4 << 20
 	if int64(cap(buffer)) >= n && (cap(buffer) <= keep || n > keep) {

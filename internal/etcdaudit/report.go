@@ -17,39 +17,40 @@ import (
 // DefaultPrefix is the --etcd-prefix of kube-apiserver.
 const DefaultPrefix = "/registry"
 
-// Source is where the values come from: Live or Snapshot.
+// Source is the origin of the values: Live or Snapshot.
 type Source interface {
 	// Each calls visit once with the newest revision of every key that begins with prefix and is not deleted, in no
-	// promised order. key and value are only valid during the call. An error of visit ends it and is returned as it is.
+	// particular order. key and value are valid only during the call. An error of visit ends the reading and is
+	// returned unwrapped.
 	Each(ctx context.Context, prefix string, visit func(key, value []byte) error) (Provenance, error)
 }
 
-// Provenance says what was read: what makes a report evidence.
+// Provenance says what was read, which makes a report usable as evidence.
 type Provenance struct {
-	// Endpoints, ClusterID and MemberID (hexadecimal) are those of a running etcd.
+	// Endpoints, ClusterID and MemberID (hexadecimal) describe a running etcd.
 	Endpoints []string `json:"endpoints,omitempty"`
 	ClusterID string   `json:"clusterID,omitempty"`
 	MemberID  string   `json:"memberID,omitempty"`
-	// File is the snapshot's path, with its size and the SHA-256 over its content as far as its trailer vouches for it.
+	// File is the path of the snapshot, with its size and the SHA-256 of the content that its trailer covers.
 	File      string `json:"file,omitempty"`
 	FileBytes int64  `json:"fileBytes,omitempty"`
 	SHA256    string `json:"sha256,omitempty"`
-	// ChecksumVerified is whether the file ends in a checksum and its content has it.
+	// ChecksumVerified means that the file ends in a checksum and its content matches it.
 	ChecksumVerified bool `json:"checksumVerified,omitempty"`
 	// Revision is the revision of etcd that was read.
 	Revision int64 `json:"revision"`
-	// FirstRevision is less than Revision where etcd compacted it away during the reading, which then
-	// went on, from the key it had reached, at a newer one.
+	// FirstRevision is less than Revision if etcd compacted it during the reading. The reading then continued at a
+	// newer revision, from the key that it had reached.
 	FirstRevision int64 `json:"firstRevision"`
 }
 
-// Options says what to count.
+// Options say what to count.
 type Options struct {
 	// Prefix of all keys. Empty means DefaultPrefix.
 	Prefix string
-	// Current versions to compare with; nil compares nothing.
+	// Current are the versions to compare with; nil compares nothing.
 	Current *Current
-	// OnStale, if set, is called with each object that is stale, while reading. Its error ends the audit.
+	// OnStale, if set, is called with each stale object during the reading. Its error ends the audit.
 	OnStale func(StaleObject) error
 }
 
@@ -63,18 +64,18 @@ type StaleObject struct {
 	Encoding       Encoding `json:"encoding"`
 }
 
-// Report is the answer.
+// Report is the result of an audit.
 type Report struct {
 	Source   Provenance `json:"source"`
 	Prefix   string     `json:"prefix"`
 	ReadTime time.Time  `json:"readTime"`
-	// Compared is whether current versions were known at all.
+	// Compared means that current versions were given.
 	Compared bool   `json:"compared"`
 	Totals   Totals `json:"totals"`
 	Rows     []Row  `json:"rows"`
 }
 
-// Totals are sums over the rows. Objects includes everything but NoObject.
+// Totals are sums over the rows. Objects counts everything except NoObject.
 type Totals struct {
 	Objects      int64 `json:"objects"`
 	Bytes        int64 `json:"bytes"`
@@ -85,7 +86,7 @@ type Totals struct {
 	NoObjects    int64 `json:"noObjects"`
 }
 
-// Row counts objects that are stored alike.
+// Row counts objects of one resource that are stored in the same way.
 type Row struct {
 	Resource           string     `json:"resource"`
 	Kind               string     `json:"kind,omitempty"`
@@ -99,23 +100,23 @@ type Row struct {
 	Bytes              int64      `json:"bytes"`
 }
 
-// maxRows bounds the report's memory when keys below the prefix are not those of an API server.
+// maxRows bounds the report's memory if the keys below the prefix are not those of an API server.
 const maxRows = 5000
 
-// maxResourceBytes bounds the name of a resource that has a row: longer than any that is valid.
+// maxResourceBytes bounds the name of a resource that gets a row. It is longer than any valid name.
 const maxResourceBytes = 2 * maxNameBytes
 
-// otherResources is the resource of the rows into which everything else is counted.
+// otherResources is the resource of the rows that count everything else.
 const otherResources = "(others)"
 
-// rowKey is what makes objects stored alike.
+// rowKey contains what the objects of one row have in common.
 type rowKey struct {
 	resource   schema.GroupResource
 	envelope   Envelope
 	comparison Comparison
 }
 
-// sum is the part of a row that grows.
+// sum is the part of a row that is counted up.
 type sum struct{ objects, bytes int64 }
 
 // Audit reads the source to its end. An error of OnStale is returned wrapped.
@@ -147,7 +148,7 @@ func Audit(ctx context.Context, source Source, options Options) (*Report, error)
 	return report, nil
 }
 
-// cleanPrefix does what kube-apiserver does with --etcd-prefix, and ends it in a slash.
+// cleanPrefix normalizes the prefix as kube-apiserver does with --etcd-prefix, and appends a slash.
 func cleanPrefix(prefix string) string {
 	if prefix = strings.Trim(cmp.Or(prefix, DefaultPrefix), "/"); prefix == "" {
 		return "/"
@@ -164,7 +165,7 @@ func count(counts map[rowKey]*sum, k rowKey, bytes int) {
 	}
 	if !ok {
 		s = new(sum)
-		// not a part of the whole key
+		// a copy, so that the row does not keep the whole key in memory
 		k.resource = schema.GroupResource{Group: strings.Clone(k.resource.Group),
 			Resource: strings.Clone(k.resource.Resource)}
 		counts[k] = s
@@ -173,7 +174,7 @@ func count(counts map[rowKey]*sum, k rowKey, bytes int) {
 	s.bytes += int64(bytes)
 }
 
-// add turns the counts into rows and totals.
+// add converts the counts into rows and totals.
 func (r *Report) add(counts map[rowKey]*sum, current *Current) {
 	for k, s := range counts {
 		row := Row{
@@ -218,8 +219,8 @@ func (t *Totals) add(row Row) {
 	}
 }
 
-// Comparison is the answer for the whole: IsStale if any object is, else IsUndetermined if any object is, else
-// NotCompared if no object could be compared, else IsCurrent.
+// Comparison returns the result for all objects: IsStale if any object is stale, else IsUndetermined if any is
+// undetermined, else NotCompared if no object could be compared, else IsCurrent.
 func (r *Report) Comparison() Comparison {
 	switch {
 	case r.Totals.Stale > 0:

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Snapshot is a snapshot file of etcd, as `etcdctl snapshot save` writes it, with or without the checksum at its
-// end. A file is read in place and never written to. It may hold anything: see pages.
+// Snapshot is a snapshot file of etcd as `etcdctl snapshot save` writes it, with or without the checksum at its end.
+// The file is read in place and never written. Its contents are not trusted: see pages.
 type Snapshot struct {
 	Path string
 	// slots is tableSlots unless a test sets it.
@@ -31,14 +31,14 @@ var (
 	metaBucket     = []byte("meta")
 	membersBucket  = []byte("members")
 	compactedKey   = []byte("finishedCompactRev")
-	revisionLength = 17 // 8 bytes main, '_', 8 bytes sub; a deletion has a 't' behind it
+	revisionLength = 17 // 8 bytes main, '_', 8 bytes sub; a deletion is followed by a 't'
 )
 
 var errTableFull = errors.New("more keys than revisions")
 
-// Each reads the snapshot. It fails with ErrNoSnapshot, ErrTruncated, ErrDamaged or ErrMemberFile before the first
-// visit if the file cannot be trusted, and with ErrDamaged later on if it has no checksum and turns out to contradict
-// itself.
+// Each reads the snapshot. If the file cannot be trusted, it fails before the first visit with ErrNoSnapshot,
+// ErrTruncated, ErrDamaged or ErrMemberFile. If the file has no checksum and turns out to be inconsistent, it fails
+// later with ErrDamaged.
 func (s Snapshot) Each(ctx context.Context, prefix string, visit func(key, value []byte) error) (Provenance, error) {
 	if s.slots == 0 {
 		s.slots = tableSlots
@@ -69,7 +69,7 @@ func (s Snapshot) read(ctx context.Context, file *os.File, prefix string, visit 
 	if err != nil {
 		return provenance, s.about(err)
 	}
-	// An error of visit is returned as it is.
+	// An error of visit is returned unwrapped.
 	var visited error
 	records := func(visit func(record) error) error { return r.descend(ctx, []byte(prefix), visit) }
 	err = newest(revisions, s.slots, records, func(key, value []byte) error {
@@ -90,13 +90,14 @@ func (s Snapshot) about(err error) error {
 	return fmt.Errorf("%s: %w", s.Path, err)
 }
 
-// check says whether the file can be trusted, and takes the lock that a running etcd has.
+// check decides whether the file can be trusted, and takes the lock that a running etcd would hold.
 func (s Snapshot) check(ctx context.Context, file *os.File) (layout, Provenance, error) {
 	layout, err := readLayout(file)
 	if err != nil {
 		return layout, Provenance{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	// Before anything that takes time: what follows makes no sense for a file that is being written to.
+	// This comes before anything that takes time, because the checks below are meaningless for a file that is being
+	// written.
 	if err := lockShared(file); err != nil {
 		return layout, Provenance{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
@@ -131,7 +132,7 @@ func openRegular(path string) (*os.File, error) {
 	return file, nil
 }
 
-// isMemberFile reports whether the path is where a member keeps its database: <data dir>/member/snap/db.
+// isMemberFile reports whether the path is where an etcd member has its database: <data dir>/member/snap/db.
 func isMemberFile(path string) bool {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved
@@ -149,7 +150,7 @@ type database struct {
 	root uint64 // page of the root bucket
 }
 
-// survey counts the revisions and reads which revision of etcd the snapshot is of.
+// survey counts the revisions, and reads at which revision of etcd the snapshot was taken.
 func (r *database) survey(ctx context.Context, provenance *Provenance) (revisions int, err error) {
 	_, err = r.bucket(ctx, r.root, metaBucket, func(e entry) error {
 		if bytes.Equal(e.key, compactedKey) && len(e.value) >= 8 {
@@ -172,7 +173,7 @@ func (r *database) survey(ctx context.Context, provenance *Provenance) (revision
 	return revisions, err
 }
 
-// memberAddresses are the client addresses of the cluster's members, as far as the snapshot knows them.
+// memberAddresses returns the client addresses of the cluster's members that the snapshot contains.
 func (r *database) memberAddresses(ctx context.Context) (urls []string, err error) {
 	const maxMembers, maxMemberBytes, maxURLBytes = 64, 64 << 10, 2 << 10
 	_, err = r.bucket(ctx, r.root, membersBucket, func(e entry) error {
@@ -190,7 +191,7 @@ func (r *database) memberAddresses(ctx context.Context) (urls []string, err erro
 	return urls, err
 }
 
-// revisions hands out all revisions, newest first.
+// revisions calls visit with all revisions, newest first.
 func (r *database) revisions(ctx context.Context, visit func(k, v []byte) error) error {
 	found, err := r.bucket(ctx, r.root, keyBucket, func(e entry) error {
 		if len(e.key) != revisionLength && len(e.key) != revisionLength+1 {
@@ -204,7 +205,7 @@ func (r *database) revisions(ctx context.Context, visit func(k, v []byte) error)
 	return err
 }
 
-// descend hands out the revisions of the keys below prefix, newest first.
+// descend calls visit with the revisions of the keys below prefix, newest first.
 func (r *database) descend(ctx context.Context, prefix []byte, visit func(record) error) error {
 	return r.revisions(ctx, func(k, v []byte) error {
 		key, value, err := keyValue(v)
@@ -218,7 +219,7 @@ func (r *database) descend(ctx context.Context, prefix []byte, visit func(record
 	})
 }
 
-// keyValue reads a mvccpb.KeyValue without copying anything out of it.
+// keyValue reads a mvccpb.KeyValue without copying anything.
 func keyValue(data []byte) (key, value []byte, err error) {
 	const fieldKey, fieldValue = 1, 5
 	for len(data) > 0 {

@@ -27,7 +27,7 @@ func assemble(f *facts) *Inventory {
 	return inv
 }
 
-// found are resources by name, and in the order in which they were found.
+// found are resources by name, in the order in which they were found.
 type found struct {
 	list []*Resource
 	by   map[schema.GroupResource]*Resource
@@ -59,7 +59,7 @@ func served(f *facts) *found {
 	return all
 }
 
-// serve adds a version; the first one, which is the preferred one, describes the resource.
+// serve adds a version. The first version, which is the preferred one, describes the resource.
 func (r *Resource) serve(f *facts, gv schema.GroupVersion, listed metav1.APIResource) {
 	if len(r.Versions) == 0 {
 		r.Kind, r.Singular, r.ShortNames, r.Namespaced = listed.Kind, strings.ToLower(listed.SingularName),
@@ -76,11 +76,11 @@ func (r *Resource) serve(f *facts, gv schema.GroupVersion, listed metav1.APIReso
 	}
 }
 
-// addCRDs tells which resources are custom, and adds those that discovery does not show.
+// addCRDs marks the custom resources, and adds those that discovery does not show.
 func addCRDs(f *facts, all *found) {
 	for _, d := range f.crds {
 		r := all.at(d.GroupResource)
-		if r.Origin == migrate.Aggregated { // an APIService of that group and version hides the CRD
+		if r.Origin == migrate.Aggregated { // an APIService of this group and version hides the CRD
 			continue
 		}
 		r.Origin, r.CRD = migrate.Custom, &d.CRD
@@ -121,7 +121,7 @@ func settle(f *facts, r *Resource, resolve func(*Resource) schema.GroupVersion) 
 	}
 }
 
-// endpoint is the version to list and patch, "" if none can do both.
+// endpoint returns the version to list and patch, or "" if no version allows both.
 func endpoint(r *Resource) string {
 	first := ""
 	for _, version := range r.Versions {
@@ -157,10 +157,11 @@ func problem(r *Resource) *Problem {
 	return nil
 }
 
-// candidatesOf returns the function that finds the version a resource's hash stands for: versions of its own group
-// first, then those of groups that serve a resource of the same plural or kind, then of any group.
+// candidatesOf returns the function that finds the version that a resource's hash stands for. It tries versions of the
+// resource's own group first, then those of groups that serve a resource of the same plural or kind, then those of any
+// group.
 func candidatesOf(f *facts, all []*Resource) func(*Resource) schema.GroupVersion {
-	versions := map[string][]string{} // served or defined, by group
+	versions := map[string][]string{} // served, or listed in a CRD, by group
 	kin := map[string][]string{}      // groups by plural and by kind
 	for _, group := range f.groups {
 		for _, version := range group.Versions {
@@ -191,7 +192,7 @@ func candidatesOf(f *facts, all []*Resource) func(*Resource) schema.GroupVersion
 	}
 }
 
-// usualVersions are names that a version that is no longer served, or not served yet, is likely to have.
+// usualVersions are likely names of versions that are no longer served, or not served yet.
 var usualVersions = func() (names []string) {
 	for _, major := range []string{"v1", "v2", "v3"} {
 		names = append(names, major)
@@ -204,8 +205,8 @@ var usualVersions = func() (names []string) {
 	return names
 }()
 
-// share joins resources that are stored once: same plural, same hash, in several groups. The group of the storage
-// version names them; where that is unknown, or does not serve them in a way that can be migrated, the first does.
+// share joins the resources that share storage: same plural and same hash, in several groups. They get the group of the
+// storage version or, if that is unknown or does not serve them in a way that can be migrated, the first group.
 // Cohabitation:
 // https://github.com/kubernetes/kubernetes/blob/master/pkg/kubeapiserver/default_storage_factory_builder.go
 func share(all []*Resource) *Inventory {

@@ -15,20 +15,20 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// The APIs in which API servers publish what they store: that of kube-apiserver, for built-in resources, and ours, for
+// The APIs in which API servers publish what they store: that of kube-apiserver for built-in resources, and ours for
 // aggregated ones.
 const (
 	kubernetesDeclares = "internal.apiserver.k8s.io"
 	weDeclare          = "migration.k8s.io"
 )
 
-// declarations are the storage versions that StorageVersion objects tell of one voice, by API and then by resource.
-// They name the storage version of a resource whose discovery shows no hash. Which servers live, and whether all of
-// them publish, is agreement's to say.
+// declarations are the storage versions on which the entries of StorageVersion objects agree, by API and then by
+// resource. They provide the storage version of a resource whose discovery shows no hash. Whether the entries belong to
+// live servers, and whether all of those publish, is decided by package agreement.
 type declarations map[string]map[schema.GroupResource]schema.GroupVersion
 
-// readDeclarations reads them where their APIs are served. They are optional: without them a resource has no storage
-// version, which is what it had.
+// readDeclarations reads the declarations from the APIs that are served. They are optional: without them, a resource
+// whose discovery shows no hash has no storage version.
 func readDeclarations(ctx context.Context, client rest.Interface, served func(group string) bool) declarations {
 	all := declarations{}
 	for _, api := range []string{kubernetesDeclares, weDeclare} {
@@ -51,7 +51,7 @@ func readDeclarations(ctx context.Context, client rest.Interface, served func(gr
 	return all
 }
 
-// storageVersion is what is read of a StorageVersion object.
+// storageVersion contains the fields that are read of a StorageVersion object.
 type storageVersion struct {
 	Metadata struct {
 		Name string `json:"name"`
@@ -61,13 +61,13 @@ type storageVersion struct {
 	} `json:"status"`
 }
 
-// encoding is what one server publishes.
+// encoding is the entry of one server.
 type encoding struct {
 	Version string `json:"encodingVersion"`
 }
 
-// resource is what the object is about, by its name: group.resource, with core for the core group. No plural name has a
-// dot.
+// resource returns the resource that the object is about, from its name: group.resource, with core for the core group.
+// No plural name contains a dot.
 func (v storageVersion) resource() schema.GroupResource {
 	i := strings.LastIndexByte(v.Metadata.Name, '.')
 	r := schema.GroupResource{Group: v.Metadata.Name[:max(i, 0)], Resource: v.Metadata.Name[i+1:]}
@@ -77,7 +77,7 @@ func (v storageVersion) resource() schema.GroupResource {
 	return r
 }
 
-// version is the one that all servers encode in; zero where they differ, or none is named.
+// version returns the version in which all servers encode, or zero if they differ or none is named.
 func (v storageVersion) version() schema.GroupVersion {
 	entries := v.Status.StorageVersions
 	if len(entries) == 0 || slices.ContainsFunc(entries, func(e encoding) bool { return e != entries[0] }) {
@@ -90,7 +90,8 @@ func (v storageVersion) version() schema.GroupVersion {
 	return gv
 }
 
-// of returns what is declared of a resource; zero where nothing is. StorageVersions do not cover custom resources.
+// of returns the declared version of a resource, or zero if there is none. StorageVersions do not cover custom
+// resources.
 func (d declarations) of(r *Resource) schema.GroupVersion {
 	switch r.Origin {
 	case migrate.BuiltIn:

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// NotFoundError says that the cluster has no resource of a name.
+// NotFoundError reports that the cluster has no resource with a name.
 type NotFoundError struct {
 	// Name is what the user typed.
 	Name string
-	// Near are full names of resources that may have been meant, the likeliest first.
+	// Near are full names of resources that the user may have meant, the likeliest first.
 	Near []string
 	// Failures are parts of the inventory that could not be read and may hold the resource.
 	Failures []Failure
@@ -31,10 +31,11 @@ func (e *NotFoundError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// Find returns the resource that arg names in one of the ways that kubectl takes: plural, singular, kind or short
+// Find returns the resource that arg names in one of the ways that kubectl accepts: plural, singular, kind or short
 // name, alone, with a group ("widgets.demo.example.com"), or with version and group ("widgets.v2.demo.example.com").
-// Case does not matter. A plural wins over a short name, that over a singular or kind; among groups the API server's
-// order of preference decides. A version becomes the resource's Endpoint. The error is a *NotFoundError.
+// Case does not matter. A plural wins over a short name, and a short name over a singular or kind; among groups the API
+// server's order of preference decides. A version in arg becomes the resource's Endpoint. The error is a
+// *NotFoundError.
 func (inv *Inventory) Find(arg string) (Resource, error) {
 	for _, a := range parse(arg) {
 		if r, ok := inv.find(a); ok {
@@ -59,7 +60,7 @@ func (inv *Inventory) FindAll(args []string) ([]Resource, error) {
 	return all, nil
 }
 
-// argument is one reading of what a user typed.
+// argument is one interpretation of what a user typed.
 type argument struct {
 	word     string
 	version  string
@@ -67,8 +68,8 @@ type argument struct {
 	anyGroup bool
 }
 
-// parse returns the readings of arg, the one with a version first: "a.b.c" may be the group b.c, or the version b of
-// the group c. Only the form with two dots can name the core group.
+// parse returns the interpretations of arg, beginning with the one that contains a version: "a.b.c" may mean the group
+// b.c, or the version b of the group c. Only the form with two dots can name the core group.
 func parse(arg string) []argument {
 	parts := strings.SplitN(strings.ToLower(arg), ".", 3)
 	switch len(parts) {
@@ -83,7 +84,7 @@ func parse(arg string) []argument {
 	}
 }
 
-// find looks for the exact group first, then, as kubectl does, for one that begins like it.
+// find looks for the exact group first, then, as kubectl does, for a group that begins with it.
 func (inv *Inventory) find(a argument) (Resource, bool) {
 	if r, ok := inv.findIn(a, func(group string) bool { return a.anyGroup || group == a.group }); ok || a.group == "" {
 		return r, ok
@@ -114,8 +115,8 @@ func (inv *Inventory) findIn(a argument, group func(string) bool) (Resource, boo
 	return Resource{}, false
 }
 
-// at returns the resource with the version as its endpoint, if that name serves it. A version of an alias keeps the
-// resource's own endpoint: it is the same storage.
+// at returns the resource with the version as its endpoint, if it serves that version under that name. A version of an
+// alias does not change the endpoint, because the storage is the same.
 func (r Resource) at(name schema.GroupResource, version string) (Resource, bool) {
 	if name != r.GroupResource {
 		return r, slices.Contains(r.Aliases, name.WithVersion(version))
@@ -161,8 +162,8 @@ func (inv *Inventory) notFound(arg string) error {
 	return e
 }
 
-// distance is how many letters the closest reading of what was typed is away from the closest name of the resource;
-// not ok where that is too far to have been meant. Of the same word in two groups the nearer group is closer.
+// distance is the number of letters between the closest interpretation of what was typed and the closest name of the
+// resource. ok is false if that is too far. If the same word exists in two groups, the nearer group is closer.
 func (r Resource) distance(readings []argument) (best int, ok bool) {
 	words := append([]string{r.Resource, r.Singular, strings.ToLower(r.Kind)}, r.ShortNames...)
 	for _, a := range readings {
@@ -182,7 +183,7 @@ func (r Resource) distance(readings []argument) (best int, ok bool) {
 	return best, ok
 }
 
-// editDistance counts insertions, deletions, substitutions and swaps of neighbours that turn a into b.
+// editDistance counts the insertions, deletions, substitutions and swaps of neighbours that turn a into b.
 func editDistance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -207,10 +208,10 @@ func editDistance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// Select returns the resources, also those with a Problem, that any include pattern matches, or all of them, without
-// those that any exclude pattern matches; in the order of the inventory. A pattern is a glob over full names
-// ("secrets", "*.demo.example.com"); a resource of shared storage is matched by each of its names. A malformed pattern
-// is an error, and so is an include pattern that matches nothing: it is a misspelt name.
+// Select returns the resources, including those with a Problem, that any include pattern matches, or all of them,
+// without those that any exclude pattern matches, in the order of the inventory. A pattern is a glob over full names
+// ("secrets", "*.demo.example.com"). A resource that shares storage is matched by each of its names. A malformed
+// pattern is an error, and so is an include pattern that matches nothing, because it is probably misspelt.
 func (inv *Inventory) Select(all bool, include, exclude []string) ([]Resource, error) {
 	chosen := make([]bool, len(inv.Resources))
 	for i := range chosen {
@@ -246,8 +247,8 @@ func (inv *Inventory) Select(all bool, include, exclude []string) ([]Resource, e
 	return selected, nil
 }
 
-// Matches reports whether one of the patterns, as path.Match has them, matches one of a resource's full names. A
-// pattern that cannot be read matches nothing.
+// Matches reports whether one of the patterns, in the syntax of path.Match, matches one of a resource's full names. A
+// malformed pattern matches nothing.
 func Matches(patterns []string, names ...string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		return slices.ContainsFunc(names, func(name string) bool {
@@ -257,7 +258,7 @@ func Matches(patterns []string, names ...string) bool {
 	})
 }
 
-// match returns the indices of the resources one of whose names the pattern matches.
+// match returns the indices of the resources with a name that the pattern matches.
 func (inv *Inventory) match(pattern string) (matches []int, err error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, fmt.Errorf("read pattern %q: %w", pattern, err)

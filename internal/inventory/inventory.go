@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inventory knows which resources a cluster has: of every group, built-in, custom and aggregated, in which
-// versions they are served, in which one they are stored, and whether they can be migrated.
+// Package inventory knows which resources a cluster has, built-in, custom and aggregated: in which versions they are
+// served, in which version they are stored, and whether they can be migrated.
 //
-// It owns the reading of discovery, the meaning of the names that users type, and the order in which resources are
-// worth migrating. It never writes, and never reads an object: at most the metadata of one, to count the others.
+// It owns the reading of discovery, the interpretation of the names that users type, and the order in which resources
+// are worth migrating. It never writes. It reads no objects, except the metadata of one to count the others.
 //
 // Invariants:
-//   - A resource that is stored once is listed once, however many groups serve it.
+//   - Resources that share storage are listed as one, no matter how many groups serve them.
 //   - A resource without a Problem has an endpoint that can be listed and patched, and a storage version hash.
-//   - What could not be read is in Failures; an inventory never looks more complete than it is.
+//   - Every part that could not be read is in Failures: an inventory never looks more complete than it is.
 package inventory
 
 import (
@@ -23,16 +23,16 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// Inventory is what a cluster has, as one look at its discovery shows. It is not changed after Take and may be
-// read concurrently.
+// Inventory contains the resources of a cluster, as one look at its discovery shows them. It does not change after Take
+// and may be read concurrently.
 type Inventory struct {
-	// Resources are in the order of discovery: the core group first, then the groups as the API server prefers
-	// them; then CRDs that discovery does not show.
+	// Resources are in the order of discovery: the core group first, then the groups in the API server's order of
+	// preference, then CRDs that discovery does not show.
 	Resources []Resource
 	// Failures are the parts that could not be read.
 	Failures []Failure
 
-	// names are all names of all resources, also those of shared storage, in the order of discovery.
+	// names are all names of all resources, including those that share storage, in the order of discovery.
 	names []name
 }
 
@@ -42,15 +42,15 @@ type name struct {
 	resource int // index in Resources
 }
 
-// Resource is what is stored once: its objects are listed by any of its endpoints.
+// Resource is a set of objects that are stored once. Any of its endpoints lists all of them.
 type Resource struct {
-	// GroupResource is the name: the group in which it is stored, where several groups serve it.
+	// GroupResource is the name. If several groups serve the resource, it has the group in which it is stored.
 	schema.GroupResource
 	Kind       string
 	Singular   string
 	ShortNames []string
 	Namespaced bool
-	// Origin is empty where the CustomResourceDefinitions could not be read: built-in or custom.
+	// Origin is empty if the CustomResourceDefinitions could not be read: the resource is built-in or custom then.
 	Origin migrate.Origin
 	// Service is the namespace/name of the Service behind an aggregated resource.
 	Service string
@@ -58,17 +58,17 @@ type Resource struct {
 	Versions []Version
 	// Aliases are the endpoints of other groups that serve the same stored objects.
 	Aliases []schema.GroupVersionResource
-	// StorageVersionHash is what discovery shows. Where it shows none, and a CRD or a StorageVersion tells the
-	// storage version, it is computed from that.
+	// StorageVersionHash is the hash that discovery shows. If it shows none, the hash is computed from the storage
+	// version that a CRD or a StorageVersion declares.
 	StorageVersionHash string
-	// StorageVersion is the group and version whose hash that is; zero where no candidate has it.
+	// StorageVersion is the group and version that the hash stands for, or zero if no candidate has this hash.
 	StorageVersion schema.GroupVersion
 	// CRD is set for custom resources.
 	CRD *CRD
-	// Endpoint is the version to list and patch: the storage version where it is served, else the preferred one
-	// that can do both; or the one that the user asked for. Empty where there is none.
+	// Endpoint is the version to list and patch: the one that the user asked for, else the storage version if it is
+	// served, else the preferred version that allows both. It is empty if there is none.
 	Endpoint string
-	// Problem says why the resource cannot be migrated; nil where it can.
+	// Problem says why the resource cannot be migrated. It is nil if it can be.
 	Problem *Problem
 }
 
@@ -83,39 +83,41 @@ func (v Version) can() bool {
 	return slices.Contains(v.Verbs, "list") && slices.Contains(v.Verbs, "patch")
 }
 
-// CRD is what a CustomResourceDefinition says about storage.
+// CRD is the part of a CustomResourceDefinition that concerns storage.
 type CRD struct {
 	Name       string
 	UID        types.UID
 	Generation int64
-	// StorageVersion is the version that spec marks.
+	// StorageVersion is the version that spec marks as the storage version.
 	StorageVersion string
-	// StoredVersions are those that status claims.
+	// StoredVersions are the versions in status.storedVersions.
 	StoredVersions []string
-	// Versions are all versions of spec, served or not.
+	// Versions are all versions in spec, served or not.
 	Versions []string
 	// Conversion is the strategy: None or Webhook.
 	Conversion string
 }
 
-// ProblemReason is why a resource cannot be migrated; a closed set.
+// ProblemReason is the reason why a resource cannot be migrated. The set is closed.
 type ProblemReason string
 
 // The reasons.
 const (
-	// NotPersisted: there is nothing to migrate. The API server computes it, or only answers to it.
+	// NotPersisted means that there is nothing to migrate: the API server computes the objects, or only answers
+	// requests.
 	NotPersisted ProblemReason = "NotPersisted"
-	// NoStorageVersionHash: it can be written, but its API server does not tell in which version it stores it.
+	// NoStorageVersionHash means that objects can be written, but the API server does not show in which version it
+	// stores them.
 	NoStorageVersionHash ProblemReason = "NoStorageVersionHash"
-	// NotListable: no served version has the verb list.
+	// NotListable means that no served version has the verb list.
 	NotListable ProblemReason = "NotListable"
-	// NotPatchable: no served version that has the verb list has the verb patch.
+	// NotPatchable means that no served version with the verb list has the verb patch.
 	NotPatchable ProblemReason = "NotPatchable"
-	// NotEstablished: the CRD is not accepted, or is being deleted.
+	// NotEstablished means that the CRD is not accepted, or is being deleted.
 	NotEstablished ProblemReason = "NotEstablished"
-	// NotServed: the CRD serves no version.
+	// NotServed means that the CRD serves no version.
 	NotServed ProblemReason = "NotServed"
-	// NotDiscovered: the CRD is established and serves a version, but discovery does not show it.
+	// NotDiscovered means that the CRD is established and serves a version, but discovery does not show it.
 	NotDiscovered ProblemReason = "NotDiscovered"
 )
 
@@ -129,17 +131,17 @@ type Problem struct {
 type Failure struct {
 	// What names the part: a group and version, "CustomResourceDefinitions" or "APIServices".
 	What string
-	// Group is the group whose resources may be missing; empty where the failure concerns none or all.
+	// Group is the group whose resources may be missing. It is empty if the failure concerns no group or all groups.
 	Group string
-	// APIService and Service (namespace/name) name the aggregated API server, where it is one.
+	// APIService and Service (namespace/name) identify the aggregated API server, if it is one.
 	APIService, Service string
-	// Reason is what the API server says.
+	// Reason is the message of the API server.
 	Reason string
-	// Unusable: it answered, with more than may be read or with what cannot be true.
+	// Unusable means that the server answered, but the answer exceeds the limits or cannot be true.
 	Unusable bool
 }
 
-// String is one line for people.
+// String describes the failure on one line.
 func (f Failure) String() string {
 	if f.Service != "" && f.Unusable {
 		return f.What + " is served by the service " + f.Service + ", whose answer cannot be used: " + f.Reason
@@ -150,7 +152,7 @@ func (f Failure) String() string {
 	return f.What + " could not be read: " + f.Reason
 }
 
-// Target returns the resource as something to rewrite. It makes sense only where Problem is nil.
+// Target returns the resource as something to rewrite. It is meaningful only if Problem is nil.
 func (r Resource) Target() migrate.Target {
 	return migrate.Target{
 		Resource:   r.WithVersion(r.Endpoint),
@@ -160,7 +162,7 @@ func (r Resource) Target() migrate.Target {
 	}
 }
 
-// Storage is the storage version for people: "v2", with its group where that is another one, "" where unknown.
+// Storage returns the storage version for people: "v2", with its group if that is another one, or "" if it is unknown.
 func (r Resource) Storage() string {
 	if r.StorageVersion.Group == r.Group {
 		return r.StorageVersion.Version
@@ -168,7 +170,7 @@ func (r Resource) Storage() string {
 	return r.StorageVersion.String()
 }
 
-// Names are the full names of the resource, its own first.
+// Names returns the full names of the resource, its own first.
 func (r Resource) Names() []string {
 	names := []string{r.String()}
 	for _, alias := range r.Aliases {
@@ -179,7 +181,7 @@ func (r Resource) Names() []string {
 	return names
 }
 
-// answersTo reports whether word, in lower case, is what a user may call a resource of this kind.
+// answersTo reports whether word, in lower case, is a name that users may use for a resource of this kind.
 func (r Resource) answersTo(word string) bool {
 	return word == r.Singular || word == strings.ToLower(r.Kind)
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Nearest returns the names that may have been meant by what a user typed, at most three, the likeliest first. Of a
-// name with dots, what stands before the first one is enough.
+// Nearest returns the names that a user may have meant, at most three, the likeliest first. Of a name with dots, the
+// part before the first dot is enough.
 func Nearest(typed string, names []string) []string {
 	type near struct {
 		name     string

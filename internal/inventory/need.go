@@ -20,11 +20,11 @@ type Answer string
 
 // The answers.
 const (
-	// Needed: old versions are claimed to be stored.
+	// Needed means that old versions are recorded as stored.
 	Needed Answer = "yes"
-	// NotNeeded: nothing old is stored, or nothing at all.
+	// NotNeeded means that no old version is stored, or no object at all.
 	NotNeeded Answer = "no"
-	// Undetermined: nothing in the cluster records what is stored.
+	// Undetermined means that nothing in the cluster records what is stored.
 	Undetermined Answer = "unknown"
 )
 
@@ -34,11 +34,11 @@ type Need struct {
 	Why    string
 }
 
-// Need decides whether the resource needs to be migrated; objects is nil where they could not be counted. It is pure.
+// Need decides whether the resource needs to be migrated. objects is nil if they could not be counted. It is pure.
 //
-// Only a CRD's storedVersions record what is stored: the API server adds a version before the first object is
-// written in it. For other resources nothing does, and that one version is served proves nothing either: another
-// one may have been stored long after it was served last.
+// Only a CRD's storedVersions record what is stored: the API server adds a version before it writes the first object in
+// that version. Other resources have no such record, and serving only one version proves nothing either: another
+// version may have been stored long after it was last served.
 func (r Resource) Need(objects *Objects) Need {
 	stale := r.Stale()
 	empty := objects != nil && objects.Count == 0
@@ -69,23 +69,24 @@ func claim(stale []string) string {
 	return "stored versions claim " + strings.Join(stale, ", ") + " too"
 }
 
-// NoObject is a name that no object is expected to have. A list of it alone (metadata.name as a field selector) tells
-// how far a collection has come to an account that may list this name, and no other: it can read no object with that.
+// NoObject is a name that no object is expected to have. A list of only this name (metadata.name as a field selector)
+// shows the position of a collection to an account that may list no other name, and that can read no object in this
+// way.
 const NoObject = "kube-migrator-no-object"
 
-// maxCountBytes bounds the page that Count reads. A server that ignores the limit of one object answers with all of
-// them.
+// maxCountBytes bounds the page that Count reads. A server that ignores the limit of one object answers with all
+// objects.
 const maxCountBytes = 4 << 20
 
-// Objects is how many objects a resource has.
+// Objects is the number of objects of a resource.
 type Objects struct {
 	Count int64
-	// Estimated: the API server says how many follow the first, without a promise to be exact.
+	// Estimated means that the API server reported how many objects follow the first, which need not be exact.
 	Estimated bool
 }
 
 // Count asks how many objects a resource has, with one request that reads the metadata of at most one of them (I9).
-// Errors are those of the API server. It makes sense only where Problem is nil.
+// Errors are those of the API server. It is meaningful only if Problem is nil.
 func Count(ctx context.Context, client rest.Interface, r Resource) (Objects, error) {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()

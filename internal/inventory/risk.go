@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// ByRisk returns the resources in the order in which they are worth migrating; the argument is not changed: what can be
-// migrated before what cannot, then by Risk, then by name, so that the order is always the same.
+// ByRisk returns the resources in the order in which they are worth migrating, without changing the argument: those
+// that can be migrated before those that cannot, then by Risk, then by name, so that the order is always the same.
 func ByRisk(resources []Resource) []Resource {
 	sorted := slices.Clone(resources)
 	slices.SortStableFunc(sorted, func(a, b Resource) int {
@@ -27,14 +27,14 @@ func ByRisk(resources []Resource) []Resource {
 // MostRisk is the greatest Risk.
 const MostRisk = 23
 
-// Risk tells how soon a version that may be stored is likely to be removed, from 0 to MostRisk. The rule, most
-// important first:
-//  1. custom resources whose storedVersions claim a version that is no longer served: only the CRD still keeps it
+// Risk estimates how soon a version that may be stored will be removed, from 0 to MostRisk. The rules, most important
+// first:
+//  1. custom resources whose storedVersions contain a version that is no longer served: only the CRD keeps its objects
 //     readable;
-//  2. custom resources whose storedVersions claim any version besides the storage version;
-//  3. by the least stable version that is served, claimed or stored, alpha before beta before the rest: those are
+//  2. custom resources whose storedVersions contain any version besides the storage version;
+//  3. the least stable version that is served, listed or stored: alpha before beta before the rest, because those are
 //     removed first;
-//  4. resources whose preferred served version is not the storage version: one of the two is on its way out.
+//  4. resources whose preferred served version is not the storage version: one of the two will be removed.
 func (r Resource) Risk() int {
 	stale := r.Stale()
 	unserved := slices.ContainsFunc(stale, func(version string) bool { return !r.serves(version) })
@@ -61,7 +61,7 @@ func (r Resource) serves(version string) bool {
 	return slices.ContainsFunc(r.Versions, func(v Version) bool { return v.Name == version })
 }
 
-// Stale returns the versions that a custom resource's CRD claims to be stored besides its storage version.
+// Stale returns the versions, other than its storage version, that a custom resource's CRD lists as stored.
 func (r Resource) Stale() []string {
 	if r.CRD == nil {
 		return nil
@@ -70,7 +70,7 @@ func (r Resource) Stale() []string {
 		func(version string) bool { return version == r.CRD.StorageVersion })
 }
 
-// stage is how far a version is on its way to being stable.
+// stage is how close a version is to being stable.
 type stage int
 
 const (

@@ -26,18 +26,18 @@ import (
 )
 
 const (
-	// concurrency bounds the discovery documents that are asked for at once.
+	// concurrency bounds how many discovery documents are requested at the same time.
 	concurrency = 8
-	// documentTimeout bounds one document: an aggregated API server that hangs must not hang us.
+	// documentTimeout bounds one document, so that a hanging aggregated API server does not block the inventory.
 	documentTimeout = 20 * time.Second
-	// documentRetries bounds what the client repeats when an answer carries Retry-After.
+	// documentRetries bounds how often the client repeats a request whose answer carries Retry-After.
 	documentRetries = 2
 )
 
-// Take looks at the cluster's discovery, CustomResourceDefinitions and APIServices. What only a part of them is
-// missing for is in Failures; an error means that there is no inventory.
+// Take reads the cluster's discovery, CustomResourceDefinitions and APIServices. If only a part cannot be read, it is
+// in Failures; an error means that there is no inventory.
 //
-// Discovery is the legacy one, a document per group and version: the aggregated document has no
+// It uses legacy discovery, one document per group and version, because the aggregated document has no
 // storageVersionHash (https://github.com/kubernetes/kubernetes/issues/116108).
 func Take(ctx context.Context, client rest.Interface) (*Inventory, error) {
 	f, err := gather(ctx, client)
@@ -47,29 +47,29 @@ func Take(ctx context.Context, client rest.Interface) (*Inventory, error) {
 	return assemble(f), nil
 }
 
-// facts is what the API server says, before it is put together.
+// facts are what the API server says, before it is assembled.
 type facts struct {
-	// groups are in the order of preference, each with its versions in order of preference.
+	// groups are in order of preference, each with its versions in order of preference.
 	groups []metav1.APIGroup
 	// resources are those of each group and version that could be read.
 	resources map[schema.GroupVersion][]metav1.APIResource
 	// services are the aggregated group-versions.
 	services map[schema.GroupVersion]apiService
-	// CRDs are all CustomResourceDefinitions; crdsKnown is false where they could not be listed.
+	// The CustomResourceDefinitions. definitionsKnown is false if they could not be listed.
 	crds      []customResource
 	crdsKnown bool
 	declared  declarations
 	failures  []Failure
 }
 
-// The parts of the inventory without which the origin of a resource is not known.
+// The parts of the inventory that are needed to know the origin of a resource.
 const (
 	services = "APIServices"
 	crdsOf   = "CustomResourceDefinitions"
 )
 
-// OriginsKnown returns why Origin, CRD and Service of resources may be missing or wrong; nil where they can be relied
-// on. Names and versions can be relied on anyway.
+// OriginsKnown returns why Origin, CRD and Service of resources may be missing or wrong, or nil if they are reliable.
+// Names and versions are reliable in any case.
 func (inv *Inventory) OriginsKnown() error {
 	for _, f := range inv.Failures {
 		if f.What == services || f.What == crdsOf {
@@ -79,22 +79,22 @@ func (inv *Inventory) OriginsKnown() error {
 	return nil
 }
 
-// CRD is a CustomResourceDefinition with what Resource keeps of it.
+// customResource contains what Resource keeps of a CustomResourceDefinition.
 type customResource struct {
 	CRD
 	schema.GroupResource
 	Kind, Singular string
 	ShortNames     []string
 	Namespaced     bool
-	Served         bool   // any version is
-	NotEstablished string // why; empty where it is
+	Served         bool   // at least one version is
+	NotEstablished string // why it is not established; empty if it is
 }
 
-// apiService is the part of an APIService that names the server behind it.
+// apiService is the part of an APIService that identifies the server behind it.
 type apiService struct {
 	name        string
 	service     string // namespace/name
-	unavailable string // why; empty where it is available
+	unavailable string // why it is unavailable; empty if it is available
 }
 
 func gather(ctx context.Context, client rest.Interface) (*facts, error) {
@@ -117,7 +117,7 @@ func gather(ctx context.Context, client rest.Interface) (*facts, error) {
 		})
 		return nil
 	})
-	_ = wait.Wait() // each of them keeps its own error
+	_ = wait.Wait() // each function stores its own error
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("read discovery: %w", err)
 	}
@@ -132,7 +132,7 @@ func gather(ctx context.Context, client rest.Interface) (*facts, error) {
 	return f, nil
 }
 
-// add sorts the documents into those that could be read and failures, in the order of the groups.
+// add divides the documents into readable ones and failures, in the order of the groups.
 func (f *facts) add(documents map[schema.GroupVersion]document) {
 	f.resources = map[schema.GroupVersion][]metav1.APIResource{}
 	for _, group := range f.groups {
@@ -158,12 +158,12 @@ func (f *facts) add(documents map[schema.GroupVersion]document) {
 	}
 }
 
-// readGroups reads the groups in the order in which the API server prefers them; the core group comes first.
+// readGroups reads the groups in the API server's order of preference. The core group comes first.
 func readGroups(ctx context.Context, client rest.Interface) ([]metav1.APIGroup, error) {
 	var groups []metav1.APIGroup
 	var core metav1.APIVersions
 	switch err := read(ctx, client, &core, "/api"); {
-	case apierrors.IsNotFound(err): // an API server without a core group
+	case apierrors.IsNotFound(err): // the API server has no core group
 	case err != nil:
 		return nil, err
 	default:
@@ -228,12 +228,12 @@ func readDocuments(ctx context.Context, client rest.Interface,
 			})
 		}
 	}
-	_ = wait.Wait() // each document keeps its own error
+	_ = wait.Wait() // each document stores its own error
 	return documents
 }
 
-// readDocument reads the resources of a group and version. A server that lists one whose name cannot be a part of a
-// path is not believed in anything else that it lists (I3); subresources are not used.
+// readDocument reads the resources of a group and version. If one of them has a name that cannot be a part of a path,
+// the whole document is rejected (I3). Subresources are not used.
 func readDocument(ctx context.Context, client rest.Interface, gv schema.GroupVersion) ([]metav1.APIResource, error) {
 	path, err := apipath.GroupVersion(gv)
 	if err != nil {
@@ -271,8 +271,7 @@ func read(ctx context.Context, client rest.Interface, into any, path string) err
 	return nil
 }
 
-// readAPIServices reads which group-versions are served by other API servers. An API server without aggregation
-// has none.
+// readAPIServices reads which group-versions other API servers serve. An API server without aggregation has none.
 func readAPIServices(ctx context.Context, client rest.Interface) (map[schema.GroupVersion]apiService, error) {
 	var list struct {
 		Items bounded.List[struct {
@@ -321,7 +320,7 @@ func readCRDs(ctx context.Context, client rest.Interface) ([]customResource, err
 	return crds, err
 }
 
-// define keeps what Resource needs, and not the schemas and field managers.
+// define keeps what Resource needs, without schemas and field managers.
 func define(d *crd.CRD) customResource {
 	kept := customResource{
 		CRD: CRD{
