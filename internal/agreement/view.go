@@ -35,9 +35,12 @@ type View struct {
 	// first of the processes was asked: the identities and generations of the APIServices and of their services'
 	// EndpointSlices, sorted. A process that came and went since an earlier round has changed one of them. Traces is
 	// empty for other resources, and if they cannot be read.
+	//
+	// The state of the StorageVersion is a trace, too: a process that is not behind the service may have published,
+	// written and crashed, and another program may have removed its entry.
 	Traces []string
-	// Published identifies the StorageVersion of migration.k8s.io in the state that was read, before the first question:
-	// its UID, "/" and its resourceVersion; "" if there is none. Hashes has the versions of all its entries.
+	// Published identifies the StorageVersion of migration.k8s.io in the state that was read before the first request: its
+	// UID, "/" and its resourceVersion. It is "" if there is none. Hashes contains the versions of all its entries.
 	Published string
 	// CRD is that of a custom resource, nil for others.
 	CRD *CRD
