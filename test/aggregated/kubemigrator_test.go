@@ -21,8 +21,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-// controller starts kube-migrator with short times; it ends with the test.
-func (f *fleet) controller(arguments ...string) {
+// controller starts kube-migrator with short times; it ends with the test at the latest.
+func (f *fleet) controller(arguments ...string) *testbed.Program {
 	f.Helper()
 	p, err := f.cluster.Launch(testbed.ProgramOptions{
 		Name: "controller", Path: binary, Env: []string{"KUBECONFIG=" + f.kubeconfig},
@@ -43,6 +43,7 @@ func (f *fleet) controller(arguments ...string) {
 			whole.Logf("controller:\n%s", raw)
 		}
 	})
+	return p
 }
 
 // state is the StorageState; its zero value where there is none.

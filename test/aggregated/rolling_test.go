@@ -17,11 +17,12 @@ import (
 func TestAnAggregatedAPIServer(t *testing.T) {
 	t.Parallel()
 	whole := newFleet(t)
-	whole.controller()
+	whole.install()
+	controller := whole.controller()
 	whole.manage()
 	w, stop := whole.watch(true)
 	written := whole.writeConstantly()
-	var old []*replica
+	var old, replicas []*replica
 	whole.run("a first release that can decode one version alone needs no migration", func(f *fleet) {
 		old = append(old, f.start("--encoding=v1", "--decodable=v1"))
 		if s := f.proven(v1, "Declared"); !s.Status.OnlyDecodable {
@@ -35,7 +36,7 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		old = []*replica{old[0].in(f), f.start("--encoding=v1", "--decodable=v1")}
 		f.proven(v1, "Declared")
 		for _, r := range old {
-			f.start("--encoding=v2")
+			replicas = append(replicas, f.start("--encoding=v2"))
 			r.end()
 		}
 		f.proven(v2, "Declared")
@@ -75,6 +76,8 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 		}
 		f.proven(v2, "Declared")
 	})
+	controller.Kill()
+	whole.run("a default installation migrates what came after it", func(f *fleet) { aDefaultInstallation(f, replicas) })
 	stop()
 	if n := written(); n < 300 {
 		t.Errorf("%d writes: the test shows nothing", n)
