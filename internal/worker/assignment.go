@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// assignment is what the StorageVersionMigration asks of the run at one moment.
+// assignment is what the StorageVersionMigration requests of the run at one moment.
 type assignment struct {
 	resource v1alpha1.GroupVersionResource
 	pace     v1alpha1.Pace
@@ -26,13 +26,13 @@ type assignment struct {
 
 const (
 	requestTimeout = 5 * time.Second
-	// unserved is how long the API group may not be served before its objects are taken to be gone: an API server that
-	// has just started may not know it yet.
+	// unserved is how long the API group may be unavailable before its objects count as deleted: an API server that has
+	// just started may not serve it yet.
 	unserved = 10 * time.Second
 )
 
-// assignment reads the StorageVersionMigration. ErrOutdated: it asks nothing of this run any more; any other error:
-// it could not be read, and nothing is known.
+// assignment reads the StorageVersionMigration. ErrOutdated means that it no longer requests this run. Any other error
+// means that it could not be read, which proves nothing.
 func (r *run) assignment(ctx context.Context) (assignment, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -65,7 +65,7 @@ func (r *run) assignment(ctx context.Context) (assignment, error) {
 	return assignment{resource: m.Spec.Resource, pace: m.Spec.Pace, paused: m.Spec.State == v1alpha1.StatePaused}, nil
 }
 
-// notFound tells a StorageVersionMigration that is gone from an API group that is not served, or not yet.
+// notFound distinguishes a deleted StorageVersionMigration from an API group that is not served, or not yet.
 func (r *run) notFound(err error) error {
 	status := apierrors.APIStatus(nil)
 	if errors.As(err, &status) && !apierrors.IsUnexpectedServerError(err) {
@@ -90,7 +90,7 @@ func (r *run) servedAgain() {
 	r.missing = time.Time{}
 }
 
-// whileIdle waits for d, and for as long as the run is paused, and returns what is asked for then.
+// whileIdle waits for d, and as long as the run is paused, and returns the assignment after that.
 func (r *run) whileIdle(ctx context.Context, d time.Duration) (assignment, error) {
 	until := time.Now().Add(d)
 	var paused bool
@@ -99,7 +99,7 @@ func (r *run) whileIdle(ctx context.Context, d time.Duration) (assignment, error
 		switch {
 		case errors.Is(err, ErrOutdated):
 			return assignment{}, err
-		case err != nil: // what cannot be read is waited for
+		case err != nil: // wait until it can be read
 		case a.paused && !paused:
 			paused = true
 			r.log.Info("Paused")
@@ -112,8 +112,9 @@ func (r *run) whileIdle(ctx context.Context, d time.Duration) (assignment, error
 	}
 }
 
-// options are those of the sweep. The first attempt gives its turn away where the epoch has to settle for long. The
-// next one waits: when an epoch began may be known only by watching it, and then each attempt sees it begin.
+// options returns the options of the sweep. The first attempt gives its turn away if the epoch has to settle for long.
+// Later attempts wait: sometimes the start of an epoch is known only to those who watch it, so every new attempt would
+// wait from the beginning.
 func (r *run) options(a assignment) migrate.Options {
 	patience := r.waits.settle
 	if r.Attempt > 1 {
@@ -137,7 +138,7 @@ type result interface {
 func read(answer result, into any) error {
 	raw, err := answer.Raw()
 	if err != nil {
-		return answer.Error() // unlike err with what the API server said
+		return answer.Error() // unlike err, it contains the API server's message
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("decode answer: %w", err)

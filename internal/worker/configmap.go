@@ -44,7 +44,7 @@ func (c configMap) get(ctx context.Context) (*corev1.ConfigMap, error) {
 	return object, nil
 }
 
-// send writes the object, under its resourceVersion, and takes over the new one.
+// send writes the object under its resourceVersion, and stores the new one in it.
 func (c configMap) send(ctx context.Context, next *corev1.ConfigMap) error {
 	body, err := json.Marshal(next)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c configMap) send(ctx context.Context, next *corev1.ConfigMap) error {
 	return nil
 }
 
-// isGone reports whether the error is a 404, and the API server's word about the object of that name.
+// isGone reports whether the error is a 404 about the object of that name.
 func isGone(err error, name string) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || apierrors.IsUnexpectedServerError(err) {

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// maxBytes bounds what is in the ConfigMap: the API server takes 1 MiB.
+	// maxBytes bounds the contents of the ConfigMap: the API server accepts 1 MiB.
 	maxBytes = 900 << 10
-	// maxUnpacked bounds what a checkpoint may unpack to (I6): several times what a sweep writes. A larger one, of an
-	// older release, is ignored, which costs the work of a pass.
+	// maxUnpacked bounds the size of an unpacked checkpoint (I6). It is several times what a sweep writes. A larger
+	// checkpoint, from an older release, is ignored, which costs the work of one pass.
 	maxUnpacked = 8 << 20
 )
 
@@ -32,7 +32,7 @@ func pack(c migrate.Checkpoint, limit int) ([]byte, error) {
 	if err != nil || len(packed) <= limit {
 		return packed, err
 	}
-	// The most failures that fit; packing fewer takes fewer bytes.
+	// Find the largest number of failures that fits: packing fewer takes fewer bytes.
 	all := len(c.Summary.Failures)
 	dropped := sort.Search(all, func(drop int) bool {
 		if err != nil {
@@ -74,7 +74,7 @@ func unpack(raw []byte) (migrate.Checkpoint, error) {
 	if err != nil {
 		return none, fmt.Errorf("unpack checkpoint: %w", err)
 	}
-	data, err := io.ReadAll(io.LimitReader(r, maxUnpacked+1)) // to the end, where the checksum is
+	data, err := io.ReadAll(io.LimitReader(r, maxUnpacked+1)) // to the end, which contains the checksum
 	if err == nil && len(data) > maxUnpacked {
 		err = fmt.Errorf("it has more than %d bytes", maxUnpacked)
 	}

@@ -13,8 +13,8 @@ import (
 // maxText bounds a message, in characters.
 const maxText = 1024
 
-// report is what there is to tell now. Before the sweep has read its checkpoint the numbers are those of the report
-// before.
+// report returns the current report. Before the sweep has read its checkpoint, the numbers are those of the previous
+// report.
 func (s *sweeping) report() *Report {
 	report := s.before
 	report.Updated = time.Now()
@@ -42,13 +42,13 @@ func (s *sweeping) report() *Report {
 	return &report
 }
 
-// done is how many objects the run has done, over all passes: it moves where there is progress.
+// done returns how many objects the run has processed, over all passes. If it grows, there is progress.
 func (s *sweeping) done() int64 {
 	counts := s.report().Counts
 	return counts.Done() + counts.RewrittenBefore
 }
 
-// named are the failures that a report names.
+// named returns the failures that a report names.
 func named(failures []migrate.Failure) []migrate.Failure {
 	var first []migrate.Failure
 	for _, f := range failures[:min(len(failures), maxReportedFailures)] {
@@ -67,17 +67,17 @@ func cut(text string) string {
 	return string(characters[:maxText-1]) + "…"
 }
 
-// same reports whether two reports tell the same, but for when.
+// same reports whether two reports differ only in their times.
 func same(a, b *Report) bool {
 	x, y := *a, *b
 	x.Updated, y.Updated = time.Time{}, time.Time{}
 	return reflect.DeepEqual(x, y)
 }
 
-// window is what the present rate is taken over.
+// window is the period over which the current rate is measured.
 const window = 5 * time.Second
 
-// speed measures how many objects a sweep does in a second.
+// speed measures how many objects a sweep processes per second.
 type speed struct{ samples []sample }
 
 type sample struct {
@@ -85,7 +85,7 @@ type sample struct {
 	done int64
 }
 
-// at takes a sample and returns the rate, 0 where nothing is rewritten.
+// at takes a sample and returns the rate, or 0 if nothing is being rewritten.
 func (m *speed) at(now time.Time, p migrate.Progress) float64 {
 	done := p.Counts.Done()
 	if p.Phase != migrate.Rewriting && p.Phase != migrate.Retrying {

@@ -11,12 +11,11 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// leastEvidence is the weakest evidence that proves anything.
+// leastEvidence returns the weakest evidence that proves anything.
 func (r *run) leastEvidence() migrate.Evidence { return cmp.Or(r.MinEvidence, migrate.Observed) }
 
-// provable looks, before an attempt repeats a sweep that was complete and proved nothing for want of evidence, whether
-// it could prove more this time. If not, the attempt ends here: the same patches again would change nothing (I7). The
-// error is a *problem then.
+// provable checks, before an attempt repeats a complete sweep whose evidence was too weak, whether another sweep could
+// prove more. If not, the attempt ends here with a *problem: sending the same patches again would change nothing (I7).
 func (s *sweeping) provable(ctx context.Context, servers *agreement.Resource) error {
 	if s.run.Attempt <= 1 {
 		return nil
@@ -38,8 +37,9 @@ func (s *sweeping) provable(ctx context.Context, servers *agreement.Resource) er
 		explanation.Reason)}
 }
 
-// pointless reports whether a sweep in the present epoch would repeat the one that c tells of, with as little proof.
-// Another epoch is reason enough to sweep: since then anything may have been written. Pure.
+// pointless reports whether a sweep in the present epoch would only repeat the sweep of summary c, with the same
+// evidence. Another epoch is reason enough for a sweep, because any version may have been written since then. It is
+// pure.
 func pointless(c migrate.Summary, now migrate.Epoch, least migrate.Evidence) bool {
 	return c.Complete && c.Counts.Failed == 0 && c.Epoch.Evidence < least &&
 		now.Evidence < least && c.Epoch.Same(now)

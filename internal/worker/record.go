@@ -22,13 +22,13 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// What the ConfigMap holds.
+// The contents of the ConfigMap.
 const (
 	checkpointKey = "checkpoint" // gzip of the Data of a migrate.Checkpoint, in binaryData
 	reportKey     = "report"     // JSON of Report, in data
 )
 
-// ReadReport returns the report in a worker's ConfigMap; nil where there is none yet.
+// ReadReport returns the report in a worker's ConfigMap, or nil if there is none yet.
 func ReadReport(cm *corev1.ConfigMap) (*Report, error) {
 	raw, ok := cm.Data[reportKey]
 	if !ok {
@@ -66,22 +66,22 @@ func Seed(from *corev1.ConfigMap) map[string][]byte {
 	return map[string][]byte{checkpointKey: checkpoint}
 }
 
-// runRecord is the ConfigMap of a run: its checkpoint and its report. It implements migrate.Checkpoints; safe for
+// runRecord is the ConfigMap of a run: its checkpoint and its report. It implements migrate.Checkpoints and is safe for
 // concurrent use.
 //
-// Each write carries the resourceVersion that this worker wrote or read last. A write that fails because of it was
-// preceded by another: our own, whose answer was lost, or that of someone else. Which one the content tells: sent
-// holds the digests of everything that was sent since the last answer. A report holds the time to the nanosecond, so no
-// two workers send the same.
+// Each write carries the resourceVersion that this worker last wrote or read. If the write fails because of it, there
+// was another write in between: our own, whose answer was lost, or that of someone else. The content shows which one,
+// because sent contains the digests of everything that was sent since the last answer. A report contains the time to
+// the nanosecond, so no two workers send the same content.
 type runRecord struct {
 	configMap
-	runCtx     context.Context // nothing is written once it has ended
+	runCtx     context.Context // nothing is written after it has ended
 	generation int64
 	attempt    int64
 	log        *slog.Logger
 
 	mu       sync.Mutex
-	object   *corev1.ConfigMap // as read or written last
+	object   *corev1.ConfigMap // as last read or written
 	sent     map[digest]bool
 	lost     error            // set once another worker has taken over
 	current  *migrate.Summary // of the checkpoint that was saved last in this process
@@ -110,13 +110,13 @@ func (r *runRecord) open(ctx context.Context) error {
 	return nil
 }
 
-// adopt takes the object as what the next write rests on. The lock is held.
+// adopt makes the object the basis of the next write. The lock is held.
 func (r *runRecord) adopt(object *corev1.ConfigMap) {
 	r.object = object
 	r.sent = map[digest]bool{digestOf(object): true}
 }
 
-// claim writes a first report on top of whatever is there, unless that holds the outcome of this very run.
+// claim writes a first report over the existing one, unless that contains the outcome of this very run.
 func (r *runRecord) claim(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +133,7 @@ func (r *runRecord) claim(ctx context.Context) error {
 	return r.put(ctx, nil, &report)
 }
 
-// previous is the report of this run that is there already, or a new one. The lock is held.
+// previous returns the existing report of this run, or a new one. The lock is held.
 func (r *runRecord) previous() Report {
 	report, err := ReadReport(r.object)
 	if err != nil {
@@ -145,14 +145,14 @@ func (r *runRecord) previous() Report {
 	return *report
 }
 
-// last returns the report as it was written last.
+// last returns the report as it was last written.
 func (r *runRecord) last() Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.previous()
 }
 
-// outcome returns that of this run, nil where it has none.
+// outcome returns that of this run, or nil if it has none.
 func (r *runRecord) outcome() *Outcome { return r.last().Outcome }
 
 // saved returns the summary of the checkpoint that was saved last in this process, or nil if there is none.
@@ -162,14 +162,14 @@ func (r *runRecord) saved() *migrate.Summary {
 	return r.current
 }
 
-// lastReported is when a report was written last.
+// lastReported returns when a report was last written.
 func (r *runRecord) lastReported() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.reported
 }
 
-// attach makes f's report go along with every checkpoint.
+// attach makes every checkpoint include the report that f returns.
 func (r *runRecord) attach(f func() *Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,17 +203,17 @@ func (r *runRecord) load() *migrate.Checkpoint {
 	return &c
 }
 
-// errUnsaved: the checkpoint could not be written, which may pass.
+// errUnsaved reports that the checkpoint could not be written, which may be transient.
 var errUnsaved = errors.New("the ConfigMap cannot be written")
 
-// firstWait and longestWait bound the waits between two tries of one checkpoint.
+// firstWait and longestWait bound the waits between two attempts to save one checkpoint.
 const (
 	firstWait   = 200 * time.Millisecond
 	longestWait = 2 * time.Second
 )
 
-// Save implements migrate.Checkpoints. It tries as long as the context allows: a checkpoint that is not saved ends the
-// sweep.
+// Save implements migrate.Checkpoints. It retries as long as the context allows, because a checkpoint that is not saved
+// ends the sweep.
 func (r *runRecord) Save(ctx context.Context, c migrate.Checkpoint) error {
 	r.mu.Lock()
 	attached := r.attached
@@ -245,7 +245,7 @@ func (r *runRecord) write(ctx context.Context, c *migrate.Checkpoint, report *Re
 	return r.put(ctx, c, report)
 }
 
-// put writes a checkpoint and a report; nil leaves what is there. The lock is held.
+// put writes a checkpoint and a report; nil leaves the existing one. The lock is held.
 func (r *runRecord) put(ctx context.Context, c *migrate.Checkpoint, report *Report) error {
 	switch {
 	case r.runCtx.Err() != nil:
@@ -273,7 +273,7 @@ func (r *runRecord) put(ctx context.Context, c *migrate.Checkpoint, report *Repo
 	return nil
 }
 
-// send writes the object and takes over its new resourceVersion. Nothing is sent once the run's context has ended.
+// send writes the object and stores its new resourceVersion. It sends nothing after the run's context has ended.
 func (r *runRecord) send(ctx context.Context, next *corev1.ConfigMap) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -281,7 +281,8 @@ func (r *runRecord) send(ctx context.Context, next *corev1.ConfigMap) error {
 	return r.configMap.send(ctx, next)
 }
 
-// resolve finds out what came between: our own write, a change of metadata alone, or another worker.
+// resolve finds out what was written in between: our own write, a change of only metadata, or the write of another
+// worker.
 func (r *runRecord) resolve(ctx context.Context, next *corev1.ConfigMap, refusal error) error {
 	found, err := r.get(ctx)
 	switch {
@@ -300,10 +301,10 @@ func (r *runRecord) resolve(ctx context.Context, next *corev1.ConfigMap, refusal
 	if digestOf(found) == digestOf(next) {
 		return nil
 	}
-	return r.send(ctx, next) // a conflict now is resolved by whoever tries again
+	return r.send(ctx, next) // after another conflict the caller tries again
 }
 
-// fill puts a checkpoint and a report into the object; nil leaves what is there.
+// fill puts a checkpoint and a report into the object; nil leaves the existing one.
 func fill(object *corev1.ConfigMap, c *migrate.Checkpoint, report *Report) error {
 	data, binary := maps.Clone(object.Data), maps.Clone(object.BinaryData)
 	if data == nil {

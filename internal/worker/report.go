@@ -9,7 +9,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// Result is how a run ended; a closed set. The values are also the reasons of the condition Failed.
+// Result is how a run ended. The set is closed. The values are also the reasons of the condition Failed.
 type Result string
 
 // The results.

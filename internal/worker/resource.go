@@ -14,8 +14,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 )
 
-// choose finds the resource that is to be migrated. The error is a *problem where that cannot be, and any other where
-// another look may tell otherwise. Pure.
+// choose finds the resource to migrate. The error is a *problem if the resource cannot be migrated, and another error
+// if a later look may find otherwise. It is pure.
 func choose(all *inventory.Inventory, asked v1alpha1.GroupVersionResource) (inventory.Resource, error) {
 	name := schema.GroupResource{Group: asked.Group, Resource: asked.Resource}
 	i := slices.IndexFunc(all.Resources, func(r inventory.Resource) bool {
@@ -33,7 +33,7 @@ func choose(all *inventory.Inventory, asked v1alpha1.GroupVersionResource) (inve
 	r := all.Resources[i]
 	if r.Problem != nil {
 		text := fmt.Sprintf("%s cannot be migrated: %s", name, r.Problem.Message)
-		if unread != "" || r.Problem.Reason == inventory.NotDiscovered { // of an API server that has just started
+		if unread != "" || r.Problem.Reason == inventory.NotDiscovered { // an API server may have just started
 			return inventory.Resource{}, fmt.Errorf("look for %s: %s", name, text)
 		}
 		return inventory.Resource{}, &problem{ResultNotReady, text}
@@ -61,8 +61,8 @@ func served(r inventory.Resource) []string {
 	return versions
 }
 
-// unreadOf names the parts of the inventory that may hold resources of the group and could not be read; "" where there
-// are none.
+// unreadOf names the parts of the inventory that may contain resources of the group and could not be read, or returns
+// "".
 func unreadOf(all *inventory.Inventory, group string) string {
 	var parts []string
 	for _, f := range all.Failures {

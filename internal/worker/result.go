@@ -16,8 +16,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// judge says what the end of the sweep means for the run: it is over with an outcome, or goes on where there is none.
-// An error is ErrOutdated, ErrStopped, that of the context, or one that may pass.
+// judge says what the end of the sweep means for the run: the run is over with an outcome, or continues if there is
+// none. An error is ErrOutdated, ErrStopped, that of the context, or a transient one.
 func (s *sweeping) judge(ctx context.Context, err error) (*Outcome, error) {
 	switch reason := s.why(); {
 	case errors.Is(err, ErrOutdated):
@@ -25,7 +25,7 @@ func (s *sweeping) judge(ctx context.Context, err error) (*Outcome, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err == nil, errors.Is(err, migrate.ErrObjectsFailed), errors.Is(err, migrate.ErrNotProven):
-		// the sweep came to its end, whatever it was told meanwhile
+		// the sweep completed, even if it was told to end in the meantime
 	case errors.Is(reason, ErrStopped):
 		return nil, ErrStopped
 	case reason != nil:
@@ -51,7 +51,7 @@ type problem struct {
 
 func (p *problem) Error() string { return p.text }
 
-// resultOf is the result that an error stands for, "" where it may pass. Pure.
+// resultOf returns the result that an error stands for, or "" if the error may be transient. It is pure.
 func resultOf(err error) Result {
 	if p := (*problem)(nil); errors.As(err, &p) {
 		return p.result
@@ -90,7 +90,7 @@ func resultOf(err error) Result {
 	return ""
 }
 
-// message is a sentence for people.
+// message returns a sentence for people.
 func (s *sweeping) message(ctx context.Context, result Result, err error) string {
 	if p := (*problem)(nil); errors.As(err, &p) {
 		return cut(p.text)
@@ -116,7 +116,8 @@ func (s *sweeping) message(ctx context.Context, result Result, err error) string
 	return sentence(err)
 }
 
-// forbidden tells of a missing permission. Where workers are not given it on purpose, it names the way out. Pure.
+// forbidden describes a missing permission. If workers lack the permission on purpose, it names the command for
+// administrators. It is pure.
 func forbidden(err error, r schema.GroupResource) string {
 	if !inventory.ExemptFromPolicies(r) {
 		return sentence(err)
@@ -125,7 +126,7 @@ func forbidden(err error, r schema.GroupResource) string {
 		"kube-migrator migrate " + r.String())
 }
 
-// weakness says why the evidence is not stronger, "" where that is not known.
+// weakness returns why the evidence is not stronger, or "" if that is unknown.
 func (s *sweeping) weakness(ctx context.Context) string {
 	if s.servers == nil {
 		return ""
@@ -137,7 +138,7 @@ func (s *sweeping) weakness(ctx context.Context) string {
 	return explanation.Reason
 }
 
-// notProven describes a complete sweep whose evidence is too weak, and how to accept that evidence. Pure.
+// notProven describes a complete sweep whose evidence is too weak, and how to accept that evidence. It is pure.
 func notProven(done int64, evidence, least migrate.Evidence, why string) string {
 	if why != "" {
 		why = " (" + strings.Join(strings.Fields(why), " ") + ")"
@@ -152,7 +153,7 @@ func notProven(done int64, evidence, least migrate.Evidence, why string) string 
 		strings.ToLower(evidence.String())
 }
 
-// moved names the versions that the storage version moved between, as far as they are known.
+// moved names the versions between which the storage version moved, as far as they are known.
 func (s *sweeping) moved(ctx context.Context) string {
 	all, err := inventory.Take(ctx, s.run.client)
 	if err != nil {
@@ -174,5 +175,5 @@ func describe(f migrate.Failure) string {
 	return fmt.Sprintf("%s: %s: %s", name, f.Reason, strings.Join(strings.Fields(f.Message), " "))
 }
 
-// sentence is an error's text in one line of bounded length.
+// sentence returns an error's text on one line of bounded length.
 func sentence(err error) string { return cut(strings.Join(strings.Fields(err.Error()), " ")) }

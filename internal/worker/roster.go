@@ -13,54 +13,55 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What the ConfigMap of a roster holds. Each key has one writer; both write under the resourceVersion that they have
-// read.
+// The contents of the ConfigMap of a roster. Each key has one writer; both writers use the resourceVersion that they
+// have read.
 const (
 	taskKey   = "task"   // JSON of Task, of the controller
 	workerKey = "worker" // JSON of workerState, of the worker
 )
 
-// Task is one run that a worker is given.
+// Task is one run that the controller assigns to a worker.
 type Task struct {
-	// Number counts the tasks of one roster from 1. A run that is given again, because its worker ended it without an
-	// outcome, has another number.
+	// Number counts the tasks of one roster, beginning with 1. If a worker ended a run without an outcome and the run
+	// is assigned again, it gets a new number.
 	Number int64 `json:"number"`
-	// Migration and UID name the StorageVersionMigration, Generation is its spec.generation; Attempt counts the runs of
-	// the generation.
+	// Migration and UID identify the StorageVersionMigration, and Generation is its spec.generation. Attempt counts the
+	// runs of the generation.
 	Migration  string    `json:"migration"`
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation"`
 	Attempt    int64     `json:"attempt"`
 	// ConfigMap is the name of the run's checkpoint, in the namespace of the roster.
 	ConfigMap string `json:"configMap"`
-	// Resource is the plural name of what the run rewrites.
+	// Resource is the plural name of the resource that the run rewrites.
 	Resource string `json:"resource"`
-	// StartResourceVersion is that of the run: nothing that it rests on is older.
+	// StartResourceVersion is that of the run: everything that the run relies on is newer.
 	StartResourceVersion string `json:"startResourceVersion,omitempty"`
 	// Given is when the controller wrote the task.
 	Given time.Time `json:"given"`
 }
 
-// workerState is what the worker says of itself.
+// workerState is the part of a roster that the worker writes.
 type workerState struct {
-	// Process names the process that works: the newest pod of the Job. Another one that still lives writes nothing
-	// more.
+	// Process identifies the process that works: the newest pod of the Job. An older process that is still running
+	// writes nothing more.
 	Process string `json:"process,omitempty"`
-	// Done is the number of the last task that the worker has ended: it writes nothing more for it.
+	// Done is the number of the last task that the worker has ended. It writes nothing more for that task.
 	Done int64 `json:"done,omitempty"`
-	// Closed: the worker takes no task any more.
+	// Closed means that the worker accepts no further tasks.
 	Closed bool `json:"closed,omitempty"`
 }
 
-// Roster is the ConfigMap through which the controller gives the worker of one Job one run after the other. A task is
-// given only while the worker is idle, and the roster is closed only while it is idle. Each such write carries the
-// resourceVersion that was read, so a task that is given and an end cannot cross.
+// Roster is the ConfigMap through which the controller assigns runs to the worker of one Job, one after the other. The
+// controller assigns a task only while the worker is idle, and the worker closes the roster only while it is idle. Both
+// writes carry the resourceVersion that was read, so an assignment and a closing cannot cross.
 type Roster struct {
 	Task Task
 	workerState
 }
 
-// ErrBusy says that a roster takes no task now: the worker has one, or takes none any more. Test with errors.Is.
+// ErrBusy reports that a roster accepts no task at the moment: the worker has one, or accepts no further tasks. Test
+// with errors.Is.
 var ErrBusy = errors.New("the worker takes no task")
 
 // ReadRoster reads the roster in a ConfigMap.
@@ -85,12 +86,12 @@ func ReadRoster(cm *corev1.ConfigMap) (Roster, error) {
 	return r, nil
 }
 
-// Idle reports whether the worker has ended its last task: nothing is written for that any more.
+// Idle reports whether the worker has ended its last task, and so writes nothing more for it.
 func (r Roster) Idle() bool { return r.Done >= r.Task.Number }
 
 // Give writes the next task into the ConfigMap of a roster, or the first one into an empty ConfigMap. The caller sends
-// it under the resourceVersion that it has read. The error is ErrBusy where the worker has not ended its last task, or
-// takes none any more.
+// it under the resourceVersion that it has read. The error is ErrBusy if the worker has not ended its last task or
+// accepts no further tasks.
 func Give(cm *corev1.ConfigMap, t Task) error {
 	t.Number = 1
 	if _, begun := cm.Data[taskKey]; begun {

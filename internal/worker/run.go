@@ -1,19 +1,21 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package worker carries out one run of one StorageVersionMigration: it drives the sweep, obeys what the
-// StorageVersionMigration asks for meanwhile, and keeps the checkpoint and a Report in one ConfigMap.
+// Package worker carries out one run of one StorageVersionMigration: it drives the sweep, follows changes of the
+// StorageVersionMigration in the meantime, and keeps the checkpoint and a Report in one ConfigMap.
 //
-// It owns that ConfigMap's content from the moment it is created, and writes nothing else but the objects that the
-// sweep rewrites. It never writes the StorageVersionMigration, and never prunes: the controller judges the Outcome.
+// It owns the content of that ConfigMap from its creation on. It writes nothing else, apart from the objects that the
+// sweep rewrites. It never writes the StorageVersionMigration and never prunes: the controller judges the Outcome.
 //
 // Invariants:
-//   - Each write of the ConfigMap rests on the one before: two workers of one run notice each other at the next write,
-//     and the one that came first ends (I8).
-//   - A run whose StorageVersionMigration is gone, is another one or has another generation writes nothing more (I7).
-//   - The place to go on from is in the ConfigMap alone; spec.continueToken, which users write, is never read (I5).
-//   - An Outcome is written once, and is the last write of a run. Only for a worker that is not heard of someone else
-//     writes it: GiveUp.
+//   - Each write of the ConfigMap carries the resourceVersion of the previous one: two workers of one run notice each
+//     other at the next write, and the older worker ends (I8).
+//   - A run whose StorageVersionMigration is deleted, was created again, or has another generation writes nothing more
+//     (I7).
+//   - The position at which a sweep resumes is only in the ConfigMap; spec.continueToken, which users write, is never
+//     read (I5).
+//   - An Outcome is written once, and is the last write of a run. Only the controller writes it for a worker that no
+//     longer reports: GiveUp.
 package worker
 
 import (
@@ -32,41 +34,42 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// How a run can end without an outcome; test with errors.Is.
+// The errors of a run that ends without an outcome. Test with errors.Is.
 var (
-	// ErrOutdated: the run is no longer wanted: the StorageVersionMigration is gone, has another UID or another
-	// generation, or another worker has taken the run over. Nothing was written afterwards.
+	// ErrOutdated means that the run is no longer wanted: the StorageVersionMigration is deleted, has another UID or
+	// another generation, or another worker has taken over the run. Nothing was written after that.
 	ErrOutdated = errors.New("the run is outdated")
-	// ErrStopped: Options.Stop was closed. The checkpoint is saved; another worker goes on from it.
+	// ErrStopped means that Options.Stop was closed. The checkpoint is saved; another worker resumes from it.
 	ErrStopped = errors.New("the worker was stopped")
 )
 
 // Options say which run to carry out.
 type Options struct {
-	// Config is the cluster. It is not changed.
+	// Config is the configuration for the cluster. It is not changed.
 	Config *rest.Config
-	// Migration and UID name the StorageVersionMigration, Generation is its spec.generation; Attempt counts the runs of
-	// the generation.
+	// Migration and UID identify the StorageVersionMigration, and Generation is its spec.generation. Attempt counts the
+	// runs of the generation.
 	Migration  string
 	UID        types.UID
 	Generation int64
 	Attempt    int64
-	// Namespace and ConfigMap name the ConfigMap for checkpoint and report, which someone else creates.
+	// Namespace and ConfigMap name the ConfigMap for checkpoint and report. The controller creates it.
 	Namespace string
 	ConfigMap string
-	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
+	// MinEvidence is the weakest evidence that proves anything. 0 means Observed.
 	MinEvidence migrate.Evidence
-	// SettleTime of the epoch. 0: the engine's default.
+	// SettleTime is that of the epoch. 0 means the engine's default.
 	SettleTime time.Duration
 	// ShutdownDelay is that of agreement.Options.
 	ShutdownDelay time.Duration
-	// Stop, closed, ends the run gently: what is in flight is finished and the checkpoint saved. nil: never.
+	// Stop, when closed, ends the run gently: the requests in flight are finished and the checkpoint is saved. A nil
+	// Stop never ends it.
 	Stop <-chan struct{}
 	// Logger receives the start, the phases and the end of the run; nil discards them.
 	Logger *slog.Logger
 }
 
-// timing are the waits of a run.
+// timing contains the waits of a run.
 type timing struct {
 	look      time.Duration // between looks at the StorageVersionMigration
 	settle    time.Duration // for an epoch to settle, in the first attempt
@@ -90,7 +93,7 @@ var defaultTiming = timing{
 	backoff: time.Second, most: 30 * time.Second, patience: 15 * time.Minute, doubt: 5 * time.Second,
 }
 
-// run is one run at work.
+// run is a run in progress.
 type run struct {
 	Options
 	waits  timing
@@ -98,16 +101,16 @@ type run struct {
 	client rest.Interface
 	log    *slog.Logger
 	record *runRecord
-	// quit ends everything at once, for a reason.
+	// quit ends everything at once, with a reason.
 	quit context.CancelCauseFunc
 
 	missing time.Time // since when the API group of the StorageVersionMigration is not served
 	lookMu  sync.Mutex
 }
 
-// Run carries out the run, and returns nil once its outcome is written, now or by an earlier worker. Otherwise the
-// error is ErrOutdated, ErrStopped, that of the context, or tells why the run could not begin or its outcome not be
-// written.
+// Run carries out the run. It returns nil once the outcome is written, by this worker or by an earlier one. Otherwise
+// the error is ErrOutdated, ErrStopped, that of the context, or says why the run could not begin or its outcome could
+// not be written.
 func Run(ctx context.Context, o Options) error { return runWith(ctx, o, defaultTiming) }
 
 func runWith(ctx context.Context, o Options, t timing) error {
@@ -143,7 +146,7 @@ func because(err error) string {
 	return err.Error()
 }
 
-// limitStop ends everything that still goes on a while after Stop.
+// limitStop ends everything that is still running some time after Stop.
 func (r *run) limitStop(ctx context.Context) {
 	select {
 	case <-r.Stop:
@@ -175,7 +178,7 @@ func (r *run) run(ctx context.Context) error {
 		outcome, err := s.judge(ctx, err)
 		switch {
 		case outcome != nil && outcome.Result == ResultForbidden && !doubted:
-			// An API server that has just started knows no roles yet, and refuses what it will allow in a moment.
+			// An API server that has just started does not know roles yet, and refuses what it will allow in a moment.
 			doubted, backoff = true, r.waits.doubt
 			continue
 		case outcome != nil:
@@ -198,12 +201,12 @@ func (r *run) run(ctx context.Context) error {
 	}
 }
 
-// begin waits until the StorageVersionMigration can be read and the ConfigMap is there, and takes the run over from
-// whoever worked on it before. ended: that one has written the outcome.
+// begin waits until the StorageVersionMigration can be read and the ConfigMap exists, and takes over the run from an
+// earlier worker. ended means that the earlier worker has written the outcome.
 func (r *run) begin(ctx context.Context) (ended bool, err error) {
 	deadline := time.Now().Add(r.waits.appear)
 	for {
-		// The StorageVersionMigration first: a run that is no longer wanted touches nothing.
+		// The StorageVersionMigration comes first: a run that is no longer wanted must not touch anything.
 		if _, err = r.assignment(ctx); err == nil {
 			if err = r.record.open(ctx); err == nil {
 				break
@@ -228,7 +231,7 @@ func (r *run) begin(ctx context.Context) (ended bool, err error) {
 	return r.claim(ctx, deadline)
 }
 
-// claim writes the first report: from now on an earlier worker's writes fail.
+// claim writes the first report. From then on the writes of an earlier worker fail.
 func (r *run) claim(ctx context.Context, deadline time.Time) (ended bool, err error) {
 	for {
 		err := r.record.claim(ctx)
@@ -246,7 +249,7 @@ func (r *run) claim(ctx context.Context, deadline time.Time) (ended bool, err er
 	}
 }
 
-// conclude writes the outcome, again until it is written.
+// conclude writes the outcome, and retries until it is written.
 func (r *run) conclude(ctx context.Context, s *sweeping, o *Outcome) error {
 	o.Ended = time.Now()
 	report := s.report()

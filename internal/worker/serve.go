@@ -21,32 +21,32 @@ import (
 
 // ServeOptions say where a worker finds its runs.
 type ServeOptions struct {
-	// Options are those of every run. Which run it is, the roster says: Migration, UID, Generation, Attempt and
-	// ConfigMap are not read.
+	// Options are those of every run. Migration, UID, Generation, Attempt and ConfigMap are ignored, because the roster
+	// provides them.
 	Options
-	// Roster is the name of the ConfigMap, in Namespace, that the controller writes tasks into.
+	// Roster is the name of the ConfigMap, in Namespace, into which the controller writes tasks.
 	Roster string
-	// Idle is how long to wait for the next task. 0: 30 seconds.
+	// Idle is how long to wait for the next task. 0 means 30 seconds.
 	Idle time.Duration
 }
 
 // DefaultIdle is how long a worker waits for its next run.
 const DefaultIdle = 30 * time.Second
 
-// server takes one task after the other.
+// server carries out one task after the other.
 type server struct {
 	ServeOptions
 	waits   timing
 	desk    configMap
-	process string // names this process among all that may work with the roster
+	process string // identifies this process among all that may use the roster
 	log     *slog.Logger
 }
 
-// Serve carries out the runs that a roster gives, one after the other, and returns nil once it has closed the roster
-// because no other came. Each run is one of Run, with clients and looks of its own: no run rests on what another one
-// has seen. Otherwise the error is ErrOutdated where another process has taken the roster over or it is gone,
-// ErrStopped, that of the context, or tells why a run could not begin or its outcome not be written. The task stays,
-// and another worker goes on with it.
+// Serve carries out the runs of a roster, one after the other. It returns nil after it has closed the roster because no
+// further run was assigned. Each run is carried out by Run, with clients and looks of its own: no run relies on what
+// another one has seen. Otherwise the error is ErrOutdated if another process has taken over the roster or it is
+// deleted, ErrStopped, that of the context, or says why a run could not begin or its outcome could not be written. The
+// task remains, and another worker continues it.
 func Serve(ctx context.Context, o ServeOptions) error { return serveWith(ctx, o, defaultTiming) }
 
 func serveWith(ctx context.Context, o ServeOptions, t timing) error {
@@ -79,7 +79,7 @@ func serveWith(ctx context.Context, o ServeOptions, t timing) error {
 	return err
 }
 
-// open waits until the roster is there, and takes it over from an earlier process.
+// open waits until the roster exists, and takes it over from an earlier process.
 func (s *server) open(ctx context.Context) (Roster, error) {
 	return s.update(ctx, s.waits.appear, true, func(r *Roster) bool {
 		changed := r.Process != s.process
@@ -88,9 +88,9 @@ func (s *server) open(ctx context.Context) (Roster, error) {
 	})
 }
 
-// carryOut carries out one run. One that asks for nothing any more, or was taken over, is done: this process writes
-// nothing for it. That counts only as long as the roster is ours, and a process that takes a run over takes the roster
-// first.
+// carryOut carries out one run. A run that is no longer requested, or was taken over, is done: this process writes
+// nothing more for it. That holds only as long as the roster belongs to this process; a process that takes over a run
+// takes over the roster first.
 func (s *server) carryOut(ctx context.Context, t Task) error {
 	o := s.Options
 	o.Migration, o.UID, o.Generation, o.Attempt, o.ConfigMap = t.Migration, t.UID, t.Generation, t.Attempt, t.ConfigMap
@@ -101,7 +101,7 @@ func (s *server) carryOut(ctx context.Context, t Task) error {
 	return err
 }
 
-// done says that nothing is written for a task any more.
+// done records that nothing more is written for a task.
 func (s *server) done(ctx context.Context, number int64) (Roster, error) {
 	return s.update(ctx, s.waits.patience, false, func(r *Roster) bool {
 		changed := r.Done < number
@@ -110,7 +110,7 @@ func (s *server) done(ctx context.Context, number int64) (Roster, error) {
 	})
 }
 
-// next waits for the next task, and closes the roster where none comes, or where the worker is told to end.
+// next waits for the next task. It closes the roster if none comes, or if the worker is told to end.
 func (s *server) next(ctx context.Context) (Roster, error) {
 	until := time.Now().Add(s.Idle)
 	for {
@@ -133,7 +133,7 @@ func (s *server) next(ctx context.Context) (Roster, error) {
 	}
 }
 
-// close takes no task any more, unless one was given meanwhile.
+// close stops accepting tasks, unless one was assigned in the meantime.
 func (s *server) close(ctx context.Context) (Roster, error) {
 	return s.update(ctx, s.waits.end, false, func(r *Roster) bool {
 		if r.Closed || !r.Idle() {
@@ -153,9 +153,9 @@ func (s *server) owned(object *corev1.ConfigMap) (Roster, error) {
 	return r, err
 }
 
-// update changes the state of the worker under the resourceVersion that it has read, and returns the roster as it is
-// then. What cannot be read or written is tried again for a while. A write whose answer was lost is found by the next
-// look. opening: the roster may not be there yet, and is another's until it is written.
+// update changes the state of the worker under the resourceVersion that it has read, and returns the resulting roster.
+// It retries failed reads and writes for some time. If the answer to a write was lost, the next read finds the write.
+// opening means that the roster may not exist yet, and belongs to another process until it is written.
 func (s *server) update(ctx context.Context, patience time.Duration, opening bool, change func(*Roster) (changed bool)) (Roster, error) {
 	deadline, backoff := time.Now().Add(patience), s.waits.idle
 	for {
@@ -172,10 +172,10 @@ func (s *server) update(ctx context.Context, patience time.Duration, opening boo
 		if !apierrors.IsConflict(err) {
 			backoff = min(2*backoff, s.waits.most)
 		}
-		if opening { // it is expected at any moment
+		if opening { // it may appear at any moment
 			backoff = s.waits.look
 		}
-		wait := pace.Sleep // a worker that is told to end writes what it has to write all the same
+		wait := pace.Sleep // a worker that is told to end still writes what it has to write
 		if opening {
 			wait = s.sleep
 		}
@@ -204,7 +204,7 @@ func (s *server) try(ctx context.Context, opening bool, change func(*Roster) boo
 	return r, s.desk.send(ctx, object)
 }
 
-// sleep waits for d, or until the worker is told to end: ErrStopped.
+// sleep waits for d. It returns ErrStopped if the worker is told to end.
 func (s *server) sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -16,14 +16,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// Why a sweep is ended that goes on in the same worker.
+// The reasons to end a sweep and start another one in the same worker.
 var (
 	errPaused  = errors.New("paused")
 	errRepaced = errors.New("spec.pace was changed")
 )
 
-// sweeping is one sweep of a run, from the look at what the cluster has to its end. A run has several where it is
-// paused, gets another pace, or meets an outage.
+// sweeping is one sweep of a run, from reading the inventory to its end. A run has several sweeps if it is paused, gets
+// another pace, or meets an outage.
 type sweeping struct {
 	run    *run
 	asked  assignment
@@ -43,7 +43,7 @@ func (r *run) newSweeping(a assignment) *sweeping {
 	return &sweeping{run: r, asked: a, before: r.record.last()}
 }
 
-// do sweeps. The error is that of the sweep, or why it did not begin.
+// do sweeps. The error is that of the sweep, or says why it did not begin.
 func (s *sweeping) do(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.cancel = cancel
@@ -69,13 +69,13 @@ func (s *sweeping) do(ctx context.Context) error {
 	return err
 }
 
-// prepare looks for the resource and makes the sweep.
+// prepare finds the resource and creates the sweep.
 func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
 	all, err := inventory.Take(ctx, s.run.client)
 	if err != nil {
 		return nil, err
 	}
-	if err := all.OriginsKnown(); err != nil { // an aggregated resource must not pass for a built-in one
+	if err := all.OriginsKnown(); err != nil { // an aggregated resource must not be mistaken for a built-in one
 		return nil, err
 	}
 	resource, err := choose(all, s.asked.resource)
@@ -104,7 +104,7 @@ func (s *sweeping) prepare(ctx context.Context) (*migrate.Sweep, error) {
 	return sweep, nil
 }
 
-// end ends the sweep gently: what is in flight has the grace to finish. The first reason counts.
+// end ends the sweep gently: requests in flight have the grace period to finish. The first reason counts.
 func (s *sweeping) end(reason error, grace time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,19 +116,19 @@ func (s *sweeping) end(reason error, grace time.Duration) {
 	default:
 		s.reason = reason
 		s.sweep.Stop()
-		time.AfterFunc(grace, func() { s.cancel(reason) }) // does nothing where the sweep has ended
+		time.AfterFunc(grace, func() { s.cancel(reason) }) // does nothing if the sweep has ended
 	}
 }
 
-// why returns the reason for which the sweep was told to end, nil for none.
+// why returns the reason for which the sweep was told to end, or nil.
 func (s *sweeping) why() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reason
 }
 
-// supervise ends the sweep when the StorageVersionMigration asks for something else. One that cannot be read changes
-// nothing.
+// supervise ends the sweep when the StorageVersionMigration requests something else. If it cannot be read, the sweep
+// continues.
 func (s *sweeping) supervise(ctx context.Context) {
 	for pace.Sleep(ctx, s.run.waits.look) == nil {
 		now, err := s.run.assignment(ctx)
@@ -145,8 +145,8 @@ func (s *sweeping) supervise(ctx context.Context) {
 	}
 }
 
-// keepReporting writes the report while something changes, and now and then while nothing does: that is also how a
-// worker that waits learns that another has taken over.
+// keepReporting writes the report while something changes, and occasionally while nothing does. The latter is also how
+// a waiting worker learns that another one has taken over.
 func (s *sweeping) keepReporting(ctx context.Context) {
 	var told *Report
 	for pace.Sleep(ctx, s.run.waits.report) == nil {

@@ -22,23 +22,23 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
-// What the cache keeps of StorageVersionMigrations (I6). Whoever may create one chooses how large it is, up to the API
-// server's limit, and how many there are: the cache keeps of each what passes decide from, some 4 KiB at most, and
-// never a label, an annotation, a continue token or a long text. A status is never written from what the cache holds:
-// see controller.Reconcile.
+// What the cache keeps of StorageVersionMigrations (I6). Users who may create them choose their size, up to the API
+// server's limit, and their number. So the cache keeps only what passes decide from, at most some 4 KiB of each, and
+// never a label, an annotation, a continue token or a long text. A status is never written from the cache: see
+// controller.Reconcile.
 
-// mostText bounds each text of a status that is kept as it is, in bytes. A longer one is kept as its digest, which
-// tells whether it has changed.
+// mostText bounds each text of a status that is kept unchanged, in bytes. A longer text is kept as its digest, which
+// shows whether it has changed.
 const mostText = 128
 
 // The indexes of the cache.
 const (
-	// openIndex has the migrations that something may have to be done for: those that are not at rest.
+	// openIndex contains the migrations for which there may be something to do: those that are not at rest.
 	openIndex = "open"
 	uidIndex  = "uid"
 )
 
-// stripped is the part of a migration that passes decide from. Stripping it again changes nothing.
+// stripped returns the part of a migration from which passes decide. Stripping is idempotent.
 func stripped(m *v1alpha1.StorageVersionMigration) *v1alpha1.StorageVersionMigration {
 	return &v1alpha1.StorageVersionMigration{
 		TypeMeta: m.TypeMeta,
@@ -55,8 +55,7 @@ func stripped(m *v1alpha1.StorageVersionMigration) *v1alpha1.StorageVersionMigra
 	}
 }
 
-// strippedStatus leaves out what is long: the failures, the API servers of the epoch, and the conditions of other
-// programs.
+// strippedStatus removes long fields: the failures, the API servers of the epoch, and the conditions of other programs.
 func strippedStatus(s v1alpha1.StorageVersionMigrationStatus) v1alpha1.StorageVersionMigrationStatus {
 	s.Summary, s.Failures = short(s.Summary), nil
 	if s.Epoch != nil {
@@ -75,7 +74,7 @@ func strippedStatus(s v1alpha1.StorageVersionMigrationStatus) v1alpha1.StorageVe
 	return s
 }
 
-// short is a text, or its digest if it is long.
+// short returns a text, or its digest if it is long.
 func short(text string) string {
 	if len(text) <= mostText {
 		return text
@@ -84,8 +83,8 @@ func short(text string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// differs reports whether next says anything that the status of m does not. whole says that m is no stripped one. Of a
-// stripped one the summary is not compared: it is made of the other fields, and of texts of which only digests are
+// differs reports whether next differs from the status of m. whole means that m is not stripped. The summary of a
+// stripped migration is not compared: it is computed from the other fields, and from texts of which only digests are
 // known.
 func differs(m *v1alpha1.StorageVersionMigration, next v1alpha1.StorageVersionMigrationStatus, whole bool) bool {
 	before := m.Status
@@ -96,9 +95,9 @@ func differs(m *v1alpha1.StorageVersionMigration, next v1alpha1.StorageVersionMi
 	return changed(before, next)
 }
 
-// resting reports whether nothing is to be done for a migration without a run until it changes: it has succeeded, or it
-// is paused or cancelled, and its status says so. What has succeeded and expires is at rest, too: its end is a request
-// of its own. It is pure but for the clock.
+// resting reports whether there is nothing to do for a migration without a run until it changes: it has succeeded, or
+// it is paused or cancelled, and its status says so. A migration that has succeeded and will expire is at rest, too,
+// because its expiry is a request of its own. It is pure apart from the clock.
 func resting(m *v1alpha1.StorageVersionMigration) bool {
 	if m.DeletionTimestamp != nil {
 		return false
@@ -109,7 +108,7 @@ func resting(m *v1alpha1.StorageVersionMigration) bool {
 	return (finished || d.step == stepNothing && d.again == 0) && !differs(m, statusAfter(m, d, now, 0), false)
 }
 
-// strip is the transformation of what comes into the cache.
+// strip transforms objects on their way into the cache.
 func strip(object any) (any, error) {
 	if m, ok := object.(*v1alpha1.StorageVersionMigration); ok {
 		return stripped(m), nil
@@ -151,8 +150,9 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// newInformer is NewSharedIndexInformer, but lists migrations in pages whose objects are stripped one page after the
-// other. An API server that streams a list (WatchList) is not asked for pages; its objects are stripped one by one.
+// newInformer is NewSharedIndexInformer, but lists migrations in pages and strips the objects of each page before it
+// reads the next. An API server that streams a list (WatchList) is not asked for pages; its objects are stripped one by
+// one.
 func newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration,
 	indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if _, ok := example.(*v1alpha1.StorageVersionMigration); ok {
@@ -161,7 +161,7 @@ func newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync tim
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return listStripped(ctx, func(ctx context.Context, limit int64,
 					token string) (*v1alpha1.StorageVersionMigrationList, error) {
-					// As of now: an API server ignores the limit of a list at any older resourceVersion.
+					// At the newest resourceVersion: an API server ignores the limit of a list at any older one.
 					o.Limit, o.Continue, o.ResourceVersion, o.ResourceVersionMatch = limit, token, "", ""
 					found, err := whole.ListWithContext(ctx, o)
 					if err != nil {
@@ -180,7 +180,7 @@ func newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync tim
 	return toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
 }
 
-// listStripped reads all migrations, never more than one page of whole ones at a time.
+// listStripped reads all migrations, and holds at most one page of whole ones at a time.
 func listStripped(
 	ctx context.Context, page func(ctx context.Context, limit int64,
 		token string) (*v1alpha1.StorageVersionMigrationList, error),

@@ -17,13 +17,13 @@ var ourConditions = []v1alpha1.ConditionType{
 	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
 }
 
-// conditions returns the conditions of a migration that is in a phase, always all of ours and in the same order; each
-// carries the reason and the message of the phase. Conditions of other types are kept behind them, as they are.
+// conditions returns the conditions of a migration in a phase: always all of ours, in the same order, each with the
+// reason and the message of the phase. Conditions of other types follow unchanged.
 //
-// Every condition says metadata.generation, which is what `kubectl wait` compares: a raised spec.generation voids an
-// older success at once, before anyone has looked at it. A time moves only where what it is about does, so a status
-// that says the same is the same. A paused migration is still reconciling: it is neither at its goal nor stalled. A
-// cancelled one is stalled: it will not get there. It is pure.
+// Every condition contains metadata.generation, which `kubectl wait` compares: a raised spec.generation invalidates an
+// older success at once, before the controller has seen it. A time changes only with what it is about, so an unchanged
+// status stays the same. A paused migration is still reconciling: it has neither reached its goal nor stalled. A
+// cancelled one is stalled, because it will not reach its goal. It is pure.
 func conditions(previous []v1alpha1.Condition, now metav1.Time, metadataGeneration int64, phase v1alpha1.Phase, reason,
 	message string) []v1alpha1.Condition {
 	succeeded, failed := phase == v1alpha1.PhaseSucceeded, phase == v1alpha1.PhaseFailed

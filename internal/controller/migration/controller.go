@@ -24,9 +24,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// controller looks at all migrations that are not at rest in one pass: whose turn it is depends on all of them, and one
-// goroutine cannot decide twice. Passes are cheap: what they read is in the cache, unless something is to be done or to
-// be told.
+// controller looks at all migrations that are not at rest in one pass, because whose turn it is depends on all of them,
+// and because a single goroutine cannot decide twice. Passes are cheap: they read from the cache, unless there is
+// something to do or to report.
 type controller struct {
 	client     client.Client
 	cache      cache.Informers
@@ -40,19 +40,19 @@ type controller struct {
 	most       int
 	firstRetry time.Duration
 
-	since time.Time // every look since then has succeeded; zero: the last one failed
+	since time.Time // every look since then has succeeded; zero if the last one failed
 	heard hearings
 }
 
-// request is what there is to reconcile: everything together, or the end of the time that a migration is kept after its
+// request is what to reconcile: everything together, or the end of the time for which a migration is kept after its
 // success.
 type request struct {
-	expiring string // name of the migration; empty: everything
+	expiring string // name of the migration; empty for everything
 }
 
 var _ reconcile.TypedReconciler[request] = (*controller)(nil)
 
-// requestsOf are what a migration that changed leads to.
+// requestsOf returns the requests that the change of a migration leads to.
 func requestsOf(_ context.Context, o client.Object) []request {
 	m, ok := o.(*v1alpha1.StorageVersionMigration)
 	if ok && m.Spec.TTLSecondsAfterFinished != nil && m.Status.CompletedGeneration >= m.Spec.Generation {
@@ -62,18 +62,18 @@ func requestsOf(_ context.Context, o client.Object) []request {
 }
 
 const (
-	// settleInterval gathers what happens within it into one pass.
+	// settleInterval is the time over which events are gathered into one pass.
 	settleInterval = 100 * time.Millisecond
 	// readings is how often a pass reads past the cache: what it reads may give the turn to a migration that it has not
-	// read.
+	// read yet.
 	readings = 3
 )
 
-// Reconcile is one pass, or the end of one migration.
+// Reconcile makes one pass, or ends one migration.
 //
-// Whatever it does or writes for a migration, it decides from that migration as it was read past the cache, and from
-// runs that were (I4, I8). Which of two migrations comes first may rest on what the cache still shows of the others:
-// that is a question of order. That no two runs work at one time rests on the runs.
+// For everything that it does or writes about a migration, it decides from that migration and from runs as they were
+// read past the cache (I4, I8). The order of two migrations may rely on what the cache shows of the others. That no two
+// runs are at work at the same time relies only on the runs.
 func (c *controller) Reconcile(ctx context.Context, r request) (reconcile.Result, error) {
 	if r.expiring != "" {
 		return c.expireInTime(ctx, r.expiring)
@@ -115,8 +115,8 @@ func (c *controller) writes(d *planned, s snapshot) bool {
 	return differs(d.migration, statusAfter(d.migration, d.decision, s.now, c.firstRetry), s.whole[d.migration.UID])
 }
 
-// look reads what a pass decides from, and notes since when that succeeds: who has not looked cannot tell how long a
-// worker has been silent.
+// look reads what a pass decides from, and records since when looks have succeeded: without looks, the silence of a
+// worker cannot be measured.
 func (c *controller) look(ctx context.Context, live bool, whole []string) (snapshot, error) {
 	s, err := c.read(ctx, live, whole)
 	if err != nil {
@@ -131,12 +131,12 @@ func (c *controller) look(ctx context.Context, live bool, whole []string) (snaps
 	return s, nil
 }
 
-// read reads all runs, past the cache where live is true, then the migrations that are not at rest or have runs: the
-// named ones past the cache, and the others from it.
+// read reads all runs, past the cache if live is true, then the migrations that are not at rest or have runs: the named
+// ones past the cache, and the others from it.
 func (c *controller) read(ctx context.Context, live bool, whole []string) (snapshot, error) {
 	s := snapshot{now: time.Now(), live: live, whole: map[types.UID]bool{}}
-	// Runs first: a migration that is created in between has none, whereas a run whose migration we miss would be taken
-	// for an orphan.
+	// Runs come first: a migration that is created in between has no runs, whereas a run whose migration we miss would
+	// be mistaken for an orphan.
 	var err error
 	if s.runs, err = c.runs.list(ctx, live); err != nil {
 		return s, err
@@ -151,9 +151,9 @@ func (c *controller) read(ctx context.Context, live bool, whole []string) (snaps
 		return s, err
 	}
 	if live {
-		// A run whose migration the cache does not have is an orphan only where the API server does not have it either.
-		// A run of which someone removed the name of its migration cannot be looked up: if it was no orphan, its
-		// migration is run again.
+		// A run whose migration is not in the cache is an orphan only if the API server does not have the migration
+		// either. A run from which someone removed the name of its migration cannot be looked up: if it was not an
+		// orphan, its migration runs again.
 		whole = append(whole, unknown...)
 	}
 	for _, name := range whole {
@@ -171,7 +171,7 @@ func (c *controller) read(ctx context.Context, live bool, whole []string) (snaps
 	return s, nil
 }
 
-// addOwners adds the migrations at rest that have runs, and returns the names of those that the cache does not have.
+// addOwners adds the migrations at rest that have runs, and returns the names of those that the cache does not contain.
 func (c *controller) addOwners(ctx context.Context, s *snapshot) (unknown []string, err error) {
 	known := map[types.UID]bool{}
 	for i := range s.migrations {
@@ -193,7 +193,7 @@ func (c *controller) addOwners(ctx context.Context, s *snapshot) (unknown []stri
 	return unknown, nil
 }
 
-// readWhole puts a migration as the API server has it into the place of what the cache has under its name.
+// readWhole replaces the cached form of a migration by what the API server returns for its name.
 func (c *controller) readWhole(ctx context.Context, name string, s *snapshot) error {
 	m := new(v1alpha1.StorageVersionMigration)
 	err := c.live.Get(ctx, client.ObjectKey{Name: name}, m)
@@ -206,15 +206,15 @@ func (c *controller) readWhole(ctx context.Context, name string, s *snapshot) er
 	if gone {
 		return nil
 	}
-	// A status is written with the rest as it is: the API server takes nothing else of it.
+	// These are not needed to write the status: the API server ignores everything else in that request.
 	m.Labels, m.Annotations, m.ManagedFields, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil, nil
 	m.Spec.ContinueToken, m.Spec.Reason, m.Spec.GroupVersions = "", "", nil
 	s.migrations, s.whole[m.UID] = append(s.migrations, *m), true
 	return nil
 }
 
-// moment is the resourceVersion of the collection of migrations now: whatever was written before, a run that starts
-// after it has seen.
+// moment returns the current resourceVersion of the collection of migrations: a run that starts after it has seen
+// everything that was written before it.
 func (c *controller) moment(ctx context.Context) (string, error) {
 	one := &metav1.PartialObjectMetadataList{}
 	one.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigrationList"))
@@ -224,13 +224,13 @@ func (c *controller) moment(ctx context.Context) (string, error) {
 	return one.ResourceVersion, nil
 }
 
-// carryOut does what was planned. What fails for one migration is tried again, and does not keep the others. What
-// starts comes first: its worker is at work while the verdict on the run before, which takes longer, is found.
+// carryOut does what was planned. If it fails for one migration, it retries later and continues with the others. Starts
+// come first: their workers work while the verdict on the previous run, which takes longer, is found.
 func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 	var problems []error
 	for _, r := range p.orphans {
 		if !s.live {
-			break // too much else moved; the next pass finds them
+			break // too much else has changed; the next pass finds them
 		}
 		if err := c.runs.remove(ctx, r); err != nil {
 			problems = append(problems, err)
@@ -244,22 +244,22 @@ func (c *controller) carryOut(ctx context.Context, p plan, s snapshot) error {
 			}
 			if !s.whole[d.migration.UID] || d.consequential() && !s.live {
 				if d.consequential() || c.writes(d, s) {
-					d.again = settleInterval // it is read by the next pass
+					d.again = settleInterval // the next pass reads it
 				}
 				continue
 			}
 			if err := c.do(ctx, d, s); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 				problems = append(problems, fmt.Errorf("migration %s: %w", d.migration.Name, err))
 			} else if err != nil {
-				d.again = settleInterval // it has changed meanwhile
+				d.again = settleInterval // it has changed in the meantime
 			}
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// do does what is to be done for one migration, then tells of it. Dying after any step repeats it: each finds what it
-// did.
+// do carries out the plan for one migration, then writes its status. After a crash it repeats the steps: each of them
+// finds what it did before.
 func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	m := d.migration
 	for _, r := range d.remove {
@@ -296,7 +296,7 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	}
 	before := m.Status
 	m.Status = next
-	// Under the resourceVersion that was decided upon: someone else's write is looked at first.
+	// The write carries the resourceVersion of the decision, so that a write of someone else is looked at first.
 	if err := c.client.Status().Update(ctx, m); err != nil {
 		return err
 	}
@@ -308,8 +308,7 @@ func (c *controller) do(ctx context.Context, d *planned, s snapshot) error {
 	return nil
 }
 
-// conclude asks the judge about a run that its worker takes to be proven, and returns the status that tells of the
-// answer.
+// conclude asks the judge about a run that its worker reports as proven, and returns the resulting status.
 func (c *controller) conclude(ctx context.Context, d *planned, s snapshot) v1alpha1.StorageVersionMigrationStatus {
 	m := d.migration
 	result, why, err := c.judge.conclude(ctx, m, d.run)
@@ -325,11 +324,11 @@ func (c *controller) conclude(ctx context.Context, d *planned, s snapshot) v1alp
 	return statusAfter(m, d.decision, s.now, c.firstRetry)
 }
 
-// latest returns the last of some moments.
+// latest returns the latest of several times.
 func latest(moments ...time.Time) time.Time { return slices.MaxFunc(moments, time.Time.Compare) }
 
-// expireInTime deletes a migration whose time after its success is over, or looks again when it will be. The cache says
-// when that may be; what is deleted was read past it, and has not changed since.
+// expireInTime deletes a migration whose time after its success is over, or looks again when it will be. The cache
+// shows when that may be. The deletion relies on a read past the cache, and on no change since.
 func (c *controller) expireInTime(ctx context.Context, name string) (reconcile.Result, error) {
 	for i, reader := range []client.Reader{c.client, c.live} {
 		m := new(v1alpha1.StorageVersionMigration)
@@ -345,7 +344,7 @@ func (c *controller) expireInTime(ctx context.Context, name string) (reconcile.R
 			return reconcile.Result{RequeueAfter: d.again}, nil
 		case i > 0:
 			err := c.expire(ctx, m)
-			if apierrors.IsConflict(err) { // it has changed, which is another request
+			if apierrors.IsConflict(err) { // it has changed, which leads to another request
 				err = nil
 			}
 			return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -359,7 +358,7 @@ func (c *controller) expire(ctx context.Context, m *v1alpha1.StorageVersionMigra
 	return c.client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
 }
 
-// announce tells people, once, what has become of a migration.
+// announce reports once, in an Event and the log, what has become of a migration.
 func (c *controller) announce(m *v1alpha1.StorageVersionMigration, before,
 	after v1alpha1.StorageVersionMigrationStatus) {
 	kind, action := corev1.EventTypeNormal, "Migrate"

@@ -15,7 +15,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// facts is everything that the decision about one migration rests on.
+// facts is everything that the decision about one migration relies on.
 type facts struct {
 	now       time.Time
 	since     time.Time // every look since then has succeeded
@@ -27,7 +27,7 @@ type facts struct {
 	firstRetry time.Duration
 }
 
-// step is what is to be done for a migration.
+// step is what to do for a migration.
 type step string
 
 const (
@@ -46,27 +46,27 @@ const (
 	stepAdopt step = "adopt"
 )
 
-// decision is what is to be done for a migration, and what its status says meanwhile.
+// decision is what to do for a migration, and what its status says in the meantime.
 type decision struct {
 	step step
-	// run is the one that the step is about.
+	// run is the run that the step is about.
 	run run
-	// seed names the run whose checkpoint a new one begins with.
+	// seed names the run whose checkpoint a new run starts with.
 	seed string
-	// remove are runs that are not needed any more.
+	// remove are runs that are no longer needed.
 	remove []run
 
 	phase   v1alpha1.Phase
 	reason  string
 	message string
-	// silent: the worker has not been heard of for a while.
+	// silent means that the worker has not reported for a while.
 	silent bool
-	// again is when to look again without being told; zero: not.
+	// again is when to look again without an event; zero means never.
 	again time.Duration
 }
 
-// decide says what is to be done. It is pure, and looks at nothing that it did itself earlier but what is recorded: a
-// controller that dies anywhere decides the same when it is back.
+// decide decides what to do. It is pure, and uses no state of its own but what is recorded: a controller that dies at
+// any point makes the same decision when it is back.
 func decide(f facts) decision {
 	generation := f.migration.Spec.Generation
 	var current run
@@ -85,16 +85,16 @@ func decide(f facts) decision {
 	d := f.forCurrent(current, others)
 	d.remove = append(d.remove, others...)
 	if d.step == stepStart && d.run.name == current.name && len(earlier) > 0 {
-		d.seed = earlier[len(earlier)-1].name // the creation was cut short
+		d.seed = earlier[len(earlier)-1].name // the creation was interrupted
 	}
 	if current.name != "" && !current.incomplete {
-		d.remove = append(d.remove, earlier...) // their checkpoint lives on in the newer one
+		d.remove = append(d.remove, earlier...) // the newer run contains their checkpoint
 	}
 	return d
 }
 
-// forCurrent decides about the newest run of the present generation; its name is empty where there is none. others are
-// runs of other generations: nothing is started before they write no more (I8).
+// forCurrent decides about the newest run of the present generation; its name is empty if there is none. others are
+// runs of other generations: no run starts before they have stopped writing (I8).
 func (f facts) forCurrent(current run, others []run) decision {
 	status, generation := f.migration.Status, f.migration.Spec.Generation
 	completed := status.CompletedGeneration >= generation
@@ -147,8 +147,8 @@ func (f facts) forCurrent(current run, others []run) decision {
 const adoptedMessage = "Succeeded before kube-migrator was installed: no proof is recorded. Raise spec.generation to " +
 	"run it again"
 
-// adopted reports whether kube-storage-version-migrator has carried out the migration: it knows no generations, and
-// writes conditions alone.
+// adopted reports whether kube-storage-version-migrator has carried out the migration. That program knows no
+// generations, and writes only conditions.
 func (f facts) adopted() bool {
 	s := f.migration.Status
 	return f.migration.Spec.Generation <= 1 && s.Run.Generation == 0 && s.CompletedGeneration == 0 &&
@@ -157,7 +157,7 @@ func (f facts) adopted() bool {
 		})
 }
 
-// active reports whether anything may be written for one of the runs.
+// active reports whether objects may be written for one of the runs.
 func active(rs []run) bool {
 	for _, r := range rs {
 		if r.active {
@@ -167,10 +167,11 @@ func active(rs []run) bool {
 	return false
 }
 
-// leastKept is how long a migration is there after its success, whatever its TTL: the trigger reads the proof in it.
+// leastKept is how long a migration is kept after its success, whatever its TTL, so that the trigger can read its
+// proof.
 const leastKept = 15 * time.Second
 
-// finished: the generation has succeeded.
+// finished decides about a generation that has succeeded.
 func (f facts) finished(current run) decision {
 	d := decision{step: stepNothing, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven,
 		message: f.migration.Status.Summary}
@@ -202,7 +203,8 @@ func paused(current run) decision {
 	return d
 }
 
-// cancelled: nothing is written any more, and the next request begins at the first object.
+// cancelled decides about a cancelled migration: nothing more is written, and the next request starts from the first
+// object.
 func cancelled(current run) decision {
 	d := decision{step: stepNothing, phase: v1alpha1.PhaseCancelled, reason: v1alpha1.ReasonCancelled,
 		message: "Nothing is written until spec.state is Active"}
@@ -212,7 +214,7 @@ func cancelled(current run) decision {
 	return d
 }
 
-// recorded reports whether the status already tells that r has failed, or proves nothing: the next attempt is due at
+// recorded reports whether the status already says that r has failed or proves nothing. The next attempt is due at
 // RetryTime.
 func (f facts) recorded(r run) bool {
 	s := f.migration.Status.Run
@@ -224,8 +226,9 @@ func (f facts) backingOff() bool {
 	return s.Generation == f.migration.Spec.Generation && f.untilRetry() > 0
 }
 
-// untilRetry is how long it takes until the next attempt is due. A controller whose clock was ahead may have recorded a
-// time that is later than any wait explains: it does not count, or migrations would stand still until then (I5).
+// untilRetry returns how long it takes until the next attempt is due. A controller whose clock was ahead may have
+// recorded a time that is later than any backoff explains. Such a time does not count, because the migration would
+// stand still until then (I5).
 func (f facts) untilRetry() time.Duration {
 	s := f.migration.Status.Run
 	left := s.RetryTime.Sub(f.now)
@@ -235,7 +238,7 @@ func (f facts) untilRetry() time.Duration {
 	return left
 }
 
-// unsettled: the run has given its turn away until its epoch can have settled.
+// unsettled decides about a run that has given its turn away until its epoch can have settled.
 func unsettled(current run) decision {
 	return decision{
 		step: stepNothing, run: current, phase: v1alpha1.PhaseWaiting, reason: v1alpha1.ReasonWaiting,
@@ -243,7 +246,8 @@ func unsettled(current run) decision {
 	}
 }
 
-// waiting: the last attempt has failed, and the next is not due yet. The failures stay readable.
+// waiting decides about a migration whose last attempt has failed and whose next one is not due yet. The failures stay
+// readable.
 func (f facts) waiting(current run) decision {
 	s := f.migration.Status
 	d := decision{step: stepNothing, run: current, phase: v1alpha1.PhaseFailed, again: f.untilRetry()}
@@ -263,11 +267,11 @@ func (f facts) waiting(current run) decision {
 	return d
 }
 
-// judgePatience is how long after a run has ended its epoch may be compared in vain.
+// judgePatience is how long after the end of a run the controller tries to compare its epoch.
 const judgePatience = 10 * time.Minute
 
-// voided: the epoch of a proven run has ended, and with it what the run proves. The next attempt is not started here:
-// another migration may have taken the turn since the worker ended (I8).
+// voided decides about a proven run whose epoch has ended, and with it the proof. It does not start the next attempt,
+// because another migration may have taken the turn since the worker ended (I8).
 func (d decision) voided(why string) decision {
 	d.step, d.phase, d.reason, d.message = stepVoid, v1alpha1.PhasePending, v1alpha1.ReasonPending,
 		"The run proves nothing: "+why
@@ -275,8 +279,8 @@ func (d decision) voided(why string) decision {
 	return d
 }
 
-// undecided: the epoch of a proven run could not be compared, in vain since a moment. No one waits indefinitely: the
-// next attempt goes on from a complete checkpoint.
+// undecided decides about a proven run whose epoch could not be compared; inVain is for how long. After judgePatience
+// it fails the run. The next attempt resumes from a complete checkpoint.
 func (d decision) undecided(problem error, inVain time.Duration) decision {
 	if inVain > judgePatience {
 		d.step, d.phase, d.reason = stepFail, v1alpha1.PhaseFailed, string(worker.ResultNoAgreement)
@@ -288,7 +292,7 @@ func (d decision) undecided(problem error, inVain time.Duration) decision {
 	return d
 }
 
-// next starts the next attempt, with the checkpoint of the present one.
+// next starts the next attempt, with the checkpoint of the current one.
 func (f facts) next(current run, message string) decision {
 	attempt := current.attempt
 	if s := f.migration.Status.Run; s.Generation == f.migration.Spec.Generation {
@@ -305,16 +309,16 @@ func (f facts) next(current run, message string) decision {
 }
 
 const (
-	// silence is how long a worker that lives may be silent: three times between two of its reports.
+	// silence is how long a live worker may go without a report: three times the interval between two of its reports.
 	silence = 30 * time.Second
-	// silentTooLong is when no one believes any more that there is a worker.
+	// silentTooLong is when the controller gives up a worker that does not report.
 	silentTooLong = 10 * time.Minute
-	// lastWrites is how long a worker that was given up may still write, if it lives after all: until it reports next.
+	// lastWrites is how long a worker that was given up may still write if it lives after all: until its next report.
 	lastWrites = 15 * time.Second
 )
 
-// lost says why the run is given up, though it has not ended; "" where it is not. A silence counts from when we could
-// have heard something.
+// lost returns why the run is given up, although it has not ended, or "". A silence counts from the time at which we
+// could have seen a report.
 func (f facts) lost(r run) string {
 	if !r.active || r.incomplete || r.report != nil && r.report.Outcome != nil {
 		return ""
@@ -331,8 +335,8 @@ func (f facts) lost(r run) string {
 	return ""
 }
 
-// noWord tells of a worker that is silent. The time is rounded: a message that changes all the time would be written
-// all the time.
+// noWord describes a worker that does not report. The time is rounded, because a message that changes all the time
+// would be written all the time.
 func (f facts) noWord(r run) string {
 	text := fmt.Sprintf("The worker has not reported for %s", f.now.Sub(r.heard()).Truncate(silence))
 	if r.whereabouts != "" {
@@ -341,8 +345,8 @@ func (f facts) noWord(r run) string {
 	return text
 }
 
-// replace starts an attempt with another image or service account than that of the one that broke, without a backoff,
-// but not before a worker that was given up and lives after all has ended (I8).
+// replace starts an attempt with another image or service account than that of the broken one. It needs no backoff, but
+// waits until a worker that was given up and lives after all has ended (I8).
 func (f facts) replace(current run) decision {
 	const message = "The image or the service account of workers changed: starting a new worker"
 	if left := current.outcome().Ended.Add(lastWrites).Sub(f.now); left > 0 {
@@ -352,7 +356,7 @@ func (f facts) replace(current run) decision {
 	return f.next(current, message)
 }
 
-// following says what a worker that works reports, and looks again when its silence would begin to mean something.
+// following repeats the report of a live worker, and looks again when its silence would begin to matter.
 func (f facts) following(current run) decision {
 	d := reported(current)
 	d.again = silence
@@ -362,7 +366,7 @@ func (f facts) following(current run) decision {
 	return d
 }
 
-// reported is the decision that repeats the report of a worker.
+// reported returns the decision that repeats the report of a worker.
 func reported(current run) decision {
 	d := decision{step: stepFollow, run: current, phase: v1alpha1.PhaseRunning, reason: v1alpha1.ReasonRewriting}
 	r := current.report

@@ -15,22 +15,22 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// errNotLeading: the Lease was not renewed in time, so another controller may lead by now.
+// errNotLeading reports that the Lease was not renewed in time, so another controller may lead by now.
 var errNotLeading = errors.New("this controller may no longer be the leader")
 
-// fence keeps a controller that has lost its Lease without knowing from writing: one whose process stood still past the
-// Lease's end goes on in the middle of whatever it did, before leader election notices (I8). Every request that writes
-// asks the clock first, here. What cannot be fenced, a process that stands still between this question and the system
-// call that sends the request, is one request, and harmless: statuses and rosters are written under a resourceVersion,
-// a Job without a roster does nothing, and an empty patch changes nothing.
+// fence keeps a controller from writing that has lost its Lease without noticing: a process that was suspended past the
+// end of the Lease continues in the middle of its work, before leader election notices (I8). Every write first checks
+// the clock here. One request can escape: a process may be suspended between this check and the system call that sends
+// the request. That is harmless: statuses and rosters are written under a resourceVersion, a Job without a roster does
+// nothing, and an empty patch changes nothing.
 type fence struct {
 	resourcelock.Interface
 
-	// valid is how long after the beginning of a renewal the Lease is surely ours: others wait longer.
+	// valid is how long after the beginning of a renewal the Lease certainly belongs to us: others wait longer.
 	valid time.Duration
 
 	mu      sync.Mutex
-	renewed time.Time // when the last renewal that succeeded began; zero: we do not lead
+	renewed time.Time // when the last successful renewal began; zero if we do not lead
 }
 
 // Create implements resourcelock.Interface.
@@ -60,8 +60,8 @@ func (f *fence) note(begun time.Time, record resourcelock.LeaderElectionRecord, 
 	}
 }
 
-// leads reports whether the Lease is surely ours. Both clocks must say so: the monotonic one stands still while a
-// machine sleeps, the other can be set.
+// leads reports whether the Lease certainly belongs to us. Both clocks have to agree: the monotonic clock stops while a
+// machine sleeps, and the wall clock can be set.
 func (f *fence) leads() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,14 +23,14 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// inProcess carries out runs in this process: for clusters without nodes to spare, and for tests. A run is the
-// ConfigMap of its checkpoint, which the migration owns.
+// inProcess carries out runs in this process: for clusters without spare nodes, and for tests. A run is the ConfigMap
+// of its checkpoint, which the migration owns.
 type inProcess struct {
 	store
 	config   *rest.Config
 	evidence migrate.Evidence
 	log      *slog.Logger
-	// ended is told when a worker has ended, so that someone looks.
+	// ended is called when a worker has ended, so that a pass looks at its run.
 	ended func()
 
 	mu      sync.Mutex
@@ -39,9 +39,9 @@ type inProcess struct {
 	company sync.WaitGroup
 }
 
-// inProcessWorker is one worker that was started and has not ended.
+// inProcessWorker is a worker that was started and has not ended.
 type inProcessWorker struct {
-	run      run // as it was started; what it reports is in its ConfigMap
+	run      run // as it was started; its ConfigMap contains its report
 	begun    time.Time
 	stop     chan struct{}
 	stopOnce sync.Once
@@ -50,10 +50,10 @@ type inProcessWorker struct {
 
 func (w *inProcessWorker) halt() { w.stopOnce.Do(func() { close(w.stop) }) }
 
-// graceful is how long workers may take to finish what is in flight when the process is told to end.
+// graceful is how long workers may take to finish their requests in flight when the process is told to end.
 const graceful = 8 * time.Second
 
-// Start implements manager.Runnable: it ends the workers when the controller ends, or is not the leader any more.
+// Start implements manager.Runnable: it ends the workers when the controller ends or is no longer the leader.
 func (p *inProcess) Start(ctx context.Context) error {
 	<-ctx.Done()
 	p.mu.Lock()
@@ -93,8 +93,8 @@ func (p *inProcess) list(ctx context.Context, live bool) ([]run, error) {
 	return withWorkers(all, p.workers), nil
 }
 
-// withWorkers tells which runs have a worker. A run whose ConfigMap is gone is one as long as its worker may write
-// (I8). Pure.
+// withWorkers finds out which runs have a worker. A run whose ConfigMap is deleted counts as long as its worker may
+// write (I8). It is pure.
 func withWorkers(all []run, workers map[string]*inProcessWorker) []run {
 	for name, w := range workers {
 		i := slices.IndexFunc(all, func(r run) bool { return r.name == name })
@@ -118,7 +118,7 @@ func (p *inProcess) start(ctx context.Context, m *v1alpha1.StorageVersionMigrati
 	if _, works := p.workers[r.name]; works || p.closed {
 		return nil
 	}
-	// longer than the pass that starts it; Start ends it
+	// this outlasts the pass that starts it; Start ends it
 	workCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.report, r.broken = nil, ""
 	w := &inProcessWorker{run: r, begun: time.Now(), stop: make(chan struct{}), cancel: cancel}
@@ -140,7 +140,7 @@ func (p *inProcess) work(ctx context.Context, w *inProcessWorker, r run) {
 	})
 	if err != nil && !errors.Is(err, worker.ErrStopped) && !errors.Is(err, worker.ErrOutdated) && ctx.Err() == nil {
 		p.log.Error("A worker ended without a result; restarting it", "migration", r.migration, "error", err)
-		select { // a Job's pod is not replaced at once either
+		select { // the pod of a Job is not replaced at once either
 		case <-time.After(5 * time.Second):
 		case <-w.stop:
 		case <-ctx.Done():
@@ -167,7 +167,7 @@ func (p *inProcess) giveUp(ctx context.Context, r run, why string) error {
 
 func (p *inProcess) remove(ctx context.Context, r run) error {
 	if err := p.halt(ctx, r); err != nil || r.active {
-		return err // once it has ended, remove is called again
+		return err // remove is called again after the worker has ended
 	}
 	checkpoint := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: r.name}}
 	if err := p.client.Delete(ctx, checkpoint); client.IgnoreNotFound(err) != nil {

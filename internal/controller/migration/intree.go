@@ -15,28 +15,28 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 )
 
-// inTreeVersions are those of Kubernetes' own API for the same job, in storagemigration.k8s.io.
+// inTreeVersions are the versions of Kubernetes' own API for the same job, in storagemigration.k8s.io.
 var inTreeVersions = []string{"v1", "v1beta1", "v1alpha1"}
 
-// inTree is what is known of Kubernetes' own migrator. The zero value: it has nothing to do here.
+// inTree is what is known about Kubernetes' own migrator. The zero value means that it is not at work.
 type inTree struct {
 	// working names its migrations that are at work, by plural name of the resource.
 	working map[string]string
-	// problem is why that cannot be known; empty where it is. Nothing starts then (I8).
+	// problem is why this cannot be determined, or "". If it cannot, no run starts (I8).
 	problem string
 }
 
-// How long an in-tree migration holds back ours (I8). Its controller may be off, in which case it never ends, and one
-// that is deleted while it runs tells no one. Two migrators on one resource do no harm to objects, they only cost twice
-// as much: so the wait is bounded.
+// These bound how long an in-tree migration holds back ours (I8). Its controller may be off, so that it never ends, and
+// one that is deleted while it runs leaves no trace. Two migrators on one resource do no harm to objects and only cost
+// twice as much, so the wait is bounded.
 const (
-	// inTreeBegins is by when a migration of Kubernetes has begun if its controller runs.
+	// inTreeBegins is the time within which a migration of Kubernetes begins if its controller runs.
 	inTreeBegins = 10 * time.Minute
-	// inTreeEnds is by when one that has begun has ended: at 140 objects a second that is 12 million.
+	// inTreeEnds is the time within which such a migration ends: at 140 objects per second that is 12 million objects.
 	inTreeEnds = 24 * time.Hour
 )
 
-// inTreeMigration is the part of a StorageVersionMigration of Kubernetes that says whether it is at work.
+// inTreeMigration is the part of a StorageVersionMigration of Kubernetes that shows whether it is at work.
 type inTreeMigration struct {
 	Metadata struct {
 		Name              string      `json:"name"`
@@ -52,7 +52,7 @@ type inTreeMigration struct {
 	} `json:"status"`
 }
 
-// ended reports whether nothing will be written for it any more.
+// ended reports whether nothing more will be written for it.
 func (m inTreeMigration) ended() bool {
 	for _, c := range m.Status.Conditions {
 		if (c.Type == "Succeeded" || c.Type == "Failed") && c.Status == metav1.ConditionTrue {
@@ -62,7 +62,7 @@ func (m inTreeMigration) ended() bool {
 	return false
 }
 
-// atWork reports whether anything may be written for it still.
+// atWork reports whether objects may still be written for it.
 func (m inTreeMigration) atWork(now time.Time) bool {
 	if m.ended() {
 		return false
@@ -75,7 +75,7 @@ func (m inTreeMigration) atWork(now time.Time) bool {
 	return now.Sub(m.Metadata.CreationTimestamp.Time) < inTreeBegins
 }
 
-// readInTree asks what Kubernetes' own migrator is at work on: nothing where its API is not served.
+// readInTree reads which migrations Kubernetes' own migrator is working on. There are none if its API is not served.
 func readInTree(ctx context.Context, client rest.Interface, now time.Time) inTree {
 	for _, version := range inTreeVersions {
 		path := "/apis/storagemigration.k8s.io/" + version + "/storageversionmigrations" // inTreeVersions are constants

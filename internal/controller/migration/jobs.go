@@ -21,9 +21,9 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
-// jobs carries out runs in Jobs. The worker of a Job carries out one run after the other: its roster, a ConfigMap that
-// the Job owns, says which one it is at (worker.Roster). A run is the ConfigMap of its checkpoint, which the migration
-// owns, so that neither the end of a Job nor that of another migration takes it along.
+// jobs carries out runs in Jobs. The worker of a Job carries out one run after the other; its roster, a ConfigMap that
+// the Job owns, says which one it is working on (worker.Roster). A run is the ConfigMap of its checkpoint. The
+// migration owns it, so that neither the deletion of a Job nor that of another migration deletes it.
 type jobs struct {
 	store
 	image           string
@@ -46,8 +46,8 @@ func (j *jobs) list(ctx context.Context, live bool) ([]run, error) {
 	return withCarriers(all, carriers), nil
 }
 
-// look reads all Jobs with their rosters, and the ConfigMaps of checkpoints. Jobs come first: the roster of one that is
-// listed is there, unless someone deleted it or the creation was cut short.
+// look reads all Jobs with their rosters, and the ConfigMaps of checkpoints. Jobs come first: the roster of a listed
+// Job exists, unless someone deleted it or its creation was interrupted.
 func (j *jobs) look(ctx context.Context, live bool) ([]carrier, map[string]*corev1.ConfigMap, error) {
 	found := new(batchv1.JobList)
 	if err := j.reader(live).List(ctx, found, j.ours()...); err != nil {
@@ -69,15 +69,15 @@ func (j *jobs) look(ctx context.Context, live bool) ([]carrier, map[string]*core
 	return all, checkpoints, nil
 }
 
-// carrier is a Job with its roster as they are found.
+// carrier returns a Job with its roster as they are found.
 func (j *jobs) carrier(job *batchv1.Job, rosters map[string]*corev1.ConfigMap) (c carrier, err error) {
 	c.job = job
 	c.working, c.broken = stateOf(job)
 	c.outdated, c.otherwise = workerOf(job) != j.worker(), job.Annotations[settingsAnnotation] != j.settings()
 	var r worker.Roster
 	if last, noted := job.Annotations[lastAnnotation]; noted && job.DeletionTimestamp != nil {
-		// The garbage collector deletes the roster before the pods have ended. Nothing is given to a Job that is being
-		// deleted.
+		// The garbage collector deletes the roster before the pods have ended. A Job that is being deleted is assigned
+		// nothing.
 		if err = json.Unmarshal([]byte(last), &r.Task); err == nil {
 			if r.Done = r.Task.Number - 1; r.Task.ConfigMap == "" {
 				r.Done = r.Task.Number
@@ -94,8 +94,8 @@ func (j *jobs) carrier(job *batchv1.Job, rosters map[string]*corev1.ConfigMap) (
 	return c, err
 }
 
-// worker is what a new Job's worker runs as; workerOf is what that of an existing one was given. Admission may have
-// changed the template since, which is not for us to judge.
+// worker identifies the image and account of a new Job's worker; workerOf returns what an existing Job was created
+// with. It does not read the template, because admission may have changed that, which does not make a worker outdated.
 func (j *jobs) worker() string { return j.image + " " + j.serviceAccount }
 
 func workerOf(job *batchv1.Job) string {
@@ -110,7 +110,7 @@ func workerOf(job *batchv1.Job) string {
 	return image + " " + pod.ServiceAccountName
 }
 
-// haltedOrResumed is when the Job was suspended or went on; zero where it never was.
+// haltedOrResumed returns when the Job was last suspended or resumed, or zero if it never was.
 func haltedOrResumed(job *batchv1.Job) time.Time {
 	at, err := time.Parse(time.RFC3339, job.Annotations[begunAnnotation])
 	if err != nil {
@@ -119,7 +119,7 @@ func haltedOrResumed(job *batchv1.Job) time.Time {
 	return at
 }
 
-// podOf says what the Job tells of its pod: the controller may not read pods.
+// podOf describes the Job's pod as the Job's status shows it, because the controller may not read pods.
 func podOf(job *batchv1.Job) string {
 	text := "has a pod"
 	switch s := job.Status; {
@@ -134,7 +134,7 @@ func podOf(job *batchv1.Job) string {
 	return text
 }
 
-// stateOf says whether pods of the job may write, and why none will come any more.
+// stateOf reports whether pods of the Job may write, and why none will start any more.
 func stateOf(job *batchv1.Job) (active bool, broken string) {
 	var suspended bool
 	for _, c := range job.Status.Conditions {
@@ -160,8 +160,8 @@ func stateOf(job *batchv1.Job) (active bool, broken string) {
 	return !suspended || job.Status.Active+terminating > 0, ""
 }
 
-// start creates the checkpoint, then finds a worker: the one that is at the run, one that is idle, or that of a new
-// Job. Dying in between leaves a run without a worker, for which start is called again.
+// start creates the checkpoint, then finds a worker: the one that is working on the run, an idle one, or that of a new
+// Job. A crash in between leaves a run without a worker, for which start is called again.
 func (j *jobs) start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error {
 	owner := *metav1.NewControllerRef(m, v1alpha1.SchemeGroupVersion.WithKind("StorageVersionMigration"))
 	if err := j.createCheckpoint(ctx, r.metadata(j.namespace, owner), seed); err != nil {
@@ -175,7 +175,7 @@ func (j *jobs) start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r
 	case c == nil:
 		return j.employ(ctx, all, r)
 	case c.at(r) && c.job.DeletionTimestamp != nil:
-		return nil // its end is waited for
+		return nil // the Job has to end first
 	case c.at(r):
 		if err := j.suspend(ctx, c.job, false); err != nil {
 			return fmt.Errorf("resume job %s: %w", c.job.Name, err)
@@ -186,7 +186,7 @@ func (j *jobs) start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r
 	}
 }
 
-// give makes the run the next one of an idle worker, under the resourceVersion with which the worker was idle.
+// give assigns the run to an idle worker, under the resourceVersion at which the worker was idle.
 func (j *jobs) give(ctx context.Context, c *carrier, r run) error {
 	sheet := c.sheet.DeepCopy()
 	if err := worker.Give(sheet, r.task()); err != nil {
@@ -198,8 +198,8 @@ func (j *jobs) give(ctx context.Context, c *carrier, r run) error {
 	return nil
 }
 
-// employ creates a Job, then the roster that its pod waits for, with the run. Dying in between leaves a Job of which no
-// one can tell what it does: it is removed.
+// employ creates a Job, then the roster for which its pod waits, with the run. A crash in between leaves a Job whose
+// work cannot be determined, which is removed.
 func (j *jobs) employ(ctx context.Context, all []carrier, r run) error {
 	job := j.job(freeName(all, r.name))
 	if err := j.client.Create(ctx, job); err != nil {
@@ -217,8 +217,8 @@ func (j *jobs) employ(ctx context.Context, all []carrier, r run) error {
 	return nil
 }
 
-// halt suspends the Job. Runs that its worker carried out before have ended, so this one alone is halted; if it has
-// ended meanwhile, the Job is of no use any more.
+// halt suspends the Job. The earlier runs of its worker have ended, so it halts only this run. If this run has ended in
+// the meantime, the Job is no longer needed.
 func (j *jobs) halt(ctx context.Context, r run) error {
 	if r.job == "" {
 		return nil
@@ -246,8 +246,8 @@ func (j *jobs) suspend(ctx context.Context, job *batchv1.Job, suspend bool) erro
 		time.Now().Format(time.RFC3339), suspend)))
 }
 
-// giveUp writes the outcome first: that ends a worker which is alive somewhere. Without the Job's pods none comes any
-// more.
+// giveUp writes the outcome first, which ends a worker that is still alive somewhere. After the Job's pods are deleted,
+// no worker will continue the run.
 func (j *jobs) giveUp(ctx context.Context, r run, why string) error {
 	if err := j.store.giveUp(ctx, r, why); err != nil {
 		return err
@@ -255,8 +255,8 @@ func (j *jobs) giveUp(ctx context.Context, r run, why string) error {
 	return j.halt(ctx, r)
 }
 
-// remove deletes the Job whose worker is at the run, and the checkpoint. The Job stays in the API server until its pods
-// are gone: until then the run counts as active, whatever has become of its migration and its checkpoint (I8).
+// remove deletes the Job whose worker is working on the run, and the checkpoint. The API server keeps the Job until its
+// pods are gone. Until then the run counts as active, even if its migration and its checkpoint are deleted (I8).
 func (j *jobs) remove(ctx context.Context, r run) error {
 	if r.job != "" && !r.dismissed {
 		if err := j.dismiss(ctx, r); err != nil {
@@ -273,8 +273,8 @@ func (j *jobs) remove(ctx context.Context, r run) error {
 	return nil
 }
 
-// dismiss deletes a Job. What its worker is at is noted before: the garbage collector deletes the roster before the
-// pods. Nothing is noted where no one can tell.
+// dismiss deletes a Job. It first records what the worker is working on, because the garbage collector deletes the
+// roster before the pods. It records nothing if that cannot be determined.
 func (j *jobs) dismiss(ctx context.Context, r run) error {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: r.job}}
 	if !r.stray || !r.active {
@@ -305,7 +305,7 @@ func (j *jobs) dismiss(ctx context.Context, r run) error {
 	return nil
 }
 
-// metadata is what Jobs and rosters carry.
+// metadata returns the metadata of Jobs and rosters.
 func (j *jobs) metadata(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: j.namespace, Name: name,
@@ -313,7 +313,8 @@ func (j *jobs) metadata(name string) metav1.ObjectMeta {
 	}
 }
 
-// settings are what a worker is told next to its runs: one that was told otherwise gets no further run.
+// settings returns the settings of a worker that apply to all its runs. A worker with other settings gets no further
+// run.
 func (j *jobs) settings() string {
 	return strings.Join([]string{
 		"--min-evidence=" + strings.ToLower(j.minEvidence), "--settle-time=" + j.settleTime.String(),
@@ -321,25 +322,25 @@ func (j *jobs) settings() string {
 	}, " ")
 }
 
-// job is a Job: one pod at a time, restarted until it says that it takes no run any more. No migration owns it.
+// job returns a Job: one pod at a time, restarted until its worker closes the roster. No migration owns it.
 func (j *jobs) job(name string) *batchv1.Job {
 	args := append([]string{"worker", "--namespace=" + j.namespace, "--roster=" + rosterOf(name)},
 		strings.Fields(j.settings())...)
 	meta := j.metadata(name)
 	meta.Annotations = map[string]string{workerAnnotation: j.worker(), settingsAnnotation: j.settings()}
-	// Whoever deletes the Job, and however: it is there until its pods are not (I8).
+	// With any way of deleting it, the Job exists until its pods are gone (I8).
 	meta.Finalizers = []string{metav1.FinalizerDeleteDependents}
 	return &batchv1.Job{
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
 			Parallelism: new(int32(1)), Completions: new(int32(1)),
-			// Pods are evicted, nodes fail, and a worker that was ended goes on where it was: what is no progress the
-			// worker counts itself.
+			// Pods are evicted, nodes fail, and a worker that was ended resumes where it was. The worker itself counts
+			// runs without progress.
 			BackoffLimit: new(int32(1000)),
-			// A pod's replacement begins when the pod has ended, not when it is told to: never two sweeps of one
-			// resource (I8).
+			// A replacement pod starts when the pod has ended, not when it is told to end: two sweeps of one resource
+			// must never run at once (I8).
 			PodReplacementPolicy: new(batchv1.Failed),
-			// The controller deletes a Job that has ended. Where none runs any more, Kubernetes does.
+			// The controller deletes a Job that has ended. If no controller runs any more, Kubernetes does.
 			TTLSecondsAfterFinished: new(int32(3600)),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels, Annotations: meta.Annotations},
@@ -353,7 +354,7 @@ func (j *jobs) pod(args []string) corev1.PodSpec {
 	return corev1.PodSpec{
 		ServiceAccountName:           j.serviceAccount,
 		AutomountServiceAccountToken: new(true), // the account itself gives no pod a token
-		// Services of the namespace would become variables of the environment
+		// otherwise Services of the namespace would become environment variables
 		EnableServiceLinks:            new(false),
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		TerminationGracePeriodSeconds: new(int64(20)),
@@ -375,7 +376,7 @@ func (j *jobs) pod(args []string) corev1.PodSpec {
 			// 90 % of the limit, as for the controller: the garbage collector works harder before the kernel ends the
 			// process (I6).
 			Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "230MiB"}},
-			// What the last lines of the log say is in the pod's status, for those who cannot read logs.
+			// The last lines of the log are in the pod's status, for users who cannot read logs.
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		}},
 	}

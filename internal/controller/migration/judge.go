@@ -21,7 +21,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
-// verdict is what the comparison of the epoch at the end came to; a closed set.
+// comparison is the result of comparing the epoch at the end. The set is closed.
 type comparison int
 
 const (
@@ -30,25 +30,24 @@ const (
 	epochOver                          // the epoch has ended: the run proves nothing
 )
 
-// judge compares the epoch of a proven run with the present one, and draws the conclusions (I2).
+// judge compares the epoch of a proven run with the present one, and acts on the result (I2).
 type judge struct {
 	client      rest.Interface
 	servers     *agreement.Observer
 	minEvidence migrate.Evidence
-	keep        bool // storedVersions stay as they are
+	keep        bool // storedVersions are not changed
 
 	mu    sync.Mutex
 	taken time.Time
 	all   *inventory.Inventory
 }
 
-// inventoryAge is how old an inventory may be for finding a resource in it. What it says of versions is checked where
-// it is used.
+// inventoryAge is how old an inventory may be for finding a resource in it. Versions from it are checked where they are
+// used.
 const inventoryAge = 30 * time.Second
 
-// conclude compares, and prunes the CRD's storedVersions. The pruning comes before the status that tells of
-// success: a controller that dies in between prunes again, which finds it done; the other way round it would never be
-// done.
+// conclude compares the epochs, and prunes the CRD's storedVersions. It prunes before the status reports success: a
+// controller that dies in between prunes again and finds it done. In the reverse order it would never prune.
 func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run) (comparison, string, error) {
 	resource, err := j.find(ctx, m)
 	if gone := (*inventory.NotFoundError)(nil); errors.As(err, &gone) && len(gone.Failures) == 0 {
@@ -79,8 +78,9 @@ func (j *judge) conclude(ctx context.Context, m *v1alpha1.StorageVersionMigratio
 	return epochLasts, "", nil
 }
 
-// weigh says what a look at the epoch means for a run that its worker takes to be proven. The evidence of the run
-// itself counts as well as that of the look: one look at the end says nothing about the middle. Pure (I2).
+// weigh decides what a look at the epoch means for a run that its worker reports as proven. The evidence of the run
+// counts as well as that of the look, because one look at the end says nothing about the time of the run. It is pure
+// (I2).
 func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch, look error,
 	least migrate.Evidence) (comparison, string, error) {
 	switch {
@@ -103,8 +103,8 @@ func weigh(report *worker.Report, resource inventory.Resource, now migrate.Epoch
 	return epochLasts, "", nil
 }
 
-// find returns the resource of a migration. What an inventory without CRDs or APIServices says of a resource is
-// not relied on: it would look built-in, and its storedVersions would never be pruned.
+// find returns the resource of a migration. It does not rely on an inventory without CRDs or APIServices, in which the
+// resource would look built-in, so that its storedVersions would never be pruned.
 func (j *judge) find(ctx context.Context, m *v1alpha1.StorageVersionMigration) (inventory.Resource, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -18,17 +18,18 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// mostResources bounds the resources that have series of their own (I6): more than clusters in use have.
+// mostResources bounds how many resources have series of their own (I6). It is more than real clusters have.
 const mostResources = 1000
 
 // otherResources is the label of runs of all other resources.
 const otherResources = "(others)"
 
-// metrics tell of migrations by resource, never by object: their number does not grow with what is stored (I6). Whoever
-// may create a migration names a resource: one has series once a run has found in which version the API servers store
-// it, as long as it has a migration. So made-up names have none.
+// metrics describe migrations by resource, never by object, so that their number does not grow with the number of
+// objects (I6). Users who may create migrations choose the names of resources. So a resource gets series only after a
+// run has found in which version the API servers store it, and keeps them as long as it has a migration; invented names
+// get none.
 type metrics struct {
-	// The three that kube-storage-version-migrator has, under their names.
+	// The three metrics that kube-storage-version-migrator has, with the same names.
 	migrated   *prometheus.CounterVec
 	remaining  *prometheus.GaugeVec
 	migrations *prometheus.CounterVec
@@ -38,13 +39,13 @@ type metrics struct {
 	duration  *prometheus.GaugeVec
 	throttled *prometheus.GaugeVec
 
-	// follows: begin was called.
+	// follows means that begin was called.
 	follows bool
 
 	mu sync.Mutex
-	// named are the migrations that each resource with series has.
+	// named are the migrations of each resource that has series.
 	named map[string]map[types.UID]bool
-	// counted is how many objects of a generation are in migrated already: attempts go on counting.
+	// counted is how many objects of a generation have been added to migrated: later attempts continue the count.
 	counted map[string]int64
 }
 
@@ -84,8 +85,8 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// begin makes the metrics follow the cache, which first tells of all that there is: passes do not look at what is at
-// rest. Processes that wait for the Lease show nothing.
+// begin makes the metrics follow the cache, which first reports all existing migrations, because passes do not look at
+// those at rest. Processes that wait for the Lease export nothing.
 func (m *metrics) begin(ctx context.Context, c cache.Informers) error {
 	if m.follows {
 		return nil
@@ -114,7 +115,7 @@ func (m *metrics) noted(o any) {
 	}
 }
 
-// gone removes the series of a resource whose last migration is gone.
+// gone removes the series of a resource whose last migration was deleted.
 func (m *metrics) gone(o any) {
 	if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		o = last.Obj
@@ -140,7 +141,7 @@ func (m *metrics) gone(o any) {
 	}
 }
 
-// label is the resource of a migration, if that has series of its own, and otherResources otherwise.
+// label returns the resource of a migration if it has series of its own, and otherResources otherwise.
 func (m *metrics) label(migration *v1alpha1.StorageVersionMigration) (name string, own bool) {
 	name = resourceOf(migration)
 	all, has := m.named[name]
@@ -155,7 +156,7 @@ func (m *metrics) label(migration *v1alpha1.StorageVersionMigration) (name strin
 	return name, true
 }
 
-// repeat shows what the status of a migration says.
+// repeat exports the status of a migration.
 func (m *metrics) repeat(migration *v1alpha1.StorageVersionMigration, now time.Time) {
 	name, own := m.label(migration)
 	if !own {
@@ -176,7 +177,7 @@ func (m *metrics) repeat(migration *v1alpha1.StorageVersionMigration, now time.T
 	}
 }
 
-// show repeats what a pass has seen.
+// show exports what a pass has seen.
 func (m *metrics) show(s snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// snapshot is everything that a pass decides from, as of one moment: the migrations that are not at rest, those that
-// have runs, and all runs.
+// snapshot is everything that a pass decides from, at one moment: the migrations that are not at rest, those that have
+// runs, and all runs.
 type snapshot struct {
 	now        time.Time
 	since      time.Time // every look since then has succeeded
@@ -25,19 +25,19 @@ type snapshot struct {
 	inTree     inTree // read live only
 }
 
-// planned is what is to be done for one migration.
+// planned is what to do for one migration.
 type planned struct {
 	migration *v1alpha1.StorageVersionMigration
 	decision
 }
 
-// plan is what is to be done in one pass. Pure.
+// plan is what to do in one pass. It is pure.
 type plan struct {
 	migrations []planned // in the order of their turns
 	orphans    []run     // whose migration is gone
 }
 
-// consequential reports whether something is to be done that must not rest on what the cache still shows.
+// consequential reports whether the step is one that must not rely on what the cache shows.
 func (d *planned) consequential() bool {
 	return d.step != stepNothing && d.step != stepFollow || len(d.remove) > 0
 }
@@ -51,12 +51,13 @@ func (p plan) consequential() bool {
 	return len(p.orphans) > 0
 }
 
-// mostRead bounds the migrations that a pass reads past the cache at one time, and with them what it holds of large
-// ones (I6). The others come next.
+// mostRead bounds how many migrations a pass reads past the cache at a time, and so how many large ones it holds (I6).
+// The others follow.
 const mostRead = 32
 
-// unread returns the names of migrations that are to be read past the cache: something is to be done or to be told for
-// them, and they were not read so. What is to be done comes first. writes reports whether a status has to be written.
+// unread returns the names of migrations that have to be read past the cache: there is something to do or to report for
+// them, and they were not read that way. Those with something to do come first. writes reports whether a status has to
+// be written.
 func (p plan) unread(whole map[types.UID]bool, writes func(*planned) bool) []string {
 	var first, then []string
 	for i := range p.migrations {
@@ -72,7 +73,7 @@ func (p plan) unread(whole map[types.UID]bool, writes func(*planned) bool) []str
 	return all[:min(len(all), mostRead)]
 }
 
-// again is when to look again without being told; zero: not.
+// again returns when to look again without an event; zero means never.
 func (p plan) again() time.Duration {
 	var next time.Duration
 	for _, d := range p.migrations {
@@ -81,12 +82,12 @@ func (p plan) again() time.Duration {
 	return next
 }
 
-// leaveTime is how long a worker that has written an outcome is waited for until it can take another run. Then it is
-// taken to be lost, and another Job is started.
+// leaveTime is how long to wait for a worker that has written an outcome until it can accept another run. After that it
+// counts as lost, and another Job is started.
 const leaveTime = 5 * time.Second
 
 // aboutToBeFree reports whether the worker of a run that has ended will be free in a moment. Starting a pod would take
-// longer than waiting for it.
+// longer than that.
 func aboutToBeFree(r run, now time.Time) bool {
 	if !r.leaving {
 		return false
@@ -95,15 +96,15 @@ func aboutToBeFree(r run, now time.Time) bool {
 	return passed < leaveTime && passed > -leaveTime // clocks differ
 }
 
-// keepWorkers keeps runs whose workers are about to be free: removing such a run would remove the worker. It reports
-// whether there are any.
+// keepWorkers keeps runs whose workers are about to be free, because removing such a run would remove the worker. It
+// reports whether there are any.
 func (d *decision) keepWorkers(now time.Time) bool {
 	before := len(d.remove)
 	d.remove = slices.DeleteFunc(d.remove, func(r run) bool { return aboutToBeFree(r, now) })
 	return len(d.remove) < before
 }
 
-// soonest returns the shorter of two waits, of which 0 is none.
+// soonest returns the shorter of two waits, where 0 means no wait.
 func soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -111,7 +112,7 @@ func soonest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// blockedAgain is how often to look whether someone else's migration has ended.
+// blockedAgain is how often to check whether another program's migration has ended.
 const blockedAgain = 5 * time.Second
 
 // planAll decides about every migration, and whose turn it is (I8).

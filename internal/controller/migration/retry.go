@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// backoff is how long to wait after the given number of failures: the first, doubled each time, at most 6 hours.
+// backoff returns how long to wait after the given number of failures: first, doubled each time, at most 6 hours.
 func backoff(first time.Duration, failures int64) time.Duration {
 	const most = 6 * time.Hour
 	d := first

@@ -18,7 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
-// What the ConfigMap of a checkpoint says of the run that it belongs to.
+// The labels and annotations of a checkpoint's ConfigMap that identify its run.
 const (
 	uidLabel            = "migration.k8s.io/uid"
 	componentLabel      = "app.kubernetes.io/component"
@@ -30,18 +30,18 @@ const (
 	// GenerationAnnotation is the spec.generation that the run carries out.
 	GenerationAnnotation = "migration.k8s.io/generation"
 	attemptAnnotation    = "migration.k8s.io/attempt"
-	// startAnnotation is the resourceVersion of the collection of StorageVersionMigrations before the first attempt was
+	// startAnnotation is the resourceVersion of the collection of StorageVersionMigrations before the first attempt
 	// started.
 	startAnnotation    = "migration.k8s.io/start-resource-version"
 	resourceAnnotation = "migration.k8s.io/resource"
-	// workerAnnotation is the image and the service account that a Job was given; begunAnnotation when it was halted,
-	// or went on, in RFC 3339.
+	// workerAnnotation is the image and the service account of a Job. begunAnnotation is when the Job was halted or
+	// resumed, in RFC 3339.
 	workerAnnotation = "migration.k8s.io/worker"
 	begunAnnotation  = "migration.k8s.io/begun"
 )
 
-// run is one attempt at one generation of one migration, as it is found: the ConfigMap of its checkpoint, with the
-// worker that is at it, in a Job or in this process.
+// run is one attempt at one generation of one migration, as it is found: the ConfigMap of its checkpoint, together with
+// the worker that carries it out, in a Job or in this process.
 type run struct {
 	name       string
 	migration  string
@@ -49,40 +49,41 @@ type run struct {
 	resource   string // plural name: two groups may serve the same objects under it
 	generation int64
 	attempt    int64
-	// start is the resourceVersion of the collection of migrations that was read before the run was started, or the
-	// attempt whose checkpoint it goes on from: nothing that the run rests on is older. It is written once, with the
-	// checkpoint, so that a controller that dies cannot take a run for a later one. Empty: not known.
+	// start is the resourceVersion of the collection of migrations that was read before the run started, or before the
+	// attempt started whose checkpoint it resumes: everything that the run relies on is newer. It is written once, with
+	// the checkpoint, so that a controller that dies cannot mistake the run for a later one. It is empty if it is
+	// unknown.
 	start string
 
-	// active: something may be written for it now, or soon.
+	// active means that objects may be written for it now, or soon.
 	active bool
-	// removing: it is being deleted.
+	// removing means that it is being deleted.
 	removing bool
-	// incomplete: its creation was cut short; start completes it.
+	// incomplete means that its creation was interrupted; start completes it.
 	incomplete bool
-	// broken says why no worker will come any more, though there is no outcome.
+	// broken says why no worker will carry it out any more, although it has no outcome.
 	broken string
-	// outdated: its worker has another image, or another service account, than a new one would have.
+	// outdated means that its worker has another image or service account than a new one would have.
 	outdated bool
-	// begun is when it was started, or went on after a pause.
+	// begun is when it was started, or resumed after a pause.
 	begun time.Time
-	// job is the Job whose worker is at the run; empty where none is, or where workers are in this process. dismissed:
-	// the Job is being deleted.
+	// job is the Job whose worker carries out the run. It is empty if there is none, or if workers run in this process.
+	// dismissed means that the Job is being deleted.
 	job       string
 	dismissed bool
-	// leaving: the outcome is written, and the worker is about to say that it can take another run.
+	// leaving means that the outcome is written, and the worker is about to report that it can accept another run.
 	leaving bool
-	// stray: no run, but a Job that is of no use any more, or of which no one can tell what it does.
+	// stray means that this is not a run, but a Job that is no longer needed, or whose work cannot be determined.
 	stray bool
-	// whereabouts is what is known of its worker when it does not report; empty for nothing.
+	// whereabouts is what is known about its worker if the worker does not report, or "".
 	whereabouts string
-	// report is what the worker told last; nil before it told anything.
+	// report is the worker's last report, or nil before the first one.
 	report *worker.Report
-	// heardAt is when we first saw what the worker told last; zero: not known.
+	// heardAt is when we first saw the worker's last report, or zero if that is unknown.
 	heardAt time.Time
 }
 
-// heard is when the worker was heard of last, by our clock if we listened.
+// heard returns when the worker last reported: by our clock if we saw it happen.
 func (r run) heard() time.Time {
 	if !r.heardAt.IsZero() {
 		return r.heardAt
@@ -90,11 +91,11 @@ func (r run) heard() time.Time {
 	return r.dated()
 }
 
-// dated is when the worker reported last, by the clocks of those who wrote it: a run that has just begun need not have a
-// report.
+// dated returns when the worker last reported, by the clock of the writer. A run that has just begun may have no report
+// yet.
 func (r run) dated() time.Time { return latest(r.begun, r.updated()) }
 
-// updated is when the worker reported last, by its own clock; zero: it has not reported.
+// updated returns when the worker last reported, by its own clock, or zero if it has not.
 func (r run) updated() time.Time {
 	if r.report == nil {
 		return time.Time{}
@@ -102,15 +103,15 @@ func (r run) updated() time.Time {
 	return r.report.Updated
 }
 
-// hearing is when we first saw that a run began or was reported on, and the dates that others gave to that. Dates of two
-// clocks are compared with themselves alone.
+// hearing is when we first saw a run begin or report, together with the times that the writers recorded. Each recorded
+// time is compared only with earlier values of itself, because the clocks differ.
 type hearing struct{ begun, updated, at time.Time }
 
 // hearings are those of runs, by name. The silence of a worker is the time in which we saw nothing new, by our own
-// monotonic clock: the clock of a worker's node may be wrong, and ours may be set at any time (I8).
+// monotonic clock: the clock of a worker's node may be wrong, and our wall clock may be set at any time (I8).
 type hearings map[string]hearing
 
-// listen tells each run when we first saw what its worker told last, and forgets runs that are gone.
+// listen sets for each run when we first saw its worker's last report, and drops runs that no longer exist.
 func (h hearings) listen(runs []run, now time.Time) hearings {
 	next := make(hearings, len(runs))
 	for i := range runs {
@@ -124,7 +125,7 @@ func (h hearings) listen(runs []run, now time.Time) hearings {
 	return next
 }
 
-// outcome is how the run ended; nil while it has not.
+// outcome returns how the run ended, or nil if it has not ended.
 func (r run) outcome() *worker.Outcome {
 	if r.report != nil && r.report.Outcome != nil {
 		return r.report.Outcome
@@ -135,12 +136,12 @@ func (r run) outcome() *worker.Outcome {
 	return nil
 }
 
-// order sorts runs, the newest last.
+// order sorts runs so that the newest is last.
 func order(a, b run) int {
 	return cmp.Or(cmp.Compare(a.generation, b.generation), cmp.Compare(a.attempt, b.attempt))
 }
 
-// newRun is the run of one attempt that is to be started.
+// newRun returns the run of an attempt that is to be started.
 func newRun(m *v1alpha1.StorageVersionMigration, generation, attempt int64) run {
 	return run{
 		name:      fmt.Sprintf("migrate-%.8s-%d-%d", m.UID, generation, attempt),
@@ -149,7 +150,7 @@ func newRun(m *v1alpha1.StorageVersionMigration, generation, attempt int64) run 
 	}
 }
 
-// task is the run as a worker is given it.
+// task returns the run as a task for a worker.
 func (r run) task() worker.Task {
 	return worker.Task{
 		Migration: r.migration, UID: r.uid, Generation: r.generation, Attempt: r.attempt,
@@ -158,7 +159,7 @@ func (r run) task() worker.Task {
 	}
 }
 
-// metadata is what the checkpoint of the run carries.
+// metadata returns the metadata of the run's checkpoint.
 func (r run) metadata(namespace string, owner metav1.OwnerReference) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: r.name, OwnerReferences: []metav1.OwnerReference{owner},
@@ -175,8 +176,7 @@ func (r run) metadata(namespace string, owner metav1.OwnerReference) metav1.Obje
 	}
 }
 
-// runOf reads the run that an object belongs to. Where an error says that generation and attempt cannot be read, both
-// are 0.
+// runOf reads which run an object belongs to. If the error says that generation and attempt cannot be read, both are 0.
 func runOf(o metav1.Object) (run, error) {
 	annotations := o.GetAnnotations()
 	r := run{
@@ -196,18 +196,19 @@ func runOf(o metav1.Object) (run, error) {
 	return r, nil
 }
 
-// runs is who carries out runs: Jobs, or workers in this process. Every method may be repeated: the controller may die
-// after any of them.
+// runs carries out runs: in Jobs, or in workers in this process. Every method may be repeated, because the controller
+// may die after any of them.
 type runs interface {
-	// list returns all runs there are. live: read past the cache, for decisions that must not be made twice.
+	// list returns all existing runs. live reads past the cache, for decisions that must not be made twice.
 	list(ctx context.Context, live bool) ([]run, error)
-	// start makes a worker work on r: it creates what is missing, with the checkpoint of the run named seed if that
-	// exists, and lets one that was halted go on.
+	// start makes a worker carry out r: it creates what is missing, with the checkpoint of the run named seed if that
+	// exists, and resumes a run that was halted.
 	start(ctx context.Context, m *v1alpha1.StorageVersionMigration, r run, seed string) error
-	// halt makes nothing be written for r any more; it keeps its checkpoint. The run is active until that is so.
+	// halt makes the worker of r stop writing, and keeps the checkpoint. The run is active until the worker has
+	// stopped.
 	halt(ctx context.Context, r run) error
-	// giveUp ends r, whose worker is not heard of, for good: the outcome says why. Its checkpoint stays. A worker that
-	// was heard of meanwhile is left alone.
+	// giveUp ends r, whose worker no longer reports, for good: the outcome says why. The checkpoint stays. A worker
+	// that has reported in the meantime is left alone.
 	giveUp(ctx context.Context, r run, why string) error
 	// remove halts r and deletes it with its checkpoint.
 	remove(ctx context.Context, r run) error
@@ -220,7 +221,7 @@ func inOrder(own []run) []run {
 	return sorted
 }
 
-// workerSettings are what every worker is told.
+// workerSettings are the settings of every worker.
 type workerSettings struct {
 	namespace   string
 	minEvidence string

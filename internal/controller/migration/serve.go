@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// ping says that the process lives.
+// ping reports that the process is alive.
 func ping(*http.Request) error { return nil }
 
-// synced says that what the API server holds is known: from then on a controller can lead.
+// synced reports whether the cache contains what the API server holds. From then on a controller can lead.
 func synced(c cache.Cache) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)

@@ -1,22 +1,24 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migration is the controller that carries out StorageVersionMigrations, one at a time by default.
+// Package migration is the controller that carries out StorageVersionMigrations, by default one at a time.
 //
 // It owns the status of StorageVersionMigrations, the runs (the ConfigMaps of their checkpoints), the workers that
-// carry them out (in Jobs, or in this process), and the verdict: only here a run becomes a success, and only then a
-// CRD's storedVersions are pruned. It never rewrites objects itself, never edits a spec, and never takes a word
-// of its own status for a fact about what is stored.
+// carry them out (in Jobs, or in this process), and the verdict: only this package turns a run into a success, and only
+// after that a CRD's storedVersions are pruned. It never rewrites objects itself, never edits a spec, and never uses
+// its own status as evidence of what is stored.
 //
-// A pass reads what is to be done and what is at work, decides purely (planAll), and acts. Invariants:
-//   - I2, I4: Succeeded follows a proven run whose epoch is compared once more, here, after the worker's last word.
-//   - I4: a status repeats a report only as long as it is fresh; silence is told, and ends the run (giveUp).
-//   - I5: a process may die after any request. Checkpoints have names that the next pass finds, Jobs have rosters;
-//     statuses are written under the resourceVersion that was decided upon.
-//   - I6: a pass looks at the migrations that are not at rest, and at those that have runs: what has succeeded costs
-//     nothing. The cache keeps a few KiB of each migration, however large it is (stripped).
-//   - I8: one goroutine of one leader decides whose turn it is, from runs that are read past the cache, and a leader
-//     that lost its Lease without knowing is kept from writing (fence).
+// A pass reads what there is to do and what is at work, decides purely (planAll), and acts. Invariants:
+//   - I2, I4: Succeeded follows a proven run only after this package has compared its epoch once more, after the
+//     worker's last report.
+//   - I4: a status repeats a report only as long as the report is fresh; silence is reported, and ends the run
+//     (giveUp).
+//   - I5: a process may die after any request. Checkpoints have names that the next pass finds, and Jobs have rosters;
+//     statuses are written under the resourceVersion of the decision.
+//   - I6: a pass looks at the migrations that are not at rest, and at those that have runs: migrations that have
+//     succeeded cost nothing. The cache keeps a few KiB of each migration, however large it is (stripped).
+//   - I8: one goroutine of one leader decides whose turn it is, from runs that are read past the cache, and the fence
+//     keeps a leader that lost its Lease without noticing from writing.
 package migration
 
 import (
@@ -60,7 +62,7 @@ import (
 
 // Options of the controller.
 type Options struct {
-	// Namespace is that of the installation: Jobs, checkpoints and the Lease live there. Required.
+	// Namespace is that of the installation: it contains Jobs, checkpoints and the Lease. Required.
 	Namespace string
 	// InProcess carries out runs in this process instead of Jobs.
 	InProcess bool
@@ -68,34 +70,34 @@ type Options struct {
 	WorkerImage           string
 	WorkerImagePullPolicy string
 	WorkerServiceAccount  string
-	// MaxConcurrent bounds the migrations at work. 0: 1.
+	// MaxConcurrent bounds the migrations at work. 0 means 1.
 	MaxConcurrent int
-	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
+	// MinEvidence is the weakest evidence that proves anything. 0 means Observed.
 	MinEvidence migrate.Evidence
-	// SettleTime is how long after an epoch begins nothing is concluded. 0: 2 minutes.
+	// SettleTime is how long after the beginning of an epoch nothing is concluded. 0 means 2 minutes.
 	SettleTime time.Duration
 	// ShutdownDelay is that of agreement.Options.
 	ShutdownDelay time.Duration
-	// RetryAfter is how long after the first failure a migration is tried again; doubled each time, at most 6 hours. 0:
-	// 10 minutes.
+	// RetryAfter is how long after its first failure a migration is tried again. It doubles each time, up to 6 hours. 0
+	// means 10 minutes.
 	RetryAfter time.Duration
-	// KeepStoredVersions leaves storedVersions of CRDs as they are.
+	// KeepStoredVersions disables pruning of storedVersions.
 	KeepStoredVersions bool
-	// LeaderElect makes one of several controllers act. LeaseDuration is how long one that stopped is waited for. 0: 15
-	// seconds.
+	// LeaderElect makes exactly one of several controllers act. LeaseDuration is how long the others wait for a leader
+	// that has stopped. 0 means 15 seconds.
 	LeaderElect   bool
 	LeaseDuration time.Duration
-	// LeaseConfig is what the Lease is renewed with. nil: the one that everything else is done with. It must never wait
-	// for others.
+	// LeaseConfig is the configuration with which the Lease is renewed. nil means the configuration of everything else.
+	// Its requests must never wait for others.
 	LeaseConfig *rest.Config
-	// Identity names this process among those that would lead. Required with LeaderElect.
+	// Identity identifies this process among the candidates for leadership. Required with LeaderElect.
 	Identity string
-	// MetricsAddress and HealthAddress are where metrics and probes are served; "0": nowhere. Metrics are served with
-	// TLS, to users who may get the path.
+	// MetricsAddress and HealthAddress are where metrics and probes are served; "0" disables them. Metrics are served
+	// over TLS, to users who may get the path.
 	MetricsAddress, HealthAddress string
 	// MetricsCertDir is CertDir of scrape.Options.
 	MetricsCertDir string
-	// Also adds what shares this process, its cache, its Lease and its fence. nil: nothing.
+	// Also adds further controllers that share this process, its cache, its Lease and its fence. nil adds none.
 	Also func(m manager.Manager, fenced *rest.Config) error
 	// Logger is for the operators of kube-migrator; nil discards it.
 	Logger *slog.Logger
@@ -133,15 +135,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ErrLeaseLost: another controller may lead now. The process ends, and is restarted.
+// ErrLeaseLost reports that another controller may lead now. The process has to restart.
 var ErrLeaseLost = errors.New("leader election lost")
 
-// Run runs the controller until the context ends; then workers of this process finish what is in flight, save their
-// checkpoints, and the Lease is given up. A process runs it once: it registers metrics.
+// Run runs the controller until the context ends. Then workers of this process finish their requests in flight and save
+// their checkpoints, and the Lease is released. Call it only once per process, because it registers metrics.
 func Run(ctx context.Context, config *rest.Config, options Options) error {
 	o := options.withDefaults()
 	log := logr.FromSlogHandler(o.Logger.Handler())
-	ctrllog.SetLogger(log) // for what logs without being given a logger
+	ctrllog.SetLogger(log) // for code that logs without having been given a logger
 	guarded, lock, err := guard(config, o)
 	if err != nil {
 		return fmt.Errorf("set up leader election: %w", err)
@@ -157,7 +159,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 		LeaseDuration: &o.LeaseDuration, RenewDeadline: new(renewDeadline(o)), RetryPeriod: new(o.LeaseDuration / 7),
 		Metrics:                metricsserver.Options{BindAddress: "0"}, // package scrape serves them
 		HealthProbeBindAddress: o.HealthAddress,
-		// Controllers of one process share the registry; the name is not unique in tests.
+		// Controllers of one process share the registry; in tests the name is not unique.
 		GracefulShutdownTimeout: new(graceful + time.Second),
 	})
 	if err != nil {
@@ -167,7 +169,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 		return fmt.Errorf("set up controller: %w", err)
 	}
 	if o.MetricsAddress != "0" {
-		// Not the guarded configuration: reviews change nothing, and every replica serves its metrics.
+		// This is not the guarded configuration, because reviews change nothing and every replica serves its metrics.
 		server, err := scrape.New(ctx, scrape.Options{
 			Address: o.MetricsAddress, CertDir: o.MetricsCertDir, Config: config,
 			Metrics: ctrlmetrics.Registry, Logger: o.Logger,
@@ -197,13 +199,13 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 
 func renewDeadline(o Options) time.Duration { return o.LeaseDuration * 2 / 3 }
 
-// guard returns a configuration that writes only while the Lease is ours, and the lock that knows.
+// guard returns a configuration that writes only while the Lease belongs to us, and the lock that knows.
 func guard(config *rest.Config, o Options) (*rest.Config, resourcelock.Interface, error) {
 	if !o.LeaderElect {
 		return config, nil, nil
 	}
 	own := rest.CopyConfig(cmp.Or(o.LeaseConfig, config))
-	own.Timeout = max(time.Second, renewDeadline(o)/2) // a request that hangs must not cost the Lease
+	own.Timeout = max(time.Second, renewDeadline(o)/2) // a hanging request must not cost the Lease
 	leases, err := coordinationv1client.NewForConfig(own)
 	if err != nil {
 		return nil, nil, err
@@ -225,7 +227,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// cacheOptions keep what the passes read, and no more: of checkpoints not the checkpoint, which only workers need.
+// cacheOptions cache only what the passes read. That does not include the data of checkpoints, which only workers need.
 func cacheOptions(namespace string) cache.Options {
 	ours := cache.ByObject{
 		Namespaces: map[string]cache.Config{namespace: {}},
@@ -248,7 +250,7 @@ func cacheOptions(namespace string) cache.Options {
 	}
 }
 
-// add adds everything that runs to the manager.
+// add adds all runnables to the manager.
 func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options) error {
 	restClient, err := apiserver.NewClient(config)
 	if err != nil {
@@ -271,7 +273,7 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 	carriers, err := runsOf(m, config, o, func() {
 		select {
 		case ended <- event.TypedGenericEvent[client.Object]{Object: &v1alpha1.StorageVersionMigration{}}:
-		default: // someone will look already
+		default: // a look is due already
 		}
 	})
 	if err != nil {
@@ -292,7 +294,7 @@ func add(ctx context.Context, m manager.Manager, config *rest.Config, o Options)
 	return watch(m, c, ended, o)
 }
 
-// runsOf is who carries out runs.
+// runsOf returns what carries out runs.
 func runsOf(m manager.Manager, config *rest.Config, o Options, ended func()) (runs, error) {
 	s := store{
 		workerSettings: workerSettings{namespace: o.Namespace, minEvidence: o.MinEvidence.String(),
@@ -308,7 +310,7 @@ func runsOf(m manager.Manager, config *rest.Config, o Options, ended func()) (ru
 	return p, m.Add(p)
 }
 
-// watch makes everything that happens lead to a pass, soon; what happens together leads to one.
+// watch makes every change lead to a pass soon. Changes that happen together lead to one pass.
 func watch(m manager.Manager, c *controller, ended chan event.TypedGenericEvent[client.Object], o Options) error {
 	pass := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context,
 		client.Object) []request {

@@ -21,7 +21,7 @@ const (
 	maxText     = 1024 // characters of a summary or a message
 )
 
-// statusAfter is the status that tells of a decision that was carried out. Pure.
+// statusAfter returns the status after a decision was carried out. It is pure.
 func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 	firstRetry time.Duration) v1alpha1.StorageVersionMigrationStatus {
 	s := *m.Status.DeepCopy()
@@ -45,7 +45,7 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 			metav1.NewTime(now.Truncate(time.Second))
 	}
 	if d.step == stepVoid {
-		s.Run.RetryTime = metav1.NewTime(now.Truncate(time.Second)) // at once, but in its turn
+		s.Run.RetryTime = metav1.NewTime(now.Truncate(time.Second)) // due at once, but in its turn
 	}
 	if d.step == stepPostpone {
 		s.Run.RetryTime = metav1.NewTime(now.Add(d.run.outcome().Left).Truncate(time.Second))
@@ -60,7 +60,7 @@ func statusAfter(m *v1alpha1.StorageVersionMigration, d decision, now time.Time,
 	return s
 }
 
-// takeUp makes the status tell of another run, if r is another. What is known of earlier ones' failures stays.
+// takeUp changes the status to that of run r, if r is another run. The failures of earlier runs stay.
 func takeUp(s *v1alpha1.StorageVersionMigrationStatus, r run) {
 	if s.Run.Generation != r.generation {
 		s.Run = v1alpha1.Run{Generation: r.generation}
@@ -74,7 +74,7 @@ func takeUp(s *v1alpha1.StorageVersionMigrationStatus, r run) {
 	s.Run.StartResourceVersion = r.start
 }
 
-// repeat copies what the worker reports. It is the worker's word as of the report, never a conclusion (I4).
+// repeat copies the worker's report. It is what the worker stated at that time, never a conclusion (I4).
 func repeat(s *v1alpha1.StorageVersionMigrationStatus, r run) {
 	report := r.report
 	s.StorageVersion, s.StorageVersionHash = report.StorageVersion, report.Epoch.Hash
@@ -100,14 +100,14 @@ func repeat(s *v1alpha1.StorageVersionMigrationStatus, r run) {
 		CompletionTime:   completion,
 	}
 	p := &s.Progress
-	p.Total = max(p.Total, p.Done) // objects are created meanwhile, and the total is an estimate
+	p.Total = max(p.Total, p.Done) // the total is an estimate, and objects are created in the meantime
 	if left := p.Total - p.Done; left > 0 && p.ObjectsPerSecond > 0 {
 		eta := report.Updated.Add(time.Duration(float64(left) / report.ObjectsPerSecond * float64(time.Second)))
 		p.EstimatedCompletionTime = metav1.NewTime(eta.Truncate(time.Second))
 	}
 }
 
-// failuresOf are the failures that a run reports, for the status.
+// failuresOf returns the failures that a run reports, for the status.
 func failuresOf(r run) []v1alpha1.Failure {
 	if r.report == nil {
 		return nil
@@ -122,7 +122,7 @@ func failuresOf(r run) []v1alpha1.Failure {
 	return list
 }
 
-// succeeded is the status of a run that is proven.
+// succeeded returns the status of a proven run.
 func succeeded(m *v1alpha1.StorageVersionMigration, r run, now time.Time) v1alpha1.StorageVersionMigrationStatus {
 	d := decision{step: stepConclude, run: r, phase: v1alpha1.PhaseSucceeded, reason: v1alpha1.ReasonProven}
 	c := r.report.Counts
@@ -145,11 +145,11 @@ func versionOf(r *worker.Report) string {
 	return "the version with the hash " + r.Epoch.Hash
 }
 
-// observed is status.observedGeneration: the spec.generation that was taken up; see the field's comment for when it is
-// left out.
+// observed returns status.observedGeneration: the spec.generation that was taken up. The comment of the field says when
+// it is omitted.
 func observed(m *v1alpha1.StorageVersionMigration, s v1alpha1.StorageVersionMigrationStatus,
 	phase v1alpha1.Phase) int64 {
-	takenUp := max(s.Run.Generation, s.CompletedGeneration) // no run was needed for one that was adopted
+	takenUp := max(s.Run.Generation, s.CompletedGeneration) // an adopted generation needed no run
 	switch phase {
 	case v1alpha1.PhaseSucceeded, v1alpha1.PhaseFailed, v1alpha1.PhasePaused, v1alpha1.PhaseCancelled:
 		if takenUp != m.Generation {
@@ -160,7 +160,7 @@ func observed(m *v1alpha1.StorageVersionMigration, s v1alpha1.StorageVersionMigr
 	return takenUp
 }
 
-// summary is one line for people.
+// summary returns one line for people.
 func summary(s v1alpha1.StorageVersionMigrationStatus, d decision) string {
 	p := s.Progress
 	switch {
@@ -182,8 +182,7 @@ func cut(text string, most int) string {
 	return text
 }
 
-// changed reports whether next says anything that the recorded status does not: the moments of conditions alone are
-// nothing new.
+// changed reports whether next differs from the recorded status. The times of conditions alone are not a difference.
 func changed(recorded, next v1alpha1.StorageVersionMigrationStatus) bool {
 	return !equality.Semantic.DeepEqual(recorded, next)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/worker"
 )
 
-// store is where runs keep their checkpoints: ConfigMaps in the installation's namespace.
+// store contains the checkpoints of runs: ConfigMaps in the installation's namespace.
 type store struct {
 	workerSettings
 	client client.Client // reads from the cache
@@ -32,7 +32,7 @@ func (s store) reader(live bool) client.Reader {
 	return s.client
 }
 
-// ours selects what belongs to runs.
+// ours selects the objects that belong to runs.
 func (s store) ours() []client.ListOption {
 	return []client.ListOption{client.InNamespace(s.namespace),
 		client.MatchingLabels{componentLabel: workerComponent, nameLabel: program}}
@@ -57,9 +57,9 @@ func (s store) configMaps(ctx context.Context,
 	return checkpoints, rosters, nil
 }
 
-// identify reads the run that an object belongs to. An object whose annotations say nothing, because someone edited
-// them, is a run of no generation: it counts as long as its worker may write (I8), and is removed like those of older
-// generations. What names no migration is not ours.
+// identify reads which run an object belongs to. An object whose annotations are missing, because someone edited them,
+// is a run of no generation: it counts as long as its worker may write (I8), and is removed like the runs of older
+// generations. An object that names no migration is not ours.
 func (s store) identify(o metav1.Object) (r run, ours bool) {
 	r, err := runOf(o)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s store) identify(o metav1.Object) (r run, ours bool) {
 	return r, err == nil || r.uid != ""
 }
 
-// read takes over what the worker told. What no one can read breaks this run, and no other.
+// read adds the worker's report to the run. A report that cannot be read breaks this run and no other.
 func (r *run) read(checkpoint *corev1.ConfigMap) {
 	report, err := worker.ReadReport(checkpoint)
 	if err != nil {
@@ -77,7 +77,7 @@ func (r *run) read(checkpoint *corev1.ConfigMap) {
 	r.report = report
 }
 
-// giveUp writes the outcome of a run that is not heard of any more, unless it was heard of since.
+// giveUp writes the outcome of a run whose worker no longer reports, unless it has reported in the meantime.
 func (s store) giveUp(ctx context.Context, r run, why string) error {
 	checkpoint := new(corev1.ConfigMap)
 	if err := s.live.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: r.name}, checkpoint); err != nil {
@@ -89,12 +89,12 @@ func (s store) giveUp(ctx context.Context, r run, why string) error {
 	if err := worker.GiveUp(checkpoint, r.generation, r.attempt, why, time.Now()); err != nil {
 		return fmt.Errorf("give up run %s: %w", r.name, err)
 	}
-	// Under the resourceVersion that was read: the worker's own word comes first.
+	// The write carries the resourceVersion that was read, so that a report of the worker takes precedence.
 	return s.client.Update(ctx, checkpoint)
 }
 
-// createCheckpoint creates the ConfigMap of a run, with the checkpoint of the run named seed. One that is there already
-// stays as it is: from its creation on it is the worker's.
+// createCheckpoint creates the ConfigMap of a run, with the checkpoint of the run named seed. It does not change an
+// existing one, which belongs to the worker from its creation on.
 func (s store) createCheckpoint(ctx context.Context, metadata metav1.ObjectMeta, seed string) error {
 	checkpoint := &corev1.ConfigMap{ObjectMeta: metadata}
 	if seed != "" {
@@ -102,7 +102,7 @@ func (s store) createCheckpoint(ctx context.Context, metadata metav1.ObjectMeta,
 		switch err := s.live.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: seed}, from); {
 		case err == nil:
 			checkpoint.BinaryData = worker.Seed(from)
-		case !apierrors.IsNotFound(err): // without it the run starts over, which costs time and nothing else
+		case !apierrors.IsNotFound(err): // without it the run starts over, which only costs time
 			return fmt.Errorf("read checkpoint %s: %w", seed, err)
 		}
 	}

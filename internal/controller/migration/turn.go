@@ -15,10 +15,10 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 )
 
-// turns says whose turn it is (I8).
+// turns decides whose turn it is (I8).
 type turns struct {
 	most int
-	// working are the runs for which something may be written.
+	// working are the runs for which objects may be written.
 	working []run
 	inTree  inTree
 }
@@ -30,17 +30,17 @@ type refusal struct {
 	message string
 }
 
-// refuse says why the run may not start now; nil if it may.
+// refuse returns why the run may not start now, or nil if it may.
 //
-// Two groups can serve the same stored objects under one plural name (events): runs of equal names are never at work at
-// the same time. For groups that have nothing in common this costs a little time.
+// Two groups can serve the same stored objects under one plural name (events), so runs with equal plural names are
+// never at work at the same time. For groups that share nothing this costs a little time.
 func (t turns) refuse(r run) *refusal {
 	var others, same int
 	for _, w := range t.working {
 		if w.name == r.name {
 			continue
 		}
-		if w.resource == "" { // of one that no one can tell, it may be this one
+		if w.resource == "" { // its resource is unknown, so it may be this one
 			return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued, "Waiting for " + w.name + " to end" +
 				": the resource that it rewrites is unknown"}
 		}
@@ -49,7 +49,7 @@ func (t turns) refuse(r run) *refusal {
 		}
 		others++
 	}
-	switch { // what is said first changes least: each change is written for every migration that waits
+	switch { // the most stable text comes first: each change is written for every migration that waits
 	case others >= t.most:
 		return &refusal{v1alpha1.PhasePending, v1alpha1.ReasonQueued,
 			fmt.Sprintf("Waiting for its turn: at most %d migrations run at a time", t.most)}
@@ -71,15 +71,15 @@ func blocked(message string) *refusal {
 	return &refusal{v1alpha1.PhaseWaiting, v1alpha1.ReasonBlocked, message}
 }
 
-// begin notes that the run works.
+// begin records that the run works.
 func (t *turns) begin(r run) {
 	if !slices.ContainsFunc(t.working, func(w run) bool { return w.name == r.name }) {
 		t.working = append(t.working, r)
 	}
 }
 
-// queue sorts migrations by whose turn comes first: what was begun, then the greatest priority, where each minute of
-// waiting counts as 1.
+// queue sorts migrations by whose turn comes first: those that have begun, then those with the greatest priority, to
+// which each minute of waiting adds 1.
 func queue(all []v1alpha1.StorageVersionMigration, begun map[types.UID][]run, now time.Time) {
 	rank := func(m *v1alpha1.StorageVersionMigration) int {
 		if len(begun[m.UID]) > 0 {
@@ -96,13 +96,13 @@ func queue(all []v1alpha1.StorageVersionMigration, begun map[types.UID][]run, no
 	})
 }
 
-// urgency is the priority of a migration and how long it has waited.
+// urgency combines the priority of a migration with the time for which it has waited.
 func urgency(m *v1alpha1.StorageVersionMigration, now time.Time) time.Duration {
 	return time.Duration(cmp.Or(m.Spec.Priority, v1alpha1.DefaultPriority))*time.Minute + now.Sub(waitingSince(m, now))
 }
 
-// waitingSince is since when there has been something to do: since the migration was created, or was at its goal or
-// failed for the last time.
+// waitingSince returns since when there has been something to do: since the migration was created, or last succeeded or
+// failed.
 func waitingSince(m *v1alpha1.StorageVersionMigration, now time.Time) time.Time {
 	for _, c := range m.Status.Conditions {
 		switch {

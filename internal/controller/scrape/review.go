@@ -19,17 +19,17 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 )
 
-// reviews asks the API server who sends a token, and whether that user may get Path. controller-runtime's own filter
-// does the same with the code of a whole API server, at 15 MiB of memory; this one asks with two requests.
+// reviews asks the API server which user a token belongs to, and whether that user may get Path. controller-runtime's
+// own filter does the same with the code of a whole API server, which takes 15 MiB of memory; this takes two requests.
 type reviews struct {
 	client rest.Interface
-	asking chan struct{} // holds one for each question that is being asked
+	asking chan struct{} // contains one element per question in progress
 
 	mu               sync.Mutex
 	allowed, refused remembered
 }
 
-// remembered are answers by the digest of the token: tokens are not kept.
+// remembered contains answers by the digest of the token. Tokens are not kept.
 type remembered map[[sha256.Size]byte]answer
 
 type answer struct {
@@ -39,18 +39,19 @@ type answer struct {
 
 const (
 	allowedLife = time.Minute
-	// refusedLife is short: a role that has just been bound counts soon.
+	// refusedLife is short, so that a role that has just been bound takes effect soon.
 	refusedLife = 5 * time.Second
-	// maxRemembered bounds each of the two kinds of answers, so that refusals do not drive out what scrapers are
-	// allowed.
+	// maxRemembered bounds each of the two kinds of answers separately, so that refusals do not displace the answers
+	// for permitted scrapers.
 	maxRemembered = 1000
-	// maxAsking bounds the questions to the API server at one time; patience is how long a request waits to ask.
+	// maxAsking bounds how many questions to the API server are in progress at the same time; patience is how long a
+	// request waits for its question.
 	maxAsking     = 4
 	patience      = 5 * time.Second
 	reviewTimeout = 10 * time.Second
 )
 
-// errBusy: too many requests are waiting to be authenticated.
+// errBusy reports that too many requests are waiting to be authenticated.
 var errBusy = errors.New("too many concurrent reviews")
 
 func newReviews(config *rest.Config) (*reviews, error) {
@@ -76,7 +77,7 @@ func (r *reviews) ask(ctx context.Context, token string) (code int, err error) {
 	case <-waiting.Done():
 		return 0, errBusy
 	}
-	if code := r.recall(digest); code != 0 { // another request of the same scraper has asked meanwhile
+	if code := r.recall(digest); code != 0 { // another request of the same scraper has asked in the meantime
 		return code, nil
 	}
 	ctx, cancel = context.WithTimeout(ctx, reviewTimeout)
@@ -88,7 +89,7 @@ func (r *reviews) ask(ctx context.Context, token string) (code int, err error) {
 	return code, nil
 }
 
-// recall returns a remembered answer; 0 where there is none.
+// recall returns a remembered answer, or 0.
 func (r *reviews) recall(digest [sha256.Size]byte) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scrape serves metrics over TLS to scrapers that the API server knows and allows to get the path.
+// Package scrape serves metrics over TLS to scrapers that the API server authenticates and allows to get the path.
 //
-// Anyone who reaches the port can send requests, so all that a stranger can cost is bounded: the size of headers, the
-// number of connections and of questions to the API server at one time, the time that each takes, and what is
-// remembered of the answers.
+// Anyone who reaches the port can send requests, so everything that strangers can cost is bounded: the size of headers,
+// the number of connections and of concurrent questions to the API server, the time that each takes, and the number of
+// remembered answers.
 package scrape
 
 import (
@@ -28,39 +28,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// Path is where metrics are served; every other path is not found.
+// Path is where metrics are served. Every other path is not found.
 const Path = "/metrics"
 
 const (
-	// maxToken bounds a bearer token, in bytes: those of ServiceAccounts have about 1 KiB, those of large identity
-	// providers up to 8.
+	// maxToken bounds a bearer token, in bytes. Tokens of ServiceAccounts have about 1 KiB, those of large identity
+	// providers up to 8 KiB.
 	maxToken = 16 << 10
 	// maxHeader bounds all headers of a request together. net/http reads 4 KiB more before it answers 431.
 	maxHeader = maxToken + 4<<10
-	// maxConnections bounds the connections at one time; further ones wait to be accepted.
+	// maxConnections bounds the concurrent connections. Further ones wait to be accepted.
 	maxConnections = 64
-	// maxGathers bounds the answers that are put together at one time.
+	// maxGathers bounds how many answers are assembled at the same time.
 	maxGathers = 4
 
 	headerTimeout = 5 * time.Second
 	writeTimeout  = 30 * time.Second
 	idleTimeout   = time.Minute
-	// shutdownTimeout bounds how long answers are finished after the end.
+	// shutdownTimeout bounds how long answers may take to finish after the end.
 	shutdownTimeout = 2 * time.Second
 )
 
-// Options say what is served, and where.
+// Options say what to serve, and where.
 type Options struct {
 	// Address is where to listen, such as ":8443".
 	Address string
 	// CertDir is a folder with the certificate tls.crt and its key tls.key, which are read again when they change.
-	// Empty, the default: the server makes a certificate of its own, which scrapers cannot verify.
+	// Empty, the default: the server creates a certificate of its own, which scrapers cannot verify.
 	CertDir string
-	// Config is the cluster whose API server is asked who a scraper is, and whether it may get Path.
+	// Config is the configuration for the cluster whose API server authenticates and authorizes scrapers.
 	Config *rest.Config
-	// Metrics are what is served.
+	// Metrics are the metrics to serve.
 	Metrics prometheus.Gatherer
-	// Logger receives what scrapers are not told; nil discards it.
+	// Logger receives errors that scrapers are not shown; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -81,7 +81,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("set up reviews: %w", err)
 	}
 	s := &Server{}
-	// HTTP/2 is not offered: one connection would carry any number of requests at one time.
+	// HTTP/2 is not offered, because one connection would carry any number of concurrent requests.
 	config := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}}
 	if err := s.certify(config, o.CertDir); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// certify gives the configuration the certificate of a folder, or one of its own.
+// certify adds the certificate of a folder to the configuration, or one of its own.
 func (s *Server) certify(config *tls.Config, dir string) error {
 	if dir == "" {
 		certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
@@ -122,7 +122,7 @@ func (s *Server) certify(config *tls.Config, dir string) error {
 	return nil
 }
 
-// Addr is where the server listens.
+// Addr returns the address on which the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica serves its metrics.
@@ -148,7 +148,7 @@ func (s *Server) Start(ctx context.Context) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if s.http.Shutdown(ending) != nil {
-		_ = s.http.Close() // what is still open is cut off
+		_ = s.http.Close() // cuts off connections that are still open
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
@@ -160,10 +160,10 @@ func (s *Server) Start(ctx context.Context) error {
 // Close ends a server that was never started.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// authorized hands requests on that carry the bearer token of a user who may get the path.
+// authorized forwards requests with the bearer token of a user who may get the path.
 func authorized(reviews *reviews, log *slog.Logger, next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, code int, text string) {
-		w.Header().Set("Connection", "close") // a stranger does not keep one of the few connections
+		w.Header().Set("Connection", "close") // strangers must not keep one of the few connections
 		http.Error(w, text, code)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -181,7 +181,7 @@ func authorized(reviews *reviews, log *slog.Logger, next http.Handler) http.Hand
 		case errors.Is(err, errBusy):
 			w.Header().Set("Retry-After", "5")
 			refuse(w, http.StatusServiceUnavailable, "Too many concurrent requests to authenticate")
-		case r.Context().Err() != nil: // no one waits for the answer
+		case r.Context().Err() != nil: // the client no longer waits for the answer
 		case err != nil:
 			log.Error("Cannot review access to the metrics", "error", err)
 			refuse(w, http.StatusInternalServerError, "The API server could not review the access")
