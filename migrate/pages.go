@@ -13,6 +13,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // A page holds metadata only, yet an annotation may have a quarter of a MiB: pages are sized by bytes, and one that
@@ -169,7 +170,7 @@ func (c *course) follow(p page, ascending bool) error {
 	for _, o := range p.objects {
 		key := o.key()
 		if ascending && key <= c.last {
-			return fmt.Errorf("%w: %s came after a page that ended with %s", ErrEndlessList, quote(key), quote(c.last))
+			return fmt.Errorf("%w: %s came after a page that ended with %s", ErrEndlessList, printable.Quote(key), printable.Quote(c.last))
 		}
 		last = max(last, key)
 	}

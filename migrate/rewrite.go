@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/kube-migrator/kube-migrator/internal/pace"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // rewriteAll is the pass over all objects, from the checkpoint on. The first page's resourceVersion is the baseline:
@@ -251,7 +252,7 @@ func (s *Sweep) createdAgain(starting, ctx context.Context, listed, answered obj
 		return nil
 	case err == nil && now.uid == listed.uid:
 		return s.wire.untrusted(fmt.Errorf("it answered about UID %s when %s with UID %s was patched",
-			quote(string(answered.uid)), quote(listed.key()), quote(string(listed.uid))))
+			printable.Quote(string(answered.uid)), printable.Quote(listed.key()), printable.Quote(string(listed.uid))))
 	}
 	return err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apipath"
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/bounded"
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 const (
@@ -162,10 +163,10 @@ func (w *wire) named(o object) error {
 	}
 	switch {
 	case w.target.Namespaced && o.namespace == "":
-		return fmt.Errorf("%s has no namespace, and the resource is namespaced", quote(o.name))
+		return fmt.Errorf("%s has no namespace, and the resource is namespaced", printable.Quote(o.name))
 	case !w.target.Namespaced && o.namespace != "":
 		return fmt.Errorf("%s has the namespace %s, and the resource is cluster-scoped",
-			quote(o.name), quote(o.namespace))
+			printable.Quote(o.name), printable.Quote(o.namespace))
 	case o.namespace != "":
 		if err := apipath.Segment("namespace", o.namespace); err != nil {
 			return err
@@ -173,7 +174,7 @@ func (w *wire) named(o object) error {
 	}
 	if len(o.resourceVersion) > maxVersionBytes || len(o.uid) > maxVersionBytes {
 		return fmt.Errorf("the resourceVersion or the UID of %s has more than %d bytes",
-			quote(o.key()), maxVersionBytes)
+			printable.Quote(o.key()), maxVersionBytes)
 	}
 	return nil
 }
@@ -181,21 +182,12 @@ func (w *wire) named(o object) error {
 // about returns why an answer is not about the object that was asked for, or does not say what is stored now (I4).
 func (w *wire) about(asked, answered object) error {
 	if answered.name != asked.name || answered.namespace != asked.namespace {
-		return fmt.Errorf("it answered about %s when it was asked for %s", quote(answered.key()), quote(asked.key()))
+		return fmt.Errorf("it answered about %s when it was asked for %s", printable.Quote(answered.key()), printable.Quote(asked.key()))
 	}
 	if answered.resourceVersion == "" && asked.resourceVersion != "" {
-		return fmt.Errorf("its answer about %s has no resourceVersion", quote(asked.key()))
+		return fmt.Errorf("its answer about %s has no resourceVersion", printable.Quote(asked.key()))
 	}
 	return w.named(answered)
-}
-
-// quote shows what a server said without what it could do to a terminal.
-func quote(text string) string {
-	const most = 100
-	if len(text) > most {
-		return fmt.Sprintf("%+q…", text[:most])
-	}
-	return fmt.Sprintf("%+q", text)
 }
 
 var (

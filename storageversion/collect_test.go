@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -37,7 +38,7 @@ func collecting(t *testing.T) *collected {
 			if err != nil && t.Context().Err() == nil {
 				t.Error(err)
 			}
-			_ = sleep(t.Context(), next)
+			_ = pace.Sleep(t.Context(), next)
 		}
 	}()
 	return c
@@ -299,7 +300,7 @@ func collectorOnARealServer(t *testing.T, cluster *testbed.Cluster) {
 		if err != nil {
 			t.Error(err)
 		}
-		_ = sleep(t.Context(), next)
+		_ = pace.Sleep(t.Context(), next)
 	}
 	for begun := time.Now(); time.Since(begun) < 2*shortLease; collect() {
 		if published(t, cluster, MigrationAPI, widgets).Status.find(p.ID()) == nil {

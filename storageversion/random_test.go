@@ -22,6 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
 // memory is an API server's storage with resourceVersions, preconditions and status subresources, in virtual time. It
@@ -157,7 +159,7 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	if l.chance(20) == 0 {
 		delay *= 20
 	}
-	if err := sleep(r.Context(), delay/2); err != nil {
+	if err := pace.Sleep(r.Context(), delay/2); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
@@ -171,7 +173,7 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	if code >= http.StatusBadRequest {
 		raw, _ = json.Marshal(metav1.Status{Code: int32(code)})
 	}
-	if err := sleep(r.Context(), delay/2); err != nil {
+	if err := pace.Sleep(r.Context(), delay/2); err != nil {
 		return nil, err
 	}
 	if l.chance(30) == 0 {
@@ -179,17 +181,6 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{StatusCode: code, Body: io.NopCloser(bytes.NewReader(raw)),
 		Header: http.Header{}, Request: r}, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // I1: whatever happens to servers and connections, a server stores nothing in a version that it does not publish at
@@ -214,7 +205,7 @@ func TestNothingIsStoredInAVersionThatIsNotPublished(t *testing.T) {
 								defer counts.Unlock()
 								stored, refused, lives = stored+s, refused+f, lives+1
 							})
-							_ = sleep(ctx, time.Duration(60+l.chance(300))*time.Second)
+							_ = pace.Sleep(ctx, time.Duration(60+l.chance(300))*time.Second)
 						}
 					})
 				}
@@ -227,7 +218,7 @@ func TestNothingIsStoredInAVersionThatIsNotPublished(t *testing.T) {
 					}
 					for ctx.Err() == nil {
 						next, _ := c.Collect(ctx) // fails as often as the connection does
-						_ = sleep(ctx, next)
+						_ = pace.Sleep(ctx, next)
 					}
 				})
 				slots.Wait()
@@ -268,7 +259,7 @@ func live(ctx context.Context, t *testing.T, m *memory, l *link, id string) (sto
 		if l.chance(4) == 0 {
 			longest = 60_000
 		}
-		if sleep(r.Context(), time.Duration(l.chance(longest))*time.Millisecond) != nil {
+		if pace.Sleep(r.Context(), time.Duration(l.chance(longest))*time.Millisecond) != nil {
 			return
 		}
 		mu.Lock()
@@ -286,15 +277,15 @@ func live(ctx context.Context, t *testing.T, m *memory, l *link, id string) (sto
 					refused++
 					mu.Unlock()
 				}
-			}); errors.Is(sleep(life, time.Duration(l.chance(2000))*time.Millisecond), context.Canceled) {
+			}); errors.Is(pace.Sleep(life, time.Duration(l.chance(2000))*time.Millisecond), context.Canceled) {
 				return
 			}
 		}
 	})
 	work.Go(func() { // breaks last from moments to longer than a Lease
-		for sleep(life, time.Duration(l.chance(90))*time.Second) == nil {
+		for pace.Sleep(life, time.Duration(l.chance(90))*time.Second) == nil {
 			l.set(true)
-			_ = sleep(life, time.Duration(l.chance(120))*time.Second)
+			_ = pace.Sleep(life, time.Duration(l.chance(120))*time.Second)
 			l.set(l.chance(3) == 0 && life.Err() != nil) // one in three crashes: nothing is withdrawn
 		}
 	})

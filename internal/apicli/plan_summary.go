@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/move"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // summary is what a plan would do, in a few lines for a user who wrote the plan to a file.
@@ -37,9 +37,9 @@ func summary(plan *move.Plan, file, dir string) string {
 	if len(plan.Blockers) > 0 {
 		return out.String()
 	}
-	rest := hint.Quote(file)
+	rest := shell.Quote(file)
 	if dir != "." {
-		rest = "-C " + hint.Quote(dir) + " " + rest
+		rest = "-C " + shell.Quote(dir) + " " + rest
 	}
 	fmt.Fprintf(&out, "Next: api-migrator diff %s, then api-migrator apply %s\n", rest, rest)
 	if plan.Copy != nil {

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kube-migrator/kube-migrator/internal/printable"
 )
 
 // ErrUnfit says that a word cannot be a part of a path; test with errors.Is.
@@ -47,30 +49,21 @@ func Segment(what, word string) error {
 		why = strings.Join(content.IsPathSegmentName(word), ", ")
 	}
 	if why != "" {
-		return fmt.Errorf("%w: the %s %s %s", ErrUnfit, what, quote(word), why)
+		return fmt.Errorf("%w: the %s %s %s", ErrUnfit, what, printable.Quote(word), why)
 	}
 	return nil
-}
-
-// quote shows a word of a server without what it could do to a terminal.
-func quote(word string) string {
-	const most = 100
-	if len(word) > most {
-		return fmt.Sprintf("%+q… (%d bytes)", word[:most], len(word))
-	}
-	return fmt.Sprintf("%+q", word)
 }
 
 // GroupVersion returns the path of a group-version: /api/v1, or /apis/apps/v1. It needs no escaping.
 func GroupVersion(gv schema.GroupVersion) (string, error) {
 	if problems := validation.IsDNS1035Label(gv.Version); len(problems) > 0 {
-		return "", fmt.Errorf("%w: the version %s is not a DNS label", ErrUnfit, quote(gv.Version))
+		return "", fmt.Errorf("%w: the version %s is not a DNS label", ErrUnfit, printable.Quote(gv.Version))
 	}
 	if gv.Group == "" {
 		return "/api/" + gv.Version, nil
 	}
 	if problems := validation.IsDNS1123Subdomain(gv.Group); len(problems) > 0 {
-		return "", fmt.Errorf("%w: the group %s is not a DNS subdomain", ErrUnfit, quote(gv.Group))
+		return "", fmt.Errorf("%w: the group %s is not a DNS subdomain", ErrUnfit, printable.Quote(gv.Group))
 	}
 	return "/apis/" + gv.Group + "/" + gv.Version, nil
 }

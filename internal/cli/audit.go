@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -191,13 +192,13 @@ func (env *environment) warnOfMissing(report *etcdaudit.Report, current *etcdaud
 // etcdctl is a command of etcd's own tool for the etcd that the flags name.
 func etcdctl(command *cobra.Command, what string) string {
 	if command.Flags().Changed("snapshot") {
-		return "etcdctl snapshot status " + arg.Quoted(command.Flag("snapshot").Value.String())
+		return "etcdctl snapshot status " + shell.Quote(command.Flag("snapshot").Value.String())
 	}
 	endpoints, _ := command.Flags().GetStringSlice("etcd-endpoints")
-	words := []string{"etcdctl", what, arg.Quoted("--endpoints=" + strings.Join(endpoints, ","))}
+	words := []string{"etcdctl", what, shell.Quote("--endpoints=" + strings.Join(endpoints, ","))}
 	for _, name := range []string{"cacert", "cert", "key"} {
 		if file := command.Flag(name); file.Changed {
-			words = append(words, arg.Quoted("--"+name+"="+file.Value.String()))
+			words = append(words, shell.Quote("--"+name+"="+file.Value.String()))
 		}
 	}
 	return strings.Join(words, " ")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -219,7 +220,7 @@ func (env *environment) recall(ctx context.Context, command *cobra.Command, f *i
 			return exit.Try(fmt.Errorf("the remembered value of --%s is %q, which cannot be read", name, known[name]),
 				env.sameAgain(command, "--forget-flags="+name))
 		default:
-			kept = append(kept, arg.Quoted("--"+name+"="+known[name]))
+			kept = append(kept, shell.Quote("--"+name+"="+known[name]))
 		}
 	}
 	if len(kept) > 0 {

@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
-	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -146,7 +146,7 @@ func (env *environment) selected(command *cobra.Command, o install.Options,
 	all *inventory.Inventory) ([]schema.GroupResource, error) {
 	resources, err := install.Included(all, o.Include, o.Exclude)
 	if unknown := (*inventory.NotFoundError)(nil); errors.As(err, &unknown) && len(unknown.Near) > 0 {
-		return nil, exit.Try(err, command.CommandPath()+" "+arg.Quoted("--include="+unknown.Near[0]))
+		return nil, exit.Try(err, command.CommandPath()+" "+shell.Quote("--include="+unknown.Near[0]))
 	}
 	if err != nil {
 		return nil, exit.NotFound(env.name, command, err)

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,7 +22,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
-	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/checkpoint"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
@@ -311,7 +311,7 @@ func (m *migration) next(report render.Migration, err error) string {
 func (m *migration) again(arguments ...string) string {
 	words := []string{m.env.name, m.command.Name()}
 	for _, a := range arguments {
-		words = append(words, arg.Quoted(a))
+		words = append(words, shell.Quote(a))
 	}
 	m.command.Flags().Visit(func(f *pflag.Flag) {
 		given := func(argument string) bool { return strings.HasPrefix(argument, "--"+f.Name) }
@@ -322,10 +322,10 @@ func (m *migration) again(arguments ...string) string {
 			words = append(words, "--"+f.Name+`="$`+strings.ToUpper(f.Name)+`"`)
 		case isList:
 			for _, element := range list.GetSlice() {
-				words = append(words, arg.Quoted("--"+f.Name+"="+element))
+				words = append(words, shell.Quote("--"+f.Name+"="+element))
 			}
 		default:
-			words = append(words, arg.Quoted("--"+f.Name+"="+f.Value.String()))
+			words = append(words, shell.Quote("--"+f.Name+"="+f.Value.String()))
 		}
 	})
 	return strings.Join(words, " ")

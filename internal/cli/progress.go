@@ -24,6 +24,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
 	"github.com/kube-migrator/kube-migrator/internal/install"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
 
@@ -206,8 +207,8 @@ func (o *observer) untilRecorded(ctx context.Context, progress render.Progress) 
 // poll waits a moment and looks again, until the API server answers.
 func (o *observer) poll(ctx context.Context) (render.Progress, error) {
 	for {
-		if err := sleep(ctx, pollEvery); err != nil {
-			return render.Progress{}, err
+		if pace.Sleep(ctx, pollEvery) != nil {
+			return render.Progress{}, ctx.Err()
 		}
 		looking, cancel := context.WithTimeout(ctx, pollDeadline)
 		progress, err := o.look(looking)
@@ -234,18 +235,6 @@ func (o *observer) noteOutage(err error) {
 		fmt.Fprintln(o.env.Err, "The API server answers again.")
 	}
 	o.silent = err != nil
-}
-
-// sleep waits for a while; the error is the context's.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 const (

@@ -18,7 +18,6 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
-	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/checkpoint"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
@@ -27,6 +26,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/manifest"
 	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/retire"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -182,9 +182,9 @@ func (r *retirement) lock() (unlock func(), err error) {
 func (r *retirement) recall() error {
 	var s started
 	if _, err := r.notes.Read(&s); err != nil {
-		try := "rm " + arg.Quoted(r.notes.Path())
+		try := "rm " + shell.Quote(r.notes.Path())
 		if unread := (*fs.PathError)(nil); errors.As(err, &unread) {
-			try = "ls -ld " + arg.Quoted(r.notes.Path()) // its content may be valid
+			try = "ls -ld " + shell.Quote(r.notes.Path()) // its content may be valid
 		}
 		return exit.Try(fmt.Errorf("read which retirements were started: %w", err), try)
 	}

@@ -276,8 +276,8 @@ func (u *crdUpgrade) alone(ctx context.Context, stopped func() error, r inventor
 		if err := stopped(); err != nil {
 			return err
 		}
-		if err := sleep(ctx, time.Second); err != nil {
-			return err
+		if pace.Sleep(ctx, time.Second) != nil {
+			return ctx.Err()
 		}
 	}
 }

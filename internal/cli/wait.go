@@ -24,6 +24,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/cli/records"
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
 	"github.com/kube-migrator/kube-migrator/internal/controller/trigger"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
 func newWaitCommand(env *environment) *cobra.Command {
@@ -205,8 +206,8 @@ func (w *awaited) recorded(env *environment, m *v1alpha1.StorageVersionMigration
 // again lists once more after a moment, until the API server answers.
 func (o *observer) again(ctx context.Context) ([]v1alpha1.StorageVersionMigration, error) {
 	for {
-		if err := sleep(ctx, pollEvery); err != nil {
-			return nil, err
+		if pace.Sleep(ctx, pollEvery) != nil {
+			return nil, ctx.Err()
 		}
 		listing, cancel := context.WithTimeout(ctx, pollDeadline)
 		all, err := o.List(listing)

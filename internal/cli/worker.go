@@ -12,6 +12,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/arg"
 	"github.com/kube-migrator/kube-migrator/internal/cli/exit"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/internal/worker"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
@@ -75,6 +76,6 @@ func (env *environment) work(ctx context.Context, gentle <-chan struct{}, f *wor
 	case errors.Is(err, worker.ErrStopped):
 		return exit.Code(exit.Error) // the log says it
 	}
-	return exit.Try(err, "kubectl get configmaps --namespace="+arg.Quoted(options.Namespace)+" "+
-		arg.Quoted(options.Roster)+" -o yaml")
+	return exit.Try(err, "kubectl get configmaps --namespace="+shell.Quote(options.Namespace)+" "+
+		shell.Quote(options.Roster)+" -o yaml")
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
 const (
@@ -165,11 +167,6 @@ func await(
 			progress(state)
 		}
 		last = state
-		timer := time.NewTimer(pollEvery)
-		select {
-		case <-timer.C:
-		case <-waiting.Done():
-			timer.Stop()
-		}
+		_ = pace.Sleep(waiting, pollEvery)
 	}
 }

@@ -42,6 +42,16 @@ func Text(text string) string {
 	return b.String()
 }
 
+// Quote returns one word of others in quotes, in ASCII and cut off after 100 bytes, for a message about a word that is
+// not what it should be.
+func Quote(word string) string {
+	const most = 100
+	if len(word) > most {
+		return fmt.Sprintf("%+q… (%d bytes)", word[:most], len(word))
+	}
+	return fmt.Sprintf("%+q", word)
+}
+
 // colors are the sequences with which verdicts are shown in a color.
 var colors = regexp.MustCompile("\x1b\\[(0|31|32|33)m")
 

@@ -106,7 +106,7 @@ func (r *run) whileIdle(ctx context.Context, d time.Duration) (assignment, error
 		case !a.paused && !time.Now().Before(until):
 			return a, nil
 		}
-		if err := r.sleep(ctx, r.waits.look); err != nil {
+		if err := sleep(ctx, r.Stop, r.waits.look); err != nil {
 			return assignment{}, err
 		}
 	}

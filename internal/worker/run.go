@@ -218,7 +218,7 @@ func (r *run) begin(ctx context.Context) (ended bool, err error) {
 		case time.Now().After(deadline):
 			return false, fmt.Errorf("begin run: %w", err)
 		}
-		if err := r.sleep(ctx, r.waits.look); err != nil {
+		if err := sleep(ctx, r.Stop, r.waits.look); err != nil {
 			return false, err
 		}
 	}
@@ -243,7 +243,7 @@ func (r *run) claim(ctx context.Context, deadline time.Time) (ended bool, err er
 		case time.Now().After(deadline.Add(r.waits.appear)):
 			return false, fmt.Errorf("take over run: %w", err)
 		}
-		if err := r.sleep(ctx, r.waits.look); err != nil {
+		if err := sleep(ctx, r.Stop, r.waits.look); err != nil {
 			return false, err
 		}
 	}
@@ -270,21 +270,21 @@ func (r *run) conclude(ctx context.Context, s *sweeping, o *Outcome) error {
 			return fmt.Errorf("write outcome: %w", err)
 		}
 		r.log.Warn("Cannot write the outcome yet; retrying", "error", sentence(err))
-		if err := r.sleep(ctx, backoff); err != nil {
+		if err := sleep(ctx, r.Stop, backoff); err != nil {
 			return err
 		}
 		backoff = min(2*backoff, r.waits.most)
 	}
 }
 
-// sleep waits for d, or less if the run is to end.
-func (r *run) sleep(ctx context.Context, d time.Duration) error {
+// sleep waits for d. It returns ErrStopped at once if the worker is told to end.
+func sleep(ctx context.Context, stop <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
-	case <-r.Stop:
+	case <-stop:
 		return ErrStopped
 	case <-ctx.Done():
 		return context.Cause(ctx)

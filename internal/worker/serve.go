@@ -123,7 +123,7 @@ func (s *server) next(ctx context.Context) (Roster, error) {
 		} else if isGone(err, s.Roster) {
 			return Roster{}, fmt.Errorf("%w: the roster %s is gone", ErrOutdated, s.Roster)
 		}
-		stopped := errors.Is(s.sleep(ctx, s.waits.idle), ErrStopped)
+		stopped := errors.Is(sleep(ctx, s.Stop, s.waits.idle), ErrStopped)
 		if ctx.Err() != nil {
 			return Roster{}, context.Cause(ctx)
 		}
@@ -177,7 +177,7 @@ func (s *server) update(ctx context.Context, patience time.Duration, opening boo
 		}
 		wait := pace.Sleep // a worker that is told to end still writes what it has to write
 		if opening {
-			wait = s.sleep
+			wait = func(ctx context.Context, d time.Duration) error { return sleep(ctx, s.Stop, d) }
 		}
 		if err := wait(ctx, backoff); err != nil {
 			return r, err
@@ -202,18 +202,4 @@ func (s *server) try(ctx context.Context, opening bool, change func(*Roster) boo
 		return r, err
 	}
 	return r, s.desk.send(ctx, object)
-}
-
-// sleep waits for d. It returns ErrStopped if the worker is told to end.
-func (s *server) sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-s.Stop:
-		return ErrStopped
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kube-migrator/kube-migrator/internal/cli/render"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -197,10 +198,7 @@ func first(n int) func(int, string) bool { return func(i int, _ string) bool { r
 func quote(line []string) string {
 	words := make([]string, len(line))
 	for i, word := range line {
-		words[i] = word
-		if strings.ContainsAny(word, " '\"{}[]*?$&|;<>()\\") {
-			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
+		words[i] = shell.Quote(word)
 	}
 	return strings.Join(words, " ")
 }

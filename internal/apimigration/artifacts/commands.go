@@ -13,11 +13,11 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/changeset"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/finding"
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/layout"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // updateScript is where client-gen's users keep their command.
@@ -136,5 +136,5 @@ func inFolder(there, here, folder string) string {
 	if folder == "." {
 		return here
 	}
-	return fmt.Sprintf(there, hint.Quote(folder))
+	return fmt.Sprintf(there, shell.Quote(folder))
 }

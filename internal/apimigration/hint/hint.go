@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hint holds errors that carry a command which helps the user, and writes paths into such commands as a shell
-// takes them.
+// Package hint holds errors that carry a command which helps the user.
 package hint
 
 import "fmt"

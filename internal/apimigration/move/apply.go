@@ -19,6 +19,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/transaction"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // ErrBlocked says that a plan has blockers, so that nothing is done.
@@ -188,7 +189,7 @@ func checkClean(ctx context.Context, root string, plan *Plan) error {
 	known := git.Tracked(ctx, root)
 	for _, edit := range plan.Edits {
 		if edit.Before != "" && !known[edit.File] && path.Base(edit.File) != project.DeepCopyFile {
-			return hint.Errorf("git add -- "+hint.Quote(edit.File),
+			return hint.Errorf("git add -- "+shell.Quote(edit.File),
 				"git does not know %s, which the plan changes, so that nothing could bring it back", edit.File)
 		}
 	}

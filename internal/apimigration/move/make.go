@@ -19,6 +19,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/rewrite"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/transaction"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // Outcome is a plan with the contents that its edits stand for. A nil content is a file that is not there.
@@ -154,7 +155,7 @@ func checkComments(p *project.Project, old *project.Version) error {
 		for _, file := range pkg.Files {
 			if concerned := pkg == old.Package || source.ImportSpec(file.Syntax, old.Package.Path) != nil; concerned &&
 				!file.Generated && source.ShiftsComments(file.Source, file.Syntax) {
-				return hint.Errorf("dos2unix "+hint.Quote(file.Path),
+				return hint.Errorf("dos2unix "+shell.Quote(file.Path),
 					"%s has CRLF line endings in a comment /* … */, which cannot be edited: convert it to LF",
 					file.Path)
 			}

@@ -8,8 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/go/packages"
-
-	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 )
 
 func TestFilesThatNoOneHasCheckedAreListed(t *testing.T) {
@@ -22,15 +20,5 @@ func TestFilesThatNoOneHasCheckedAreListed(t *testing.T) {
 	}, map[string]*Package{}, map[string]bool{})
 	if diff := cmp.Diff([]string{"windows.go", "cgo.go"}, p.Ignored); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-}
-
-func TestWordsOfCommandsAreQuotedWhereAShellNeedsIt(t *testing.T) {
-	t.Parallel()
-	for word, want := range map[string]string{"a/b-1.go": "a/b-1.go", "": "''", "a b": "'a b'",
-		"it's": `'it'\''s'`, "$x": "'$x'"} {
-		if got := hint.Quote(word); got != want {
-			t.Errorf("%q: got %s, want %s", word, got, want)
-		}
 	}
 }

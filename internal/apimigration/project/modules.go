@@ -15,6 +15,7 @@ import (
 	"golang.org/x/mod/modfile"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // findModules collects the modules of the repository that lead to one another: by a replacement with a folder, or by
@@ -36,7 +37,7 @@ func findModules(start string) (*Workspace, error) {
 	}
 	if files[start] == nil {
 		name := filepath.Join(start, "go.mod")
-		return nil, hint.Errorf("ls -l "+hint.Quote(name),
+		return nil, hint.Errorf("ls -l "+shell.Quote(name),
 			"%s is no file that can be read, but a link, say, which says nothing about the place of its module", name)
 	}
 	members := map[string]bool{start: true}

@@ -20,6 +20,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/project"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/source"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/split"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // importers is the step that rewrites importers.
@@ -47,7 +48,7 @@ func (s *importers) editImporters() error {
 			switch {
 			case spec == nil:
 			case spec.Name != nil && spec.Name.Name == ".":
-				return hint.Errorf("grep -n "+hint.Quote(s.Old.Package.Path)+" "+hint.Quote(file.Path),
+				return hint.Errorf("grep -n "+shell.Quote(s.Old.Package.Path)+" "+shell.Quote(file.Path),
 					"%s imports %s with a dot: give the import a name first", file.Path, s.Old.Package.Path)
 			case file.Generated:
 				s.lookAtGenerated(file)

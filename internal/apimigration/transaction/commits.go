@@ -14,6 +14,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/git"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // runInCommits puts the files of one step in place, commits them, and continues with the next step. Commits stay: after
@@ -90,7 +91,7 @@ func (t *Transaction) checkOthersClean(ctx context.Context) error {
 	}
 	for name := range strings.SplitSeq(string(out), "\x00") {
 		if !ours[name] {
-			return hint.Errorf("git stash push -- "+hint.Quote(name),
+			return hint.Errorf("git stash push -- "+shell.Quote(name),
 				"the tree has uncommitted changes: %s", name)
 		}
 	}

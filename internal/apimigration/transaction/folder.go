@@ -13,6 +13,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 const (
@@ -109,7 +110,7 @@ func (t *Transaction) clear() error {
 	case errors.Is(err, fs.ErrNotExist): // no folder, or an empty one
 		err := tree.Folder(t.root).Write(func(root *os.Root) error { return root.Remove(stagingFolder) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return hint.Errorf("ls -A "+hint.Quote(t.at("")),
+			return hint.Errorf("ls -A "+shell.Quote(t.at("")),
 				"%s is not a folder of api-migrator: it is in the way", t.at(""))
 		}
 		return nil
@@ -122,7 +123,7 @@ func (t *Transaction) clear() error {
 	}
 	// A process that died while it wrote the mark had written nothing else.
 	if half := len(entries) == 1 && isPrefix(string(mark), stagedMark); string(mark) != stagedMark && !half {
-		return hint.Errorf("ls -A "+hint.Quote(t.at("")),
+		return hint.Errorf("ls -A "+shell.Quote(t.at("")),
 			"%s is not a folder of api-migrator: it is in the way", t.at(""))
 	}
 	for _, entry := range entries {

@@ -41,6 +41,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/tree"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // Step is a part of the edits. In a transaction with commits it becomes one, with its message.
@@ -167,7 +168,7 @@ func CheckFinished(root string) error {
 
 // again is the command that resumes the transaction.
 func (t *Transaction) again() string {
-	return "api-migrator apply -C " + hint.Quote(t.root) + " " + hint.Quote(t.at(stagedPlan))
+	return "api-migrator apply -C " + shell.Quote(t.root) + " " + shell.Quote(t.at(stagedPlan))
 }
 
 // check refuses to go on where someone else has changed a file, or one of the folder.
@@ -217,7 +218,7 @@ func (t *Transaction) isInPlace(edit stagedEdit) (bool, error) {
 	case edit.Before:
 		return false, nil
 	default:
-		return false, hint.Errorf("git diff HEAD -- "+hint.Quote(t.target(edit)),
+		return false, hint.Errorf("git diff HEAD -- "+shell.Quote(t.target(edit)),
 			"%s was changed while it was waiting to be changed: put it back as it was, or remove the folder %s and "+
 				"the migration stays as it is", edit.File, t.at(""))
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/kube-migrator/kube-migrator/internal/apimigration/hint"
+	"github.com/kube-migrator/kube-migrator/internal/shell"
 )
 
 // Inside refuses a path to which nothing may be written, because the repository may come from anyone: one that leaves
@@ -36,7 +37,7 @@ func (f Folder) Inside(name string) error {
 		case err != nil:
 			return fmt.Errorf("look at %s: %w", name, err)
 		case info.Mode()&fs.ModeSymlink != 0:
-			return hint.Errorf("ls -l "+hint.Quote(f.Local(part)),
+			return hint.Errorf("ls -l "+shell.Quote(f.Local(part)),
 				"%s leads over the symbolic link %s, through which nothing is written", name, part)
 		}
 	}

@@ -160,11 +160,3 @@ func Patterns(patterns []string) error {
 	}
 	return nil
 }
-
-// Quoted is a word as a POSIX shell reads it.
-func Quoted(word string) string {
-	if strings.ContainsAny(word, " \t\n'\"\\$&|;<>()*?[]{}!#~`") {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return word
-}

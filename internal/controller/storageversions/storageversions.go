@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/storageversion"
 )
 
@@ -53,12 +54,8 @@ func (l *loop) Start(ctx context.Context) error {
 			return nil //nolint:nilerr // it was told to end
 		}
 		l.report(err)
-		timer := time.NewTimer(next)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if pace.Sleep(ctx, next) != nil {
 			return nil
-		case <-timer.C:
 		}
 	}
 }

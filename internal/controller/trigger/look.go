@@ -18,6 +18,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/agreement"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
 	"github.com/kube-migrator/kube-migrator/internal/ledger"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -113,7 +114,7 @@ const (
 // ask asks all servers. A new server may need a moment until it answers, and until then no one knows what it writes. It
 // is asked again before its silence becomes a doubt.
 func (o *observer) ask(ctx context.Context, s *observation) (err error) {
-	for begin := time.Now(); ; sleep(ctx, again) {
+	for begin := time.Now(); ; _ = pace.Sleep(ctx, again) {
 		s.from = o.journal.here()
 		if s.round, err = o.servers.Round(ctx); err != nil {
 			return err

@@ -20,6 +20,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/api/v1alpha1"
 	"github.com/kube-migrator/kube-migrator/internal/access"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
 // permitEvery is how long a positive answer is trusted, and how long the trigger waits at most for the next look while
@@ -181,7 +182,7 @@ const inForce = 5 * time.Second
 func (t *trigger) untilGranted(
 	ctx context.Context, asked []*entryPlan, granted []schema.GroupResource,
 ) (lacking map[schema.GroupResource]*access.ForbiddenError, err error) {
-	for begin := time.Now(); ; sleep(ctx, gather) {
+	for begin := time.Now(); ; _ = pace.Sleep(ctx, gather) {
 		lacking, err = t.lacking(ctx, asked)
 		waits := slices.ContainsFunc(granted, func(r schema.GroupResource) bool { return lacking[r] != nil })
 		if err != nil || !waits || time.Since(begin) > inForce || ctx.Err() != nil {

@@ -40,6 +40,7 @@ import (
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/install/discovery"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/migrate"
 )
 
@@ -236,13 +237,13 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 			return false
 		case <-t.moved:
 			t.react(ctx)
-			sleep(ctx, max(gather, time.Until(t.rested)))
+			_ = pace.Sleep(ctx, max(gather, time.Until(t.rested)))
 			return true
 		case <-t.changed:
 			look, err := t.settle(ctx)
 			if err != nil && ctx.Err() == nil {
 				t.Logger.Warn("Could not record the result of a migration; retrying", "error", err)
-				sleep(ctx, soon)
+				_ = pace.Sleep(ctx, soon)
 			}
 			if look || err != nil {
 				return true
@@ -255,13 +256,6 @@ func (t *trigger) pause(ctx context.Context, wait time.Duration) bool {
 func (t *trigger) react(ctx context.Context) {
 	if err := t.recordStorageVersions(ctx); err != nil && ctx.Err() == nil {
 		t.Logger.Warn("Could not record a changed CustomResourceDefinition at once; the next look will", "error", err)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
 	}
 }
 

@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 )
 
 const (
@@ -196,11 +198,8 @@ func (w *watcher) follow(ctx context.Context, k kind) {
 			}
 			w.log.Log(ctx, level, "Cannot watch; polling instead", "resource", k.name, "error", err)
 		}
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, latest)
-		case <-ctx.Done():
-		}
+		_ = pace.Sleep(ctx, pause)
+		pause = min(2*pause, latest)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/inventory"
+	"github.com/kube-migrator/kube-migrator/internal/pace"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 	"github.com/kube-migrator/kube-migrator/internal/upgrade"
 )
@@ -98,7 +99,7 @@ func read(ctx context.Context, cluster *testbed.Cluster) ([]byte, error) {
 		// A server writes its declarations one by one, some seconds after its start.
 		if missing := undeclared(known, table); missing == "" {
 			return table.Bytes(), nil
-		} else if err := wait(ctx, 200*time.Millisecond); err != nil {
+		} else if err := pace.Sleep(ctx, 200*time.Millisecond); err != nil {
 			return nil, errors.Join(fmt.Errorf("the server does not declare %s", missing), err)
 		}
 	}
@@ -112,13 +113,4 @@ func undeclared(known *inventory.Inventory, table upgrade.Table) string {
 		}
 	}
 	return ""
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

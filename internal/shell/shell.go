@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package hint
+// Package shell writes words of commands that users copy from the output of both programs.
+package shell
 
 import (
 	"regexp"
@@ -10,7 +11,8 @@ import (
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// Quote writes a word of a command that a person is to copy as a shell takes it.
+// Quote returns a word as a POSIX shell reads it: as it is if it has no special character, and in quotes otherwise.
+// The empty word needs quotes, too.
 func Quote(word string) string {
 	if plainWord.MatchString(word) {
 		return word
