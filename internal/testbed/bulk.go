@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
@@ -38,12 +36,6 @@ type Bulk struct {
 	// Spec holds fields of spec besides color, size and payload.
 	Spec map[string]any
 }
-
-const (
-	bulkWorkers  = 4
-	bulkTxnKeys  = 100
-	bulkTxnBytes = 1 << 20
-)
 
 // payloadText is what payloads are cut from: text that does not compress, the same in every run.
 var payloadText = sync.OnceValue(func() []byte {
@@ -94,24 +86,11 @@ func (b *Bulk) defaults() {
 // objects of one transaction have the same resourceVersion.
 func (c *Cluster) BulkCreate(ctx context.Context, b Bulk) error {
 	b.defaults()
-	perTxn := max(1, min(bulkTxnKeys, bulkTxnBytes/b.Bytes))
-	group, writing := errgroup.WithContext(ctx)
-	group.SetLimit(bulkWorkers)
-	for from := b.First; from < b.First+b.Count && writing.Err() == nil; from += perTxn {
-		group.Go(func() error {
-			var puts []clientv3.Op
-			for i := from; i < min(from+perTxn, b.First+b.Count); i++ {
-				value, err := b.value(i)
-				if err != nil {
-					return err
-				}
-				puts = append(puts, clientv3.OpPut(b.Key(i), string(value)))
-			}
-			_, err := c.Etcd.client.Txn(writing).Then(puts...).Commit()
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	err := c.PutRaws(ctx, b.Count, b.Bytes, func(i int) (string, []byte, error) {
+		value, err := b.value(b.First + i)
+		return b.Key(b.First + i), value, err
+	})
+	if err != nil {
 		return fmt.Errorf("create %d %s: %w", b.Count, b.Plural, err)
 	}
 	// The objects of one transaction share a revision. A watch cache that has seen the first of them takes itself to be

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
@@ -35,6 +36,45 @@ func (c *Cluster) Raw(ctx context.Context, key string) ([]byte, error) {
 func (c *Cluster) PutRaw(ctx context.Context, key string, value []byte) error {
 	if _, err := c.Etcd.client.Put(ctx, key, string(value)); err != nil {
 		return fmt.Errorf("write %s: %w", key, err)
+	}
+	return nil
+}
+
+// Bounds of PutRaws: transactions at one time, and keys and bytes of one.
+const (
+	putWorkers  = 4
+	putTxnKeys  = 100
+	putTxnBytes = 1 << 20
+)
+
+// PutRaws writes count values of a size past the API servers, many in one transaction: those share a resourceVersion.
+// It calls each concurrently, for the key and the value of number i.
+func (c *Cluster) PutRaws(ctx context.Context, count, bytes int, each func(i int) (key string, value []byte,
+	err error)) error {
+	perTxn := max(1, min(putTxnKeys, putTxnBytes/max(1, bytes)))
+	group, writing := errgroup.WithContext(ctx)
+	group.SetLimit(putWorkers)
+	for from := 0; from < count && writing.Err() == nil; from += perTxn {
+		group.Go(func() error {
+			var puts []clientv3.Op
+			for i := from; i < min(from+perTxn, count); i++ {
+				key, value, err := each(i)
+				if err != nil {
+					return err
+				}
+				puts = append(puts, clientv3.OpPut(key, string(value)))
+			}
+			_, err := c.Etcd.client.Txn(writing).Then(puts...).Commit()
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// DeleteRawBelow deletes every key that begins with prefix, past the API servers.
+func (c *Cluster) DeleteRawBelow(ctx context.Context, prefix string) error {
+	if _, err := c.Etcd.client.Delete(ctx, prefix, clientv3.WithPrefix()); err != nil {
+		return fmt.Errorf("delete keys below %s: %w", prefix, err)
 	}
 	return nil
 }
