@@ -55,7 +55,9 @@ CHAOS_FAULTS ?=
 # How many times as often as usual the faults come that end no epoch.
 CHAOS_RATE ?=
 
-# Arguments for the benchmark, e.g. BENCH_ARGS='--objects=1000 --rounds=1'.
+# What make bench measures: scenarios, separated by commas (all if empty), the rounds of each, and further arguments (docs/benchmarks.md).
+SCENARIO ?=
+ROUNDS ?= 3
 BENCH_ARGS ?=
 
 ##@ Use
@@ -163,9 +165,15 @@ check-generated: ## make generate must change nothing
 check: check-generated lint test ## what CI runs: generated files are current, lint, test
 
 .PHONY: bench
-bench: build ## measure against the peers and the ceiling; writes bench/results (about half an hour)
+bench: build ## measure against the peers and the ceiling; writes bench/results (hours for all; SCENARIO=S1 ROUNDS=3; docs/benchmarks.md)
 	@$(TESTBED_BUILD) $(BENCH_BINARIES)
-	go run ./bench $(BENCH_ARGS)
+	go run ./bench --scenario='$(SCENARIO)' --rounds='$(ROUNDS)' $(BENCH_ARGS)
+
+.PHONY: bench-quick
+bench-quick: build ## every scenario of the benchmark with few objects: shows that it works, measures nothing; writes bin/bench-quick
+	@$(TESTBED_BUILD) $(BENCH_BINARIES)
+	go -C tools test ./plot
+	go run ./bench --quick --output=bin/bench-quick --scenario='$(SCENARIO)' $(BENCH_ARGS)
 
 .PHONY: bench-node
 bench-node: ## measure how long a default installation takes on a whole node, as root (about half an hour; docs/benchmarks.md)

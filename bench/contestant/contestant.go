@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package contestant owns the migrators that the benchmark compares: kube-migrator, the migrators of others, and the
+// ceiling, which sends nothing but the requests. Each does its work in processes of its own, which do not outlive this
+// one and whose CPU and memory can be told from everything else. It measures nothing.
+package contestant
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,119 +14,146 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"syscall"
-	"time"
+	"strings"
 
+	"github.com/kube-migrator/kube-migrator/bench/lab"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
 // Names of the contestants, as tables and JSON have them.
 const (
-	ours     = "kube-migrator"
-	inTree   = "in-tree"
-	external = "kube-storage-version-migrator"
-	ceiling  = "ceiling"
+	Ours            = "kube-migrator"
+	InTree          = "in-tree"
+	External        = "kube-storage-version-migrator"
+	ExternalLimited = "kube-storage-version-migrator, as shipped"
+	ClusterAPI      = "Cluster API's crdmigrator"
+	Kubectl         = "kubectl get | kubectl replace"
+	Ceiling         = "ceiling"
+	GuardedCeiling  = "guarded ceiling"
 )
 
-// contestant is something that rewrites all widgets.
-type contestant struct {
-	name string
-	// run rewrites n objects and returns when it is done; the kubeconfig leads to the cluster. watch is told the
-	// process that works.
-	run func(ctx context.Context, l *lab, kubeconfig string, n int, watch func(pid int)) error
+// Peers are the migrators of others at full speed.
+func Peers() []string { return []string{InTree, External, ClusterAPI, Kubectl} }
+
+// Contestant is something that stores all objects of a resource again.
+type Contestant struct {
+	Name string
+	// CustomOnly: it migrates custom resources only.
+	CustomOnly bool
+	// Prepare is called once for each cluster, before everything else. nil: there is nothing to prepare.
+	Prepare func(ctx context.Context, l *lab.Lab) error
+	// Migrate migrates and returns when the contestant says that it is done.
+	Migrate func(ctx context.Context, r Run) error
 }
 
-// kubeMigrator is the binary at path, at full speed.
-func kubeMigrator(path string) contestant {
-	return contestant{name: ours, run: func(ctx context.Context, l *lab, kubeconfig string, _ int, watch func(int)) error {
-		return finish(ctx, l, watch, path, "migrate", testbed.WidgetCRD, "--kubeconfig="+
-			kubeconfig, "--settle-time=1s")
+// Run is one migration.
+type Run struct {
+	Lab *lab.Lab
+	// Objects are those to migrate; there are Count of them.
+	Objects *lab.Objects
+	Count   int
+	// Kubeconfig leads to the cluster.
+	Kubeconfig string
+	// Watch is told the ID of every process that works.
+	Watch func(pid int)
+}
+
+// Workshop makes contestants. What has to be built for one is built once.
+type Workshop struct {
+	// binary is kube-migrator's, dir holds what is built.
+	binary, dir string
+	progress    io.Writer
+	built       map[string]string
+}
+
+// NewWorkshop takes the path of the kube-migrator to measure, and a folder for what it builds.
+func NewWorkshop(binary, dir string, progress io.Writer) (*Workshop, error) {
+	path, err := filepath.Abs(binary)
+	if err != nil {
+		return nil, err
+	}
+	return &Workshop{binary: path, dir: dir, progress: progress, built: map[string]string{}}, nil
+}
+
+// Version is what the measured kube-migrator says of itself.
+func (w *Workshop) Version(ctx context.Context) (string, error) {
+	version, err := exec.CommandContext(ctx, w.binary, "version").Output()
+	if err != nil {
+		return "", fmt.Errorf("run %s (make build makes it): %w", w.binary, err)
+	}
+	return strings.TrimPrefix(strings.TrimSpace(string(version)), "kube-migrator "), nil
+}
+
+// Binary is the path of the measured kube-migrator.
+func (w *Workshop) Binary() string { return w.binary }
+
+// KubeMigrator is the measured kube-migrator as a user runs it, but for a settle time of a second. It is not tuned by
+// hand.
+func (w *Workshop) KubeMigrator(flags ...string) Contestant {
+	return Contestant{Name: Ours, Migrate: func(ctx context.Context, r Run) error {
+		args := append([]string{"migrate", r.Objects.FullName(), "--kubeconfig=" + r.Kubeconfig, "--settle-time=1s"},
+			flags...)
+		return Finish(ctx, r.Lab, r.Watch, w.binary, args...)
 	}}
 }
 
-// generator is this program, sending nothing but the requests, so many at a time.
-func generator(concurrency int) contestant {
-	return contestant{name: ceiling, run: func(ctx context.Context, l *lab, kubeconfig string, n int, watch func(int)) error {
-		self, err := os.Executable()
+// ByKubectl is what people do by hand: every object is read and replaced by itself.
+func (w *Workshop) ByKubectl(ctx context.Context) (Contestant, error) {
+	kubectl, err := testbed.Binary(ctx, testbed.V137, "kubectl", w.progress)
+	if err != nil {
+		return Contestant{}, err
+	}
+	return Contestant{Name: Kubectl, Migrate: func(ctx context.Context, r Run) error {
+		name := r.Objects.Plural
+		if r.Objects.Group != "" {
+			name += "." + r.Objects.Version + "." + r.Objects.Group
+		}
+		from, to, err := os.Pipe()
 		if err != nil {
 			return err
 		}
-		return finish(ctx, l, watch, self, "generate", "--kubeconfig="+kubeconfig, "--prefix="+l.prefix,
-			"--count="+strconv.Itoa(n), "--concurrency="+strconv.Itoa(concurrency))
-	}}
-}
-
-// finish runs a command to its end.
-func finish(ctx context.Context, l *lab, watch func(int), path string, args ...string) error {
-	c, err := start(ctx, l, watch, path, args...)
-	if err != nil {
-		return err
-	}
-	select {
-	case <-c.done:
-		return c.failure()
-	case <-ctx.Done():
-		c.stop()
-		return ctx.Err()
-	}
-}
-
-// child is a process of a contestant. It does not outlive this one.
-type child struct {
-	cmd    *exec.Cmd
-	output bytes.Buffer // complete once done is closed
-	done   chan struct{}
-	err    error
-}
-
-func start(ctx context.Context, l *lab, watch func(int), path string, args ...string) (*child, error) {
-	c := &child{cmd: l.cluster.Command(ctx, path, args...), done: make(chan struct{})}
-	// A home of the cluster's own: nothing is left in, or taken from, that of the person who measures.
-	c.cmd.Env = append(os.Environ(), "HOME="+l.cluster.Dir(), "XDG_STATE_HOME=", "XDG_CACHE_HOME=", "KUBECONFIG=")
-	c.cmd.Stdout, c.cmd.Stderr = io.Discard, &c.output
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	c.cmd.WaitDelay = time.Second
-	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", filepath.Base(path), err)
-	}
-	watch(c.cmd.Process.Pid)
-	go func() {
-		c.err = c.cmd.Wait()
-		close(c.done)
-	}()
-	return c, nil
-}
-
-// stop ends the process and waits for it.
-func (c *child) stop() {
-	_ = c.cmd.Process.Signal(syscall.SIGKILL)
-	<-c.done
-}
-
-// failure says why a process that has ended failed, with the end of what it said; nil if it did not.
-func (c *child) failure() error {
-	if c.err == nil {
-		return nil
-	}
-	said := bytes.TrimSpace(c.output.Bytes())
-	return fmt.Errorf("run %s: %w\n%s", filepath.Base(c.cmd.Path), c.err, said[max(0, len(said)-2000):])
-}
-
-// poll asks until the answer is yes, the process has ended, or the context is over.
-func (c *child) poll(ctx context.Context, ask func() (bool, error)) error {
-	ticker := time.NewTicker(200 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		if done, err := ask(); done || err != nil {
+		replace, err := startWith(ctx, r.Lab, r.Watch, from, nil, kubectl, "replace", "-f", "-", "--kubeconfig="+
+			r.Kubeconfig)
+		_ = from.Close()
+		if err != nil {
+			_ = to.Close()
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.done:
-			return errors.Join(errors.New("it ended by itself"), c.failure())
-		case <-ticker.C:
+		get, err := startWith(ctx, r.Lab, r.Watch, nil, to, kubectl, "get", name, "--namespace=default", "--output=json",
+			"--kubeconfig="+r.Kubeconfig)
+		_ = to.Close()
+		if err != nil {
+			replace.Stop()
+			return err
 		}
+		return errors.Join(get.Wait(ctx), replace.Wait(ctx))
+	}}, nil
+}
+
+// goTool runs the go command in a module of the repository.
+func goTool(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = filepath.FromSlash(dir)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s in %s: %w\n%s", args[0], dir, err, stderr.String())
 	}
+	return string(out), nil
+}
+
+// build builds a command of one of the modules in testbed, once.
+func (w *Workshop) build(ctx context.Context, name, dir, pkg string) (string, error) {
+	if path, built := w.built[name]; built {
+		return path, nil
+	}
+	fmt.Fprintf(w.progress, "building %s: about 1 minute once, seconds afterwards\n", name)
+	path := filepath.Join(w.dir, name)
+	if _, err := goTool(ctx, dir, "build", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg); err != nil {
+		return "", err
+	}
+	w.built[name] = path
+	return path, nil
 }

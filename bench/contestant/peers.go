@@ -1,25 +1,23 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package contestant
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kube-migrator/kube-migrator/bench/lab"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
@@ -29,17 +27,23 @@ const (
 	// externalModule is where the peer is built from; its go.mod is in the repository's folder externalDir.
 	externalModule = "sigs.k8s.io/kube-storage-version-migrator"
 	externalDir    = "testbed/kube-storage-version-migrator"
+	// clusterAPIDir has a command that runs Cluster API's reconciler.
+	clusterAPIDir = "testbed/cluster-api"
 )
 
-// request is what of a StorageVersionMigration, in either group, both peers understand and answer.
-type request struct {
+// unlimited lifts the limit on requests that the peers' clients have.
+var unlimited = []string{"--kube-api-qps=100000", "--kube-api-burst=100000"}
+
+// Request is what of a StorageVersionMigration, in either group, both peers understand and answer.
+type Request struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
 	Metadata   map[string]string `json:"metadata"`
-	Spec       requestSpec       `json:"spec"`
+	Spec       RequestSpec       `json:"spec"`
 }
 
-type requestSpec struct {
+// RequestSpec names the resource.
+type RequestSpec struct {
 	Resource map[string]string `json:"resource"`
 }
 
@@ -66,95 +70,72 @@ func (a answer) finished() (bool, error) {
 	return false, nil
 }
 
-// inTreeMigrator is the StorageVersionMigration of Kubernetes itself: its controller in kube-controller-manager, with
+// InTreeMigrator is the StorageVersionMigration of Kubernetes itself: its controller in kube-controller-manager, with
 // the garbage collector whose cache it reads, and without its limit on requests.
-func inTreeMigrator(ctx context.Context, progress io.Writer) (contestant, error) {
-	binary, err := testbed.Binary(ctx, testbed.V137, "kube-controller-manager", progress)
+func (w *Workshop) InTreeMigrator(ctx context.Context) (Contestant, error) {
+	binary, err := testbed.Binary(ctx, testbed.V137, "kube-controller-manager", w.progress)
 	if err != nil {
-		return contestant{}, err
+		return Contestant{}, err
 	}
-	run := func(ctx context.Context, l *lab, kubeconfig string, _ int, watch func(int)) error {
-		c, err := start(ctx, l, watch, binary, "--kubeconfig="+kubeconfig, "--leader-elect=false", "--secure-port=0",
-			"--controllers=garbage-collector-controller,storage-version-migrator-controller",
-			"--kube-api-qps=100000", "--kube-api-burst=100000")
+	return Contestant{Name: InTree, Migrate: func(ctx context.Context, r Run) error {
+		p, err := Start(ctx, r.Lab, r.Watch, binary, append([]string{"--kubeconfig=" + r.Kubeconfig,
+			"--leader-elect=false", "--secure-port=0",
+			"--controllers=garbage-collector-controller,storage-version-migrator-controller"}, unlimited...)...)
 		if err != nil {
 			return err
 		}
-		defer c.stop()
-		poked := false
-		return l.migrateBy(ctx, c, inTreePath, request{
+		defer p.Stop()
+		touched := false
+		return migrateBy(ctx, r, p, inTreePath, Request{
 			APIVersion: "storagemigration.k8s.io/v1",
-			Spec:       requestSpec{map[string]string{"group": testbed.WidgetGroup, "resource": "widgets"}},
+			Spec:       RequestSpec{map[string]string{"group": r.Objects.Group, "resource": r.Objects.Plural}},
 		}, func(a answer) error {
 			// It waits until its cache is as new as this resourceVersion, which in a quiet cluster takes a minute.
-			if poked || a.Status.ResourceVersion == "" {
+			if touched || a.Status.ResourceVersion == "" {
 				return nil
 			}
-			poked = true
-			return l.poke(ctx)
+			touched = true
+			return r.Objects.Touch(ctx)
 		})
-	}
-	return contestant{name: inTree, run: run}, nil
+	}}, nil
 }
 
-// poke makes every cache of widgets see a new revision.
-func (l *lab) poke(ctx context.Context) error {
-	poke := testbed.Bulk{Prefix: "poke-", Count: 1, Version: "v2"}
-	if err := l.cluster.BulkCreate(ctx, poke); err != nil {
-		return err
-	}
-	return l.cluster.DeleteRaw(ctx, poke.Key(0))
-}
-
-// externalMigrator is kube-storage-version-migrator's migrator without its limit on requests. It is built, and its
-// CRD installed, from the module that externalDir pins.
-func externalMigrator(ctx context.Context, l *lab, progress io.Writer) (contestant, error) {
-	binary := filepath.Join(l.cluster.Dir(), "kube-storage-version-migrator")
-	fmt.Fprintln(progress, "building kube-storage-version-migrator: about 1 minute once, seconds afterwards")
-	if _, err := goTool(ctx, "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, externalModule+
-		"/cmd/migrator"); err != nil {
-		return contestant{}, err
-	}
-	dir, err := goTool(ctx, "list", "-m", "-f", "{{.Dir}}", externalModule)
+// ExternalMigrator is kube-storage-version-migrator's migrator. It is built, and its CRD installed, from the module that
+// externalDir pins. limited keeps the limit on requests that it is shipped with.
+func (w *Workshop) ExternalMigrator(ctx context.Context, limited bool) (Contestant, error) {
+	binary, err := w.build(ctx, "kube-storage-version-migrator", externalDir, externalModule+"/cmd/migrator")
 	if err != nil {
-		return contestant{}, err
+		return Contestant{}, err
 	}
-	if err := l.install(ctx, filepath.Join(strings.TrimSpace(dir), "manifests",
-		"storage_migration_crd.yaml")); err != nil {
-		return contestant{}, err
-	}
-	run := func(ctx context.Context, l *lab, kubeconfig string, _ int, watch func(int)) error {
-		c, err := start(ctx, l, watch, binary, "--kubeconfig="+kubeconfig, "--kube-api-qps=100000",
-			"--kube-api-burst=100000")
-		if err != nil {
-			return err
-		}
-		defer c.stop()
-		return l.migrateBy(ctx, c, externalPath, request{
-			APIVersion: "migration.k8s.io/v1alpha1",
-			Spec: requestSpec{map[string]string{"group": testbed.WidgetGroup, "version": "v2",
-				"resource": "widgets"}},
-		}, func(answer) error { return nil })
-	}
-	return contestant{name: external, run: run}, nil
-}
-
-// goTool runs the go command in the peer's module.
-func goTool(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = filepath.FromSlash(externalDir)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	dir, err := goTool(ctx, externalDir, "list", "-m", "-f", "{{.Dir}}", externalModule)
 	if err != nil {
-		return "", fmt.Errorf("go %s in %s: %w\n%s", args[0], externalDir, err, stderr.String())
+		return Contestant{}, err
 	}
-	return string(out), nil
+	name, flags := External, unlimited
+	if limited {
+		name, flags = ExternalLimited, nil
+	}
+	manifest := filepath.Join(strings.TrimSpace(dir), "manifests", "storage_migration_crd.yaml")
+	return Contestant{
+		Name:    name,
+		Prepare: func(ctx context.Context, l *lab.Lab) error { return install(ctx, l, manifest) },
+		Migrate: func(ctx context.Context, r Run) error {
+			p, err := Start(ctx, r.Lab, r.Watch, binary, append([]string{"--kubeconfig=" + r.Kubeconfig}, flags...)...)
+			if err != nil {
+				return err
+			}
+			defer p.Stop()
+			return migrateBy(ctx, r, p, externalPath, Request{
+				APIVersion: "migration.k8s.io/v1alpha1",
+				Spec: RequestSpec{map[string]string{"group": r.Objects.Group, "version": r.Objects.Version,
+					"resource": r.Objects.Plural}},
+			}, func(answer) error { return nil })
+		},
+	}, nil
 }
 
-// install creates a CustomResourceDefinition from a file and waits until it is served.
-func (l *lab) install(ctx context.Context, path string) error {
+// install creates a CRD from a file and waits until its resource is served. One that is there already is left alone.
+func install(ctx context.Context, l *lab.Lab, path string) error {
 	manifest, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read CRD: %w", err)
@@ -163,37 +144,34 @@ func (l *lab) install(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("decode %s: %w", path, err)
 	}
-	create := l.client.Post().AbsPath(
-		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-	).Body(body).SetHeader("Content-Type", "application/json")
-	if err := create.Do(ctx).Error(); err != nil {
-		return fmt.Errorf("create CRD %s: %w", filepath.Base(path), err)
+	status, answer, err := l.Do(ctx, http.MethodPost, lab.CRDs, body)
+	if err == nil && status != http.StatusCreated && status != http.StatusConflict {
+		err = fmt.Errorf("%d: %s", status, answer)
+	}
+	if err != nil {
+		return fmt.Errorf("create CRD of %s: %w", filepath.Base(path), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return (&child{done: make(chan struct{})}).poll(ctx, func() (bool, error) {
-		err := l.client.Get().AbsPath(externalPath).Do(ctx).Error()
-		if apierrors.IsNotFound(err) {
-			return false, nil
+	return lab.Await(ctx, func() (bool, error) {
+		status, answer, err := l.Do(ctx, http.MethodGet, externalPath, nil)
+		if err == nil && status != http.StatusOK && status != http.StatusNotFound {
+			err = fmt.Errorf("%d: %s", status, answer)
 		}
-		return err == nil, err
+		return status == http.StatusOK, err
 	})
 }
 
-// migrateBy asks a peer's controller, which runs as c, to migrate widgets, and waits until it says that it has. seen is
-// shown each answer.
-func (l *lab) migrateBy(ctx context.Context, c *child, path string, r request, seen func(answer) error) error {
-	r.Kind, r.Metadata = "StorageVersionMigration", map[string]string{"name": "widgets"}
-	body, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	if err := l.client.Post().AbsPath(path).Body(body).SetHeader("Content-Type",
-		"application/json").Do(ctx).Error(); err != nil {
+// migrateBy asks a peer's controller, which runs as p, to migrate a resource, and waits until it says that it has. seen
+// is shown each answer.
+func migrateBy(ctx context.Context, r Run, p *Process, path string, request Request, seen func(answer) error) error {
+	const name = "bench"
+	request.Kind, request.Metadata = "StorageVersionMigration", map[string]string{"name": name}
+	if _, err := r.Lab.Send(ctx, http.MethodPost, path, request); err != nil {
 		return fmt.Errorf("request migration: %w", err)
 	}
-	err = c.poll(ctx, func() (bool, error) {
-		raw, err := l.client.Get().AbsPath(path, "widgets").Do(ctx).Raw()
+	err := p.Await(ctx, func() (bool, error) {
+		raw, err := r.Lab.Send(ctx, http.MethodGet, path+"/"+name, nil)
 		if err != nil {
 			return false, fmt.Errorf("read migration: %w", err)
 		}
@@ -206,6 +184,21 @@ func (l *lab) migrateBy(ctx context.Context, c *child, path string, r request, s
 		}
 		return false, seen(a)
 	})
-	remove := l.client.Verb(http.MethodDelete).AbsPath(path, "widgets").Do(context.WithoutCancel(ctx)).Error()
-	return errors.Join(err, remove)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	_, removed := r.Lab.Send(ctx, http.MethodDelete, path+"/"+name, nil)
+	return errors.Join(err, removed)
+}
+
+// ClusterAPIMigrator is the reconciler with which Cluster API and its providers migrate their own CRDs, in a program of
+// a few lines that hands it one CRD.
+func (w *Workshop) ClusterAPIMigrator(ctx context.Context) (Contestant, error) {
+	binary, err := w.build(ctx, "cluster-api", clusterAPIDir, ".")
+	if err != nil {
+		return Contestant{}, err
+	}
+	return Contestant{Name: ClusterAPI, CustomOnly: true, Migrate: func(ctx context.Context, r Run) error {
+		return Finish(ctx, r.Lab, r.Watch, binary, "--kubeconfig="+r.Kubeconfig, "--group="+r.Objects.Group,
+			"--version="+r.Objects.Version, "--kind="+r.Objects.Kind.Kind, "--crd="+r.Objects.CRD)
+	}}, nil
 }

@@ -1,154 +1,117 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package lab owns the cluster that the benchmark measures on: real etcd and API servers, objects that are stored in an
+// old form and can be made old again, and the looks at /proc, at etcd's revision and at the API servers' metrics
+// from which figures follow. It knows no migrator: a measurement is told what to run. It judges only whether every
+// object was stored again.
+package lab
 
 import (
 	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strconv"
+	"net/http"
+	"time"
 
-	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kube-migrator/kube-migrator/internal/apiserver"
 	"github.com/kube-migrator/kube-migrator/internal/testbed"
 )
 
-const (
-	widgetsPath = "/apis/" + testbed.WidgetGroup + "/"
-	crdPath     = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + testbed.WidgetCRD
-	// restoreWorkers write old objects at the same time.
-	restoreWorkers = 8
-)
-
-// lab is the cluster on which everything is measured, with objects that can be made old again.
-type lab struct {
-	cluster *testbed.Cluster
-	client  rest.Interface
-	// prefix begins the objects' names.
-	prefix string
-	// old holds, for each etcd key, the value in the old version.
-	old map[string][]byte
+// Lab is a cluster under measurement.
+type Lab struct {
+	Cluster *testbed.Cluster
+	client  *http.Client
+	// filled tells for each folder in etcd how many objects MakeOld left there.
+	filled map[string]int
 }
 
-// newLab starts a cluster whose widgets are stored as v2 from now on.
-func newLab(ctx context.Context, progress io.Writer) (*lab, error) {
-	cluster, err := testbed.Start(ctx, testbed.Options{Progress: progress})
+// Start starts a cluster. It ends with Stop.
+func Start(ctx context.Context, options testbed.Options) (*Lab, error) {
+	cluster, err := testbed.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{cluster: cluster}
-	if err := l.prepare(ctx); err != nil {
+	client, err := rest.HTTPClientFor(cluster.Config())
+	if err != nil {
 		cluster.Stop()
+		return nil, fmt.Errorf("configure client: %w", err)
+	}
+	return &Lab{Cluster: cluster, client: client, filled: map[string]int{}}, nil
+}
+
+// Stop ends the cluster and removes its folder.
+func (l *Lab) Stop() {
+	l.client.CloseIdleConnections()
+	l.Cluster.Stop()
+}
+
+// Do sends a request with a JSON body (nil for none; a merge patch where the method is PATCH) to the first server as
+// administrator. Connections are kept, so that asking often costs the server little.
+func (l *Lab) Do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, l.Cluster.Servers[0].URL()+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	response, err := l.client.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, answer, err
+}
+
+// Send is Do for a value; an answer other than 2xx is an error.
+func (l *Lab) Send(ctx context.Context, method, path string, value any) ([]byte, error) {
+	var body []byte
+	if value != nil {
+		var err error
+		if body, err = json.Marshal(value); err != nil {
+			return nil, err
+		}
+	}
+	status, answer, err := l.Do(ctx, method, path, body)
+	if err != nil {
 		return nil, err
 	}
-	return l, nil
+	if status/100 != 2 {
+		return nil, fmt.Errorf("%s %s: %d: %s", method, path, status, answer)
+	}
+	return answer, nil
 }
 
-func (l *lab) prepare(ctx context.Context) (err error) {
-	if l.client, err = apiserver.NewClient(l.cluster.Config()); err != nil {
-		return err
-	}
-	if err := l.cluster.InstallWidgets(ctx, testbed.Widgets{}); err != nil {
-		return err
-	}
-	return l.cluster.MoveStorage(ctx, testbed.WidgetCRD, "v2")
-}
-
-// fill replaces all objects by count others of a size, and remembers them as they are: old.
-func (l *lab) fill(ctx context.Context, prefix string, count, bytes int) error {
-	for key := range l.old {
-		if err := l.cluster.DeleteRaw(ctx, key); err != nil {
+// Await asks every 200 ms until the answer is yes, an error, or the context ends.
+func Await(ctx context.Context, ask func() (bool, error)) error {
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if done, err := ask(); done || err != nil {
 			return err
 		}
-	}
-	l.prefix, l.old = prefix, make(map[string][]byte, count)
-	if err := l.cluster.BulkCreate(ctx, testbed.Bulk{Prefix: prefix, Count: count, Bytes: bytes}); err != nil {
-		return err
-	}
-	return l.cluster.EachRaw(ctx, testbed.WidgetsPrefix, func(key string, value []byte, _ int64) {
-		l.old[key] = slices.Clone(value)
-	})
-}
-
-// restore makes the first n objects old again, removes the others, and returns etcd's revision once every watch cache
-// has seen that. Etcd forgets the history, so that every measurement begins with the same.
-func (l *lab) restore(ctx context.Context, n int) (int64, error) {
-	keys := slices.Sorted(maps.Keys(l.old))
-	group, writing := errgroup.WithContext(ctx)
-	group.SetLimit(restoreWorkers)
-	for i, key := range keys {
-		group.Go(func() error {
-			if i >= n {
-				return l.cluster.DeleteRaw(writing, key)
-			}
-			return l.cluster.PutRaw(writing, key, l.old[key])
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return 0, fmt.Errorf("make objects old again: %w", err)
-	}
-	// The last write is to an object, or the watch cache of the widgets would wait for a bookmark.
-	if err := l.cluster.PutRaw(ctx, keys[0], l.old[keys[0]]); err != nil {
-		return 0, err
-	}
-	claim := []byte(`{"status":{"storedVersions":["v1","v2"]}}`)
-	if err := l.client.Patch(types.MergePatchType).AbsPath(crdPath,
-		"status").Body(claim).Do(ctx).Error(); err != nil {
-		return 0, fmt.Errorf("reset stored versions: %w", err)
-	}
-	response, err := l.cluster.Etcd.Client().Get(ctx, keys[0])
-	if err != nil {
-		return 0, fmt.Errorf("read etcd revision: %w", err)
-	}
-	revision := response.Header.Revision
-	if err := l.settled(ctx, response.Kvs[0].ModRevision); err != nil {
-		return 0, err
-	}
-	if _, err := l.cluster.Etcd.Client().Compact(ctx, revision); err != nil {
-		return 0, fmt.Errorf("compact etcd: %w", err)
-	}
-	return revision, nil
-}
-
-// settled returns when the watch caches of both versions have seen a revision.
-func (l *lab) settled(ctx context.Context, revision int64) error {
-	for _, version := range []string{"v1", "v2"} {
-		list := l.client.Get().AbsPath(widgetsPath+version, "widgets").
-			Param("resourceVersion", strconv.FormatInt(revision, 10)).Param("resourceVersionMatch",
-			"NotOlderThan").Param("limit", "1").
-			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
-		if err := list.Do(ctx).Error(); err != nil {
-			return fmt.Errorf("wait for the watch cache of %s: %w", version, err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
 		}
 	}
-	return nil
 }
 
-// rewritten returns the revisions of the first and the last of n objects that were written after a revision. It is an
-// error if one of them is still old.
-func (l *lab) rewritten(ctx context.Context, after int64, n int) (first, last int64, err error) {
-	var current int
-	err = l.cluster.EachRaw(ctx, testbed.WidgetsPrefix, func(key string, value []byte, revision int64) {
-		if _, ours := l.old[key]; !ours || revision <= after ||
-			!bytes.Contains(value, []byte(`"`+testbed.WidgetGroup+`/v2"`)) {
-			return
-		}
-		current++
-		last = max(last, revision)
-		if first == 0 || revision < first {
-			first = revision
-		}
-	})
-	if err == nil && current != n {
-		err = errors.New("not all objects were rewritten: " + strconv.Itoa(current) + " of " + strconv.Itoa(n))
+// Pause waits, or returns the context's error as soon as it ends.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
-	return first, last, err
 }

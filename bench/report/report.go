@@ -1,36 +1,39 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package report turns what a scenario measured into values that can be published: JSON with every raw figure, ratios
+// with their spread and their targets, Markdown tables, and descriptions of plots, which the command plot of the module
+// tools draws. It is pure: it measures nothing and writes no file. It never fills a gap: a figure that was not measured
+// is shown as a dash, and Problems names it.
+package report
 
 import (
 	"fmt"
-	"io"
+	"maps"
 	"slices"
-	"text/tabwriter"
 	"time"
 )
 
-// Report is everything that a run measured, as the JSON file has it. Numbers are raw, in the units that their names
-// say.
+// Report is everything that one scenario measured. There is one schema for all scenarios.
 type Report struct {
-	Time    time.Time `json:"time"`
-	Machine Machine   `json:"machine"`
-	// Version is what the measured kube-migrator says of itself.
-	Version string `json:"version"`
-	Objects int    `json:"objects"`
-	Bytes   int    `json:"bytesPerObject"`
-	Rounds  int    `json:"rounds"`
-	// IdleCPU is the share of one processor that API server and etcd use when no one asks them anything. It is not
-	// subtracted.
+	Scenario string    `json:"scenario"`
+	Title    string    `json:"title"`
+	Time     time.Time `json:"time"`
+	Machine  Machine   `json:"machine"`
+	// Versions of everything that took part, by name.
+	Versions map[string]string `json:"versions"`
+	Rounds   int               `json:"rounds"`
+	// Quick runs show that the scenario works; their figures mean nothing.
+	Quick bool `json:"quick,omitempty"`
+	// IdleCPU is the share of one processor that API servers and etcd use when no one asks them anything. It is not
+	// subtracted from any figure.
 	IdleCPU float64 `json:"idleCPU"`
-	// CeilingConcurrency is the number of requests in flight at which the ceiling was highest; Calibration is how it
-	// was found.
-	CeilingConcurrency int           `json:"ceilingConcurrency"`
-	Calibration        []Calibration `json:"calibration"`
-	Speed              []Measurement `json:"speed"`
-	Ratios             []Ratio       `json:"ratios"`
-	Wire               []Wire        `json:"wire"`
+	// Settings are what the scenario chose, such as the ceiling's requests in flight.
+	Settings     map[string]string `json:"settings,omitempty"`
+	Measurements []Measurement     `json:"measurements"`
+	Ratios       []Ratio           `json:"ratios,omitempty"`
+	// Plots are the scenario's; they are drawn from this file.
+	Plots []Plot `json:"plots,omitempty"`
 }
 
 // Machine is where it was measured.
@@ -42,106 +45,128 @@ type Machine struct {
 	Go          string `json:"go"`
 }
 
-// Calibration is the ceiling at one concurrency.
-type Calibration struct {
-	Concurrency      int     `json:"concurrency"`
-	ObjectsPerSecond float64 `json:"objectsPerSecond"`
-}
-
-// Measurement is one contestant's run over all objects, from the first write to the last.
+// Measurement is one run of one contestant.
 type Measurement struct {
-	Contestant         string  `json:"contestant"`
-	Round              int     `json:"round"`
-	Objects            int     `json:"objects"`
-	Seconds            float64 `json:"seconds"`
-	ObjectsPerSecond   float64 `json:"objectsPerSecond"`
-	APIServerCPUMillis float64 `json:"apiserverCPUMillisPerObject"`
-	EtcdCPUMillis      float64 `json:"etcdCPUMillisPerObject"`
-	ClientCPUMillis    float64 `json:"clientCPUMillisPerObject"`
-	ClientPeakRSSBytes int64   `json:"clientPeakRSSBytes"`
+	// Case tells the runs of one scenario apart, such as "10000 objects"; X is its place on the axis of a plot.
+	Case       string  `json:"case"`
+	X          float64 `json:"x,omitempty"`
+	Contestant string  `json:"contestant"`
+	// Round counts from 1; contestants are compared within a round. 0 is a run outside the rounds, such as one in which
+	// bytes are counted.
+	Round   int     `json:"round"`
+	Objects int     `json:"objects,omitempty"`
+	Bytes   int     `json:"bytesPerObject,omitempty"`
+	Figures Figures `json:"figures"`
+	// Error is why there are no figures, where a contestant's failure is a result and not a defect of the scenario.
+	Error string `json:"error,omitempty"`
+	// Checks are what was found out about the objects besides figures.
+	Checks map[string]bool `json:"checks,omitempty"`
+	// Examples show what failed checks found.
+	Examples map[string]string `json:"examples,omitempty"`
+	// Rates are writes per second over time.
+	Rates []XY `json:"rates,omitempty"`
 }
 
-// Wire is what crossed the wire for each object of a size: payload of TCP, TLS included.
-type Wire struct {
-	Contestant  string `json:"contestant"`
-	ObjectBytes int    `json:"objectBytes"`
-	Objects     int    `json:"objects"`
-	// Sent and Received are seen from the client, from the first write to the last.
-	Sent     float64 `json:"sentBytesPerObject"`
-	Received float64 `json:"receivedBytesPerObject"`
-	// AllSent and AllReceived are those of the whole run, with its discovery, lists and checks, per object.
-	AllSent            float64 `json:"wholeRunSentBytesPerObject"`
-	AllReceived        float64 `json:"wholeRunReceivedBytesPerObject"`
-	ClientPeakRSSBytes int64   `json:"clientPeakRSSBytes"`
+// XY is a point of a plot.
+type XY struct {
+	X float64 `json:"x"`
+	Y float64 `json:"y"`
 }
 
-// Ratio compares kube-migrator with others over the rounds.
-type Ratio struct {
-	Name    string    `json:"name"`
-	Rounds  []float64 `json:"rounds"`
-	Median  float64   `json:"median"`
-	Lowest  float64   `json:"lowest"`
-	Highest float64   `json:"highest"`
-	Target  float64   `json:"target"`
-	// AtMost: the median is to be at most the target, otherwise at least.
-	AtMost  bool `json:"atMost"`
-	Reached bool `json:"reached"`
+// Figures are raw numbers; the name says the unit.
+type Figures map[Figure]float64
+
+// Figure is the name of a number that can be measured.
+type Figure string
+
+// The figures.
+const (
+	ObjectsPerSecond   Figure = "objectsPerSecond"
+	Seconds            Figure = "seconds"         // from the first write to the last
+	WholeRunSeconds    Figure = "wholeRunSeconds" // from the start of the contestant to its end
+	APIServerCPUMillis Figure = "apiserverCPUMillisPerObject"
+	EtcdCPUMillis      Figure = "etcdCPUMillisPerObject"
+	ClientCPUMillis    Figure = "clientCPUMillisPerObject"
+	ClientPeakRSSBytes Figure = "clientPeakRSSBytes"
+	ClientRSSBytes     Figure = "clientRSSBytes"
+	Sent               Figure = "sentBytesPerObject" // from the first write to the last, TLS included
+	Received           Figure = "receivedBytesPerObject"
+	WholeRunSent       Figure = "wholeRunSentBytesPerObject"
+	WholeRunReceived   Figure = "wholeRunReceivedBytesPerObject"
+	RequestsPerObject  Figure = "requestsPerObject"
+	WritesPerObject    Figure = "writesPerObject"
+	AdmissionSteps     Figure = "admissionStepsPerObject"
+	TooManyRequests    Figure = "answers429"
+	EtcdWrites         Figure = "etcdWrites"
+	P50Millis          Figure = "p50Millis"
+	P99Millis          Figure = "p99Millis"
+	ForegroundErrors   Figure = "foregroundErrors"
+	RequestsPerSecond  Figure = "requestsPerSecond"
+	SecondsToFall      Figure = "secondsUntilTheRateFell"
+	SecondsToRecover   Figure = "secondsUntilTheRateWasBack"
+)
+
+// Add adds a measurement.
+func (r *Report) Add(m Measurement) { r.Measurements = append(r.Measurements, m) }
+
+// cases returns the cases, in the order in which they were measured.
+func (r *Report) cases() []string {
+	return inOrder(r.Measurements, func(m Measurement) string { return m.Case })
 }
 
-// ratios are what a run is judged by: each from the measurements of one round, in which the cluster was the same.
-func ratios(speed []Measurement) []Ratio {
-	rate := func(m Measurement) float64 { return m.ObjectsPerSecond }
-	cpu := func(m Measurement) float64 { return m.APIServerCPUMillis }
-	rules := []struct {
-		name   string
-		value  func(Measurement) float64
-		others []string
-		best   func(...float64) float64
-		target float64
-		atMost bool
-	}{
-		{"objects/s to the faster peer's", rate, []string{inTree, external}, highest, 3, false},
-		{"objects/s to the ceiling's", rate, []string{ceiling}, highest, 0.9, false},
-		{"API server CPU per object to the cheaper peer's", cpu, []string{inTree, external}, lowest, 0.6, true},
+// contestants returns the contestants of a case, in the order in which they were measured.
+func (r *Report) contestants(name string) []string {
+	return inOrder(r.of(name, ""), func(m Measurement) string { return m.Contestant })
+}
+
+func inOrder(all []Measurement, name func(Measurement) string) []string {
+	var names []string
+	for _, m := range all {
+		if n := name(m); !slices.Contains(names, n) {
+			names = append(names, n)
+		}
 	}
-	var result []Ratio
-	for _, rule := range rules {
-		r := Ratio{Name: rule.name, Target: rule.target, AtMost: rule.atMost}
-		for round := 1; ; round++ {
-			mine, ok := valueOf(speed, round, ours, rule.value)
-			var others []float64
-			for _, name := range rule.others {
-				if v, ok := valueOf(speed, round, name, rule.value); ok {
-					others = append(others, v)
-				}
-			}
-			if !ok || len(others) == 0 {
-				break
-			}
-			r.Rounds = append(r.Rounds, mine/rule.best(others...))
-		}
-		if len(r.Rounds) == 0 {
-			continue
-		}
-		r.Median, r.Lowest, r.Highest = median(r.Rounds), slices.Min(r.Rounds), slices.Max(r.Rounds)
-		r.Reached = r.Median >= r.Target
-		if r.AtMost {
-			r.Reached = r.Median <= r.Target
-		}
-		result = append(result, r)
-	}
-	return result
+	return names
 }
 
-func highest(values ...float64) float64 { return slices.Max(values) }
-func lowest(values ...float64) float64  { return slices.Min(values) }
+// of returns the measurements of a case and a contestant; "" is any.
+func (r *Report) of(name, contestant string) []Measurement {
+	var found []Measurement
+	for _, m := range r.Measurements {
+		if (name == "" || m.Case == name) && (contestant == "" || m.Contestant == contestant) {
+			found = append(found, m)
+		}
+	}
+	return found
+}
 
-func valueOf(speed []Measurement, round int, name string, value func(Measurement) float64) (float64, bool) {
-	i := slices.IndexFunc(speed, func(m Measurement) bool { return m.Round == round && m.Contestant == name })
-	if i < 0 {
+// values returns a figure of a case and a contestant over all rounds. Runs outside the rounds count only where no round
+// has the figure.
+func (r *Report) values(name, contestant string, figure Figure) []float64 {
+	var values, aside []float64
+	for _, m := range r.of(name, contestant) {
+		value, measured := m.Figures[figure]
+		switch {
+		case !measured:
+		case m.Round > 0:
+			values = append(values, value)
+		default:
+			aside = append(aside, value)
+		}
+	}
+	if values == nil {
+		return aside
+	}
+	return values
+}
+
+// Median returns the median of a figure, and false where it was not measured.
+func (r *Report) Median(name, contestant string, figure Figure) (float64, bool) {
+	values := r.values(name, contestant, figure)
+	if len(values) == 0 {
 		return 0, false
 	}
-	return value(speed[i]), true
+	return median(values), true
 }
 
 func median(values []float64) float64 {
@@ -150,62 +175,34 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// table writes a report for people, as Markdown.
-func (r *Report) table(out io.Writer) error {
-	m := r.Machine
-	fmt.Fprintf(out, "%s, %d processors, %.0f GiB, %s, %s; kube-migrator %s\n", m.Processor, m.Processors,
-		float64(m.MemoryBytes)/(1<<30), m.System, m.Go, r.Version)
-	fmt.Fprintf(out, "%d custom resources of %d bytes, %d rounds; ceiling with %d requests in flight\n\n", r.Objects,
-		r.Bytes, r.Rounds, r.CeilingConcurrency)
-	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
-	fmt.Fprintln(w, "| median of the rounds (lowest–highest)\t| objects/s\t| API server CPU ms\t| etcd CPU ms\t| "+
-		"client CPU ms\t| client peak RSS MiB\t|")
-	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|---\t|")
-	for _, name := range []string{ours, inTree, external, ceiling, guardedCeiling} {
-		column := func(value func(Measurement) float64, digits int) string {
-			var values []float64
-			for _, m := range r.Speed {
-				if m.Contestant == name {
-					values = append(values, value(m))
+// Problems lists what makes a report useless: no measurement, one without figures, a figure that is no number or below
+// zero, or one of those that the scenario promises and that no measurement has.
+func (r *Report) Problems(promised ...Figure) []string {
+	var problems []string
+	if len(r.Measurements) == 0 {
+		problems = append(problems, "nothing was measured")
+	}
+	for _, m := range r.Measurements {
+		where := fmt.Sprintf("%s, %s, round %d", m.Case, m.Contestant, m.Round)
+		if len(m.Figures) == 0 && m.Error == "" {
+			problems = append(problems, where+": there are no figures")
+		}
+		for _, figure := range slices.Sorted(maps.Keys(m.Figures)) {
+			if value := m.Figures[figure]; value < 0 || value != value || value > 1e15 {
+				problems = append(problems, fmt.Sprintf("%s: %s is %v", where, figure, value))
+			}
+		}
+	}
+	for _, figure := range promised {
+		for _, name := range r.cases() {
+			for _, contestant := range r.contestants(name) {
+				_, measured := r.Median(name, contestant, figure)
+				if failed := slices.ContainsFunc(r.of(name, contestant),
+					func(m Measurement) bool { return m.Error != "" }); !measured && !failed {
+					problems = append(problems, fmt.Sprintf("%s, %s: %s is missing", name, contestant, figure))
 				}
 			}
-			if len(values) == 0 {
-				return "–"
-			}
-			return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, median(values), digits, slices.Min(values),
-				digits, slices.Max(values))
 		}
-		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %s\t| %s\t|\n", name,
-			column(func(m Measurement) float64 { return m.ObjectsPerSecond }, 0),
-			column(func(m Measurement) float64 { return m.APIServerCPUMillis }, 2),
-			column(func(m Measurement) float64 { return m.EtcdCPUMillis }, 2),
-			column(func(m Measurement) float64 { return m.ClientCPUMillis }, 2),
-			column(func(m Measurement) float64 { return float64(m.ClientPeakRSSBytes) / (1 << 20) }, 1))
 	}
-	fmt.Fprintln(w)
-	fmt.Fprintln(w, "| kube-migrator's …\t| median (lowest–highest)\t| target\t|\t|")
-	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|")
-	for _, ratio := range r.Ratios {
-		bound, verdict := "≥", "reached"
-		if ratio.AtMost {
-			bound = "≤"
-		}
-		if !ratio.Reached {
-			verdict = "missed"
-		}
-		fmt.Fprintf(w, "| %s\t| %.2f (%.2f–%.2f)\t| %s %.1f\t| %s\t|\n", ratio.Name, ratio.Median, ratio.Lowest,
-			ratio.Highest, bound, ratio.Target, verdict)
-	}
-	fmt.Fprintln(w)
-	fmt.Fprintln(w, "| bytes on the wire per object\t| object\t| objects\t| sent\t| received\t| whole run, sent\t| "+
-		"whole run, received\t| client peak RSS MiB\t|")
-	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|")
-	for _, x := range r.Wire {
-		fmt.Fprintf(w, "| %s\t| %d\t| %d\t| %.0f\t| %.0f\t| %.0f\t| %.0f\t| %.1f\t|\n", x.Contestant,
-			x.ObjectBytes, x.Objects,
-			x.Sent, x.Received, x.AllSent, x.AllReceived, float64(x.ClientPeakRSSBytes)/(1<<20))
-	}
-	err := w.Flush()
-	r.guardCost(out)
-	return err
+	return problems
 }
