@@ -19,7 +19,7 @@ var forbidden = []rule{
 	},
 	{
 		prefix:   "k8s.io/apiserver",
-		within:   []string{"cmd/api-migrator"},
+		within:   []string{"cmd/api-migrator", "storageversion/genericserver", "test/aggregated/generic"},
 		binaries: true,
 		reason: "the code of a whole API server costs 15 MiB of memory; controller-runtime's filter for metrics " +
 			"would bring it",
@@ -79,12 +79,16 @@ type rule struct {
 	prefix string
 	// within lists our folders whose code may import it.
 	within []string
-	// binaries: it must not reach a command in cmd/ through other packages either, but for those that within lists.
+	// binaries: it must not reach a command in cmd/, or a public package, through other packages either, but for those
+	// that within lists.
 	binaries bool
 	// notRequired: no module of ours requires it today, so that there is no package to check the prefix against.
 	notRequired bool
 	reason      string
 }
+
+// public are the folders with the packages for programs of others.
+var public = []string{"agreement", "api", "config", "migrate", "storageversion"}
 
 func (r rule) covers(importPath string) bool { return below(importPath, r.prefix) }
 
@@ -135,10 +139,13 @@ func TestForbiddenImportsAreFoundDirectlyAndThroughOthers(t *testing.T) {
 		{ImportPath: module + "/internal/testbed/faults", Imports: []string{"example.com/heavy"}},
 		{ImportPath: module + "/internal/testbedding", Imports: []string{"example.com/heavy"}},
 		{ImportPath: module + "/migrate", Imports: []string{"example.com/heavyweight"}},
+		{ImportPath: module + "/migrate/part", Deps: []string{"example.com/heavy"}},
+		{ImportPath: module + "/internal/part", Deps: []string{"example.com/heavy"}},
 	}
 	want := []string{
 		"cmd/tool is linked with example.com/heavy/inner: heavy",
 		"internal/testbedding imports example.com/heavy: heavy",
+		"migrate/part is linked with example.com/heavy: heavy",
 	}
 	if got := forbiddenProblems(packages, rules); !slices.Equal(got, want) {
 		t.Errorf("problems:\n got %q\nwant %q", got, want)
@@ -155,8 +162,8 @@ func forbiddenProblems(packages []listed, rules []rule) []string {
 					problems = append(problems, pkg.name()+" imports "+path+": "+r.reason)
 				}
 			}
-			if i := slices.IndexFunc(pkg.Deps, r.covers); i >= 0 && r.binaries && below(pkg.name(), "cmd") &&
-				!r.permits(pkg.name()) {
+			if i := slices.IndexFunc(pkg.Deps, r.covers); i >= 0 && r.binaries && !r.permits(pkg.name()) &&
+				(below(pkg.name(), "cmd") || slices.ContainsFunc(public, pkg.below)) {
 				problems = append(problems, pkg.name()+" is linked with "+pkg.Deps[i]+": "+r.reason)
 			}
 		}
