@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	group     = "plain.example.com"
+	group     = "parts.example.com"
 	gearsName = "gears." + group
 	gearsPath = "/apis/" + group + "/v1/namespaces/default/gears"
 	published = "/registry/migration.k8s.io/storageversions/" + group + ".gears"
@@ -42,9 +42,22 @@ var (
 	gears = testbed.Kind{Group: group, Version: "v1", Kind: "Gear", Plural: "gears",
 		Prefix: "/registry/" + group + "/gears/"}
 
-	// binary is kube-migrator, plain the aggregated API server, both built from this tree.
-	binary, plain string
+	// binary is kube-migrator, built is the folder of the aggregated API servers, all built from this tree.
+	binary, built string
+
+	servers = []server{
+		{command: "plain", silent: []string{"--serve-after=1m"}}, // on net/http
+		{command: "generic"}, // on k8s.io/apiserver
+	}
 )
+
+// server is one of the aggregated API servers. They serve the same resource, and store it under the same keys.
+type server struct {
+	command string
+	// silent are the flags with which a replica publishes and does not listen. Requests reach no replica that start has
+	// not enlisted, so a server without such flags may listen.
+	silent []string
+}
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -55,10 +68,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
-	plain = filepath.Join(dir, "plain")
-	build := exec.Command("go", "build", "-tags=grpcnotrace", "-o", plain, "./plain")
+	built = dir
+	build := exec.Command("go", "build", "-tags=grpcnotrace", "-o", dir, "./plain", "./generic")
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the aggregated API server: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "build the aggregated API servers: %v\n%s", err, out)
 		return 1
 	}
 	return testbed.RunTests(m, &binary, false)
@@ -68,6 +81,7 @@ func run(m *testing.M) int {
 type fleet struct {
 	*testing.T       // the subtest that runs
 	whole            *testing.T
+	server           server // that replicas are launched of
 	cluster          *testbed.Cluster
 	kubeconfig       string
 	certificate, key string
@@ -79,15 +93,15 @@ func (f *fleet) run(name string, test func(*fleet)) {
 	f.whole.Run(name, func(t *testing.T) {
 		in := *f
 		in.T = t
+		defer func() { f.launched = in.launched }()
 		test(&in)
-		f.launched = in.launched
 	})
 }
 
 // newFleet prepares a cluster; no replica runs yet.
-func newFleet(t *testing.T) *fleet {
+func newFleet(t *testing.T, s server) *fleet {
 	t.Helper()
-	f := &fleet{T: t, whole: t, cluster: testbed.New(t, testbed.Options{Isolated: true, Flags: []string{
+	f := &fleet{T: t, whole: t, server: s, cluster: testbed.New(t, testbed.Options{Isolated: true, Flags: []string{
 		"--enable-aggregator-routing=true", "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true",
 		"--feature-gates=StorageVersionAPI=true",
 	}})}
@@ -182,7 +196,7 @@ func (f *fleet) launch(flags ...string) *replica {
 	f.Helper()
 	f.launched++
 	r := &replica{fleet: f, id: fmt.Sprintf("gears-%d", f.launched), port: 9000 + f.launched}
-	program, err := f.cluster.Launch(testbed.ProgramOptions{Name: r.id, Path: plain, Args: append([]string{
+	program, err := f.cluster.Launch(testbed.ProgramOptions{Name: r.id, Path: filepath.Join(built, f.server.command), Args: append([]string{
 		"--listen=" + r.address(), "--certificate=" + f.certificate, "--key=" + f.key, "--id=" + r.id,
 		"--etcd=" + f.cluster.Etcd.Endpoint(), "--kubeconfig=" + f.kubeconfig,
 	}, flags...)})
@@ -215,7 +229,21 @@ func (r *replica) ready() bool {
 		return false
 	}
 	_ = conn.Close()
-	return r.fleet.curl("https://"+r.address()+"/readyz") == http.StatusOK
+	return r.curl(http.MethodGet, "/readyz", nil) == http.StatusOK
+}
+
+// replace starts two replicas one after the other, and ends an old one, if there is any, after each, as a Deployment
+// does.
+func (f *fleet) replace(old []*replica, flags ...string) []*replica {
+	f.Helper()
+	upgraded := make([]*replica, 2)
+	for i := range upgraded {
+		upgraded[i] = f.start(flags...)
+		if i < len(old) {
+			old[i].in(f).end()
+		}
+	}
+	return upgraded
 }
 
 // enlist has requests routed to the replica.

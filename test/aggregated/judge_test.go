@@ -50,7 +50,7 @@ func TestTheWatchOfEtcdFindsWhatIsWrong(t *testing.T) {
 		"a write before anything is published": {
 			history: []event{stored("g", "a", "v1"), published("a=v1")}, want: `a stored`},
 		"a write of another version than the replica publishes": {
-			history: []event{published("a=v1"), stored("g", "a", "v2")}, want: `as plain.example.com/v2 while it published`},
+			history: []event{published("a=v1"), stored("g", "a", "v2")}, want: `as parts.example.com/v2 while it published`},
 		"a write of a version that only another replica publishes": {
 			history: []event{published("a=v1", "b=v2"), stored("g", "a", "v2")}, want: `a stored`},
 		"a write after the entry was removed": {
@@ -60,7 +60,7 @@ func TestTheWatchOfEtcdFindsWhatIsWrong(t *testing.T) {
 		"any write of replicas that do not publish": {silent: true, history: []event{stored("g", "a", "v2")}},
 		"a record without a version that is stored": {
 			history: []event{published("a=v1"), stored("g", "a", "v1"), published("a=v2"), record("v2")},
-			want:    "plain.example.com/v1"},
+			want:    "parts.example.com/v1"},
 		"a record that lacks it and is Unknown": {
 			history: []event{published("a=v1"), stored("g", "a", "v1"), published("a=v2"), record("v2", "Unknown")}},
 		"a record without a version that is published": {
@@ -71,11 +71,11 @@ func TestTheWatchOfEtcdFindsWhatIsWrong(t *testing.T) {
 		"a record without a version of which everything is deleted": {
 			history: []event{published("a=v1"), stored("g", "a", "v1"), published("a=v2"), deleted("g"), record("v2")}},
 		"a record that is untrue without publishing": {silent: true,
-			history: []event{stored("g", "a", "v1"), record("v2")}, want: "plain.example.com/v1"},
+			history: []event{stored("g", "a", "v1"), record("v2")}, want: "parts.example.com/v1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &watcher{publishing: !test.silent, truth: testbed.NewTruth(gears), stored: map[string]string{},
-				entries: map[string]string{}, last: map[string]time.Time{}, writes: map[string]int{}}
+				entries: map[string]string{}, last: map[string]time.Time{}, writes: map[string]int{}, writers: map[string]int{}}
 			for i, e := range test.history {
 				w.note(e.key, []byte(e.value), int64(i))
 			}

@@ -4,6 +4,7 @@
 package aggregated
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -110,15 +111,19 @@ func (f *fleet) writeConstantly() (stop func() (written int64)) {
 	return func() int64 { end(); return written.Load() }
 }
 
-// curl returns the status of a GET of a replica's own address, whose certificate nothing depends on here; 0 where it
-// does not answer.
-func (f *fleet) curl(url string) int {
-	request, err := http.NewRequestWithContext(f.Context(), http.MethodGet, url, nil)
+// curl sends a request to a replica's own address, whose certificate nothing depends on here, and returns the status; 0
+// if it does not answer.
+func (r *replica) curl(method, path string, body map[string]any) int {
+	raw, _ := json.Marshal(body) // a map of strings and numbers
+	request, err := http.NewRequestWithContext(r.fleet.Context(), method, "https://"+r.address()+path,
+		bytes.NewReader(raw))
 	if err != nil {
-		f.Fatal(err)
+		r.fleet.Error(err)
+		return 0
 	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
-		DialContext: f.cluster.DialContext, DisableKeepAlives: true,
+	request.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DialContext: r.fleet.cluster.DialContext, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}
 	answer, err := client.Do(request)

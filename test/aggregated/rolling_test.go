@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// An aggregated API server under constant writes: each subtest goes on where the one before it has ended, and what etcd
+// Aggregated API servers under constant writes: each subtest goes on where the one before it has ended, and what etcd
 // holds is checked at every revision.
 func TestAnAggregatedAPIServer(t *testing.T) {
 	t.Parallel()
-	whole := newFleet(t)
+	whole := newFleet(t, servers[0])
 	whole.install()
 	controller := whole.controller()
 	whole.manage()
 	w, stop := whole.watch(true)
 	written := whole.writeConstantly()
-	var old, replicas []*replica
+	var replicas []*replica
 	whole.run("a first release that can decode one version alone needs no migration", func(f *fleet) {
-		old = append(old, f.start("--encoding=v1", "--decodable=v1"))
+		replicas = append(replicas, f.start("--encoding=v1", "--decodable=v1"))
 		if s := f.proven(v1, "Declared"); !s.Status.OnlyDecodable {
 			f.Errorf("the record does not rest on what the server declares: %+v", s.Status)
 		}
@@ -32,18 +32,20 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 			f.Errorf("a migration was requested: %+v", m)
 		}
 	})
-	whole.run("two replicas are upgraded one after the other", func(f *fleet) {
-		old = []*replica{old[0].in(f), f.start("--encoding=v1", "--decodable=v1")}
-		f.proven(v1, "Declared")
-		for _, r := range old {
-			replicas = append(replicas, f.start("--encoding=v2"))
-			r.end()
-		}
-		f.proven(v2, "Declared")
-		if n := w.held(v1); n > 0 {
-			f.Errorf("v2 is proven, and %d objects are stored as v1", n)
-		}
-	})
+	for _, server := range servers {
+		whole.server = server
+		whole.run("two replicas of "+server.command+" are upgraded one after the other", func(f *fleet) {
+			replicas = f.replace(replicas, "--encoding=v1")
+			f.proven(v1, "Declared")
+			replicas = f.replace(replicas, "--encoding=v2")
+			f.proven(v2, "Declared")
+			if n := w.held(v1); n > 0 {
+				f.Errorf("v2 is proven, and %d objects are stored as v1", n)
+			}
+		})
+		whole.run("a replica of "+server.command+" ends while it writes", w.endWhileWriting)
+		whole.run("a replica of "+server.command+" is killed between publishing and serving", w.killSilent)
+	}
 	whole.run("the commands know the resource", commands)
 	whole.run("kube-controller-manager and kube-migrator collect the garbage of their own APIs", func(f *fleet) {
 		live := f.entriesOf("apps.deployments")
@@ -65,23 +67,43 @@ func TestAnAggregatedAPIServer(t *testing.T) {
 				f.entriesOf("apps.deployments"), live)
 		}
 	})
-	whole.run("a replica is killed between publishing and serving", func(f *fleet) {
-		r := f.launch("--encoding=v1", "--serve-after=1m")
-		f.eventually("it publishes", func() bool { return w.entry(r.id) == v1 })
-		r.Kill()
-		killed := time.Now()
-		f.eventually("its entry is removed", func() bool { return w.entry(r.id) == "" })
-		if after := time.Since(killed); after > leaseDuration+10*time.Second {
-			f.Errorf("the entry was removed after %s", after)
-		}
-		f.proven(v2, "Declared")
-	})
 	controller.Kill()
 	whole.run("a default installation migrates what came after it", func(f *fleet) { aDefaultInstallation(f, replicas) })
 	stop()
 	if n := written(); n < 300 {
 		t.Errorf("%d writes: the test shows nothing", n)
 	}
+}
+
+// endWhileWriting ends a replica that has a write in flight: its entry goes after the write, which the watcher compares.
+func (w *watcher) endWhileWriting(f *fleet) {
+	r := f.launch("--encoding=v2", "--write-delay=2s")
+	f.eventually(r.id+" is ready", r.ready)
+	answer := make(chan int, 1)
+	go func() {
+		answer <- r.curl(http.MethodPost, gearsPath, map[string]any{"metadata": map[string]any{"name": "by-" + r.id}})
+	}()
+	time.Sleep(500 * time.Millisecond) // the write has passed the barrier, and waits
+	r.end()
+	if code := <-answer; code != http.StatusCreated {
+		f.Errorf("the write in flight got %d", code)
+	}
+	f.eventually("its write was seen, and its entry is withdrawn", func() bool {
+		return w.writesBy(r.id) == 1 && w.entry(r.id) == ""
+	})
+}
+
+// killSilent kills a replica that has published and written nothing.
+func (w *watcher) killSilent(f *fleet) {
+	r := f.launch(append([]string{"--encoding=v1"}, f.server.silent...)...)
+	f.eventually("it publishes", func() bool { return w.entry(r.id) == v1 })
+	r.Kill()
+	killed := time.Now()
+	f.eventually("its entry is removed", func() bool { return w.entry(r.id) == "" })
+	if after := time.Since(killed); after > leaseDuration+10*time.Second {
+		f.Errorf("the entry was removed after %s", after)
+	}
+	f.proven(v2, "Declared")
 }
 
 // commands runs what an administrator runs.

@@ -28,8 +28,8 @@ type watcher struct {
 	stored, entries map[string]string
 	// last is when a version was last known to be written, by apiVersion: the trigger may not have seen it yet.
 	last              map[string]time.Time
-	known             bool // there is a StorageState
-	writes            map[string]int
+	known             bool           // there is a StorageState
+	writes, writers   map[string]int // by apiVersion, and by ID
 	mu                sync.Mutex
 	problems          []string
 	looked, published int
@@ -39,7 +39,7 @@ type watcher struct {
 func (f *fleet) watch(publishing bool) (w *watcher, stop func()) {
 	f.Helper()
 	w = &watcher{fleet: f, publishing: publishing, truth: testbed.NewTruth(gears), stored: map[string]string{},
-		entries: map[string]string{}, last: map[string]time.Time{}, writes: map[string]int{}}
+		entries: map[string]string{}, last: map[string]time.Time{}, writes: map[string]int{}, writers: map[string]int{}}
 	ctx, cancel := context.WithCancel(f.Context())
 	begun, err := f.cluster.Etcd.Client().Get(ctx, "/")
 	if err != nil {
@@ -164,6 +164,7 @@ func (w *watcher) write(key string, value []byte, problem func(string, ...any)) 
 	w.stored[key] = g.APIVersion
 	w.truth.Held[g.APIVersion]++
 	w.writes[g.APIVersion]++
+	w.writers[g.StoredBy]++
 	w.last[g.APIVersion] = time.Now()
 	if w.publishing && w.entries[g.StoredBy] != g.APIVersion {
 		problem("%s stored %s as %s while it published %q", g.StoredBy, key, g.APIVersion, w.entries[g.StoredBy])
@@ -175,6 +176,13 @@ func (w *watcher) entry(id string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.entries[id]
+}
+
+// writesBy counts the writes of a replica.
+func (w *watcher) writesBy(id string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writers[id]
 }
 
 // held counts the objects by apiVersion.

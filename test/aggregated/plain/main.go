@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kube-migrator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command plain is an aggregated API server on net/http alone, for tests: it serves gears.plain.example.com as v1 and
+// Command plain is an aggregated API server on net/http alone, for tests: it serves gears.parts.example.com as v1 and
 // v2, stores them in an etcd, and publishes in which version with package storageversion. It decides by its flags
 // alone what it stores and shows. It knows no users: whoever reaches it may do everything.
 package main
@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	group    = "plain.example.com"
+	group    = "parts.example.com"
 	kind     = "Gear"
 	resource = "gears"
 	prefix   = "/registry/" + group + "/" + resource + "/"
@@ -38,7 +38,7 @@ type flags struct {
 	listen, certificate, key, etcd, kubeconfig string
 	id, encoding, decodable, hash              string
 	publish                                    bool
-	lease, serveAfter                          time.Duration
+	lease, serveAfter, writeDelay              time.Duration
 }
 
 func main() {
@@ -55,6 +55,7 @@ func main() {
 	flag.BoolVar(&f.publish, "publish", true, "publish what is stored, and refuse writes until that is done")
 	flag.DurationVar(&f.lease, "lease-duration", 6*time.Second, "duration of the identity Lease")
 	flag.DurationVar(&f.serveAfter, "serve-after", 0, "how long to wait between publishing and listening")
+	flag.DurationVar(&f.writeDelay, "write-delay", 0, "how long a write waits before it is stored")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -80,7 +81,10 @@ func (f *flags) run(ctx context.Context) error {
 		return err
 	}
 	defer etcd.Close()
-	s := &server{etcd: etcd, id: f.id, encoding: f.encoding, decodable: strings.Split(f.decodable, ","), hash: f.hash}
+	s := &server{
+		etcd: etcd, id: f.id, encoding: f.encoding, decodable: strings.Split(f.decodable, ","), hash: f.hash,
+		delay: f.writeDelay,
+	}
 	handler := s.handler(func(*http.Request) error { return nil })
 	if !f.publish {
 		return f.serve(ctx, handler)
@@ -110,7 +114,7 @@ func (f *flags) publisher() (*storageversion.Publisher, error) {
 		return nil, err
 	}
 	var decodable []schema.GroupVersion
-	for _, version := range strings.Split(f.decodable, ",") {
+	for version := range strings.SplitSeq(f.decodable, ",") {
 		decodable = append(decodable, schema.GroupVersion{Group: group, Version: version})
 	}
 	return storageversion.NewPublisher(storageversion.Options{

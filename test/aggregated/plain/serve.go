@@ -28,6 +28,7 @@ type server struct {
 	etcd               *clientv3.Client
 	id, encoding, hash string
 	decodable          []string
+	delay              time.Duration // before a write is stored
 }
 
 func (s *server) handler(ready func(*http.Request) error) http.Handler {

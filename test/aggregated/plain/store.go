@@ -100,6 +100,7 @@ func (s *server) write(ctx context.Context, key string, change func(*gear) (*gea
 			}
 			operation = clientv3.OpPut(key, string(encoded))
 		}
+		wait(ctx, s.delay)
 		done, err := s.etcd.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
 			Then(operation).Commit()
 		if err != nil {
