@@ -80,34 +80,3 @@ func TestAConversionThatDoesNotCompileCanBeLookedAt(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, complaint, patch)
 	}
 }
-
-func TestMistakesWithConversionsGetTwoLines(t *testing.T) {
-	t.Parallel()
-	const fixture = "../apimigration/testdata/conversion"
-	for name, test := range map[string]struct {
-		args []string
-		want string
-	}{
-		"unknown command": {[]string{"convert", "all"}, `"all" is not a command of api-migrator convert`},
-		"no kind":         {[]string{"convert", "scaffold"}, "--kind is missing"},
-		"unknown output": {[]string{"convert", "scaffold", "--kind", "Widget", "-o", "xml"},
-			`unknown value "xml" for --output: use text or json`},
-		"a patch as JSON": {[]string{"convert", "scaffold", "--kind", "Widget", "-o", "json",
-			"--diff"}, "--diff and --output=json exclude each other"},
-		"unknown kind": {[]string{"convert", "scaffold", "-C", fixture, "--kind",
-			"Nothing"}, "has a kind Nothing"},
-		"not a module":      {[]string{"convert", "scaffold", "-C", os.TempDir(), "--kind", "Nothing"}, "no go.mod in"},
-		"a word without --": {[]string{"convert", "scaffold", "Widget"}, "accepts at most 0"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			out, complaint, code := call(t, test.args...)
-			lines := strings.Split(strings.TrimSuffix(complaint, "\n"), "\n")
-			if code != 1 || out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") ||
-				!strings.Contains(lines[0], test.want) || !strings.HasPrefix(lines[1], "Try: ") {
-				t.Errorf("exit code %d, output %q, errors %q; want 1, nothing and two lines with %q", code,
-					out, complaint, test.want)
-			}
-		})
-	}
-}

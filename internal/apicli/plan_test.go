@@ -4,8 +4,6 @@
 package apicli
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,20 +20,6 @@ func TestASummaryNamesCommandsThatCanBeCopied(t *testing.T) {
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
-		}
-	}
-}
-
-func TestAnEmptyPlanIsRefused(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "plan.yaml")
-	if err := os.WriteFile(file, []byte("\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range []string{"diff", "apply"} {
-		if _, complaint, code := call(t, command, file); code != 1 ||
-			!strings.HasPrefix(complaint, "error: the plan is empty\nTry: api-migrator plan ") {
-			t.Errorf("%s: exit code %d: %s", command, code, complaint)
 		}
 	}
 }

@@ -96,7 +96,18 @@ func FuzzNoCommandWritesWhatATerminalWouldNotJustShow(f *testing.F) {
 }
 
 func TestAPatchIsTextOnATerminalAndByteForByteElsewhere(t *testing.T) {
-	dir := folder(t)
+	dir := t.TempDir()
+	manifest, err := os.ReadFile(filepath.Join(manifests, "upgrade", "guide.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const oldName = "deploy/crds/operators_v1_catalogsourceconfig_crd.yaml"
+	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(oldName)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, oldName), manifest, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	makefile := "install:\n\tkubectl apply -f deploy/crds/operators_v1_catalogsourceconfig_crd.yaml # \u200d\x1b[2J\n"
 	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte(makefile), 0o644); err != nil {
 		t.Fatal(err)

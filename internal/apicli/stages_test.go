@@ -5,6 +5,7 @@ package apicli
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,104 +58,20 @@ func TestStagesAreShownAndWrittenOnce(t *testing.T) {
 	}
 }
 
-func TestStagesAreThoseOfTheCRDsWithTheVersion(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	text := func(plural, version string) string {
-		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " + plural +
-			".example.com\nspec:\n  group: example.com\n  names:\n    kind: Kind" + plural +
-			"\n    plural: " + plural + "\n  scope: Cluster\n  versions:\n  - name: " + version +
-			"\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n        type: object\n"
-	}
-	for name, content := range map[string]string{
-		"all.yaml":      text("as", "v1") + "---\n" + text("bs", "v1beta1") + "---\nkind: ConfigMap\n",
-		"a.yaml":        text("as", "v1"),
-		"copy.yaml":     text("as", "v1"),
-		"list.yaml":     "kind: List\nitems:\n- " + strings.ReplaceAll(text("as", "v1"), "\n", "\n  "),
-		"template.yaml": "{{ if .Values.crds }}\n" + text("as", "v1") + "{{ end }}\n",
-		"alias.yaml": strings.Replace(text("as", "v1"), "served: true\n    storage: true",
-			"served: &yes true\n    storage: *yes", 1),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
+// filesOf is everything in a folder.
+func filesOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
 		}
+		text, err := os.ReadFile(filepath.Join(dir, path))
+		files[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	in := func(name string) string { return filepath.Join(dir, name) }
-	out, complaint, code := call(t, "stages", "--from", "v1", "--to", "v2", in("all.yaml"), in("all.yaml"))
-	if want := "note: bs.example.com in " + in("all.yaml") + " has no version v1, and no stages\n"; code != 0 ||
-		strings.Count(out, "\n## ") != 6 || complaint != want {
-		t.Errorf("exit code %d: %swith %q, want six stages and %q", code, out, complaint, want)
-	}
-	for name, test := range map[string]struct {
-		args      []string
-		want, try string
-	}{
-		"none with the version": {[]string{"--from", "v7", in("all.yaml")}, "as.example.com in " + in("all.yaml") +
-			" has no version v7", "api-migrator stages --from v1 --to v2 " + in("all.yaml")},
-		"one in two files": {[]string{"--from", "v1", "--out", in("out"), in("copy.yaml"), in("a.yaml")},
-			in("copy.yaml") + " and " + in("a.yaml") + " both have as.example.com",
-			"api-migrator stages --from v1 --to v2 --out " + in("out") + " " + in("copy.yaml")},
-		"a list": {[]string{"--from", "v1", in("list.yaml")}, "it has a CustomResourceDefinition in a list",
-			"yq '.items[] | split_doc' " + in("list.yaml")},
-		"a template": {[]string{"--from", "v1", in("template.yaml")}, "it is a template",
-			"helm template --include-crds CHART"},
-		"an alias": {[]string{"--from", "v1", in("alias.yaml")}, "an alias (*)", "yq 'explode(.)' " + in("alias.yaml")},
-	} {
-		out, complaint, code := call(t, append([]string{"stages", "--to", "v2"}, test.args...)...)
-		lines := strings.Split(strings.TrimSuffix(complaint, "\n"), "\n")
-		if code != 1 || out != "" || len(lines) != 2 || !strings.Contains(lines[0], test.want) ||
-			lines[1] != "Try: "+test.try {
-			t.Errorf("%s: exit code %d, output %q, errors\n%s\nwant 1, nothing, %q and\nTry: %s", name, code, out,
-				complaint, test.want, test.try)
-		}
-	}
-	if _, err := os.Stat(in("out")); err == nil {
-		t.Error("something was written all the same")
-	}
-}
-
-func TestStagesOfAPlanAreThoseOfItsKinds(t *testing.T) {
-	t.Parallel()
-	write := func(text string) string {
-		t.Helper()
-		plan := filepath.Join(t.TempDir(), "plan.yaml")
-		if err := os.WriteFile(plan, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return plan
-	}
-	const head = "format: api-migrator/v1\nrequest:\n  kinds: [CatalogSourceConfig]\n  from: " +
-		"operators.example.com/v1\n  to: "
-	out, complaint, code := call(t, "stages", "-C", guide, write(head+"operators.example.com/v2\n"))
-	if code != 0 || strings.Count(out, "\n## ") != 6 || !strings.HasPrefix(out, "# catalogsourceconfigs.") {
-		t.Errorf("exit code %d: %s%s", code, out, complaint)
-	}
-	for name, test := range map[string]struct {
-		args []string
-		want string
-	}{
-		"another group": {[]string{"-C", guide, write(head + "other.example.com/v2\n")},
-			"the objects are copied"},
-		"another name": {[]string{"-C", guide, write(head + "operators.example.com/v2\n  toKind: Other\n")},
-			"the objects are copied"},
-		"a kind without manifest": {[]string{"-C", guide,
-			write(strings.Replace(head, "CatalogSourceConfig", "Other", 1) + "operators.example.com/v2\n")},
-			"no manifest of a CustomResourceDefinition for Other"},
-		"nothing":         {nil, "one PLAN, or --from, --to and FILE, is missing"},
-		"a version alone": {[]string{"--from", "v1", guideManifest}, "--from and --to need each other"},
-		"no files":        {[]string{"--from", "v1", "--to", "v2"}, "FILE is missing"},
-		"no such file":    {[]string{"--from", "v1", "--to", "v2", "nowhere.yaml"}, "read manifest"},
-		"no CRD": {[]string{"--from", "v1", "--to", "v2", guide +
-			"/deploy/crds/operators_v1_catalogsourceconfig_cr.yaml"}, "has no CustomResourceDefinition"},
-		"an unknown version": {[]string{"--from", "v7", "--to", "v2", guideManifest}, "has no version v7"},
-		"an unknown output":  {[]string{"-o", "xml", "plan.yaml"}, `unknown value "xml" for --output`},
-	} {
-		out, complaint, code := call(t, append([]string{"stages"}, test.args...)...)
-		lines := strings.Split(strings.TrimSuffix(complaint, "\n"), "\n")
-		if code != 1 || out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "error: ") ||
-			!strings.Contains(lines[0], test.want) || !strings.HasPrefix(lines[1], "Try: ") {
-			t.Errorf("%s: exit code %d, output %q, errors %q; want 1, nothing and two lines with %q", name, code,
-				out, complaint, test.want)
-		}
-	}
+	return files
 }
