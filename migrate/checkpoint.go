@@ -47,7 +47,7 @@ type checkpoint struct {
 	// Continue is the list's token behind the last page that is done; Listed is set when no page is left.
 	Continue string `json:"continue,omitempty"`
 	Listed   bool   `json:"listed,omitempty"`
-	// Complete: every object was accounted for, and the epoch was still the same after the last write.
+	// Complete means that every object was accounted for, and the epoch was still the same after the last write.
 	Complete bool `json:"complete,omitempty"`
 
 	Counts   Counts    `json:"counts"`

@@ -21,24 +21,24 @@ type Checkpoints interface {
 	Save(ctx context.Context, checkpoint Checkpoint) error
 }
 
-// Checkpoint is all that a sweep needs to resume in another process (I5), and a summary of it.
+// Checkpoint contains everything that a sweep needs to resume in another process (I5), and a summary of it.
 type Checkpoint struct {
-	// Data is what Load has to return. It is JSON whose format has a version: a sweep that loads Data in a format that
-	// it does not know starts over. It has some KiB; if many objects cannot be rewritten, it names them and may have up
-	// to 1 MiB.
+	// Data is the value that Load has to return. It is JSON in a versioned format: a sweep that loads Data in an
+	// unknown format starts over. It usually has some KiB; if many objects cannot be rewritten, it names them and may
+	// grow to 1 MiB.
 	Data []byte
-	// Summary is about the same moment as Data.
+	// Summary describes the same moment as Data.
 	Summary Summary
 }
 
 // Summary says how far a sweep had come at a checkpoint.
 type Summary struct {
-	// Epoch is the one in which the present pass started, and Baseline the resourceVersion of the collection at that
-	// time; 0 if that is not a number, or before the first page.
+	// Epoch is the epoch in which the current pass started. Baseline is the resourceVersion of the collection at that
+	// time; it is 0 before the first page, and if the resourceVersion is not a number.
 	Epoch    Epoch
 	Baseline uint64
-	// Listed is whether the pass has rewritten the last page. Complete is whether, besides, every object was accounted
-	// for and the epoch was still the same after the last write.
+	// Listed means that the pass has rewritten the last page. Complete means that, in addition, every object was
+	// accounted for and the epoch was still the same after the last write.
 	Listed, Complete bool
 	// Total is the number of objects, an estimate.
 	Total  int64

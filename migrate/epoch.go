@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Evidence says how the agreement of the API servers is known. The zero value is no evidence.
-// A greater value is stronger.
+// Evidence says how the agreement of the API servers is known. The zero value is no evidence. A greater value is
+// stronger.
 type Evidence int
 
 const (
-	// Sampled: only a load-balanced address can be reached; repeated fresh connections agreed.
+	// Sampled means that only a load-balanced address can be reached, and repeated fresh connections to it agreed.
 	Sampled Evidence = iota + 1
-	// Observed: each API server was asked for its own discovery document.
+	// Observed means that each API server was asked for its own discovery document.
 	Observed
-	// Declared: the StorageVersion API names every live API server.
+	// Declared means that the StorageVersion API names every live API server.
 	Declared
 )
 
@@ -36,10 +36,10 @@ func (e Evidence) String() string {
 	return evidenceNames[e]
 }
 
-// MarshalText writes the word of String.
+// MarshalText returns the word of String.
 func (e Evidence) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
-// UnmarshalText reads a word of String, exactly as it is written there.
+// UnmarshalText parses a word of String. Case matters.
 func (e *Evidence) UnmarshalText(text []byte) error {
 	i := slices.Index(evidenceNames, string(text))
 	if i < 0 {
@@ -49,33 +49,34 @@ func (e *Evidence) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Epoch is one uninterrupted period in which all API servers that can write a resource encode it in the same
-// version. Two looks saw the same epoch exactly when Same says so: any change starts a new one, also a change
-// that ends in the same hash, because in between anything may have been written.
+// Epoch is one uninterrupted period in which all API servers that can write a resource encode it in the same version.
+// Two looks saw the same epoch if and only if Same returns true. Any change starts a new epoch, even a change that ends
+// in the same hash, because objects may have been written in another version in between.
 type Epoch struct {
-	// Hash is the storageVersionHash that every server shows. Opaque; compared, never parsed.
+	// Hash is the storageVersionHash that every server shows. It is opaque: compare it, but do not parse it.
 	Hash string `json:"hash"`
 	// Servers identifies the processes that can write, sorted: the holderIdentity of each API server's Lease, which
-	// changes with every start of a process. One that was told to end is among them until it is silent. Empty where
-	// Leases cannot be read.
+	// changes with every start of a process. A process that was told to shut down is included until it is silent.
+	// Servers is empty if Leases cannot be read.
 	Servers []string `json:"servers,omitempty"`
 	// CRDUID and CRDGeneration are those of the CustomResourceDefinition; zero for other resources.
 	CRDUID        types.UID `json:"crdUID,omitempty"`
 	CRDGeneration int64     `json:"crdGeneration,omitempty"`
-	// ConversionWebhook is whether the API servers convert the resource's objects by a webhook, which can fail within a
-	// request. It is part of what CRDGeneration counts.
+	// ConversionWebhook is whether the API servers convert the resource's objects with a webhook, which can fail during
+	// a request. A change of it changes CRDGeneration, too.
 	ConversionWebhook bool `json:"conversionWebhook,omitempty"`
-	// Declared identifies, where the evidence is Declared, the StorageVersion object as it was: it changes with every
-	// change of an entry. Empty otherwise.
+	// Declared identifies one state of the StorageVersion object if the evidence is Declared: it changes with every
+	// change of an entry. Otherwise it is empty.
 	Declared string `json:"declared,omitempty"`
-	// Since is the latest moment, by this machine's clock, at which the epoch can have begun. Not part of its identity.
+	// Since is the latest moment, by this machine's clock, at which the epoch can have begun. It is not part of the
+	// epoch's identity.
 	Since time.Time `json:"since"`
-	// Evidence is how the agreement is known. Not part of the epoch's identity.
+	// Evidence is how the agreement is known. It is not part of the epoch's identity.
 	Evidence Evidence `json:"evidence"`
 }
 
-// Same reports whether a and b are one epoch. What is declared is compared only where both looks rest on it: one that
-// may not read StorageVersions sees the same epoch, with weaker evidence.
+// Same reports whether e and other are one epoch. Declared is compared only if both looks used it: a look that may not
+// read StorageVersions sees the same epoch with weaker evidence.
 func (e Epoch) Same(other Epoch) bool {
 	return e.Hash == other.Hash && e.CRDUID == other.CRDUID && e.CRDGeneration == other.CRDGeneration &&
 		slices.Equal(e.Servers, other.Servers) &&
@@ -98,16 +99,17 @@ func (e Epoch) lostServers(now Epoch) bool {
 	return e.Hash == now.Hash && e.CRDUID == now.CRDUID && e.CRDGeneration == now.CRDGeneration
 }
 
-// Agreement tells in which epoch the API servers are. Implementations are safe for concurrent use.
+// Agreement determines in which epoch the API servers are. Implementations are safe for concurrent use.
 type Agreement interface {
-	// Epoch looks now. An error for which errors.Is(err, ErrDisagreement) holds says that the servers were asked and do
-	// not agree: the epoch is over. With one for which errors.Is(err, ErrSilent) holds comes what could be seen all the
-	// same. Any other error says that nothing could be learnt by this look.
+	// Epoch asks the API servers now. If errors.Is(err, ErrDisagreement), the servers were asked and do not agree: the
+	// epoch is over. If errors.Is(err, ErrSilent), one server did not answer, and the Epoch shows what the others
+	// answered. Any other error means that this look found out nothing.
 	Epoch(ctx context.Context) (Epoch, error)
 }
 
-// ErrSilent: an API server that has answered before does not, and its identity Lease says that it lives.
+// ErrSilent reports that an API server which has answered before does not answer, although its identity Lease is fresh.
 var ErrSilent = errors.New("an API server does not answer")
 
-// ErrDisagreement: the API servers do not encode the resource in one version. The wrapping error names them.
+// ErrDisagreement reports that the API servers do not encode the resource in one version. The wrapping error names the
+// servers.
 var ErrDisagreement = errors.New("API servers disagree")

@@ -20,42 +20,45 @@ import (
 // The errors of Sweep.Run; test with errors.Is. A nil error says that every object was accounted for and that this is
 // proven.
 var (
-	// ErrObjectsFailed: the sweep has ended, and at least one object could not be rewritten; Result names them (I4).
+	// ErrObjectsFailed reports that the sweep has ended and at least one object could not be rewritten. Result names
+	// these objects (I4).
 	ErrObjectsFailed = errors.New("objects could not be rewritten")
-	// ErrNotProven: every object was rewritten, but the evidence is weaker than Options.MinEvidence asks for.
+	// ErrNotProven reports that every object was rewritten, but the evidence is weaker than Options.MinEvidence.
 	ErrNotProven = errors.New("rewritten, but not proven")
-	// ErrNoAgreement: the API servers did not come to one settled version within Options.AgreementTimeout.
+	// ErrNoAgreement reports that the API servers did not settle on one version within Options.AgreementTimeout.
 	ErrNoAgreement = errors.New("no agreement of the API servers")
-	// ErrStorageVersionMoved: the storage version is no longer the one at the start of the run.
+	// ErrStorageVersionMoved reports that the storage version is no longer the one at the start of the run.
 	ErrStorageVersionMoved = errors.New("the storage version changed during the migration")
-	// ErrStopped: Stop was called; the checkpoint is saved.
+	// ErrStopped reports that Stop was called. The checkpoint is saved.
 	ErrStopped = errors.New("stopped")
-	// ErrForbidden: the account of the client lacks a permission; the text names the verb and the resource.
+	// ErrForbidden reports that the account of the client lacks a permission. The text names the verb and the resource.
 	ErrForbidden = errors.New("forbidden")
-	// ErrNotReady: the resource cannot be migrated in its present state: its CRD is not established, or its conversion
-	// webhook does not answer; the text says which.
+	// ErrNotReady reports that the resource cannot be migrated in its present state: its CRD is not established, or its
+	// conversion webhook does not answer. The text says which.
 	ErrNotReady = errors.New("not ready to be migrated")
-	// ErrWentBackwards: objects that this run had rewritten, or the collection, had lesser resourceVersions when they
-	// were read again, more often than etcd is restored from backups. These resourceVersions prove nothing.
+	// ErrWentBackwards reports that objects which this run had rewritten, or the collection, had lower resourceVersions
+	// when they were read again, more often than restores of etcd can explain. The resourceVersions of this API server
+	// prove nothing.
 	ErrWentBackwards = errors.New("resourceVersions went backwards again and again")
-	// ErrResourceGone: the API servers no longer serve the resource.
+	// ErrResourceGone reports that the API servers no longer serve the resource.
 	ErrResourceGone = errors.New("the resource is gone")
-	// ErrUntrustedAnswer: the server of the resource listed an object whose name or namespace cannot be one, or its
-	// answer to a request is not about the object that was asked for. Nothing was sent to such a name (I3), and nothing
-	// that this server says counts (I4): no checkpoint says that the pass is complete. The text names the resource, the
-	// server and what it said.
+	// ErrUntrustedAnswer reports that the server of the resource listed an object with an invalid name or namespace, or
+	// that its answer to a request was about another object. The sweep sends nothing to such a name (I3), and no answer
+	// of this server counts (I4): no checkpoint says that the pass is complete. The text names the resource, the server
+	// and the answer.
 	ErrUntrustedAnswer = errors.New("untrusted answer")
-	// ErrEndlessList: the pages of the list have no end: a continue token or a page repeats, keys do not ascend, a
-	// hundred pages in a row have no object, or there are more than 10,000,000 objects.
+	// ErrEndlessList reports that the list does not end: a continue token or a page repeats, keys do not ascend, a
+	// hundred pages in a row contain no object, or there are more than 10,000,000 objects.
 	ErrEndlessList = bounded.ErrEndless
-	// ErrAnswerTooLarge: an answer has more bytes or elements than may be read (I6). The text names the server and the
-	// path.
+	// ErrAnswerTooLarge reports that an answer exceeds the limit on its bytes or elements (I6). The text names the
+	// server and the path.
 	ErrAnswerTooLarge = bounded.ErrTooLarge
-	// ErrStalled: no object was accounted for during Options.StallTimeout. The checkpoint has all that was done.
+	// ErrStalled reports that no object was accounted for during Options.StallTimeout. The checkpoint contains all
+	// progress.
 	ErrStalled = errors.New("no progress")
 )
 
-// UnsettledError says that the epoch has to last for longer than Options.SettlePatience before anything can be
+// UnsettledError reports that the epoch has to last longer than Options.SettlePatience before anything can be
 // concluded. Test with errors.As. A run that resumes later loses nothing.
 type UnsettledError struct {
 	// Left is how much longer the epoch has to last.
@@ -149,20 +152,22 @@ func retryAfter(err error, c class) time.Duration {
 type Reason string
 
 const (
-	// Rejected: validation or an admission webhook or policy refused the object as it is.
+	// Rejected means that validation, an admission webhook or an admission policy refused the object in its present
+	// form.
 	Rejected Reason = "Rejected"
-	// Forbidden: the object may not be patched by this user.
+	// Forbidden means that the user is not allowed to patch the object.
 	Forbidden Reason = "Forbidden"
-	// WouldChange: a guard refused the rewrite (GuardRefusal), because a mutating webhook or policy, or the API server
-	// itself, would change the object. Nothing was changed.
+	// WouldChange means that a guard refused the rewrite (GuardRefusal), because a mutating webhook or policy, or the
+	// API server itself, would change the object. Nothing was changed.
 	WouldChange Reason = "WouldChange"
-	// Orphaned: the object's namespace is gone, so every write is answered with 404, but it is still stored.
+	// Orphaned means that the object's namespace is deleted, so the API server answers every write with 404, but the
+	// object is still stored.
 	Orphaned Reason = "Orphaned"
-	// Conflicting: others wrote the object every time that we did.
+	// Conflicting means that other clients wrote the object during each attempt.
 	Conflicting Reason = "Conflicting"
-	// ServerError: the API server, or a webhook it called, failed every time.
+	// ServerError means that the API server, or a webhook that it called, failed in each attempt.
 	ServerError Reason = "ServerError"
-	// Unreachable: the API server did not answer, or refused because of load, every time.
+	// Unreachable means that the API server did not answer, or refused because of load, in each attempt.
 	Unreachable Reason = "Unreachable"
 )
 
@@ -188,8 +193,8 @@ func reasonOf(err error, c class) Reason {
 	return ServerError
 }
 
-// GuardRefusal is in the message of an admission policy that lets through only updates that change nothing, such as
-// that of an installation. Such a refusal has a reason of its own, WouldChange.
+// GuardRefusal is part of the message of admission policies that allow only updates which change nothing, such as those
+// of an installation's guard. The sweep reports such a refusal with the reason WouldChange.
 const GuardRefusal = "the request would change the object"
 
 // isGuarded reports whether an admission policy refused a rewrite because it would change the object.

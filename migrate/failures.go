@@ -27,9 +27,9 @@ type Failure struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	Reason    Reason `json:"reason"`
-	// Message has at most 1 KiB; one that was cut says so.
+	// Message has at most 1 KiB; a truncated message says so.
 	Message string `json:"message"`
-	// ResourceVersion and Generation are those that the object was listed with.
+	// ResourceVersion and Generation are those of the object in the list.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	Generation      int64  `json:"generation,omitempty"`
 }

@@ -12,50 +12,51 @@ import (
 
 // Options of a sweep. The zero value is a complete set of defaults.
 type Options struct {
-	// MaxObjectsPerSecond bounds the rate. 0: no bound but the server's own signals.
+	// MaxObjectsPerSecond bounds the rate. 0: only the server's own signals bound it.
 	MaxObjectsPerSecond float64
 	// MaxInFlight bounds the requests in flight. 0: 32.
 	MaxInFlight int
-	// MaxBytesPerSecond bounds the bytes per second of both directions: the bodies of the sweep's requests (lists,
-	// patches, reads) and of their answers, as they go over the wire. HTTP headers, TLS, and the requests of Agreement
-	// and Checkpoints are not counted. A second's worth may come at once, and an answer that is larger delays the next
+	// MaxBytesPerSecond bounds the bytes per second in both directions together: the bodies of the sweep's requests
+	// (lists, patches, reads) and of their answers, as transferred. HTTP headers, TLS, and the requests of Agreement
+	// and Checkpoints are not counted. Up to a second's worth may come at once, and a larger answer delays the next
 	// request accordingly. 0: no bound.
 	MaxBytesPerSecond int64
 	// PageSize is how many objects a page of the list has. 0: as many as fit in half a MiB, at most 500.
 	PageSize int64
-	// SettleTime is how long after the start of an epoch a request that started earlier may still write; nothing is
-	// concluded before it has passed. 0: 2 minutes, twice the API server's default request timeout. Shorten it only if
-	// the request timeout of the API servers is known to be shorter.
+	// SettleTime is how long after the start of an epoch a request that started earlier may still write. The sweep
+	// concludes nothing before it has passed. 0: 2 minutes, which is twice the API server's default request timeout.
+	// Shorten it only if you know that the request timeout of the API servers is shorter.
 	SettleTime time.Duration
 	// SettlePatience bounds the wait for an epoch to settle: if more time is left, the run ends with an
 	// *UnsettledError, so that another resource can be migrated in the meantime. 0: the wait is not bounded.
 	SettlePatience time.Duration
 	// MinEvidence is the weakest evidence that proves anything. 0: Observed.
 	MinEvidence Evidence
-	// AgreementTimeout bounds each wait for the API servers to agree and answer; an epoch must have lasted for
-	// SettleTime by the end of SettleTime more. 0: 10 minutes.
+	// AgreementTimeout bounds each wait for the API servers to agree and answer. An epoch that begins within it has one
+	// more SettleTime in which to settle. 0: 10 minutes.
 	AgreementTimeout time.Duration
 	// OutageTimeout bounds how long one request is repeated while the API server does not answer or refuses because
 	// of load. 0: 5 minutes.
 	OutageTimeout time.Duration
-	// StallTimeout bounds the time in which no object is accounted for, for example because the list has page after
-	// page without one: the run then ends with ErrStalled. Waits with a bound of their own do not count: for agreement,
-	// for unresponsive API servers, and pauses that a server asks for. 0: 10 minutes.
+	// StallTimeout bounds the time in which no object is accounted for, for example because one page of the list after
+	// the other contains none: the run then ends with ErrStalled. Waits that have a bound of their own do not count:
+	// waits for agreement or for unresponsive API servers, and pauses that a server requests. 0: 10 minutes.
 	StallTimeout time.Duration
 	// LookInterval is the time between looks at the epoch. 0: 1 second.
 	LookInterval time.Duration
-	// RetryThroughStatus rewrites an object that validation or admission refuses (Rejected, WouldChange) by an empty
-	// patch of its status, which most webhooks and policies are not asked about. The API server stores the whole object
-	// again and changes nothing (I3). It takes permission to patch the status subresource; a resource without one is
-	// migrated as if the option were not set. Counts.ThroughStatus tells how many objects took this way.
+	// RetryThroughStatus rewrites objects that validation or admission refuses (Rejected, WouldChange) with an empty
+	// patch of their status, for which most webhooks and policies are not called. The API server stores the whole
+	// object again and changes nothing (I3). It takes permission to patch the status subresource; for a resource
+	// without one the option has no effect. Counts.ThroughStatus counts these objects.
 	RetryThroughStatus bool
 	// Verify adds a second pass, in which no resourceVersion may change.
 	Verify bool
-	// DryRun sends every patch with dryRun=All: it shows what validation and admission would refuse. Nothing is
+	// DryRun sends every patch with dryRun=All, to find out what validation and admission would refuse. Nothing is
 	// written, and nothing is proven.
 	DryRun bool
-	// Resume continues from the stored checkpoint, if there is one. If it is false, the run starts over; after the
-	// rotation of an encryption key it has to, because the hash of the storage version does not change with the key.
+	// Resume continues from the stored checkpoint, if there is one. If it is false, the run starts over. After the
+	// rotation of an encryption key a run has to start over, because the hash of the storage version does not change
+	// with the key.
 	Resume bool
 	// Checkpoints stores the checkpoints of the sweep. nil: they are not stored.
 	Checkpoints Checkpoints

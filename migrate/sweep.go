@@ -34,7 +34,7 @@
 // The account of config needs list, get and patch on the resource in all namespaces and, for a custom resource, get on
 // its CustomResourceDefinition.
 //
-// The caller sees to it that only one sweep of a resource runs at a time (I8).
+// The caller has to make sure that only one sweep of a resource runs at a time (I8).
 package migrate
 
 import (

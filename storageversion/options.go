@@ -41,10 +41,10 @@ type Resource struct {
 
 // Options configure a Publisher.
 type Options struct {
-	// Config is how the cluster's API server is reached, such as rest.InClusterConfig gives it. Required. It is not
-	// changed.
+	// Config is the configuration for the cluster's API server, such as that of rest.InClusterConfig. Required. It is
+	// not changed.
 	Config *rest.Config
-	// Resources are those that the server stores. Required: one at least, each once.
+	// Resources are the resources that the server stores. Required: at least one, each once.
 	Resources []Resource
 	// Component is the kind of server, which all replicas share: the value of the label
 	// apiserver.kubernetes.io/identity of their Leases. A valid value of a label, and not "kube-apiserver". Required.

@@ -57,7 +57,7 @@ type Publisher struct {
 	rejoined               chan struct{} // has a token when the membership began again
 }
 
-// NewPublisher checks the options. It sends no request.
+// NewPublisher checks the options and returns a Publisher. It sends no request.
 func NewPublisher(o Options) (*Publisher, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("configure the publisher of storage versions: %w", err)
@@ -264,7 +264,7 @@ func (p *Publisher) keepPublished(ctx context.Context) {
 	}
 }
 
-// Name is that of the readiness check.
+// Name returns the name of the readiness check.
 func (p *Publisher) Name() string { return "storage-versions-published" }
 
 // Check returns an error unless the entries of all resources are known to stand: the server is not ready to take
@@ -277,5 +277,5 @@ func (p *Publisher) Check(*http.Request) error {
 	return fmt.Errorf("%d of %d storage versions are not published: %w", count, len(p.entries.order), why)
 }
 
-// ID is the name of the identity Lease, and the apiServerID of the entries.
+// ID returns the name of the identity Lease, which is also the apiServerID of the entries.
 func (p *Publisher) ID() string { return p.entries.id }
