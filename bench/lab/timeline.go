@@ -19,7 +19,7 @@ const (
 	// of /proc.
 	samplePeriod = 20 * time.Millisecond
 	// unresponsive is after what time a look goes on without etcd's answer.
-	unresponsive = 200 * time.Millisecond
+	unresponsive = time.Second
 )
 
 // Sample is one look at everything that is measured.
